@@ -233,6 +233,7 @@ def _kl(name: str, tracker: str) -> tuple[Quantity[LookDrift], Quantity[LookDrif
 
 DRIFT: Final = Measure[LookDrift](
     key="drift",
+    title="How far it moved from the base",
     question="How far did it move from where it started?",
     sentence=_sentence,
     quantities=(

@@ -9,7 +9,7 @@
 Read `terminal` first.
 """
 
-from forgetwatch.report.cells import HEADINGS, group_cells
+from forgetwatch.report.cells import HEADINGS, group_cells, measure_tables
 from forgetwatch.report.detail import comparison_detail
 from forgetwatch.report.drift_table import drift_detail, drift_line
 from forgetwatch.report.export import comparison_json, comparisons_csv, comparisons_json, several_json, trajectory_json

@@ -29,10 +29,22 @@ from markupsafe import Markup
 
 from forgetwatch.comparing import CategoryMeans, Spread, group_values
 from forgetwatch.files import write_text
-from forgetwatch.measures import NOT_THERE, QUANTITIES, json_value, value_at
+from forgetwatch.measures import NOT_THERE, QUANTITIES, drift_json, json_value, value_at
 from forgetwatch.pairing import count
 from forgetwatch.progress import Done, Progress
-from forgetwatch.report import SUFFIXES, drawn, escaped, file_name, made_line, name_in, render, save_figures, svg, table
+from forgetwatch.report import (
+    SUFFIXES,
+    drawn,
+    escaped,
+    file_name,
+    made_line,
+    measure_tables,
+    name_in,
+    render,
+    save_figures,
+    svg,
+    table,
+)
 from forgetwatch.study.figures import Scale, averages_figure, has_scale, radar_figures, scale_figure
 from forgetwatch.study.pairs import Compared, Failed, Study
 from forgetwatch.study.tables import (
@@ -164,6 +176,7 @@ def _pair_json(result: Compared | Failed) -> dict[str, Any]:
         "averages": json_value(vars(result.averages)),
         "groups": [group_values(group) for group in comparison.groups if group.level != "task"],
         "tasks": [{name: values[name] for name in _TASK} for values in tasks],
+        "drift": drift_json(comparison.drift),
         "notes": list(comparison.notes),
     }
 
@@ -218,6 +231,8 @@ def study_markdown(study: Study) -> str:
         lines += ["## What averages hide", "", *_table(study, AVERAGE_HEADINGS, average_cells)]
         lines += ["## Every pair", "", *_table(study, PAIR_HEADINGS, pair_cells)]
         lines += ["## Corrected for guessing, %", "", *_table(study, GUESSING_HEADINGS, guessing_cells)]
+        for title, headings, of_pairs in _measure_tables(study):
+            lines += [f"## {title}", "", *table(headings, of_pairs), ""]
         lines += ["## The paper's tables", "", tables_markdown(study)]
     if notes := _notes(study):
         lines += ["## Notes", "", *(f"* {escaped(note)}" for note in notes)]
@@ -267,6 +282,7 @@ def _page(study: Study, drawings: Mapping[str, Markup | None]) -> str:
         picture=drawings.get("averages"),
         pairs=_staged(study, PAIR_HEADINGS, pair_cells),
         guessing=_staged(study, GUESSING_HEADINGS, guessing_cells),
+        measures=_measure_tables(study),
         stages=stages,
         scales=[(text, drawings[f"against-{by}"]) for by, text in _SCALES.items() if f"against-{by}" in drawings],
         notes=_notes(study),
@@ -294,6 +310,11 @@ def _table(study: Study, headings: Mapping[str, str], cells: Callable[[Compared]
     section = _staged(study, headings, cells)
     lines = [[pair, *of_pair.values()] for _, pairs in section["stages"] for pair, of_pair in pairs]
     return [*table(["pair", *section["headings"].values()], lines), ""]
+
+
+def _measure_tables(study: Study) -> list[tuple[str, list[str], list[list[str]]]]:
+    """Tables of the measures that have their own, such as bits per byte and drift, with a row for each pair."""
+    return measure_tables([(one.pair.name, one.comparison) for one in study.compared])
 
 
 def _notes(study: Study) -> list[str]:

@@ -27,6 +27,7 @@ from forgetwatch.report import (
     comparisons_csv,
     escaped,
     made_line,
+    measure_tables,
     name_in,
     note_lines,
     ranking_figure,
@@ -163,6 +164,9 @@ def merge_markdown(sweep: MergeSweep) -> str:
     lines = [f"# Between {a} and {b}, {sweep.method}", "", *(escaped(one) for one in merge_words(sweep)), ""]
     for one in sweep.everywhere.values():
         lines += [f"## {escaped(one.probe)}, {items(one.n)}", "", *table(*sweep_table(sweep, one)), ""]
+    for one in sweep.everywhere.values():
+        for title, headings, rows in _measure_tables(sweep, one):
+            lines += [f"## {title}, {escaped(one.probe)}", "", *table(headings, rows), ""]
     lines += [f"{escaped(distance_sentence(sweep))}.", ""]
     lines += [*table(["layer", "relative distance"], distance_rows(sweep)), ""]
     if sweep.ranking.target is not None:
@@ -181,6 +185,16 @@ def sweep_table(sweep: MergeSweep, one: ProbeSweep) -> tuple[list[str], list[lis
             cells += [count(group.forgotten), count(group.gained), net_change(group), _known_lost_net(group)]
         rows.append(cells)
     return headings, rows
+
+
+def _measure_tables(sweep: MergeSweep, one: ProbeSweep) -> list[tuple[str, list[str], list[list[str]]]]:
+    """Tables of the measures that have their own, on one probe, with a row for each point against each end."""
+    named = [
+        (f"{point.alpha:g}, against {_short(name)}", end)
+        for name, ends in zip(sweep.ends, zip(*(point.ends for point in one.points), strict=True), strict=True)
+        for point, end in zip(one.points, ends, strict=True)
+    ]
+    return measure_tables(named)
 
 
 def side_by_side(sweep: MergeSweep) -> tuple[list[str], list[list[str]]]:
@@ -273,6 +287,7 @@ def merge_page(sweep: MergeSweep) -> str:
         confirmed=sweep.confirmed_on is not None,
         both=side_by_side(sweep),
         probes=[(one.probe, *sweep_table(sweep, one)) for one in sweep.everywhere.values()],
+        measures=[(one.probe, *found) for one in sweep.everywhere.values() for found in _measure_tables(sweep, one)],
         ranking=_ranking(sweep),
         distance=f"{distance[0].upper()}{distance[1:]}.",
         layers=distance_rows(sweep),

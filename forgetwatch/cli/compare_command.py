@@ -5,7 +5,6 @@ Options ─▶ resolve (snapshots) ─▶ compare, rank ─▶ show, write ─�
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -16,6 +15,14 @@ from typing import Annotated, Final, Literal
 import numpy as np
 import typer
 
+from forgetwatch.cli.gate_options import (
+    FailIfOption,
+    GateOption,
+    NoWorseThanOption,
+    SummaryOption,
+    conclude,
+    limits_of,
+)
 from forgetwatch.cli.options import (
     ITEMS,
     STDOUT,
@@ -39,25 +46,21 @@ from forgetwatch.comparing import (
     Comparison,
     ModelComparison,
     OnMismatch,
-    Word,
     compare,
     first_samples,
     in_common_norm,
     rank_models,
     read_target,
     transition_matrix,
-    worst,
 )
 from forgetwatch.comparing.flips import flips
-from forgetwatch.errors import GateError, SnapshotError
-from forgetwatch.files import write_text
-from forgetwatch.gates import Condition, FailIf, Gate, GateResult, Limit, NoWorseThan, read_gate
+from forgetwatch.errors import SnapshotError
+from forgetwatch.gates import Gate
 from forgetwatch.probe import Probe
 from forgetwatch.probes import Categories, load_probe
 from forgetwatch.progress import is_first_process
 from forgetwatch.readers import is_outcomes
 from forgetwatch.report import (
-    ci_summary,
     comparison_detail,
     comparison_table,
     comparisons_json,
@@ -70,9 +73,6 @@ from forgetwatch.report import (
 from forgetwatch.snapshot import Snapshot
 
 _FEWEST_DRAWS: Final = 100
-_EXIT: Final[dict[Word, int]] = {"PASS": 0, "FAIL": 3, "INCONCLUSIVE": 4}
-"""Exit status by verdict."""
-_STEP_SUMMARY: Final = "GITHUB_STEP_SUMMARY"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,16 +141,10 @@ class Options:
         ),
     ] = 0
     seed: Annotated[int, chance_option(min=0, help="Seed of the bootstrap draws.")] = 0
-    fail_if: Annotated[
-        list[str] | None,
-        gate_option(help="Exit with status 3 if this holds, such as category:Math.forgetting>5%; may be repeated."),
-    ] = None
-    no_worse_than: Annotated[
-        str | None,
-        gate_option(help="Exit with status 3 if accuracy fell by more than this (2%), with 4 if that is not clear."),
-    ] = None
-    gate: Annotated[Path | None, gate_option(help="YAML file of limits to check.")] = None
-    summary: Annotated[Path | None, gate_option(help="Write the results of the gates to this Markdown file.")] = None
+    fail_if: FailIfOption = None
+    no_worse_than: NoWorseThanOption = None
+    gate: GateOption = None
+    summary: SummaryOption = None
     tolerance: Annotated[
         str | None, gate_option(help="Net loss of accuracy that the verdict tolerates; default: the gate's, else 2%.")
     ] = None
@@ -174,11 +168,7 @@ class Options:
     @cached_property
     def limits(self) -> Gate:
         """The gate of --gate, --fail-if and --no-worse-than together."""
-        gate = Gate() if self.gate is None else read_gate(self.gate, self.items)
-        limits: list[Limit] = [FailIf(condition=Condition.parse(text)) for text in self.fail_if or []]
-        if self.no_worse_than is not None:
-            limits.append(NoWorseThan(tolerance=share(self.no_worse_than, "--no-worse-than")))
-        return replace(gate, limits=(*gate.limits, *limits))
+        return limits_of(file=self.gate, fail_if=self.fail_if or [], no_worse_than=self.no_worse_than, probe=self.items)
 
     @cached_property
     def tolerated(self) -> float:
@@ -239,7 +229,7 @@ def _execute(options: Options) -> int:
     if options.limits.is_empty:
         return 0
     results = [options.limits.judge(*pair) for pair in zip(comparisons, sides.whole, strict=True)]
-    return _conclude(options, results)
+    return conclude(results, summary=options.summary, to_stderr=options.json_alone)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -366,27 +356,3 @@ def _write(options: Options, sides: _Sides, comparisons: Sequence[Comparison], s
     write_report(options.output, comparisons, changed, tolerance=options.tolerated, several=several)
     if not options.json_alone:
         echo(f"report: {options.output}")
-
-
-def _conclude(options: Options, results: Sequence[GateResult]) -> int:
-    """Print the results of the gate, write its summary, and return the exit status of the worst.
-
-    A result that is not PASS goes to standard error, in one line for each comparison. If the environment names a file
-    as GITHUB_STEP_SUMMARY, as GitHub Actions does for each step, the results in Markdown are appended to it.
-    """
-    for one in results:
-        which = f" ({' -> '.join(one.comparison.labels)})" if len(results) > 1 else ""
-        echo(" ".join((one.line + which).split()), err=one.verdict != "PASS" or options.json_alone)
-    if is_first_process():
-        text = ci_summary(results)
-        if options.summary is not None:
-            write_text(options.summary, text)
-        if step := os.environ.get(_STEP_SUMMARY):
-            path = Path(step)
-            try:
-                # Appended, since other commands write to it too; a lone surrogate in a name must not fail the gate.
-                with path.open("ab") as file:
-                    file.write(text.encode("utf-8", "replace"))
-            except OSError as error:
-                raise GateError(f"{path} (named by {_STEP_SUMMARY}) cannot be written to: {error.strerror}") from error
-    return _EXIT[worst(one.verdict for one in results)]

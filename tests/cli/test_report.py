@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from forgetwatch import Snapshot
 from forgetwatch.cli import app
-from forgetwatch.errors import SnapshotError
+from forgetwatch.errors import GateError, SnapshotError
 
 LOOKS = {5: [False] * 30 + [True] * 10, 9: [False] * 25 + [True] * 15}
 
@@ -103,3 +103,25 @@ def test_a_page_that_cannot_be_written_leaves_the_table(run: Path, monkeypatch: 
     assert "forgotten 25  gained 0" in done.stdout
     assert "no page was written to" in done.stdout
     assert CliRunner().invoke(app, ["report", str(run), "-o", str(run / "r.html")]).exit_code == 1
+
+
+def test_a_run_can_be_gated_by_its_last_look_and_by_its_history(run: Path, tmp_path: Path) -> None:
+    def gated(*options: str) -> tuple[int, str]:
+        done = CliRunner().invoke(app, ["report", str(run), *options])
+        return done.exit_code, done.output
+
+    status, text = gated("--fail-if", "history.ever_forgotten>29", "--summary", str(tmp_path / "gate.md"))
+    assert status == 3
+    assert "gate failed: history.ever_forgotten 30 (fails if >29)" in text
+    assert r"| FAIL | history.ever\_forgotten | 30 | fails if" in (tmp_path / "gate.md").read_text()
+    assert gated("--fail-if", "history.ever_forgotten>30", "--json", "-")[0] == 0
+    status, text = gated("--no-worse-than", "2%")
+    assert (status, "gate failed: all.net_change -62.5 points" in text) == (3, True)
+    with pytest.raises(GateError, match=r"history\.regained has no number; needed a run"):
+        first, last = (str(run / "_forgetwatch" / name) for name in ("baseline.parquet", "step-000009.parquet"))
+        CliRunner().invoke(app, ["compare", first, last, "--fail-if", "history.regained>1"], catch_exceptions=False)
+    (tmp_path / "gate.yaml").write_text("tolerance: 2%\nsubset: {tasks: [t]}")
+    status, text = gated("--gate", str(tmp_path / "gate.yaml"))
+    assert (status, "a run is compared as a whole" in text) == (2, True)
+    status, text = gated("--summary", str(tmp_path / "gate.md"))
+    assert (status, "--summary: needed a gate" in text) == (2, True)

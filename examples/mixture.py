@@ -4,7 +4,7 @@ A learner is a mixture of an old and a new behaviour, two normal densities of va
 
     p_b(x) = b N(x; mu_old, 1) + (1 - b) N(x; mu_new, 1)        b = sigmoid(phi): the mass of the old behaviour
 
-Training moves phi by gradient flow. Forgetting has two ways: the mass of the old behaviour falls (`mass`), or its mean
+Training moves phi by gradient flow. There are two kinds of forgetting: the mass of the old behaviour falls (`mass`), or its mean
 moves while the mass stays (`drift`, in the joint flow).
 
     forward KL to data       phi' = E_data[r_b(x)] - b                  r_b: probability that x comes from the old mode

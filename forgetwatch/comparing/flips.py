@@ -1,6 +1,6 @@
 """Items whose answer changed between two snapshots, one by one, with the answers of both sides.
 
-    forgotten   right before, wrong after          known_lost   those of them that were clearly known
+    forgotten   right before, wrong after          known_lost   forgotten, and clearly known before
     gained      wrong before, right after          churned      wrong before and after, with another answer
 
 Every list of flipped items comes from `flips`: the command, the page, exports and the table of a tracker. Questions and

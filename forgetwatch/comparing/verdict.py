@@ -111,7 +111,7 @@ class Conclusion:
         has_answers: False if passages alone were compared, so that there is no verdict on correctness.
         looks: Number of looks after the baseline; None if this is no run.
         groups: Number of groups that the alarms watch; 0 if this is no run.
-        fading_groups: Number of those that are tested for fading.
+        fading_groups: Number of groups that are tested for fading.
         kinds: Kinds of alarms that were tested for; empty if this is no run, or it has no look.
         alarms: Alarms over all looks and groups, by step.
         findings: Findings of the guard, in the order in which they were made.

@@ -76,7 +76,7 @@ def lock_file(path: Path, *, patience: float, on_wait: Callable[[], object], by_
 
 
 def lock_again(file: int) -> bool:
-    """True if this process has, or gets back, the lock of an open file that it has locked by process before."""
+    """Re-acquire a process lock on an open file; True on success."""
     if fcntl is None:
         return True
     try:

@@ -1,4 +1,4 @@
-"""Clearly known items, those of them that are wrong now, and what luck makes of both. See `metrics.known`."""
+"""Clearly known items, how many are wrong now, and how many of both are luck. See `metrics.known`."""
 
 from __future__ import annotations
 

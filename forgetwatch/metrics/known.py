@@ -9,7 +9,7 @@ and a guess that changes goes from right to wrong and from wrong to another wron
 confident wrong answers therefore measure the luck among the known items, with no further measurement:
 
     known_by_luck       sum of 1/(k-1) over the confident wrong answers
-    known_lost_by_luck  sum of 1/(k-2) over those of them that are on another wrong option now
+    known_lost_by_luck  sum of 1/(k-2) over those that have moved to another wrong option
     known_net           known - known_by_luck
     known_lost_net      known_lost - known_lost_by_luck
 
@@ -120,10 +120,10 @@ class Known:
     Attributes:
         known: Items right before with a share of at least `TAU`.
         known_lost: Those of them that are wrong now.
-        newly_known: Items wrong before and right now with a share of at least `TAU`; luck is in it.
-        known_by_luck: Number of the known items that luck alone makes; None without a mirror.
-        known_lost_by_luck: Number of the lost ones that luck alone makes; None without a mirror.
-        known_lost_net_interval: 95 % interval of `known_lost_net`, in items; None without a mirror.
+        newly_known: Items wrong before and right now with a share of at least `TAU`, including lucky guesses.
+        known_by_luck: Number of known items that luck alone would make; None if luck could not be estimated.
+        known_lost_by_luck: Number of lost items that luck alone would make; None if luck could not be estimated.
+        known_lost_net_interval: 95 % interval of `known_lost_net`, in items; None if luck could not be estimated.
         why_no_net: Reason for which there is no mirror; None if there is one.
     """
 
@@ -137,17 +137,17 @@ class Known:
 
     @property
     def known_net(self) -> float | None:
-        """Known items less those that luck makes; None without a mirror."""
+        """Known items minus those that luck would make; None if luck could not be estimated."""
         return None if self.known_by_luck is None else self.known - self.known_by_luck
 
     @property
     def known_lost_net(self) -> float | None:
-        """Known and lost items less those that luck makes; None without a mirror."""
+        """Known and lost items minus those that luck would make; None if luck could not be estimated."""
         return None if self.known_lost_by_luck is None else self.known_lost - self.known_lost_by_luck
 
     @property
     def known_lost_net_share(self) -> float | None:
-        """`known_lost_net` as a share of `known_net`; None without a mirror, or for a net below `FEWEST_KNOWN`."""
+        """`known_lost_net` as a share of `known_net`; None if luck is unknown or `known_net` is below `FEWEST_KNOWN`."""
         known, lost = self.known_net, self.known_lost_net
         return None if known is None or lost is None or known < FEWEST_KNOWN else lost / known
 

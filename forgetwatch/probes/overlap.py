@@ -179,7 +179,7 @@ def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
 
 
 class _Search:
-    """The questions of a probe, and those of them that have been found so far."""
+    """The questions of a probe, and which of them have been found so far."""
 
     def __init__(self, probe: Probe, grams: Sequence[int]) -> None:
         self._names = [(item.task, item.id) for item in probe]

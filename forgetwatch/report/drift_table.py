@@ -18,7 +18,7 @@ _WIDTH: Final = 80
 
 
 def drift_line(comparison: Comparison) -> list[Text]:
-    """Line of 80 columns on the drift, by the least noisy estimator that there is; none where it was not measured."""
+    """Line of 80 columns on the drift by the least noisy estimator; none if it was not measured."""
     if not (drift := comparison.drift):
         return []
     best = best_estimator(drift.values())

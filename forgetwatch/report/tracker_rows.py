@@ -10,7 +10,7 @@
     eval_forget/all/retention            still right, share of the items right before
     eval_forget/all/null_lost            right at first, wrong in a second measurement of the same weights
     eval_forget/all/unscored             items without a usable outcome
-    eval_forget/all/newly_unscored       those of them that were scored at the baseline
+    eval_forget/all/newly_unscored       items that lost their outcome since the baseline
     eval_forget/all/items                items scored at both looks
     eval_forget/all/seconds              duration of the look
     eval_forget/all/bits_per_byte        of the passages now; only for a probe that has some

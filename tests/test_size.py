@@ -15,12 +15,19 @@ GATE_MINUTES = 12
 """Minutes that the README's test command may take on two idle cores; `.ci/run` prints what it took."""
 
 AT_MOST = {
-    "modules of the package": 233,
-    "lines of the package": 47_360,
-    "lines of tests": 43_800,
+    "modules of the package": 208,
+    "lines of the package": 45_750,
+    "lines of tests": 45_100,
     "public names": 13,
-    "files that name bits_per_byte": 17,
+    "files that name bits_per_byte": 15,
+    "files that name known_lost_net": 16,
+    "files that name log_score_change_calibrated": 11,
+    "files that name log_mass_change": 7,
+    "files that name kl_sampled": 6,
+    "files that name format_lost": 6,
+    "files that name noise_floor": 7,
 }
+"""The last seven are measures: each belongs into its module in `measures/`, and few others need to name it."""
 
 
 def sources(folder: str) -> list[str]:
@@ -32,11 +39,6 @@ def lines(texts: list[str]) -> int:
     return sum(text.count("\n") for text in texts)
 
 
-def files_that_name(measure: str) -> int:
-    """Number of modules of the package that one measure occurs in; `bits_per_byte` stands for any measure."""
-    return sum(measure in text for text in sources("forgetwatch"))
-
-
 def test_nothing_grew() -> None:
     package = sources("forgetwatch")
     found = {
@@ -44,8 +46,12 @@ def test_nothing_grew() -> None:
         "lines of the package": lines(package),
         "lines of tests": lines(sources("tests")),
         "public names": len(forgetwatch.__all__),
-        "files that name bits_per_byte": files_that_name("bits_per_byte"),
     }
+    of_measure = "files that name "
+    for name in AT_MOST:
+        if name.startswith(of_measure):
+            found[name] = sum(name.removeprefix(of_measure) in text for text in package)
+    assert found.keys() == AT_MOST.keys()
     grown = {name: f"{number}, at most {AT_MOST[name]}" for name, number in found.items() if number > AT_MOST[name]}
     assert not grown
 

@@ -117,8 +117,8 @@ def test_a_run_can_be_gated_by_its_last_look_and_by_its_history(run: Path, tmp_p
     assert gated("--fail-if", "history.ever_forgotten>30", "--json", "-")[0] == 0
     status, text = gated("--no-worse-than", "2%")
     assert (status, "gate failed: all.net_change -62.5 points" in text) == (3, True)
+    first, last = (str(run / "_forgetwatch" / name) for name in ("baseline.parquet", "step-000009.parquet"))
     with pytest.raises(GateError, match=r"history\.regained has no number; needed a run"):
-        first, last = (str(run / "_forgetwatch" / name) for name in ("baseline.parquet", "step-000009.parquet"))
         CliRunner().invoke(app, ["compare", first, last, "--fail-if", "history.regained>1"], catch_exceptions=False)
     (tmp_path / "gate.yaml").write_text("tolerance: 2%\nsubset: {tasks: [t]}")
     status, text = gated("--gate", str(tmp_path / "gate.yaml"))

@@ -4,8 +4,8 @@ A learner is a mixture of an old and a new behaviour, two normal densities of va
 
     p_b(x) = b N(x; mu_old, 1) + (1 - b) N(x; mu_new, 1)        b = sigmoid(phi): the mass of the old behaviour
 
-Training moves phi by gradient flow. There are two kinds of forgetting: the mass of the old behaviour falls (`mass`), or its mean
-moves while the mass stays (`drift`, in the joint flow).
+Training moves phi by gradient flow. There are two kinds of forgetting: the mass of the old behaviour falls (`mass`),
+or its mean moves while the mass stays (`drift`, in the joint flow).
 
     forward KL to data       phi' = E_data[r_b(x)] - b                  r_b: probability that x comes from the old mode
     reverse KL to p_a        phi' = -b (1 - b) integral (N_old - N_new) log(p_b / p_a)

@@ -147,7 +147,7 @@ class Known:
 
     @property
     def known_lost_net_share(self) -> float | None:
-        """`known_lost_net` as a share of `known_net`; None if luck is unknown or `known_net` is below `FEWEST_KNOWN`."""
+        """`known_lost_net` as a share of `known_net`; None if luck is unknown or that is below `FEWEST_KNOWN`."""
         known, lost = self.known_net, self.known_lost_net
         return None if known is None or lost is None or known < FEWEST_KNOWN else lost / known
 

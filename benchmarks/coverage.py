@@ -35,11 +35,11 @@ from forgetwatch.metrics import (
     flip_interval,
     guess_corrected,
     newcombe,
+    paper,
     sign_flip,
     wilson,
 )
 from forgetwatch.metrics.log_score import log_score
-from forgetwatch.metrics.paper import paper
 
 SEED = 20251017
 OUT = Console(highlight=False, width=120)

@@ -22,8 +22,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from worlds import World, know_or_guess, logits, planted_losses
 
-from forgetwatch.metrics import count_known, guess_corrected, guess_corrected_calibrated
-from forgetwatch.metrics.paper import paper
+from forgetwatch.metrics import count_known, guess_corrected, guess_corrected_calibrated, paper
 
 SEED = 20251017
 OUT = Console(highlight=False, width=120)

@@ -16,8 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetwatch.metrics import Interval, as_released, mean_interval, most_as_released, resample
-from forgetwatch.metrics.paper import paper
+from forgetwatch.metrics import Interval, as_released, mean_interval, most_as_released, paper, resample
 from forgetwatch.pairing import AlignedPairs, Labels
 from forgetwatch.probes import UNMAPPED, PaperTasks
 
@@ -61,7 +60,7 @@ class CategoryMeans:
 
 
 def category_means(paired: AlignedPairs) -> CategoryMeans:
-    """Average the paper's adjusted rates per task and seed (`metrics.paper.paper`, not clipped) as the paper does."""
+    """Average the paper's adjusted rates per task and seed (`metrics.paper`, not clipped) as the paper does."""
     seeds = np.unique(paired.sample)
     rates: dict[str, list[Rates]] = {}
     for category, rows in _every(paired.category):

@@ -58,7 +58,7 @@ class Flip:
         by_luck: Number of known and lost items that luck makes, as this one shows: above 0 for a confident wrong answer
             that went to another wrong option. None if its options have no scores. See `metrics.known`.
         loss: Kind of a forgotten answer's loss, ``form`` or ``knowledge``; None if it is not forgotten, or nothing
-            shows it: a generated answer whose form was not measured, or a mere right and wrong. See `metrics.form`.
+            shows it: a generated answer whose form was not measured, or a mere right and wrong. See `metrics.known`.
         log_mass_change: Change of the logarithm of its options' total probability, after minus before, nats; None
             without log-likelihoods on both sides. See `metrics.mass`.
         log_conditional_change: Change of the logarithm of the right option's part of it, nats; None likewise.

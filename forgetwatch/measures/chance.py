@@ -1,4 +1,4 @@
-"""Corrections of flips for guessing, each with its assumption. See `metrics.paper`, `guessing` and `bounds`."""
+"""Corrections of flips for guessing, each with its assumption. See `metrics.guessing`."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from forgetwatch.metrics import (
     bound,
     guess_corrected,
     guess_corrected_calibrated,
+    paper,
     persistence,
     tipping_ratio,
 )
-from forgetwatch.metrics.paper import paper
 from forgetwatch.pairing import between, count, percent
 
 ASSUMES: Final = {

@@ -1,6 +1,6 @@
 """Flips without forgetting, and losses of form: a second measurement, sampled decoding, soft changes, lost formats.
 
-See `metrics.noise` and `metrics.form`.
+See `metrics.noise` and `metrics.known`.
 """
 
 from __future__ import annotations

@@ -1,18 +1,15 @@
 """The quantities that forgetwatch reports: arrays in, small frozen results out.
 
-    transitions    the four cells and their rates; known and lost
+    transitions    the four cells and their rates
     choices        the rule by which the scores of options decide
     intervals      intervals of shares, net changes and means; clusters; bootstrap
     significance   paired tests, also over clusters and over many groups; non-inferiority
     planning       number of items for a change, and the change that a number of items can see
     alarm          alarms over many looks at the same items
 
-    paper          the chance adjustment of arXiv 2510.17776
-    answers        paired answers to items with options
-    guessing       corrections for guessing that measure chance instead of assuming it
-    bounds         the most that guessing could explain; diagnostics
+    known          known items that were lost, less luck; losses of form and of knowledge
+    guessing       corrections for guessing, their bounds, and the chance adjustment of arXiv 2510.17776
     noise          soft changes, sampled decoding, measuring twice
-    form           losses of form and of knowledge
     passages       bits per byte of texts without a question
     item_history   the history of each item through the looks of a run
     divergence     drift of a model from its base, on texts that the base generated
@@ -22,8 +19,6 @@ torch.
 """
 
 from forgetwatch.metrics.alarm import alarm_level, alarm_power, share_of_alpha, smallest_loss
-from forgetwatch.metrics.answers import Answers
-from forgetwatch.metrics.bounds import Bound, Persistence, bound, persistence, tipping_ratio
 from forgetwatch.metrics.choices import (
     NORMS,
     UNITS,
@@ -36,8 +31,22 @@ from forgetwatch.metrics.choices import (
     second_is_gold,
 )
 from forgetwatch.metrics.divergence import Drift, bucketed_kl, drift
-from forgetwatch.metrics.form import Loss, Losses, count_losses, lost_form
-from forgetwatch.metrics.guessing import MAX_SECOND_CHOICE, Corrected, guess_corrected, guess_corrected_calibrated
+from forgetwatch.metrics.guessing import (
+    MAX_SECOND_CHOICE,
+    Answers,
+    Bound,
+    Corrected,
+    Paper,
+    Persistence,
+    as_released,
+    bound,
+    guess_corrected,
+    guess_corrected_calibrated,
+    most_as_released,
+    paper,
+    persistence,
+    tipping_ratio,
+)
 from forgetwatch.metrics.intervals import (
     Interval,
     bootstrap,
@@ -51,11 +60,21 @@ from forgetwatch.metrics.intervals import (
     wilson,
 )
 from forgetwatch.metrics.item_history import GuesserHistory, ItemHistory, guesser_history
-from forgetwatch.metrics.known import DEFINITION, TAU, Confidence, Known, count_known, is_known
+from forgetwatch.metrics.known import (
+    DEFINITION,
+    TAU,
+    Confidence,
+    Known,
+    Loss,
+    Losses,
+    count_known,
+    count_losses,
+    is_known,
+    lost_form,
+)
 from forgetwatch.metrics.log_score import CLIP, DELTA, FEWEST_SCORED, Change, LogScore, best_temperature, log_shares
 from forgetwatch.metrics.mass import MassChanges, MassSplit, bernoulli_kl, left_out, mass_changes, split
 from forgetwatch.metrics.noise import NoiseFloor, Null, Soft, noise_floor, null, soft
-from forgetwatch.metrics.paper import Paper, as_released, most_as_released
 from forgetwatch.metrics.passages import BitsPerByte, Passages, bits_per_byte, rate
 from forgetwatch.metrics.planning import (
     detectable_change,

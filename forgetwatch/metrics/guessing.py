@@ -1,15 +1,30 @@
-"""Corrections for guessing, measured by the wrong answers that turn into other wrong answers.
+"""Corrections for guessing: how many flips are guesses that changed, and not knowledge lost.
 
     guess_corrected               changed guesses land right->wrong, wrong->right, wrong->other wrong as 1 : 1 : k-2
     guess_corrected_calibrated    the same with the ratio measured: the share of wrong answers with gold second
+    bound                         from the net loss to k/(k-1) times all flips, from right and wrong alone
+    persistence                   share of wrong answers that stay the same, and the share that fresh guesses would keep
+    tipping_ratio                 attraction that gold, when unknown, would need for guessing to explain all forgetting
+    paper, as_released            the chance adjustment of arXiv 2510.17776, and the rule of its released code
 
-Neither is a headline. Each rests on an assumption, and errs in proportion to the correction:
+None is a headline. Each rests on an assumption, and the corrections err in proportion to what they subtract:
 
     guess_corrected               a known item is never answered wrong, and a model that does not know chooses gold as
                                   often as each wrong option. Too high where options can be ruled out or are known in
                                   part, too low where wrong options attract
     guess_corrected_calibrated    gold attracts as often as it is the second choice of a wrong answer. Too high where
                                   much is known in part and training moves it, a little too low where wrong ones attract
+    bound                         guesses win as often as they lose. The low end is too low where guesses are few, the
+                                  high end too high wherever a flip is a guess
+    paper                         being unknown before and being unknown after are independent
+
+The adjustment of Harmon et al. 2025, arXiv 2510.17776, is
+
+    acc = true + x, x = (1 - acc)/(k - 1)          an item is known, or guessed uniformly among k
+    F_true = F - (1 - acc)(1 - acc')/(k - 1)       two independent guesses flip that often
+
+Most unknown items are the same ones before and after: with fresh guesses it reports 4.7 % at k = 4 if nothing was
+forgotten and half is known; with guesses that persist it subtracts flips that never happened.
 
 Nothing is clipped before it is averaged.
 """
@@ -18,20 +33,85 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetwatch.metrics.answers import Answers
-from forgetwatch.metrics.intervals import Interval, clustered_mean
+from forgetwatch.metrics.intervals import Interval, clustered_mean, mean_interval
+from forgetwatch.metrics.transitions import ratio
 
+Bools = NDArray[np.bool_]
+Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 MAX_SECOND_CHOICE: Final = 0.9
 """Share of wrong answers with gold as the second choice above which nothing can be estimated."""
-_Z_BAND: Final = 1.645
-"""Standard normal quantile of a one-sided 95 % limit; the band adds it at both ends."""
+_Z_ENDS: Final = 1.645
+"""Standard normal quantile of a one-sided 95 % limit; bands and bounds add it at both ends."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answers:
+    """Paired answers to choice items, without open answers. All arrays are [rows].
+
+    Attributes:
+        before: Right before, bool.
+        after: Right after, bool.
+        chosen_before: Option chosen before; -1 = no answer found.
+        chosen_after: Option chosen after; -1 = no answer found.
+        k: Number of options.
+        golds: Number of right options; 1 for most items.
+        task: Code of the task.
+        cluster: Code of each row's independent observation; None if every row is one.
+        samples: Rows per item.
+        second_before: Before, 1 where gold was the second choice of a wrong answer, 0 where it was not, nan where the
+            answer was right or options have no scores; None if no option has one.
+        second_after: The same, after.
+    """
+
+    before: Bools
+    after: Bools
+    chosen_before: Ints
+    chosen_after: Ints
+    k: Ints
+    golds: Ints
+    task: Ints
+    cluster: Ints | None = None
+    samples: int = 1
+    second_before: Floats | None = None
+    second_after: Floats | None = None
+
+    def take(self, rows: NDArray[Any]) -> Answers:
+        """Answers of some rows."""
+        taken = {name: values[rows] for name, values in vars(self).items() if isinstance(values, np.ndarray)}
+        return replace(self, **taken)
+
+    @property
+    def no_answer_before(self) -> Bools:
+        """Mask of rows wrong before because no answer was found; bool [rows]."""
+        return ~self.before & (self.chosen_before < 0)
+
+    @property
+    def no_answer_after(self) -> Bools:
+        """Mask of rows wrong after because no answer was found; bool [rows]."""
+        return ~self.after & (self.chosen_after < 0)
+
+    @property
+    def both_wrong(self) -> Bools:
+        """Mask of rows with a wrong option before and after, the same or another; bool [rows]."""
+        return ~(self.before | self.after | self.no_answer_before | self.no_answer_after)
+
+    @property
+    def wrong_to_other_wrong(self) -> Bools:
+        """Mask of rows with a wrong option before and another wrong option after; bool [rows]."""
+        changed: Bools = self.both_wrong & (self.chosen_before != self.chosen_after)
+        return changed
+
+    @property
+    def correctable(self) -> Bools:
+        """Mask of rows with at least two wrong options: a changed guess can land on another wrong one; bool [rows]."""
+        return self.k - self.golds >= 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,13 +196,10 @@ def guess_corrected_calibrated(answers: Answers) -> Corrected | None:
 
 
 def _corrected(used: Answers, rate: Floats, *, by_second_choice: Floats | float) -> Corrected:
-    """Average the per-item scores of `guess_corrected`, and their bands.
+    """Average the per-item scores of `guess_corrected`, and their bands; `rate` is lambda of each row.
 
-    Args:
-        used: Answers with at least two wrong options.
-        rate: lambda of each row, float64 [rows].
-        by_second_choice: Term of each score from estimating lambda, with mean 0: it changes the standard error only;
-            float64 [rows].
+    `by_second_choice` is the term of each score from estimating lambda: its mean is 0, and it changes the standard
+    error only.
     """
     k, g = used.k.astype(float), used.golds.astype(float)
     # A forgotten item is still guessed right with probability g/k: k/(k-g) scales flips to a wrong option up to all.
@@ -158,15 +235,249 @@ def _corrected(used: Answers, rate: Floats, *, by_second_choice: Floats | float)
 def _band(*, flips: float, opposite: float, correction: float, high: float, error: float) -> Interval:
     """Band of `Corrected` within -1 to 1; nan if the standard error is.
 
-    Args:
-        flips: Share of items that flipped in this direction.
-        opposite: Share that flipped in the other one.
-        correction: Share of flips that guessing is estimated to make.
-        high: The corrected rate if guessing made half of that.
-        error: Standard error of the corrected rate.
+    `high` is the corrected rate if guessing made half of the `correction`.
     """
     if math.isnan(error):
         return math.nan, math.nan
     # Guesses win as often as they lose, so guessing made at most the flips in the opposite direction.
     low = max(0.0, flips - min(2 * correction, opposite))
-    return max(low - _Z_BAND * error, -1.0), min(high + _Z_BAND * error, 1.0)
+    return max(low - _Z_ENDS * error, -1.0), min(high + _Z_ENDS * error, 1.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bound:
+    """Lowest and highest true rates that balanced guessing allows, for forgetting and backward transfer.
+
+    The intervals add 1.645 standard errors at each end: 95 % for either end.
+    """
+
+    forgetting: Interval
+    backward_transfer: Interval
+    forgetting_interval: Interval
+    backward_transfer_interval: Interval
+
+
+def bound(before: Bools, after: Bools, k: Ints, golds: Ints, *, cluster: Ints | None = None) -> Bound | None:
+    """Compute [max(0, p10 - p01), mean of k/(k-g) over 1->0], and its mirror image; None if no row has a wrong option.
+
+    g is the number of right options. The lower end is the net loss: it needs only balanced flips by chance.
+
+    Args:
+        before: Right before, bool [rows].
+        after: Right after, bool [rows].
+        k: Number of options [rows]; rows with no wrong option do not take part.
+        golds: Number of right options [rows].
+        cluster: Code of each row's cluster, int64 [rows]; None if every row is independent.
+    """
+    takes_part = k > golds
+    if not takes_part.any():
+        return None
+    before, after = before[takes_part], after[takes_part]
+    cluster = None if cluster is None else cluster[takes_part]
+    # A forgotten item is still guessed right with g/k: at most k/(k-g) times the observed flips were forgotten.
+    scale = k[takes_part] / (k[takes_part] - golds[takes_part]).astype(float)
+    lost, won = before & ~after, ~before & after
+    net, net_se = clustered_mean(lost.astype(float) - won, cluster)
+    high_lost, high_won = clustered_mean(scale * lost, cluster), clustered_mean(scale * won, cluster)
+    forgetting, forgetting_interval = _ends(net=net, net_se=net_se, high=high_lost[0], high_se=high_lost[1])
+    backward_transfer, backward_transfer_interval = _ends(
+        net=-net, net_se=net_se, high=high_won[0], high_se=high_won[1]
+    )
+    return Bound(
+        forgetting=forgetting,
+        backward_transfer=backward_transfer,
+        forgetting_interval=forgetting_interval,
+        backward_transfer_interval=backward_transfer_interval,
+    )
+
+
+def _ends(*, net: float, net_se: float, high: float, high_se: float) -> tuple[Interval, Interval]:
+    """Both ends of the bound within 0 to 1, and the same with 1.645 standard errors added; nan without an error."""
+    ends = (max(0.0, net), min(1.0, high))
+    if math.isnan(net_se):
+        return ends, (math.nan, math.nan)
+    return ends, (max(0.0, net - _Z_ENDS * net_se), min(1.0, high + _Z_ENDS * high_se))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Persistence:
+    """Diagnostics of wrong answers that stay the same.
+
+    Attributes:
+        same_wrong: Share of the items wrong before and after that kept their wrong option; nan if there is none.
+        same_wrong_se: Its standard error.
+        same_wrong_if_fresh: The share that uniform fresh guesses would keep. If it is far below `same_wrong`,
+            guesses persist, or wrong options are not equally attractive.
+        tipping_ratio: Attraction of gold relative to a wrong option that guessing would need, when gold is unknown, to
+            explain all forgetting: up to 1 nothing is left, 1 to 3 fragile, above 3 robust; inf if no wrong option
+            changed.
+    """
+
+    same_wrong: float
+    same_wrong_se: float
+    same_wrong_if_fresh: float
+    tipping_ratio: float
+
+
+def persistence(answers: Answers) -> Persistence:
+    """Compute the diagnostics of `Persistence` over the rows with logged options."""
+    both = answers.both_wrong & (answers.k >= 2)
+    # A fresh guess that misses gold repeats the earlier wrong option with 1/(k-g).
+    fresh = 1.0 / np.maximum(answers.k - answers.golds, 1)[both]
+    kept = ~answers.wrong_to_other_wrong[both]
+    same_wrong, same_wrong_se = clustered_mean(
+        kept.astype(float), None if answers.cluster is None else answers.cluster[both]
+    )
+    return Persistence(
+        same_wrong=same_wrong,
+        same_wrong_se=same_wrong_se,
+        same_wrong_if_fresh=float(fresh.mean()) if fresh.size else math.nan,
+        tipping_ratio=tipping_ratio(answers),
+    )
+
+
+def tipping_ratio(answers: Answers) -> float:
+    """Ratio of 1->0 flips to those expected from wrong options that turned into others; nan if neither happened.
+
+    R = p10 (k-2)/D, with D = p(wrong -> other wrong), and sums over the items if k differs; see `Persistence`.
+    """
+    used = answers.correctable
+    # Among k-g wrong options a changed wrong guess lands on another one k-g-1 times for g times on a right one.
+    rate = answers.golds / np.maximum(answers.k - answers.golds - 1, 1)
+    expected = float(np.sum((rate * answers.wrong_to_other_wrong)[used]))
+    flips = int((answers.before & ~answers.after & ~answers.no_answer_after)[used].sum())
+    return ratio(flips, expected) if expected else (math.inf if flips else math.nan)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Paper:
+    """Rates of arXiv 2510.17776 adjusted for chance, with each item's own k. Shares of the n items with k >= 2.
+
+    Not clipped, because a mean of clipped rates is biased; the properties clip for display. Standard errors are
+    those of the delta method.
+    """
+
+    n: float
+    expected: float
+    forgetting_unclipped: float
+    backward_transfer_unclipped: float
+    forgetting_max_unclipped: float
+    backward_transfer_max_unclipped: float
+    forgetting_se: float
+    backward_transfer_se: float
+
+    @property
+    def forgetting(self) -> float:
+        """F_true = max(F - expected, 0); nan for no items."""
+        return _clip(self.forgetting_unclipped)
+
+    @property
+    def backward_transfer(self) -> float:
+        """BT_true = max(BT - expected, 0); nan for no items."""
+        return _clip(self.backward_transfer_unclipped)
+
+    @property
+    def forgetting_max(self) -> float:
+        """F_max: the truly known share before, by the same model. Not a bound of F_true on data."""
+        return _clip(self.forgetting_max_unclipped)
+
+    @property
+    def backward_transfer_max(self) -> float:
+        """BT_max: the truly known share after, by the same model."""
+        return _clip(self.backward_transfer_max_unclipped)
+
+    @property
+    def forgetting_interval(self) -> Interval:
+        """95 % interval of the unclipped rate."""
+        return mean_interval(self.forgetting_unclipped, self.forgetting_se)
+
+    @property
+    def backward_transfer_interval(self) -> Interval:
+        """95 % interval of the unclipped rate."""
+        return mean_interval(self.backward_transfer_unclipped, self.backward_transfer_se)
+
+
+def paper(before: Bools, after: Bools, k: Ints, *, cluster: Ints | None = None, samples: int = 1) -> Paper:
+    """Compute the paper's chance-adjusted rates over the rows with k >= 2, chance added up over groups of equal k.
+
+    F_true = F - sum_g (M_g/M)(1-acc_g)(1-acc'_g)/(k_g-1); nan if no row has k >= 2. The standard error is that of
+    the per-item scores 1{10} - [u (1-acc'_g) + u' (1-acc_g) - (1-acc_g)(1-acc'_g)]/(k_g-1), u = wrong before, whose
+    mean is F_true and which are its gradient over the four cells.
+
+    Args:
+        before: Right before, bool [rows].
+        after: Right after, bool [rows].
+        k: Number of options [rows]; below 2 for rows that do not take part.
+        cluster: Code of each row's cluster, int64 [rows]; None if every row is independent.
+        samples: Rows per item.
+
+    >>> right = lambda share: np.arange(100) < share
+    >>> round(paper(right(80), right(70), np.full(100, 4)).forgetting, 4)
+    0.08
+    """
+    takes_part = k >= 2
+    before, after, k = before[takes_part], after[takes_part], k[takes_part]
+    cluster = None if cluster is None else cluster[takes_part]
+    total = len(k)
+    if not total:
+        nothing = dict.fromkeys(list(Paper.__dataclass_fields__)[1:], math.nan)
+        return Paper(n=0, **nothing)
+    # Arrays by k; the entries of a k that no item has are multiplied with a size of 0.
+    sizes = np.bincount(k)
+    options = np.maximum(np.arange(len(sizes)), 2)
+    right_before = np.bincount(k, weights=before)
+    right_after = np.bincount(k, weights=after)
+    wrong_before = (sizes - right_before) / np.maximum(sizes, 1)
+    wrong_after = (sizes - right_after) / np.maximum(sizes, 1)
+    expected = float(np.sum(sizes * wrong_before * wrong_after / (options - 1))) / total
+    # Per cell (retained, forgotten, gained, missed) and k: the part of an item's score that chance subtracts.
+    both = wrong_before * wrong_after
+    off = np.stack([-both, wrong_before - both, wrong_after - both, wrong_before + wrong_after - both]) / (options - 1)
+    cell = 2 * ~before + ~after  # 0 retained, 1 forgotten, 2 gained, 3 missed
+    taken_off = off[cell, k]
+    forgotten, gained = before & ~after, ~before & after
+    return Paper(
+        n=total if samples == 1 else total / samples,
+        expected=expected,
+        forgetting_unclipped=int(forgotten.sum()) / total - expected,
+        backward_transfer_unclipped=int(gained.sum()) / total - expected,
+        forgetting_max_unclipped=float(np.sum((options * right_before - sizes) / (options - 1))) / total,
+        backward_transfer_max_unclipped=float(np.sum((options * right_after - sizes) / (options - 1))) / total,
+        forgetting_se=clustered_mean(forgotten - taken_off, cluster)[1],
+        backward_transfer_se=clustered_mean(gained - taken_off, cluster)[1],
+    )
+
+
+def as_released(before: Bools, after: Bools, *, k: int) -> tuple[float, float]:
+    """Compute forgetting and backward transfer of one task and seed as the paper's released code does.
+
+    One k for the whole task, every row, each rate clipped at 0 at once. (nan, nan) for no rows.
+
+    Args:
+        before: Right before, bool [rows].
+        after: Right after, bool [rows].
+        k: Number of options that the code assumes, at least 2.
+    """
+    n = len(before)
+    chance = ratio(int((~before).sum()), n) * ratio(int((~after).sum()), n) / (k - 1)
+    forgetting, backward_transfer = ratio(int((before & ~after).sum()), n), ratio(int((~before & after).sum()), n)
+    return _clip(forgetting - chance), _clip(backward_transfer - chance)
+
+
+def most_as_released(before: Bools, after: Bools, *, k: int) -> tuple[float, float]:
+    """Compute the ceilings of both rates of one task and seed as the paper's released code does.
+
+    max((k acc - 1)/(k - 1), 0) of the accuracy before, and of that after. (nan, nan) for no rows.
+
+    Args:
+        before: See `as_released`.
+        after: See `as_released`.
+        k: See `as_released`.
+    """
+    accuracies = (ratio(int(right.sum()), len(right)) for right in (before, after))
+    forgetting, backward_transfer = (_clip((k * accuracy - 1) / (k - 1)) for accuracy in accuracies)
+    return forgetting, backward_transfer
+
+
+def _clip(value: float) -> float:
+    return value if math.isnan(value) else max(value, 0.0)

@@ -66,7 +66,7 @@ class AlignedPairs:
         item: Code of the item.
         cluster: Code of the independent observation: the item's cluster, or the item if it has several samples; None
             if every row is one.
-        form_before: 1 where the answer was in its form, 0 where not, nan where not measured; see `metrics.form`.
+        form_before: 1 where the answer was in its form, 0 where not, nan where not measured; see `metrics.known`.
         form_after: The same, after.
         forced_after: 1 where the right option scores highest after, 0 where not, nan where not known.
         sample: Number of the sample.
@@ -151,7 +151,7 @@ class AlignedPairs:
 
     @property
     def lost_form(self) -> Bools:
-        """Answers that lost their form, without evidence that the knowledge is gone; see `metrics.form`."""
+        """Answers that lost their form, without evidence that the knowledge is gone; see `metrics.known`."""
         return lost_form(
             self.before,
             self.after,

@@ -35,6 +35,7 @@ from forgetwatch.metrics import (
     noise_floor,
     non_inferiority,
     null,
+    paper,
     persistence,
     sign_flip,
     smallest_loss,
@@ -44,7 +45,6 @@ from forgetwatch.metrics import (
 )
 from forgetwatch.metrics.item_history import item_history
 from forgetwatch.metrics.log_score import log_score
-from forgetwatch.metrics.paper import paper
 
 CASES = {
     "no item": (0, [], []),

@@ -19,9 +19,9 @@ from forgetwatch.metrics import (
     bound,
     guess_corrected,
     guess_corrected_calibrated,
+    paper,
     persistence,
 )
-from forgetwatch.metrics.paper import paper
 
 
 def rights(*cells: int) -> tuple[np.ndarray, np.ndarray]:

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds import know_or_guess
 
-from forgetwatch.metrics import as_released
-from forgetwatch.metrics.paper import paper
+from forgetwatch.metrics import as_released, paper
 
 
 def rights(*cells: int) -> tuple[np.ndarray, np.ndarray]:

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 from worlds import know_or_guess, logits
 
-from forgetwatch.metrics import Answers, count_known, guess_corrected
-from forgetwatch.metrics.paper import paper
+from forgetwatch.metrics import Answers, count_known, guess_corrected, paper
 
 Estimator = Callable[[Answers], tuple[float, float]]
 TASKS, ITEMS = 300, 250

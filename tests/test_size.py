@@ -15,9 +15,9 @@ GATE_MINUTES = 12
 """Minutes that the README's test command may take on two idle cores; `.ci/run` prints what it took."""
 
 AT_MOST = {
-    "modules of the package": 208,
-    "lines of the package": 45_750,
-    "lines of tests": 45_100,
+    "modules of the package": 203,
+    "lines of the package": 45_700,
+    "lines of tests": 45_200,
     "public names": 13,
     "files that name bits_per_byte": 15,
     "files that name known_lost_net": 16,

@@ -60,7 +60,7 @@ class CategoryMeans:
 
 
 def category_means(paired: AlignedPairs) -> CategoryMeans:
-    """Average the paper's adjusted rates per task and seed (`metrics.paper`, not clipped) as the paper does."""
+    """Average the paper's adjusted rates per task and seed (`metrics.guessing`, not clipped) as the paper does."""
     seeds = np.unique(paired.sample)
     rates: dict[str, list[Rates]] = {}
     for category, rows in _every(paired.category):
@@ -149,10 +149,8 @@ def _every(labels: Labels) -> Sequence[tuple[str, NDArray[np.int64]]]:
 def _aggregate(rates: Mapping[str, Sequence[Rates]], *, seeds: int) -> CategoryMeans:
     """Average tasks to categories to one number, per seed; then take mean and deviation over the seeds.
 
-    Args:
-        rates: By category, one array [seeds, 4] a task: both rates, then both ceilings; nan where a task has no rate
-            for a seed.
-        seeds: Number of seeds.
+    `rates` has, by category, one array [seeds, 4] a task: both rates, then both ceilings; nan where a task has no rate
+    for a seed.
     """
     of_category = {name: _mean(np.stack(of_tasks)) for name, of_tasks in rates.items()}
     # A category without a rate for any seed would show as nan; the mean over categories skips it.

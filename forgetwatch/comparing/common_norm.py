@@ -132,11 +132,7 @@ def _decide(snapshot: Snapshot, rows: NDArray[np.bool_]) -> tuple[pa.Table, int]
 
 
 def _check_hashes(snapshot: Snapshot, tasks: set[str]) -> None:
-    """Raise if a row of the tasks has no content hash.
-
-    Raises:
-        MismatchError: If one has none.
-    """
+    """Raise `MismatchError` if a row of the tasks has no content hash."""
     without = np.isin(snapshot.texts("task"), list(tasks)) & np.asarray(snapshot.table["content_hash"].is_null())
     if without.any():
         raise MismatchError(

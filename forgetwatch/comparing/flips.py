@@ -180,9 +180,7 @@ def flips(
 def _measured(pairs: AlignedPairs, scored: NDArray[np.bool_]) -> dict[str, NDArray[Any]]:
     """Attributes of flips that follow from both sides, by name [rows of the pairing]; nan where not known.
 
-    Args:
-        pairs: The pairs that were scored on both sides.
-        scored: Rows of the pairing that these are, bool [rows of the pairing].
+    `scored` marks the rows of the pairing that `pairs` are: those that were scored on both sides.
     """
     confidence, split = pairs.confidence(), pairs.mass_split
     nothing = np.full(len(pairs), np.nan)

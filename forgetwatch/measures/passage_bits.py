@@ -1,4 +1,4 @@
-"""Bits per byte of passages: texts without a question, which a model predicts. See `metrics.passages`."""
+"""Bits per byte of passages: texts without a question, which a model predicts. See `metrics.log_score`."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@
     known          known items that were lost, less luck; losses of form and of knowledge
     guessing       corrections for guessing, their bounds, and the chance adjustment of arXiv 2510.17776
     noise          soft changes, sampled decoding, measuring twice
-    passages       bits per byte of texts without a question
+    log_score      log score of options, and bits per byte of texts without a question
     item_history   the history of each item through the looks of a run
     divergence     drift of a model from its base, on texts that the base generated
 
@@ -72,10 +72,21 @@ from forgetwatch.metrics.known import (
     is_known,
     lost_form,
 )
-from forgetwatch.metrics.log_score import CLIP, DELTA, FEWEST_SCORED, Change, LogScore, best_temperature, log_shares
+from forgetwatch.metrics.log_score import (
+    CLIP,
+    DELTA,
+    FEWEST_SCORED,
+    BitsPerByte,
+    Change,
+    LogScore,
+    Passages,
+    best_temperature,
+    bits_per_byte,
+    log_shares,
+    rate,
+)
 from forgetwatch.metrics.mass import MassChanges, MassSplit, bernoulli_kl, left_out, mass_changes, split
 from forgetwatch.metrics.noise import NoiseFloor, Null, Soft, noise_floor, null, soft
-from forgetwatch.metrics.passages import BitsPerByte, Passages, bits_per_byte, rate
 from forgetwatch.metrics.planning import (
     detectable_change,
     detectable_known_lost,

@@ -61,12 +61,7 @@ def smallest_loss(flips: int, level: float) -> float:
 
 
 def _fewest(flips: np.ndarray, level: float) -> np.ndarray:
-    """Minimum number of forgotten items among `flips` with a p-value of at most `level`; flips + 1 if there is none.
-
-    Args:
-        flips: Whole numbers [any].
-        level: Of the test, 0 to 1.
-    """
+    """Minimum number of forgotten items among `flips` with a p-value of at most `level`; flips + 1 if there is none."""
     low, high = np.zeros(len(flips), np.int64), flips.astype(np.int64) + 1
     while np.any(low < high):  # P(X >= count) falls with the count: bisect
         middle = (low + high) // 2

@@ -2,7 +2,7 @@
 
 The log-probability of a token is read at the position before it. All numbers of a batch are named before it is read,
 so that they leave the device together. The rule by which log-likelihoods decide is `metrics.choices`. A passage has no
-outcome: its log-likelihood is stored with the length of its text (`metrics.passages`).
+outcome: its log-likelihood is stored with the length of its text (`metrics.log_score`).
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from support import probe
 from forgetwatch import cli
 from forgetwatch.report import html
 from forgetwatch.watch import Follower
+from forgetwatch.watch.checkpoint_queue import CheckpointQueue
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +118,7 @@ def test_a_signal_before_anything_is_scored_is_no_failure(
     tmp_path: Path, base: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(Follower, "follow", lambda _: "stopped")
-    monkeypatch.setattr(Follower, "waiting", ["checkpoint-15"])
+    monkeypatch.setattr(CheckpointQueue, "waiting", ["checkpoint-15"])
     assert run(monkeypatch, tmp_path, base) == 0
     assert (
         capsys.readouterr()

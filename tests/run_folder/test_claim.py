@@ -13,8 +13,7 @@ import pytest
 from support import PATIENCE
 
 from forgetwatch.errors import WatchError
-from forgetwatch.run_folder import RunFolder
-from forgetwatch.run_folder.claim import claim
+from forgetwatch.run_folder import RunFolder, claim
 
 HOLDS = """
 import sys, time

@@ -14,10 +14,9 @@ from support import model, probe, tokenizer, trainer
 from forgetwatch import ForgetWatchCallback, Item, Probe, Watch, load_probe, score
 from forgetwatch.errors import ScoringError
 from forgetwatch.probe import combine
-from forgetwatch.run_folder import run_probe
 from forgetwatch.scoring import Scorer
 from forgetwatch.watch import callback as callback_module
-from forgetwatch.watch import default_probe
+from forgetwatch.watch import default_probe, run_probe
 
 TOK = tokenizer()
 REASON = "its weights are spread over several processes"

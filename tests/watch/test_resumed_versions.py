@@ -12,9 +12,9 @@ from support import trainer
 from forgetwatch import ForgetWatchCallback, Item, Probe, Trajectory, load_probe
 from forgetwatch.errors import WatchError
 from forgetwatch.probes import shipped
-from forgetwatch.run_folder import run_probe
 from forgetwatch.scoring import scorer
 from forgetwatch.watch import callback as callback_module
+from forgetwatch.watch import run_probe
 
 SAVES = {"save_strategy": "steps", "save_steps": 2}
 

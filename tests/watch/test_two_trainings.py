@@ -14,8 +14,7 @@ from support import model, probe, tokenizer, trainer
 from forgetwatch import ForgetWatchCallback, Trajectory, Watch
 from forgetwatch.errors import WatchError
 from forgetwatch.files import locks as file_locks
-from forgetwatch.run_folder import StoredRun
-from forgetwatch.run_folder.claim import claim
+from forgetwatch.run_folder import StoredRun, claim
 
 TOK = tokenizer()
 

@@ -16,7 +16,7 @@ GATE_MINUTES = 12
 
 AT_MOST = {
     "modules of the package": 203,
-    "lines of the package": 45_700,
+    "lines of the package": 45_680,
     "lines of tests": 45_200,
     "public names": 13,
     "files that name bits_per_byte": 15,

@@ -4,7 +4,7 @@
     base_texts   samples them from the base, and reads them under a model
     run_drift    the drift of a run's looks, and of saved models
 
-Start with `run_drift`. The estimators are in `metrics.divergence`, the numbers of a look in `comparing.look_drift`.
+Start with `run_drift`. The estimators are in `metrics.divergence`, the numbers of a look in `measures.drift`.
 """
 
 from forgetwatch.drift.base_texts import check_completions, read_under, sample_completions

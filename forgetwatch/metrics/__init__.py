@@ -12,6 +12,7 @@
     noise          soft changes, sampled decoding, measuring twice
     log_score      log score of options, and bits per byte of texts without a question
     item_history   the history of each item through the looks of a run
+    mass           the mass that a model gives to all options together, and the choice among them
     divergence     drift of a model from its base, on texts that the base generated
 
 Start with `transitions`. `docs/reference/statistics.md` describes every quantity. Nothing here reads a file or imports

@@ -13,7 +13,7 @@
 
     from_rows.py, tables.py    a table of questions to a probe; files of rows
     prompts.py                 listed options, instructions, and worked examples before each question
-    categories.py              tasks to categories: the table of the paper, or a map from a file
+    categories.py              tasks to categories: the table of the paper (paper_tasks.csv), or a map from a file
     checking.py                faults of a probe: repeated questions, leaked answers, shortcuts
     answer_checking.py         faults of a probe that only a model's answers show
     overlap.py                 how much of a probe is in a training set

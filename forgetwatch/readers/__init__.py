@@ -2,14 +2,15 @@
 
 The format is recognised by content, never by the name alone.
 
-    forgetwatch               snapshot.py
-    plain CSV, JSONL, Parquet readers/table.py
-    lm-evaluation-harness     readers/lm_eval_logs.py        samples_*.jsonl, results with samples, an output folder
-    lighteval                 readers/lighteval.py   details_*.parquet, a folder of them
-    Inspect                   readers/inspect_log.py         .eval and .json
+    forgetwatch                  snapshot.py
+    plain CSV, JSONL, Parquet    table.py
+    lm-evaluation-harness        lm_eval_logs.py, lm_eval_samples.py    samples_*.jsonl, results with samples, a folder
+    lighteval                    lighteval.py                           details_*.parquet, a folder of them
+    Inspect                      inspect_log.py, archive.py             .eval and .json
 
-Rows of every tool go through `readers/log.py`, and scores through `readers/score_values.py`. A table with other column
-names is read by `readers/mapping.py`.
+Rows of every tool go through `log.py`: `question_text.py` finds the question, `option_scores.py` and `score_values.py`
+read scores, `logged_metrics.py` the tool's own metrics, `json_pieces.py` large JSON. A table with other column names is
+read by `mapping.py`.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
 from run_folders import write_run
+from short_looks import no_picture
 from support import probe, snapshot, write_jsonl
 from typer.testing import CliRunner
 
@@ -41,6 +42,7 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
     """A base, two models and a run, whose models, categories, tasks, ids and texts all have one kind of name."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setattr("forgetwatch.report.html.svg", no_picture)  # of the page that `report` writes, and not prints
     name = NAMES[request.param]
     labels = {
         "item_id": [f"{name}{at}" for at in range(ITEMS)],

@@ -114,15 +114,16 @@ def recount(output_dir: Path, *, step: int, start: str | Path | None = None, ite
         for key in keys
         for value, other in zip(own[key], side[key]["choice_logprobs"], strict=True)
     ]
-    theirs = stated(*files, set(keys))
+    numbers = count(asked, *scores)
+    theirs = stated(*files, set(keys), names=numbers)
     # A comparison of few items gives no change of the log score.
-    numbers = {name: value for name, value in count(asked, *scores).items() if name in theirs}
+    numbers = {name: value for name, value in numbers.items() if name in theirs}
     return Recount(
         items=len(keys),
         unstable=len(evaluated) - len(keys),
         difference=max(differences, default=0.0),
         plain=numbers,
-        stated={name: theirs[name] for name in numbers},
+        stated=theirs,
     )
 
 
@@ -218,8 +219,8 @@ def best_log_score(questions: Mapping[Key, Question], scores: Scores) -> float:
     return float(-found.fun)
 
 
-def stated(before: Path, after: Path, keys: Set[Key]) -> dict[str, float]:
-    """Numbers of forgetwatch's own comparison of two snapshots over some items."""
+def stated(before: Path, after: Path, keys: Set[Key], *, names: Iterable[str]) -> dict[str, float]:
+    """Numbers of forgetwatch's own comparison of two snapshots over some items, without those that it does not give."""
     sides = []
     for snapshot in map(load_snapshot, (before, after)):
         rows = zip(snapshot.texts("task"), snapshot.texts("item_id"), strict=True)
@@ -228,7 +229,7 @@ def stated(before: Path, after: Path, keys: Set[Key]) -> dict[str, float]:
         meta = {**snapshot.meta, "probe": {**snapshot.meta["probe"], "fingerprint": None}}
         sides.append(replace(snapshot, table=snapshot.table.take(kept), meta=meta))
     group = compare(before=sides[0], after=sides[1]).all
-    return {name: value for name, value in vars(group).items() if isinstance(value, (int, float))}
+    return {name: value for name in names if (value := getattr(group, name)) is not None}
 
 
 if __name__ == "__main__":

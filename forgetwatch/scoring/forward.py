@@ -12,7 +12,7 @@ logits, in one of several forms (`layout.Keep`); batches with too many logits ar
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -90,10 +90,7 @@ class ForwardPass:
     def find_rule(self, model: nn.Module, ids: Ids) -> Rule | None:
         """Rule of the model after its head, if logits from its hidden states are those of the model; else None.
 
-        A short text is read twice for it.
-
-        Raises:
-            ScoringError: If the model does not return logits over its vocabulary.
+        A short text is read twice for it. A model that does not return logits over its vocabulary is an error.
         """
         # Every second position: a model that returns all of them does not pass for one that returns those.
         tensors = _line(model, ids, positions=tuple(range(1, len(ids), 2)) or (0,))
@@ -266,19 +263,16 @@ class ForwardPass:
         base: AbstractContextManager[None],
         progress: Progress | None = None,
     ) -> dict[int, NDArray[np.float64]]:
-        """KL of the base to the model over the whole vocabulary at each token of items of one choice, in single rows.
+        """KL of the base to the model, as `Engine.divergence`; `base` is the context in which the model is its base.
 
-        Args:
-            model: The model, with a `rule`.
-            batches: Planned by `plan`.
-            encoded: Token ids of all items.
-            base: Context in which the model is its base. The hidden states of all batches are kept until it is left.
-            progress: Called after each batch of the base and of the model with what is done.
-
-        Returns:
-            KL, and the base's log-probability of the token, float64 [2, tokens] by index of the item.
+        The hidden states of all batches are kept until that context is left.
         """
         found: dict[int, NDArray[np.float64]] = {}
+
+        def report(share: float) -> None:
+            if progress:
+                progress(Done(count=round(share * len(encoded)), total=len(encoded), share=share))
+
         with self._head(model) as reader:
             if reader is None:
                 return found
@@ -286,7 +280,7 @@ class ForwardPass:
             with base:
                 for batch in batches:
                     before.append(self._states(model, reader, batch))
-                    self._report(progress, encoded, share=len(before) / len(batches) / 2)
+                    report(len(before) / len(batches) / 2)
             for number, batch in enumerate(batches, start=1):
                 now = self._states(model, reader, batch)
                 readout = Readout(batch, encoded, greedy=False)
@@ -294,13 +288,8 @@ class ForwardPass:
                 numbers = reader.divergence(before.pop(0), now, rows, tokens).cpu().numpy()
                 kl, logprobs = (readout.by_request(part) for part in numbers)
                 found |= {item: np.stack([kl[item], logprobs[item]]) for item in kl}
-                self._report(progress, encoded, share=(1 + number / len(batches)) / 2)
+                report((1 + number / len(batches)) / 2)
         return found
-
-    @staticmethod
-    def _report(progress: Progress | None, of: Sized, *, share: float) -> None:
-        if progress:
-            progress(Done(count=round(share * len(of)), total=len(of), share=share))
 
     def _states(self, model: nn.Module, reader: HeadReader, batch: Batch) -> Tensor:
         """Hidden states at the positions that a batch needs, float [needed, hidden size]."""
@@ -324,12 +313,8 @@ class ForwardPass:
         count = sum(len(row.positions) for row in batch.rows) if kept is None else len(batch.rows) * kept
         return count * self.vocabulary > LOGIT_BUDGET
 
-    def prefix_cache(self, model: nn.Module, ids: Ids) -> PrefixCache | None:
-        """Keys and values of the tokens of a prefix; None for an empty one."""
-        with self._head(model) as reader:
-            return self._cache(model, reader, ids)
-
     def _cache(self, model: nn.Module, reader: HeadReader | None, ids: Ids) -> PrefixCache | None:
+        """Keys and values of the tokens of a prefix; None for an empty one."""
         if not ids:
             return None
         cache = PrefixCache()
@@ -344,19 +329,11 @@ class ForwardPass:
         cache.is_read = True
         return cache
 
-    def logits(
-        self, model: nn.Module, tensors: BatchTensors, *, layout: Layout, cache: PrefixCache | None = None
-    ) -> Tensor:
-        """Logits at the few positions that a small batch needs, float [needed, vocabulary], on the model's device.
-
-        A cache is that of the prefix before each row, or an empty one, which the rows fill.
-
-        Raises:
-            ScoringError: If the model does not return logits over its vocabulary.
-        """
-        tensors, _ = tensors.moved(device_of(model))
-        options = self._options(model, tensors, layout=layout, cache=cache)
+    def logits(self, model: nn.Module, batch: Batch, *, layout: Layout) -> Tensor:
+        """Logits at the few positions that a small batch needs, float [needed, vocabulary], on the model's device."""
+        tensors, _ = tensors_of(batch).moved(device_of(model))
         with self._head(model) as reader:
+            options = self._options(model, tensors, layout=layout, cache=self._cache(model, reader, batch.prefix))
             if reader is None:
                 return self._logits_of_model(model, tensors, options, layout=layout)
             task = partial(reader.logits, width=tensors.ids.shape[1], positions=tensors.needed)
@@ -365,7 +342,7 @@ class ForwardPass:
     def _options(
         self, model: nn.Module, tensors: BatchTensors, *, layout: Layout, cache: PrefixCache | None
     ) -> dict[str, Any]:
-        """Arguments of the model besides token ids and `logits_to_keep`."""
+        """Arguments of the model besides token ids and `logits_to_keep`; the rows fill a cache that is empty."""
         if layout == "rows":
             options: dict[str, Any] = {"attention_mask": tensors.mask}
         else:

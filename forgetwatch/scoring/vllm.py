@@ -1,7 +1,6 @@
 """Answers generated, and letters scored, by vLLM. Tested with stand-ins: vLLM itself has not been run.
 
-    VllmGenerator      engines of its own on a checkpoint
-    VllmLetters        the same engines, which score choices that are single tokens
+    VllmGenerator      engines of its own on a checkpoint, which also score choices that are single tokens
     TrainerGenerator   the engine of a trainer that already generates with vLLM
 
 Engines of a checkpoint are in this process, or several next to each other, each in a process and on GPUs of its own:
@@ -63,7 +62,10 @@ _SETTINGS: Final = (
 
 
 class VllmGenerator:
-    """Engines of its own on a checkpoint without adapters; they start when the first answers are generated.
+    """Engines of its own on a checkpoint without adapters; they start when the first answers are needed.
+
+    Scores are of choices that are single tokens, such as letters. Each item takes one step after its prompt, for all
+    choices and spellings; prompts share their beginnings in vLLM's cache.
 
     Args:
         model: A checkpoint folder or model id.
@@ -74,10 +76,12 @@ class VllmGenerator:
         make_room: Called before the engines start: they take nearly all memory of their GPUs.
 
     Raises:
-        ScoringError: If vLLM is not installed.
+        ScoringError: If vLLM is not installed; later, if there are too few GPUs for several engines, or one has ended.
     """
 
     name = "vllm"
+    scorer = "vllm letters/1"
+    """Name and version, for the metadata: scores are compared with each other only."""
 
     def __init__(
         self,
@@ -90,7 +94,7 @@ class VllmGenerator:
         make_room: Callable[[], None] | None = None,
     ) -> None:
         check_installed()
-        self._tokenizer, self._make_room, self._longest = tokenizer, make_room, 0
+        self._tokenizer, self._make_room = tokenizer, make_room
         self._start = partial(
             Engines,
             model,
@@ -103,11 +107,7 @@ class VllmGenerator:
     def generate(
         self, prompts: Sequence[Ids], decoding: Decoding, *, seed: int, progress: Callable[[int], None] | None = None
     ) -> list[Generated]:
-        """One answer to each prompt, in their order.
-
-        Raises:
-            ScoringError: If there are too few GPUs for several engines, or an engine has ended.
-        """
+        """One answer to each prompt, in their order."""
         settings = {
             "n": 1,
             "temperature": decoding.temperature,
@@ -120,49 +120,6 @@ class VllmGenerator:
         if progress:
             progress(len(prompts))
         return [engine_answer(self._tokenizer, tokens, decoding, cut=cut) for tokens, cut in answers]
-
-    def next_tokens(self, prompts: Sequence[Ids], wanted: Sequence[Ids]) -> list[NextToken]:
-        """Log-probabilities of the wanted tokens after each prompt, and the most likely token.
-
-        Args:
-            prompts: Token ids.
-            wanted: Distinct tokens for each prompt, at most `MOST_LOGPROBS`.
-
-        Raises:
-            ScoringError: If there are too few GPUs for several engines, or an engine has ended.
-        """
-        return self._started(prompts, tokens=1).next_tokens(prompts, wanted)
-
-    def _started(self, prompts: Sequence[Ids], *, tokens: int) -> Engines:
-        """The engines, with room for the longest prompt and its answer."""
-        longest = max(map(len, prompts), default=0) + tokens
-        if self._engines is None or longest > self._longest:
-            self.close()
-            if self._make_room:
-                self._make_room()
-            self._engines, self._longest = self._start(longest=longest), longest
-        return self._engines
-
-    def close(self) -> None:
-        """End the engines."""
-        if self._engines is not None:
-            self._engines.close()
-            self._engines = None
-
-
-class VllmLetters:
-    """Scores of choices that are single tokens, such as letters, by the engines of a `VllmGenerator`.
-
-    Each item takes one step after its prompt, for all choices and spellings; prompts share their beginnings in vLLM's
-    cache.
-    """
-
-    name = "vllm"
-    scorer = "vllm letters/1"
-    """Name and version, for the metadata: its outcomes are compared with each other only."""
-
-    def __init__(self, generator: VllmGenerator) -> None:
-        self._generator = generator
 
     def prepared(self, encoded: Sequence[Encoded], *, max_length: int) -> list[Encoded]:
         """The same items; those with a choice of several tokens, or without room for an answer, are unscored.
@@ -179,11 +136,7 @@ class VllmLetters:
         return made
 
     def score(self, encoded: Sequence[Encoded], progress: Progress | None = None) -> dict[int, Scores]:
-        """Scores of all items that can be scored, by index; they are from `prepared`.
-
-        Raises:
-            ScoringError: If the engines cannot start, or end.
-        """
+        """Scores of all items that can be scored, by index; they are from `prepared`."""
         indices = [index for index, one in enumerate(encoded) if not one.unscored]
 
         def report(count: int) -> None:
@@ -192,9 +145,26 @@ class VllmLetters:
 
         report(0)
         prompts = [encoded[index].context for index in indices]
-        tokens = self._generator.next_tokens(prompts, [_letters_of(encoded[index]) for index in indices])
+        wanted = [_letters_of(encoded[index]) for index in indices]
+        tokens = self._started(prompts, tokens=1).next_tokens(prompts, wanted)
         report(len(indices))
         return {index: _scores(encoded[index], *found) for index, found in zip(indices, tokens, strict=True)}
+
+    def _started(self, prompts: Sequence[Ids], *, tokens: int) -> Engines:
+        """The engines, with room for the longest prompt and its answer."""
+        longest = max(map(len, prompts), default=0) + tokens
+        if self._engines is None or longest > self._engines.longest:
+            self.close()
+            if self._make_room:
+                self._make_room()
+            self._engines = self._start(longest=longest)
+        return self._engines
+
+    def close(self) -> None:
+        """End the engines."""
+        if self._engines is not None:
+            self._engines.close()
+            self._engines = None
 
 
 def _letters_of(encoded: Encoded) -> Ids:
@@ -243,13 +213,7 @@ def check_installed() -> None:
 
 
 class Engines:
-    """Engines of vLLM on one checkpoint, started at once; see `VllmGenerator`.
-
-    `longest` is the number of tokens of the longest prompt with its answer.
-
-    Raises:
-        ScoringError: If there are too few GPUs for several engines.
-    """
+    """Engines of vLLM on one checkpoint, started at once, for prompts with their answers of up to `longest` tokens."""
 
     def __init__(
         self, model: str, *, tensor_parallel: int, data_parallel: int, trust_remote_code: bool, longest: int
@@ -262,6 +226,7 @@ class Engines:
             "tensor_parallel_size": tensor_parallel,
             "trust_remote_code": trust_remote_code,
         }
+        self.longest = longest
         self._engine = _engine(options) if data_parallel == 1 else None
         self._others: list[tuple[Any, Connection]] = []
         spawning = multiprocessing.get_context("spawn")  # a forked process cannot use CUDA
@@ -273,19 +238,11 @@ class Engines:
             self._others.append((process, ours))
 
     def generate(self, prompts: Sequence[Ids], settings: Mapping[str, Any]) -> list[Answer]:
-        """One answer to each prompt, in their order, with the settings of `vllm.SamplingParams`.
-
-        Raises:
-            ScoringError: If an engine's process has ended.
-        """
+        """One answer to each prompt, in their order, with the settings of `vllm.SamplingParams`."""
         return self._run(_answers, prompts, [settings] * len(prompts))
 
     def next_tokens(self, prompts: Sequence[Ids], wanted: Sequence[Ids]) -> list[NextToken]:
-        """Log-probabilities of the wanted tokens after each prompt, in their order.
-
-        Raises:
-            ScoringError: If an engine's process has ended.
-        """
+        """Log-probabilities of the wanted tokens after each prompt, distinct and at most `MOST_LOGPROBS`, in order."""
         return self._run(_next_tokens, prompts, wanted)
 
     def _run(
@@ -397,12 +354,8 @@ class TrainerGenerator:
     on the CPU, in their dtype (14 GB for 7B weights in bf16 with adapters on all layers; under FSDP those of its own
     part). Nothing is copied where the engine has the weights of the step already.
 
-    Args:
-        trainer: A trainer with `use_vllm=True`.
-        tokenizer: Its tokenizer.
-
     Raises:
-        ScoringError: If the trainer has no such engine.
+        ScoringError: If the trainer has no such engine (`use_vllm=True`); later, if a prompt is too long for it.
     """
 
     name = "vllm in the trainer"
@@ -414,12 +367,10 @@ class TrainerGenerator:
         self._trainer, self._tokenizer = trainer, tokenizer
         self._handed_over: tuple[int, Any] | None = None
 
-    def check(self, prompts: Sequence[Ids], decoding: Decoding) -> None:
-        """Refuse prompts that are too long for the engine together with their answers.
-
-        Raises:
-            ScoringError: If there is one.
-        """
+    def generate(
+        self, prompts: Sequence[Ids], decoding: Decoding, *, seed: int, progress: Callable[[int], None] | None = None
+    ) -> list[Generated]:
+        """One answer to each prompt, in their order."""
         longest = max(map(len, prompts), default=0) + decoding.tokens
         room = getattr(self._engine, "max_model_length", None)
         if room is not None and longest > room:
@@ -427,16 +378,6 @@ class TrainerGenerator:
                 f"a prompt and its answer take {longest} tokens, and the engine reads {room}; "
                 f"set vllm_max_model_length to at least {longest}, or decoding.tokens lower"
             )
-
-    def generate(
-        self, prompts: Sequence[Ids], decoding: Decoding, *, seed: int, progress: Callable[[int], None] | None = None
-    ) -> list[Generated]:
-        """One answer to each prompt, in their order.
-
-        Raises:
-            ScoringError: If a prompt is too long for the engine.
-        """
-        self.check(prompts, decoding)
         # A server needs the same number of prompts from each process: the shares are filled up with the first prompt.
         count = world_size()
         indices = range(rank(), len(prompts), count)
@@ -538,8 +479,7 @@ def _kept_weights(model: Any) -> Iterator[bool]:
             base._parameters[name] = parameter
 
 
-def _local(parameter: torch.Tensor) -> torch.Tensor:
+def _local(parameter: torch.Tensor) -> Any:
     """Values of a parameter in this process, which holds a part of it under FSDP."""
     data = parameter.detach()
-    local: torch.Tensor = getattr(data, "_local_tensor", data)
-    return local
+    return getattr(data, "_local_tensor", data)

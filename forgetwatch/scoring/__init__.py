@@ -54,6 +54,7 @@ from forgetwatch.scoring.generation import (
     Generator,
     ModelGenerator,
     Sample,
+    answer_text,
     check_generated,
     end_tokens,
     generation_obstacle,

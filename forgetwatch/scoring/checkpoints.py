@@ -257,12 +257,9 @@ def score_with_vllm(
 
 
 def weights_identity(given: str, *, trust_remote_code: bool = False, adapters: tuple[Path, ...] = ()) -> list[str]:
-    """Identity of weights and tokenizer: digests of the files that determine them, or the hub's commit.
+    """Identity of weights and tokenizer of a folder or model id: digests of the files, or the hub's commit.
 
-    Args:
-        given: A checkpoint folder, adapter folder or model id.
-        trust_remote_code: Run code that comes with the model.
-        adapters: Folders of the adapters that have this model as their base.
+    `adapters` are folders of those that have this model as their base.
 
     Raises:
         ScoringError: If there is no such model, a file cannot be read, or adapters are each other's base.

@@ -43,7 +43,6 @@ from forgetwatch.scoring.layout import (
     Keep,
     Layout,
     PrefixCache,
-    Request,
     Row,
     tensors_of,
     tree_options,
@@ -93,7 +92,8 @@ class ForwardPass:
         A short text is read twice for it. A model that does not return logits over its vocabulary is an error.
         """
         # Every second position: a model that returns all of them does not pass for one that returns those.
-        tensors = _line(model, ids, positions=tuple(range(1, len(ids), 2)) or (0,))
+        line = Row.line(ids, tuple(range(1, len(ids), 2)) or (0,))
+        tensors, _ = tensors_of(Batch((line,))).moved(device_of(model))
         options = self._options(model, tensors, layout="rows", cache=None)
         with head_in_fp32(model):
             expected = self._logits_of_model(model, tensors, options, layout="rows")
@@ -129,19 +129,10 @@ class ForwardPass:
         beside: Beside = 0,
         progress: Progress | None = None,
     ) -> dict[int, Scores]:
-        """Scores of all items in the batches, by index in the probe.
+        """Scores of all items in the batches, which have this layout, by index in the probe.
 
-        Args:
-            model: The model.
-            batches: Planned by `plan`.
-            encoded: Token ids of all items.
-            layout: The layout of the batches.
-            greedy: Also find the choices that greedy decoding would generate.
-            beside: Also read other tokens at each position.
-            progress: Called before the first batch and after each batch.
-
-        Raises:
-            ScoringError: If the model does not return finite logits over its vocabulary.
+        With `greedy` the choices that greedy decoding would generate are found too, and `beside` names other tokens to
+        be read at each position. A model that does not return finite logits over its vocabulary is an error.
         """
         requests = [request for batch in batches for row in batch.rows for request in row.requests]
         found = {request.item: Scores.of(len(encoded[request.item].choices)) for request in requests}
@@ -319,7 +310,7 @@ class ForwardPass:
             return None
         cache = PrefixCache()
         # A call that returns logits has to keep some; those of the last token are the fewest.
-        tensors = _line(model, ids, positions=(len(ids) - 1,))
+        tensors, _ = tensors_of(Batch((Row.line(ids, (len(ids) - 1,)),))).moved(device_of(model))
         options = self._options(model, tensors, layout="prefix", cache=cache)
         if reader is None:
             self._logits_of_model(model, tensors, options, layout="prefix")
@@ -383,13 +374,6 @@ class ForwardPass:
         raise ScoringError(
             f"{type(base_model(model)).__name__} returned logits in none of the forms {', '.join(keeps)}"
         )
-
-
-def _line(model: nn.Module, ids: Ids, *, positions: Ids) -> BatchTensors:
-    """A batch of one row, a text whose logits are needed at some positions, on the model's device."""
-    request = Request(item=0, choice=0, positions=positions, targets=ids[: len(positions)])
-    row = Row(ids=ids, depths=tuple(range(len(ids))), ends=(len(ids),) * len(ids), requests=(request,))
-    return tensors_of(Batch((row,))).moved(device_of(model))[0]
 
 
 def _read_by(

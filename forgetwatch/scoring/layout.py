@@ -32,7 +32,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Self
 
 import numpy as np
 import torch
@@ -48,12 +48,10 @@ PREFIX_FACTOR: Final = 4
 """Maximum length of a row that several items share, as a multiple of their common beginning; more saves little."""
 
 GROUP_COST: Final = 0.25
-"""Cost of reading a prefix separately, in token budgets and without its own tokens: one more forward pass, and a batch
-that is not full."""
+"""Cost of reading a prefix separately, in token budgets, without its own: one more call, and a batch not full."""
 
 SMALLEST: Final = 1 / 8
-"""Tokens below which a batch takes no less time, in token budgets: starting its operations then takes longer than they
-do."""
+"""Tokens below which a batch takes no less time, in token budgets: starting operations takes longer than they do."""
 
 BATCH_COST: Final = 1 / 64
 LEAST_BATCH_COST: Final = 64
@@ -89,6 +87,12 @@ class Row:
     depths: Ids  # distance of each token from the root, the prefix included: its position in the text
     ends: Ids  # one past the last token of each token's subtree: the tokens from its own position to there see it
     requests: tuple[Request, ...]
+
+    @classmethod
+    def line(cls, ids: Ids, positions: Ids) -> Self:
+        """Row of one text whose logits are needed at some positions."""
+        request = Request(item=0, choice=0, positions=positions, targets=())
+        return cls(ids=ids, depths=tuple(range(len(ids))), ends=(len(ids),) * len(ids), requests=(request,))
 
     @property
     def positions(self) -> Ids:
@@ -134,15 +138,10 @@ def plan(
     layout: Layout = "rows",
     attention: int = 0,
 ) -> tuple[Batch, ...]:
-    """Batches for all items that can be scored.
+    """Batches for all items that can be scored, of at most `token_budget` tokens, padding included, or one row.
 
-    Args:
-        keys: Content hash of each item; orders rows of equal length.
-        encoded: Token ids of each item, in the same order.
-        token_budget: Maximum number of tokens of a batch, padding included; a single row may exceed it.
-        layout: Arrangement of the requests in rows.
-        attention: Length of a row at which attention costs as much as the rest of the model, in tokens. It decides how
-            many items share a row; with 0, items share a row only after a prefix.
+    The content hashes of the items (`keys`) order rows of equal length. At a row of `attention` tokens, attention costs
+    as much as the rest of the model: it decides how many items share a row; with 0, they do only after a prefix.
     """
     fill = partial(_fill, keys=keys, token_budget=token_budget)
     scored = [index for index, item in enumerate(encoded) if not item.unscored]
@@ -304,12 +303,8 @@ def by_prefix(scored: Iterable[int], encoded: Sequence[Encoded], *, cost: int) -
     """Return the items sorted by token ids, and the groups that save most tokens if each prefix is read once.
 
     Common beginnings form a tree: of all items, of a subject's items, of two items. From the leaves to the root, a
-    node becomes a group if it saves more tokens than the groups below it do together.
-
-    Args:
-        scored: Indices of the items.
-        encoded: Token ids of all items.
-        cost: Cost of reading a prefix separately, in tokens, its own not counted.
+    node becomes a group if it saves more tokens than the groups below it do together. `cost` is that of reading a
+    prefix separately, in tokens, its own not counted.
     """
     contexts = {index: np.array(encoded[index].context, _SORTABLE).tobytes() for index in scored}
     ordered = sorted(contexts, key=lambda index: (contexts[index], encoded[index].choices))
@@ -429,9 +424,8 @@ def tree_options(
     """Position ids and attention mask of a batch of trees.
 
     A token sees itself and its ancestors, within the window or chunk of each layer, and a prefix of so many cached
-    tokens. The mask is [rows, 1, width, prefix + width]; a model whose layers differ gets a dict with one mask for each
-    kind. A mask of the dtype `additive` is added to the attention scores, 0 or the lowest number; otherwise it is
-    boolean.
+    tokens. The mask is boolean, or one of the dtype `additive` that is added to the attention scores, [rows, 1, width,
+    prefix + width]; a model whose layers differ gets a dict with one mask for each kind.
     """
     depths = tensors.depths
     # Every token sees the prefix, whose tokens are at depths 0 to prefix - 1.
@@ -462,8 +456,8 @@ def _mask(
 ) -> Tensor:
     """Mask [rows, 1, width, prefix + width] of a batch of trees, for keys at depths [rows, prefix + width].
 
-    `near` gives, for depths of queries [rows, queries], True for each key in the layer's window or chunk, bool
-    [rows, queries, prefix + width]; it is None if the layer sees all keys.
+    `near` is True, for depths of queries [rows, queries], for each key in the layer's window or chunk, [rows, queries,
+    prefix + width]; it is None if the layer sees all keys.
     """
     rows, width = tensors.ids.shape
     prefix = keys.shape[1] - width

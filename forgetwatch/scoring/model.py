@@ -371,11 +371,8 @@ def memory_explained(
 ) -> Iterator[None]:
     """Context in which the end of a device's memory is a `ScoringError` with its remedy.
 
-    Args:
-        doing: What is done with which model, for the error.
-        weights: Gives the bytes of the model's weights; called after the failure only.
-        remedy: What the user can do.
-        devices: Gives the devices that hold the weights; called after the failure only. By default the current one.
+    It names what is done with which model (`doing`), the bytes of its weights and the devices that hold them, by
+    default the current one. The functions that give both are called after the failure only.
     """
     try:
         yield

@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from itertools import chain
 from typing import Any, Final, TypeVar
@@ -268,8 +268,23 @@ def on_main_process(function: Callable[[], T]) -> T:
 
 
 def encoded_by_main_process(function: Callable[[], list[Encoded]]) -> list[Encoded]:
-    """Items that a function encodes in the main process, as `on_main_process`, sent as one array."""
-    return function() if world_size() == 1 else on_main_process(lambda: _Packed.of(function())).items()
+    """Items that a function encodes in the main process, as `on_main_process`, sent as one array of token ids."""
+    if world_size() == 1:
+        return function()
+
+    def packed() -> tuple[NDArray[np.int32], NDArray[np.int64], list[Encoded]]:
+        encoded = function()
+        rows = [ids for one in encoded for ids in (one.context, *one.choices)]
+        lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+        ids = np.fromiter(chain.from_iterable(rows), np.int32, int(lengths.sum()))
+        # Empty choices keep their number.
+        return ids, lengths, [replace(one, context=(), choices=((),) * len(one.choices)) for one in encoded]
+
+    ids, lengths, rest = on_main_process(packed)
+    shared: dict[int, int] = {}
+    bounds = zip(np.cumsum(lengths), lengths, strict=True)
+    rows = (share_integers(ids[end - length : end].tolist(), shared) for end, length in bounds)
+    return [replace(one, context=next(rows), choices=tuple(next(rows) for _ in one.choices)) for one in rest]
 
 
 def on_main_process_alone(function: Callable[[Callable[[], None]], T]) -> T:
@@ -309,28 +324,3 @@ def _broadcast(works: bool) -> bool:
     sent = [works]
     distributed.broadcast_object_list(sent, src=0)
     return sent[0]
-
-
-@dataclass(frozen=True)
-class _Packed:
-    """Encoded items on their way: token ids of all contexts and choices, their lengths, and the items without them."""
-
-    ids: NDArray[np.int32]
-    lengths: NDArray[np.int64]
-    rest: list[Encoded]
-
-    @classmethod
-    def of(cls, encoded: Sequence[Encoded]) -> _Packed:
-        rows = [ids for one in encoded for ids in (one.context, *one.choices)]
-        lengths = np.fromiter(map(len, rows), np.int64, len(rows))
-        ids = np.fromiter(chain.from_iterable(rows), np.int32, int(lengths.sum()))
-        # Empty choices keep their number.
-        rest = [replace(one, context=(), choices=((),) * len(one.choices)) for one in encoded]
-        return cls(ids, lengths, rest)
-
-    def items(self) -> list[Encoded]:
-        """The items, with the ids of all rows as shared objects."""
-        shared: dict[int, int] = {}
-        bounds = zip(np.cumsum(self.lengths), self.lengths, strict=True)
-        rows = (share_integers(self.ids[end - length : end].tolist(), shared) for end, length in bounds)
-        return [replace(one, context=next(rows), choices=tuple(next(rows) for _ in one.choices)) for one in self.rest]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import torch
 from torch import nn
@@ -27,11 +27,11 @@ from forgetwatch.scoring.layout import Layout
 from forgetwatch.scoring.model import ModelInfo, base_model, check_arguments, memory_explained, weight_bytes
 from forgetwatch.scoring.processes import encoded_by_main_process, on_all_processes
 from forgetwatch.scoring.readout import Scores, decide, is_free_correct, lengths, option_mass
+from forgetwatch.scoring.vllm import VllmGenerator
 from forgetwatch.snapshot import Snapshot
 
 SCORER: Final = "loglikelihood/4"
 """Name and version of the computation of log-likelihoods; part of a cached snapshot's key."""
-
 
 CANNOT_GENERATE: Final = "unscored: the model cannot generate here"
 """Beginning of the outcome of items whose answers this model cannot generate in this process; the reason follows."""
@@ -63,19 +63,6 @@ def score(
     return Scorer(probe, tokenizer, model).score(model, progress=report)
 
 
-class ChoiceReader(Protocol):
-    """Anything that scores choices in place of the model."""
-
-    name: str  # of its engine, for the metadata
-    scorer: str  # name and version of its log-likelihoods, for the metadata; others are not compared with them
-
-    def prepared(self, encoded: Sequence[Encoded], *, max_length: int) -> list[Encoded]:
-        """The items; those that it cannot score, or that have more tokens, are unscored, with the reason."""
-
-    def score(self, encoded: Sequence[Encoded], progress: Progress | None = None) -> dict[int, Scores]:
-        """Scores of all items that can be scored, by index."""
-
-
 class Scorer:
     """Scores models that share a tokenizer on one probe, in the same batches at every call.
 
@@ -91,7 +78,7 @@ class Scorer:
         layout: As of the engine, if it is already decided; so are `attention` and `noise`.
         token_budget: Tokens of a batch; by default one that suits the device.
         left_out: Task and id of items whose answers are not generated: they are unscored.
-        reader: Scores the choices instead of the model, whose weights are then not used for them.
+        reader: Engines that score the choices instead of the model, whose weights are then not used for them.
         progress: Called while many items are encoded, with what is done.
 
     Several processes make their scorers together: the main one encodes the items for all.
@@ -111,7 +98,7 @@ class Scorer:
         noise: float | None = None,
         token_budget: int | None = None,
         left_out: Collection[tuple[str, str]] = (),
-        reader: ChoiceReader | None = None,
+        reader: VllmGenerator | None = None,
         progress: Progress | None = None,
     ) -> None:
         self.probe, self._reader = probe, reader

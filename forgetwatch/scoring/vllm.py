@@ -24,7 +24,7 @@ import math
 import multiprocessing
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
@@ -53,12 +53,6 @@ NextToken = tuple[dict[int, float], int]
 
 MOST_LOGPROBS: Final = 128
 """Tokens whose log-probabilities vLLM 0.33 returns for one position."""
-
-_SETTINGS: Final = (
-    *("temperature", "top_p", "top_k", "min_p", "repetition_penalty", "max_completion_length", "generation_kwargs"),
-    *("logprobs", "structured_outputs_regex"),
-)
-"""Settings that TRL's engine reads at each call, and that are restored after ours."""
 
 
 class VllmGenerator:
@@ -202,14 +196,12 @@ def _scores(encoded: Encoded, logprobs: Mapping[int, float], top: int) -> Scores
 
 def check_installed() -> None:
     """Raise a `ScoringError` if vLLM is not installed."""
-    try:
-        found = find_spec("vllm")
-    except ValueError:  # a stand-in without a spec
-        found = None
-    if found is None:
-        raise ScoringError(
-            "needed vLLM to generate answers or score letters with it: pip install vllm, or leave both to transformers"
-        )
+    with suppress(ValueError):  # a stand-in without a spec
+        if find_spec("vllm") is not None:
+            return
+    raise ScoringError(
+        "needed vLLM to generate answers or score letters with it: pip install vllm, or leave both to transformers"
+    )
 
 
 class Engines:
@@ -386,9 +378,7 @@ class TrainerGenerator:
         with self._borrowed(decoding, seed):
             _, completions, *_ = self._engine.generate(prompts=own, images=None, num_generations=1)
         mine = dict(zip(indices, completions, strict=False))  # without the prompts that filled up
-        answers: dict[int, Sequence[int]] = {}
-        for part in all_gather(lambda: mine):
-            answers |= part
+        answers: dict[int, Sequence[int]] = dict(pair for part in all_gather(lambda: mine) for pair in part.items())
         if progress:
             progress(len(prompts))
         return [
@@ -400,22 +390,11 @@ class TrainerGenerator:
         """The trainer's step, and that of the weights that it handed over last."""
         return self._trainer.state.global_step, getattr(self._trainer, "_last_loaded_step", None)
 
-    def _hand_over(self, *, has_adapters: bool) -> None:
-        """Give the engine the weights of this step."""
-        self._engine.sync_weights()
-        if has_adapters:
-            # Not told to the trainer: it would merge at fewer steps, and so have other rounding errors.
-            self._handed_over = self._steps()
-        else:
-            self._trainer._last_loaded_step = self._trainer.state.global_step
-
     @contextmanager
     def _borrowed(self, decoding: Decoding, seed: int) -> Iterator[None]:
         """Give the engine our settings and the trainer's weights; afterwards its own settings and its sleep."""
         engine, trainer = self._engine, self._trainer
-        own = {name: getattr(engine, name) for name in _SETTINGS if hasattr(engine, name)}
-        # Collected in a pass of its own, and so with a merge, by the first hand-over: the trainer's is to be the first.
-        metadata = {name: getattr(engine, name) for name in ("_weight_metadata",) if hasattr(engine, name)}
+        # What TRL's engine reads at each call.
         ours: dict[str, Any] = {
             "temperature": decoding.temperature,
             "top_p": decoding.top_p,
@@ -430,20 +409,28 @@ class TrainerGenerator:
                 **({"seed": seed} if decoding.temperature else {}),
             },
         }
+        # Metadata are collected in a pass of its own, and so with a merge, by the first hand-over: the trainer's is to
+        # be the first.
+        own = {name: getattr(engine, name) for name in (*ours, "_weight_metadata") if hasattr(engine, name)}
         slept = bool(getattr(engine, "_llm_weights_sleeping", False))
         step, loaded = self._steps()
         # The second condition is for adapters: the trainer does not know that their weights were handed over.
         needs_weights = step != loaded and (step, loaded) != self._handed_over
         try:
-            for name in own:
+            for name in ours.keys() & own:
                 setattr(engine, name, ours[name])
             # An engine that sleeps gets the weights when it generates.
             with _kept_weights(trainer.model) if needs_weights or slept else nullcontext(False) as has_adapters:
                 if needs_weights:
-                    self._hand_over(has_adapters=has_adapters)
+                    engine.sync_weights()
+                if needs_weights and has_adapters:
+                    # Not told to the trainer: it would merge at fewer steps, and so have other rounding errors.
+                    self._handed_over = self._steps()
+                elif needs_weights:
+                    trainer._last_loaded_step = trainer.state.global_step
                 yield
         finally:
-            for name, value in {**own, **metadata}.items():
+            for name, value in own.items():
                 setattr(engine, name, value)
             llm, awake = getattr(engine, "llm", None), not getattr(engine, "_llm_weights_sleeping", True)
             if slept and awake and llm is not None:

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from support import log_likelihood, model, probe, tokenizer
+from architectures import largest_error
+from support import model, probe, tokenizer
 from torch import nn
 from transformers import (
     Gemma3ForCausalLM,
@@ -25,7 +26,7 @@ from transformers import (
 
 from forgetwatch import score
 from forgetwatch.errors import ScoringError
-from forgetwatch.scoring import ForwardPass, ModelInfo, Rule, encode, head, head_in_fp32, plan
+from forgetwatch.scoring import ForwardPass, ModelInfo, Scorer, encode, head_in_fp32, plan
 
 TOK = tokenizer()
 SIZES: dict[str, Any] = {
@@ -54,10 +55,7 @@ MODELS = {
 def test_log_likelihoods_are_those_of_one_row_per_choice(name: str) -> None:
     torch.manual_seed(0)
     network = MODELS[name]().eval()
-    items = probe(20)
-    rows = score(network, TOK, items).table["choice_logprobs"].to_pylist()
-    for one, got in zip(encode(items, TOK, max_length=64), rows, strict=True):
-        assert got == pytest.approx([log_likelihood(network, one.context, ids) for ids in one.choices], abs=1e-4)
+    assert largest_error(network, Scorer(probe(20), TOK, network)) < 1e-4
 
 
 class _Patched(LlamaForCausalLM):  # type: ignore[misc]
@@ -179,12 +177,3 @@ def test_no_batch_is_halved_where_processes_must_make_the_same_calls() -> None:
     batches = plan([item.content_hash for item in items], encoded, token_budget=8192)
     with pytest.raises(torch.OutOfMemoryError):
         ForwardPass(ModelInfo.of(network), together=True).score(network, batches, encoded, layout="rows")
-
-
-@pytest.mark.parametrize(("scale", "cap"), [(1.0, 2.0), (0.25, 3.0), (1.0, 30.0), (0.0625, None)])
-def test_the_rule_after_the_head_is_read_off_to_rounding(scale: float, cap: float | None) -> None:
-    made = Rule(scale, cap).applied(torch.tensor(head._PROBES))
-    rule = Rule.of(made)
-    assert rule is not None
-    assert rule.scale == pytest.approx(scale, rel=1e-6)
-    assert rule.cap == cap

@@ -214,13 +214,8 @@ def score_with_vllm(
         also choices to score    model ─▶ scores ─▶ weights freed ─▶ vLLM ─▶ snapshot
         choices only             model without weights ─▶ prompts ─▶ vLLM ─▶ snapshot, of single tokens such as letters
 
-    Args:
-        given: A checkpoint folder or model id.
-        probe: The items. If none is generated, vLLM scores the choices; items with one of several tokens are unscored.
-        tensor_parallel: GPUs that share one engine's weights.
-        data_parallel: Engines that share the prompts.
-        trust_remote_code: Run code that comes with the model.
-        progress: Called after each batch with what is done.
+    It is a folder or model id; for the engines see `VllmGenerator`. If no item is generated, vLLM scores the choices,
+    and items with one of several tokens are unscored.
 
     Raises:
         ScoringError: If vLLM is not installed, cannot generate for this probe or checkpoint, or has too few GPUs.

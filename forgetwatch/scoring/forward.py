@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -54,35 +53,21 @@ _REFUSALS: Final = (AssertionError, AttributeError, LookupError, RuntimeError, S
 """Errors that a model may raise for an argument that it does not support."""
 
 
-@dataclass(frozen=True)
-class _Launched:
-    """A batch whose numbers are on their way."""
-
-    batch: Batch
-    readout: Readout
-    numbers: Download
+_Launched = tuple[Batch, Readout, Download]
+"""A batch whose numbers are on their way."""
 
 
 class ForwardPass:
     """Reads log-likelihoods with a model, batch by batch, and remembers how the model has to be called.
 
-    Models are given in evaluation mode, inside `isolated`.
-
-    Attributes:
-        vocabulary: Number of logits at each position.
-        rule: What the model does to its logits after the head; None if they are not read from the hidden states.
-        halved: Number of batches that did not fit into memory and were halved.
-
-    Args:
-        info: Facts of the models.
-        together: True if several processes must make the same number of calls. No batch is halved then for lack of
-            memory, and an error of what was read is raised after the last batch.
+    Models are given in evaluation mode, inside `isolated`. Where several processes must make the same number of calls
+    (`together`), no batch is halved for lack of memory, and an error of what was read is raised after the last batch.
     """
 
     def __init__(self, info: ModelInfo, *, together: bool = False) -> None:
-        self.vocabulary = info.vocabulary
-        self.rule: Rule | None = None
-        self.halved = 0
+        self.vocabulary = info.vocabulary  # number of logits at each position
+        self.rule: Rule | None = None  # after the head; None if logits are not computed from the hidden states
+        self.halved = 0  # number of batches that did not fit into memory
         self._together = together
         self._keeps = info.keep_modes  # those that the model has not refused
 
@@ -187,13 +172,14 @@ class ForwardPass:
                         continue
                 # The numbers of the batch before are read while the device works on this one.
                 if launched is not None:
+                    batch, readout, numbers = launched
                     try:
-                        launched.readout.add_to(found, launched.numbers.wait())
+                        readout.add_to(found, numbers.wait())
                     except ScoringError as error:
                         if not self._together:
                             raise
                         wrong.append(error)
-                    yield launched.batch, not waiting and current is None
+                    yield batch, not waiting and current is None
                 launched = current
 
     @contextmanager
@@ -238,7 +224,7 @@ class ForwardPass:
                 numbers = read_logits(self._logits_of_model(model, tensors, options, layout=layout), wanted)
             else:
                 numbers = _read_by(reader, partial(reader.numbers, wanted=wanted), model, tensors, options)
-            return _Launched(batch, readout, Download(numbers))
+            return batch, readout, Download(numbers)
         except torch.OutOfMemoryError:
             if self._together or len(batch.rows) == 1:
                 raise
@@ -395,8 +381,7 @@ def _read_by(
 def _needed_logits(model: nn.Module, output: Any, tensors: BatchTensors, keep: Keep, *, vocabulary: int) -> Tensor:
     """Logits [needed, vocabulary] in the order of `tensors.needed`, from those that the model returned.
 
-    An error if these do not have the shape of the form `keep`: a model that ignores a form would return many more than
-    the budget allows.
+    These must have the shape of the form `keep`: a model that ignores a form returns many more than the budget allows.
     """
     logits = getattr(output, "logits", None)
     name = type(base_model(model)).__name__

@@ -134,10 +134,7 @@ def failed_together(error: Exception, *, number: int) -> None:
     """Return when all processes have failed in the piece of work of this number, so that they can continue together.
 
     Other than a failure that `all_gather` shares, one between two exchanges may be that of a single process, for which
-    the others wait in their next exchange.
-
-    Raises:
-        ScoringError: If another process has not failed; the group cannot continue.
+    the others wait in their next exchange: then it is an error, and the group cannot continue.
     """
     if (store := _store.get()) is None:
         return
@@ -202,9 +199,8 @@ def shard(batches: Sequence[T], model: nn.Module) -> list[T]:
 def all_gather(function: Callable[[], T]) -> list[T]:
     """Results of a function in each process, by rank.
 
-    Raises:
-        ScoringError: If it failed in another process; the process and the reason are named. In the process in which it
-            failed the error itself is raised.
+    If it failed in another process, that one and the reason are named; in a process in which it failed the error itself
+    is raised.
     """
     if world_size() == 1:
         return [function()]

@@ -61,13 +61,8 @@ class VllmGenerator:
     Scores are of choices that are single tokens, such as letters. Each item takes one step after its prompt, for all
     choices and spellings; prompts share their beginnings in vLLM's cache.
 
-    Args:
-        model: A checkpoint folder or model id.
-        tokenizer: Its tokenizer.
-        tensor_parallel: GPUs that share one engine's weights.
-        data_parallel: Engines that share the prompts.
-        trust_remote_code: Run code that comes with the model.
-        make_room: Called before the engines start: they take nearly all memory of their GPUs.
+    As many engines as `data_parallel` share the prompts, and as many GPUs as `tensor_parallel` one engine's weights.
+    `make_room` is called before they start: they take nearly all memory of their GPUs.
 
     Raises:
         ScoringError: If vLLM is not installed; later, if there are too few GPUs for several engines, or one has ended.
@@ -118,8 +113,7 @@ class VllmGenerator:
     def prepared(self, encoded: Sequence[Encoded], *, max_length: int) -> list[Encoded]:
         """The same items; those with a choice of several tokens, or without room for an answer, are unscored.
 
-        Raises:
-            ScoringError: If none is left.
+        If none is left, that is an error.
         """
         made = [one if one.unscored else replace(one, unscored=_letters_obstacle(one, max_length)) for one in encoded]
         if all(one.unscored for one in made):

@@ -43,12 +43,8 @@ def gradients(network):
 
 for name in ("fsdp2", "fsdp1"):
     network = model(tok, dropout=0.0).train()
-    if name == "fsdp2":
-        network = sharded(network)
-        inner = network.model
-    else:
-        network = FullyShardedDataParallel(network, device_id=torch.device("cpu"), use_orig_params=True)
-        inner = network.module.model
+    inner = network.model
+    network = (sharded if name == "fsdp2" else fsdp1)(network)
     before = gradients(network)
     Scorer(probe(13), tok, network, token_budget=40).score(network)
     found[name + " after a look"] = all(map(torch.equal, before, gradients(network)))

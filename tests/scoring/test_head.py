@@ -335,8 +335,8 @@ def sharded(dtype):
     return network
 def wrapped(dtype):
     network = llama().to(dtype)
-    network.lm_head = FullyShardedDataParallel(network.lm_head, device_id=torch.device("cpu"), use_orig_params=True)
-    return FullyShardedDataParallel(network, device_id=torch.device("cpu"), use_orig_params=True)
+    network.lm_head = fsdp1(network.lm_head)
+    return fsdp1(network)
 with torch.no_grad():
     for dtype in (torch.float32, torch.bfloat16):
         for make in (split, sharded, wrapped):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from architectures import largest_error
+from architectures import SIZES, largest_error
 from support import model, probe, tokenizer
 from torch import nn
 from transformers import (
@@ -29,17 +29,6 @@ from forgetwatch.errors import ScoringError
 from forgetwatch.scoring import ForwardPass, ModelInfo, Scorer, encode, head_in_fp32, plan
 
 TOK = tokenizer()
-SIZES: dict[str, Any] = {
-    "vocab_size": len(TOK),
-    "hidden_size": 32,
-    "intermediate_size": 64,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "num_key_value_heads": 2,
-    "bos_token_id": 3,
-    "eos_token_id": 1,
-    "pad_token_id": 0,
-}
 MODELS = {
     "qwen3": lambda: model(TOK),
     "llama": lambda: LlamaForCausalLM(LlamaConfig(**SIZES)),
@@ -125,9 +114,8 @@ def test_a_head_with_an_adapter_or_a_trained_copy_computes_in_full_precision_too
     with head_in_fp32(adapted), torch.no_grad():
         logits = head(hidden)
     with torch.no_grad():
-        assert torch.allclose(
-            logits, adapted.float().get_base_model().get_output_embeddings()(hidden.float()), atol=1e-5
-        )
+        expected = adapted.float().get_base_model().get_output_embeddings()(hidden.float())
+    assert torch.allclose(logits, expected, atol=1e-5)
     assert logits.dtype == torch.float32
     assert not any("forward" in vars(part) for part in adapted.modules())
 

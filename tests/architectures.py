@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from support import WORDS, log_likelihood, tokenizer
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, LlamaForCausalLM
 
 from forgetwatch import Item, Probe
 from forgetwatch.scoring import Scorer, encode
@@ -42,6 +42,22 @@ TREES: dict[str, dict[str, Any]] = {
     "llama4_text": {"head_dim": 8, "intermediate_size_mlp": 64, "num_local_experts": 2, "attention_chunk_size": 4},
     "granite": {},
 }
+
+
+JAMBA = {
+    **{"mamba_d_state": 8, "num_experts": 2, "attn_layer_period": 2, "attn_layer_offset": 1},
+    "use_mamba_kernels": False,
+}
+"""Options of Jamba, one of whose layers carries a state along the row."""
+
+
+class Deaf(LlamaForCausalLM):  # type: ignore[misc]
+    """Takes a mask for every pair of tokens and looks at the earlier ones all the same, like some patched kernels."""
+
+    def forward(self, input_ids: Any = None, attention_mask: Any = None, position_ids: Any = None, **kw: Any) -> Any:
+        if attention_mask is not None and attention_mask.ndim == 4:
+            attention_mask = None
+        return super().forward(input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids, **kw)
 
 
 def items() -> Probe:

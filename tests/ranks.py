@@ -29,6 +29,9 @@ def sharded(network, root=None):
         fully_shard(layer, mesh=mesh)
     return root if root is not None else network
 
+def fsdp1(network):
+    return FullyShardedDataParallel(network, device_id=torch.device("cpu"), use_orig_params=True)
+
 def error(act):
     try:
         act()
@@ -45,8 +48,9 @@ dist.destroy_process_group()
 def in_processes(script: str, folder: Path, *, world: int = 2) -> list[dict[str, Any]]:
     """`found` of each process, by rank, and what it logged as ``stderr``.
 
-    The script is given `rank`, `world`, `folder`, the function `sharded`, which splits a model over the processes by
-    FSDP2, and the function `error`, which returns the error of an action as a text.
+    The script is given `rank`, `world`, `folder`, the functions `sharded` and `fsdp1`, which split a model over the
+    processes by FSDP2 and by its first version, and the function `error`, which returns the error of an action as a
+    text.
 
     Args:
         script: Python code that fills the dict `found` with JSON values.

@@ -55,6 +55,22 @@ def probe(items: int = 30, **settings: Any) -> Probe:
     return Probe(made, **{"name": "toy", **settings})
 
 
+def facts(count: int = 24, *, ending: str = "") -> list[Item]:
+    """Questions of three words each; the right one of four options of a word stands anywhere."""
+    rng = random.Random(4)
+    return [
+        Item(
+            id=str(n),
+            task="facts",
+            category="ab"[n % 2],
+            prompt=f"Q : {' '.join(rng.sample(WORDS[:60], 3))}{ending}",
+            choices=[" " + word for word in rng.sample(WORDS[60:], 4)],
+            answer=n % 4,
+        )
+        for n in range(count)
+    ]
+
+
 def tokenizer(*, bos: bool = False, template: bool = True) -> Any:
     """Tokenizer with one token per word; with `bos` it puts <bos> before every text."""
     from tokenizers import Tokenizer, models, pre_tokenizers, processors

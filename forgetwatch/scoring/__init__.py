@@ -12,8 +12,7 @@
     forward       forward passes of batches
     engine        choice of a layout, and scores of all items
     parity        test of a layout on the model itself
-    generation    items whose answers are generated
-    sampling      texts that a model generates, each with a seed of its own
+    generation    texts that a model generates, each with a seed of its own, and items that they answer
     vllm          answers and letters by vLLM, on a checkpoint or in a trainer
     checkpoints   snapshots of checkpoints, adapters and model ids, kept by what determines them
     pretrained    models and tokenizers of checkpoint folders, adapters and model ids
@@ -49,7 +48,19 @@ from forgetwatch.scoring.encoding import (
 )
 from forgetwatch.scoring.engine import Engine
 from forgetwatch.scoring.forward import ForwardPass
-from forgetwatch.scoring.generation import Generated, GeneratedItems, Generator, ModelGenerator, check_generated
+from forgetwatch.scoring.generation import (
+    Generated,
+    GeneratedItems,
+    Generator,
+    ModelGenerator,
+    Sample,
+    answer_text,
+    check_generated,
+    end_tokens,
+    generation_obstacle,
+    sample,
+    seeds_of,
+)
 from forgetwatch.scoring.head import Rule, head_in_fp32, replaced
 from forgetwatch.scoring.layout import (
     BATCH_COST,
@@ -104,6 +115,5 @@ from forgetwatch.scoring.processes import (
     rank,
 )
 from forgetwatch.scoring.readout import Beside, Scores, decide, is_free_correct, lengths, option_mass
-from forgetwatch.scoring.sampling import Sample, end_tokens, generation_obstacle, sample, seeds_of
 from forgetwatch.scoring.scorer import CANNOT_GENERATE, Scorer, execution, score, versions
-from forgetwatch.scoring.vllm import Engines, TrainerGenerator, VllmGenerator, VllmLetters
+from forgetwatch.scoring.vllm import Engines, TrainerGenerator, VllmGenerator

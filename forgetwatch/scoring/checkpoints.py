@@ -44,7 +44,7 @@ from forgetwatch.scoring.processes import (
     world_size,
 )
 from forgetwatch.scoring.scorer import SCORER, Scorer, versions
-from forgetwatch.scoring.vllm import VllmGenerator, VllmLetters, check_installed
+from forgetwatch.scoring.vllm import VllmGenerator, check_installed
 from forgetwatch.snapshot import Snapshot, read_snapshot, save_snapshot
 
 _PATIENCE: Final = 4 * 3600.0
@@ -71,8 +71,6 @@ def score_checkpoint(
     progress: Progress | None = None,
 ) -> Snapshot:
     """Outcomes of a checkpoint, from the cache if these weights were scored on this probe before.
-
-    Programs that need the same outcomes at once wait for the first of them to score, and log one line.
 
     Args:
         given: A checkpoint folder, adapter folder or model id.
@@ -107,21 +105,18 @@ def score_derived(
     device_map: str | None = None,
     progress: Progress | None = None,
 ) -> Snapshot:
-    """Outcomes of a model whose files are made when they are needed, such as a merged one; cached as others are.
+    """Outcomes of a model whose files are made when they are needed, such as a merged one; as `score_checkpoint`.
 
-    Args:
-        name: Name of the model, for messages and the snapshot.
-        weights: JSON values that determine its weights and tokenizer.
-        files: Context of the folder with its files; entered, in every process, if the outcomes are not cached.
-        probe: The items.
-        trust_remote_code: See `score_checkpoint`.
-        device_map: See `load_model`.
-        progress: See `score_checkpoint`.
-
-    Raises:
-        ScoringError: If the model cannot be loaded or scored.
+    Programs that need the same outcomes at once wait for the first of them to score, and log one line. The values
+    `weights` determine its weights and tokenizer. `files` is the context of the folder with its files; it is entered,
+    in every process, if the outcomes are not cached.
     """
-    entry = _entry(weights, probe, trust_remote_code=trust_remote_code, device_map=device_map)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    labels = [[item.task, item.id, item.category, item.cluster] for item in probe]
+    settings = [SCORER, RULES, device, versions(), trust_remote_code]
+    # Layers on other devices compute with other kernels.
+    settings += [] if device_map is None else [device_map]
+    entry = CacheEntry.of([list(weights), probe.name, probe.fingerprint, labels, *settings])
 
     def waiting() -> None:
         log(f"another process is scoring {name} on {probe.name}; waiting for its result")
@@ -161,13 +156,18 @@ def score_derived(
 def not_finite_explained(model: nn.Module, name: str) -> Iterator[None]:
     """Context of scoring a saved model, in which logits that are not finite are an error that names it.
 
-    Raises:
-        ScoringError: In place of a `NotFiniteError`, whose sentence is for a model in training.
+    It is a `ScoringError` in place of a `NotFiniteError`, whose sentence is for a model in training.
     """
     try:
         yield
     except NotFiniteError as error:
-        raise ScoringError(f"{name}: the model's logits are not finite; {_reason(model)}") from error
+        reason = "its weights are finite, so it overflows in its dtype; save it in bfloat16 or float32"
+        for tensor, weight in model.named_parameters():
+            # Weights that are on no device of this process have no values here.
+            if not weight.is_meta and (found := non_finite([weight])):
+                reason = f"its tensor {tensor} holds {found}; take a checkpoint from before that"
+                break
+        raise ScoringError(f"{name}: the model's logits are not finite; {reason}") from error
 
 
 def non_finite(parts: Iterable[torch.Tensor]) -> str:
@@ -180,29 +180,12 @@ def non_finite(parts: Iterable[torch.Tensor]) -> str:
     return kinds and f"{kinds} ({nans + infinities:,} of {size:,} values)"
 
 
-def _reason(model: nn.Module) -> str:
-    """Reason why the logits of a loaded model are not finite, with the remedy."""
-    for name, weight in model.named_parameters():
-        # Weights that are on no device of this process have no values here.
-        if not weight.is_meta and (found := non_finite([weight])):
-            return f"its tensor {name} holds {found}; take a checkpoint from before that"
-    return "its weights are finite, so it overflows in its dtype; save it in bfloat16 or float32"
-
-
 def score_by_main_process(given: str, probe: Probe, *, progress: Progress | None = None) -> Snapshot:
     """Outcomes of a checkpoint, loaded and scored by the main process alone, and sent to the others.
 
-    For a checkpoint beside a training, where memory does not suffice for a copy in each process. The others wait, and
-    fail if loading takes longer than the time limit of their process group (`ddp_timeout` of a trainer, 30 minutes by
-    default).
-
-    Args:
-        given: See `score_checkpoint`.
-        probe: The items.
-        progress: See `score_checkpoint`; None in processes that show nothing.
-
-    Raises:
-        ScoringError: If the model cannot be loaded or scored.
+    As `score_checkpoint`, for a checkpoint beside a training, where memory does not suffice for a copy in each process.
+    The others wait, and fail if loading takes longer than the time limit of their process group (`ddp_timeout` of a
+    trainer, 30 minutes by default).
     """
 
     def alone(beat: Callable[[], None]) -> Snapshot:
@@ -231,13 +214,8 @@ def score_with_vllm(
         also choices to score    model ─▶ scores ─▶ weights freed ─▶ vLLM ─▶ snapshot
         choices only             model without weights ─▶ prompts ─▶ vLLM ─▶ snapshot, of single tokens such as letters
 
-    Args:
-        given: A checkpoint folder or model id.
-        probe: The items. If none is generated, vLLM scores the choices; items with one of several tokens are unscored.
-        tensor_parallel: GPUs that share one engine's weights.
-        data_parallel: Engines that share the prompts.
-        trust_remote_code: Run code that comes with the model.
-        progress: Called after each batch with what is done.
+    It is a folder or model id; for the engines see `VllmGenerator`. If no item is generated, vLLM scores the choices,
+    and items with one of several tokens are unscored.
 
     Raises:
         ScoringError: If vLLM is not installed, cannot generate for this probe or checkpoint, or has too few GPUs.
@@ -269,27 +247,14 @@ def score_with_vllm(
             make_room=make_room,
         )
     ) as generator:
-        reader = None if generates else VllmLetters(generator)
-        scorer = Scorer(probe, tokenizer, model, reader=reader, progress=progress)
+        scorer = Scorer(probe, tokenizer, model, reader=None if generates else generator, progress=progress)
         return scorer.score(model, name=given, progress=progress, generator=generator if generates else None)
 
 
-def _entry(weights: Sequence[Any], probe: Probe, *, trust_remote_code: bool, device_map: str | None) -> CacheEntry:
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    labels = [[item.task, item.id, item.category, item.cluster] for item in probe]
-    settings = [SCORER, RULES, device, versions(), trust_remote_code]
-    # Layers on other devices compute with other kernels.
-    settings += [] if device_map is None else [device_map]
-    return CacheEntry.of([list(weights), probe.name, probe.fingerprint, labels, *settings])
-
-
 def weights_identity(given: str, *, trust_remote_code: bool = False, adapters: tuple[Path, ...] = ()) -> list[str]:
-    """Identity of weights and tokenizer: digests of the files that determine them, or the hub's commit.
+    """Identity of weights and tokenizer of a folder or model id: digests of the files, or the hub's commit.
 
-    Args:
-        given: A checkpoint folder, adapter folder or model id.
-        trust_remote_code: Run code that comes with the model.
-        adapters: Folders of the adapters that have this model as their base.
+    `adapters` are folders of those that have this model as their base.
 
     Raises:
         ScoringError: If there is no such model, a file cannot be read, or adapters are each other's base.
@@ -313,7 +278,7 @@ def weights_identity(given: str, *, trust_remote_code: bool = False, adapters: t
 
 @dataclass(frozen=True)
 class CacheEntry:
-    """The place of one snapshot in the cache: its file, and the digest of everything that determines its rows."""
+    """Entry of one snapshot in the cache: its file, and the digest of everything that determines its rows."""
 
     path: Path
     key: str
@@ -335,19 +300,12 @@ class CacheEntry:
             snapshot = read_snapshot(self.path)
         except (SnapshotError, OSError):
             return None
-        if snapshot.meta.get(_KEY) != self.key:
-            return None
         # As it was before it was kept.
-        return replace(
-            snapshot, meta={name: value for name, value in snapshot.meta.items() if name not in (_KEY, "source")}
-        )
+        meta = {name: value for name, value in snapshot.meta.items() if name not in (_KEY, "source")}
+        return replace(snapshot, meta=meta) if snapshot.meta.get(_KEY) == self.key else None
 
     def write(self, snapshot: Snapshot) -> None:
-        """Keep a snapshot with its key.
-
-        Raises:
-            OSError: If the folder cannot be written.
-        """
+        """Keep a snapshot with its key."""
         save_snapshot(replace(snapshot, meta={**snapshot.meta, _KEY: self.key}), self.path)
 
     @contextmanager
@@ -382,10 +340,7 @@ def file_digests(folder: Path) -> list[str]:
     """Relative path and SHA-256 of each file of a model that can decide its rows, sorted.
 
     Those are the files below the folder with weights, configuration, tokenizer, templates or code, and those that an
-    index of shards names, wherever they are.
-
-    Raises:
-        ScoringError: If a file cannot be read.
+    index of shards names, wherever they are. One that cannot be read is an error.
     """
     digests = []
     for file in sorted({*deciding_files(folder), *_indexed(folder)}):

@@ -78,21 +78,13 @@ DROPPED: Final = "the chat template leaves out"
 
 @dataclass(frozen=True, kw_only=True)
 class Encoded:
-    """One item as token ids.
+    """One item as token ids."""
 
-    Attributes:
-        context: Token ids before the answer.
-        texts: Text of each choice, as it was appended.
-        choices: Token ids of each choice.
-        spellings: Other single tokens that spell a choice, by choice.
-        unscored: Reason why the item cannot be scored; empty if it can.
-    """
-
-    context: Ids
-    texts: tuple[str, ...]
+    context: Ids  # before the answer
+    texts: tuple[str, ...]  # text of each choice, as it was appended
     choices: tuple[Ids, ...]
-    spellings: tuple[tuple[int, ...], ...]
-    unscored: str = ""
+    spellings: tuple[tuple[int, ...], ...]  # other single tokens that spell a choice, by choice
+    unscored: str = ""  # reason why the item cannot be scored; empty if it can
 
     @property
     def prompt_hash(self) -> str:
@@ -141,13 +133,8 @@ def encode(probe: Probe, tokenizer: Any, *, max_length: int, progress: Progress 
 def encode_prompts(probe: Probe, items: Sequence[Item], tokenizer: Any, *, max_length: int) -> list[Encoded]:
     """Token ids of the prompts from which the model generates its answers to some items of a probe.
 
-    White space at the end of a plain prompt stays: the model continues the prompt exactly as it is.
-
-    Args:
-        probe: The probe, with its rendering.
-        items: The items.
-        tokenizer: A transformers tokenizer; it is only called.
-        max_length: Longest text that the model can read, in tokens, its answer included.
+    White space at the end of a plain prompt stays: the model continues the prompt exactly as it is. With its answer it
+    may have `max_length` tokens.
     """
     bos, shared = _added_bos(tokenizer), dict[int, int]()
     room = max_length - Decoding.of(probe.decoding).tokens  # for the prompt
@@ -279,10 +266,8 @@ def tokenize(texts: Sequence[str], tokenizer: Any) -> list[Ids]:
 def tokenize_continued(texts: Sequence[tuple[str, Sequence[str]]], tokenizer: Any) -> list[tuple[Ids, list[Ids]]]:
     """Token ids of contexts, and those that a whole text has after as many ids as its context has alone.
 
-    Args:
-        texts: Each context with the texts that are appended to it; some hundreds at a time, because calls are slow and
-            a tokenizer returns much more than ids.
-        tokenizer: A transformers tokenizer; it is only called.
+    The texts are each context with what is appended to it; some hundreds at a time, because calls are slow and a
+    tokenizer returns much more than ids.
     """
     contexts = _joins_of_contexts(dict.fromkeys(context for context, _ in texts))
     cuts = {context: _cut(context) for context in contexts}
@@ -353,7 +338,8 @@ def _joined(
             continue
         before, tail, whole = alone[join.known[join.cut :]], alone[text[join.cut :]], known[join.known]
         if (join.known, join.cut) not in skipped:
-            skipped[join.known, join.cut] = len(before) - _common_ending(whole, before)
+            kept = common_length(tuple(reversed(whole)), tuple(reversed(before)))
+            skipped[join.known, join.cut] = len(before) - kept
         first = skipped[join.known, join.cut]
         anchors = before[first : first + _ANCHORS]
         if len(anchors) == _ANCHORS and tail[: first + _ANCHORS] == before[: first + _ANCHORS]:
@@ -374,39 +360,19 @@ def common_length(one: _Text, other: _Text) -> int:
     return low
 
 
-def _common_ending(one: Ids, other: Ids) -> int:
-    """Number of ids at the end that two rows have in common."""
-    count, most = 0, min(len(one), len(other))
-    while count < most and one[-1 - count] == other[-1 - count]:
-        count += 1
-    return count
-
-
 @dataclass(frozen=True, kw_only=True)
 class Rendered:
-    """One item as text.
+    """One item as text."""
 
-    Attributes:
-        context: Everything before the answer.
-        choices: Continuations that are scored, one per choice.
-        spellings: Other spellings of each choice; they count in `option_mass` and `free_correct` only.
-        templated: True if the context is from a chat template, which has its own special tokens.
-        unscored: Reason why the text is not what the item is about; empty if it is.
-    """
-
-    context: str
-    choices: tuple[str, ...]
-    spellings: tuple[tuple[str, ...], ...]
-    templated: bool
-    unscored: str = ""
+    context: str  # everything before the answer
+    choices: tuple[str, ...]  # continuations that are scored
+    spellings: tuple[tuple[str, ...], ...]  # others of each choice; for `option_mass` and `free_correct` only
+    templated: bool  # True if the context is from a chat template, which has its own special tokens
+    unscored: str = ""  # reason why the text is not what the item is about; empty if it is
 
 
 def render(item: Item, probe: Probe, tokenizer: Any) -> Rendered:
-    """Text of one item by the probe's settings.
-
-    Raises:
-        ScoringError: If the rendering is chat and the tokenizer has no chat template, or the template refuses the item.
-    """
+    """Text of one item by the probe's settings; an error if there is no chat template for it, or one refuses it."""
     chat = probe.rendering_of(item) == "chat"
     choices, prompt = tuple(item.choices), item.full_prompt
     if not choices and not probe.is_generated(item):
@@ -430,9 +396,6 @@ def render_prompt(item: Item, probe: Probe, tokenizer: Any) -> Rendered:
     """Text of one item from which the model generates its answer.
 
     Choices are listed as A, B, C, ...; the instruction is for the letter, alone or after reasoning step by step.
-
-    Raises:
-        ScoringError: If the rendering is chat and the tokenizer has no chat template, or the template refuses the item.
     """
     chat, prompt = probe.rendering_of(item) == "chat", item.full_prompt
     decoding = Decoding.of(probe.decoding)

@@ -63,9 +63,7 @@ class Engine:
         encoded: Token ids of the items.
         keys: Their content hashes, which order items of equal length.
         norm: Unit of the score that decides.
-        layout: If it is already decided.
-        attention: For shared rows, if it is already decided.
-        noise: If it is already measured.
+        layout: As the attribute, if it is already decided; so are `attention`, for shared rows, and `noise`.
         token_budget: By default one that suits the device.
         greedy: Also find the choices that greedy decoding would generate.
         beside: Also read other tokens at each position of the items' only choices; see `readout`.
@@ -102,23 +100,18 @@ class Engine:
         self._encoded = [encoded[group[0]] for group in self._duplicates]
         self._keys = [min(keys[index] for index in group) for group in self._duplicates]
         # The tokens beside duplicates are the same, as these are the same text.
-        self._beside: Beside = (
-            min(beside, info.vocabulary)
-            if isinstance(beside, int)
-            else [beside[group[0]] for group in self._duplicates]
-        )
+        if isinstance(beside, int):
+            self._beside: Beside = min(beside, info.vocabulary)
+        else:
+            self._beside = [beside[group[0]] for group in self._duplicates]
         # Per token, the layers cost about 24 h^2 and attention 4 h for each token that is seen: equal at 6 h tokens.
         self._attention = 6 * info.hidden_size
         self._batches: tuple[Batch, ...] = ()
         self._tested = False
         self._forward = ForwardPass(info, together=self._together)
+        budget = self.token_budget
         self._parity = ParityCheck(
-            self._forward,
-            self._encoded,
-            self._keys,
-            norm=norm,
-            token_budget=self.token_budget,
-            together=self._together,
+            self._forward, self._encoded, self._keys, norm=norm, token_budget=budget, together=self._together
         )
 
     @property
@@ -158,7 +151,10 @@ class Engine:
             if self._tested and self.layout is not None:
                 scores = self._read(model, self.layout, progress)
             else:
-                self._find_rule(model)
+                # Log-probabilities are read from the hidden states in all processes or in none.
+                ids = next(one.context + one.choices[0] for one in self._encoded if not one.unscored)[:_HEAD_TOKENS]
+                rules = all_gather(lambda: self._forward.find_rule(model, ids))
+                self._forward.rule = None if None in rules else rules[0]
                 # That of the main process: another one's kernels may round otherwise.
                 if all_gather(lambda: self._parity.is_non_causal(model))[0]:
                     raise ScoringError(
@@ -176,10 +172,7 @@ class Engine:
     ) -> dict[int, NDArray[np.float64]]:
         """KL of the base to the model at each token of items of one choice, in the single rows of the last score.
 
-        Args:
-            model: The model; it and all random states come back as they were.
-            base: Context in which the model is its base.
-            progress: Called after each batch with what is done.
+        `base` is the context in which the model is its base. The model and all random states come back as they were.
 
         Returns:
             KL over the whole vocabulary, and the base's log-probability of the token, nats, float64 [2, tokens] by
@@ -198,12 +191,6 @@ class Engine:
         found = {item: values for part in parts for item, values in part.items()}
         return {index: values for group, values in found.items() for index in self._duplicates[group]}
 
-    def _find_rule(self, model: nn.Module) -> None:
-        """Decide whether log-probabilities are read from the hidden states; the same in all processes."""
-        ids = next(one.context + one.choices[0] for one in self._encoded if not one.unscored)[:_HEAD_TOKENS]
-        rules = all_gather(lambda: self._forward.find_rule(model, ids))
-        self._forward.rule = None if None in rules else rules[0]
-
     def _choose_layout(self, model: nn.Module, progress: Progress | None) -> dict[int, Scores]:
         """Scores with shared rows, if they are right on this model; else with single rows, for a stated reason."""
         self.fallback_reason = tree_obstacle(model)
@@ -219,7 +206,10 @@ class Engine:
                 # Each call of the model is inside `all_gather`, which raises in all processes at the same point: what
                 # fails in all of them, or after a call, lets all fall back together. (Where one process alone fails
                 # within a call of a model in parts, the others wait in the model's own exchange until it times out.)
-                self.fallback_reason = first_reason(error, _reason(error))
+                reason = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+                if isinstance(error, torch.OutOfMemoryError):
+                    reason = "shared rows do not fit into memory"
+                self.fallback_reason = first_reason(error, reason)
             else:
                 if not self.fallback_reason:
                     self.layout, self.attention, self.noise = layout, attention, noise
@@ -309,10 +299,3 @@ class Engine:
             for item, scores in part.items():
                 merged[item] = merged[item].merged(scores) if item in merged else scores
         return merged
-
-
-def _reason(error: Exception) -> str:
-    """Reason for single rows after an error with shared ones, in one line."""
-    if isinstance(error, torch.OutOfMemoryError):
-        return "shared rows do not fit into memory"
-    return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"

@@ -12,9 +12,8 @@ logits, in one of several forms (`layout.Keep`); batches with too many logits ar
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -43,7 +42,6 @@ from forgetwatch.scoring.layout import (
     Keep,
     Layout,
     PrefixCache,
-    Request,
     Row,
     tensors_of,
     tree_options,
@@ -55,48 +53,32 @@ _REFUSALS: Final = (AssertionError, AttributeError, LookupError, RuntimeError, S
 """Errors that a model may raise for an argument that it does not support."""
 
 
-@dataclass(frozen=True)
-class _Launched:
-    """A batch whose numbers are on their way."""
-
-    batch: Batch
-    readout: Readout
-    numbers: Download
+_Launched = tuple[Batch, Readout, Download]
+"""A batch whose numbers are on their way."""
 
 
 class ForwardPass:
     """Reads log-likelihoods with a model, batch by batch, and remembers how the model has to be called.
 
-    Models are given in evaluation mode, inside `isolated`.
-
-    Attributes:
-        vocabulary: Number of logits at each position.
-        rule: What the model does to its logits after the head; None if they are not read from the hidden states.
-        halved: Number of batches that did not fit into memory and were halved.
-
-    Args:
-        info: Facts of the models.
-        together: True if several processes must make the same number of calls. No batch is halved then for lack of
-            memory, and an error of what was read is raised after the last batch.
+    Models are given in evaluation mode, inside `isolated`. Where several processes must make the same number of calls
+    (`together`), no batch is halved for lack of memory, and an error of what was read is raised after the last batch.
     """
 
     def __init__(self, info: ModelInfo, *, together: bool = False) -> None:
-        self.vocabulary = info.vocabulary
-        self.rule: Rule | None = None
-        self.halved = 0
+        self.vocabulary = info.vocabulary  # number of logits at each position
+        self.rule: Rule | None = None  # after the head; None if logits are not computed from the hidden states
+        self.halved = 0  # number of batches that did not fit into memory
         self._together = together
         self._keeps = info.keep_modes  # those that the model has not refused
 
     def find_rule(self, model: nn.Module, ids: Ids) -> Rule | None:
         """Rule of the model after its head, if logits from its hidden states are those of the model; else None.
 
-        A short text is read twice for it.
-
-        Raises:
-            ScoringError: If the model does not return logits over its vocabulary.
+        A short text is read twice for it. A model that does not return logits over its vocabulary is an error.
         """
         # Every second position: a model that returns all of them does not pass for one that returns those.
-        tensors = _line(model, ids, positions=tuple(range(1, len(ids), 2)) or (0,))
+        line = Row.line(ids, tuple(range(1, len(ids), 2)) or (0,))
+        tensors, _ = tensors_of(Batch((line,))).moved(device_of(model))
         options = self._options(model, tensors, layout="rows", cache=None)
         with head_in_fp32(model):
             expected = self._logits_of_model(model, tensors, options, layout="rows")
@@ -132,19 +114,10 @@ class ForwardPass:
         beside: Beside = 0,
         progress: Progress | None = None,
     ) -> dict[int, Scores]:
-        """Scores of all items in the batches, by index in the probe.
+        """Scores of all items in the batches, which have this layout, by index in the probe.
 
-        Args:
-            model: The model.
-            batches: Planned by `plan`.
-            encoded: Token ids of all items.
-            layout: The layout of the batches.
-            greedy: Also find the choices that greedy decoding would generate.
-            beside: Also read other tokens at each position.
-            progress: Called before the first batch and after each batch.
-
-        Raises:
-            ScoringError: If the model does not return finite logits over its vocabulary.
+        With `greedy` the choices that greedy decoding would generate are found too, and `beside` names other tokens to
+        be read at each position. A model that does not return finite logits over its vocabulary is an error.
         """
         requests = [request for batch in batches for row in batch.rows for request in row.requests]
         found = {request.item: Scores.of(len(encoded[request.item].choices)) for request in requests}
@@ -199,13 +172,14 @@ class ForwardPass:
                         continue
                 # The numbers of the batch before are read while the device works on this one.
                 if launched is not None:
+                    batch, readout, numbers = launched
                     try:
-                        launched.readout.add_to(found, launched.numbers.wait())
+                        readout.add_to(found, numbers.wait())
                     except ScoringError as error:
                         if not self._together:
                             raise
                         wrong.append(error)
-                    yield launched.batch, not waiting and current is None
+                    yield batch, not waiting and current is None
                 launched = current
 
     @contextmanager
@@ -250,7 +224,7 @@ class ForwardPass:
                 numbers = read_logits(self._logits_of_model(model, tensors, options, layout=layout), wanted)
             else:
                 numbers = _read_by(reader, partial(reader.numbers, wanted=wanted), model, tensors, options)
-            return _Launched(batch, readout, Download(numbers))
+            return batch, readout, Download(numbers)
         except torch.OutOfMemoryError:
             if self._together or len(batch.rows) == 1:
                 raise
@@ -266,19 +240,16 @@ class ForwardPass:
         base: AbstractContextManager[None],
         progress: Progress | None = None,
     ) -> dict[int, NDArray[np.float64]]:
-        """KL of the base to the model over the whole vocabulary at each token of items of one choice, in single rows.
+        """KL of the base to the model, as `Engine.divergence`; `base` is the context in which the model is its base.
 
-        Args:
-            model: The model, with a `rule`.
-            batches: Planned by `plan`.
-            encoded: Token ids of all items.
-            base: Context in which the model is its base. The hidden states of all batches are kept until it is left.
-            progress: Called after each batch of the base and of the model with what is done.
-
-        Returns:
-            KL, and the base's log-probability of the token, float64 [2, tokens] by index of the item.
+        The hidden states of all batches are kept until that context is left.
         """
         found: dict[int, NDArray[np.float64]] = {}
+
+        def report(share: float) -> None:
+            if progress:
+                progress(Done(count=round(share * len(encoded)), total=len(encoded), share=share))
+
         with self._head(model) as reader:
             if reader is None:
                 return found
@@ -286,7 +257,7 @@ class ForwardPass:
             with base:
                 for batch in batches:
                     before.append(self._states(model, reader, batch))
-                    self._report(progress, encoded, share=len(before) / len(batches) / 2)
+                    report(len(before) / len(batches) / 2)
             for number, batch in enumerate(batches, start=1):
                 now = self._states(model, reader, batch)
                 readout = Readout(batch, encoded, greedy=False)
@@ -294,13 +265,8 @@ class ForwardPass:
                 numbers = reader.divergence(before.pop(0), now, rows, tokens).cpu().numpy()
                 kl, logprobs = (readout.by_request(part) for part in numbers)
                 found |= {item: np.stack([kl[item], logprobs[item]]) for item in kl}
-                self._report(progress, encoded, share=(1 + number / len(batches)) / 2)
+                report((1 + number / len(batches)) / 2)
         return found
-
-    @staticmethod
-    def _report(progress: Progress | None, of: Sized, *, share: float) -> None:
-        if progress:
-            progress(Done(count=round(share * len(of)), total=len(of), share=share))
 
     def _states(self, model: nn.Module, reader: HeadReader, batch: Batch) -> Tensor:
         """Hidden states at the positions that a batch needs, float [needed, hidden size]."""
@@ -324,17 +290,13 @@ class ForwardPass:
         count = sum(len(row.positions) for row in batch.rows) if kept is None else len(batch.rows) * kept
         return count * self.vocabulary > LOGIT_BUDGET
 
-    def prefix_cache(self, model: nn.Module, ids: Ids) -> PrefixCache | None:
-        """Keys and values of the tokens of a prefix; None for an empty one."""
-        with self._head(model) as reader:
-            return self._cache(model, reader, ids)
-
     def _cache(self, model: nn.Module, reader: HeadReader | None, ids: Ids) -> PrefixCache | None:
+        """Keys and values of the tokens of a prefix; None for an empty one."""
         if not ids:
             return None
         cache = PrefixCache()
         # A call that returns logits has to keep some; those of the last token are the fewest.
-        tensors = _line(model, ids, positions=(len(ids) - 1,))
+        tensors, _ = tensors_of(Batch((Row.line(ids, (len(ids) - 1,)),))).moved(device_of(model))
         options = self._options(model, tensors, layout="prefix", cache=cache)
         if reader is None:
             self._logits_of_model(model, tensors, options, layout="prefix")
@@ -344,19 +306,11 @@ class ForwardPass:
         cache.is_read = True
         return cache
 
-    def logits(
-        self, model: nn.Module, tensors: BatchTensors, *, layout: Layout, cache: PrefixCache | None = None
-    ) -> Tensor:
-        """Logits at the few positions that a small batch needs, float [needed, vocabulary], on the model's device.
-
-        A cache is that of the prefix before each row, or an empty one, which the rows fill.
-
-        Raises:
-            ScoringError: If the model does not return logits over its vocabulary.
-        """
-        tensors, _ = tensors.moved(device_of(model))
-        options = self._options(model, tensors, layout=layout, cache=cache)
+    def logits(self, model: nn.Module, batch: Batch, *, layout: Layout) -> Tensor:
+        """Logits at the few positions that a small batch needs, float [needed, vocabulary], on the model's device."""
+        tensors, _ = tensors_of(batch).moved(device_of(model))
         with self._head(model) as reader:
+            options = self._options(model, tensors, layout=layout, cache=self._cache(model, reader, batch.prefix))
             if reader is None:
                 return self._logits_of_model(model, tensors, options, layout=layout)
             task = partial(reader.logits, width=tensors.ids.shape[1], positions=tensors.needed)
@@ -365,7 +319,7 @@ class ForwardPass:
     def _options(
         self, model: nn.Module, tensors: BatchTensors, *, layout: Layout, cache: PrefixCache | None
     ) -> dict[str, Any]:
-        """Arguments of the model besides token ids and `logits_to_keep`."""
+        """Arguments of the model besides token ids and `logits_to_keep`; the rows fill a cache that is empty."""
         if layout == "rows":
             options: dict[str, Any] = {"attention_mask": tensors.mask}
         else:
@@ -408,13 +362,6 @@ class ForwardPass:
         )
 
 
-def _line(model: nn.Module, ids: Ids, *, positions: Ids) -> BatchTensors:
-    """A batch of one row, a text whose logits are needed at some positions, on the model's device."""
-    request = Request(item=0, choice=0, positions=positions, targets=ids[: len(positions)])
-    row = Row(ids=ids, depths=tuple(range(len(ids))), ends=(len(ids),) * len(ids), requests=(request,))
-    return tensors_of(Batch((row,))).moved(device_of(model))[0]
-
-
 def _read_by(
     reader: HeadReader,
     task: Callable[[Tensor], Tensor],
@@ -434,8 +381,7 @@ def _read_by(
 def _needed_logits(model: nn.Module, output: Any, tensors: BatchTensors, keep: Keep, *, vocabulary: int) -> Tensor:
     """Logits [needed, vocabulary] in the order of `tensors.needed`, from those that the model returned.
 
-    An error if these do not have the shape of the form `keep`: a model that ignores a form would return many more than
-    the budget allows.
+    These must have the shape of the form `keep`: a model that ignores a form returns many more than the budget allows.
     """
     logits = getattr(output, "logits", None)
     name = type(base_model(model)).__name__

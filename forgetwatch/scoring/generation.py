@@ -1,30 +1,61 @@
-"""Generated answers: the generator that makes them from prompts, and the items of a probe that they answer.
+"""Generated answers: texts that a model generates, and the items of a probe that they answer.
 
     items ─▶ prompts ─▶ Generator ─▶ Generated ─▶ grading ─▶ rows of a snapshot
 
 A generator takes token ids and returns texts with their token ids. `ModelGenerator` is the model itself in this
-process; `vllm` has two others.
+process, by `sample`; `vllm` has two others.
+
+Texts are greedy or sampled from the model's own distribution, each with a seed of its own. A text is then the same
+whatever is generated next to it, however many processes share the work, and if only the first of the prompts are
+generated from. Where the model changes little, few samples change.
+
+transformers' `generate` fills in what its arguments leave open, such as a repetition penalty, from the model's own
+generation config; that one is replaced meanwhile. Prompts are token ids and are padded here, on the left.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Protocol
 
-from torch import nn
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from transformers import (
+    GenerationConfig,
+    LogitsProcessor,
+    LogitsProcessorList,
+    StoppingCriteria,
+    StoppingCriteriaList,
+    TopPLogitsWarper,
+)
 
 from forgetwatch.decoding import Decoding
-from forgetwatch.errors import ProbeError
+from forgetwatch.errors import ProbeError, ScoringError
 from forgetwatch.grading import check_item, grade, is_thinking_tag, opening_tag
-from forgetwatch.item import Item
 from forgetwatch.probe import Probe
 from forgetwatch.progress import Done, Progress
 from forgetwatch.scoring.encoding import Encoded, Ids, encode_prompts
-from forgetwatch.scoring.model import default_token_budget
+from forgetwatch.scoring.head import LOGIT_BUDGET, head_in_fp32
+from forgetwatch.scoring.model import (
+    base_model,
+    default_token_budget,
+    device_of,
+    is_sharded,
+    isolated,
+    text_config,
+    tree_obstacle,
+    virtual_tokens,
+    vocabulary_size,
+)
 from forgetwatch.scoring.processes import all_gather, encoded_by_main_process, on_main_process, rank, world_size
-from forgetwatch.scoring.sampling import end_tokens, sample, seeds_of
 
 AGAIN: Final = 10_000
 """Offset of the seeds of a second measurement: sample n of the first has the seed plus n, far below this."""
@@ -38,24 +69,17 @@ _MERGES: Final = 8
 
 @dataclass(frozen=True)
 class Generated:
-    """One generated answer.
+    """One generated answer."""
 
-    Attributes:
-        text: The answer, without the stop text that ended it; see `answer_text`.
-        truncated: True if it was cut at its length.
-        tokens: Its token ids, the end token included.
-    """
-
-    text: str
-    truncated: bool
-    tokens: Ids
+    text: str  # without the stop text that ended it; see `answer_text`
+    truncated: bool  # True if it was cut at its length
+    tokens: Ids  # the end token included
 
 
 class Generator(Protocol):
     """Anything that generates answers."""
 
-    name: str
-    """Name for the snapshot's metadata."""
+    name: str  # for the snapshot's metadata
 
     def generate(
         self, prompts: Sequence[Ids], decoding: Decoding, *, seed: int, progress: Callable[[int], None] | None = None
@@ -66,12 +90,8 @@ class Generator(Protocol):
 class ModelGenerator:
     """The model itself, by its own `generate`; it comes back as it was, as do all random states.
 
-    Several processes share the prompts, and all get all answers.
-
-    Args:
-        model: A causal language model of transformers.
-        tokenizer: Its tokenizer; it is only called.
-        token_budget: Tokens of a batch in scoring; by default one that suits the device.
+    Several processes share the prompts, and all get all answers. By default the token budget of scoring suits the
+    device.
     """
 
     name = "transformers"
@@ -84,11 +104,7 @@ class ModelGenerator:
     def generate(
         self, prompts: Sequence[Ids], decoding: Decoding, *, seed: int, progress: Callable[[int], None] | None = None
     ) -> list[Generated]:
-        """One answer to each prompt, in their order; progress is by this process's share of them.
-
-        Raises:
-            ScoringError: If the model cannot generate here.
-        """
+        """One answer to each prompt, in their order; progress is by this process's share of them."""
         # Sorted by length before they are shared, so that each process gets prompts of all lengths.
         ordered = sorted(range(len(prompts)), key=lambda n: (len(prompts[n]), prompts[n]))
         own, seeds = ordered[rank() :: world_size()], seeds_of(prompts, seed)
@@ -106,17 +122,14 @@ class ModelGenerator:
                 stopped=self._stopped_by(decoding.stop) if decoding.stop else None,
                 progress=None if progress is None else (lambda done: progress(done * len(prompts) // len(own))),
             )
+            texts = (cut_at_stop(answer_text(self._tokenizer, one.tokens), decoding.stop) for one in samples)
             return [
-                (n, Generated(self.text(one.tokens, decoding.stop), not one.ended, one.tokens))
-                for n, one in zip(own, samples, strict=True)
+                (n, Generated(text, not one.ended, one.tokens))
+                for n, text, one in zip(own, texts, samples, strict=True)
             ]
 
         answers = dict(pair for part in all_gather(generate_own) for pair in part)
         return [answers[n] for n in range(len(prompts))]
-
-    def text(self, tokens: Ids, stop: Sequence[str]) -> str:
-        """Text of an answer, up to the first stop text."""
-        return cut_at_stop(answer_text(self._tokenizer, tokens), stop)
 
     def _stopped_by(self, stop: Sequence[str]) -> Callable[[Ids], bool]:
         # A token has at least one byte of a stop text, so a stop text has at most as many tokens as bytes.
@@ -155,16 +168,10 @@ def engine_answer(tokenizer: Any, tokens: Sequence[int], decoding: Decoding, *, 
 
 
 class GeneratedItems:
-    """Items of a probe whose answers are generated, always from the same prompts and seeds.
+    """Items of a probe, by their indices, whose answers are generated, always from the same prompts and seeds.
 
-    Args:
-        probe: The probe, with its settings of generation.
-        indices: Indices of the items in the probe.
-        tokenizer: A transformers tokenizer; it is only called.
-        max_length: Longest text that the model can read, in tokens, its answer included.
-
-    Raises:
-        ProbeError: If no text could be graded for one of the probe's items.
+    With its answer a prompt may have `max_length` tokens. A probe with an item for which no text could be graded is
+    refused.
     """
 
     def __init__(self, probe: Probe, indices: Sequence[int], tokenizer: Any, *, max_length: int) -> None:
@@ -174,7 +181,11 @@ class GeneratedItems:
         check_generated(probe)  # before the tokenizer and the model are used
         self._indices = indices
         self._tokenizer = tokenizer
-        self._stops = [_next_question(item, probe) for item in self._items]
+        # Stop text of an item with worked examples, after which the model writes a question of its own.
+        self._stops = [
+            (item.next_question,) if item.shots and item.next_question and probe.rendering_of(item) == "plain" else ()
+            for item in self._items
+        ]
         self._encoded = encoded_by_main_process(lambda: self._encode(tokenizer))
 
     def _encode(self, tokenizer: Any) -> list[Encoded]:
@@ -186,25 +197,22 @@ class GeneratedItems:
 
     def unscored(self, reason: str) -> dict[int, list[dict[str, Any]]]:
         """Columns of each sample of each item, all unscored for a reason; by the item's index in the probe."""
+        samples = range(self.decoding.samples)
         return {
-            index: [
-                {"sample": number, **_unscored(encoded.unscored or reason)} for number in range(self.decoding.samples)
-            ]
+            index: [{"sample": number, **_unscored(encoded.unscored or reason)} for number in samples]
             for index, encoded in zip(self._indices, self._encoded, strict=True)
         }
 
     def rows(
         self, generator: Generator, progress: Progress | None = None, *, again: bool = False
     ) -> dict[int, list[dict[str, Any]]]:
-        """Columns of each sample of each item, by the item's index in the probe.
-
-        Args:
-            generator: Generates the answers.
-            progress: Called before the first answer and after each batch with what is done.
-            again: Sample with other seeds than the first time, to measure what sampling alone changes.
-        """
+        """Columns of each sample of each item, by the item's index in the probe; `again`, sampled with other seeds."""
         first_seed = self.decoding.seed + (AGAIN if again else 0)
         answered = [number for number, encoded in enumerate(self._encoded) if not encoded.unscored]
+        # An answer ends at a next question at once where all items have the same label for it.
+        stops = {self._stops[number] for number in answered}
+        stop = next(iter(stops)) if len(stops) == 1 else ()
+        decoding = replace(self.decoding, stop=(*self.decoding.stop, *stop)) if stop else self.decoding
         prompts = [self._encoded[number].context for number in answered]
         rows: dict[int, list[dict[str, Any]]] = {index: [] for index in self._indices}
         for sample_number in range(self.decoding.samples):
@@ -219,19 +227,13 @@ class GeneratedItems:
             if prompts:
                 report(0)
                 seed = first_seed + sample_number
-                generated = generator.generate(prompts, self._decoding(answered), seed=seed, progress=report)
+                generated = generator.generate(prompts, decoding, seed=seed, progress=report)
             answers = dict(zip(answered, generated, strict=True))
             # Graded once for all processes: a judge, or a pattern at its time limit, may decide otherwise in another.
             graded = on_main_process(partial(self._graded, answers))
             for index, row in zip(self._indices, graded, strict=True):
                 rows[index].append({"sample": sample_number, **row})
         return rows
-
-    def _decoding(self, answered: Sequence[int]) -> Decoding:
-        """Decoding of the items, which ends at a next question at once where all of them have the same label."""
-        stops = {self._stops[number] for number in answered}
-        stop = next(iter(stops)) if len(stops) == 1 else ()
-        return replace(self.decoding, stop=(*self.decoding.stop, *stop)) if stop else self.decoding
 
     def _graded(self, answers: Mapping[int, Generated]) -> list[dict[str, Any]]:
         """Columns of each item, from its answer if it has one."""
@@ -241,7 +243,7 @@ class GeneratedItems:
         item, encoded = self._items[number], self._encoded[number]
         if answer is None:
             return _unscored(encoded.unscored)
-        own = item.judge
+        judge = item.judge
         text = cut_at_stop(answer.text, self._stops[number])
         graded = grade(
             item,
@@ -249,7 +251,7 @@ class GeneratedItems:
             opening_tag(str(self._tokenizer.decode(list(encoded.context[-_TAIL:])))) + text,
             truncated=answer.truncated and text == answer.text,
             no_answer=self.decoding.no_answer,
-            judge=None if own is None else lambda item, output: own(output, item),
+            judge=None if judge is None else lambda item, output: judge(output, item),
         )
         return {
             "prompt_hash": encoded.prompt_hash,
@@ -261,23 +263,13 @@ class GeneratedItems:
         }
 
 
-def _next_question(item: Item, probe: Probe) -> tuple[str, ...]:
-    """Stop text of an item with worked examples, after which the model writes a question of its own; else empty."""
-    stop = item.next_question if item.shots and probe.rendering_of(item) == "plain" else None
-    return () if stop is None else (stop,)
-
-
 def _unscored(reason: str) -> dict[str, Any]:
     # Scored choices of the item must not stand for the answer that was not generated.
     return {"outcome": f"unscored: {reason}", "correct": None, "chosen": None}
 
 
 def check_generated(probe: Probe) -> None:
-    """Refuse a probe with a generated answer that could not be graded in any text.
-
-    Raises:
-        ProbeError: If there is one; the item is named.
-    """
+    """Refuse a probe with an answer to be generated that could not be graded in any text; the item is named."""
     for item in probe:
         if probe.is_generated(item) and item.judge is None:
             try:
@@ -285,3 +277,223 @@ def check_generated(probe: Probe) -> None:
             except ProbeError as error:
                 # The error may name the item itself; once is enough.
                 raise ProbeError(f"item {item.id!r}: {str(error).removeprefix(f'item {item.id!r}: ')}") from error
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Sample:
+    """One generated text.
+
+    Its log-probabilities are those that `generate` computed, nats [tokens - 1]: it does not pass that of the last on.
+    """
+
+    tokens: Ids  # the end token included
+    logprobs: NDArray[np.float64]
+    ended: bool  # True if an end token or a stop text ended it; False if it was cut at its length
+
+
+def sample(
+    model: nn.Module,
+    prompts: Sequence[Ids],
+    *,
+    tokens: int,
+    ends: Sequence[int],
+    seeds: Sequence[int],
+    token_budget: int,
+    temperature: float = 1.0,
+    top_p: float = 1.0,
+    stopped: Callable[[Ids], bool] | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> list[Sample]:
+    """One generated text for each prompt of at least one token, in their order.
+
+    The model may have adapters; it comes back as it was, as do all random states. A text has at most `tokens` tokens,
+    and ends with one of `ends`, or where `stopped` gives True for the tokens so far. Its seed is from `seeds_of`. At
+    the temperature 0 the most likely token is taken each time, else one of the smallest set of tokens that together
+    have the probability `top_p`. A batch has at most `token_budget` tokens, the generated ones included; a single row
+    may exceed it. `progress` is called after each batch with the number of texts generated.
+
+    Raises:
+        ScoringError: If the model cannot generate here.
+    """
+    inner = base_model(model)
+    if obstacle := generation_obstacle(model):
+        raise ScoringError(f"needed a model that can generate, and {type(inner).__name__} cannot here: {obstacle}")
+    batches = _batches(
+        prompts,
+        tokens=tokens,
+        token_budget=token_budget,
+        most=max(1, LOGIT_BUDGET // vocabulary_size(model)),
+        padded=not tree_obstacle(model),  # a state along the row also takes in padding
+    )
+    generated: dict[int, Sample] = {}
+    device = device_of(model)
+    # The head in fp32 as in scoring, so that greedy answers do not depend on ties of bf16.
+    with isolated(model), head_in_fp32(model), _own_settings_only(inner, tokens=tokens, ends=ends):
+        for batch in batches:
+            sampler = SeededSampler([seeds[n] for n in batch], temperature, top_p, device) if temperature else None
+            found = _generate(inner, [prompts[n] for n in batch], ends, device, stopped, sampler)
+            generated |= zip(batch, found, strict=True)
+            if progress:
+                progress(len(generated))
+    return [generated[index] for index in range(len(prompts))]
+
+
+def generation_obstacle(model: nn.Module) -> str:
+    """Reason why a model cannot generate in this process; empty if it can. The same in all processes."""
+    if not isinstance(getattr(base_model(model), "generation_config", None), GenerationConfig):
+        return "its class has no generate"
+    if is_sharded(model):
+        # Each process would stop at its own end token, and the others would wait for its part of the weights.
+        return "its weights are spread over several processes"
+    if virtual_tokens(model):
+        return "its generate does not know the tokens of prompt learning"
+    return ""
+
+
+def end_tokens(model: nn.Module, tokenizer: Any) -> list[int]:
+    """Tokens that end a text, ascending: the model's own and the tokenizer's; empty if neither has one.
+
+    A model that was trained with a chat template ends with the template's token, which may be the tokenizer's alone.
+    """
+    configs: Any = base_model(model).generation_config, text_config(model)
+    own: Any = next((one.eos_token_id for one in configs if getattr(one, "eos_token_id", None) is not None), [])
+    # A tokenizer may have more tokens than the model, whose logits then never take them.
+    known = vocabulary_size(model)
+    ends = {*([own] if isinstance(own, int) else own), tokenizer.eos_token_id} - {None}
+    return sorted(end for end in ends if end < known)
+
+
+def seeds_of(prompts: Sequence[Ids], seed: int) -> list[int]:
+    """A seed for each prompt, from its own tokens and the number of equal prompts before it."""
+    seen: Counter[Ids] = Counter()
+    seeds = []
+    for prompt in prompts:
+        text = json.dumps([seed, seen[prompt], prompt])
+        # 7 bytes: a seed has to fit into a signed 64-bit integer.
+        seeds.append(int.from_bytes(hashlib.sha256(text.encode()).digest()[:7]))
+        seen[prompt] += 1
+    return seeds
+
+
+class SeededSampler(LogitsProcessor):
+    """Samples one token for each row, with a random state of the row's own; the temperature is above 0."""
+
+    def __init__(self, seeds: Sequence[int], temperature: float, top_p: float, device: torch.device) -> None:
+        self._states = [torch.Generator(device).manual_seed(seed) for seed in seeds]
+        self._temperature = temperature
+        self._top_p = TopPLogitsWarper(top_p) if top_p < 1 else None
+
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        """Logits [rows, vocabulary], 0 at each row's token and minus infinity elsewhere: greedy decoding takes it."""
+        logits = scores.float() / self._temperature
+        if self._top_p is not None:
+            logits = self._top_p(input_ids, logits)
+        waits = torch.stack([torch.empty_like(logits[0]).exponential_(generator=state) for state in self._states])
+        # Exponential clocks with rates p: clock i is the first to ring with probability p_i. Unlike with an inverted
+        # cumulative sum, a small change of one probability leaves most samples as they were.
+        first = (logits.softmax(-1) / waits).argmax(-1, keepdim=True)
+        return torch.full_like(scores, -torch.inf).scatter(-1, first, 0.0)
+
+
+def _batches(prompts: Sequence[Ids], *, tokens: int, token_budget: int, most: int, padded: bool) -> list[list[int]]:
+    """Indices of the prompts of each batch, sorted by length and content, longest first.
+
+    A batch has at most `most` rows, which grow by `tokens` each, and if it may be `padded`, prompts of several lengths.
+    """
+    batches: list[list[int]] = []
+    width = 0
+    # By content, so that the batch of a prompt does not depend on the order of the prompts.
+    for index in sorted(range(len(prompts)), key=lambda n: (-len(prompts[n]), prompts[n])):
+        count = len(batches[-1]) + 1 if batches else 0
+        fits = 0 < count <= most and count * (width + tokens) <= token_budget
+        if fits and (padded or len(prompts[index]) == width):
+            batches[-1].append(index)
+        else:
+            batches.append([index])
+            width = len(prompts[index])
+    return batches
+
+
+@contextmanager
+def _own_settings_only(inner: Any, *, tokens: int, ends: Sequence[int]) -> Iterator[None]:
+    """Let the model generate by these settings alone; afterwards it has its own generation config again."""
+    own = inner.generation_config
+    inner.generation_config = GenerationConfig(
+        do_sample=False,  # `SeededSampler` samples
+        max_new_tokens=tokens,
+        eos_token_id=list(ends) or None,
+        pad_token_id=ends[0] if ends else 0,  # any token: the mask hides it, and it is cut off after an end token
+        use_cache=True,
+    )
+    try:
+        yield
+    finally:
+        inner.generation_config = own
+
+
+def _generate(
+    inner: Any,
+    prompts: Sequence[Ids],
+    ends: Sequence[int],
+    device: torch.device,
+    stopped: Callable[[Ids], bool] | None,
+    sampler: SeededSampler | None,
+) -> list[Sample]:
+    """One generated text for each prompt, in one left-padded batch."""
+    width, count = max(map(len, prompts)), len(prompts)
+    ids, mask = (np.zeros((count, width), np.int64) for _ in range(2))
+    for row, prompt in enumerate(prompts):
+        # On the left, so that every row continues at the same position.
+        ids[row, width - len(prompt) :], mask[row, width - len(prompt) :] = prompt, 1
+    recorder, stop = _Recorder(), _Stop(stopped or (lambda _: False), width)
+    output = inner.generate(
+        input_ids=torch.from_numpy(ids).to(device),
+        attention_mask=torch.from_numpy(mask).to(device),
+        generation_config=inner.generation_config,
+        logits_processor=LogitsProcessorList([recorder, sampler] if sampler else [recorder]),
+        stopping_criteria=StoppingCriteriaList([stop] if stopped else []),
+    )
+    # [rows, steps - 1], float64.
+    logprobs = torch.cat([torch.empty(count, 0), *(one.cpu() for one in recorder.logprobs)], dim=1).double().numpy()
+    samples = []
+    for row, generated in enumerate(output[:, width:].tolist()):
+        # Padding follows an end token, and other rows' steps follow a stop text: each row has its own length.
+        end = next((position + 1 for position, token in enumerate(generated) if token in ends), None)
+        halt = stop.done[row] if stop.done else None
+        length = min(end or len(generated), halt or len(generated))
+        ended = end is not None or halt is not None
+        samples.append(Sample(tokens=tuple(generated[:length]), logprobs=logprobs[row, : length - 1], ended=ended))
+    return samples
+
+
+class _Recorder(LogitsProcessor):
+    """Leaves the logits as they are and keeps the log-probability of each token that was taken from them.
+
+    A token is known one step after its logits, so that the last one is never recorded.
+    """
+
+    def __init__(self) -> None:
+        self.logprobs: list[Tensor] = []
+        self._before: Tensor | None = None
+
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        if self._before is not None:
+            self.logprobs.append(self._before.gather(-1, input_ids[:, -1:]))
+        self._before = torch.log_softmax(scores.float(), -1)
+        return scores
+
+
+class _Stop(StoppingCriteria):
+    """Ends each row by its own text, and records its length then."""
+
+    def __init__(self, stopped: Callable[[Ids], bool], width: int) -> None:
+        self._stopped, self._width = stopped, width
+        self.done: list[int | None] = []
+
+    def __call__(self, input_ids: Tensor, scores: Any, **kwargs: Any) -> Tensor:
+        rows = input_ids[:, self._width :].tolist()
+        self.done = self.done or [None] * len(rows)
+        for row, generated in enumerate(rows):
+            if self.done[row] is None and self._stopped(tuple(generated)):
+                self.done[row] = len(generated)
+        return torch.tensor([end is not None for end in self.done], device=input_ids.device)

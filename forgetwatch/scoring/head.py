@@ -18,7 +18,7 @@ embedding once, or changes the logits in another way, keeps its own logits.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -89,32 +89,24 @@ class Rule:
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """Numbers that are read from the logits of one batch; tensors are on the device.
+    """Numbers that are read from the logits of one batch; tensors are int64 and on the device."""
 
-    Attributes:
-        width: Columns of the batch. Columns that prompt learning puts before them are not read.
-        needed: Positions whose logits are needed, as row * width + column, ascending, int64 [needed].
-        rows: Row in `needed` of each token whose log-probability is wanted, ascending, int64 [cells].
-        tokens: The tokens, int64 [cells].
-        likeliest: Rows in `needed` whose most likely token is wanted, ascending, int64 [likeliest].
-        rows_here: `rows` in host memory: pieces are cut without waiting for the device.
-        likeliest_here: `likeliest` in host memory.
-        most: Number of the likeliest tokens that are wanted at every position, with their log-probabilities.
-    """
-
-    width: int
-    needed: Tensor
-    rows: Tensor
-    tokens: Tensor
-    likeliest: Tensor
+    width: int  # columns of the batch; those that prompt learning puts before them are not read
+    needed: Tensor  # positions whose logits are needed, as row * width + column, ascending [needed]
+    rows: Tensor  # row in `needed` of each token whose log-probability is wanted, ascending [cells]
+    tokens: Tensor  # the tokens [cells]
+    likeliest: Tensor  # rows in `needed` whose most likely token is wanted, ascending [likeliest]
+    # `rows` and `likeliest` in host memory: pieces are cut without waiting for the device.
     rows_here: NDArray[np.int64]
     likeliest_here: NDArray[np.int64]
-    most: int = 0
+    most: int = 0  # number of the likeliest tokens that are wanted at every position, with their log-probabilities
 
     def on(self, device: torch.device) -> Wanted:
         """The same on a device: the head of a model that is spread over several is not where its input is."""
-        names = ("needed", "rows", "tokens", "likeliest")
-        return replace(self, **{name: getattr(self, name).to(device) for name in names})
+        needed, rows, tokens, likeliest = (
+            part.to(device) for part in (self.needed, self.rows, self.tokens, self.likeliest)
+        )
+        return replace(self, needed=needed, rows=rows, tokens=tokens, likeliest=likeliest)
 
 
 class HeadReader:
@@ -125,18 +117,12 @@ class HeadReader:
             to read nothing.
         read: What the task returned in the latest call.
         calls: Calls so far.
-
-    Args:
-        head: The output embedding.
-        own: Its own `forward`.
-        rule: What the model does to the logits afterwards.
-        is_plain: True if `own` is the forward of `head`'s class.
-        matrix_only: Refuse a head that is more than one matrix.
     """
 
     def __init__(
         self, head: nn.Module, own: Callable[..., Any], rule: Rule, *, is_plain: bool, matrix_only: bool
     ) -> None:
+        # `own` is the head's forward, that of its class if `is_plain`; `rule` is what follows it in the model.
         self.task: Callable[[Tensor], Tensor] | None = None
         self.read: Tensor | None = None
         self.calls = 0
@@ -168,7 +154,7 @@ class HeadReader:
         def read() -> Tensor:
             matrix = self._matrix()
             pieces = self._pieces(states, matrix)
-            if matrix is None or (matrix.group is None and _is_multiplied_at_once(states, matrix)):
+            if matrix is None or (matrix.group is None and _is_multiplied_at_once(states, matrix.weight)):
                 return _numbers_of_whole_rows(pieces, wanted)
             return _numbers_of_parts(pieces, wanted, states, matrix)
 
@@ -179,18 +165,10 @@ class HeadReader:
         return self._logits(states_at(hidden, width, positions))
 
     def divergence(self, base: Tensor, now: Tensor, rows: Tensor, tokens: Tensor) -> Tensor:
-        """KL of base to now over the whole vocabulary at some positions, and the base's log-probability of a token.
+        """KL of base to now over the whole vocabulary, and the base's log-probability of a token, float [2, cells].
 
-        Only logits of a few positions are in memory at a time.
-
-        Args:
-            base: Hidden states of the base [positions, hidden size].
-            now: Those of the model now; the output embedding is the same.
-            rows: Row of each token in these, int64 [cells].
-            tokens: The tokens, int64 [cells].
-
-        Returns:
-            Floats [2, cells], nats.
+        Both are in nats, from hidden states [positions, hidden size] of the base and of the model now, for `tokens` at
+        `rows` of these, int64 [cells]. Only logits of a few positions are in memory at a time.
         """
         matrix = self._matrix()
         if matrix is None or matrix.group is not None:
@@ -233,11 +211,7 @@ class HeadReader:
         return logits if matrix is None or matrix.group is None else _gather_columns(logits, matrix)
 
     def _matrix(self) -> _Matrix | None:
-        """The head's matrix at the time of a call; None for another kind of module.
-
-        Raises:
-            ScoringError: If it is another kind and only a matrix is allowed.
-        """
+        """The head's matrix at the time of a call; None for another kind of module, an error if that is not allowed."""
         matrix = _matrix_of(self._head, is_plain=self._is_plain)
         if matrix is None and self._matrix_only:
             raise ScoringError(f"needed an output embedding that is one matrix, got {type(self._head).__name__}")
@@ -260,11 +234,7 @@ class HeadReader:
 
 @contextmanager
 def replaced(model: nn.Module, rule: Rule, *, matrix_only: bool) -> Iterator[HeadReader]:
-    """Replace the `forward` of the model's output embedding by a `HeadReader` inside this context.
-
-    Raises:
-        ScoringError: If the model has no output embedding.
-    """
+    """Replace the `forward` of the model's output embedding by a `HeadReader`; an error if the model has none."""
     head = output_embedding(model)
     if head is None:
         raise ScoringError("the model names no output embedding")
@@ -276,7 +246,7 @@ def replaced(model: nn.Module, rule: Rule, *, matrix_only: bool) -> Iterator[Hea
     reader = HeadReader(head, own, rule, is_plain=is_plain, matrix_only=matrix_only)
     setattr(head, name, reader)
     try:
-        with linear_in_fp32(part for part in _linear_parts(head) if part is not head):
+        with _linear_in_fp32([part for part in _linear_parts(head) if part is not head]):
             yield reader
     finally:
         delattr(head, name)
@@ -292,7 +262,7 @@ def head_in_fp32(model: nn.Module) -> Iterator[None]:
     weight is sharded, quantised or of another kind stays as it is.
     """
     head = output_embedding(model)
-    with linear_in_fp32(() if head is None else _linear_parts(head)):
+    with _linear_in_fp32([] if head is None else _linear_parts(head)):
         yield
 
 
@@ -306,9 +276,7 @@ def _linear_parts(head: nn.Module) -> list[nn.Linear]:
 
 
 @contextmanager
-def linear_in_fp32(modules: Iterable[nn.Linear]) -> Iterator[None]:
-    """Compute plain linear modules in fp32 inside this context."""
-    plain = list(modules)
+def _linear_in_fp32(plain: Sequence[nn.Linear]) -> Iterator[None]:
     for part in plain:
         part.forward = partial(_logits_in_fp32, part)  # type: ignore[method-assign]
     try:
@@ -364,13 +332,11 @@ def _matrix_of(head: nn.Module, *, is_plain: bool) -> _Matrix | None:
     )
 
 
-def _is_multiplied_at_once(hidden: Tensor, matrix: _Matrix) -> bool:
+def _is_multiplied_at_once(hidden: Tensor, weight: Tensor) -> bool:
     """True if no fp32 copy of the weights is needed, so that all columns are multiplied at once."""
-    weight = matrix.weight
-    is_full = weight.dtype in (torch.float32, torch.float64)
-    return (
-        is_full or weight.numel() <= _WEIGHTS or (hidden.is_cuda and hidden.dtype == weight.dtype and _sums_in_fp32())
-    )
+    if weight.dtype in (torch.float32, torch.float64) or weight.numel() <= _WEIGHTS:
+        return True
+    return hidden.is_cuda and hidden.dtype == weight.dtype and _sums_in_fp32()
 
 
 @cache
@@ -410,9 +376,8 @@ def _product(rows: Tensor, *, weight: Tensor, bias: Tensor | None) -> Tensor:
 def _logits_in_fp32(head: nn.Linear, hidden: Tensor) -> Tensor:
     """Logits [..., vocabulary], fp32, of hidden states [..., hidden size]."""
     with torch.autocast(hidden.device.type, enabled=False):
-        parts = [
-            multiply(hidden) for _, multiply, _ in _column_pieces(hidden, _Matrix(weight=head.weight, bias=head.bias))
-        ]
+        pieces = _column_pieces(hidden, _Matrix(weight=head.weight, bias=head.bias))
+        parts = [multiply(hidden) for _, multiply, _ in pieces]
         return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
 
 

@@ -32,7 +32,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Self
 
 import numpy as np
 import torch
@@ -48,12 +48,10 @@ PREFIX_FACTOR: Final = 4
 """Maximum length of a row that several items share, as a multiple of their common beginning; more saves little."""
 
 GROUP_COST: Final = 0.25
-"""Cost of reading a prefix separately, in token budgets and without its own tokens: one more forward pass, and a batch
-that is not full."""
+"""Cost of reading a prefix separately, in token budgets, without its own: one more call, and a batch not full."""
 
 SMALLEST: Final = 1 / 8
-"""Tokens below which a batch takes no less time, in token budgets: starting its operations then takes longer than they
-do."""
+"""Tokens below which a batch takes no less time, in token budgets: starting operations takes longer than they do."""
 
 BATCH_COST: Final = 1 / 64
 LEAST_BATCH_COST: Final = 64
@@ -73,36 +71,28 @@ _MASK_PIECE: Final = 2**26
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """One choice whose log-likelihood a row yields.
+    """One choice whose log-likelihood a row yields."""
 
-    Attributes:
-        item: Index of the item in the probe.
-        choice: Index of the choice in the item.
-        positions: Positions in the row whose logits predict the choice's tokens, one for each token.
-        targets: Token ids of the choice.
-    """
-
-    item: int
-    choice: int
-    positions: Ids
-    targets: Ids
+    item: int  # index in the probe
+    choice: int  # index in the item
+    positions: Ids  # in the row, whose logits predict the choice's tokens, one for each token
+    targets: Ids  # token ids of the choice
 
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """Token ids that are read once, and the requests that they serve.
+    """Token ids that are read once, and the requests that they serve."""
 
-    Attributes:
-        ids: Token ids of a tree in depth-first order, without the prefix of the batch.
-        depths: Distance of each token from the root, the prefix included: its position in the text.
-        ends: One past the last token of each token's subtree. The tokens from its own position to there see it.
-        requests: The choices that are scored with this row.
-    """
-
-    ids: Ids
-    depths: Ids
-    ends: Ids
+    ids: Ids  # of a tree in depth-first order, without the prefix of the batch
+    depths: Ids  # distance of each token from the root, the prefix included: its position in the text
+    ends: Ids  # one past the last token of each token's subtree: the tokens from its own position to there see it
     requests: tuple[Request, ...]
+
+    @classmethod
+    def line(cls, ids: Ids, positions: Ids) -> Self:
+        """Row of one text whose logits are needed at some positions."""
+        request = Request(item=0, choice=0, positions=positions, targets=())
+        return cls(ids=ids, depths=tuple(range(len(ids))), ends=(len(ids),) * len(ids), requests=(request,))
 
     @property
     def positions(self) -> Ids:
@@ -112,15 +102,10 @@ class Row:
 
 @dataclass(frozen=True)
 class Batch:
-    """Rows that go through the model together, the longest first.
-
-    Attributes:
-        rows: The rows.
-        prefix: Token ids before each row, which are read once for all batches with this prefix.
-    """
+    """Rows that go through the model together, the longest first."""
 
     rows: tuple[Row, ...]
-    prefix: Ids = ()
+    prefix: Ids = ()  # token ids before each row, which are read once for all batches with this prefix
 
     @property
     def width(self) -> int:
@@ -153,15 +138,10 @@ def plan(
     layout: Layout = "rows",
     attention: int = 0,
 ) -> tuple[Batch, ...]:
-    """Batches for all items that can be scored.
+    """Batches for all items that can be scored, of at most `token_budget` tokens, padding included, or one row.
 
-    Args:
-        keys: Content hash of each item; orders rows of equal length.
-        encoded: Token ids of each item, in the same order.
-        token_budget: Maximum number of tokens of a batch, padding included; a single row may exceed it.
-        layout: Arrangement of the requests in rows.
-        attention: Length of a row at which attention costs as much as the rest of the model, in tokens. It decides how
-            many items share a row; with 0, items share a row only after a prefix.
+    The content hashes of the items (`keys`) order rows of equal length. At a row of `attention` tokens, attention costs
+    as much as the rest of the model: it decides how many items share a row; with 0, they do only after a prefix.
     """
     fill = partial(_fill, keys=keys, token_budget=token_budget)
     scored = [index for index, item in enumerate(encoded) if not item.unscored]
@@ -268,12 +248,8 @@ def _trees(
 
 def _tree_size(sequences: Sequence[_Sequence]) -> int:
     """Number of tokens of the tree of sorted sequences."""
-    size = 0
-    before: Ids = ()
-    for ids, _, _ in sequences:
-        size += len(ids) - common_length(before, ids)
-        before = ids
-    return size
+    shared = sum(common_length(one, other) for (one, _, _), (other, _, _) in pairwise(sequences))
+    return sum(len(ids) for ids, _, _ in sequences) - shared
 
 
 def _tree(sequences: Sequence[_Sequence], encoded: Sequence[Encoded], *, skip: int = 0) -> Row:
@@ -314,15 +290,12 @@ class Group:
 
 @dataclass
 class _Node:
-    """Items `start` to `stop` of the sorted items, which all begin with the same `length` tokens.
-
-    `saves` is the number of tokens that the best choice of groups among them saves, and `groups` is that choice.
-    """
+    """Items `start` to `stop` of the sorted items, which all begin with the same `length` tokens."""
 
     length: int
     start: int
-    saves: int = 0
-    groups: list[_Node] = field(default_factory=list)
+    saves: int = 0  # tokens that the best choice of groups among the items saves
+    groups: list[_Node] = field(default_factory=list)  # that choice
     stop: int = 0
 
 
@@ -330,14 +303,10 @@ def by_prefix(scored: Iterable[int], encoded: Sequence[Encoded], *, cost: int) -
     """Return the items sorted by token ids, and the groups that save most tokens if each prefix is read once.
 
     Common beginnings form a tree: of all items, of a subject's items, of two items. From the leaves to the root, a
-    node becomes a group if it saves more tokens than the groups below it do together.
-
-    Args:
-        scored: Indices of the items.
-        encoded: Token ids of all items.
-        cost: Cost of reading a prefix separately, in tokens, its own not counted.
+    node becomes a group if it saves more tokens than the groups below it do together. `cost` is that of reading a
+    prefix separately, in tokens, its own not counted.
     """
-    contexts = {index: _as_bytes(encoded[index].context) for index in scored}
+    contexts = {index: np.array(encoded[index].context, _SORTABLE).tobytes() for index in scored}
     ordered = sorted(contexts, key=lambda index: (contexts[index], encoded[index].choices))
     shared = [_common_tokens(contexts[one], contexts[other]) for one, other in pairwise(ordered)]
     # One pass builds the tree: the open nodes are the path to the current item, each longer than the one before it.
@@ -360,13 +329,8 @@ def by_prefix(scored: Iterable[int], encoded: Sequence[Encoded], *, cost: int) -
     return ordered, [Group(node.length, tuple(ordered[node.start : node.stop])) for node in opened[0].groups]
 
 
-_BYTES: Final = 4
-"""Bytes of a token id in `_as_bytes`."""
-
-
-def _as_bytes(ids: Ids) -> bytes:
-    """Token ids as big-endian bytes, which sort as the ids do and compare much faster."""
-    return np.array(ids, dtype=f">u{_BYTES}").tobytes()
+_SORTABLE: Final = np.dtype(">u4")
+"""Big-endian token ids: their bytes sort as the ids do, and compare much faster."""
 
 
 def _common_tokens(one: bytes, other: bytes) -> int:
@@ -374,27 +338,19 @@ def _common_tokens(one: bytes, other: bytes) -> int:
 
     The logits of a context's last token predict the choices, so that token is read in the row and not in the prefix.
     """
-    most = min(len(one), len(other)) // _BYTES - 1
-    return max(min(common_length(one, other) // _BYTES, most), 0)
+    most = min(len(one), len(other)) // _SORTABLE.itemsize - 1
+    return max(min(common_length(one, other) // _SORTABLE.itemsize, most), 0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class BatchTensors:
-    """One batch as tensors, rows padded on the right to one width.
+    """One batch as tensors, rows padded on the right to one width; int64, all but `needed` [rows, width]."""
 
-    Attributes:
-        ids: Token ids, int64 [rows, width]; 0 at padding.
-        mask: 1 at tokens, 0 at padding, int64 [rows, width].
-        depths: Position of each token in its text, int64 [rows, width].
-        ends: One past the last token that sees this one, in its row, int64 [rows, width].
-        needed: Positions whose logits are needed, as row * width + column, ascending, int64 [needed].
-    """
-
-    ids: Tensor
-    mask: Tensor
-    depths: Tensor
-    ends: Tensor
-    needed: Tensor
+    ids: Tensor  # 0 at padding
+    mask: Tensor  # 1 at tokens, 0 at padding
+    depths: Tensor  # position of each token in its text
+    ends: Tensor  # one past the last token that sees this one, in its row
+    needed: Tensor  # positions whose logits are needed, as row * width + column, ascending [needed]
 
     @property
     def needed_mask(self) -> Tensor:
@@ -419,8 +375,7 @@ class BatchTensors:
 
     def moved(self, device: torch.device, *others: NDArray[np.int64]) -> tuple[BatchTensors, list[Tensor]]:
         """The batch and other arrays on a device, by one transfer that is not waited for."""
-        own = (self.ids, self.mask, self.depths, self.ends, self.needed)
-        parts = [*own, *map(torch.from_numpy, others)]
+        parts = [self.ids, self.mask, self.depths, self.ends, self.needed, *map(torch.from_numpy, others)]
         packed = torch.cat([part.reshape(-1) for part in parts])
         if device.type == "cuda":
             packed = packed.pin_memory()
@@ -464,33 +419,25 @@ class Download:
 
 
 def tree_options(
-    config: PreTrainedConfig,
-    tensors: BatchTensors,
-    *,
-    additive: torch.dtype | None,
-    prefix: int = 0,
+    config: PreTrainedConfig, tensors: BatchTensors, *, additive: torch.dtype | None, prefix: int = 0
 ) -> dict[str, Any]:
     """Position ids and attention mask of a batch of trees.
 
-    A token sees itself and its ancestors, within the window or chunk of each layer. The mask is
-    [rows, 1, width, prefix + width]; a model whose layers differ gets a dict with one mask for each kind.
-
-    Args:
-        config: The language model's, for the kinds and windows of its layers.
-        tensors: The batch, on the device of the mask.
-        additive: Dtype of a mask that is added to the attention scores, 0 or the lowest number; None for a boolean one.
-        prefix: Number of cached tokens before each row.
+    A token sees itself and its ancestors, within the window or chunk of each layer, and a prefix of so many cached
+    tokens. The mask is boolean, or one of the dtype `additive` that is added to the attention scores, [rows, 1, width,
+    prefix + width]; a model whose layers differ gets a dict with one mask for each kind.
     """
     depths = tensors.depths
     # Every token sees the prefix, whose tokens are at depths 0 to prefix - 1.
     before = torch.arange(prefix, device=depths.device).expand(len(depths), -1)
     keys = torch.cat([before, depths], dim=1)
     whole = partial(_mask, tensors, keys, additive=additive)
+    window = getattr(config, "sliding_window", None) if getattr(config, "use_sliding_window", True) else None
 
     def mask(kind: str) -> Tensor:
         # Distances are differences of depth: in a row, another branch may lie between a token and its ancestor.
-        if kind == "sliding_attention" and (window := _window(config)):
-            return whole(lambda query: query[:, :, None] - keys[:, None, :] < window)
+        if kind == "sliding_attention" and window:
+            return whole(lambda query: query[:, :, None] - keys[:, None, :] < int(window))
         if kind == "chunked_attention":
             size = config.attention_chunk_size
             return whole(lambda query: query[:, :, None] // size == keys[:, None, :] // size)
@@ -500,7 +447,7 @@ def tree_options(
     if len(kinds) > 1:
         return {"attention_mask": {kind: mask(kind) for kind in kinds}, "position_ids": depths}
     # A configuration without kinds of layers applies its window to every layer.
-    kind = kinds[0] if kinds else "sliding_attention" if _window(config) else "full_attention"
+    kind = kinds[0] if kinds else "sliding_attention" if window else "full_attention"
     return {"attention_mask": mask(kind), "position_ids": depths}
 
 
@@ -509,8 +456,8 @@ def _mask(
 ) -> Tensor:
     """Mask [rows, 1, width, prefix + width] of a batch of trees, for keys at depths [rows, prefix + width].
 
-    `near` gives, for depths of queries [rows, queries], True for each key in the layer's window or chunk, bool
-    [rows, queries, prefix + width]; it is None if the layer sees all keys.
+    `near` is True, for depths of queries [rows, queries], for each key in the layer's window or chunk, [rows, queries,
+    prefix + width]; it is None if the layer sees all keys.
     """
     rows, width = tensors.ids.shape
     prefix = keys.shape[1] - width
@@ -530,12 +477,6 @@ def _mask(
         # The same for all heads.
         mask[:, 0, piece] = seen if additive is None else torch.where(seen, 0.0, torch.finfo(additive).min).to(additive)
     return mask
-
-
-def _window(config: PreTrainedConfig) -> int:
-    """Number of tokens that a layer with a sliding window sees; 0 if there is no window."""
-    window = getattr(config, "sliding_window", None)
-    return int(window) if window and getattr(config, "use_sliding_window", True) else 0
 
 
 class PrefixCache(DynamicCache):

@@ -28,7 +28,7 @@ CUDA_TOKENS: Final = 16384
 
 _MASKABLE_KINDS: Final = {"full_attention", "sliding_attention", "chunked_attention"}
 """Kinds of layers for which `layout.tree_options` makes masks."""
-_UNLIMITED: Final = 10**9
+UNLIMITED: Final = 10**9
 """Length in tokens of a model or tokenizer that gives no limit."""
 
 _SOFT_CAPS: Final = ("attn_logit_softcapping", "attn_logit_softcap", "attention_logit_cap")
@@ -46,32 +46,19 @@ class ModelInfo:
 
     Facts that a trainer may change between two looks are read from the model at each call instead: its device and
     dtype, autocast, the attention implementation, and the distribution of its weights over processes.
-
-    Attributes:
-        vocabulary: Number of logits at each position.
-        max_tokens: Longest text by the model's configuration, in tokens; a very large number if it gives none.
-        virtual_tokens: Tokens that prompt learning puts before every text.
-        hidden_size: Width of its layers; 0 if its configuration gives none.
-        token_budget: Tokens of a batch that suit its device.
-        keep_modes: Forms of `logits_to_keep` that it may take, the most exact first.
-        in_parts: True if every process has a part of it, so that all have to make the same calls.
     """
 
-    vocabulary: int
-    max_tokens: int
-    virtual_tokens: int
-    hidden_size: int
-    token_budget: int
-    keep_modes: tuple[Keep, ...]
-    in_parts: bool
+    vocabulary: int  # number of logits at each position
+    max_tokens: int  # longest text by the model's configuration, in tokens; `UNLIMITED` if it gives none
+    virtual_tokens: int  # tokens that prompt learning puts before every text
+    hidden_size: int  # width of its layers; 0 if its configuration gives none
+    token_budget: int  # tokens of a batch that suit its device
+    keep_modes: tuple[Keep, ...]  # forms of `logits_to_keep` that it may take, the most exact first
+    in_parts: bool  # True if every process has a part of it, so that all have to make the same calls
 
     @classmethod
     def of(cls, model: nn.Module) -> Self:
-        """Facts of one model.
-
-        Raises:
-            ScoringError: If it is not a causal language model of transformers.
-        """
+        """Facts of one model; an error if it is not a causal language model of transformers."""
         config = text_config(model)
         limits = (getattr(config, name, None) for name in ("max_position_embeddings", "max_seq_len", "seq_length"))
         return cls(
@@ -90,23 +77,19 @@ class ModelInfo:
 
 
 def _limit(tokens: Any) -> int:
-    return int(tokens) if tokens and tokens > 0 else _UNLIMITED
+    return int(tokens) if tokens and tokens > 0 else UNLIMITED
 
 
 def check_arguments(model: object, tokenizer: object) -> None:
-    """Refuse what is no model, and what is no tokenizer, before either is used.
-
-    Raises:
-        ScoringError: If one of them is of another kind, such as two that are swapped.
-    """
-    if not isinstance(model, nn.Module):
-        raise ScoringError(f"model: needed a causal language model of transformers, got {_kind(model)}")
-    if isinstance(tokenizer, (nn.Module, type)) or not callable(tokenizer):
-        raise ScoringError(f"tokenizer: needed the model's tokenizer, got {_kind(tokenizer)}")
-
-
-def _kind(given: object) -> str:
-    return "None" if given is None else f"an object of type {type(given).__name__}"
+    """Refuse what is no model, and what is no tokenizer, before either is used: two may be swapped."""
+    is_tokenizer = callable(tokenizer) and not isinstance(tokenizer, (nn.Module, type))
+    for name, given, needed, fits in (
+        ("model", model, "a causal language model of transformers", isinstance(model, nn.Module)),
+        ("tokenizer", tokenizer, "the model's tokenizer", is_tokenizer),
+    ):
+        if not fits:
+            got = "None" if given is None else f"an object of type {type(given).__name__}"
+            raise ScoringError(f"{name}: needed {needed}, got {got}")
 
 
 def base_model(model: nn.Module) -> nn.Module:
@@ -152,11 +135,7 @@ def _is_fsdp(module: nn.Module) -> bool:
 
 
 def text_config(model: nn.Module) -> PreTrainedConfig:
-    """Configuration of the language model: its vocabulary, and the positions that it can read.
-
-    Raises:
-        ScoringError: If the model is not a causal language model of transformers.
-    """
+    """Configuration of the language model; an error if it is not a causal one of transformers."""
     config = getattr(base_model(model), "config", None)
     if not isinstance(config, PreTrainedConfig) or config.is_encoder_decoder:
         raise ScoringError(f"needed a causal language model of transformers, got {type(base_model(model)).__name__}")
@@ -182,11 +161,7 @@ def default_token_budget(model: nn.Module) -> int:
 
 
 def device_of(model: nn.Module) -> torch.device:
-    """Device on which the model takes its input.
-
-    Raises:
-        ScoringError: If it was made without weights.
-    """
+    """Device on which the model takes its input; an error if it was made without weights."""
     device = _device(model)
     if device is None:
         raise ScoringError(f"{type(base_model(model)).__name__} has no weights at hand (they are on the meta device)")
@@ -377,18 +352,13 @@ def mask_attentions(model: nn.Module) -> tuple[str, ...]:
     Gemma 2's soft cap of the attention scores; ``eager`` is the model's own code and does all. Where the model itself
     runs on ``sdpa``, that is tried first in any case.
     """
-    own = attention_of(model)
-    if own == "eager":
-        return ("eager",)
-    return ("sdpa", "eager") if own == "sdpa" or _suits_sdpa(model) else ("eager",)
-
-
-def _suits_sdpa(model: nn.Module) -> bool:
-    """True unless the model says that sdpa does not compute its attention."""
-    config, inner = text_config(model), base_model(model)
-    if not getattr(inner, "_supports_sdpa", False) or any(getattr(config, name, None) for name in _SOFT_CAPS):
-        return False
-    return not any(name.rsplit(".", 1)[-1] in _SINKS for name, _ in inner.named_parameters())
+    own, config, inner = attention_of(model), text_config(model), base_model(model)
+    if own in ("eager", "sdpa"):
+        return ("eager",) if own == "eager" else ("sdpa", "eager")
+    capped = any(getattr(config, name, None) for name in _SOFT_CAPS)
+    has_sinks = any(name.rsplit(".", 1)[-1] in _SINKS for name, _ in inner.named_parameters())
+    suits_sdpa = getattr(inner, "_supports_sdpa", False) and not capped and not has_sinks
+    return ("sdpa", "eager") if suits_sdpa else ("eager",)
 
 
 @contextmanager
@@ -399,16 +369,10 @@ def memory_explained(
     remedy: str,
     devices: Callable[[], Iterable[torch.device]] = tuple,
 ) -> Iterator[None]:
-    """Context in which the end of a device's memory is an error with its remedy.
+    """Context in which the end of a device's memory is a `ScoringError` with its remedy.
 
-    Args:
-        doing: What is done with which model, for the error.
-        weights: Gives the bytes of the model's weights; called after the failure only.
-        remedy: What the user can do.
-        devices: Gives the devices that hold the weights; called after the failure only. By default the current one.
-
-    Raises:
-        ScoringError: If memory ends.
+    It names what is done with which model (`doing`), the bytes of its weights and the devices that hold them, by
+    default the current one. The functions that give both are called after the failure only.
     """
     try:
         yield
@@ -436,17 +400,14 @@ def _free_memory(devices: Iterable[torch.device]) -> str:
     named = (device.index for device in used if device.type == "cuda")
     gpus = sorted({torch.cuda.current_device() if index is None else index for index in named})
     lines = [_line(f"cuda:{index}", *torch.cuda.mem_get_info(index)) for index in gpus]
-    return ", ".join([*lines, _machine()] if torch.device("cpu") in used else lines)
+    if torch.device("cpu") in used:
+        try:
+            sizes = [os.sysconf(name) * os.sysconf("SC_PAGE_SIZE") for name in ("SC_AVPHYS_PAGES", "SC_PHYS_PAGES")]
+            lines.append(_line("this machine", *sizes))
+        except (ValueError, OSError, AttributeError):  # not on every system
+            lines.append("the free memory of this machine is unknown")
+    return ", ".join(lines)
 
 
 def _line(name: str, free: int, whole: int) -> str:
     return f"{name} has {free / _GIB:,.1f} of {whole / _GIB:,.1f} GiB free"
-
-
-def _machine() -> str:
-    """Free and whole memory of the machine."""
-    try:
-        free, whole = (os.sysconf(name) * os.sysconf("SC_PAGE_SIZE") for name in ("SC_AVPHYS_PAGES", "SC_PHYS_PAGES"))
-    except (ValueError, OSError, AttributeError):  # not on every system
-        return "the free memory of this machine is unknown"
-    return _line("this machine", free, whole)

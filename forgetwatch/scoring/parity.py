@@ -24,7 +24,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Self
+from itertools import cycle, islice
+from typing import Final
 
 import numpy as np
 import torch
@@ -33,9 +34,9 @@ from torch import Tensor, nn
 
 from forgetwatch.metrics import choices
 from forgetwatch.probe import Norm
-from forgetwatch.scoring.encoding import Encoded, Ids
+from forgetwatch.scoring.encoding import Encoded
 from forgetwatch.scoring.forward import ForwardPass
-from forgetwatch.scoring.layout import Batch, Layout, Request, Row, plan, tensors_of
+from forgetwatch.scoring.layout import Batch, Layout, Request, Row, plan
 from forgetwatch.scoring.model import is_exact, maskable
 from forgetwatch.scoring.readout import Scores, decide, lengths
 
@@ -80,17 +81,11 @@ of tokens result, since the texts have an odd number."""
 
 @dataclass(frozen=True, kw_only=True)
 class Parity:
-    """Scores of a few items in shared rows, compared with those of the same choices in single rows.
+    """Scores of a few items in shared rows, compared with those of the same choices in single rows, in nats."""
 
-    Attributes:
-        difference: Largest difference of a log-likelihood, nats; 0 if nothing is compared.
-        tolerance: Largest difference that is rounding, nats.
-        noise: Change that no margin exceeds, nats, as far as a few items can show.
-    """
-
-    difference: float
-    tolerance: float
-    noise: float
+    difference: float  # the largest of a log-likelihood; 0 if nothing is compared
+    tolerance: float  # largest difference that is rounding
+    noise: float  # change that no margin exceeds, as far as a few items can show
 
     @property
     def holds(self) -> bool:
@@ -116,9 +111,14 @@ class ParityCheck:
         together: bool,
     ) -> None:
         self._forward, self._encoded, self._keys = forward, encoded, keys
-        self._norm, self._token_budget, self._may_stop = norm, token_budget, not together
+        self._token_budget, self._may_stop = token_budget, not together
+        # Choices are compared without priors, which have rows of their own that are not read again.
+        self._norm: Norm = "sum" if norm == "unconditional" else norm
         # Any token ids serve to try the mask; those of an item are in the vocabulary.
-        self._ids = next((one.context + one.choices[0] for one in encoded if not one.unscored), ())[:12]
+        ids = next((one.context + one.choices[0] for one in encoded if not one.unscored), ())
+        self._ids = tuple(islice(cycle(ids), 11))
+        # The root of the tree and its second branch, without the first; all positions are compared.
+        self._line = Row.line(self._ids[:4] + self._ids[8:], tuple(range(7)))
         self._alone: Tensor | None = None  # log-probabilities of the line, once they are read
 
     def compare(self, model: nn.Module, scores: Mapping[int, Scores], batches: Sequence[Batch]) -> Parity:
@@ -154,15 +154,14 @@ class ParityCheck:
         """
         # Positions 0-3 root, 4-7 first branch, 8-10 second branch; depths 0-3, 4-7, 4-6.
         root, fork, size = 4, 8, 11
-        tokens = self._tokens(size)
         # The whole row sees the root; the first branch ends where the second begins.
-        tree = _Text(
-            tokens,
+        tree = Row(
+            ids=self._ids,
             depths=(*range(fork), *range(root, root + size - fork)),
             ends=(*(size,) * root, *(fork,) * (fork - root), *(size,) * (size - fork)),
-            read=tuple(range(fork, size)),
+            requests=(Request(item=0, choice=0, positions=tuple(range(fork, size)), targets=()),),
         )
-        single = _Text.line(self._line.ids, read=tuple(range(root, root + size - fork)))
+        single = Row.line(self._line.ids, tuple(range(root, root + size - fork)))
         prefix = root if layout == "prefix" else 0
         limit = _EXACT if is_exact(model) else _HALF
         with maskable(model, attention):
@@ -190,11 +189,11 @@ class ParityCheck:
         if not self._ids:
             return False
         last = len(self._line.ids) - 1
-        text = replace(self._line, read=self._line.read[:last])
+        text = Row.line(self._line.ids, tuple(range(last)))
         self._alone, after_later = self._read(model, [self._line, self._with_other_token(self._line, last)], "rows")
         own, after_later = self._alone[:last], after_later[:last]
         # Some models depend on the number of later tokens, and not on which they are.
-        (shorter,) = self._read(model, [_Text.line(text.ids[:last], read=text.read)], "rows")
+        (shorter,) = self._read(model, [Row.line(text.ids[:last], text.positions)], "rows")
         # In half precision, rounding may depend on the length, and only a large change shows more than that.
         is_full = is_exact(model)
         if _largest_divergence(own, shorter) > (_largest_divergence(own, after_later) if is_full else NON_CAUSAL):
@@ -211,7 +210,7 @@ class ParityCheck:
             return False
         return _largest_divergence(own, after_later) > NON_CAUSAL or 4 * change > earlier
 
-    def _noise(self, model: nn.Module, own: Tensor, text: _Text, layout: Layout, prefix: int = 0) -> float:
+    def _noise(self, model: nn.Module, own: Tensor, text: Row, layout: Layout, prefix: int = 0) -> float:
         """Largest change of a text's log-probabilities at any position next to rows of other tokens, nats."""
         # The same tokens in other orders: no others are known to be allowed. The prefix is the same for all rows.
         after = text.ids[prefix:]
@@ -225,26 +224,16 @@ class ParityCheck:
             torch.stack([_changes(own, self._read(model, batch, layout, prefix)[0]) for batch in batches]).max()
         )
 
-    def _read(self, model: nn.Module, texts: Sequence[_Text], layout: Layout, prefix: int = 0) -> Tensor:
+    def _read(self, model: nn.Module, texts: Sequence[Row], layout: Layout, prefix: int = 0) -> Tensor:
         """Log-probabilities of texts that are read in one batch, fp32 [texts, read positions, vocabulary].
 
         The texts have one shape; their first tokens, as many as `prefix`, are the same and are read as a prefix.
         """
-        cache = self._forward.prefix_cache(model, texts[0].ids[:prefix])
-        batch = Batch(tuple(text.row(prefix) for text in texts))
-        logits = self._forward.logits(model, tensors_of(batch), layout=layout, cache=cache)
+        batch = Batch(tuple(_without_prefix(text, prefix) for text in texts), prefix=texts[0].ids[:prefix])
+        logits = self._forward.logits(model, batch, layout=layout)
         return torch.log_softmax(logits.float(), dim=-1).view(len(texts), -1, logits.shape[-1])
 
-    @property
-    def _line(self) -> _Text:
-        """The root of the tree and its second branch, without the first; all positions are compared."""
-        ids = self._tokens(11)
-        return _Text.line(ids[:4] + ids[8:], read=tuple(range(7)))
-
-    def _tokens(self, size: int) -> Ids:
-        return tuple(self._ids[number % len(self._ids)] for number in range(size))
-
-    def _with_other_token(self, text: _Text, position: int) -> _Text:
+    def _with_other_token(self, text: Row, position: int) -> Row:
         other = (text.ids[position] + 1) % self._forward.vocabulary
         return replace(text, ids=(*text.ids[:position], other, *text.ids[position + 1 :]))
 
@@ -273,26 +262,12 @@ class ParityCheck:
         return list(dict.fromkeys([*_deepest(batches), longest, *spread]))[: max(count, FEWEST)]
 
 
-@dataclass(frozen=True)
-class _Text:
-    """A short text or tree, as in `layout.Row`, and the positions whose logits are read and compared, ascending."""
-
-    ids: Ids
-    depths: Ids
-    ends: Ids
-    read: Ids
-
-    @classmethod
-    def line(cls, ids: Ids, *, read: Ids) -> Self:
-        """A text without branches."""
-        return cls(ids, depths=tuple(range(len(ids))), ends=(len(ids),) * len(ids), read=read)
-
-    def row(self, prefix: int) -> Row:
-        """The row of the tokens after a prefix of so many tokens."""
-        positions = tuple(position - prefix for position in self.read)
-        request = Request(item=0, choice=0, positions=positions, targets=tuple(self.ids[at] for at in self.read))
-        ends = tuple(end - prefix for end in self.ends[prefix:])
-        return Row(ids=self.ids[prefix:], depths=self.depths[prefix:], ends=ends, requests=(request,))
+def _without_prefix(row: Row, prefix: int) -> Row:
+    """The row of the tokens after a prefix of so many tokens."""
+    (request,) = row.requests
+    after = replace(request, positions=tuple(position - prefix for position in request.positions))
+    ends = tuple(end - prefix for end in row.ends[prefix:])
+    return Row(ids=row.ids[prefix:], depths=row.depths[prefix:], ends=ends, requests=(after,))
 
 
 def _changes(one: Tensor, other: Tensor) -> Tensor:
@@ -350,7 +325,7 @@ def _largest_difference(one: Sequence[NDArray[np.float64]], other: Sequence[NDAr
 def _likeliest(encoded: Encoded, scores: Scores, norm: Norm, also: int | None) -> tuple[int, ...]:
     """Choices with the highest and the second highest score, and one more that is to be tested."""
     k = np.array([len(scores.logprobs)])
-    values = choices.normalise(scores.logprobs, k, norm=_without_priors(norm), lengths=lengths(encoded))
+    values = choices.normalise(scores.logprobs, k, norm=norm, lengths=lengths(encoded))
     found = choices.ranking(values)[:2].tolist()
     return tuple(dict.fromkeys([*found, *([] if also is None else [also])]))
 
@@ -360,12 +335,7 @@ def _margin_change(encoded: Encoded, one: NDArray[np.float64], other: NDArray[np
     if len(one) < 2:
         return 0.0
     unit = {name: values[:2] for name, values in lengths(encoded).items()}
-    first, second = (decide(x[:2], lengths=unit, norm=_without_priors(norm), answers=[0]) for x in (one, other))
+    first, second = (decide(x[:2], lengths=unit, norm=norm, answers=[0]) for x in (one, other))
     # Another choice won: the margin went through zero.
     sign = 1.0 if first.chosen == second.chosen else -1.0
     return abs(first.margin - sign * second.margin)
-
-
-def _without_priors(norm: Norm) -> Norm:
-    """Norm by which choices are compared here: without priors, which have rows of their own that are not read again."""
-    return "sum" if norm == "unconditional" else norm

@@ -23,7 +23,7 @@ from transformers.integrations import deepspeed
 from transformers.utils import logging
 
 from forgetwatch.errors import ScoringError, did_you_mean_path
-from forgetwatch.scoring.model import memory_explained, weight_bytes
+from forgetwatch.scoring.model import UNLIMITED, memory_explained, weight_bytes
 
 ADAPTER: Final = "adapter_config.json"
 """File that makes a folder one of an adapter."""
@@ -36,8 +36,6 @@ _SETTINGS: Final = re.compile(r"tokenizer_config\.json|tokenization_.+\.py")
 _NO_TOKENIZER: Final = (
     "it has no tokenizer; copy the files of its base's tokenizer into it (tokenizer.json and tokenizer_config.json)"
 )
-_UNBOUNDED = 10**9
-"""Lengths above this are transformers' value for a tokenizer without a limit."""
 
 
 def load_model(
@@ -111,11 +109,7 @@ def _load(given: str, *, trust_remote_code: bool, spread: dict[str, Any], tokeni
                 tokenizer = pretrained_tokenizer(given, trust_remote_code=trust_remote_code)
         else:
             loaded: Any = AutoModelForCausalLM.from_pretrained(
-                given,
-                dtype="auto",
-                trust_remote_code=trust_remote_code,
-                output_loading_info=True,
-                **spread,
+                given, dtype="auto", trust_remote_code=trust_remote_code, output_loading_info=True, **spread
             )
             model, loading = loaded
             _check_complete(given, loading)
@@ -165,11 +159,7 @@ def _size(given: str, *, trust_remote_code: bool) -> int:
 
 
 def load_outline(given: str, *, trust_remote_code: bool = False) -> tuple[nn.Module, Any]:
-    """Model without weights, which has its sizes only, and tokenizer of a checkpoint folder or model id.
-
-    Raises:
-        ScoringError: If it cannot be loaded; the message has the cause.
-    """
+    """Model without weights, which has its sizes only, and tokenizer of a checkpoint folder or model id."""
     check_path(given)
     with _explained(given, passed=(ScoringError,)):
         config = AutoConfig.from_pretrained(given, trust_remote_code=trust_remote_code)
@@ -198,11 +188,7 @@ def check_path(given: str) -> None:
 
 
 def base_of_adapter(path: Path) -> str:
-    """Base that an adapter names, a folder or a model id.
-
-    Raises:
-        ScoringError: If its configuration cannot be read, or names no base but itself.
-    """
+    """Base that an adapter names, a folder or a model id; an error if it names none but itself, or cannot be read."""
     try:
         config = json.loads((path / ADAPTER).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
@@ -214,14 +200,7 @@ def base_of_adapter(path: Path) -> str:
 
 
 def missing_base(path: Path) -> str | None:
-    """Folder of the base of an adapter, if it is gone; None if it is there, or the id of a model, or no adapter is.
-
-    Args:
-        path: Folder of the model.
-
-    Raises:
-        ScoringError: If the adapter's configuration cannot be read.
-    """
+    """Folder of the base of an adapter, if it is gone; None if it is there, or the id of a model, or no adapter is."""
     if not (path / ADAPTER).is_file():
         return None
     base = base_of_adapter(path)
@@ -238,17 +217,11 @@ def silence_loading() -> None:
 
 @dataclass(frozen=True)
 class LoadedTokenizer:
-    """A tokenizer without its model.
+    """A tokenizer without its model."""
 
-    Attributes:
-        tokenize: Function from a text to its token ids, without special tokens.
-        context: Longest text that its model can read, in tokens; None if unknown.
-        chats: True if it has a chat template.
-    """
-
-    tokenize: Callable[[str], Sequence[int]]
-    context: int | None
-    chats: bool
+    tokenize: Callable[[str], Sequence[int]]  # from a text to its token ids, without special tokens
+    context: int | None  # longest text that its model can read, in tokens; None if unknown
+    chats: bool  # True if it has a chat template
 
 
 def has_tokenizer(given: str) -> bool:
@@ -257,12 +230,10 @@ def has_tokenizer(given: str) -> bool:
 
 
 def pretrained_tokenizer(given: str, *, trust_remote_code: bool) -> Any:
-    """Tokenizer of a checkpoint folder or model id, with a vocabulary.
+    """Tokenizer of a checkpoint folder or model id, with a vocabulary; a folder without one is refused.
 
-    Raises:
-        ScoringError: If a folder has no tokenizer. The class of some models, such as Qwen's, would be made without
-            words, and Gemma's with an unknown word for every text.
-        Exception: Whatever transformers raises.
+    The class of some models, such as Qwen's, would be made without words, and Gemma's with an unknown word for every
+    text. Whatever transformers raises is passed on.
     """
     if not has_tokenizer(given):
         raise ScoringError(f"{given}: {_NO_TOKENIZER}")
@@ -275,11 +246,7 @@ def pretrained_tokenizer(given: str, *, trust_remote_code: bool) -> Any:
 
 
 def load_tokenizer(given: str, *, trust_remote_code: bool = False) -> LoadedTokenizer:
-    """Tokenizer of a checkpoint folder or model id.
-
-    Raises:
-        ScoringError: If it cannot be loaded; the message has the cause.
-    """
+    """Tokenizer of a checkpoint folder or model id; an error with the cause if it cannot be loaded."""
     try:
         tokenizer = pretrained_tokenizer(given, trust_remote_code=trust_remote_code)
     except ScoringError:
@@ -294,7 +261,8 @@ def load_tokenizer(given: str, *, trust_remote_code: bool = False) -> LoadedToke
         context = getattr(config, "max_position_embeddings", None)
     except Exception:  # a folder with a tokenizer and no model
         context = None
-    bound = int(tokenizer.model_max_length) if tokenizer.model_max_length < _UNBOUNDED else None
+    # Larger numbers are transformers' value for a tokenizer without a limit.
+    bound = int(tokenizer.model_max_length) if tokenizer.model_max_length < UNLIMITED else None
     known = [length for length in (context, bound) if length]
 
     def tokenize(text: str) -> Sequence[int]:

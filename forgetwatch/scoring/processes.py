@@ -21,9 +21,9 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from itertools import chain
 from typing import Any, Final, TypeVar
@@ -45,8 +45,6 @@ T = TypeVar("T")
 _is_alone: Final = ContextVar("is_alone", default=False)
 """True while this process works without the others, which wait for it (`on_main_process_alone`)."""
 
-_BEAT: Final = "working"
-_END: Final = "done"
 _BEAT_SECONDS: Final = 30.0
 """Seconds between two signs of life to waiting processes; backends give up after ten minutes or more."""
 
@@ -111,10 +109,14 @@ def joined_group() -> Iterator[None]:
         yield
         all_gather(lambda: None)  # a process that is done must not end while another may still fail
     except Exception as error:  # whatever this process raises: the others must not wait for it
-        is_first, number = _count_failure(store), rank()
+        number, is_first = rank(), True
+        with suppress(RuntimeError):  # the process that holds the store was killed: it reports nothing
+            is_first = store.add(_FAILED, 1) == 1
         _end_group()
-        if number == 0:
-            _linger(store)
+        # Rank 0 may hold the store: it waits until all processes have counted their failures.
+        until = time.monotonic() + _LINGER
+        while number == 0 and store.add(_FAILED, 0) < launched_count() and time.monotonic() < until:
+            time.sleep(0.05)
         if not is_first:
             raise ReportedElsewhereError(str(error)) from error
         if "gloo" in str(error) and not isinstance(error, ForgetwatchError):
@@ -129,17 +131,10 @@ def joined_group() -> Iterator[None]:
 
 
 def failed_together(error: Exception, *, number: int) -> None:
-    """Return when all processes of the launcher have failed in a piece of work, so that they can continue together.
+    """Return when all processes have failed in the piece of work of this number, so that they can continue together.
 
     Other than a failure that `all_gather` shares, one between two exchanges may be that of a single process, for which
-    the others wait in their next exchange.
-
-    Args:
-        error: The failure of this process.
-        number: Number of the piece of work, the same in each process.
-
-    Raises:
-        ScoringError: If another process has not failed; the group cannot continue.
+    the others wait in their next exchange: then it is an error, and the group cannot continue.
     """
     if (store := _store.get()) is None:
         return
@@ -190,21 +185,6 @@ def _end_group() -> None:
         distributed.destroy_process_group()
 
 
-def _count_failure(store: Store) -> bool:
-    """Count a failure of this process; True if it is the first."""
-    try:
-        return bool(store.add(_FAILED, 1) == 1)
-    except RuntimeError:  # the process that holds the store was killed: it reports nothing
-        return True
-
-
-def _linger(store: Store) -> None:
-    """Keep the store, which may be held by this process, until all processes have counted their failures."""
-    until = time.monotonic() + _LINGER
-    while store.add(_FAILED, 0) < launched_count() and time.monotonic() < until:
-        time.sleep(0.05)
-
-
 def shard(batches: Sequence[T], model: nn.Module) -> list[T]:
     """Batches that this process reads; the same number in each process where each holds a part of the model."""
     count = world_size()
@@ -219,9 +199,8 @@ def shard(batches: Sequence[T], model: nn.Module) -> list[T]:
 def all_gather(function: Callable[[], T]) -> list[T]:
     """Results of a function in each process, by rank.
 
-    Raises:
-        ScoringError: If it failed in another process; the process and the reason are named. In the process in which it
-            failed the error itself is raised.
+    If it failed in another process, that one and the reason are named; in a process in which it failed the error itself
+    is raised.
     """
     if world_size() == 1:
         return [function()]
@@ -249,12 +228,9 @@ def first_reason(error: Exception, reason: str) -> str:
 
 
 def on_all_processes(function: Callable[[], T]) -> T:
-    """Result of a function in this process, once it has returned in every process.
+    """Result of a function in this process, once it has returned in every process; else an error as of `all_gather`.
 
-    Unlike with `all_gather`, the result is not sent, and may be an object that cannot be.
-
-    Raises:
-        ScoringError: If it failed in another process.
+    Unlike there, the result is not sent, and may be an object that cannot be.
     """
     made: list[T] = []
     all_gather(lambda: made.append(function()))
@@ -288,32 +264,36 @@ def on_main_process(function: Callable[[], T]) -> T:
 
 
 def encoded_by_main_process(function: Callable[[], list[Encoded]]) -> list[Encoded]:
-    """Items that a function encodes in the main process, sent to all; the others do not call it.
-
-    Raises:
-        ForgetwatchError: If it failed in the main process; there the error itself is raised.
-    """
+    """Items that a function encodes in the main process, as `on_main_process`, sent as one array of token ids."""
     if world_size() == 1:
         return function()
-    return on_main_process(lambda: _Packed.of(function())).items()
+
+    def packed() -> tuple[NDArray[np.int32], NDArray[np.int64], list[Encoded]]:
+        encoded = function()
+        rows = [ids for one in encoded for ids in (one.context, *one.choices)]
+        lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+        ids = np.fromiter(chain.from_iterable(rows), np.int32, int(lengths.sum()))
+        # Empty choices keep their number.
+        return ids, lengths, [replace(one, context=(), choices=((),) * len(one.choices)) for one in encoded]
+
+    ids, lengths, rest = on_main_process(packed)
+    shared: dict[int, int] = {}
+    bounds = zip(np.cumsum(lengths), lengths, strict=True)
+    rows = (share_integers(ids[end - length : end].tolist(), shared) for end, length in bounds)
+    return [replace(one, context=next(rows), choices=tuple(next(rows) for _ in one.choices)) for one in rest]
 
 
 def on_main_process_alone(function: Callable[[Callable[[], None]], T]) -> T:
     """Result of a function that works in the main process as if it was the only one, sent to all.
 
     For work that the other processes can have no part in, such as a second model beside one that is divided over all.
-
-    Args:
-        function: The function. It is given another one, to be called now and then: a sign of life, without which the
-            others give up after the time limit of their backend.
-
-    Raises:
-        ForgetwatchError: If it failed in the main process; there the error itself is raised.
+    The function is given another one, to be called now and then: a sign of life, without which the others give up after
+    the time limit of their backend. Errors are as with `on_main_process`.
     """
     if world_size() == 1:
         return function(lambda: None)
     if rank() != 0:
-        while _broadcast(None) == _BEAT:
+        while _broadcast(False):
             pass
         return on_main_process(lambda: function(lambda: None))
     latest = time.monotonic()
@@ -322,7 +302,7 @@ def on_main_process_alone(function: Callable[[Callable[[], None]], T]) -> T:
         nonlocal latest
         if time.monotonic() - latest >= _BEAT_SECONDS:
             latest = time.monotonic()
-            _broadcast(_BEAT)
+            _broadcast(True)
 
     def alone() -> T:
         token = _is_alone.set(True)
@@ -330,38 +310,13 @@ def on_main_process_alone(function: Callable[[Callable[[], None]], T]) -> T:
             return function(beat)
         finally:
             _is_alone.reset(token)
-            _broadcast(_END)
+            _broadcast(False)
 
     return on_main_process(alone)
 
 
-def _broadcast(value: str | None) -> str | None:
-    """The main process's value, in every process."""
-    sent = [value]
+def _broadcast(works: bool) -> bool:
+    """True in every process if the main process gives it: it works on."""
+    sent = [works]
     distributed.broadcast_object_list(sent, src=0)
     return sent[0]
-
-
-@dataclass(frozen=True)
-class _Packed:
-    """Encoded items on their way: token ids of all contexts and choices, their lengths, and the items without them."""
-
-    ids: NDArray[np.int32]
-    lengths: NDArray[np.int64]
-    rest: list[Encoded]
-
-    @classmethod
-    def of(cls, encoded: Sequence[Encoded]) -> _Packed:
-        rows = [ids for one in encoded for ids in (one.context, *one.choices)]
-        lengths = np.fromiter(map(len, rows), np.int64, len(rows))
-        ids = np.fromiter(chain.from_iterable(rows), np.int32, int(lengths.sum()))
-        # Empty choices keep their number.
-        rest = [replace(one, context=(), choices=((),) * len(one.choices)) for one in encoded]
-        return cls(ids, lengths, rest)
-
-    def items(self) -> list[Encoded]:
-        """The items, with the ids of all rows as shared objects."""
-        shared: dict[int, int] = {}
-        bounds = zip(np.cumsum(self.lengths), self.lengths, strict=True)
-        rows = (share_integers(self.ids[end - length : end].tolist(), shared) for end, length in bounds)
-        return [replace(one, context=next(rows), choices=tuple(next(rows) for _ in one.choices)) for one in self.rest]

@@ -37,25 +37,15 @@ class Tokens:
 
 @dataclass(frozen=True, kw_only=True)
 class Scores:
-    """Log-likelihoods of one item's choices.
+    """Log-likelihoods of one item's choices, in nats."""
 
-    Attributes:
-        logprobs: Log-likelihood of each choice, nats, float64 [choices]; nan where it was not read.
-        tokens: Log-probability of each token of each choice, nats, float64 [tokens] by choice.
-        greedy: True for each choice that greedy decoding would generate, bool [choices]; False unless requested.
-        spelled: Total probability of the other spellings of the choices, 0 to 1.
-        top: The most likely next token after the context; -1 where it was not read.
-        order: Lowest index of a choice that was read; `top` and `spelled` are from its row; -1 before any was read.
-        beside: Other tokens at each position of the item's only choice; None where none were read.
-    """
-
-    logprobs: NDArray[np.float64]
-    tokens: list[NDArray[np.float64]]
-    greedy: NDArray[np.bool_]
-    spelled: float = 0.0
-    top: int = -1
-    order: int = -1
-    beside: Tokens | None = None
+    logprobs: NDArray[np.float64]  # of each choice [choices]; nan where it was not read
+    tokens: list[NDArray[np.float64]]  # of each token [tokens] by choice
+    greedy: NDArray[np.bool_]  # True for each choice that greedy decoding would generate; False unless requested
+    spelled: float = 0.0  # total probability of the other spellings of the choices
+    top: int = -1  # the most likely next token after the context; -1 where it was not read
+    order: int = -1  # lowest index of a choice that was read, whose row gives `top` and `spelled`; -1 before any was
+    beside: Tokens | None = None  # other tokens at each position of the item's only choice, if any were read
 
     @classmethod
     def of(cls, choices: int) -> Self:
@@ -185,9 +175,7 @@ class Decision:
 def lengths(encoded: Encoded, *, leading_space: bool = False) -> dict[str, NDArray[np.int64]]:
     """Length of each choice in characters, UTF-8 bytes and tokens, int64 [choices].
 
-    Args:
-        encoded: The item's choices.
-        leading_space: Also count a leading space among characters and bytes, as in a passage, where it is text.
+    A leading space counts among characters and bytes if requested, as in a passage, where it is text.
     """
     texts = [text if leading_space else text.removeprefix(" ") for text in encoded.texts]
     return {
@@ -207,12 +195,8 @@ def decide(
 ) -> Decision:
     """The choice with the highest normalised log-likelihood, its margin and gold's share, by `metrics.choices`.
 
-    Args:
-        logprobs: Log-likelihood of each choice, nats [choices].
-        lengths: Length of each choice by unit, as `lengths` gives them.
-        norm: Norm of the score that decides, one of `metrics.choices.NORMS`.
-        answers: Indices of the right choices.
-        priors: Log-likelihood of each choice without the prompt, nats [choices]; for the norm ``unconditional``.
+    Log-likelihoods, and priors without the prompt for the norm ``unconditional``, are in nats [choices]; `answers` are
+    the indices of the right choices.
 
     >>> decision = decide(np.log([0.8, 0.2]), lengths={}, norm="sum", answers=[0])
     >>> decision.chosen, decision.correct, round(decision.gold_share, 6), round(decision.margin, 6)
@@ -230,14 +214,9 @@ def decide(
 
 
 def option_mass(logprobs: NDArray[np.float64], encoded: Encoded, spelled: float) -> float:
-    """Total probability of the options at the answer position, 0 to 1.
+    """Total probability of the options at the answer position, 0 to 1, with that of other spellings (`spelled`).
 
     A choice that begins with another choice's tokens is already counted in it.
-
-    Args:
-        logprobs: Log-likelihood of each choice, nats [choices].
-        encoded: The item's token ids.
-        spelled: Probability of other spellings of the choices, together.
     """
     # By token ids: two choices with the same tokens are one continuation, and count once.
     counted = {

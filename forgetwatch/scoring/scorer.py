@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import torch
 from torch import nn
@@ -22,23 +22,16 @@ from forgetwatch.probe import Probe
 from forgetwatch.progress import Done, Progress
 from forgetwatch.scoring.encoding import Encoded, encode, encode_unprompted, tokenizer_settings
 from forgetwatch.scoring.engine import Engine
-from forgetwatch.scoring.generation import GeneratedItems, Generator, ModelGenerator
+from forgetwatch.scoring.generation import GeneratedItems, Generator, ModelGenerator, generation_obstacle
 from forgetwatch.scoring.layout import Layout
-from forgetwatch.scoring.model import (
-    ModelInfo,
-    base_model,
-    check_arguments,
-    memory_explained,
-    weight_bytes,
-)
+from forgetwatch.scoring.model import ModelInfo, base_model, check_arguments, memory_explained, weight_bytes
 from forgetwatch.scoring.processes import encoded_by_main_process, on_all_processes
 from forgetwatch.scoring.readout import Scores, decide, is_free_correct, lengths, option_mass
-from forgetwatch.scoring.sampling import generation_obstacle
+from forgetwatch.scoring.vllm import VllmGenerator
 from forgetwatch.snapshot import Snapshot
 
 SCORER: Final = "loglikelihood/4"
 """Name and version of the computation of log-likelihoods; part of a cached snapshot's key."""
-
 
 CANNOT_GENERATE: Final = "unscored: the model cannot generate here"
 """Beginning of the outcome of items whose answers this model cannot generate in this process; the reason follows."""
@@ -70,26 +63,6 @@ def score(
     return Scorer(probe, tokenizer, model).score(model, progress=report)
 
 
-class ChoiceReader(Protocol):
-    """Anything that scores choices in place of the model."""
-
-    name: str
-    """Name of its engine, for the metadata."""
-    scorer: str
-    """Name and version of its log-likelihoods, for the metadata; snapshots of other names are not compared with it."""
-
-    def prepared(self, encoded: Sequence[Encoded], *, max_length: int) -> list[Encoded]:
-        """The items; those that it cannot score are unscored, with the reason.
-
-        Args:
-            encoded: The items.
-            max_length: Longest text that the model can read, in tokens.
-        """
-
-    def score(self, encoded: Sequence[Encoded], progress: Progress | None = None) -> dict[int, Scores]:
-        """Scores of all items that can be scored, by index."""
-
-
 class Scorer:
     """Scores models that share a tokenizer on one probe, in the same batches at every call.
 
@@ -102,12 +75,10 @@ class Scorer:
         probe: The items.
         tokenizer: The models' tokenizer; it is only called, and left as it is.
         model: Any of the models; its vocabulary and context length are read.
-        layout: Layout of the rows, if it is already decided.
-        attention: Attention implementation for shared rows, if it is already decided.
-        noise: Noise of the margins, if it is already measured.
+        layout: As of the engine, if it is already decided; so are `attention` and `noise`.
         token_budget: Tokens of a batch; by default one that suits the device.
         left_out: Task and id of items whose answers are not generated: they are unscored.
-        reader: Scores the choices instead of the model, whose weights are then not used for them.
+        reader: Engines that score the choices instead of the model, whose weights are then not used for them.
         progress: Called while many items are encoded, with what is done.
 
     Several processes make their scorers together: the main one encodes the items for all.
@@ -127,13 +98,19 @@ class Scorer:
         noise: float | None = None,
         token_budget: int | None = None,
         left_out: Collection[tuple[str, str]] = (),
-        reader: ChoiceReader | None = None,
+        reader: VllmGenerator | None = None,
         progress: Progress | None = None,
     ) -> None:
         self.probe, self._reader = probe, reader
         self._tokenizer = self._alike = tokenizer
+
+        def facts() -> tuple[ModelInfo, int]:
+            check_arguments(model, tokenizer)
+            info = ModelInfo.of(model)
+            return info, info.context_length(tokenizer)
+
         # One process that failed alone would let the others wait for the items that the main process sends.
-        info, self._longest = on_all_processes(lambda: _facts(model, tokenizer))
+        info, self._longest = on_all_processes(facts)
         generated = [
             n for n, item in enumerate(probe) if probe.is_generated(item) and (item.task, item.id) not in left_out
         ]
@@ -232,11 +209,14 @@ class Scorer:
             "seconds": round(seconds, 3),
             "written_seconds": round(started + seconds - scored, 3) if generated else 0.0,
         }
-        rows = [
-            row
-            for index in range(len(self.probe))
-            for row in _with_generated(self._row(index, scores), generated.get(index))
-        ]
+        rows: list[dict[str, Any]] = []
+        for index in range(len(self.probe)):
+            row = self._row(index, scores)
+            if index in generated:  # the generated answers decide, and the scored choices are kept as `forced_correct`
+                if row.get("choice_logprobs") is not None:
+                    row["forced_correct"] = row.get("correct")
+                row["unstable"] = None
+            rows += [{**row, **answer} for answer in generated.get(index, [{}])]
         columns = {name: [row.get(name) for row in rows] for name in dict.fromkeys(n for row in rows for n in row)}
         return Snapshot.from_columns(columns, meta)
 
@@ -336,21 +316,6 @@ class Scorer:
             # False for a margin of nan: a single choice has no other to change to.
             "unstable": bool(decision.margin <= (self.engine.noise or 0.0)),
         }
-
-
-def _facts(model: nn.Module, tokenizer: Any) -> tuple[ModelInfo, int]:
-    """Facts of the model, and the longest text that it can read, in tokens."""
-    check_arguments(model, tokenizer)
-    info = ModelInfo.of(model)
-    return info, info.context_length(tokenizer)
-
-
-def _with_generated(row: dict[str, Any], generated: list[dict[str, Any]] | None) -> list[dict[str, Any]]:
-    """Rows of an item: a generated answer decides, and the scored choices are kept as `forced_correct`."""
-    if generated is None:
-        return [row]
-    forced = {"forced_correct": row.get("correct")} if row.get("choice_logprobs") is not None else {}
-    return [{**row, **forced, "unstable": None, **one} for one in generated]
 
 
 def _name_of(model: nn.Module) -> str:

@@ -1,7 +1,6 @@
 """Answers generated, and letters scored, by vLLM. Tested with stand-ins: vLLM itself has not been run.
 
-    VllmGenerator      engines of its own on a checkpoint
-    VllmLetters        the same engines, which score choices that are single tokens
+    VllmGenerator      engines of its own on a checkpoint, which also score choices that are single tokens
     TrainerGenerator   the engine of a trainer that already generates with vLLM
 
 Engines of a checkpoint are in this process, or several next to each other, each in a process and on GPUs of its own:
@@ -25,7 +24,7 @@ import math
 import multiprocessing
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
@@ -55,29 +54,23 @@ NextToken = tuple[dict[int, float], int]
 MOST_LOGPROBS: Final = 128
 """Tokens whose log-probabilities vLLM 0.33 returns for one position."""
 
-_SETTINGS: Final = (
-    *("temperature", "top_p", "top_k", "min_p", "repetition_penalty", "max_completion_length", "generation_kwargs"),
-    *("logprobs", "structured_outputs_regex"),
-)
-"""Settings that TRL's engine reads at each call, and that are restored after ours."""
-
 
 class VllmGenerator:
-    """Engines of its own on a checkpoint without adapters; they start when the first answers are generated.
+    """Engines of its own on a checkpoint without adapters; they start when the first answers are needed.
 
-    Args:
-        model: A checkpoint folder or model id.
-        tokenizer: Its tokenizer.
-        tensor_parallel: GPUs that share one engine's weights.
-        data_parallel: Engines that share the prompts.
-        trust_remote_code: Run code that comes with the model.
-        make_room: Called before the engines start: they take nearly all memory of their GPUs.
+    Scores are of choices that are single tokens, such as letters. Each item takes one step after its prompt, for all
+    choices and spellings; prompts share their beginnings in vLLM's cache.
+
+    As many engines as `data_parallel` share the prompts, and as many GPUs as `tensor_parallel` one engine's weights.
+    `make_room` is called before they start: they take nearly all memory of their GPUs.
 
     Raises:
-        ScoringError: If vLLM is not installed.
+        ScoringError: If vLLM is not installed; later, if there are too few GPUs for several engines, or one has ended.
     """
 
     name = "vllm"
+    scorer = "vllm letters/1"
+    """Name and version, for the metadata: scores are compared with each other only."""
 
     def __init__(
         self,
@@ -90,7 +83,7 @@ class VllmGenerator:
         make_room: Callable[[], None] | None = None,
     ) -> None:
         check_installed()
-        self._tokenizer, self._make_room, self._longest = tokenizer, make_room, 0
+        self._tokenizer, self._make_room = tokenizer, make_room
         self._start = partial(
             Engines,
             model,
@@ -103,11 +96,7 @@ class VllmGenerator:
     def generate(
         self, prompts: Sequence[Ids], decoding: Decoding, *, seed: int, progress: Callable[[int], None] | None = None
     ) -> list[Generated]:
-        """One answer to each prompt, in their order.
-
-        Raises:
-            ScoringError: If there are too few GPUs for several engines, or an engine has ended.
-        """
+        """One answer to each prompt, in their order."""
         settings = {
             "n": 1,
             "temperature": decoding.temperature,
@@ -121,54 +110,10 @@ class VllmGenerator:
             progress(len(prompts))
         return [engine_answer(self._tokenizer, tokens, decoding, cut=cut) for tokens, cut in answers]
 
-    def next_tokens(self, prompts: Sequence[Ids], wanted: Sequence[Ids]) -> list[NextToken]:
-        """Log-probabilities of the wanted tokens after each prompt, and the most likely token.
-
-        Args:
-            prompts: Token ids.
-            wanted: Distinct tokens for each prompt, at most `MOST_LOGPROBS`.
-
-        Raises:
-            ScoringError: If there are too few GPUs for several engines, or an engine has ended.
-        """
-        return self._started(prompts, tokens=1).next_tokens(prompts, wanted)
-
-    def _started(self, prompts: Sequence[Ids], *, tokens: int) -> Engines:
-        """The engines, with room for the longest prompt and its answer."""
-        longest = max(map(len, prompts), default=0) + tokens
-        if self._engines is None or longest > self._longest:
-            self.close()
-            if self._make_room:
-                self._make_room()
-            self._engines, self._longest = self._start(longest=longest), longest
-        return self._engines
-
-    def close(self) -> None:
-        """End the engines."""
-        if self._engines is not None:
-            self._engines.close()
-            self._engines = None
-
-
-class VllmLetters:
-    """Scores of choices that are single tokens, such as letters, by the engines of a `VllmGenerator`.
-
-    Each item takes one step after its prompt, for all choices and spellings; prompts share their beginnings in vLLM's
-    cache.
-    """
-
-    name = "vllm"
-    scorer = "vllm letters/1"
-    """Name and version, for the metadata: its outcomes are compared with each other only."""
-
-    def __init__(self, generator: VllmGenerator) -> None:
-        self._generator = generator
-
     def prepared(self, encoded: Sequence[Encoded], *, max_length: int) -> list[Encoded]:
         """The same items; those with a choice of several tokens, or without room for an answer, are unscored.
 
-        Raises:
-            ScoringError: If none is left.
+        If none is left, that is an error.
         """
         made = [one if one.unscored else replace(one, unscored=_letters_obstacle(one, max_length)) for one in encoded]
         if all(one.unscored for one in made):
@@ -179,11 +124,7 @@ class VllmLetters:
         return made
 
     def score(self, encoded: Sequence[Encoded], progress: Progress | None = None) -> dict[int, Scores]:
-        """Scores of all items that can be scored, by index; they are from `prepared`.
-
-        Raises:
-            ScoringError: If the engines cannot start, or end.
-        """
+        """Scores of all items that can be scored, by index; they are from `prepared`."""
         indices = [index for index, one in enumerate(encoded) if not one.unscored]
 
         def report(count: int) -> None:
@@ -192,9 +133,26 @@ class VllmLetters:
 
         report(0)
         prompts = [encoded[index].context for index in indices]
-        tokens = self._generator.next_tokens(prompts, [_letters_of(encoded[index]) for index in indices])
+        wanted = [_letters_of(encoded[index]) for index in indices]
+        tokens = self._started(prompts, tokens=1).next_tokens(prompts, wanted)
         report(len(indices))
         return {index: _scores(encoded[index], *found) for index, found in zip(indices, tokens, strict=True)}
+
+    def _started(self, prompts: Sequence[Ids], *, tokens: int) -> Engines:
+        """The engines, with room for the longest prompt and its answer."""
+        longest = max(map(len, prompts), default=0) + tokens
+        if self._engines is None or longest > self._engines.longest:
+            self.close()
+            if self._make_room:
+                self._make_room()
+            self._engines = self._start(longest=longest)
+        return self._engines
+
+    def close(self) -> None:
+        """End the engines."""
+        if self._engines is not None:
+            self._engines.close()
+            self._engines = None
 
 
 def _letters_of(encoded: Encoded) -> Ids:
@@ -232,24 +190,16 @@ def _scores(encoded: Encoded, logprobs: Mapping[int, float], top: int) -> Scores
 
 def check_installed() -> None:
     """Raise a `ScoringError` if vLLM is not installed."""
-    try:
-        found = find_spec("vllm")
-    except ValueError:  # a stand-in without a spec
-        found = None
-    if found is None:
-        raise ScoringError(
-            "needed vLLM to generate answers or score letters with it: pip install vllm, or leave both to transformers"
-        )
+    with suppress(ValueError):  # a stand-in without a spec
+        if find_spec("vllm") is not None:
+            return
+    raise ScoringError(
+        "needed vLLM to generate answers or score letters with it: pip install vllm, or leave both to transformers"
+    )
 
 
 class Engines:
-    """Engines of vLLM on one checkpoint, started at once; see `VllmGenerator`.
-
-    `longest` is the number of tokens of the longest prompt with its answer.
-
-    Raises:
-        ScoringError: If there are too few GPUs for several engines.
-    """
+    """Engines of vLLM on one checkpoint, started at once, for prompts with their answers of up to `longest` tokens."""
 
     def __init__(
         self, model: str, *, tensor_parallel: int, data_parallel: int, trust_remote_code: bool, longest: int
@@ -262,6 +212,7 @@ class Engines:
             "tensor_parallel_size": tensor_parallel,
             "trust_remote_code": trust_remote_code,
         }
+        self.longest = longest
         self._engine = _engine(options) if data_parallel == 1 else None
         self._others: list[tuple[Any, Connection]] = []
         spawning = multiprocessing.get_context("spawn")  # a forked process cannot use CUDA
@@ -273,19 +224,11 @@ class Engines:
             self._others.append((process, ours))
 
     def generate(self, prompts: Sequence[Ids], settings: Mapping[str, Any]) -> list[Answer]:
-        """One answer to each prompt, in their order, with the settings of `vllm.SamplingParams`.
-
-        Raises:
-            ScoringError: If an engine's process has ended.
-        """
+        """One answer to each prompt, in their order, with the settings of `vllm.SamplingParams`."""
         return self._run(_answers, prompts, [settings] * len(prompts))
 
     def next_tokens(self, prompts: Sequence[Ids], wanted: Sequence[Ids]) -> list[NextToken]:
-        """Log-probabilities of the wanted tokens after each prompt, in their order.
-
-        Raises:
-            ScoringError: If an engine's process has ended.
-        """
+        """Log-probabilities of the wanted tokens after each prompt, distinct and at most `MOST_LOGPROBS`, in order."""
         return self._run(_next_tokens, prompts, wanted)
 
     def _run(
@@ -397,12 +340,8 @@ class TrainerGenerator:
     on the CPU, in their dtype (14 GB for 7B weights in bf16 with adapters on all layers; under FSDP those of its own
     part). Nothing is copied where the engine has the weights of the step already.
 
-    Args:
-        trainer: A trainer with `use_vllm=True`.
-        tokenizer: Its tokenizer.
-
     Raises:
-        ScoringError: If the trainer has no such engine.
+        ScoringError: If the trainer has no such engine (`use_vllm=True`); later, if a prompt is too long for it.
     """
 
     name = "vllm in the trainer"
@@ -414,12 +353,10 @@ class TrainerGenerator:
         self._trainer, self._tokenizer = trainer, tokenizer
         self._handed_over: tuple[int, Any] | None = None
 
-    def check(self, prompts: Sequence[Ids], decoding: Decoding) -> None:
-        """Refuse prompts that are too long for the engine together with their answers.
-
-        Raises:
-            ScoringError: If there is one.
-        """
+    def generate(
+        self, prompts: Sequence[Ids], decoding: Decoding, *, seed: int, progress: Callable[[int], None] | None = None
+    ) -> list[Generated]:
+        """One answer to each prompt, in their order."""
         longest = max(map(len, prompts), default=0) + decoding.tokens
         room = getattr(self._engine, "max_model_length", None)
         if room is not None and longest > room:
@@ -427,16 +364,6 @@ class TrainerGenerator:
                 f"a prompt and its answer take {longest} tokens, and the engine reads {room}; "
                 f"set vllm_max_model_length to at least {longest}, or decoding.tokens lower"
             )
-
-    def generate(
-        self, prompts: Sequence[Ids], decoding: Decoding, *, seed: int, progress: Callable[[int], None] | None = None
-    ) -> list[Generated]:
-        """One answer to each prompt, in their order.
-
-        Raises:
-            ScoringError: If a prompt is too long for the engine.
-        """
-        self.check(prompts, decoding)
         # A server needs the same number of prompts from each process: the shares are filled up with the first prompt.
         count = world_size()
         indices = range(rank(), len(prompts), count)
@@ -445,9 +372,7 @@ class TrainerGenerator:
         with self._borrowed(decoding, seed):
             _, completions, *_ = self._engine.generate(prompts=own, images=None, num_generations=1)
         mine = dict(zip(indices, completions, strict=False))  # without the prompts that filled up
-        answers: dict[int, Sequence[int]] = {}
-        for part in all_gather(lambda: mine):
-            answers |= part
+        answers: dict[int, Sequence[int]] = dict(pair for part in all_gather(lambda: mine) for pair in part.items())
         if progress:
             progress(len(prompts))
         return [
@@ -459,22 +384,11 @@ class TrainerGenerator:
         """The trainer's step, and that of the weights that it handed over last."""
         return self._trainer.state.global_step, getattr(self._trainer, "_last_loaded_step", None)
 
-    def _hand_over(self, *, has_adapters: bool) -> None:
-        """Give the engine the weights of this step."""
-        self._engine.sync_weights()
-        if has_adapters:
-            # Not told to the trainer: it would merge at fewer steps, and so have other rounding errors.
-            self._handed_over = self._steps()
-        else:
-            self._trainer._last_loaded_step = self._trainer.state.global_step
-
     @contextmanager
     def _borrowed(self, decoding: Decoding, seed: int) -> Iterator[None]:
         """Give the engine our settings and the trainer's weights; afterwards its own settings and its sleep."""
         engine, trainer = self._engine, self._trainer
-        own = {name: getattr(engine, name) for name in _SETTINGS if hasattr(engine, name)}
-        # Collected in a pass of its own, and so with a merge, by the first hand-over: the trainer's is to be the first.
-        metadata = {name: getattr(engine, name) for name in ("_weight_metadata",) if hasattr(engine, name)}
+        # What TRL's engine reads at each call.
         ours: dict[str, Any] = {
             "temperature": decoding.temperature,
             "top_p": decoding.top_p,
@@ -489,20 +403,28 @@ class TrainerGenerator:
                 **({"seed": seed} if decoding.temperature else {}),
             },
         }
+        # Metadata are collected in a pass of its own, and so with a merge, by the first hand-over: the trainer's is to
+        # be the first.
+        own = {name: getattr(engine, name) for name in (*ours, "_weight_metadata") if hasattr(engine, name)}
         slept = bool(getattr(engine, "_llm_weights_sleeping", False))
         step, loaded = self._steps()
         # The second condition is for adapters: the trainer does not know that their weights were handed over.
         needs_weights = step != loaded and (step, loaded) != self._handed_over
         try:
-            for name in own:
+            for name in ours.keys() & own:
                 setattr(engine, name, ours[name])
             # An engine that sleeps gets the weights when it generates.
             with _kept_weights(trainer.model) if needs_weights or slept else nullcontext(False) as has_adapters:
                 if needs_weights:
-                    self._hand_over(has_adapters=has_adapters)
+                    engine.sync_weights()
+                if needs_weights and has_adapters:
+                    # Not told to the trainer: it would merge at fewer steps, and so have other rounding errors.
+                    self._handed_over = self._steps()
+                elif needs_weights:
+                    trainer._last_loaded_step = trainer.state.global_step
                 yield
         finally:
-            for name, value in {**own, **metadata}.items():
+            for name, value in own.items():
                 setattr(engine, name, value)
             llm, awake = getattr(engine, "llm", None), not getattr(engine, "_llm_weights_sleeping", True)
             if slept and awake and llm is not None:
@@ -538,8 +460,7 @@ def _kept_weights(model: Any) -> Iterator[bool]:
             base._parameters[name] = parameter
 
 
-def _local(parameter: torch.Tensor) -> torch.Tensor:
+def _local(parameter: torch.Tensor) -> Any:
     """Values of a parameter in this process, which holds a part of it under FSDP."""
     data = parameter.detach()
-    local: torch.Tensor = getattr(data, "_local_tensor", data)
-    return local
+    return getattr(data, "_local_tensor", data)

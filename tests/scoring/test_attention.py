@@ -97,15 +97,6 @@ def test_eager_attention_reads_smaller_batches(layout: Any, monkeypatch: pytest.
         assert (max(several, default=0) <= 100) is (attention == "eager")
 
 
-class OnlyRows(LlamaForCausalLM):  # type: ignore[misc]
-    """Refuses masks for each pair of tokens."""
-
-    def forward(self, input_ids: Any = None, attention_mask: Any = None, position_ids: Any = None, **rest: Any) -> Any:
-        if attention_mask is not None and attention_mask.ndim == 4:
-            raise ValueError("needed a mask of two dimensions")
-        return super().forward(input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids, **rest)
-
-
 class NoBooleans(LlamaForCausalLM):  # type: ignore[misc]
     """Refuses boolean masks, which sdpa is given."""
 

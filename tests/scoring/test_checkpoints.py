@@ -1,38 +1,19 @@
 from __future__ import annotations
 
+import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
+from peft import LoraConfig, get_peft_model
+from safetensors.torch import load_file, save_file
 from support import model, probe, tokenizer
 from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 
 from forgetwatch import Item, Probe, score
 from forgetwatch.errors import ScoringError
-from forgetwatch.scoring import checkpoints, has_tokenizer, load_model, load_outline, score_checkpoint, weights_identity
-
-
-@pytest.fixture
-def saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("FORGETWATCH_CACHE", str(tmp_path / "cache"))
-    tok = tokenizer()
-    model(tok).save_pretrained(tmp_path / "model")
-    tok.save_pretrained(tmp_path / "model")
-    return tmp_path / "model"
-
-
-@pytest.fixture
-def loads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The models that were loaded so far."""
-    seen: list[str] = []
-
-    def counted(given: str, **options: Any) -> Any:
-        seen.append(given)
-        return load_model(given, **options)
-
-    monkeypatch.setattr(checkpoints, "load_model", counted)
-    return seen
+from forgetwatch.scoring import has_tokenizer, load_model, load_outline, score_checkpoint, weights_identity
 
 
 def test_a_checkpoint_gives_the_rows_of_the_model_in_memory(saved: Path) -> None:
@@ -57,8 +38,6 @@ def test_another_probe_is_scored_again(saved: Path, loads: list[str], change: di
 
 
 def test_other_labels_of_the_same_questions_are_not_mixed_up(saved: Path, loads: list[str]) -> None:
-    from dataclasses import replace
-
     score_checkpoint(str(saved), probe())
     relabelled = Probe([replace(item, category="new") for item in probe()], name="toy")
     assert set(score_checkpoint(str(saved), relabelled).texts("category")) == {"new"}
@@ -83,17 +62,7 @@ def test_another_end_token_ends_other_texts_and_is_scored_again(saved: Path, loa
     assert len(loads) == 2
 
 
-def test_a_damaged_cache_file_is_replaced(saved: Path, loads: list[str]) -> None:
-    one = score_checkpoint(str(saved), probe())
-    (kept,) = (saved.parent / "cache").iterdir()
-    kept.write_bytes(b"PAR1 nothing")
-    assert score_checkpoint(str(saved), probe()).checksum == one.checksum
-    assert len(loads) == 2
-
-
 def test_an_adapter_is_scored_on_its_base(saved: Path, tmp_path: Path) -> None:
-    from peft import LoraConfig, get_peft_model
-
     network, tok = load_model(str(saved))
     adapted = get_peft_model(network, LoraConfig(r=4, target_modules=["q_proj"], init_lora_weights=False))
     adapted.save_pretrained(tmp_path / "adapter")
@@ -104,8 +73,6 @@ def test_an_adapter_is_scored_on_its_base(saved: Path, tmp_path: Path) -> None:
 
 
 def test_a_model_with_missing_weights_is_refused(saved: Path) -> None:
-    import json
-
     config = json.loads((saved / "config.json").read_text())
     config["num_hidden_layers"] += 1
     config["layer_types"] = ["full_attention"] * config["num_hidden_layers"]
@@ -134,9 +101,6 @@ def test_a_cache_that_cannot_be_written_only_warns(saved: Path, monkeypatch: pyt
 
 @pytest.mark.filterwarnings("default")  # PEFT's own warning must be refused without pytest's help
 def test_an_adapter_with_missing_weights_is_refused(saved: Path, tmp_path: Path) -> None:
-    from peft import LoraConfig, get_peft_model
-    from safetensors.torch import load_file, save_file
-
     network, _ = load_model(str(saved))
     get_peft_model(network, LoraConfig(r=4, target_modules=["q_proj"])).save_pretrained(tmp_path / "adapter")
     file = tmp_path / "adapter" / "adapter_model.safetensors"
@@ -172,23 +136,22 @@ def test_a_folder_without_a_tokenizer_is_refused_also_where_transformers_makes_a
     assert has_tokenizer(str(tmp_path)) == bool(rest)
 
 
-def test_a_model_without_a_tokenizer_can_be_given_one(saved: Path, tmp_path: Path) -> None:
-    bare = Path(shutil.copytree(saved, tmp_path / "bare"))
-    for path in bare.glob("token*"):
-        path.unlink()
+@pytest.fixture
+def bare(saved: Path, tmp_path: Path) -> Path:
+    """Folder of the model without its tokenizer."""
+    return Path(shutil.copytree(saved, tmp_path / "bare", ignore=shutil.ignore_patterns("token*")))
+
+
+def test_a_model_without_a_tokenizer_can_be_given_one(saved: Path, bare: Path) -> None:
     with pytest.raises(ScoringError, match=r"bare: it has no tokenizer; copy the files"):
         load_model(str(bare))
     _, tok = load_model(str(bare), tokenizer_of=str(saved))
     assert tok.get_vocab() == tokenizer().get_vocab()
 
 
-def test_an_adapter_brings_the_tokenizer_of_a_base_that_has_none(saved: Path, tmp_path: Path) -> None:
-    peft = pytest.importorskip("peft")
-    bare = Path(shutil.copytree(saved, tmp_path / "bare"))
-    for path in bare.glob("token*"):
-        path.unlink()
-    config = peft.LoraConfig(task_type="CAUSAL_LM", target_modules="all-linear")
-    peft.get_peft_model(AutoModelForCausalLM.from_pretrained(bare), config).save_pretrained(tmp_path / "adapter")
+def test_an_adapter_brings_the_tokenizer_of_a_base_that_has_none(bare: Path, tmp_path: Path) -> None:
+    config = LoraConfig(task_type="CAUSAL_LM", target_modules="all-linear")
+    get_peft_model(AutoModelForCausalLM.from_pretrained(bare), config).save_pretrained(tmp_path / "adapter")
     with pytest.raises(ScoringError, match="adapter: it has no tokenizer"):
         load_model(str(tmp_path / "adapter"))
     tokenizer().save_pretrained(tmp_path / "adapter")

@@ -120,13 +120,9 @@ for name in ("fsdp2", "fsdp1", "inside"):
     if name == "fsdp2":  # accelerate compiles first, and splits the compiled module
         root = sharded(network, torch.compile(network, backend=counter))
     elif name == "fsdp1":
-        root = torch.compile(
-            FullyShardedDataParallel(network, device_id=torch.device("cpu"), use_orig_params=True), backend=counter
-        )
+        root = torch.compile(fsdp1(network), backend=counter)
     else:
-        root = FullyShardedDataParallel(
-            torch.compile(network, backend=counter), device_id=torch.device("cpu"), use_orig_params=True
-        )
+        root = fsdp1(torch.compile(network, backend=counter))
     ids = torch.arange(32).reshape(2, 16)
     root.train()
     root(input_ids=ids, labels=ids, use_cache=False).loss.backward()

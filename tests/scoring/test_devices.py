@@ -30,15 +30,6 @@ from forgetwatch.scoring import Scorer, checkpoints, load_model, memory_explaine
 TOK = tokenizer()
 
 
-@pytest.fixture
-def saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("FORGETWATCH_CACHE", str(tmp_path / "cache"))
-    model(TOK).save_pretrained(tmp_path / "model")
-    TOK.save_pretrained(tmp_path / "model")
-    probe().save(tmp_path / "p.jsonl")
-    return tmp_path / "model"
-
-
 def logprobs(snapshot: Any) -> Any:
     return snapshot.table["choice_logprobs"].to_pylist()
 
@@ -95,19 +86,9 @@ def test_experts_that_reach_the_disk_are_written_to_a_folder_that_goes_with_the_
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     (tmp_path / "temporary").mkdir()
-    config = Qwen3MoeConfig(
-        vocab_size=len(TOK),
-        hidden_size=32,
-        intermediate_size=64,
-        moe_intermediate_size=16,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        head_dim=16,
-        num_experts=4,
-        num_experts_per_tok=2,
-        max_position_embeddings=128,
-    )
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "moe_intermediate_size": 16, "num_hidden_layers": 2}
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 16, "max_position_embeddings": 128}
+    config = Qwen3MoeConfig(vocab_size=len(TOK), num_experts=4, num_experts_per_tok=2, **sizes, **heads)
     whole = Qwen3MoeForCausalLM(config).eval()
     whole.save_pretrained(tmp_path / "experts")
     TOK.save_pretrained(tmp_path / "experts")
@@ -129,14 +110,11 @@ def test_experts_that_reach_the_disk_are_written_to_a_folder_that_goes_with_the_
 
 
 def test_an_adapter_has_the_device_map_of_its_base(saved: Path, tmp_path: Path) -> None:
-    adapted = get_peft_model(
-        load_model(str(saved))[0], LoraConfig(r=2, target_modules=["q_proj"], init_lora_weights=False)
-    )
+    config = LoraConfig(r=2, target_modules=["q_proj"], init_lora_weights=False)
+    adapted = get_peft_model(load_model(str(saved))[0], config)
     adapted.save_pretrained(tmp_path / "adapter")
-    config = json.loads((tmp_path / "adapter" / "adapter_config.json").read_text())
-    (tmp_path / "adapter" / "adapter_config.json").write_text(
-        json.dumps({**config, "base_model_name_or_path": str(saved)})
-    )
+    file = tmp_path / "adapter" / "adapter_config.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "base_model_name_or_path": str(saved)}))
     network, tok = load_model(str(tmp_path / "adapter"), device_map="auto")
     assert logprobs(score(network, tok, probe())) == logprobs(score(adapted, TOK, probe()))
 
@@ -150,16 +128,14 @@ def test_the_commands_take_a_device_map(saved: Path, tmp_path: Path, monkeypatch
 
     for place in (forgetwatch.scoring, checkpoints):  # `score` loads by the first, `compare` by the second
         monkeypatch.setattr(place, "load_model", load)
+    probe().save(tmp_path / "p.jsonl")
     asked = ["--probe", str(tmp_path / "p.jsonl")]
     target = ["-o", str(tmp_path / "s.parquet")]
     runner = CliRunner()
     runner.invoke(app, ["score", str(saved), *asked, *target, "--device-map", "auto"], catch_exceptions=False)
     assert logprobs(load_snapshot(tmp_path / "s.parquet")) == EXPECTED
-    runner.invoke(
-        app,
-        ["compare", str(tmp_path / "s.parquet"), str(saved), *asked, "--device-map", "auto"],
-        catch_exceptions=False,
-    )
+    given = ["compare", str(tmp_path / "s.parquet"), str(saved), *asked, "--device-map", "auto"]
+    runner.invoke(app, given, catch_exceptions=False)
     assert maps == ["auto", "auto"]
     for command in (["score", str(saved), *target], ["compare", str(saved), str(saved)]):
         wrong = runner.invoke(app, [*command, *asked, "--device-map", "autp"])
@@ -184,9 +160,7 @@ def test_outcomes_of_a_spread_model_are_cached_apart(saved: Path) -> None:
 def test_a_model_that_does_not_fit_is_an_error_with_its_size_and_the_remedy(
     saved: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*_: Any, **__: Any) -> Any:
-        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
-
+    full = Mock(side_effect=torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"))
     size = sum(weight.numel() * weight.element_size() for weight in model(TOK).parameters())
     monkeypatch.setattr("forgetwatch.scoring.model._GIB", size)
     monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", full)
@@ -207,11 +181,7 @@ def test_a_model_that_does_not_fit_is_an_error_with_its_size_and_the_remedy(
 
 def test_a_row_that_does_not_fit_is_an_error_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     network = model(TOK)
-
-    def full(*_: Any, **__: Any) -> Any:
-        raise torch.OutOfMemoryError("CUDA out of memory")
-
-    monkeypatch.setattr(network, "forward", full)
+    monkeypatch.setattr(network, "forward", Mock(side_effect=torch.OutOfMemoryError("CUDA out of memory")))
     scorer = Scorer(probe(), TOK, network, token_budget=64)
     needed = r"in batches of 64: out of memory with 0\.0 GiB of weights; .*; outside of a training, .*--device-map auto"
     with pytest.raises(ScoringError, match=needed):

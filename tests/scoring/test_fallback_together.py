@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import torch
+from architectures import SIZES
 from ranks import in_processes
 from support import model, probe, tokenizer
 from transformers import Gemma2Config, Gemma2ForCausalLM
@@ -41,12 +43,8 @@ def gradients(network):
 
 for name in ("fsdp2", "fsdp1"):
     network = model(tok, dropout=0.0).train()
-    if name == "fsdp2":
-        network = sharded(network)
-        inner = network.model
-    else:
-        network = FullyShardedDataParallel(network, device_id=torch.device("cpu"), use_orig_params=True)
-        inner = network.module.model
+    inner = network.model
+    network = (sharded if name == "fsdp2" else fsdp1)(network)
     before = gradients(network)
     Scorer(probe(13), tok, network, token_budget=40).score(network)
     found[name + " after a look"] = all(map(torch.equal, before, gradients(network)))
@@ -91,21 +89,8 @@ def soft_capped() -> Gemma2ForCausalLM:
         return sdpa_attention_forward(module, query, key, value, mask, **options)  # type: ignore[arg-type]
 
     AttentionInterface.register("flash_stand_in", kernel)
-    import torch
-
     torch.manual_seed(0)
-    config = Gemma2Config(
-        vocab_size=len(TOK),
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        head_dim=8,
-        max_position_embeddings=128,
-        attn_logit_softcapping=50.0,
-        pad_token_id=0,
-    )
+    config = Gemma2Config(**SIZES, head_dim=8, attn_logit_softcapping=50.0)
     network = Gemma2ForCausalLM._from_config(config, attn_implementation="eager").eval()
     network.config._attn_implementation = "flash_stand_in"
     return network

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from support import log_likelihood, model, probe, tokenizer
+from architectures import SIZES, largest_error
+from support import model, probe, tokenizer
 from torch import nn
 from transformers import (
     Gemma3ForCausalLM,
@@ -25,20 +26,9 @@ from transformers import (
 
 from forgetwatch import score
 from forgetwatch.errors import ScoringError
-from forgetwatch.scoring import ForwardPass, ModelInfo, Rule, encode, head, head_in_fp32, plan
+from forgetwatch.scoring import ForwardPass, ModelInfo, Scorer, encode, head_in_fp32, plan
 
 TOK = tokenizer()
-SIZES: dict[str, Any] = {
-    "vocab_size": len(TOK),
-    "hidden_size": 32,
-    "intermediate_size": 64,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "num_key_value_heads": 2,
-    "bos_token_id": 3,
-    "eos_token_id": 1,
-    "pad_token_id": 0,
-}
 MODELS = {
     "qwen3": lambda: model(TOK),
     "llama": lambda: LlamaForCausalLM(LlamaConfig(**SIZES)),
@@ -54,10 +44,7 @@ MODELS = {
 def test_log_likelihoods_are_those_of_one_row_per_choice(name: str) -> None:
     torch.manual_seed(0)
     network = MODELS[name]().eval()
-    items = probe(20)
-    rows = score(network, TOK, items).table["choice_logprobs"].to_pylist()
-    for one, got in zip(encode(items, TOK, max_length=64), rows, strict=True):
-        assert got == pytest.approx([log_likelihood(network, one.context, ids) for ids in one.choices], abs=1e-4)
+    assert largest_error(network, Scorer(probe(20), TOK, network)) < 1e-4
 
 
 class _Patched(LlamaForCausalLM):  # type: ignore[misc]
@@ -127,9 +114,8 @@ def test_a_head_with_an_adapter_or_a_trained_copy_computes_in_full_precision_too
     with head_in_fp32(adapted), torch.no_grad():
         logits = head(hidden)
     with torch.no_grad():
-        assert torch.allclose(
-            logits, adapted.float().get_base_model().get_output_embeddings()(hidden.float()), atol=1e-5
-        )
+        expected = adapted.float().get_base_model().get_output_embeddings()(hidden.float())
+    assert torch.allclose(logits, expected, atol=1e-5)
     assert logits.dtype == torch.float32
     assert not any("forward" in vars(part) for part in adapted.modules())
 
@@ -179,12 +165,3 @@ def test_no_batch_is_halved_where_processes_must_make_the_same_calls() -> None:
     batches = plan([item.content_hash for item in items], encoded, token_budget=8192)
     with pytest.raises(torch.OutOfMemoryError):
         ForwardPass(ModelInfo.of(network), together=True).score(network, batches, encoded, layout="rows")
-
-
-@pytest.mark.parametrize(("scale", "cap"), [(1.0, 2.0), (0.25, 3.0), (1.0, 30.0), (0.0625, None)])
-def test_the_rule_after_the_head_is_read_off_to_rounding(scale: float, cap: float | None) -> None:
-    made = Rule(scale, cap).applied(torch.tensor(head._PROBES))
-    rule = Rule.of(made)
-    assert rule is not None
-    assert rule.scale == pytest.approx(scale, rel=1e-6)
-    assert rule.cap == cap

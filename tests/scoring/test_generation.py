@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 from io import StringIO
 from typing import Any
 
 import pytest
 import torch
+from architectures import SIZES
 from rich.console import Console
-from support import WORDS, model, tokenizer
+from support import WORDS, facts, model, tokenizer
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from forgetwatch import Item, Probe, compare, score
@@ -18,25 +18,9 @@ from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ProbeError
 from forgetwatch.grading import grade
 from forgetwatch.report import comparison_detail, comparison_json
-from forgetwatch.scoring import Generated, ModelGenerator, Scorer, encode_prompts
+from forgetwatch.scoring import Generated, ModelGenerator, Scorer, answer_text, encode_prompts
 
 LETTERS = "ABCD"
-
-
-def facts(count: int = 24) -> list[Item]:
-    """Questions of three words each; the right option stands anywhere."""
-    rng = random.Random(4)
-    return [
-        Item(
-            id=str(n),
-            task="facts",
-            category="ab"[n % 2],
-            prompt="Q : " + " ".join(rng.sample(WORDS[:60], 3)),
-            choices=[" " + word for word in rng.sample(WORDS[60:], 4)],
-            answer=n % 4,
-        )
-        for n in range(count)
-    ]
 
 
 def make_tokenizer() -> Any:
@@ -61,18 +45,8 @@ def letters(items: Sequence[Item]) -> list[str]:
 def taught(start: Any, answers: dict[str, Sequence[str]], *, steps: int) -> Any:
     """The model after learning to write these answers to the facts, by how they are asked."""
     torch.manual_seed(1)
-    config = LlamaConfig(
-        vocab_size=len(TOK),
-        hidden_size=64,
-        intermediate_size=128,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=4,
-        max_position_embeddings=64,
-        pad_token_id=0,
-        bos_token_id=None,
-        eos_token_id=1,
-    )
+    sizes = {**SIZES, "hidden_size": 64, "intermediate_size": 128, "num_key_value_heads": 4}
+    config = LlamaConfig(**{**sizes, "max_position_embeddings": 64, "vocab_size": len(TOK), "bos_token_id": None})
     network = LlamaForCausalLM(config)
     if start is not None:
         network.load_state_dict(start.state_dict())
@@ -351,13 +325,12 @@ def test_a_thinking_block_that_the_prompt_opens_is_closed_before_an_answer_count
 def test_special_tokens_that_separate_thinking_from_the_answer_are_kept() -> None:
     tok = tokenizer()
     tok.add_special_tokens({"extra_special_tokens": ["[THINK]", "[/THINK]"]})
-    generator = ModelGenerator(model(tok), tok)
     ids = (*tok("[THINK] A [/THINK] <unk> B", add_special_tokens=False)["input_ids"], tok.eos_token_id)
-    text = generator.text(ids, ())
+    text = answer_text(tok, ids)
     assert text == "[THINK] A [/THINK] B"
     item = Item(id="1", task="t", prompt="w1", choices=[" w2", " w3"], answer=1)
     assert grade(item, text).chosen == 1
-    assert grade(item, generator.text(ids[:2], ())).outcome == "truncated in thinking"
+    assert grade(item, answer_text(tok, ids[:2])).outcome == "truncated in thinking"
 
 
 def test_an_empty_prompt_begins_with_the_start_token() -> None:
@@ -368,19 +341,16 @@ def test_an_empty_prompt_begins_with_the_start_token() -> None:
 
 
 def test_an_item_that_cannot_be_graded_is_not_generated_and_has_its_reason() -> None:
-    asked = [
-        ("punctuation:no_comma", "ok"),
-        ("language:response_language", "unscored: language:response_language needs"),
-    ]
     items = [
         Item(id=name, task="t", prompt="Q : w1", answer=f'[["{name}", {{"language": "de"}}]]', match="instructions")
-        for name, _ in asked
+        for name in ("punctuation:no_comma", "language:response_language")
     ]
     tok = tokenizer()
     probe = Probe(items, scoring="generate", decoding={"tokens": 4})
     snapshot = score(model(tok).eval(), tok, probe)
-    for outcome, (_, expected) in zip(snapshot.texts("outcome"), asked, strict=True):
-        assert outcome.startswith((expected, "truncated") if expected == "ok" else expected)
+    graded, ungraded = snapshot.texts("outcome")
+    assert graded.startswith(("ok", "truncated"))
+    assert ungraded.startswith("unscored: language:response_language needs")
     assert snapshot.texts("output")[1] is None
     assert snapshot.texts("output")[0]
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -23,20 +24,6 @@ def seed() -> None:
     random.seed(1)
     np.random.seed(1)  # noqa: NPY002
     torch.manual_seed(1)
-
-
-def test_random_states_come_back() -> None:
-    seed()
-    expected = draws()
-    seed()
-    with isolated(model(tokenizer(), seed=1)):
-        draws()
-    seed()
-    network = model(tokenizer())
-    seed()
-    with isolated(network):
-        draws()
-    assert draws() == expected
 
 
 def test_each_module_gets_its_own_mode_back() -> None:
@@ -68,18 +55,20 @@ def test_a_snapshot_names_the_autocast_that_it_was_scored_under() -> None:
     assert any("autocast differs" in note for note in compare(before=before, after=after).notes)
 
 
-def test_everything_comes_back_when_an_exception_passes() -> None:
+@pytest.mark.parametrize("fails", [False, True])
+def test_random_states_and_modes_come_back_also_when_an_exception_passes(fails: bool) -> None:
     network = model(tokenizer()).train()
     seed()
     expected = draws()
     seed()
 
-    def fail() -> None:
+    def act() -> None:
         draws()
-        raise ValueError("boom")
+        if fails:
+            raise ValueError("boom")
 
-    with pytest.raises(ValueError, match="boom"), isolated(network):
-        fail()
+    with pytest.raises(ValueError, match="boom") if fails else nullcontext(), isolated(network):
+        act()
     assert draws() == expected
     assert network.training
     assert torch.is_grad_enabled()

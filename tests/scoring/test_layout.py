@@ -60,13 +60,7 @@ def read(batch: Batch, row: Row, place: int) -> tuple[int, ...]:
 @LAYOUTS
 @given(st.integers(1, 400), st.integers(0, 5000))
 def test_every_choice_is_in_one_row_within_the_budget(layout: Any, tokens: int, attention: int) -> None:
-    batches = plan(
-        keys(PROBE.items),
-        ENCODED,
-        layout=layout,
-        attention=attention,
-        token_budget=tokens,
-    )
+    batches = plan(keys(PROBE.items), ENCODED, layout=layout, attention=attention, token_budget=tokens)
     asked = sorted((r.item, r.choice) for batch in batches for row in batch.rows for r in row.requests)
     assert asked == sorted((i, c) for i, item in enumerate(PROBE) for c in range(len(item.choices)))
     for batch in batches:
@@ -128,13 +122,8 @@ def test_the_batches_do_not_depend_on_the_order_of_the_items(layout: Any) -> Non
     items, encoded = few_shot()
 
     def contents(order: list[int]) -> list[list[tuple[int, ...]]]:
-        batches = plan(
-            keys([items[i] for i in order]),
-            [encoded[i] for i in order],
-            layout=layout,
-            attention=1000,
-            token_budget=128,
-        )
+        ids = [encoded[i] for i in order]
+        batches = plan(keys([items[i] for i in order]), ids, layout=layout, attention=1000, token_budget=128)
         return [[batch.prefix, *(row.ids for row in batch.rows)] for batch in batches]
 
     shuffled = list(range(len(items)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import random
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,33 +10,14 @@ import numpy as np
 import pytest
 import torch
 from scipy.special import logsumexp
-from support import WORDS, log_likelihood, model, probe, tokenizer
+from support import facts, log_likelihood, model, probe, tokenizer
 
-from forgetwatch import Item, Probe, compare, score
+from forgetwatch import Probe, compare, score
 from forgetwatch.metrics import split
 from forgetwatch.pairing import option_scores
 from forgetwatch.scoring import encode
 
 TOK = tokenizer()
-
-
-def facts(count: int = 60) -> Probe:
-    """Questions of three words each, with four options of one token."""
-    rng = random.Random(4)
-    return Probe(
-        [
-            Item(
-                id=str(n),
-                task="facts",
-                category="ab"[n % 2],
-                prompt=f"Q : {' '.join(rng.sample(WORDS[:60], 3))} Answer :",
-                choices=[" " + word for word in rng.sample(WORDS[60:], 4)],
-                answer=n % 4,
-            )
-            for n in range(count)
-        ],
-        name="facts",
-    )
 
 
 def taught(network: Any, prompts: Sequence[str], *answers: Sequence[str], steps: int, rate: float) -> Any:
@@ -61,7 +41,7 @@ def taught(network: Any, prompts: Sequence[str], *answers: Sequence[str], steps:
 
 def test_another_format_takes_the_mass_and_overwritten_facts_the_share_within_the_options() -> None:
     """The model at the start knows two formats; it is trained on the other one, or on another answer in the first."""
-    questions = facts()
+    questions = Probe(facts(60, ending=" Answer :"), name="facts")
     prompts = [str(item.prompt) for item in questions]
     right = [item.choices[int(item.answers[0])] for item in questions]
     other = [item.choices[(int(item.answers[0]) + 1) % 4] for item in questions]

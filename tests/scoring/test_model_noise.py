@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from architectures import SIZES, Deaf
 from support import probe, tokenizer
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, LlamaConfig, LlamaForCausalLM
@@ -43,21 +44,10 @@ def sums_by_number_of_tokens() -> Iterator[None]:
 def mixture_of_experts(seed: int) -> Any:
     """Sixteen layers of sixteen experts in bf16, with weights so large that roundings grow from layer to layer."""
     torch.manual_seed(seed)
-    config = AutoConfig.for_model(
-        "qwen3_moe",
-        vocab_size=2000,
-        hidden_size=256,
-        intermediate_size=512,
-        moe_intermediate_size=128,
-        num_hidden_layers=16,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        head_dim=64,
-        num_experts=16,
-        num_experts_per_tok=4,
-        max_position_embeddings=256,
-        pad_token_id=0,
-    )
+    sizes = {"vocab_size": 2000, "hidden_size": 256, "intermediate_size": 512, "moe_intermediate_size": 128}
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 64, "num_hidden_layers": 16}
+    experts = {"num_experts": 16, "num_experts_per_tok": 4, "max_position_embeddings": 256, "pad_token_id": 0}
+    config = AutoConfig.for_model("qwen3_moe", **sizes, **heads, **experts)
     network = AutoModelForCausalLM.from_config(config, attn_implementation="sdpa", experts_implementation="eager")
     for weight in network.parameters():
         if weight.ndim > 1:
@@ -92,29 +82,10 @@ def test_an_encoder_is_refused_with_any_weights(kind: str, std: float | None, dt
         score(network, TOK, probe(6))
 
 
-class Deaf(LlamaForCausalLM):  # type: ignore[misc]
-    """Takes a mask for every pair of tokens and looks at the row's earlier tokens all the same."""
-
-    def forward(self, input_ids: Any = None, attention_mask: Any = None, position_ids: Any = None, **rest: Any) -> Any:
-        if attention_mask is not None and attention_mask.ndim == 4:
-            attention_mask = None
-        return super().forward(input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids, **rest)
-
-
 def llama(kind: type[LlamaForCausalLM], *, std: float, dtype: torch.dtype, layers: int = 2) -> Any:
     torch.manual_seed(0)
-    network = kind(
-        LlamaConfig(
-            vocab_size=VOCABULARY,
-            hidden_size=64,
-            intermediate_size=128,
-            num_hidden_layers=layers,
-            num_attention_heads=4,
-            num_key_value_heads=2,
-            max_position_embeddings=128,
-            pad_token_id=0,
-        )
-    )
+    sizes = {**SIZES, "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": layers}
+    network = kind(LlamaConfig(**sizes))
     for weight in network.parameters():
         if weight.ndim > 1:
             nn.init.normal_(weight, std=std)

@@ -15,7 +15,7 @@ from support import WORDS, model, probe, tokenizer
 from forgetwatch import Item, Probe, score
 from forgetwatch.errors import ScoringError
 from forgetwatch.pairing import snapshot_bits_per_byte
-from forgetwatch.scoring import Scorer, VllmGenerator, VllmLetters, encode
+from forgetwatch.scoring import Scorer, VllmGenerator, encode
 
 
 def plain_forward(network: Any, ids: list[int]) -> float:
@@ -119,6 +119,6 @@ found["checksum"] = scorer.score(model(tok)).checksum
 
 def test_vllm_which_scores_single_tokens_refuses_passages_with_the_reason() -> None:
     encoded = encode(Probe(passages(2)), tokenizer(), max_length=128)
-    reader = VllmLetters(VllmGenerator.__new__(VllmGenerator))
+    reader = VllmGenerator.__new__(VllmGenerator)
     with pytest.raises(ScoringError, match="choice 0 has 20 tokens, and vLLM scores single ones"):
         reader.prepared(encoded, max_length=128)

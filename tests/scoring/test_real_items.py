@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from architectures import JAMBA
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
 
 from forgetwatch import Item, Probe
@@ -33,17 +34,7 @@ MODELS: dict[str, tuple[str, dict[str, Any], str]] = {
     "gpt2": ("gpt2", {"n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 4096}, "trie"),
     "gemma3, window 64": ("gemma3_text", {"head_dim": 16, "sliding_window": 64}, "trie"),
     "mistral, window 64": ("mistral", {"sliding_window": 64}, "trie"),
-    "jamba": (
-        "jamba",
-        {
-            "mamba_d_state": 8,
-            "num_experts": 2,
-            "attn_layer_period": 2,
-            "attn_layer_offset": 1,
-            "use_mamba_kernels": False,
-        },
-        "rows",
-    ),
+    "jamba": ("jamba", JAMBA, "rows"),
 }
 
 

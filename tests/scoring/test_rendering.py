@@ -11,6 +11,9 @@ from forgetwatch.errors import ScoringError
 from forgetwatch.scoring import render, render_prompt
 
 QUESTION = Item(id="1", task="t", prompt="Q : w1", choices=(" w2 w3", " w4"), answer=0)
+CHAT = ({"role": "user", "content": "w5"}, {"role": "assistant", "content": "w6"}, {"role": "user", "content": "w1"})
+NEEDS_W = "{% if messages[-1].content[0] != 'w' %}{{ raise_exception('no') }}{% endif %}"
+"""Beginning of a template that refuses some questions."""
 
 
 def rendered(item: Item, **settings: Any) -> Any:
@@ -37,16 +40,14 @@ def test_letters_list_the_choices_in_the_prompt() -> None:
 
 
 def test_choices_that_are_letters_are_not_listed_again() -> None:
-    made = rendered(
-        Item(id="1", task="t", prompt="... A. x B. y Answer:", choices=("A", "B"), answer=0), scoring="letters"
-    )
+    made = rendered(replace(QUESTION, prompt="... A. x B. y Answer:", choices=("A", "B")), scoring="letters")
     assert made.context == "... A. x B. y Answer:"
     assert made.choices == ("A", "B")
     assert made.spellings == ((" A",), (" B",))
 
 
 def test_chat_wraps_the_prompt_and_the_letter_has_no_space() -> None:
-    item = Item(id="1", task="t", prompt="w1", choices=(" w2", " w3"), answer=0, system="w9")
+    item = replace(QUESTION, prompt="w1", choices=(" w2", " w3"), system="w9")
     made = rendered(item, scoring="letters", rendering="chat")
     assert made.context.startswith("system : w9 user : w1\nA. w2\nB. w3\n")
     assert made.context.endswith("assistant :")
@@ -55,19 +56,9 @@ def test_chat_wraps_the_prompt_and_the_letter_has_no_space() -> None:
 
 
 def test_chat_messages_keep_their_order_and_the_options_follow_the_last() -> None:
-    messages = (
-        {"role": "user", "content": "w1"},
-        {"role": "assistant", "content": "w2"},
-        {"role": "user", "content": "w3"},
-    )
-    made = rendered(
-        Item(id="1", task="t", prompt=messages, choices=("w4", "w5"), answer=0), scoring="letters", rendering="chat"
-    )
-    assert made.context.startswith("user : w1 assistant : w2 user : w3\nA. w4\nB. w5\n")
-    assert messages[2]["content"] == "w3"
-
-
-CHAT = ({"role": "user", "content": "w5"}, {"role": "assistant", "content": "w6"}, {"role": "user", "content": "w1"})
+    made = rendered(replace(QUESTION, prompt=CHAT, choices=("w7", "w8")), scoring="letters", rendering="chat")
+    assert made.context.startswith("user : w5 assistant : w6 user : w1\nA. w7\nB. w8\n")
+    assert CHAT[2]["content"] == "w1"
 
 
 @pytest.mark.parametrize(
@@ -77,12 +68,7 @@ CHAT = ({"role": "user", "content": "w5"}, {"role": "assistant", "content": "w6"
         ("{% for m in messages if m.role == 'user' %}{{ m.content }}{% endfor %}", "w1", "w9", "the system message"),
         ("{{ messages[-1].content }}", CHAT, None, "message 1, of the user"),
         ("{{ messages[0].content }}{{ messages[1].content }}", CHAT, None, "the question"),
-        (
-            "{% if messages[-1].content[0] != 'w' %}{{ raise_exception('no') }}{% endif %}hello",
-            "w1",
-            None,
-            "the question",
-        ),
+        (NEEDS_W + "hello", "w1", None, "the question"),
         ("{% for m in messages if m.role == 'user' %}{{ m.content }}{% endfor %}", CHAT, None, "message 2, of the as"),
     ],
 )
@@ -102,8 +88,7 @@ def test_a_template_that_drops_a_part_of_an_item_leaves_it_unscored(
         "{% for m in messages %}{{ m.content | upper }}{% endfor %}",
         "{% for m in messages %}{{ m.content | trim }}\n{% endfor %}",
         "{% for m in messages %}{{ m.content | tojson }}{% endfor %}",
-        "{% if messages[-1].content[0] != 'w' %}{{ raise_exception('no') }}{% endif %}"
-        "{% for m in messages %}{{ m.content }}{% endfor %}",
+        NEEDS_W + "{% for m in messages %}{{ m.content }}{% endfor %}",
     ],
 )
 def test_a_template_that_changes_texts_or_asks_for_something_drops_nothing(template: str) -> None:

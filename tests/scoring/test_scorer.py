@@ -8,6 +8,7 @@ import random
 import numpy as np
 import pytest
 import torch
+from peft import LoraConfig, get_peft_model
 from support import log_likelihood, model, probe, tokenizer
 
 from forgetwatch import Item, Probe, Snapshot, score
@@ -122,8 +123,6 @@ def test_a_tokenizer_larger_than_the_model_is_refused() -> None:
 
 
 def test_a_peft_model_is_scored_with_its_adapter() -> None:
-    from peft import LoraConfig, get_peft_model
-
     network = model(TOK)
     plain = score(network, TOK, probe())
     adapted = get_peft_model(network, LoraConfig(r=4, target_modules=["q_proj"], init_lora_weights=False))

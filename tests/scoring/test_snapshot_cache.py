@@ -11,6 +11,8 @@ import sys
 import textwrap
 import threading
 import time
+from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -20,34 +22,7 @@ from support import PATIENCE, model, probe, tokenizer
 from forgetwatch import Snapshot, save_snapshot
 from forgetwatch.errors import ScoringError
 from forgetwatch.files import locks as file_locks
-from forgetwatch.scoring import CacheEntry, checkpoints, file_digests, load_model, score_checkpoint
-
-
-@pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("FORGETWATCH_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
-
-
-@pytest.fixture
-def saved(tmp_path: Path, cache: Path) -> Path:
-    tok = tokenizer()
-    model(tok).save_pretrained(tmp_path / "model")
-    tok.save_pretrained(tmp_path / "model")
-    return tmp_path / "model"
-
-
-@pytest.fixture
-def loads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The models that were loaded so far."""
-    seen: list[str] = []
-
-    def counted(given: str, **options: Any) -> Any:
-        seen.append(given)
-        return load_model(given, **options)
-
-    monkeypatch.setattr(checkpoints, "load_model", counted)
-    return seen
+from forgetwatch.scoring import CacheEntry, file_digests, score_checkpoint
 
 
 def in_shards(folder: Path, network: Any) -> None:
@@ -80,12 +55,8 @@ def test_an_index_names_files_wherever_they_are(tmp_path: Path) -> None:
     (folder / "b.index.json").write_text('{"weight_map": [')
     (folder / "c.index.json").write_text("[]")
     before = file_digests(folder)
-    assert [line.split()[0] for line in before] == [
-        "../elsewhere.weights",
-        "a.index.json",
-        "b.index.json",
-        "c.index.json",
-    ]
+    indices = ["a.index.json", "b.index.json", "c.index.json"]
+    assert [line.split()[0] for line in before] == ["../elsewhere.weights", *indices]
     (tmp_path / "elsewhere.weights").write_text("2")
     assert file_digests(folder) != before
 
@@ -109,21 +80,9 @@ def test_every_file_that_can_decide_makes_another_model(tmp_path: Path, name: st
 @pytest.mark.parametrize(
     "name",
     [
-        *(
-            "optimizer.bin",
-            "optimizer.safetensors",
-            "trainer_state.json",
-            "training_args.bin",
-            "scheduler.pt",
-            "README.md",
-        ),
-        *(
-            "checkpoint-10/model.safetensors",
-            "_forgetwatch/run.json",
-            "forgetwatch/run.json",
-            ".cache/huggingface/a.json",
-        ),
-        *("_forgetwatch-1/run.json", "rng_state_0.pth"),
+        *("optimizer.bin", "optimizer.safetensors", "trainer_state.json", "training_args.bin", "scheduler.pt"),
+        *("README.md", "checkpoint-10/model.safetensors", "_forgetwatch/run.json", "forgetwatch/run.json"),
+        *(".cache/huggingface/a.json", "_forgetwatch-1/run.json", "rng_state_0.pth"),
     ],
 )
 def test_what_a_training_leaves_beside_a_model_changes_nothing(tmp_path: Path, name: str) -> None:
@@ -173,7 +132,7 @@ def test_a_cached_snapshot_is_the_one_that_was_scored(saved: Path, cache: Path) 
     assert second.table.equals(first.table)
 
 
-@pytest.mark.parametrize("damage", ["cut", "changed", "empty", "folder", "gone"])
+@pytest.mark.parametrize("damage", ["cut", "changed", "empty", "another file", "folder", "gone"])
 def test_whatever_stands_in_the_cache_the_model_is_scored(
     saved: Path, cache: Path, loads: list[str], damage: str
 ) -> None:
@@ -185,11 +144,10 @@ def test_whatever_stands_in_the_cache_the_model_is_scored(
     if damage == "folder":
         kept.mkdir()
     elif damage != "gone":
-        kept.write_bytes({"cut": data[:-20], "changed": data, "empty": b""}[damage])
-    if damage == "folder":
-        with pytest.warns(UserWarning, match="could not be cached"):
-            again = score_checkpoint(str(saved), probe())
-    else:
+        contents = {"cut": data[:-20], "changed": data, "empty": b"", "another file": b"PAR1 nothing"}
+        kept.write_bytes(contents[damage])
+    is_refused = damage == "folder"
+    with pytest.warns(UserWarning, match="could not be cached") if is_refused else nullcontext():
         again = score_checkpoint(str(saved), probe())
     assert again.checksum == one.checksum
     assert len(loads) == 2
@@ -204,21 +162,14 @@ def test_a_read_only_cache_is_read(saved: Path, cache: Path, loads: list[str]) -
     cache.chmod(stat.S_IRWXU)
 
 
-def at_once(count: int, saved: Path) -> list[Snapshot]:
-    """Snapshots of one model from threads that start together; a lock keeps threads apart as it does processes."""
-    made: list[Snapshot] = []
+def at_once(count: int, work: Callable[[], None]) -> None:
+    """Work in threads that start together; a lock keeps threads apart as it does processes."""
     gate = threading.Barrier(count)
-
-    def work() -> None:
-        gate.wait()
-        made.append(score_checkpoint(str(saved), probe()))
-
-    threads = [threading.Thread(target=work) for _ in range(count)]
+    threads = [threading.Thread(target=lambda: [gate.wait(), work()]) for _ in range(count)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    return made
 
 
 @pytest.mark.parametrize("damaged", [False, True])
@@ -230,7 +181,8 @@ def test_four_at_once_score_a_model_once_and_say_that_they_wait(
         (kept,) = cache.iterdir()
         kept.write_bytes(kept.read_bytes()[:-30])
         loads.clear()
-    made = at_once(4, saved)
+    made: list[Snapshot] = []
+    at_once(4, lambda: made.append(score_checkpoint(str(saved), probe())))
     assert len({one.checksum for one in made}) == 1
     assert len(made) == 4
     assert len(loads) == 1
@@ -296,9 +248,5 @@ def test_many_owners_of_a_lock_never_overlap(tmp_path: Path, monkeypatch: pytest
                 time.sleep(0.001)
                 inside -= 1
 
-    threads = [threading.Thread(target=work) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(6, work)
     assert (most, wrong) == (1, [])

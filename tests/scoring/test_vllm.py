@@ -51,13 +51,15 @@ class Engine:
         }
 
 
-def trainer_of(engine: Engine, network: Any = None) -> Any:
-    return SimpleNamespace(
-        vllm_generation=engine,
-        state=SimpleNamespace(global_step=4),
-        _last_loaded_step=3,
-        model=network or torch.nn.Linear(1, 1),
-    )
+def trainer_of(engine: Any, network: Any = None, *, step: int = 4, loaded: int = 3) -> Any:
+    network = network or torch.nn.Linear(1, 1)
+    state = SimpleNamespace(global_step=step)
+    return SimpleNamespace(vllm_generation=engine, state=state, _last_loaded_step=loaded, model=network)
+
+
+def adapted(dtype: torch.dtype = torch.bfloat16, *others: str) -> Any:
+    config = LoraConfig(r=2, target_modules=["q_proj", *others], init_lora_weights=False)
+    return get_peft_model(model(TOK).to(dtype), config)
 
 
 def test_a_trainers_engine_is_restored() -> None:
@@ -87,7 +89,7 @@ def test_after_an_exception_the_engine_has_its_settings_and_sleeps_again() -> No
 
 
 def test_an_adapter_is_unmerged_if_handing_over_the_weights_fails() -> None:
-    network = get_peft_model(model(TOK), LoraConfig(r=2, target_modules=["q_proj"], init_lora_weights=False))
+    network = adapted(torch.float32)
     weights = {name: weight.clone() for name, weight in network.named_parameters()}
     engine = Engine({})
 
@@ -146,14 +148,9 @@ def bits_after_training(*, mode: str, every: int | None) -> tuple[dict[str, torc
     """Weights after eight steps of a trainer that generates at every fourth, the number of its own merges, and
     True if each look changed no bit; with a look of two samples every so many steps, and at the start."""
     torch.manual_seed(1)
-    network = get_peft_model(
-        model(TOK).to(torch.bfloat16),
-        LoraConfig(r=2, target_modules=["q_proj", "embed_tokens"], init_lora_weights=False),
-    )
+    network = adapted(torch.bfloat16, "embed_tokens")
     engine = Merging(network, mode=mode)
-    trainer = SimpleNamespace(
-        vllm_generation=engine, state=SimpleNamespace(global_step=0), _last_loaded_step=-1, model=network
-    )
+    trainer = trainer_of(engine, network, step=0, loaded=-1)
     generator, own, same = TrainerGenerator(trainer, TOK), 0, True
     for step in range(8):
         trainer.state.global_step = step
@@ -190,37 +187,28 @@ def test_looks_leave_the_weights_below_adapters_and_the_trainers_merges_as_they_
 def test_weights_below_adapters_are_copied_only_where_the_engine_gets_weights(
     sleeps: bool, copies: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    network = get_peft_model(model(TOK), LoraConfig(r=2, target_modules=["q_proj"], init_lora_weights=False))
+    network = adapted(torch.float32)
     copied: list[Any] = []
     keep = vllm._kept_weights
     monkeypatch.setattr(vllm, "_kept_weights", lambda model: copied.append(model) or keep(model))
     engine = Merging(network, mode="colocate" if sleeps else "server")
-    trainer = SimpleNamespace(
-        vllm_generation=engine, state=SimpleNamespace(global_step=3), _last_loaded_step=2, model=network
-    )
-    generator = TrainerGenerator(trainer, TOK)
+    generator = TrainerGenerator(trainer_of(engine, network, step=3, loaded=2), TOK)
     for seed in range(3):
         generator.generate([(5,)], Decoding(tokens=3), seed=seed)
     assert len(copied) == copies
 
 
 def test_merging_and_unmerging_in_bf16_changes_bits() -> None:
-    network = get_peft_model(
-        model(TOK).to(torch.bfloat16), LoraConfig(r=2, target_modules=["q_proj"], init_lora_weights=False)
-    )
+    network = adapted()
     before = {name: weight.clone() for name, weight in network.state_dict().items()}
     Merging(network, mode="colocate").sync_weights()
     assert not all(torch.equal(weight, before[name]) for name, weight in network.state_dict().items())
 
 
 def test_the_engine_gets_the_weights_of_its_step_with_adapters() -> None:
-    network = get_peft_model(
-        model(TOK).to(torch.bfloat16), LoraConfig(r=2, target_modules=["q_proj"], init_lora_weights=False)
-    )
+    network = adapted()
     engine = Merging(network, mode="server")
-    trainer = SimpleNamespace(
-        vllm_generation=engine, state=SimpleNamespace(global_step=3), _last_loaded_step=3, model=network
-    )
+    trainer = trainer_of(engine, network, step=3)
     generator = TrainerGenerator(trainer, TOK)
     generator.generate([(5,)], Decoding(tokens=3), seed=0)
     assert engine.pushed == []  # the trainer has handed over the weights of this step

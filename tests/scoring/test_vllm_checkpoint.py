@@ -23,10 +23,8 @@ CHOICE = Item(id="choice", task="t", prompt="w3", choices=[" w4", " w6"], answer
 
 
 @pytest.fixture
-def saved(tmp_path: Path) -> str:
-    model(TOK).save_pretrained(tmp_path / "model")
-    TOK.save_pretrained(tmp_path / "model")
-    return str(tmp_path / "model")
+def saved(saved: Path) -> str:
+    return str(saved)
 
 
 @pytest.fixture
@@ -101,13 +99,6 @@ def test_the_command_passes_its_options_to_vllm(
     assert "pip install vllm" in str(missing.exception)
 
 
-class Logprob:
-    """As in vLLM: only the log-probability is read."""
-
-    def __init__(self, logprob: float) -> None:
-        self.logprob = logprob
-
-
 class Scoring:
     """vLLM's engine at one step, after `SamplingParams.logprob_token_ids` of version 0.33.
 
@@ -136,7 +127,7 @@ class Scoring:
             with torch.no_grad():
                 logprobs = self.network(input_ids=torch.tensor([ids])).logits[0, -1].log_softmax(-1)
             top = int(logprobs.argmax())
-            at_answer = {token: Logprob(float(logprobs[token])) for token in {*wanted, top}}
+            at_answer = {token: SimpleNamespace(logprob=float(logprobs[token])) for token in {*wanted, top}}
             output = SimpleNamespace(token_ids=[top], logprobs=[at_answer], finish_reason="length")
             found.append(SimpleNamespace(outputs=[output]))
         return found
@@ -218,16 +209,7 @@ def test_generated_answers_by_vllm_are_compared_with_those_of_transformers(saved
 
 def test_the_command_scores_letters_by_vllm(saved: str, scoring: type[Scoring], tmp_path: Path) -> None:
     letters().save(tmp_path / "p.jsonl")
-    given = [
-        "score",
-        saved,
-        "--probe",
-        str(tmp_path / "p.jsonl"),
-        "-o",
-        str(tmp_path / "s.parquet"),
-        "--engine",
-        "vllm",
-    ]
-    done = CliRunner().invoke(app, given, catch_exceptions=False)
+    given = ["score", saved, "--probe", str(tmp_path / "p.jsonl"), "-o", str(tmp_path / "s.parquet")]
+    done = CliRunner().invoke(app, [*given, "--engine", "vllm"], catch_exceptions=False)
     assert "6 items scored" in done.stdout
     assert load_snapshot(tmp_path / "s.parquet").meta["scorer"] == "vllm letters/1"

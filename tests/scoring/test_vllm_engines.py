@@ -45,9 +45,13 @@ def vllm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5,6,7")
 
 
+def two_engines(tensor_parallel: int) -> Engines:
+    return Engines("model", tensor_parallel=tensor_parallel, data_parallel=2, trust_remote_code=False, longest=9)
+
+
 def test_engines_share_the_prompts_and_no_gpu() -> None:
     prompts = [(100 + at,) for at in range(5)]
-    with closing(Engines("model", tensor_parallel=2, data_parallel=2, trust_remote_code=False, longest=9)) as engines:
+    with closing(two_engines(2)) as engines:
         found = engines.generate(prompts, {})
         assert [tokens for tokens, _ in found] == [
             (*prompt, *((4, 5) if at % 2 == 0 else (6, 7))) for at, prompt in enumerate(prompts)
@@ -57,20 +61,18 @@ def test_engines_share_the_prompts_and_no_gpu() -> None:
 
 def test_engines_share_the_letters() -> None:
     prompts, wanted = [(100 + at,) for at in range(5)], [(10 + at, 20) for at in range(5)]
-    with closing(Engines("model", tensor_parallel=2, data_parallel=2, trust_remote_code=False, longest=9)) as engines:
+    with closing(two_engines(2)) as engines:
         assert engines.next_tokens(prompts, wanted) == [
             ({10 + at: -10.0 - at, 20: -20.0}, 4 if at % 2 == 0 else 6) for at in range(5)
         ]
 
 
 def test_an_engine_that_dies_is_an_error_and_no_hang() -> None:
-    with (
-        closing(Engines("model", tensor_parallel=1, data_parallel=2, trust_remote_code=False, longest=9)) as engines,
-        pytest.raises(ScoringError, match="ended before it had answered all prompts"),
-    ):
+    dies = pytest.raises(ScoringError, match="ended before it had answered all prompts")
+    with closing(two_engines(1)) as engines, dies:
         engines.generate([(1,), (2,)], {"fails": True})
 
 
 def test_too_few_gpus_are_refused_before_anything_starts() -> None:
     with pytest.raises(ScoringError, match="2 engines of vLLM on 3 GPUs each need 6 GPUs, there are 4"):
-        Engines("model", tensor_parallel=3, data_parallel=2, trust_remote_code=False, longest=9)
+        two_engines(3)

@@ -200,7 +200,7 @@ def compare(
     if null is not None:
         again, differs = align_repeat(before, _load(null, samples, metric))
         notes += differs
-    paired, unscored = AlignedPairs.align_all(before, after, pairing, again=again)
+    paired, unscored = AlignedPairs.align(before, after, pairing, again=again)
     notes += _mass_notes(paired)
     passages = AlignedPassages.align(before, after, pairing)
     groups = tuple(count_groups(paired, unscored, passages, rng=rng, replications=replications))
@@ -209,7 +209,8 @@ def compare(
     notes += [*_known_notes(paired), *_log_score_notes(paired), *_split_notes(paired)]
     macro, compat = _means(category_means, paired, rng, replications), None
     if chance == "paper-compat":
-        rows = AlignedPairs.align(before, after, pairing, whole_items=False)  # as the released code, which has no items
+        # As the released code, which has no items.
+        rows, _ = AlignedPairs.align(before, after, pairing, whole_items=False)
         compat = _means(paper_compat, rows, rng, replications)
     return Comparison(
         before=dict(before.meta),

@@ -146,7 +146,7 @@ def flips(
         # Without an option on both sides nothing shows that another wrong answer was given.
         "churned": (was == 0) & (now == 0) & (answers[0] != answers[1]) & (answers[1] != NONE) & (answers[0] != NONE),
     }
-    measured = _measured(AlignedPairs.align(before, after, pairing, whole_items=False), np.isfinite(was + now))
+    measured = _measured(AlignedPairs.align(before, after, pairing, whole_items=False)[0], np.isfinite(was + now))
     # A private item is listed without its question and options: all output takes these from the flip.
     items = {(item.task, item.id): item for item in probe or () if PRIVATE not in item.tags}
     whats = np.full(len(was), "", dtype=object)

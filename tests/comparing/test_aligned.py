@@ -70,7 +70,7 @@ def test_there_is_no_second_choice_without_scores() -> None:
 
 def aligned(before: list[bool | None], after: list[bool | None], **columns: object) -> AlignedPairs:
     one, other = snapshot(before, **columns), snapshot(after, **columns)
-    return AlignedPairs.align(one, other, pair(one, other))
+    return AlignedPairs.align(one, other, pair(one, other))[0]
 
 
 def test_items_of_one_cluster_share_a_code_across_tasks_and_others_are_alone() -> None:
@@ -89,7 +89,7 @@ def test_a_value_that_one_side_lacks_is_taken_from_the_other() -> None:
         snapshot([True, False], **bare, cluster=["p", "p"], golds=[[0, 3]] * 2),
     )
     for before, after in ((one, other), (other, one)):
-        pairs = AlignedPairs.align(before, after, pair(before, after))
+        pairs = AlignedPairs.align(before, after, pair(before, after))[0]
         assert pairs.cluster is not None
         assert len(set(pairs.cluster.tolist())) == 1
         assert pairs.golds.tolist() == [2, 2]
@@ -119,7 +119,7 @@ def test_options_of_one_side_alone_are_of_no_use() -> None:
     logged, silent = {"k": [3, 3], "gold": [0, 0], "chosen": [0, 1]}, {"k": [3, 3], "gold": [0, 0]}
     for one, other in ((logged, silent), (silent, logged)):
         before, after = snapshot([True, False], **one), snapshot([True, False], **other)
-        pairs = AlignedPairs.align(before, after, pair(before, after))
+        pairs = AlignedPairs.align(before, after, pair(before, after))[0]
         assert pairs.chosen_before is pairs.chosen_after is None
         assert pairs.answers() is None
 
@@ -127,7 +127,7 @@ def test_options_of_one_side_alone_are_of_no_use() -> None:
 def test_the_number_of_options_is_that_of_the_side_that_names_it() -> None:
     for one, other in (([4, None, 2], [4, 3, None]), ([None, 3, 2], [4, None, 2])):
         before, after = snapshot([True] * 3, k=one), snapshot([True] * 3, k=other)
-        assert AlignedPairs.align(before, after, pair(before, after)).k.tolist() == [4, 3, 2]
+        assert AlignedPairs.align(before, after, pair(before, after))[0].k.tolist() == [4, 3, 2]
 
 
 def test_items_alone_are_in_no_named_cluster_wherever_they_are() -> None:
@@ -143,7 +143,7 @@ def test_answers_by_the_sum_stay_where_others_are_decided_by_a_length() -> None:
     meta = {"norms": {"t": "bytes", "u": "sum"}}
     before = snapshot([True, True], chosen=[0, 0], choice_logprobs=[[-8.0, -6.5], [-5.0, -6.0]], meta=meta, **columns)
     after = snapshot([False, True], chosen=[1, 0], choice_logprobs=[[-4.0, -1.5], [-1.0, -2.0]], meta=meta, **columns)
-    pairs = AlignedPairs.align(before, after, pair(before, after))
+    pairs = AlignedPairs.align(before, after, pair(before, after))[0]
     assert pairs.mass_after == pytest.approx([1.0, math.nan], nan_ok=True)
     assert pairs.right_at_constant_mass is not None
     assert pairs.right_at_constant_mass.tolist() == [True, True]

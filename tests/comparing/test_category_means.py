@@ -143,7 +143,7 @@ def test_the_error_of_a_mean_is_the_sample_deviation_of_its_draws() -> None:
     labels = {"task": ["t"] * rows, "category": ["a"] * rows, "k": [4] * rows}
     before, after = snapshot([True] * rows, **labels), snapshot([False] * 20 + [True] * 40, **labels)
     found = compare(before=before, after=after, rng=np.random.default_rng(3), replications=4).macro
-    pairs, missing = AlignedPairs.align_all(before, after, pair(before, after))
+    pairs, missing = AlignedPairs.align(before, after, pair(before, after))
     rng = np.random.default_rng(3)
     next(iter(count_groups(pairs, missing, rng=rng, replications=4)))  # draws nothing: no options were logged
     means = [

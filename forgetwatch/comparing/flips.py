@@ -12,12 +12,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetwatch.comparing.common_norm import in_common_norm
+from forgetwatch.comparing.checks import in_common_norm
 from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.item import PRIVATE, Item
 from forgetwatch.metrics import Loss
@@ -150,31 +150,51 @@ def flips(
     # A private item is listed without its question and options: all output takes these from the flip.
     items = {(item.task, item.id): item for item in probe or () if PRIVATE not in item.tags}
     whats = np.full(len(was), "", dtype=object)
-    for name, rows in kinds.items():
-        whats[rows] = name
-    sides = _Rows(before), _Rows(after)
+    for name, marked in kinds.items():
+        whats[marked] = name
+    changed = np.flatnonzero(whats != "")
+    rows = pairing.before[changed]
+    tasks, ids, samples = before.texts("task")[rows], before.texts("item_id")[rows], before.ints("sample")[rows]
+    ks, golds, golds_listed = before.ints("k")[rows], before.ints("gold")[rows], before.table["golds"].take(rows)
+    categories, hashes = before.texts("category")[rows], before.texts("content_hash")[rows]
+    sides = _sides(before, rows), _sides(after, pairing.after[changed])
     found = []
-    for index in np.flatnonzero(whats != "").tolist():
-        row = int(pairing.before[index])
-        task, item_id, sample = sides[0].names(row)
+    for at, listed in enumerate(golds_listed.to_pylist()):
+        item = items.get((tasks[at], ids[at]))
+        gold = tuple(listed) if listed is not None else () if golds[at] == NONE else (int(golds[at]),)
         found.append(
             Flip(
-                what=whats[index],
-                **{name: _value(values[index]) for name, values in measured.items()},
-                item_id=item_id,
-                task=task,
-                category=sides[0].category[row],
-                sample=sample,
-                k=sides[0].k(row),
-                gold=sides[0].gold(row) or _gold(items.get((task, item_id))),
-                before=sides[0].side(row),
-                after=sides[1].side(int(pairing.after[index])),
-                first=(first or {}).get((task, item_id, sample)),
-                item=items.get((task, item_id)),
-                content_hash=sides[0].hashes[row],
+                what=whats[changed[at]],
+                **{name: _value(values[changed[at]]) for name, values in measured.items()},
+                item_id=ids[at],
+                task=tasks[at],
+                category=categories[at],
+                sample=int(samples[at]),
+                k=None if ks[at] == NONE else int(ks[at]),
+                # A snapshot may not name the right options; then those of the probe.
+                gold=gold or tuple(answer for answer in (item.answers if item else ()) if isinstance(answer, int)),
+                before=sides[0][at],
+                after=sides[1][at],
+                first=(first or {}).get((tasks[at], ids[at], int(samples[at]))),
+                item=item,
+                content_hash=hashes[at],
             )
         )
     return found
+
+
+def _sides(snapshot: Snapshot, rows: NDArray[np.int64]) -> list[Side]:
+    """The answers of a snapshot in some rows."""
+    columns = (snapshot.ints("chosen"), snapshot.floats("margin"), snapshot.texts("output"), snapshot.texts("outcome"))
+    return [
+        Side(
+            chosen=None if chosen == NONE else chosen,
+            margin=margin if math.isfinite(margin) else None,
+            output=output,
+            outcome=outcome,
+        )
+        for chosen, margin, output, outcome in zip(*(column[rows].tolist() for column in columns), strict=True)
+    ]
 
 
 def _measured(pairs: AlignedPairs, scored: NDArray[np.bool_]) -> dict[str, NDArray[Any]]:
@@ -208,43 +228,6 @@ def _value(value: Any) -> Any:
     return None if isinstance(plain, float) and math.isnan(plain) else plain
 
 
-def _gold(item: Item | None) -> tuple[int, ...]:
-    """Right options by the probe, for a snapshot that does not name them."""
-    return tuple(answer for answer in item.answers if isinstance(answer, int)) if item is not None else ()
-
-
-class _Rows:
-    """Columns of a snapshot that a flip shows, read by row."""
-
-    def __init__(self, snapshot: Snapshot) -> None:
-        self._ints = {name: snapshot.ints(name) for name in ("k", "gold", "chosen", "sample")}
-        self._golds: list[Any] | None = None if snapshot.missing("golds") else snapshot.table["golds"].to_pylist()
-        self._task, self._id = snapshot.texts("task"), snapshot.texts("item_id")
-        self._output, self._outcome = snapshot.texts("output"), snapshot.texts("outcome")
-        self._margin = snapshot.floats("margin")
-        self.category, self.hashes = snapshot.texts("category"), snapshot.texts("content_hash")
-
-    def names(self, row: int) -> tuple[str, str, int]:
-        return self._task[row], self._id[row], int(self._ints["sample"][row])
-
-    def k(self, row: int) -> int | None:
-        return None if self._ints["k"][row] == NONE else int(self._ints["k"][row])
-
-    def gold(self, row: int) -> tuple[int, ...]:
-        if self._golds is not None and self._golds[row] is not None:
-            return tuple(self._golds[row])
-        return () if self._ints["gold"][row] == NONE else (int(self._ints["gold"][row]),)
-
-    def side(self, row: int) -> Side:
-        chosen, margin = int(self._ints["chosen"][row]), float(self._margin[row])
-        return Side(
-            chosen=None if chosen == NONE else chosen,
-            margin=margin if math.isfinite(margin) else None,
-            output=self._output[row],
-            outcome=self._outcome[row],
-        )
-
-
 def sort_flips(found: Sequence[Flip], *, by: Order = "margin") -> list[Flip]:
     """Sort flips by falling confidence, or by the look at which an item was first wrong."""
     keys: dict[Order, Callable[[Flip], Any]] = {
@@ -268,12 +251,8 @@ def first_forgotten(trajectory: Trajectory) -> dict[tuple[str, str, int], int]:
     }
 
 
-_BETWEEN_MESSAGES: Final = "\n\n"
-"""Separator of the messages of a chat."""
-
-
 def prompt_text(prompt: str | Sequence[Mapping[str, Any]]) -> str:
     """A prompt as text; the messages of a chat one below the other, each with its role."""
     if isinstance(prompt, str):
         return prompt
-    return _BETWEEN_MESSAGES.join(f"{message.get('role', '')}: {message.get('content', '')}" for message in prompt)
+    return "\n\n".join(f"{message.get('role', '')}: {message.get('content', '')}" for message in prompt)

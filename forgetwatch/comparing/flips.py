@@ -62,14 +62,9 @@ class Flip:
         log_mass_change: Change of the logarithm of its options' total probability, after minus before, nats; None
             without log-likelihoods on both sides. See `metrics.mass`.
         log_conditional_change: Change of the logarithm of the right option's part of it, nats; None likewise.
-        item_id: The item's id.
-        task: Its task.
-        category: Its category; may be empty.
-        sample: Number of the sample.
+        category: Category of the item; may be empty.
         k: Number of options; None for an open answer.
         gold: Indices of the right options, from 0.
-        before: The answer before.
-        after: The answer after.
         first: Step of the look at which it was first wrong; None if that is not known, or it never was.
         item: The question as text; None if no probe or log gives it, or it is private.
         content_hash: Hash of the question; None if not known.
@@ -139,19 +134,15 @@ def flips(
     before, after = in_common_norm((before, after))
     pairing = pair(before, after)
     was, now = before.floats("correct")[pairing.before], after.floats("correct")[pairing.after]
-    answers = [side.ints("chosen")[rows] for side, rows in ((before, pairing.before), (after, pairing.after))]
-    kinds: dict[What, NDArray[np.bool_]] = {
-        "forgotten": (was == 1) & (now == 0),
-        "gained": (was == 0) & (now == 1),
-        # Without an option on both sides nothing shows that another wrong answer was given.
-        "churned": (was == 0) & (now == 0) & (answers[0] != answers[1]) & (answers[1] != NONE) & (answers[0] != NONE),
-    }
     measured = _measured(AlignedPairs.align(before, after, pairing, whole_items=False)[0], np.isfinite(was + now))
+    one, other = before.ints("chosen")[pairing.before], after.ints("chosen")[pairing.after]
+    whats = np.full(len(was), "", dtype=object)
+    whats[(was == 1) & (now == 0)] = "forgotten"
+    whats[(was == 0) & (now == 1)] = "gained"
+    # Without an option on both sides nothing shows that another wrong answer was given.
+    whats[(was == 0) & (now == 0) & (one != other) & (one != NONE) & (other != NONE)] = "churned"
     # A private item is listed without its question and options: all output takes these from the flip.
     items = {(item.task, item.id): item for item in probe or () if PRIVATE not in item.tags}
-    whats = np.full(len(was), "", dtype=object)
-    for name, marked in kinds.items():
-        whats[marked] = name
     changed = np.flatnonzero(whats != "")
     rows = pairing.before[changed]
     tasks, ids, samples = before.texts("task")[rows], before.texts("item_id")[rows], before.ints("sample")[rows]

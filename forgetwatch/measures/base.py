@@ -19,7 +19,7 @@ from typing import Any, Final, Generic, Literal, TypeVar
 import numpy as np
 
 from forgetwatch.metrics import Change, Interval, false_discovery
-from forgetwatch.pairing import AlignedPairs, AlignedPassages, count
+from forgetwatch.pairing import AlignedPairs, AlignedPassages, bits, count, nats
 
 R = TypeVar("R")
 Unit = Literal["count", "share", "nats", "bits", "ratio"]
@@ -196,10 +196,11 @@ def intervals(unit: Unit, *names: str, prefix: str = "", part: str = "", low: fl
         yield Ends(prefix + name, partial(_attribute, path=part + name), unit, low=low)
 
 
-def with_interval(show: Callable[..., list[str]], change: Change | None) -> str:
-    """A change with its 95 % interval, such as ``+26.14 (+25.49 to +26.79)``, in `nats` or `bits`; a dash for None."""
+def with_interval(change: Change | None, unit: Unit) -> str:
+    """A change in nats or bits with its 95 % interval, such as ``+0.14 (+0.09 to +0.19)``; a dash for None."""
     if change is None:
         return NOT_THERE
+    show = bits if unit == "bits" else nats
     if math.isnan(change.interval[0]):  # one observation shows no spread
         return show(change.mean)[0]
     shown, low, high = show(change.mean, *change.interval)
@@ -207,26 +208,16 @@ def with_interval(show: Callable[..., list[str]], change: Change | None) -> str:
 
 
 def mean_change(
-    name: str,
-    read: Callable[[R], Change | None],
-    *,
-    unit: Unit,
-    show: Callable[..., list[str]],
-    heading: str = "",
-    tracked: Tracked = "",
-) -> tuple[Quantity[R], Ends[R]]:
-    """The quantity of a mean change that can have either sign, shown by `nats` or `bits`, and its interval."""
+    name: str, change: str, *, unit: Unit = "nats", heading: str = "", tracked: Tracked = ""
+) -> tuple[Quantity[Any], Ends[Any]]:
+    """The quantity of a mean change that can have either sign, an attribute of the result, and its interval.
 
-    def mean(found: R) -> float | None:
-        change = read(found)
-        return None if change is None else change.mean
+    Its column shows the interval, too.
+    """
+    mean, interval = (partial(_attribute, path=f"{change}.{name}") for name in ("mean", "interval"))
 
-    def interval(found: R) -> Interval | None:
-        change = read(found)
-        return None if change is None else change.interval
-
-    def text(found: R) -> str:
-        return with_interval(show, read(found))
+    def text(found: object) -> str:
+        return with_interval(_attribute(found, change), unit)
 
     return (
         Quantity(name, mean, unit, low=-math.inf, heading=heading, text=text, tracked=tracked),

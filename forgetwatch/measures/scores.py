@@ -88,16 +88,9 @@ LOG_SCORE: Final = GroupMeasure[Scores](
     quantities=(
         Quantity("log_score_before", lambda r: r.before, "nats", low=-math.inf, high=0.0),
         Quantity("log_score_after", lambda r: r.after, "nats", low=-math.inf, high=0.0),
-        *mean_change("log_score_change", lambda r: r.change, unit="nats", show=nats),
-        *mean_change("log_score_change_clipped", lambda r: r.clipped, unit="nats", show=nats),
-        *mean_change(
-            "log_score_change_calibrated",
-            lambda r: r.calibrated,
-            unit="nats",
-            show=nats,
-            heading="log score, nats",
-            tracked="category",
-        ),
+        *mean_change("log_score_change", "change"),
+        *mean_change("log_score_change_clipped", "clipped"),
+        *mean_change("log_score_change_calibrated", "calibrated", heading="log score, nats", tracked="category"),
         Quantity("log_score_p_value", lambda r: r.p_value, "share"),
         Quantity("log_score_q_value", lambda r: r.q_value, "share"),
         *numbers("ratio", "temperature_before", "temperature_after"),
@@ -129,7 +122,7 @@ def _of_passages(rows: Rows) -> PassageBits | None:
 
 def _passage_line(found: PassageBits) -> str:
     sides = f"{found.before:.3f} -> {found.after:.3f}"
-    return f"passages {count(found.passages)}   bits per byte {sides}: {with_interval(bits, found.change)}"
+    return f"passages {count(found.passages)}   bits per byte {sides}: {with_interval(found.change, 'bits')}"
 
 
 def _passage_sentence(found: PassageBits) -> str:
@@ -179,7 +172,7 @@ PASSAGES: Final = GroupMeasure[PassageBits](
             tracked="all",
             tracker="bits_per_byte",
         ),
-        *mean_change("bits_per_byte_change", lambda r: r.change, unit="bits", show=bits, heading="change"),
+        *mean_change("bits_per_byte_change", "change", unit="bits", heading="change"),
         Quantity("bits_per_byte_p_value", lambda r: r.p_value, "share"),
         Quantity(
             "bits_per_byte_q_value",

@@ -13,6 +13,8 @@ from forgetwatch.metrics import resample
 from forgetwatch.pairing import AlignedPairs, pair
 from forgetwatch.probes import PaperTasks
 
+TWICE = {"item_id": [*"1122"], "content_hash": [*"AABB"], "sample": [0, 1] * 2, "task": ["piqa"] * 4}
+
 
 def test_the_macro_mean_weighs_tasks_and_categories_equally() -> None:
     # tasks t (4 items, k = 2) and u (2 items, k = 4) in category a, task v (1 item, k = 2) in category b
@@ -27,13 +29,7 @@ def test_the_macro_mean_weighs_tasks_and_categories_equally() -> None:
 
 
 def test_the_macro_spread_is_over_samples() -> None:
-    columns = {
-        "item_id": ["1", "1", "2", "2"],
-        "content_hash": ["A", "A", "B", "B"],
-        "sample": [0, 1, 0, 1],
-        "k": [2] * 4,
-    }
-    before, after = snapshot([True] * 4, **columns), snapshot([False, True, False, True], **columns)
+    before, after = (snapshot(right, **TWICE, k=[2] * 4) for right in ([True] * 4, [False, True, False, True]))
     macro = compare(before=before, after=after).macro
     rates = [1.0, 0.0]  # sample 0 lost both items, sample 1 none; nothing was wrong before, so chance is 0
     assert macro.forgetting.mean == pytest.approx(np.mean(rates))
@@ -57,8 +53,7 @@ def test_the_released_codes_numbers_on_its_own_tasks() -> None:
 
 
 def test_clipping_comes_before_the_mean_over_seeds_and_tasks() -> None:
-    columns = {"item_id": [*"1122"], "content_hash": [*"AABB"], "sample": [0, 1] * 2, "task": ["piqa"] * 4}
-    before, after = snapshot([False, True, True, True], **columns), snapshot([True, False, True, True], **columns)
+    before, after = snapshot([False, True, True, True], **TWICE), snapshot([True, False, True, True], **TWICE)
     compat = compare(before=before, after=after, chance="paper-compat").paper_compat
     assert compat is not None
     # seed 0: nothing forgotten, clipped at 0; seed 1: one of two, nothing was wrong before
@@ -80,9 +75,7 @@ def test_the_papers_tasks_in_any_spelling() -> None:
 
 
 def test_an_unscored_answer_leaves_its_seed_only_as_in_the_released_code() -> None:
-    columns = {"item_id": [*"1122"], "content_hash": [*"AABB"], "sample": [0, 1] * 2, "task": ["piqa"] * 4}
-    before = snapshot([True, True, None, False], **columns)
-    after = snapshot([True, False, True, False], **columns)
+    before, after = snapshot([True, True, None, False], **TWICE), snapshot([True, False, True, False], **TWICE)
     compat = compare(before=before, after=after, chance="paper-compat").paper_compat
     assert compat is not None
     seed0, seed1 = 0.0, 1 / 2 - 0.5 * 1.0 / 3  # seed 0: one item, kept; seed 1: two, one lost and one missed

@@ -55,12 +55,18 @@ def log(**meta: Any) -> Snapshot:
     return snapshot([True], meta={"date": "2026-01-01", **meta})
 
 
-@pytest.mark.parametrize(("tasks", "more"), [(3, False), (4, True)])
-def test_of_many_tasks_with_other_settings_three_are_named(tasks: int, more: bool) -> None:
-    before, after = ({"task_versions": {f"t{i}": version for i in range(tasks)}} for version in (1, 2))
-    expected = f"versions of the task differ: t0 1 and 2, t1 1 and 2, t2 1 and 2{', ...' if more else ''}"
-    assert setting_differences(log(**before), log(**after)) == (expected,)
-    assert setting_differences(log(**before), log(task_versions={"other": 2})) == ()
+@pytest.mark.parametrize(("tasks", "more"), [(3, ""), (4, ", ...")])
+def test_of_many_tasks_with_another_setting_three_are_named(tasks: int, more: str) -> None:
+    names = [f"t{i}" for i in range(tasks)]
+    before, after = (log(task_versions=dict.fromkeys(names, version)) for version in (1, 2))
+    expected = f"versions of the task differ: t0 1 and 2, t1 1 and 2, t2 1 and 2{more}"
+    assert setting_differences(before, after) == (expected,)
+    assert setting_differences(before, log(task_versions={"other": 2})) == ()
+    before, after = (
+        snapshot([True] * tasks, task=names, meta={"norms": dict.fromkeys(names, norm)}) for norm in ("sum", "bytes")
+    )
+    expected = f"norms of the score that decides differ: t0 sum and bytes, t1 sum and bytes, t2 sum and bytes{more}"
+    assert setting_differences(before, after) == (expected,)
 
 
 @pytest.mark.parametrize(
@@ -71,16 +77,6 @@ def test_a_chat_template_of_one_side_is_noted_with_the_side(before: str | None, 
     sides = (log(chat_template_sha=before), log(chat_template_sha=after))
     assert setting_differences(*sides) == (f"a chat template was used {when}",)
     assert setting_differences(sides[0], sides[0]) == ()
-
-
-@pytest.mark.parametrize(("tasks", "more"), [(3, False), (4, True)])
-def test_of_many_tasks_with_another_norm_three_are_named(tasks: int, more: bool) -> None:
-    names = [f"t{i}" for i in range(tasks)]
-    before, after = (
-        snapshot([True] * tasks, task=names, meta={"norms": dict.fromkeys(names, norm)}) for norm in ("sum", "bytes")
-    )
-    expected = ", ".join(f"{name} sum and bytes" for name in names[:3]) + (", ..." if more else "")
-    assert setting_differences(before, after) == (f"norms of the score that decides differ: {expected}",)
 
 
 @pytest.mark.parametrize(("name", "values"), [("scoring", ("letters", "generate")), ("rendering", ("plain", "chat"))])

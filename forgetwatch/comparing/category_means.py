@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,14 +75,14 @@ def category_means(paired: AlignedPairs) -> CategoryMeans:
     return _aggregate(rates, seeds=len(seeds))
 
 
-def paper_compat(paired: AlignedPairs, tasks: PaperTasks | None = None) -> CategoryMeans:
-    """Compute the paper's numbers as its released code does, from tasks named as there; `tasks` is its table.
+def paper_compat(paired: AlignedPairs) -> CategoryMeans:
+    """Compute the paper's numbers as its released code does, from tasks named as there.
 
     One k for each task, from a table for BIG-Bench Hard and 4 for every other task, whatever the k of its items; some
     tasks ignored; every (task, seed) clipped at 0 before it is averaged; tasks without a category form
     one of their own that counts as much as any other.
     """
-    tasks = tasks or PaperTasks.released()
+    tasks = PaperTasks.released()
     seeds = np.unique(paired.sample)
     rates: dict[str, list[Rates]] = {}
     for name, rows in _every(paired.task):
@@ -117,24 +116,21 @@ def with_errors(
     units = np.arange(len(paired)) if paired.cluster is None else paired.cluster
     drawn = [rates(paired.take(rows)) for rows in resample(units, rng, replications=replications)]
 
-    def spread(of: Callable[[CategoryMeans], Spread | None], found: Spread) -> Spread:
-        # A draw may leave out a category or leave its rate undefined; the error is over the draws that have it.
-        means = [one.mean for macro in drawn if (one := of(macro)) is not None and math.isfinite(one.mean)]
+    def with_error(found: Spread, draws: Sequence[Spread]) -> Spread:
+        # A draw may leave a rate undefined, or leave out its category; the error is over the draws that have it.
+        means = [one.mean for one in draws if math.isfinite(one.mean)]
         return replace(found, se=float(np.std(means, ddof=1)) if len(means) > 1 else math.nan)
 
+    by_category = {}
+    for name, (lost, won) in found.by_category.items():
+        both = [one.by_category[name] for one in drawn if name in one.by_category]
+        by_category[name] = with_error(lost, [one for one, _ in both]), with_error(won, [one for _, one in both])
     return replace(
         found,
-        forgetting=spread(lambda macro: macro.forgetting, found.forgetting),
-        backward_transfer=spread(lambda macro: macro.backward_transfer, found.backward_transfer),
-        by_category={
-            name: (spread(partial(_rate, name, 0), lost), spread(partial(_rate, name, 1), won))
-            for name, (lost, won) in found.by_category.items()
-        },
+        forgetting=with_error(found.forgetting, [one.forgetting for one in drawn]),
+        backward_transfer=with_error(found.backward_transfer, [one.backward_transfer for one in drawn]),
+        by_category=by_category,
     )
-
-
-def _rate(category: str, which: int, means: CategoryMeans) -> Spread | None:
-    return means.by_category[category][which] if category in means.by_category else None
 
 
 def _every(labels: Labels) -> Sequence[tuple[str, NDArray[np.int64]]]:

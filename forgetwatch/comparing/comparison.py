@@ -35,7 +35,7 @@ from forgetwatch.comparing.checks import (
 )
 from forgetwatch.comparing.groups import Group, Level, count_groups
 from forgetwatch.comparing.subset import cut_to_common
-from forgetwatch.measures import NOTED, NULL, GroupMeasure, LookDrift, Measure, read_drift
+from forgetwatch.measures import NOTED, NULL, GroupMeasure, LookDrift, Measure, Rows, read_drift
 from forgetwatch.metrics import Null, OptionScores, count_known, left_out, log_shares, ratio
 from forgetwatch.pairing import AlignedPairs, AlignedPassages, Pairing, item_codes, pair
 from forgetwatch.probes import Categories
@@ -203,15 +203,16 @@ def compare(
     paired, unscored = AlignedPairs.align(before, after, pairing, again=again)
     notes += _mass_notes(paired)
     passages = AlignedPassages.align(before, after, pairing)
-    groups = tuple(count_groups(paired, unscored, passages, rng=rng, replications=replications))
+    rows = Rows(pairs=paired, unscored=unscored, passages=passages, rng=rng, replications=replications)
+    groups = tuple(count_groups(rows))
     # The first note is the one that every table shows.
     notes = [*filter(None, [vanished_note(groups[0])]), *_vanished_groups(groups), *notes]
     notes += [*_known_notes(paired), *_log_score_notes(paired), *_split_notes(paired)]
     macro, compat = with_errors(category_means, paired, rng, replications=replications), None
     if chance == "paper-compat":
         # As the released code, which has no items.
-        rows, _ = AlignedPairs.align(before, after, pairing, whole_items=False)
-        compat = with_errors(paper_compat, rows, rng, replications=replications)
+        answers, _ = AlignedPairs.align(before, after, pairing, whole_items=False)
+        compat = with_errors(paper_compat, answers, rng, replications=replications)
     clusters = None if paired.cluster is None else len(np.unique(paired.cluster))
     return Comparison(
         before=dict(before.meta),

@@ -197,12 +197,10 @@ def _measured(pairs: AlignedPairs, scored: NDArray[np.bool_]) -> dict[str, NDArr
     nothing = np.full(len(pairs), np.nan)
     # Without any answer that was wrong before there is no mirror: nothing shows what luck makes.
     has_mirror = confidence.wrong_share is not None and (confidence.measured & ~confidence.before).any()
-    loss = np.where(pairs.lost_form, "form", "knowledge").astype(object)
-    loss[~(pairs.before & ~pairs.after & pairs.shows_loss)] = None
     found = {
         "known": confidence.known,
         "by_luck": np.where(confidence.measured, confidence.luck()[1], np.nan) if has_mirror else nothing,
-        "loss": loss,
+        "loss": pairs.loss(),
         "log_mass_change": nothing if split is None else split.mass_change,
         "log_conditional_change": nothing if split is None else split.conditional_change,
     }

@@ -28,7 +28,7 @@ from forgetwatch.measures import (
     document,
 )
 from forgetwatch.metrics import DELTA, Interval, NoiseFloor, Soft
-from forgetwatch.pairing import AlignedPairs, AlignedPassages, Labels
+from forgetwatch.pairing import Labels
 
 Level = Literal["all", "kind", "category", "task"]
 R = TypeVar("R")
@@ -171,21 +171,14 @@ def group_values(group: Group) -> dict[str, Any]:
     return {"level": group.level, "name": group.name, **document(group.__getitem__)}
 
 
-def count_groups(
-    paired: AlignedPairs,
-    unscored: AlignedPairs,
-    passages: AlignedPassages | None = None,
-    *,
-    rng: np.random.Generator | None = None,
-    replications: int = 2000,
-) -> Iterator[Group]:
+def count_groups(whole: Rows) -> Iterator[Group]:
     """Yield the groups of every level: all, kinds, categories, tasks, each in the order of their first rows.
 
     Groups without an answer that was scored on both sides come after the others of their level: of unscored items, then
-    of passages, which are of no kind. The arguments are those of `Rows`.
+    of passages, which are of no kind.
     """
-    whole = Rows(pairs=paired, unscored=unscored, passages=passages, rng=rng, replications=replications)
     yield from _level("all", [("all", whole)])
+    paired, unscored, passages = whole.pairs, whole.unscored, whole.passages
     nothing = np.zeros(0, np.int64)
     levels: list[tuple[Level, Labels, Labels, Labels | None]] = [
         ("category", paired.category, unscored.category, passages.category if passages else None),

@@ -146,10 +146,12 @@ class AlignedPairs:
             cluster=self.cluster,
         )
 
-    @property
-    def lost_form(self) -> Bools:
-        """Answers that lost their form, without evidence that the knowledge is gone; see `metrics.known`."""
-        return lost_form(
+    def loss(self) -> NDArray[np.object_]:
+        """``form`` or ``knowledge`` for each forgotten answer whose kind of loss shows, else None; object [rows].
+
+        It shows where the form was measured, or the answer was a choice among options. See `metrics.known`.
+        """
+        by_form = lost_form(
             self.before,
             self.after,
             self.form_before,
@@ -157,13 +159,11 @@ class AlignedPairs:
             self.forced_after,
             constant_mass=self.mass_after,
         )
-
-    @property
-    def shows_loss(self) -> Bools:
-        """True where the kind of a loss shows: the form was measured, or the answer was a choice among options."""
         measured = np.isfinite(self.form_before) & np.isfinite(self.form_after)
-        found: Bools = measured | ((self.kind.code == 0) & (self.k > 0))
-        return found
+        shown = self.before & ~self.after & (measured | ((self.kind.code == 0) & (self.k > 0)))
+        kinds = np.where(by_form, "form", "knowledge").astype(object)
+        kinds[~shown] = None
+        return kinds
 
     @property
     def right_at_constant_mass(self) -> Bools | None:

@@ -65,10 +65,7 @@ class Labels:
 
 def golds_listed(snapshot: Snapshot) -> Ints:
     """Number of right options of each row; 0 for a row without a list of them; int64 [rows]."""
-    if snapshot.missing("golds"):
-        return np.zeros(len(snapshot), np.int64)
-    lengths = pc.fill_null(pc.list_value_length(snapshot.table["golds"]), 0)
-    return np.asarray(lengths.to_numpy(), np.int64)
+    return _options(snapshot, "golds")[0]
 
 
 def guess_chance(snapshot: Snapshot) -> Floats:

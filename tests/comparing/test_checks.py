@@ -34,12 +34,10 @@ def test_a_task_graded_by_unlike_metrics_or_filters_is_refused(before: str, afte
 
 
 def test_autocast_that_differs_is_noted_where_both_sides_name_it() -> None:
-    early, without, within = (
-        snapshot([True], meta=meta) for meta in ({}, {"autocast": None}, {"autocast": "bfloat16"})
-    )
-    assert setting_differences(without, within) == (
-        "autocast differs, and rounding with it: none before, bfloat16 after",
-    )
+    metadata = {}, {"autocast": None}, {"autocast": "bfloat16"}
+    early, without, within = (snapshot([True], meta=meta) for meta in metadata)
+    note = "autocast differs, and rounding with it: none before, bfloat16 after"
+    assert setting_differences(without, within) == (note,)
     assert within.meta != without.meta
     for before, after in ((without, without), (within, within), (early, within), (within, early)):
         assert setting_differences(before, after) == ()
@@ -134,9 +132,8 @@ def test_unlike_questions_of_equal_prompts_are_named() -> None:
 def test_equal_ids_with_another_key_are_named_as_such() -> None:
     plain = {"content_hash": [None, None], "k": [4, 4]}
     sides = [snapshot([True, False], gold=gold, **plain) for gold in ([0, 1], [1, 2])]
-    with pytest.raises(
-        MismatchError, match="no item in common; 2 ids are on both sides, and all of them differ in gold"
-    ):
+    says = "no item in common; 2 ids are on both sides, and all of them differ in gold"
+    with pytest.raises(MismatchError, match=says):
         compare(before=sides[0], after=sides[1])
     hashed = [snapshot([True, False], content_hash=[f"{side}1", f"{side}2"]) for side in "ab"]
     with pytest.raises(MismatchError, match="all of them differ in content_hash"):

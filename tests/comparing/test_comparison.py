@@ -30,19 +30,14 @@ def test_paths_and_snapshots_give_the_same_comparison(tmp_path: Path) -> None:
     before, after = snapshot([True, False]), snapshot([False, True])
     save_snapshot(before, tmp_path / "b.parquet")
     save_snapshot(after, tmp_path / "a.parquet")
-    assert (
-        compare(before=tmp_path / "b.parquet", after=str(tmp_path / "a.parquet")).all
-        == compare(before=before, after=after).all
-    )
+    read = compare(before=tmp_path / "b.parquet", after=str(tmp_path / "a.parquet"))
+    assert read.all == compare(before=before, after=after).all
 
 
-def test_unscored_items_are_in_no_cell_and_counted() -> None:
+def test_unscored_items_are_in_no_cell_and_nothing_scored_gives_undefined_rates() -> None:
     comparison = compare(before=snapshot([True, None, True, False]), after=snapshot([None, True, False, False]))
     assert (comparison.items.compared, comparison.items.unscored) == (2, 2)
     assert (comparison.all.forgotten, comparison.all.missed) == (1, 1)
-
-
-def test_nothing_scored_gives_undefined_rates_and_no_error() -> None:
     whole = compare(before=snapshot([None]), after=snapshot([True])).all
     assert whole.n == 0
     assert math.isnan(whole.forgetting)
@@ -51,9 +46,8 @@ def test_nothing_scored_gives_undefined_rates_and_no_error() -> None:
 def test_unlike_items_are_refused_and_counted_and_the_intersection_is_offered() -> None:
     before = snapshot([True] * 4, content_hash=list("ABCD"))
     after = snapshot([False] * 4, content_hash=list("ABXY"))
-    with pytest.raises(
-        MismatchError, match=r"2 items before and 2 after have no partner \(2 ids have unlike questions\)"
-    ):
+    says = r"2 items before and 2 after have no partner \(2 ids have unlike questions\)"
+    with pytest.raises(MismatchError, match=says):
         compare(before=before, after=after)
     shared = compare(before=before, after=after, on_mismatch="intersect")
     assert (shared.all.n, shared.all.forgotten) == (2, 2)
@@ -65,15 +59,17 @@ def test_nothing_in_common_is_refused_in_any_case() -> None:
         compare(before=snapshot([True]), after=snapshot([True], content_hash=["z"]), on_mismatch="intersect")
 
 
-@pytest.mark.parametrize("settings", [{"scoring": "letters"}, {"rendering": "chat"}])
-def test_outcomes_of_other_settings_are_refused(settings: dict[str, str]) -> None:
-    with pytest.raises(MismatchError, match=f"scored with {next(iter(settings))}"):
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"scoring": "letters"}, "scored with scoring"),
+        ({"rendering": "chat"}, "scored with rendering"),
+        ({"norm": "sum"}, "decided by the norm 'bytes' and has to be decided again by 'sum'"),  # without scores
+    ],
+)
+def test_outcomes_of_other_settings_are_refused(settings: dict[str, str], says: str) -> None:
+    with pytest.raises(MismatchError, match=says):
         compare(before=snapshot([True], meta=meta()), after=snapshot([True], meta=meta(**settings)))
-
-
-def test_outcomes_of_another_norm_are_refused_without_scores() -> None:
-    with pytest.raises(MismatchError, match="decided by the norm 'bytes' and has to be decided again by 'sum'"):
-        compare(before=snapshot([True], meta=meta()), after=snapshot([True], meta=meta(norm="sum")))
 
 
 def test_other_prompts_are_refused_above_one_percent_and_by_name() -> None:
@@ -82,9 +78,8 @@ def test_other_prompts_are_refused_above_one_percent_and_by_name() -> None:
     some = snapshot([True] * 200, prompt_hash=["x", "y", *hashes[2:]], meta=meta())
     many = snapshot([True] * 200, prompt_hash=["x", "y", "z", *hashes[3:]], meta=meta())
     assert compare(before=before, after=some).items.prompt_differs == 2
-    with pytest.raises(
-        MismatchError, match=r"prompts of 3 of 200 items differ .*plain prompt.*--allow-prompt-mismatch"
-    ):
+    says = r"prompts of 3 of 200 items differ .*plain prompt.*--allow-prompt-mismatch"
+    with pytest.raises(MismatchError, match=says):
         compare(before=before, after=many)
     assert compare(before=before, after=many, allow_prompt_mismatch=True).items.prompt_differs == 3
 

@@ -1,4 +1,4 @@
-"""Trajectory: the looks of one run in order, each compared with the baseline, and the history of every item.
+"""Trajectory: looks in order, of one run or of several as its stages, each compared with the baseline; item histories.
 
     step 0 ──── 200 ──── 400 ──── 600
     baseline    look     look     look      comparisons[i]: baseline against the look at steps[i]
@@ -236,7 +236,7 @@ class Trajectory:
                 continue
             level = alarm_level(look, groups=len(fading), planned=planned, alpha=share)
             for group in watched:
-                if (group.level, group.name) in fading and _has_log_score(group):
+                if (group.level, group.name) in fading and group.log_score_change_calibrated is not None:
                     p_value = group.fading_p_value()
                     found.append(Alarm(kind="fading", step=step, group=group, p_value=p_value, alarm_level=level))
         return tuple(found)
@@ -253,7 +253,8 @@ class Trajectory:
     @property
     def _fading(self) -> set[tuple[str, str]]:
         """Level and name of the groups that are watched for fading."""
-        return {(group.level, group.name) for group in _watched(self.comparisons[0]) if _has_log_score(group)}
+        start = _watched(self.comparisons[0])
+        return {(group.level, group.name) for group in start if group.log_score_change_calibrated is not None}
 
     @property
     def _scored(self) -> NDArray[np.bool_]:
@@ -274,10 +275,6 @@ def _watched(comparison: Comparison) -> list[Group]:
     """Groups that alarms watch: all items, and the categories; none without answers, as of passages alone."""
     # Tasks are not watched: with many of them the level of each would be too strict to raise any alarm.
     return [group for group in comparison.groups if group.level in ("all", "category") and group.n]
-
-
-def _has_log_score(group: Group) -> bool:
-    return group.log_score_change_calibrated is not None
 
 
 def read_stages(folders: Sequence[str | Path]) -> Trajectory:

@@ -2,7 +2,7 @@
 
 Passages, which have no answer, are in `AlignedPassages` alone; one that was scored on one side only is unscored like
 any other item. The pairs of items with an answer that was not scored are apart from the others, for
-`measures.vanished`.
+`measures.flips`.
 
 A column that a snapshot lacks is None or nan.
 """

@@ -185,7 +185,7 @@ def _attribute(found: object, path: str) -> Any:
 
 
 def numbers(unit: Unit, *names: str, prefix: str = "", part: str = "", low: float = 0.0) -> Iterator[Quantity[Any]]:
-    """Quantities that are attributes of the result, or of a part of it."""
+    """Quantities that are attributes of the result, or of a part of it; `prefix` and `part` end with a dot."""
     for name in names:
         yield Quantity(prefix + name, partial(_attribute, path=part + name), unit, low=low)
 
@@ -214,7 +214,7 @@ def mean_change(
 
     Its column shows the interval, too.
     """
-    mean, interval = (partial(_attribute, path=f"{change}.{name}") for name in ("mean", "interval"))
+    mean, interval = (partial(_attribute, path=f"{change}.{part}") for part in ("mean", "interval"))
 
     def text(found: object) -> str:
         return with_interval(_attribute(found, change), unit)

@@ -19,6 +19,7 @@ import numpy as np
 
 from forgetwatch.comparing import Comparison, Items, Trajectory, count_groups, paper_compat
 from forgetwatch.comparing.category_means import category_means
+from forgetwatch.measures import Rows
 from forgetwatch.pairing import AlignedPairs, Labels
 from forgetwatch.snapshot import Snapshot
 
@@ -70,7 +71,7 @@ def measure(items: int, looks: int) -> dict[str, float]:
             after={},
             labels=("base", "look"),
             items=counted,
-            groups=tuple(count_groups(pairs, pairs.take(np.zeros(0, np.int64)))),
+            groups=tuple(count_groups(Rows(pairs=pairs, unscored=pairs.take(np.zeros(0, np.int64))))),
             macro=category_means(pairs),
             paper_compat=paper_compat(pairs),
         )

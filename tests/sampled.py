@@ -44,5 +44,5 @@ def with_outcomes(comparison: Comparison, before: Bools, after: Bools, samples: 
     shares = Cells(**{name: count * worth / cells.n for name, count in vars(cells).items()})
     interval = newcombe(shares)
     whole = replace(comparison.all, **vars(cells), net_change_interval=interval)
-    whole = whole.having(VANISHED, replace(whole.outcomes, net_change_interval_worst=interval))
+    whole = whole.having(VANISHED, replace(whole[VANISHED], net_change_interval_worst=interval))
     return replace(comparison, groups=(whole,))

@@ -35,6 +35,17 @@ def snapshot(correct: Sequence[bool | None], *, meta: dict[str, Any] | None = No
     return Snapshot.from_columns({**given, **columns}, meta or {})
 
 
+def decided(
+    logprobs: Any, *, norm: str = "sum", lengths: Any = None, meta: dict[str, Any] | None = None, **columns: Any
+) -> Snapshot:
+    """Snapshot decided by log-likelihoods, float64 [items, k]; the first option is right."""
+    rows, k = logprobs.shape
+    chosen = (logprobs / (lengths if norm == "bytes" else 1)).argmax(axis=1)
+    given = {"k": [k] * rows, "gold": [0] * rows, "chosen": chosen.tolist(), "choice_logprobs": logprobs.tolist()}
+    given |= {} if lengths is None else {"choice_bytes": lengths.tolist()}
+    return snapshot((chosen == 0).tolist(), meta={"probe": {"norm": norm}, **(meta or {})}, **{**given, **columns})
+
+
 def probe(items: int = 30, **settings: Any) -> Probe:
     """Probe of items in three tasks and two categories, k from 2 to 4, choices of one to three tokens."""
     rng = random.Random(5)

@@ -55,7 +55,7 @@ class Pair:
     def of(cls, before: Snapshot, after: Snapshot, *, name: str, norm: str) -> Pair:
         """Decide both sides by the norm and align them."""
         sides = [decided_by(side, dict.fromkeys(side.norms, norm)) for side in (before.head(len(after)), after)]
-        pairs = AlignedPairs.align(*sides, pair(*sides))
+        pairs = AlignedPairs.align(*sides, pair(*sides))[0]
         assert pairs.options_before is not None
         assert pairs.options_after is not None
         scores = log_score(pairs.options_before, pairs.options_after)

@@ -1,14 +1,12 @@
 """Comparison of two snapshots item by item, and of the looks of a run: the engine that every way in uses.
 
     comparison       `compare`: pair, check, group and count; `Comparison`
-    trajectory       `Trajectory`: the looks of a run in order, each against the baseline; alarms
-    stages           several runs as one trajectory
+    trajectory       `Trajectory`: the looks of one or several runs in order, each against the baseline; alarms
     ranking          several models against one base
     flips            the items whose answer changed
     verdict          PASS, FAIL or INCONCLUSIVE: the one decision that every output takes
 
-    checks           settings, questions and prompts that two snapshots must agree in
-    common_norm      snapshots that were decided by unlike norms, decided again by one
+    checks           settings, questions, prompts and the norm that two snapshots must agree in
     subset           the items that all looks of a run evaluate
     groups           all items, kinds, categories and tasks, counted
     category_means   the paper's mean of means
@@ -21,12 +19,13 @@ from forgetwatch.comparing.category_means import CategoryMeans, Spread, paper_co
 from forgetwatch.comparing.checks import (
     OnMismatch,
     check_settings,
+    decided_by,
     has_graded_answers,
+    in_common_norm,
     repeated_prompts,
     rules_of,
     setting_differences,
 )
-from forgetwatch.comparing.common_norm import decided_by, in_common_norm
 from forgetwatch.comparing.comparison import (
     ChanceRule,
     Comparison,
@@ -47,9 +46,8 @@ from forgetwatch.comparing.ranking import (
     read_target,
     transition_matrix,
 )
-from forgetwatch.comparing.stages import read_stages
 from forgetwatch.comparing.subset import Subset
-from forgetwatch.comparing.trajectory import Alarm, Trajectory, right_answers
+from forgetwatch.comparing.trajectory import Alarm, Trajectory, read_stages, right_answers
 from forgetwatch.comparing.verdict import (
     FALSE_DISCOVERIES,
     TOLERANCE,

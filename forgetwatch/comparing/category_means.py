@@ -75,18 +75,14 @@ def category_means(paired: AlignedPairs) -> CategoryMeans:
     return _aggregate(rates, seeds=len(seeds))
 
 
-def paper_compat(paired: AlignedPairs, tasks: PaperTasks | None = None) -> CategoryMeans:
+def paper_compat(paired: AlignedPairs) -> CategoryMeans:
     """Compute the paper's numbers as its released code does, from tasks named as there.
 
     One k for each task, from a table for BIG-Bench Hard and 4 for every other task, whatever the k of its items; some
     tasks ignored; every (task, seed) clipped at 0 before it is averaged; tasks without a category form
     one of their own that counts as much as any other.
-
-    Args:
-        paired: The pairs.
-        tasks: The released code's table; by default the one that is shipped.
     """
-    tasks = tasks or PaperTasks.released()
+    tasks = PaperTasks.released()
     seeds = np.unique(paired.sample)
     rates: dict[str, list[Rates]] = {}
     for name, rows in _every(paired.task):
@@ -102,41 +98,39 @@ def paper_compat(paired: AlignedPairs, tasks: PaperTasks | None = None) -> Categ
 
 
 def with_errors(
-    rates: Callable[[AlignedPairs], CategoryMeans], paired: AlignedPairs, rng: np.random.Generator, *, replications: int
+    rates: Callable[[AlignedPairs], CategoryMeans],
+    paired: AlignedPairs,
+    rng: np.random.Generator | None,
+    *,
+    replications: int,
 ) -> CategoryMeans:
-    """Add bootstrap standard errors to category means: a mean of clipped rates, or of tasks, has no closed form.
+    """`category_means` or `paper_compat` with bootstrap standard errors, or as they are without a generator.
 
-    Standard errors and not percentiles: replications of a clipped rate lie above it.
-
-    Args:
-        rates: `category_means` or `paper_compat`.
-        paired: The pairs.
-        rng: Generator of the draws.
-        replications: Number of draws.
+    A mean of clipped rates, or of tasks, has no closed form. Standard errors and not percentiles: replications of a
+    clipped rate lie above it.
     """
+    found = rates(paired)
+    if rng is None:
+        return found
     # Samples and clusters are drawn together: rows of one are not independent.
     units = np.arange(len(paired)) if paired.cluster is None else paired.cluster
     drawn = [rates(paired.take(rows)) for rows in resample(units, rng, replications=replications)]
 
-    def spread(of: Callable[[CategoryMeans], Spread | None], found: Spread) -> Spread:
-        # A draw may leave out a category or leave its rate undefined; the error is over the draws that have it.
-        means = [one.mean for macro in drawn if (one := of(macro)) is not None and math.isfinite(one.mean)]
+    def with_error(found: Spread, draws: Sequence[Spread]) -> Spread:
+        # A draw may leave a rate undefined, or leave out its category; the error is over the draws that have it.
+        means = [one.mean for one in draws if math.isfinite(one.mean)]
         return replace(found, se=float(np.std(means, ddof=1)) if len(means) > 1 else math.nan)
 
-    found = rates(paired)
+    by_category = {}
+    for name, (lost, won) in found.by_category.items():
+        both = [one.by_category[name] for one in drawn if name in one.by_category]
+        by_category[name] = with_error(lost, [one for one, _ in both]), with_error(won, [one for _, one in both])
     return replace(
         found,
-        forgetting=spread(lambda macro: macro.forgetting, found.forgetting),
-        backward_transfer=spread(lambda macro: macro.backward_transfer, found.backward_transfer),
-        by_category={
-            name: (spread(_rate_of(name, 0), lost), spread(_rate_of(name, 1), won))
-            for name, (lost, won) in found.by_category.items()
-        },
+        forgetting=with_error(found.forgetting, [one.forgetting for one in drawn]),
+        backward_transfer=with_error(found.backward_transfer, [one.backward_transfer for one in drawn]),
+        by_category=by_category,
     )
-
-
-def _rate_of(category: str, which: int) -> Callable[[CategoryMeans], Spread | None]:
-    return lambda macro: macro.by_category[category][which] if category in macro.by_category else None
 
 
 def _every(labels: Labels) -> Sequence[tuple[str, NDArray[np.int64]]]:
@@ -156,12 +150,14 @@ def _aggregate(rates: Mapping[str, Sequence[Rates]], *, seeds: int) -> CategoryM
     # A category without a rate for any seed would show as nan; the mean over categories skips it.
     of_category = {name: mean for name, mean in of_category.items() if np.isfinite(mean).any()}
     overall = _mean(np.stack(list(of_category.values()))) if of_category else np.full((max(seeds, 1), 4), math.nan)
+    forgetting, backward_transfer, *ceilings = map(_spread, overall.T)
+    spreads = {name: [*map(_spread, mean.T)] for name, mean in of_category.items()}
     return CategoryMeans(
-        forgetting=_spread(overall[:, 0]),
-        backward_transfer=_spread(overall[:, 1]),
-        by_category={name: (_spread(mean[:, 0]), _spread(mean[:, 1])) for name, mean in of_category.items()},
-        ceilings=(_spread(overall[:, 2]), _spread(overall[:, 3])),
-        ceilings_by_category={name: (_spread(mean[:, 2]), _spread(mean[:, 3])) for name, mean in of_category.items()},
+        forgetting=forgetting,
+        backward_transfer=backward_transfer,
+        by_category={name: (lost, won) for name, (lost, won, *_) in spreads.items()},
+        ceilings=(ceilings[0], ceilings[1]),
+        ceilings_by_category={name: (lost, won) for name, (*_, lost, won) in spreads.items()},
     )
 
 

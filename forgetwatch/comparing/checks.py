@@ -1,29 +1,43 @@
-"""Refusals of snapshots that cannot be compared: unlike settings, unlike questions, unlike prompts.
+"""What two snapshots must agree in: settings, questions, prompts and the norm of the score that decides.
 
     check_settings         refuses another scoring, rendering or metric, and other versions of the grading rules
-    check_pairing          refuses other items, unless those of both sides are wanted, and other numbers of samples;
-                           outcomes on two versions of a shipped probe are named as such
+    check_pairing          refuses other items, unless those of both sides are wanted, and other numbers of samples
     check_options          refuses other numbers of options of one question
     check_prompts          refuses other prompts on more than 1 % of the items
     repeated_prompts       names unlike questions of equal prompts, for a note
     setting_differences    names settings that differ, such as those of another tool's runs, for a note
     align_repeat           the same checks for the weights of one side measured again
+    in_common_norm         snapshots that were decided by unlike norms, decided again by one
 
 Each would turn up as forgetting that never happened: one model scored plain and the other with a chat template is the
 commonest false alarm.
+
+The norm of the score that decides (`metrics.choices`) is a setting of the probe. Between two norms answers differ that
+no training has changed, so a comparison needs one norm. A snapshot stores the log-likelihood of every option, from
+which any norm can be computed: where the norms of a task differ, all its answers are decided again by `NORM`, the
+summed log-likelihood, and the snapshot says so in its notes.
+
+    before   bytes   chosen 0, right   choice_logprobs -4.1 -3.9 -7.0   ──▶   sum   chosen 1, wrong
+    after    sum     chosen 1, wrong   choice_logprobs -4.6 -3.2 -6.8         sum   chosen 1, wrong
+
+Answers in another tool's log stay as that tool decided them: unlike metrics are refused, and unlike norms noted.
+Without content hashes nothing shows that the options of the two sides are the same.
 """
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, Literal
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from forgetwatch.comparing.common_norm import decided_by
 from forgetwatch.errors import MismatchError
-from forgetwatch.pairing import Pairing, item_codes, pair
+from forgetwatch.metrics import decide
+from forgetwatch.pairing import Labels, Pairing, item_codes, option_scores, pair
 from forgetwatch.probes.shipped import shipped_version
 from forgetwatch.snapshot import NONE, Snapshot, codes
 
@@ -32,13 +46,12 @@ OnMismatch = Literal["error", "intersect"]
 PROMPT_TOLERANCE: Final = 0.01
 """Share of the items whose prompts may differ before a comparison is refused."""
 
-_BY_TASK: Final = {"task_versions": "versions of the task", "num_fewshot": "examples in the prompt"}
-_FOR_ALL: Final = {"chat_template_sha": "a chat template", "system_instruction_sha": "a system instruction"}
-"""Settings of another tool's run that change its prompts, by their names in a snapshot's metadata."""
+NORM: Final = "sum"
+"""Norm by which answers are decided again. It alone does not depend on the probability of all options together."""
 
 
 def check_settings(before: Snapshot, after: Snapshot, *, allow_prompt_mismatch: bool) -> None:
-    """Refuse snapshots that were scored or graded in unlike ways; unlike norms are `comparing.common_norm`'s.
+    """Refuse snapshots that were scored or graded in unlike ways; for unlike norms see `in_common_norm`.
 
     Raises:
         MismatchError: If a setting of the two differs; one that a side does not name is not compared.
@@ -47,16 +60,13 @@ def check_settings(before: Snapshot, after: Snapshot, *, allow_prompt_mismatch: 
     _check_scorers(before, after)
     _check_rules(before, after)
     probe_before, probe_after = before.meta.get("probe", {}), after.meta.get("probe", {})
-    for name in ("scoring", "rendering"):
+    for name, remedy in (("scoring", ""), ("rendering", ", or pass --allow-prompt-mismatch to compare")):
+        if name == "rendering" and allow_prompt_mismatch:
+            continue
         if name in probe_before and name in probe_after and probe_before[name] != probe_after[name]:
-            if name == "rendering" and allow_prompt_mismatch:
-                continue
-            remedy = "score both with the same probe" + (
-                ", or pass --allow-prompt-mismatch to compare" if name == "rendering" else ""
-            )
             raise MismatchError(
                 f"{before.label} was scored with {name} {probe_before[name]!r} and {after.label} with "
-                f"{probe_after[name]!r}; {remedy}"
+                f"{probe_after[name]!r}; score both with the same probe{remedy}"
             )
 
 
@@ -116,50 +126,30 @@ def _check_metrics(before: Snapshot, after: Snapshot) -> None:
 
 def setting_differences(before: Snapshot, after: Snapshot) -> tuple[str, ...]:
     """Settings of the two sides that differ, in words: the norm, autocast, and those of another tool's runs."""
-    notes = _unlike_norms(before, after) + _unlike_autocast(before, after)
+    notes = _by_task("norms of the score that decides", before.norms, after.norms)
+    if all("autocast" in side.meta for side in (before, after)):
+        one, other = (side.meta["autocast"] or "none" for side in (before, after))
+        notes += [f"autocast differs, and rounding with it: {one} before, {other} after"] if one != other else []
     if not all("date" in side.meta for side in (before, after)):  # only harness logs have a date
         return tuple(notes)
-    for name, words in _BY_TASK.items():
-        of_before, of_after = (side.meta.get(name) or {} for side in (before, after))
-        if changed := [
-            f"{task} {value} and {of_after[task]}"
-            for task, value in of_before.items()
-            if of_after.get(task, value) != value
-        ]:
-            notes.append(f"{words} differ: {', '.join(changed[:3])}{', ...' if len(changed) > 3 else ''}")
-    for name, words in _FOR_ALL.items():
-        hash_before, hash_after = (side.meta.get(name) for side in (before, after))
+    for name, words in (("task_versions", "versions of the task"), ("num_fewshot", "examples in the prompt")):
+        notes += _by_task(words, before.meta.get(name) or {}, after.meta.get(name) or {})
+    for name, words in (("chat_template_sha", "a chat template"), ("system_instruction_sha", "a system instruction")):
+        hash_before, hash_after = before.meta.get(name), after.meta.get(name)
         if hash_before != hash_after:
-            side = "before" if hash_before else "after"
-            when = "with another text" if hash_before and hash_after else f"{side} only"
+            when = "with another text" if hash_before and hash_after else "before only" if hash_before else "after only"
             notes.append(f"{words} was used {when}")
     return tuple(notes)
 
 
-def _unlike_norms(before: Snapshot, after: Snapshot) -> list[str]:
-    """A note on the tasks whose options were compared by unlike norms; empty if there are none."""
-    one, other = before.norms, after.norms
-    if not (
-        changed := [f"{task} {one[task]} and {other[task]}" for task in one if other.get(task, one[task]) != one[task]]
-    ):
-        return []
-    return [f"norms of the score that decides differ: {', '.join(changed[:3])}{', ...' if len(changed) > 3 else ''}"]
-
-
-def _unlike_autocast(before: Snapshot, after: Snapshot) -> list[str]:
-    """A note on autocast that was on for one side, or of another dtype; empty where a side does not name it."""
-    if not all("autocast" in side.meta for side in (before, after)):
-        return []
-    one, other = (side.meta["autocast"] or "none" for side in (before, after))
-    return [f"autocast differs, and rounding with it: {one} before, {other} after"] if one != other else []
+def _by_task(words: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    """A note on the tasks of which a setting differs; empty if there are none."""
+    unlike = [f"{task} {one} and {after[task]}" for task, one in before.items() if after.get(task, one) != one]
+    return [f"{words} differ: {', '.join(unlike[:3])}{', ...' if len(unlike) > 3 else ''}"] if unlike else []
 
 
 def check_pairing(before: Snapshot, after: Snapshot, pairing: Pairing, on_mismatch: OnMismatch) -> None:
-    """Refuse snapshots of unlike items, unless the items of both sides are wanted, and of unlike numbers of samples.
-
-    Raises:
-        MismatchError: If they do not contain the same items with the same number of samples.
-    """
+    """Refuse snapshots of unlike items, unless the items of both sides are wanted, and of unlike numbers of samples."""
     if not pairing.before.size or not (pairing.complete or on_mismatch == "intersect"):
         _check_versions(before, after)
     names = f"{before.label} ({len(before):,} rows) and {after.label} ({len(after):,} rows)"
@@ -201,11 +191,7 @@ def _check_versions(before: Snapshot, after: Snapshot) -> None:
 
 
 def check_options(before: Snapshot, after: Snapshot, pairing: Pairing) -> None:
-    """Refuse paired items whose numbers of options differ; an item without one on a side is not checked.
-
-    Raises:
-        MismatchError: If they differ; names the first such item.
-    """
+    """Refuse paired items whose numbers of options differ; an item without one on a side is not checked."""
     k_before, k_after = before.ints("k")[pairing.before], after.ints("k")[pairing.after]
     unlike = np.flatnonzero((k_before != k_after) & (k_before != NONE) & (k_after != NONE))
     if unlike.size:
@@ -220,17 +206,16 @@ def check_options(before: Snapshot, after: Snapshot, pairing: Pairing) -> None:
 
 
 def check_prompts(before: Snapshot, after: Snapshot, pairing: Pairing, *, allow_prompt_mismatch: bool) -> int:
-    """Raise if prompts differ on more than `PROMPT_TOLERANCE` of the items, and return the number that differ.
-
-    Raises:
-        MismatchError: If too many differ and a mismatch is not allowed.
-    """
+    """Number of items whose prompts differ; more than `PROMPT_TOLERANCE` of them are refused unless that is allowed."""
     differs, items = prompt_differences(before, after, pairing, "prompt_hash"), len(np.unique(pairing.item))
     if differs > PROMPT_TOLERANCE * items and not allow_prompt_mismatch:
+        rendered = [
+            f"{side.label} ({side.meta.get('probe', {}).get('rendering', 'unknown')} prompt)"
+            for side in (before, after)
+        ]
         raise MismatchError(
-            f"the prompts of {differs:,} of {items:,} items differ between {before.label} "
-            f"({_rendering(before)}) and {after.label} ({_rendering(after)}): what looks like forgetting may be the "
-            "format; score both in the same way, or pass --allow-prompt-mismatch to compare"
+            f"the prompts of {differs:,} of {items:,} items differ between {rendered[0]} and {rendered[1]}: what looks "
+            "like forgetting may be the format; score both in the same way, or pass --allow-prompt-mismatch to compare"
         )
     return differs
 
@@ -264,17 +249,9 @@ def repeated_prompts(snapshot: Snapshot) -> str:
 
 
 def align_repeat(before: Snapshot, null: Snapshot) -> tuple[NDArray[np.float64], list[str]]:
-    """Right answers of a second measurement in the order of the rows of the first, and notes for the reader.
+    """Right answers of the same weights measured again, 1, 0 or nan, float64 [rows of `before`]; and notes.
 
-    Args:
-        before: The first measurement.
-        null: The same weights measured again.
-
-    Returns:
-        1, 0, or nan where the second has no scored answer, float64 [rows of `before`]; and sentences.
-
-    Raises:
-        MismatchError: If the two share no item, or are of unlike settings, steps or numbers of samples.
+    Refuses a second measurement that shares no item, or is of unlike settings, steps or numbers of samples.
     """
     check_settings(before, null, allow_prompt_mismatch=False)
     # The rows before are those of a comparison, so only the null may be decided again.
@@ -302,5 +279,115 @@ def align_repeat(before: Snapshot, null: Snapshot) -> tuple[NDArray[np.float64],
     return again, differs
 
 
-def _rendering(snapshot: Snapshot) -> str:
-    return f"{snapshot.meta.get('probe', {}).get('rendering', 'unknown')} prompt"
+def in_common_norm(snapshots: Sequence[Snapshot]) -> tuple[Snapshot, ...]:
+    """Snapshots of which each task is decided by one norm; a snapshot itself where nothing changes.
+
+    Raises:
+        MismatchError: If norms differ and one cannot be decided again.
+    """
+    if any("tool" in snapshot.meta for snapshot in snapshots):
+        return tuple(snapshots)
+    norms = [snapshot.norms for snapshot in snapshots]
+    unlike = {task for named in norms for task in named if len({other.get(task, named[task]) for other in norms}) > 1}
+    if not unlike:
+        return tuple(snapshots)
+    for one in snapshots:
+        without = np.isin(one.texts("task"), list(unlike)) & np.asarray(one.table["content_hash"].is_null())
+        if without.any():
+            raise MismatchError(
+                f"the two sides were decided by unlike norms, and {one.label} has no content_hash for "
+                f"{int(without.sum()):,} of its {len(one):,} rows, so that nothing shows that the options are the "
+                "same; score both sides with the same probe"
+            )
+    wanted = dict.fromkeys(unlike, NORM)
+    # One result for each object: a run compares its baseline with itself.
+    made = {id(snapshot): decided_by(snapshot, wanted) for snapshot in snapshots}
+    return tuple(made[id(snapshot)] for snapshot in snapshots)
+
+
+def decided_by(snapshot: Snapshot, norms: Mapping[str, str]) -> Snapshot:
+    """A snapshot whose answers to some tasks are decided by the given norms; itself if they are already.
+
+    Recomputed are `chosen`, `correct`, `gold_share`, `margin` and `unstable` of the answers that were decided by the
+    scores of their options; generated answers and `forced_correct` stay. An answer without scores becomes unscored.
+
+    Args:
+        snapshot: Outcomes; their metadata name the norm of each task.
+        norms: Norm by task; tasks that the snapshot does not have, or whose norm it does not name, are left alone.
+
+    Raises:
+        MismatchError: If no answer that the norm decides has the scores that it needs.
+    """
+    recorded = {} if "tool" in snapshot.meta else snapshot.norms
+    changed = {task: norm for task, norm in norms.items() if recorded.get(task, norm) != norm}
+    task = Labels.of(snapshot.table["task"])
+    in_task = np.array([name in changed for name in task.names], bool)[task.code]
+    # An open answer has no options, and a generated one was not decided by their scores.
+    is_open = (snapshot.ints("k") == NONE) & np.asarray(snapshot.table["choice_logprobs"].is_valid())
+    is_generated = np.asarray(snapshot.table["output"].is_valid())
+    rows = in_task & np.isfinite(snapshot.floats("correct")) & ~is_open & ~is_generated
+    if not changed:
+        return snapshot
+    meta = _with_norms(snapshot.meta, recorded | changed)
+    if not rows.any():
+        return replace(snapshot, meta=meta)
+    was, now = (", ".join(sorted({named[name] for name in changed})) for named in (recorded, changed))
+    table, unscored = _decide(replace(snapshot, meta=meta), rows)
+    if unscored == rows.sum():
+        raise MismatchError(
+            f"{snapshot.label} was decided by the norm {was!r} and has to be decided again by {now!r}, which needs "
+            f"choice_logprobs{'' if now == NORM else ' and the lengths or priors of its norm'} and gold; of its "
+            f"{int(rows.sum()):,} answers none has them; score both sides with the same probe"
+        )
+    made = replace(snapshot, table=table, meta=meta)
+    flipped = int(np.sum(snapshot.floats("correct")[rows] != made.floats("correct")[rows])) - unscored
+    without = f"; {unscored:,} without usable log-likelihoods are unscored" if unscored else ""
+    note = (
+        f"decided again by {now} (recorded: {was}) from its stored log-likelihoods; right or wrong differs for "
+        f"{flipped:,} of {int(rows.sum()):,} answers{without}"
+    )
+    return replace(made, notes=(*snapshot.notes, note))
+
+
+def _decide(snapshot: Snapshot, rows: NDArray[np.bool_]) -> tuple[pa.Table, int]:
+    """The table with some rows decided by the norms in the metadata, and the number of them that have no scores."""
+    options = option_scores(snapshot)
+    if options is None:
+        return snapshot.table, int(rows.sum())
+    found = decide(options.scores, options.k, options.golds)
+    starts = np.cumsum(options.k) - options.k
+    decided = rows & (found.chosen != NONE) & np.isfinite(found.share) & (options.k == snapshot.ints("k"))
+    right = np.zeros(len(rows), bool)
+    right[decided] = options.golds[starts[decided] + found.chosen[decided]]
+    noise = snapshot.meta.get("noise") or 0.0
+    values: dict[str, tuple[NDArray[Any], NDArray[np.bool_]]] = {
+        "chosen": (found.chosen, decided),
+        "correct": (right, decided),
+        "gold_share": (found.share, decided),
+        "margin": (found.margin, decided & np.isfinite(found.margin)),
+        # Null where no noise was measured; a single option has a margin of nan and no other to change to.
+        "unstable": (found.margin <= noise, decided & np.asarray(snapshot.table["unstable"].is_valid())),
+    }
+    table = snapshot.table
+    for name, (column, known) in values.items():
+        old, position = table[name].combine_chunks(), table.column_names.index(name)
+        new = pa.array(np.where(known, column, 0), mask=~known).cast(old.type)
+        table = table.set_column(position, name, pc.if_else(pa.array(rows), new, old))
+    missing = rows & ~decided
+    if missing.any():
+        outcome = snapshot.texts("outcome").copy()
+        outcome[missing] = "unscored: no log-likelihoods to decide by"
+        table = table.set_column(table.column_names.index("outcome"), "outcome", pa.array(outcome, pa.string()))
+    return table, int(missing.sum())
+
+
+def _with_norms(meta: Mapping[str, Any], norms: Mapping[str, str]) -> dict[str, Any]:
+    """Metadata that name these norms."""
+    probe = dict(meta.get("probe") or {})
+    if len(set(norms.values())) > 1:
+        return {**meta, "norms": dict(norms)}
+    recorded = probe.pop("recorded_norm", probe.get("norm"))
+    probe["norm"] = next(iter(norms.values()))
+    if recorded not in (None, probe["norm"]):
+        probe["recorded_norm"] = recorded
+    return {name: value for name, value in meta.items() if name != "norms"} | {"probe": probe}

@@ -5,7 +5,7 @@
     after ──┘                        └─ task ...
 
 Questions, settings and the token ids of the prompts are checked before anything is counted. Sides that were decided by
-unlike norms are decided again by one (`comparing.common_norm`). Unscored items are in no
+unlike norms are decided again by one (`comparing.checks`). Unscored items are in no
 cell; their number is given. Passages are in no cell either: each group has their bits per byte.
 """
 
@@ -28,14 +28,14 @@ from forgetwatch.comparing.checks import (
     check_pairing,
     check_prompts,
     check_settings,
+    in_common_norm,
     prompt_differences,
     repeated_prompts,
     setting_differences,
 )
-from forgetwatch.comparing.common_norm import in_common_norm
 from forgetwatch.comparing.groups import Group, Level, count_groups
 from forgetwatch.comparing.subset import cut_to_common
-from forgetwatch.measures import NOTED, NULL, GroupMeasure, LookDrift, Measure, read_drift
+from forgetwatch.measures import NOTED, NULL, GroupMeasure, LookDrift, Measure, Rows, read_drift
 from forgetwatch.metrics import Null, OptionScores, count_known, left_out, log_shares, ratio
 from forgetwatch.pairing import AlignedPairs, AlignedPassages, Pairing, item_codes, pair
 from forgetwatch.probes import Categories
@@ -200,38 +200,46 @@ def compare(
     if null is not None:
         again, differs = align_repeat(before, _load(null, samples, metric))
         notes += differs
-    paired, unscored = AlignedPairs.align_all(before, after, pairing, again=again)
+    paired, unscored = AlignedPairs.align(before, after, pairing, again=again)
     notes += _mass_notes(paired)
     passages = AlignedPassages.align(before, after, pairing)
-    groups = tuple(count_groups(paired, unscored, passages, rng=rng, replications=replications))
+    rows = Rows(pairs=paired, unscored=unscored, passages=passages, rng=rng, replications=replications)
+    groups = tuple(count_groups(rows))
     # The first note is the one that every table shows.
     notes = [*filter(None, [vanished_note(groups[0])]), *_vanished_groups(groups), *notes]
     notes += [*_known_notes(paired), *_log_score_notes(paired), *_split_notes(paired)]
-    macro, compat = _means(category_means, paired, rng, replications), None
+    macro, compat = with_errors(category_means, paired, rng, replications=replications), None
     if chance == "paper-compat":
-        rows = AlignedPairs.align(before, after, pairing, whole_items=False)  # as the released code, which has no items
-        compat = _means(paper_compat, rows, rng, replications)
+        # As the released code, which has no items.
+        answers, _ = AlignedPairs.align(before, after, pairing, whole_items=False)
+        compat = with_errors(paper_compat, answers, rng, replications=replications)
+    clusters = None if paired.cluster is None else len(np.unique(paired.cluster))
     return Comparison(
         before=dict(before.meta),
         after=dict(after.meta),
         labels=(before.label, after.label),
-        items=_count_items(paired, pairing, prompt_differs),
+        items=Items(
+            compared=len(paired) / paired.samples if paired.samples > 1 else len(paired),
+            unscored=paired.unscored,
+            only_before=len(pairing.only_before),
+            only_after=len(pairing.only_after),
+            content_differs=pairing.content_differs,
+            prompt_differs=prompt_differs,
+        ),
         groups=groups,
         macro=macro,
         paper_compat=compat,
         samples=paired.samples,
-        clusters=_clusters(paired),
+        clusters=None if clusters == len(np.unique(paired.item)) else clusters,
         notes=tuple(notes),
-        drift=read_drift(after.meta, label=after.label) if _is_baseline(before, of=after) else None,
+        drift=_drift(before, after),
     )
 
 
 def with_null(comparison: Comparison, again: Comparison) -> Comparison:
     """Return a comparison with the larger of two noises: its own, and the flips of a look that was measured again.
 
-    Args:
-        comparison: Baseline against a look.
-        again: An earlier look against the same weights measured again after a resume.
+    `again` is an earlier look against the same weights measured again after a resume.
     """
     flips = {(group.level, group.name): group for group in again.groups}
     # The larger of the two: a second measurement of the baseline does not see what another machine changes.
@@ -251,14 +259,16 @@ def first_samples(snapshot: Snapshot) -> Snapshot:
     by_item = np.lexsort([snapshot.ints("sample"), item_codes(snapshot)])  # by item, then by sample
     first = by_item[np.unique(item_codes(snapshot)[by_item], return_index=True)[1]]
     # Sorted, so that the rows keep their order.
-    table = snapshot.table.take(np.sort(first))
-    return replace(snapshot, table=table.set_column(table.column_names.index("sample"), "sample", _zeros(len(first))))
+    table, zeros = snapshot.table.take(np.sort(first)), pa.array(np.zeros(len(first), np.int32))
+    return replace(snapshot, table=table.set_column(table.column_names.index("sample"), "sample", zeros))
 
 
-def _is_baseline(before: Snapshot, *, of: Snapshot) -> bool:
-    """True if a snapshot is the baseline of the run that took another one."""
-    run = of.meta.get("run")
-    return run is not None and before.meta.get("run") == run and before.meta.get("look") == "baseline"
+def _drift(before: Snapshot, after: Snapshot) -> Mapping[str, LookDrift] | None:
+    """Drift of a look, which is from the start of its run: None unless `before` is the baseline of that run."""
+    run = after.meta.get("run")
+    if run is None or before.meta.get("run") != run or before.meta.get("look") != "baseline":
+        return None
+    return read_drift(after.meta, label=after.label)
 
 
 def vanished_note(whole: Group) -> str | None:
@@ -283,9 +293,8 @@ def _vanished_groups(groups: Sequence[Group]) -> list[str]:
 def _same_file(before: Snapshot, after: Snapshot) -> list[str]:
     """A note if both sides are one file, or copies of it; empty if not, and where a run compares its baseline."""
     # Outcomes that are only equal are no copy: their step, time or model differs.
-    if before is after or {**before.meta, "source": None} != {**after.meta, "source": None}:
-        return []
-    if before.checksum != after.checksum:
+    one_meta = {**before.meta, "source": None} == {**after.meta, "source": None}
+    if before is after or not one_meta or before.checksum != after.checksum:
         return []
     what = "one file" if before.meta.get("source") == after.meta.get("source") else "copies of one file"
     return [f"both sides are {what}, so that nothing can differ"]
@@ -301,9 +310,7 @@ def _pairing_notes(before: Snapshot, after: Snapshot, pairing: Pairing) -> list[
         )
     if source_differs := prompt_differences(before, after, pairing, "source_prompt_hash"):
         notes.append(f"prompts that differ by their own tool's hash: {source_differs:,}")
-    of_before, of_after = (
-        side.texts("category")[rows] for side, rows in ((before, pairing.before), (after, pairing.after))
-    )
+    of_before, of_after = before.texts("category")[pairing.before], after.texts("category")[pairing.after]
     if renamed := len(np.unique(pairing.item[(of_before != of_after) & (of_before != "") & (of_after != "")])):
         notes.append(f"items whose category differs: {renamed:,}; that of {before.label}, the side before, is used")
     return [*notes, *setting_differences(before, after)]
@@ -315,8 +322,7 @@ def _known_notes(paired: AlignedPairs) -> list[str]:
     measured = np.isfinite(items.share_before) & np.isfinite(items.share_after)
     if not measured.any():
         return []
-    found = count_known(items, samples=paired.samples)
-    if found is None:
+    if (found := count_known(items, samples=paired.samples)) is None:
         return [
             "known and lost is not counted: no question has two wrong options, and a confident answer among two "
             "options shows nothing"
@@ -349,11 +355,8 @@ def _log_score_notes(paired: AlignedPairs) -> list[str]:
 
 def _split_notes(paired: AlignedPairs) -> list[str]:
     """Notes on answers whose options have no mass and conditional, or no divergence of their mass."""
-    before, after = (
-        OptionScores(np.zeros(len(paired), np.int64), np.zeros(0), np.zeros(0, bool)) if side is None else side
-        for side in (paired.options_before, paired.options_after)
-    )
-    without, notes = left_out(before, after), []
+    none = OptionScores(np.zeros(len(paired), np.int64), np.zeros(0), np.zeros(0, bool))
+    without, notes = left_out(paired.options_before or none, paired.options_after or none), []
     reasons = (
         (without.one_side, "options without scores on one side"),
         (without.other_number, "another number of options after than before"),
@@ -382,27 +385,6 @@ def _mass_notes(paired: AlignedPairs) -> list[str]:
     ]
 
 
-def _means(
-    rates: Callable[[AlignedPairs], CategoryMeans],
-    paired: AlignedPairs,
-    rng: np.random.Generator | None,
-    replications: int,
-) -> CategoryMeans:
-    """Category means, with bootstrap errors if there is a generator."""
-    return rates(paired) if rng is None else with_errors(rates, paired, rng, replications=replications)
-
-
-def _count_items(paired: AlignedPairs, pairing: Pairing, prompt_differs: int) -> Items:
-    return Items(
-        compared=len(paired) / paired.samples if paired.samples > 1 else len(paired),
-        unscored=paired.unscored,
-        only_before=len(pairing.only_before),
-        only_after=len(pairing.only_after),
-        content_differs=pairing.content_differs,
-        prompt_differs=prompt_differs,
-    )
-
-
 def _load(given: Snapshot | str | Path, samples: Samples, metric: str | None) -> Snapshot:
     snapshot = (
         check_metric(given, metric, name=given.label)
@@ -410,13 +392,3 @@ def _load(given: Snapshot | str | Path, samples: Samples, metric: str | None) ->
         else load_snapshot(given, metric=metric)
     )
     return first_samples(snapshot) if samples == "first" else snapshot
-
-
-def _clusters(paired: AlignedPairs) -> int | None:
-    if paired.cluster is None or (clusters := len(np.unique(paired.cluster))) == len(np.unique(paired.item)):
-        return None
-    return clusters
-
-
-def _zeros(rows: int) -> pa.Array:
-    return pa.array(np.zeros(rows, np.int32))

@@ -12,12 +12,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetwatch.comparing.common_norm import in_common_norm
+from forgetwatch.comparing.checks import in_common_norm
 from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.item import PRIVATE, Item
 from forgetwatch.metrics import Loss
@@ -62,14 +62,9 @@ class Flip:
         log_mass_change: Change of the logarithm of its options' total probability, after minus before, nats; None
             without log-likelihoods on both sides. See `metrics.mass`.
         log_conditional_change: Change of the logarithm of the right option's part of it, nats; None likewise.
-        item_id: The item's id.
-        task: Its task.
-        category: Its category; may be empty.
-        sample: Number of the sample.
+        category: Category of the item; may be empty.
         k: Number of options; None for an open answer.
         gold: Indices of the right options, from 0.
-        before: The answer before.
-        after: The answer after.
         first: Step of the look at which it was first wrong; None if that is not known, or it never was.
         item: The question as text; None if no probe or log gives it, or it is private.
         content_hash: Hash of the question; None if not known.
@@ -139,42 +134,58 @@ def flips(
     before, after = in_common_norm((before, after))
     pairing = pair(before, after)
     was, now = before.floats("correct")[pairing.before], after.floats("correct")[pairing.after]
-    answers = [side.ints("chosen")[rows] for side, rows in ((before, pairing.before), (after, pairing.after))]
-    kinds: dict[What, NDArray[np.bool_]] = {
-        "forgotten": (was == 1) & (now == 0),
-        "gained": (was == 0) & (now == 1),
-        # Without an option on both sides nothing shows that another wrong answer was given.
-        "churned": (was == 0) & (now == 0) & (answers[0] != answers[1]) & (answers[1] != NONE) & (answers[0] != NONE),
-    }
-    measured = _measured(AlignedPairs.align(before, after, pairing, whole_items=False), np.isfinite(was + now))
+    measured = _measured(AlignedPairs.align(before, after, pairing, whole_items=False)[0], np.isfinite(was + now))
+    one, other = before.ints("chosen")[pairing.before], after.ints("chosen")[pairing.after]
+    whats = np.full(len(was), "", dtype=object)
+    whats[(was == 1) & (now == 0)] = "forgotten"
+    whats[(was == 0) & (now == 1)] = "gained"
+    # Without an option on both sides nothing shows that another wrong answer was given.
+    whats[(was == 0) & (now == 0) & (one != other) & (one != NONE) & (other != NONE)] = "churned"
     # A private item is listed without its question and options: all output takes these from the flip.
     items = {(item.task, item.id): item for item in probe or () if PRIVATE not in item.tags}
-    whats = np.full(len(was), "", dtype=object)
-    for name, rows in kinds.items():
-        whats[rows] = name
-    sides = _Rows(before), _Rows(after)
+    changed = np.flatnonzero(whats != "")
+    rows = pairing.before[changed]
+    tasks, ids, samples = before.texts("task")[rows], before.texts("item_id")[rows], before.ints("sample")[rows]
+    ks, golds, golds_listed = before.ints("k")[rows], before.ints("gold")[rows], before.table["golds"].take(rows)
+    categories, hashes = before.texts("category")[rows], before.texts("content_hash")[rows]
+    sides = _sides(before, rows), _sides(after, pairing.after[changed])
     found = []
-    for index in np.flatnonzero(whats != "").tolist():
-        row = int(pairing.before[index])
-        task, item_id, sample = sides[0].names(row)
+    for at, listed in enumerate(golds_listed.to_pylist()):
+        item = items.get((tasks[at], ids[at]))
+        gold = tuple(listed) if listed is not None else () if golds[at] == NONE else (int(golds[at]),)
         found.append(
             Flip(
-                what=whats[index],
-                **{name: _value(values[index]) for name, values in measured.items()},
-                item_id=item_id,
-                task=task,
-                category=sides[0].category[row],
-                sample=sample,
-                k=sides[0].k(row),
-                gold=sides[0].gold(row) or _gold(items.get((task, item_id))),
-                before=sides[0].side(row),
-                after=sides[1].side(int(pairing.after[index])),
-                first=(first or {}).get((task, item_id, sample)),
-                item=items.get((task, item_id)),
-                content_hash=sides[0].hashes[row],
+                what=whats[changed[at]],
+                **{name: _value(values[changed[at]]) for name, values in measured.items()},
+                item_id=ids[at],
+                task=tasks[at],
+                category=categories[at],
+                sample=int(samples[at]),
+                k=None if ks[at] == NONE else int(ks[at]),
+                # A snapshot may not name the right options; then those of the probe.
+                gold=gold or tuple(answer for answer in (item.answers if item else ()) if isinstance(answer, int)),
+                before=sides[0][at],
+                after=sides[1][at],
+                first=(first or {}).get((tasks[at], ids[at], int(samples[at]))),
+                item=item,
+                content_hash=hashes[at],
             )
         )
     return found
+
+
+def _sides(snapshot: Snapshot, rows: NDArray[np.int64]) -> list[Side]:
+    """The answers of a snapshot in some rows."""
+    columns = (snapshot.ints("chosen"), snapshot.floats("margin"), snapshot.texts("output"), snapshot.texts("outcome"))
+    return [
+        Side(
+            chosen=None if chosen == NONE else chosen,
+            margin=margin if math.isfinite(margin) else None,
+            output=output,
+            outcome=outcome,
+        )
+        for chosen, margin, output, outcome in zip(*(column[rows].tolist() for column in columns), strict=True)
+    ]
 
 
 def _measured(pairs: AlignedPairs, scored: NDArray[np.bool_]) -> dict[str, NDArray[Any]]:
@@ -186,12 +197,10 @@ def _measured(pairs: AlignedPairs, scored: NDArray[np.bool_]) -> dict[str, NDArr
     nothing = np.full(len(pairs), np.nan)
     # Without any answer that was wrong before there is no mirror: nothing shows what luck makes.
     has_mirror = confidence.wrong_share is not None and (confidence.measured & ~confidence.before).any()
-    loss = np.where(pairs.lost_form, "form", "knowledge").astype(object)
-    loss[~(pairs.before & ~pairs.after & pairs.shows_loss)] = None
     found = {
         "known": confidence.known,
         "by_luck": np.where(confidence.measured, confidence.luck()[1], np.nan) if has_mirror else nothing,
-        "loss": loss,
+        "loss": pairs.loss(),
         "log_mass_change": nothing if split is None else split.mass_change,
         "log_conditional_change": nothing if split is None else split.conditional_change,
     }
@@ -206,43 +215,6 @@ def _value(value: Any) -> Any:
     """An array's value as Python's own; None for nan."""
     plain = value.item() if isinstance(value, np.generic) else value
     return None if isinstance(plain, float) and math.isnan(plain) else plain
-
-
-def _gold(item: Item | None) -> tuple[int, ...]:
-    """Right options by the probe, for a snapshot that does not name them."""
-    return tuple(answer for answer in item.answers if isinstance(answer, int)) if item is not None else ()
-
-
-class _Rows:
-    """Columns of a snapshot that a flip shows, read by row."""
-
-    def __init__(self, snapshot: Snapshot) -> None:
-        self._ints = {name: snapshot.ints(name) for name in ("k", "gold", "chosen", "sample")}
-        self._golds: list[Any] | None = None if snapshot.missing("golds") else snapshot.table["golds"].to_pylist()
-        self._task, self._id = snapshot.texts("task"), snapshot.texts("item_id")
-        self._output, self._outcome = snapshot.texts("output"), snapshot.texts("outcome")
-        self._margin = snapshot.floats("margin")
-        self.category, self.hashes = snapshot.texts("category"), snapshot.texts("content_hash")
-
-    def names(self, row: int) -> tuple[str, str, int]:
-        return self._task[row], self._id[row], int(self._ints["sample"][row])
-
-    def k(self, row: int) -> int | None:
-        return None if self._ints["k"][row] == NONE else int(self._ints["k"][row])
-
-    def gold(self, row: int) -> tuple[int, ...]:
-        if self._golds is not None and self._golds[row] is not None:
-            return tuple(self._golds[row])
-        return () if self._ints["gold"][row] == NONE else (int(self._ints["gold"][row]),)
-
-    def side(self, row: int) -> Side:
-        chosen, margin = int(self._ints["chosen"][row]), float(self._margin[row])
-        return Side(
-            chosen=None if chosen == NONE else chosen,
-            margin=margin if math.isfinite(margin) else None,
-            output=self._output[row],
-            outcome=self._outcome[row],
-        )
 
 
 def sort_flips(found: Sequence[Flip], *, by: Order = "margin") -> list[Flip]:
@@ -268,12 +240,8 @@ def first_forgotten(trajectory: Trajectory) -> dict[tuple[str, str, int], int]:
     }
 
 
-_BETWEEN_MESSAGES: Final = "\n\n"
-"""Separator of the messages of a chat."""
-
-
 def prompt_text(prompt: str | Sequence[Mapping[str, Any]]) -> str:
     """A prompt as text; the messages of a chat one below the other, each with its role."""
     if isinstance(prompt, str):
         return prompt
-    return _BETWEEN_MESSAGES.join(f"{message.get('role', '')}: {message.get('content', '')}" for message in prompt)
+    return "\n\n".join(f"{message.get('role', '')}: {message.get('content', '')}" for message in prompt)

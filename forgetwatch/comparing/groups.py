@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Literal, Self, TypeVar, cast, overload
 
 import numpy as np
-from numpy.typing import NDArray
 
 from forgetwatch.measures import (
     CHANCE,
@@ -26,13 +25,11 @@ from forgetwatch.measures import (
     Flips,
     GroupMeasure,
     Rows,
-    Vanished,
     document,
 )
 from forgetwatch.metrics import DELTA, Interval, NoiseFloor, Soft
-from forgetwatch.pairing import AlignedPairs, AlignedPassages, Labels
+from forgetwatch.pairing import Labels
 
-Ints = NDArray[np.int64]
 Level = Literal["all", "kind", "category", "task"]
 R = TypeVar("R")
 V = TypeVar("V")
@@ -47,13 +44,25 @@ class _Read(Generic[V]):
     @overload
     def __get__(self, group: None, owner: type) -> Self: ...
     @overload
-    def __get__(self, group: Group, owner: type) -> V | None: ...
-    def __get__(self, group: Group | None, owner: type) -> Self | V | None:
-        if group is None:
-            return self
+    def __get__(self, group: Group, owner: type) -> V: ...
+    def __get__(self, group: Group | None, owner: type) -> Self | V:
+        return self if group is None else cast(V, self.value(group))
+
+    def value(self, group: Group) -> object:
         measure, one = MEASURE_OF[self.name]
         found = group[measure]
-        return None if found is None else cast(V | None, one.read(found))
+        return None if found is None else one.read(found)
+
+
+class _Outcome(_Read[V]):
+    """An attribute of `Vanished`, which every group has: a count of 0 also where there is no answer."""
+
+    def value(self, group: Group) -> object:
+        return getattr(group[VANISHED], self.name)
+
+
+_Number = _Read[float | None]
+_Interval = _Read[Interval | None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,54 +83,59 @@ class Group(Flips):
     name: str
     found: Mapping[str, object] = field(repr=False)
 
-    known = _Read[float]()
-    known_lost = _Read[float]()
-    newly_known = _Read[float]()
-    known_by_luck = _Read[float]()
-    known_lost_by_luck = _Read[float]()
-    known_net = _Read[float]()
-    known_lost_net = _Read[float]()
-    known_lost_net_share = _Read[float]()
-    known_lost_net_interval = _Read[Interval]()
-    known_lost_interval = _Read[Interval]()
-    log_score_before = _Read[float]()
-    log_score_after = _Read[float]()
-    log_score_change = _Read[float]()
-    log_score_change_interval = _Read[Interval]()
-    log_score_change_clipped = _Read[float]()
-    log_score_change_clipped_interval = _Read[Interval]()
-    log_score_change_calibrated = _Read[float]()
-    log_score_change_calibrated_interval = _Read[Interval]()
-    log_score_p_value = _Read[float]()
-    log_score_q_value = _Read[float]()
-    temperature_before = _Read[float]()
-    temperature_after = _Read[float]()
-    forgotten_log_score_change = _Read[float]()
-    log_mass_change = _Read[float]()
-    log_mass_change_interval = _Read[Interval]()
-    log_conditional_change = _Read[float]()
-    log_conditional_change_interval = _Read[Interval]()
-    forgotten_log_mass_change = _Read[float]()
-    forgotten_log_mass_change_interval = _Read[Interval]()
-    forgotten_log_conditional_change = _Read[float]()
-    forgotten_log_conditional_change_interval = _Read[Interval]()
-    mass_kl = _Read[float]()
-    conditional_kl = _Read[float]()
-    weighted_conditional_kl = _Read[float]()
-    forgotten_at_constant_mass = _Read[float]()
-    format_lost = _Read[float]()
-    knowledge_lost = _Read[float]()
-    null_n = _Read[float]()
-    null_lost = _Read[float]()
-    null_gained = _Read[float]()
-    known_vanished = _Read[float]()
-    passages = _Read[float]()
-    bits_per_byte_before = _Read[float]()
-    bits_per_byte_after = _Read[float]()
-    bits_per_byte_change = _Read[float]()
-    bits_per_byte_change_interval = _Read[Interval]()
-    bits_per_byte_p_value = _Read[float]()
-    bits_per_byte_q_value = _Read[float]()
+    known = _Number()
+    known_lost = _Number()
+    newly_known = _Number()
+    known_by_luck = _Number()
+    known_lost_by_luck = _Number()
+    known_net = _Number()
+    known_lost_net = _Number()
+    known_lost_net_share = _Number()
+    known_lost_net_interval = _Interval()
+    known_lost_interval = _Interval()
+    log_score_before = _Number()
+    log_score_after = _Number()
+    log_score_change = _Number()
+    log_score_change_interval = _Interval()
+    log_score_change_clipped = _Number()
+    log_score_change_clipped_interval = _Interval()
+    log_score_change_calibrated = _Number()
+    log_score_change_calibrated_interval = _Interval()
+    log_score_p_value = _Number()
+    log_score_q_value = _Number()
+    temperature_before = _Number()
+    temperature_after = _Number()
+    forgotten_log_score_change = _Number()
+    log_mass_change = _Number()
+    log_mass_change_interval = _Interval()
+    log_conditional_change = _Number()
+    log_conditional_change_interval = _Interval()
+    forgotten_log_mass_change = _Number()
+    forgotten_log_mass_change_interval = _Interval()
+    forgotten_log_conditional_change = _Number()
+    forgotten_log_conditional_change_interval = _Interval()
+    mass_kl = _Number()
+    conditional_kl = _Number()
+    weighted_conditional_kl = _Number()
+    forgotten_at_constant_mass = _Number()
+    format_lost = _Number()
+    knowledge_lost = _Number()
+    null_n = _Number()
+    null_lost = _Number()
+    null_gained = _Number()
+    known_vanished = _Number()
+    passages = _Number()
+    bits_per_byte_before = _Number()
+    bits_per_byte_after = _Number()
+    bits_per_byte_change = _Number()
+    bits_per_byte_change_interval = _Interval()
+    bits_per_byte_p_value = _Number()
+    bits_per_byte_q_value = _Number()
+    net_change_interval_worst = _Outcome[Interval]()
+    unscored_before = _Outcome[int]()
+    unscored_after = _Outcome[int]()
+    newly_unscored = _Outcome[int]()
+    vanished = _Outcome[int]()
 
     def __getitem__(self, measure: GroupMeasure[R]) -> R | None:
         """Result of a measure; None where it is undefined."""
@@ -130,36 +144,6 @@ class Group(Flips):
     def having(self, measure: GroupMeasure[R], result: R | None) -> Self:
         """The group with another result of one measure."""
         return replace(self, found={**self.found, measure.key: result})
-
-    @property
-    def outcomes(self) -> Vanished:
-        """Unscored items, and those that were scored on one side alone."""
-        return cast(Vanished, self[VANISHED])
-
-    @property
-    def net_change_interval_worst(self) -> Interval:
-        """Interval of the net change in the worst case of the outcomes that vanished."""
-        return self.outcomes.net_change_interval_worst
-
-    @property
-    def unscored_before(self) -> int:
-        """Items without an outcome before."""
-        return self.outcomes.unscored_before
-
-    @property
-    def unscored_after(self) -> int:
-        """Items without an outcome after."""
-        return self.outcomes.unscored_after
-
-    @property
-    def newly_unscored(self) -> int:
-        """Items that were scored before and are unscored after."""
-        return self.outcomes.newly_unscored
-
-    @property
-    def vanished(self) -> int:
-        """Items that were scored on one side alone."""
-        return self.outcomes.vanished
 
     @property
     def chance(self) -> Chance:
@@ -177,11 +161,7 @@ class Group(Flips):
         return self[NOISE_FLOOR]
 
     def fading_p_value(self, delta: float = DELTA) -> float:
-        """One-sided p-value of "the calibrated log score did not fall by more than delta"; nan where it is undefined.
-
-        Args:
-            delta: The tolerated fall, nats an item.
-        """
+        """One-sided p-value of "the calibrated log score did not fall by more than delta nats"; nan where undefined."""
         scores = self[LOG_SCORE]
         return math.nan if scores is None or scores.calibrated is None else scores.calibrated.fading_p_value(delta)
 
@@ -191,37 +171,23 @@ def group_values(group: Group) -> dict[str, Any]:
     return {"level": group.level, "name": group.name, **document(group.__getitem__)}
 
 
-def count_groups(
-    paired: AlignedPairs,
-    unscored: AlignedPairs,
-    passages: AlignedPassages | None = None,
-    *,
-    rng: np.random.Generator | None = None,
-    replications: int = 2000,
-) -> Iterator[Group]:
+def count_groups(whole: Rows) -> Iterator[Group]:
     """Yield the groups of every level: all, kinds, categories, tasks, each in the order of their first rows.
 
     Groups without an answer that was scored on both sides come after the others of their level: of unscored items, then
     of passages, which are of no kind.
-
-    Args:
-        paired: The pairs of answers that were scored on both sides.
-        unscored: The pairs of the items that were not.
-        passages: The passages; None for none.
-        rng: Generator of bootstrap draws; None leaves out the intervals that need them.
-        replications: Draws of each interval.
     """
-    whole = Rows(pairs=paired, unscored=unscored, passages=passages, rng=rng, replications=replications)
     yield from _level("all", [("all", whole)])
-    nothing, no_rows = np.zeros(0, np.int64), dict[str, Ints]()
-    levels: list[tuple[Level, Labels, Labels, dict[str, Ints]]] = [
-        ("category", paired.category, unscored.category, dict(passages.category.split()) if passages else no_rows),
-        ("task", paired.task, unscored.task, dict(passages.task.split()) if passages else no_rows),
+    paired, unscored, passages = whole.pairs, whole.unscored, whole.passages
+    nothing = np.zeros(0, np.int64)
+    levels: list[tuple[Level, Labels, Labels, Labels | None]] = [
+        ("category", paired.category, unscored.category, passages.category if passages else None),
+        ("task", paired.task, unscored.task, passages.task if passages else None),
     ]
     if len(np.unique(paired.kind.code)) > 1:
-        levels.insert(0, ("kind", paired.kind, unscored.kind, no_rows))  # one kind alone would repeat the whole
-    for level, labels, of_unscored, texts in levels:
-        scored, missing = dict(labels.split()), dict(of_unscored.split())
+        levels.insert(0, ("kind", paired.kind, unscored.kind, None))  # one kind alone would repeat the whole
+    for level, *labels in levels:
+        scored, missing, texts = (dict(of.split()) if of else {} for of in labels)
         rows = [
             (
                 name,

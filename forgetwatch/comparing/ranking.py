@@ -1,9 +1,5 @@
 """Several models against one base: the answers lost from one model to another, and a ranking by retention.
 
-    matrix     a row for each model that is right, a column for each that is wrong: answers lost from row to column
-    ranking    by retention; with a target metric also the Pareto front, the models that no other beats in both
-    target     the metric that the models were trained for, from their trainers' states or from a table
-
 Retention alone ranks first the model that was trained least. The front contains the models that remain once the target
 counts too. Values of a target come by the name of their model and never by their order: one value that slips by a row
 would put the wrong model first, and no output would show it.
@@ -26,7 +22,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetwatch.comparing.common_norm import in_common_norm
+from forgetwatch.comparing.checks import in_common_norm
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.groups import Group
 from forgetwatch.comparing.trajectory import right_answers
@@ -128,11 +124,7 @@ class Target:
 
 
 def transition_matrix(snapshots: Sequence[Snapshot]) -> TransitionMatrix:
-    """Count the answers lost between each pair of models, over the items that all of them were scored on.
-
-    Args:
-        snapshots: At least one; items are those of the first.
-    """
+    """Count the answers lost between each pair of models, over the items of the first that all were scored on."""
     snapshots = in_common_norm(snapshots)
     first = snapshots[0]
     right = np.stack([right_answers(first, one) for one in snapshots])
@@ -153,14 +145,12 @@ def transition_matrix(snapshots: Sequence[Snapshot]) -> TransitionMatrix:
 def rank_models(comparisons: Sequence[Comparison], target: Target | None = None) -> tuple[RankedModel, ...]:
     """Rank models by retention, highest first; equal ones by the target, then in the given order.
 
-    Args:
-        comparisons: The base against each model.
-        target: The target metric; None for retention alone.
+    Each comparison is that of the base against a model.
     """
     groups = [one.all for one in comparisons]
     kept = [group.retention for group in groups]
-    wanted = [0.0] * len(kept) if target is None else [_better_up(target, value) for value in target.values]
-    front = _front(kept, wanted)
+    sign = -1 if target is not None and target.less_is_better else 1
+    wanted = [0.0] * len(kept) if target is None else [sign * value for value in target.values]
 
     def worst_last(index: int) -> tuple[Any, ...]:
         undefined = math.isnan(kept[index])  # nan has no order, so it sorts by a flag of its own
@@ -176,28 +166,20 @@ def rank_models(comparisons: Sequence[Comparison], target: Target | None = None)
             net_change=groups[index].net_change,
             net_change_interval=groups[index].net_change_interval,
             target=None if target is None else target.values[index],
-            on_front=None if target is None else front[index],
+            on_front=None if target is None else _is_on_front(index, kept, wanted),
         )
         for index in sorted(range(len(comparisons)), key=worst_last)
     )
 
 
-def _better_up(target: Target, value: float) -> float:
-    return -value if target.less_is_better else value
-
-
-def _front(first: Sequence[float], second: Sequence[float]) -> list[bool]:
-    """True for each point (first[i], second[i]) that no point dominates; nan is never on the front."""
-
-    def dominated(index: int) -> bool:
-        point = first[index], second[index]
-        return any(
-            # A comparison with nan is false, so a model without retention dominates none.
-            rival[0] >= point[0] and rival[1] >= point[1] and rival != point
-            for rival in zip(first, second, strict=True)
-        )
-
-    return [not math.isnan(first[index]) and not dominated(index) for index in range(len(first))]
+def _is_on_front(index: int, first: Sequence[float], second: Sequence[float]) -> bool:
+    """True if no point dominates (first[index], second[index]); nan is never on the front."""
+    point = first[index], second[index]
+    return not math.isnan(point[0]) and not any(
+        # A comparison with nan is false, so a model without retention dominates none.
+        rival[0] >= point[0] and rival[1] >= point[1] and rival != point
+        for rival in zip(first, second, strict=True)
+    )
 
 
 def _kept_interval(group: Group) -> Interval:
@@ -218,12 +200,9 @@ def read_target(given: str, models: Sequence[tuple[str, Snapshot]]) -> Target:
     Raises:
         SnapshotError: If a model has no value.
     """
-    if given.endswith(".csv"):
-        return _from_table(Path(given), models)
-    return Target(name=given, values=tuple(_logged(given, named, outcomes) for named, outcomes in models))
-
-
-def _from_table(path: Path, models: Sequence[tuple[str, Snapshot]]) -> Target:
+    if not given.endswith(".csv"):
+        return Target(name=given, values=tuple(_logged(given, named, outcomes) for named, outcomes in models))
+    path = Path(given)
     with file_errors(path, "a table of the target in CSV"):
         rows = [row for row in csv.reader(io.StringIO(read_text(path, "a table of the target in CSV"))) if row]
     if not rows or any(len(row) != 2 for row in rows):

@@ -45,13 +45,10 @@ class Subset:
 
     @classmethod
     def of_probe(cls, probe: Probe, *, items: int | None, generates: bool, regraded: bool = False) -> Self:
-        """Subset of a probe as a run decided it.
+        """Subset of a probe as a run decided it; `items` is the length of the prefix, None for the whole probe.
 
-        Args:
-            probe: The probe of the run.
-            items: Length of the prefix, in items; None for the whole probe.
-            generates: True if answers are generated; those of `must_pass` items are in any case, unless `regraded`.
-            regraded: True if generated answers would be graded by other rules than those of the baseline.
+        Without `generates`, answers of `must_pass` items alone are generated; with `regraded`, which says that they
+        would be graded by other rules than those of the baseline, none are.
         """
         generated = [] if generates and not regraded else filter(probe.is_generated, probe)
         left_out = frozenset((item.task, item.id) for item in generated if regraded or not item.must_pass)
@@ -71,9 +68,8 @@ class Subset:
             SnapshotError: If they name a part of a probe without the number of its items.
         """
         probe = meta.get("probe") or {}
-        missing = (
-            tuple(map(str, probe["missing_categories"])) if isinstance(probe.get("missing_categories"), list) else ()
-        )
+        named = probe.get("missing_categories")
+        missing = tuple(map(str, named)) if isinstance(named, list) else ()
         if "of" not in probe:
             return cls(missing_categories=missing)
         items, total = probe.get("items"), probe["of"]
@@ -86,11 +82,7 @@ class Subset:
 
     @classmethod
     def of(cls, look: Snapshot) -> Self:
-        """Subset that one look evaluated, by its metadata and outcomes.
-
-        Raises:
-            SnapshotError: If its metadata name a part of a probe without the number of its items.
-        """
+        """Subset that one look evaluated, by its metadata and outcomes; raises as `of_metadata`."""
         rows = np.flatnonzero(look.texts("outcome") == LEFT_OUT)
         tasks, ids = look.texts("task")[rows], look.texts("item_id")[rows]
         return replace(cls.of_metadata(look.meta), left_out=frozenset(zip(tasks, ids, strict=True)))
@@ -99,10 +91,7 @@ class Subset:
     def common(cls, looks: Sequence[Snapshot]) -> Self:
         """Subset that all looks evaluated: the shortest prefix, without what any of them left out.
 
-        The prefix is None if the looks are of probes with unlike fingerprints.
-
-        Raises:
-            SnapshotError: If metadata name a part of a probe without the number of its items.
+        The prefix is None if the looks are of probes with unlike fingerprints. Raises as `of_metadata`.
         """
         subsets = [cls.of(look) for look in looks]
         left_out = frozenset[tuple[str, str]]().union(*(subset.left_out for subset in subsets))
@@ -111,11 +100,6 @@ class Subset:
             return cls(left_out=left_out)
         # Looks of the whole probe have no prefix, and limit none.
         return replace(min(prefixes, key=lambda subset: subset.items or 0), left_out=left_out)
-
-    @property
-    def prefix(self) -> Self:
-        """The same prefix, with the items whose answers are not generated."""
-        return replace(self, left_out=frozenset())
 
     def apply(self, snapshot: Snapshot) -> Snapshot:
         """Rows of a snapshot of the same probe that belong to the subset, with all their samples.
@@ -167,11 +151,8 @@ def cut_to_common(before: Snapshot, after: Snapshot) -> tuple[Snapshot, Snapshot
     """Both sides of a comparison over the prefix that both contain, and a note if that leaves rows out.
 
     Items whose answers were not generated stay: a comparison counts them as unscored.
-
-    Raises:
-        SnapshotError: If metadata name a part of a probe without the number of its items.
     """
-    prefix = Subset.common((before, after)).prefix
+    prefix = replace(Subset.common((before, after)), left_out=frozenset())
     cut = prefix.apply(before), prefix.apply(after)
     if len(cut[0]) == len(before) and len(cut[1]) == len(after):  # looks of one prefix need no note
         return before, after, ()

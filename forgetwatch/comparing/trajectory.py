@@ -1,4 +1,4 @@
-"""Trajectory: the looks of one run in order, each compared with the baseline, and the history of every item.
+"""Trajectory: looks in order, of one run or of several as its stages, each compared with the baseline; item histories.
 
     step 0 ──── 200 ──── 400 ──── 600
     baseline    look     look     look      comparisons[i]: baseline against the look at steps[i]
@@ -21,12 +21,12 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetwatch.comparing.common_norm import in_common_norm
+from forgetwatch.comparing.checks import in_common_norm
 from forgetwatch.comparing.comparison import Comparison, compare, with_null
 from forgetwatch.comparing.groups import Group
 from forgetwatch.comparing.subset import Subset
 from forgetwatch.errors import SnapshotError
-from forgetwatch.measures import History, LookDrift, Measure
+from forgetwatch.measures import DRIFT_KEY, History, LookDrift, Measure
 from forgetwatch.metrics import GuesserHistory, ItemHistory, alarm_level, guesser_history, share_of_alpha
 from forgetwatch.metrics.item_history import item_history
 from forgetwatch.pairing import guess_chance, pair
@@ -56,7 +56,7 @@ class Alarm:
     group: Group = field(repr=False)
     p_value: float
     alarm_level: float
-    smallest_loss: float
+    smallest_loss: float = math.nan
 
     @property
     def raised(self) -> bool:
@@ -86,7 +86,7 @@ class Trajectory:
         baseline: The baseline, over the items that all looks evaluated.
         last: The last look, over the same items.
         planned: Looks planned after the baseline; None if unknown.
-        stages: Steps at which later stages of the training begin; see `comparing.stages`.
+        stages: Steps at which later stages of the training begin; see `read_stages`.
         findings: Findings of the guard of the run, in the order in which they were made.
         notes: Sentences on files of the run that are missing, damaged, or of another run.
     """
@@ -146,9 +146,9 @@ class Trajectory:
             if (step := int(second.meta["step"])) in by_step:  # a look may be gone: a run that resumed drops later ones
                 flips = compare(before=by_step[step], after=subset.apply(second))
                 # The looks before it were measured on the machine of the baseline, whose noise is the null.
-                later = [look > step for look in by_step]
                 comparisons = [
-                    with_null(one, flips) if is_later else one for one, is_later in zip(comparisons, later, strict=True)
+                    with_null(one, flips) if look > step else one
+                    for look, one in zip(by_step, comparisons, strict=True)
                 ]
         return cls(
             tuple(by_step),
@@ -228,28 +228,17 @@ class Trajectory:
             planned = self.planned if self.planned is not None and look <= self.planned else None
             level = alarm_level(look, groups=len(watched), planned=planned, alpha=share)
             for group in watched:
-                smallest, p_value = group.smallest_loss(level), group.loss_p_value
+                loss, p_value = group.smallest_loss(level), group.loss_p_value
                 found.append(
-                    Alarm(
-                        kind="net", step=step, group=group, p_value=p_value, alarm_level=level, smallest_loss=smallest
-                    )
+                    Alarm(kind="net", step=step, group=group, p_value=p_value, alarm_level=level, smallest_loss=loss)
                 )
             if not fading:
                 continue
             level = alarm_level(look, groups=len(fading), planned=planned, alpha=share)
             for group in watched:
-                if (group.level, group.name) in fading and _has_log_score(group):
+                if (group.level, group.name) in fading and group.log_score_change_calibrated is not None:
                     p_value = group.fading_p_value()
-                    found.append(
-                        Alarm(
-                            kind="fading",
-                            step=step,
-                            group=group,
-                            p_value=p_value,
-                            alarm_level=level,
-                            smallest_loss=math.nan,
-                        )
-                    )
+                    found.append(Alarm(kind="fading", step=step, group=group, p_value=p_value, alarm_level=level))
         return tuple(found)
 
     @property
@@ -264,7 +253,8 @@ class Trajectory:
     @property
     def _fading(self) -> set[tuple[str, str]]:
         """Level and name of the groups that are watched for fading."""
-        return {(group.level, group.name) for group in _watched(self.comparisons[0]) if _has_log_score(group)}
+        start = _watched(self.comparisons[0])
+        return {(group.level, group.name) for group in start if group.log_score_change_calibrated is not None}
 
     @property
     def _scored(self) -> NDArray[np.bool_]:
@@ -287,5 +277,71 @@ def _watched(comparison: Comparison) -> list[Group]:
     return [group for group in comparison.groups if group.level in ("all", "category") and group.n]
 
 
-def _has_log_score(group: Group) -> bool:
-    return group.log_score_change_calibrated is not None
+def read_stages(folders: Sequence[str | Path]) -> Trajectory:
+    """Read the looks of several runs as stages of one trajectory, against the baseline of the first.
+
+    The baseline of a later stage has to be the end of the one before. A note gives the number of answers in which the
+    two differ: the stage began with another model, or was measured on another machine.
+
+        SFT    0 ── 200 ── 400
+        DPO                 0 ── 100 ── 200            counted on: steps 500, 600
+        GRPO                             0 ── 50       step 650
+
+    Args:
+        folders: Run folders in the order of the training; at least one.
+
+    Raises:
+        SnapshotError: If there is none, or a folder contains no baseline of its run.
+        MismatchError: If the runs do not evaluate the same questions.
+    """
+    if not folders:
+        raise SnapshotError("needed at least one run folder, got none")
+    runs = [StoredRun.read(folder) for folder in folders]
+    if len(runs) == 1:
+        return Trajectory.from_run(runs[0].folder)
+    looks, again, offset = [runs[0].baseline], list[Snapshot](), 0
+    begins, findings, damages = [], list[GuardFinding](), list[str]()
+    for run in runs:
+        begins.append(offset)
+        findings += [replace(finding, step=finding.step + offset) for finding in run.findings]
+        damages += [f"{run.folder}: {note}" for note in run.notes]
+        looks += [_later(look, by=offset) for look in run.looks]
+        again += [_later(look, by=offset) for look in run.again]
+        # Later stages count on from the end of this one, and not from their own step 0.
+        offset = int(looks[-1].meta["step"])
+    planned = [run.planned for run in runs]
+    made = Trajectory.of(
+        looks,
+        # If one stage has no plan, the number of looks of the whole is unknown.
+        planned=None if None in planned else sum(number or 0 for number in planned),
+        null=runs[0].null,
+        again=again,
+    )
+    *first, last = made.comparisons
+    comparisons = (*first, replace(last, notes=(*last.notes, *_stage_notes(runs))))
+    return replace(
+        made, comparisons=comparisons, stages=tuple(begins[1:]), findings=tuple(findings), notes=tuple(damages)
+    )
+
+
+def _later(look: Snapshot, *, by: int) -> Snapshot:
+    return replace(look, meta={**look.meta, "step": int(look.meta["step"]) + by})
+
+
+def _stage_notes(runs: Sequence[StoredRun]) -> list[str]:
+    """Notes on stages that did not begin where the one before ended, and on drift, which is from another base."""
+    notes = []
+    for before, after in pairwise(runs):
+        end = (before.looks or (before.baseline,))[-1]
+        found = compare(before=end, after=after.baseline).all  # cuts the two to the items that both evaluated
+        if found.forgotten or found.gained:
+            notes.append(
+                f"{after.folder} began with a model that answers {found.forgotten + found.gained:g} of {found.n:g} "
+                f"questions otherwise than the end of {before.folder}"
+            )
+    if with_drift := [str(run.folder) for run in runs[1:] if any(look.meta.get(DRIFT_KEY) for look in run.looks)]:
+        notes.append(
+            "the drift of later stages is from the start of each, and is not shown here; `forgetwatch report` of "
+            f"{' or '.join(with_drift)} alone shows it"
+        )
+    return notes

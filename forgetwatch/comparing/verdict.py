@@ -12,7 +12,7 @@
     FAIL           [---o---]  |                      it is below
     INCONCLUSIVE        [-----|--o-----]             it contains minus the tolerance: more items would decide
 
-A PASS also needs the interval in the worst case of the outcomes that vanished (`comparing.vanished`) to be above minus
+A PASS also needs the interval in the worst case of the outcomes that vanished (`measures.flips`) to be above minus
 the tolerance; else it is INCONCLUSIVE. More items would not decide where a PASS fails by that alone, nor where more
 than one item in a hundred vanished.
 
@@ -21,9 +21,8 @@ for the number of looks and groups. Every statement therefore names its question
 
 Passages decide nothing: where there is nothing else, there is no verdict on correctness (`Conclusion.has_answers`).
 
-The terminal, the page, the notebook, the guard of a run, gates and trackers call this module, so that no two of them
-disagree about one comparison. The test of PASS and FAIL is `metrics.significance.non_inferiority`; report/ renders
-the sentences.
+All outputs call this module, so that no two of them disagree about one comparison. The test of PASS and FAIL is
+`metrics.significance.non_inferiority`; report/ renders the sentences.
 """
 
 from __future__ import annotations
@@ -49,8 +48,6 @@ TOLERANCE: Final = 0.02
 
 FALSE_DISCOVERIES: Final = 0.05
 """Expected share of false alarms among the categories that are below zero on their own."""
-
-_WORST_FIRST: Final[tuple[Word, ...]] = ("FAIL", "INCONCLUSIVE", "PASS")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,12 +152,7 @@ class Conclusion:
 
 
 def verdict(comparison: Comparison, tolerance: float = TOLERANCE) -> Verdict:
-    """Return the verdict on a comparison as a whole.
-
-    Args:
-        comparison: Two snapshots, compared.
-        tolerance: The net loss that is tolerated, 0 to 1.
-    """
+    """Return the verdict on a comparison as a whole; the tolerated net loss is a share, 0 to 1."""
     return group_verdict(comparison.all, tolerance)
 
 
@@ -186,12 +178,8 @@ def group_verdict(group: Group, tolerance: float) -> Verdict:
 
 
 def worst(words: Iterable[Word]) -> Word:
-    """Return the worst of some verdicts: FAIL before INCONCLUSIVE before PASS.
-
-    Raises:
-        ValueError: If there is none.
-    """
-    return min(words, key=_WORST_FIRST.index)
+    """Return the worst of some verdicts, at least one: FAIL before INCONCLUSIVE before PASS."""
+    return min(words, key=("FAIL", "INCONCLUSIVE", "PASS").index)
 
 
 def can_see(group: Group, loss: float) -> bool:
@@ -251,12 +239,7 @@ def conclude(
 
 
 def raised_alarms(trajectory: Trajectory, tests: Sequence[Alarm]) -> tuple[RaisedAlarm, ...]:
-    """Return the alarms of a run by step, each with the same test at the last look.
-
-    Args:
-        trajectory: The run.
-        tests: Its tests, `Trajectory.verdicts`.
-    """
+    """Return the alarms of a run by step, each with the same test at the last look; `tests` are all of its tests."""
     last = {(one.kind, one.group.level, one.group.name): one for one in tests if one.step == trajectory.steps[-1]}
     raised = []
     for alarm in trajectory.alarms():

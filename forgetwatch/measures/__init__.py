@@ -2,12 +2,10 @@
 
     base             Measure, Quantity, Ends: what every measure has, and the rows that it counts
     quantities       MEASURES, their order, and the loops over all numbers
-    flips            the four cells, their rates, intervals and tests
+    flips            the four cells, their rates, intervals and tests; items that were scored on one side alone
     known_items      clearly known items, those lost, and what luck makes of both
-    scores           the log score
+    scores           the log score, and bits per byte of passages
     option_mass      mass and conditional of the options
-    passage_bits     bits per byte of passages
-    vanished         items that were scored on one side alone
     noise_floors     a second measurement, sampling, soft changes, losses of form
     chance           corrections for guessing
     drift            distance of a model from its base, for each look
@@ -33,12 +31,11 @@ from forgetwatch.measures.drift import (
     read_drift,
     stored_drift,
 )
-from forgetwatch.measures.flips import FLIPS, Flips, net_change
+from forgetwatch.measures.flips import FLIPS, NOTED, VANISHED, Flips, Vanished, net_change
 from forgetwatch.measures.history import HISTORY, History
 from forgetwatch.measures.known_items import KNOWN, net_of_luck
 from forgetwatch.measures.noise_floors import NOISE_FLOOR, NULL, SOFT
 from forgetwatch.measures.option_mass import MASS, mass_mode
-from forgetwatch.measures.passage_bits import PASSAGES
 from forgetwatch.measures.quantities import (
     BEYOND_GROUPS,
     INTERVALS,
@@ -50,5 +47,4 @@ from forgetwatch.measures.quantities import (
     unit_of,
     value_at,
 )
-from forgetwatch.measures.scores import LOG_SCORE
-from forgetwatch.measures.vanished import NOTED, VANISHED, Vanished
+from forgetwatch.measures.scores import LOG_SCORE, PASSAGES

@@ -11,14 +11,15 @@ one entry there. A result holds numbers only; a measure never sees a Comparison 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import partial
 from typing import Any, Final, Generic, Literal, TypeVar
 
 import numpy as np
 
 from forgetwatch.metrics import Change, Interval, false_discovery
-from forgetwatch.pairing import AlignedPairs, AlignedPassages, count
+from forgetwatch.pairing import AlignedPairs, AlignedPassages, bits, count, nats
 
 R = TypeVar("R")
 Unit = Literal["count", "share", "nats", "bits", "ratio"]
@@ -31,12 +32,9 @@ NOT_THERE: Final = "–"
 
 @dataclass(frozen=True, kw_only=True)
 class Rows:
-    """Rows of one group.
+    """Rows of one group: pairs of answers that were scored on both sides, those that were not, and its passages.
 
     Attributes:
-        pairs: Pairs of answers that were scored on both sides.
-        unscored: Pairs of the items that were not.
-        passages: Its passages; None for none.
         rng: Generator of bootstrap draws; None leaves out the intervals that need them.
         replications: Draws of each interval.
     """
@@ -169,25 +167,40 @@ def _finite(value: float | None) -> float | None:
     return None if value is None or not math.isfinite(value) else value
 
 
-def false_discoveries(p_values: Sequence[float | None]) -> list[float | None]:
-    """Benjamini-Hochberg over the groups that have a p-value; None for the others."""
-    tested = np.array([p is not None and math.isfinite(p) for p in p_values], bool)
-    found: list[float | None] = [None] * len(p_values)
-    q_values = false_discovery(np.array([p for p, has in zip(p_values, tested, strict=True) if has], float))
-    for index, q in zip(np.flatnonzero(tested).tolist(), q_values, strict=True):
-        found[index] = float(q)
+def with_q_values(groups: Sequence[R | None]) -> list[R | None]:
+    """Results with the Benjamini-Hochberg `q_value` of their `p_value`; those without a finite one as they are."""
+    made: list[Any] = list(groups)
+    p_values = {at: one.p_value for at, one in enumerate(made) if one is not None and one.p_value is not None}
+    tested = {at: p for at, p in p_values.items() if math.isfinite(p)}
+    for at, q in zip(tested, false_discovery(np.array([*tested.values()], float)), strict=True):
+        made[at] = replace(made[at], q_value=float(q))
+    return made
+
+
+def _attribute(found: object, path: str) -> Any:
+    """Attribute of a result, or of a part of it; None where the part is None."""
+    for name in path.split("."):
+        found = None if found is None else getattr(found, name)
     return found
 
 
-def with_interval(show: Callable[..., list[str]], change: Change | None) -> str:
-    """A change with its 95 % interval, such as ``+26.14 (+25.49 to +26.79)``; a dash for None.
+def numbers(unit: Unit, *names: str, prefix: str = "", part: str = "", low: float = 0.0) -> Iterator[Quantity[Any]]:
+    """Quantities that are attributes of the result, or of a part of it; `prefix` and `part` end with a dot."""
+    for name in names:
+        yield Quantity(prefix + name, partial(_attribute, path=part + name), unit, low=low)
 
-    Args:
-        show: `formatting.nats` or `formatting.bits`.
-        change: The change.
-    """
+
+def intervals(unit: Unit, *names: str, prefix: str = "", part: str = "", low: float = 0.0) -> Iterator[Ends[Any]]:
+    """Intervals that are attributes of the result, or of a part of it."""
+    for name in names:
+        yield Ends(prefix + name, partial(_attribute, path=part + name), unit, low=low)
+
+
+def with_interval(change: Change | None, unit: Unit) -> str:
+    """A change in nats or bits with its 95 % interval, such as ``+0.14 (+0.09 to +0.19)``; a dash for None."""
     if change is None:
         return NOT_THERE
+    show = bits if unit == "bits" else nats
     if math.isnan(change.interval[0]):  # one observation shows no spread
         return show(change.mean)[0]
     shown, low, high = show(change.mean, *change.interval)
@@ -195,35 +208,16 @@ def with_interval(show: Callable[..., list[str]], change: Change | None) -> str:
 
 
 def mean_change(
-    name: str,
-    read: Callable[[R], Change | None],
-    *,
-    unit: Unit,
-    show: Callable[..., list[str]],
-    heading: str = "",
-    tracked: Tracked = "",
-) -> tuple[Quantity[R], Ends[R]]:
-    """The quantity of a mean change that can have either sign, and its interval.
+    name: str, change: str, *, unit: Unit = "nats", heading: str = "", tracked: Tracked = ""
+) -> tuple[Quantity[Any], Ends[Any]]:
+    """The quantity of a mean change that can have either sign, an attribute of the result, and its interval.
 
-    Args:
-        name: Name of the quantity; the interval is ``NAME_interval``.
-        read: The change; None where it is undefined.
-        unit: Its unit.
-        show: `formatting.nats` or `formatting.bits`.
-        heading: Heading of its column, with the interval; empty for none.
-        tracked: See `Quantity`.
+    Its column shows the interval, too.
     """
+    mean, interval = (partial(_attribute, path=f"{change}.{part}") for part in ("mean", "interval"))
 
-    def mean(found: R) -> float | None:
-        change = read(found)
-        return None if change is None else change.mean
-
-    def interval(found: R) -> Interval | None:
-        change = read(found)
-        return None if change is None else change.interval
-
-    def text(found: R) -> str:
-        return with_interval(show, read(found))
+    def text(found: object) -> str:
+        return with_interval(_attribute(found, change), unit)
 
     return (
         Quantity(name, mean, unit, low=-math.inf, heading=heading, text=text, tracked=tracked),

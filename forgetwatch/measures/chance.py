@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from operator import attrgetter
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
-from forgetwatch.measures.base import Ends, GroupMeasure, Quantity, Rows, Unit
+from forgetwatch.measures.base import Ends, GroupMeasure, Quantity, Rows, Unit, intervals, numbers
 from forgetwatch.metrics import (
     Bound,
     Corrected,
@@ -110,34 +109,22 @@ def _from_zero(rate: float, interval: Interval) -> str:
     return f"{percent(min(max(rate, 0.0), 1.0))} ({between((max(interval[0], 0.0), interval[1]), percent)})"
 
 
-def _at(found: Chance, part: str, name: str) -> Any:
-    """Attribute of a correction; None where the correction is undefined."""
-    made = getattr(found, part)
-    return None if made is None else getattr(made, name)
+def _numbers(part: str, *names: str, unit: Unit = "share", low: float = 0.0) -> Iterator[Quantity[Chance]]:
+    return numbers(unit, *names, prefix=f"chance.{part}.", part=f"{part}.", low=low)
 
 
-def _numbers(part: str, *names: str, low: float = 0.0) -> Iterator[Quantity[Chance]]:
-    for name in names:
-        yield Quantity(f"chance.{part}.{name}", partial(_at, part=part, name=name), "share", low=low)
-
-
-def _ends(part: str, *names: str, low: float = 0.0) -> Iterator[Ends[Chance]]:
-    for name in names:
-        yield Ends(f"chance.{part}.{name}", partial(_at, part=part, name=name), "share", low=low)
+def _intervals(part: str, *names: str, low: float = 0.0) -> Iterator[Ends[Chance]]:
+    return intervals("share", *names, prefix=f"chance.{part}.", part=f"{part}.", low=low)
 
 
 def _corrected(part: str) -> tuple[Quantity[Chance] | Ends[Chance], ...]:
     """Quantities and intervals of a correction for guessing; its rates can be below 0."""
     return (
-        Quantity(f"chance.{part}.n", partial(_at, part=part, name="n"), "count"),
+        *_numbers(part, "n", unit="count"),
         *_numbers(part, "forgetting", "backward_transfer", low=-1.0),
         *_numbers(part, "forgetting_se", "backward_transfer_se"),
-        *_ends(part, "forgetting_band", "backward_transfer_band", low=-1.0),
+        *_intervals(part, "forgetting_band", "backward_transfer_band", low=-1.0),
     )
-
-
-def _persistence(name: str, unit: Unit = "share") -> Quantity[Chance]:
-    return Quantity(f"chance.{name}", partial(_at, part="persistence", name=name), unit)
 
 
 CHANCE: Final = GroupMeasure[Chance](
@@ -152,13 +139,13 @@ CHANCE: Final = GroupMeasure[Chance](
         *_numbers("paper", "expected", "forgetting", "backward_transfer"),
         *_numbers("paper", "forgetting_unclipped", "backward_transfer_unclipped", low=-1.0),
         *_numbers("paper", "forgetting_max", "backward_transfer_max", "forgetting_se", "backward_transfer_se"),
-        *_ends("paper", "forgetting_interval", "backward_transfer_interval"),
+        *_intervals("paper", "forgetting_interval", "backward_transfer_interval"),
         *_corrected("guess_corrected"),
         *_corrected("guess_corrected_calibrated"),
         *_numbers("guess_corrected_calibrated", "second_choice"),
-        *_ends("bound", "forgetting", "backward_transfer", "forgetting_interval", "backward_transfer_interval"),
-        *(_persistence(name) for name in ("same_wrong", "same_wrong_se", "same_wrong_if_fresh")),
-        _persistence("tipping_ratio", "ratio"),
+        *_intervals("bound", "forgetting", "backward_transfer", "forgetting_interval", "backward_transfer_interval"),
+        *numbers("share", "same_wrong", "same_wrong_se", "same_wrong_if_fresh", prefix="chance.", part="persistence."),
+        *numbers("ratio", "tipping_ratio", prefix="chance.", part="persistence."),
         Ends("chance.tipping_ratio_interval", lambda r: r.tipping_interval, "ratio"),
     ),
 )

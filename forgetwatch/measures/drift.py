@@ -16,14 +16,14 @@ by chance.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields
 from functools import partial
 from operator import attrgetter
 from typing import Any, Final
 
 from forgetwatch.errors import SnapshotError
-from forgetwatch.measures.base import NOT_THERE, Measure, Quantity, json_value
+from forgetwatch.measures.base import NOT_THERE, Measure, Quantity, json_value, numbers
 from forgetwatch.metrics import Drift, Interval, mean_interval
 
 DRIFT_KEY: Final = "drift"
@@ -72,28 +72,18 @@ def stored_drift(drift: Mapping[str, LookDrift]) -> dict[str, dict[str, Any]]:
 
     JSON has no number for nan and infinities: they are the texts ``nan`` and ``inf``.
     """
-    return _mapped(drift, lambda value: value if math.isfinite(value) else str(value))
+
+    def stored(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: stored(part) for name, part in value.items()}
+        return value if value is None or math.isfinite(value) else str(value)
+
+    return {name: stored(asdict(found)) for name, found in drift.items()}
 
 
 def drift_json(drift: Mapping[str, LookDrift] | None) -> dict[str, Any] | None:
     """JSON values of the drift of each set; a number that is not finite is null, and so is a drift not measured."""
-    return None if drift is None else _mapped(drift, json_value)
-
-
-def _mapped(drift: Mapping[str, LookDrift], value_of: Callable[[float], Any]) -> dict[str, dict[str, Any]]:
-    """Numbers of the drift of each set and of its floor by name, each through a function; None stays None."""
-
-    def values(found: object, names: Iterable[str]) -> dict[str, Any]:
-        numbers = {name: getattr(found, name) for name in names}
-        return {name: None if number is None else value_of(number) for name, number in numbers.items()}
-
-    return {
-        name: {
-            **values(found, (one.name for one in fields(Drift))),
-            "floor": None if found.floor is None else values(found.floor, (one.name for one in fields(Floor))),
-        }
-        for name, found in drift.items()
-    }
+    return None if drift is None else {name: json_value(asdict(found)) for name, found in drift.items()}
 
 
 def drift_row(drifts: Mapping[str, LookDrift]) -> dict[str, float]:
@@ -111,12 +101,8 @@ def drift_row(drifts: Mapping[str, LookDrift]) -> dict[str, float]:
 def read_drift(meta: Mapping[str, Any], *, label: str) -> dict[str, LookDrift] | None:
     """Drift in the metadata of a snapshot, by set; None without one.
 
-    Args:
-        meta: The metadata.
-        label: Name of the snapshot, for messages.
-
     Raises:
-        SnapshotError: If it is no drift.
+        SnapshotError: If it is no drift; names the snapshot by its label.
     """
     stored = meta.get(DRIFT_KEY)
     if stored is None:
@@ -129,27 +115,19 @@ def read_drift(meta: Mapping[str, Any], *, label: str) -> dict[str, LookDrift] |
 
 
 def _read(stored: Mapping[str, Any]) -> LookDrift:
-    values: dict[str, Any] = {name: _whole(stored[name]) for name in ("completions", "tokens")}
-    for name in (one.name for one in fields(Drift) if one.name not in values):
-        values[name] = _number(stored[name], may_lack=name.startswith(_MAY_LACK))
+    values: dict[str, Any] = {}
+    for name in (one.name for one in fields(Drift)):
+        value = values[name] = stored[name]
+        if name in ("completions", "tokens"):
+            if type(value) is not int or value < 0:
+                raise TypeError(f"needed a count, got {value!r}")
+        elif value is not None or not name.startswith(("kl_summed", "kl_exact")):  # not every run can measure these
+            values[name] = _finite_or_nan(value)
     if (floor := stored.get("floor")) is not None:
-        summed = _number(floor.get("kl_summed"), may_lack=True)
+        summed = floor.get("kl_summed")
+        summed = None if summed is None else _finite_or_nan(summed)
         values["floor"] = Floor(kl_sampled=_finite_or_nan(floor["kl_sampled"]), kl_summed=summed)
     return LookDrift(**values)
-
-
-_MAY_LACK: Final = ("kl_summed", "kl_exact")
-"""Beginnings of the names of quantities that not every run can measure."""
-
-
-def _whole(value: object) -> int:
-    if type(value) is not int or value < 0:
-        raise TypeError(f"needed a count, got {value!r}")
-    return value
-
-
-def _number(value: object, *, may_lack: bool) -> float | None:
-    return None if value is None and may_lack else _finite_or_nan(value)
 
 
 def _finite_or_nan(value: object) -> float:
@@ -196,10 +174,6 @@ def _nats(value: float) -> str:
         return f"{value:.1e}".replace("e-0", "e-")
     digits = max(0, 1 - math.floor(math.log10(abs(value))))
     return f"{value:.{min(digits, 6)}f}"
-
-
-def _floor(found: LookDrift, name: str) -> float | None:
-    return None if found.floor is None else getattr(found.floor, name)
 
 
 def _floors(found: LookDrift) -> str:
@@ -251,7 +225,13 @@ DRIFT: Final = Measure[LookDrift](
             tracker="overlap_{}",
         ),
         Quantity("overlap_se", lambda r: r.overlap_se, "ratio"),
-        Quantity("floor.kl_sampled", partial(_floor, name="kl_sampled"), "nats", heading="floor", text=_floors),
-        Quantity("floor.kl_summed", partial(_floor, name="kl_summed"), "nats"),
+        Quantity(
+            "floor.kl_sampled",
+            lambda r: None if r.floor is None else r.floor.kl_sampled,
+            "nats",
+            heading="floor",
+            text=_floors,
+        ),
+        *numbers("nats", "kl_summed", prefix="floor.", part="floor."),
     ),
 )

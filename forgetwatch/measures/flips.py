@@ -1,15 +1,31 @@
-"""The four cells of a group with their rates, intervals and tests: what every group has. See `metrics.transitions`."""
+"""The four cells of a group with their rates, intervals and tests, and the outcomes that vanished.
+
+Every group has both; see `metrics.transitions`. An item that was scored on one side and not on the other has vanished:
+
+    before     after       taken in the worst case as
+    right      unscored    forgotten
+    wrong      unscored    missed
+    unscored   right       retained
+    unscored   wrong       forgotten
+
+It is in no cell, because one side is not known. Left at that, a model that loops, crashes its sandbox or runs past
+its limit would seem to improve: its wrong answers leave the counts. So vanished items bound the net change: whatever
+their outcomes were, accuracy did not fall by more than in the worst case, and a verdict of PASS has to survive that.
+
+Answers that neither side could score have not vanished, nor have items that a budget leaves out, or that one of the
+files does not contain.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from forgetwatch.measures.base import Ends, GroupMeasure, Quantity, false_discoveries
+from forgetwatch.measures.base import Ends, GroupMeasure, Quantity, Rows, intervals, numbers, with_q_values
 from forgetwatch.metrics import (
     Cells,
     Interval,
@@ -17,6 +33,7 @@ from forgetwatch.metrics import (
     detectable_change,
     effective_items,
     flip_interval,
+    is_known,
     loss_p_value,
     mcnemar,
     newcombe,
@@ -68,8 +85,8 @@ class Flips(Cells):
         return smallest_loss(flips, level) / self.effective_n if worth else math.nan
 
 
-def count_flips(pairs: AlignedPairs) -> Flips:
-    """Count the four cells of some pairs."""
+def _of(rows: Rows) -> Flips:
+    pairs = rows.pairs
     cells = count_cells(pairs.before, pairs.after, samples=pairs.samples)
     if not len(pairs):
         p_values = math.nan, math.nan
@@ -98,21 +115,6 @@ def count_flips(pairs: AlignedPairs) -> Flips:
     )
 
 
-def net_interval(pairs: AlignedPairs) -> Interval:
-    """95 % interval of the net change of some pairs, without the tests."""
-    cells = count_cells(pairs.before, pairs.after, samples=pairs.samples)
-    if pairs.cluster is None or not len(pairs):
-        return newcombe(cells)
-    return newcombe(cells.scaled(effective_items(pairs.after.astype(np.float64) - pairs.before, pairs.cluster)))
-
-
-def _corrected(groups: Sequence[Flips | None]) -> list[Flips | None]:
-    q_values = false_discoveries([None if one is None else one.p_value for one in groups])
-    return [
-        one if one is None or q is None else replace(one, q_value=q) for one, q in zip(groups, q_values, strict=True)
-    ]
-
-
 def net_change(found: Flips) -> str:
     """Net change in points with its 95 % interval, such as ``-1.1 (-7.4 to +5.2)``."""
     return f"{points(found.net_change)} ({between(found.net_change_interval, points)})"
@@ -127,8 +129,8 @@ def _line(found: Flips) -> str:
 
 FLIPS: Final = GroupMeasure[Flips](
     key="flips",
-    of=lambda rows: count_flips(rows.pairs),
-    corrected=_corrected,
+    of=_of,
+    corrected=with_q_values,
     line=_line,
     # Counts of a group without answers are 0, and mean nothing.
     quantities=(
@@ -167,8 +169,7 @@ FLIPS: Final = GroupMeasure[Flips](
             tracked="all",
             tracker="accuracy",
         ),
-        Quantity("forgetting", lambda r: r.forgetting, "share"),
-        Quantity("backward_transfer", lambda r: r.backward_transfer, "share"),
+        *numbers("share", "forgetting", "backward_transfer"),
         Quantity(
             "net_change",
             lambda r: r.net_change,
@@ -180,13 +181,103 @@ FLIPS: Final = GroupMeasure[Flips](
         ),
         Quantity("forgetting_relative", lambda r: r.forgetting_relative, "share"),
         Quantity("retention", lambda r: r.retention, "share", tracked="all"),
-        Ends("forgetting_interval", lambda r: r.forgetting_interval, "share"),
-        Ends("backward_transfer_interval", lambda r: r.backward_transfer_interval, "share"),
+        *intervals("share", "forgetting_interval", "backward_transfer_interval"),
         Ends("net_change_interval", lambda r: r.net_change_interval, "share", low=-1.0),
-        Quantity("p_value", lambda r: r.p_value, "share"),
-        Quantity("loss_p_value", lambda r: r.loss_p_value, "share"),
+        *numbers("share", "p_value", "loss_p_value"),
         Quantity("q_value", lambda r: r.q_value, "share", heading="q", text=lambda r: probability(r.q_value)),
         Quantity("effective_n", lambda r: r.effective_n if r.n else None, "count"),
         Quantity("detectable_change", lambda r: r.detectable_change, "share"),
+    ),
+)
+
+NOTED: Final = 0.01
+"""Share of the items beyond which vanished ones are named in a note, and keep a verdict open."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Vanished:
+    """Unscored items of a group, and what those that vanished leave possible. Passages are not among them.
+
+    Attributes:
+        answers: False if the group has no answer at all, scored or not: then the counts of 0 mean nothing.
+        unscored_before: Items without an outcome before.
+        unscored_after: Items without an outcome after.
+        newly_unscored: Items that were scored before and are unscored after.
+        vanished: Items that were scored on one side alone, whichever.
+        known_vanished: Clearly known items (`metrics.known`) that are unscored after; None if nothing shows which were
+            known.
+        net_change_interval_worst: 95 % interval of the net change in the worst case: right answers that vanished are
+            forgotten, and items that were unscored before were right. Neither end is above that of the interval over
+            the other items, which it is if nothing vanished.
+    """
+
+    answers: bool
+    unscored_before: int
+    unscored_after: int
+    newly_unscored: int
+    vanished: int
+    known_vanished: float | None
+    net_change_interval_worst: Interval
+
+
+def _of_vanished(rows: Rows) -> Vanished:
+    scored, unscored = rows.pairs, rows.unscored
+    interval = _net_interval(scored.before, scored.after, scored.cluster, samples=scored.samples)
+    lost_outcome = unscored.scored_before & ~unscored.scored_after
+    new_outcome = unscored.scored_after & ~unscored.scored_before
+    items = np.unique(unscored.item[lost_outcome | new_outcome])
+    has_share = np.isfinite(unscored.share_before) & (unscored.k - unscored.golds >= 2)
+    known = is_known(unscored.before & lost_outcome, unscored.share_before) & has_share
+    known_items = int(known.sum()) if unscored.samples == 1 else int(known.sum()) / unscored.samples
+    has_known = has_share.any() or scored.confidence().measured.any()
+    # One sample that vanished takes the others of its item out of the cells with it: all are back in the worst case.
+    back = np.isin(unscored.item, items) & (unscored.scored_before | unscored.scored_after)
+    return Vanished(
+        answers=bool(len(scored) or len(unscored)),
+        unscored_before=len(np.unique(unscored.item[~unscored.scored_before])),
+        unscored_after=len(np.unique(unscored.item[~unscored.scored_after])),
+        newly_unscored=len(np.unique(unscored.item[lost_outcome])),
+        vanished=len(items),
+        known_vanished=known_items if has_known else None,
+        net_change_interval_worst=_worst(scored, unscored.take(back), interval) if items.size else interval,
+    )
+
+
+def _net_interval(
+    before: NDArray[np.bool_], after: NDArray[np.bool_], cluster: NDArray[np.int64] | None, *, samples: int
+) -> Interval:
+    """95 % interval of the net change, without the tests."""
+    cells = count_cells(before, after, samples=samples)
+    if cluster is None or not len(before):
+        return newcombe(cells)
+    return newcombe(cells.scaled(effective_items(after.astype(np.float64) - before, cluster)))
+
+
+def _worst(scored: AlignedPairs, vanished: AlignedPairs, interval: Interval) -> Interval:
+    """Interval of the net change over both, each missing outcome being the one that lowers it most.
+
+    `interval` is that over `scored` alone.
+    """
+    was_right = vanished.before | (vanished.scored_after & ~vanished.scored_before)
+    before, after = np.concatenate([scored.before, was_right]), np.concatenate([scored.after, vanished.after])
+    has_clusters = scored.cluster is not None and vanished.cluster is not None
+    cluster = np.concatenate([scored.cluster, vanished.cluster]) if has_clusters else None
+    worst = _net_interval(before, after, cluster, samples=scored.samples)
+    if not len(scored):
+        return worst
+    # Wrong answers that vanished cannot be lost, and would bring a net change closer to 0 as further items.
+    return min(worst[0], interval[0]), min(worst[1], interval[1])
+
+
+VANISHED: Final = GroupMeasure[Vanished](
+    key="vanished",
+    of=_of_vanished,
+    quantities=(
+        Ends("net_change_interval_worst", lambda r: r.net_change_interval_worst, "share", low=-1.0),
+        Quantity("known_vanished", lambda r: r.known_vanished, "count"),
+        Quantity("vanished", lambda r: r.vanished if r.answers else None, "count"),
+        Quantity("unscored_before", lambda r: r.unscored_before if r.answers else None, "count"),
+        Quantity("unscored_after", lambda r: r.unscored_after if r.answers else None, "count"),
+        Quantity("newly_unscored", lambda r: r.newly_unscored if r.answers else None, "count", tracked="all"),
     ),
 )

@@ -1,7 +1,4 @@
-"""History of the items through all looks of a run, beside that of a model that only guesses.
-
-See `metrics.item_history`.
-"""
+"""History of the items through all looks of a run, beside a model that only guesses. See `metrics.item_history`."""
 
 from __future__ import annotations
 
@@ -9,6 +6,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
+
+import numpy as np
 
 from forgetwatch.measures.base import Measure, Quantity, Unit
 from forgetwatch.metrics import GuesserHistory, ItemHistory
@@ -28,15 +27,19 @@ class History:
     guessed: GuesserHistory
 
 
-def _counted(name: str, *, guessed: bool = True) -> Iterator[Quantity[History]]:
-    """A count at the last look, and that of a model that only guesses."""
+def _number(name: str, unit: Unit = "count", *, guessed: bool = True) -> Iterator[Quantity[History]]:
+    """A number at the last look or over the whole run, and that of a model that only guesses."""
+
+    def last(history: ItemHistory | GuesserHistory) -> float:
+        value: float = np.ravel(getattr(history, name))[-1].item()
+        return value
 
     def of_guesser(found: History) -> float:
-        return found.items.items * float(getattr(found.guessed, name)[-1])
+        return (found.items.items if unit == "count" else 1.0) * last(found.guessed)
 
-    yield Quantity(f"history.{name}", lambda r: getattr(r.items, name)[-1].item(), "count", tracker=name)
+    yield Quantity(f"history.{name}", lambda r: last(r.items), unit, tracker=name)
     if guessed:
-        yield Quantity(f"history.{name}_if_guessed", of_guesser, "count", tracker=f"{name}_if_guessed")
+        yield Quantity(f"history.{name}_if_guessed", of_guesser, unit, tracker=f"{name}_if_guessed")
 
 
 def _sentence(found: History) -> str:
@@ -56,27 +59,16 @@ def _sentence(found: History) -> str:
     return f"{text}. A model that only guesses would have {guessed[0]} and {guessed[1]}."
 
 
-def _once(name: str, unit: Unit) -> Iterator[Quantity[History]]:
-    """A number over the whole run, and that of a model that only guesses."""
-
-    def of_guesser(found: History) -> float:
-        value: float = getattr(found.guessed, name)
-        return value * found.items.items if unit == "count" else value
-
-    yield Quantity(f"history.{name}", lambda r: getattr(r.items, name), unit, tracker=name)
-    yield Quantity(f"history.{name}_if_guessed", of_guesser, unit, tracker=f"{name}_if_guessed")
-
-
 HISTORY: Final = Measure[History](
     key="history",
     question="Did lost answers come back?",
     sentence=_sentence,
     quantities=(
-        *_counted("ever_forgotten"),
-        *_counted("regained"),
-        *_counted("newly_forgotten", guessed=False),
-        *_counted("newly_regained", guessed=False),
-        *_once("never_forgotten", "count"),
-        *_once("temporal_forgetting", "share"),
+        *_number("ever_forgotten"),
+        *_number("regained"),
+        *_number("newly_forgotten", guessed=False),
+        *_number("newly_regained", guessed=False),
+        *_number("never_forgotten"),
+        *_number("temporal_forgetting", "share"),
     ),
 )

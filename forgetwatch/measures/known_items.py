@@ -6,33 +6,26 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from forgetwatch.measures.base import NOT_THERE, Ends, GroupMeasure, Quantity, Rows
-from forgetwatch.metrics import Confidence, Interval, Known, count_known, effective_items, flip_interval
+from forgetwatch.measures.base import NOT_THERE, Ends, GroupMeasure, Quantity, Rows, numbers
+from forgetwatch.metrics import Interval, Known, count_known, effective_items, flip_interval
 from forgetwatch.pairing import count
 
 
 @dataclass(frozen=True, kw_only=True)
 class KnownItems(Known):
-    """Counts of known items, with the interval of the share that is lost.
-
-    Attributes:
-        known_lost_interval: 95 % interval of `known_lost` as a share of `known`, lucky guesses included.
-    """
+    """Counts of known items, with the 95 % interval of the share that is lost, lucky guesses included."""
 
     known_lost_interval: Interval
 
 
 def _of(rows: Rows) -> KnownItems | None:
     items = rows.pairs.confidence()
-    found = count_known(items, samples=rows.pairs.samples)
-    return None if found is None else KnownItems(**vars(found), known_lost_interval=_lost_interval(items))
-
-
-def _lost_interval(items: Confidence) -> Interval:
-    rows = items.known
-    lost = ~items.after[rows]
-    worth = len(lost) if items.cluster is None else effective_items(lost.astype(float), items.cluster[rows])
-    return flip_interval(float(lost.mean()) * worth, worth) if len(lost) else flip_interval(0, 0)
+    if (found := count_known(items, samples=rows.pairs.samples)) is None:
+        return None
+    lost = ~items.after[items.known]
+    worth = len(lost) if items.cluster is None else effective_items(lost.astype(float), items.cluster[items.known])
+    interval = flip_interval(float(lost.mean()) * worth, worth) if len(lost) else flip_interval(0, 0)
+    return KnownItems(**vars(found), known_lost_interval=interval)
 
 
 @dataclass(frozen=True)
@@ -55,14 +48,8 @@ def net_of_luck(found: Known | None) -> NetOfLuck | None:
     lost, by_luck = found.known_lost, found.known_lost_by_luck
     digits = 0 if max(lost, by_luck) >= 10 and float(lost).is_integer() else 1
     made = round(by_luck, digits)
-    return NetOfLuck(*(_counted(value, digits) for value in (made, lost - made, *found.known_lost_net_interval)))
-
-
-def _counted(value: float, digits: int) -> str:
-    if math.isnan(value):
-        return "n/a"
-    rounded = round(value, digits) + 0.0
-    return f"{rounded:,.{0 if rounded == int(rounded) else digits}f}"
+    rounded = [round(value, digits) + 0.0 for value in (made, lost - made, *found.known_lost_net_interval)]
+    return NetOfLuck(*(count(value) for value in rounded))
 
 
 def _line(found: KnownItems) -> str:
@@ -79,9 +66,7 @@ KNOWN: Final = GroupMeasure[KnownItems](
     quantities=(
         Quantity("known", lambda r: r.known, "count", heading="clearly known"),
         Quantity("known_lost", lambda r: r.known_lost, "count", heading="now lost", tracked="all"),
-        Quantity("newly_known", lambda r: r.newly_known, "count"),
-        Quantity("known_by_luck", lambda r: r.known_by_luck, "count"),
-        Quantity("known_lost_by_luck", lambda r: r.known_lost_by_luck, "count"),
+        *numbers("count", "newly_known", "known_by_luck", "known_lost_by_luck"),
         Quantity("known_net", lambda r: r.known_net, "count", low=-math.inf),
         Quantity(
             "known_lost_net",

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from forgetwatch.measures.base import GroupMeasure, Quantity, Rows
+from forgetwatch.measures.base import GroupMeasure, Quantity, Rows, numbers
 from forgetwatch.metrics import Losses, NoiseFloor, Null, Soft, count_losses, noise_floor, null, soft
+
+_RATES: Final = ("forgetting", "backward_transfer")
 
 
 def _losses(rows: Rows) -> Losses | None:
@@ -27,16 +29,13 @@ def _losses(rows: Rows) -> Losses | None:
 FORM: Final = GroupMeasure[Losses](
     key="form",
     of=_losses,
-    quantities=(
-        Quantity("format_lost", lambda r: r.format_lost, "count"),
-        Quantity("knowledge_lost", lambda r: r.knowledge_lost, "count"),
-    ),
+    quantities=(*numbers("count", "format_lost", "knowledge_lost"),),
 )
 
 
 def _null(rows: Rows) -> Null | None:
-    again = rows.pairs.again
-    return None if again is None else null(rows.pairs.before, again, samples=rows.pairs.samples)
+    pairs = rows.pairs
+    return None if pairs.again is None else null(pairs.before, pairs.again, samples=pairs.samples)
 
 
 NULL: Final = GroupMeasure[Null](
@@ -53,12 +52,7 @@ SOFT: Final = GroupMeasure[Soft](
     key="soft",
     of=lambda rows: soft(rows.pairs.share_before, rows.pairs.share_after, cluster=rows.pairs.cluster),
     parts={"soft": lambda r: r},
-    quantities=(
-        Quantity("soft.forgetting", lambda r: r.forgetting, "share"),
-        Quantity("soft.backward_transfer", lambda r: r.backward_transfer, "share"),
-        Quantity("soft.forgetting_se", lambda r: r.forgetting_se, "share"),
-        Quantity("soft.backward_transfer_se", lambda r: r.backward_transfer_se, "share"),
-    ),
+    quantities=(*numbers("share", *_RATES, "forgetting_se", "backward_transfer_se", prefix="soft."),),
 )
 
 
@@ -72,12 +66,8 @@ NOISE_FLOOR: Final = GroupMeasure[NoiseFloor](
     of=_noise_floor,
     parts={"noise_floor": lambda r: r},
     quantities=(
-        Quantity("noise_floor.floor", lambda r: r.floor, "share"),
-        Quantity("noise_floor.forgetting", lambda r: r.forgetting, "share"),
-        Quantity("noise_floor.backward_transfer", lambda r: r.backward_transfer, "share"),
-        Quantity("noise_floor.forgetting_above", lambda r: r.forgetting_above, "share", low=-1.0),
-        Quantity("noise_floor.backward_transfer_above", lambda r: r.backward_transfer_above, "share", low=-1.0),
-        Quantity("noise_floor.forgetting_above_se", lambda r: r.forgetting_above_se, "share"),
-        Quantity("noise_floor.backward_transfer_above_se", lambda r: r.backward_transfer_above_se, "share"),
+        *numbers("share", "floor", *_RATES, prefix="noise_floor."),
+        *numbers("share", "forgetting_above", "backward_transfer_above", prefix="noise_floor.", low=-1.0),
+        *numbers("share", "forgetting_above_se", "backward_transfer_above_se", prefix="noise_floor."),
     ),
 )

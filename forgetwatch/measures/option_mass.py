@@ -6,15 +6,13 @@ Changes are in nats a question. See `metrics.mass`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Final, Literal
 
-from forgetwatch.measures.base import Ends, GroupMeasure, Quantity, Rows, mean_change
-from forgetwatch.metrics import Change, MassChanges, mass_changes
+from forgetwatch.measures.base import GroupMeasure, Quantity, Rows, mean_change
+from forgetwatch.metrics import MassChanges, mass_changes
 from forgetwatch.pairing import count, nats
 
 Mode = Literal["mass", "both", "conditional", "neither"]
-_Read = Callable[[MassChanges], Change | None]
 
 _MODES: Final[dict[Mode, str]] = {
     "mass": "the larger part is that the options are said less",
@@ -69,10 +67,6 @@ def _moved(change: float) -> str:
     return f"{'rose' if change > 0 else 'fell'} by {nats(change)[0].lstrip('+-')} nats"
 
 
-def _change(name: str, read: _Read, heading: str) -> tuple[Quantity[MassChanges], Ends[MassChanges]]:
-    return mean_change(name, read, unit="nats", show=nats, heading=heading)
-
-
 MASS: Final = GroupMeasure[MassChanges](
     key="mass",
     title="Why: the options as a whole, or the choice among them",
@@ -88,13 +82,11 @@ MASS: Final = GroupMeasure[MassChanges](
     of=_of,
     sentence=_sentence,
     quantities=(
-        *_change("log_mass_change", lambda r: r.mass, "mass, nats"),
-        *_change("log_conditional_change", lambda r: r.conditional, "within the options, nats"),
-        *_change("forgotten_log_mass_change", lambda r: r.forgotten_mass, "mass, forgotten alone"),
-        *_change(
-            "forgotten_log_conditional_change",
-            lambda r: r.forgotten_conditional,
-            "within the options, forgotten alone",
+        *mean_change("log_mass_change", "mass", heading="mass, nats"),
+        *mean_change("log_conditional_change", "conditional", heading="within the options, nats"),
+        *mean_change("forgotten_log_mass_change", "forgotten_mass", heading="mass, forgotten alone"),
+        *mean_change(
+            "forgotten_log_conditional_change", "forgotten_conditional", heading="within the options, forgotten alone"
         ),
         Quantity("mass_kl", lambda r: r.mass_kl and r.mass_kl.mean, "nats"),
         Quantity(

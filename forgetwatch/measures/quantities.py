@@ -14,14 +14,12 @@ from typing import Any, Final
 from forgetwatch.measures.base import Ends, GroupMeasure, Number, Quantity, Unit
 from forgetwatch.measures.chance import CHANCE
 from forgetwatch.measures.drift import DRIFT, SET_NAMES
-from forgetwatch.measures.flips import FLIPS
+from forgetwatch.measures.flips import FLIPS, VANISHED
 from forgetwatch.measures.history import HISTORY
 from forgetwatch.measures.known_items import KNOWN
 from forgetwatch.measures.noise_floors import FORM, NOISE_FLOOR, NULL, SOFT
 from forgetwatch.measures.option_mass import CONSTANT_MASS, MASS
-from forgetwatch.measures.passage_bits import PASSAGES
-from forgetwatch.measures.scores import LOG_SCORE
-from forgetwatch.measures.vanished import VANISHED
+from forgetwatch.measures.scores import LOG_SCORE, PASSAGES
 from forgetwatch.metrics import Interval
 
 MEASURES: Final[tuple[GroupMeasure[Any], ...]] = (
@@ -95,29 +93,24 @@ def range_of(name: str) -> Interval:
 
 
 def document(found: Callable[[GroupMeasure[Any]], object]) -> dict[str, Any]:
-    """Nested mapping of all numbers and intervals of a group, in JSON types.
-
-    Args:
-        found: Result of a measure for the group.
-    """
+    """Nested mapping of all numbers and intervals of a group, in JSON types, from the result of each measure."""
     values = {name: value for measure in MEASURES for name, value in measure.values(found(measure)).items()}
     made: dict[str, Any] = {}
     for _, one in _IN_ORDER:
-        *path, last = one.name.split(".")
-        place = made
-        for part in path:
-            place = place.setdefault(part, {})
-        place[last] = values[one.name]
+        _put(made, one.name, values[one.name])
     for measure in MEASURES:
         result = found(measure)
         for name, part_of in measure.parts.items():
             if result is None or part_of(result) is None:
-                *path, last = name.split(".")
-                place = made
-                for part in path:
-                    place = place[part]
-                place[last] = None
+                _put(made, name, None)
     return made
+
+
+def _put(document: dict[str, Any], name: str, value: Any) -> None:
+    *path, last = name.split(".")
+    for part in path:
+        document = document.setdefault(part, {})
+    document[last] = value
 
 
 def value_at(values: Mapping[str, Any], name: str) -> Any:

@@ -1,18 +1,20 @@
-"""The log score: the mean logarithm of the right option's share of the options. See `metrics.log_score`."""
+"""Log scores: that of the right options' shares, and the bits per byte of passages. See `metrics.log_score`.
+
+A passage is a text without a question, which a model predicts.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from forgetwatch.measures.base import GroupMeasure, Quantity, Rows, false_discoveries, mean_change
-from forgetwatch.metrics import LogScore, log_shares
+from forgetwatch.measures.base import GroupMeasure, Quantity, Rows, mean_change, numbers, with_interval, with_q_values
+from forgetwatch.metrics import BitsPerByte, LogScore, bits_per_byte, log_shares
 from forgetwatch.metrics.log_score import log_score
-from forgetwatch.pairing import nats
+from forgetwatch.pairing import bits, count, nats, passages, probability
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,11 +50,6 @@ def _of(rows: Rows) -> Scores | None:
     return Scores(**vars(found), forgotten_change=forgotten)
 
 
-def _corrected(groups: Sequence[Scores | None]) -> list[Scores | None]:
-    q_values = false_discoveries([None if one is None else one.p_value for one in groups])
-    return [None if one is None else replace(one, q_value=q) for one, q in zip(groups, q_values, strict=True)]
-
-
 def _line(found: Scores) -> str:
     if found.calibrated is None:
         return ""
@@ -84,27 +81,105 @@ def _sentence(found: Scores) -> str:
 LOG_SCORE: Final = GroupMeasure[Scores](
     key="log_score",
     of=_of,
-    corrected=_corrected,
+    corrected=with_q_values,
     line=_line,
     sentence=_sentence,
     question="Is it less sure of the right answers?",
     quantities=(
         Quantity("log_score_before", lambda r: r.before, "nats", low=-math.inf, high=0.0),
         Quantity("log_score_after", lambda r: r.after, "nats", low=-math.inf, high=0.0),
-        *mean_change("log_score_change", lambda r: r.change, unit="nats", show=nats),
-        *mean_change("log_score_change_clipped", lambda r: r.clipped, unit="nats", show=nats),
-        *mean_change(
-            "log_score_change_calibrated",
-            lambda r: r.calibrated,
-            unit="nats",
-            show=nats,
-            heading="log score, nats",
-            tracked="category",
-        ),
+        *mean_change("log_score_change", "change"),
+        *mean_change("log_score_change_clipped", "clipped"),
+        *mean_change("log_score_change_calibrated", "calibrated", heading="log score, nats", tracked="category"),
         Quantity("log_score_p_value", lambda r: r.p_value, "share"),
         Quantity("log_score_q_value", lambda r: r.q_value, "share"),
-        Quantity("temperature_before", lambda r: r.temperature_before, "ratio"),
-        Quantity("temperature_after", lambda r: r.temperature_after, "ratio"),
+        *numbers("ratio", "temperature_before", "temperature_after"),
         Quantity("forgotten_log_score_change", lambda r: r.forgotten_change, "nats", low=-math.inf),
+    ),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PassageBits(BitsPerByte):
+    """Bits per byte of a group's passages before and after.
+
+    Attributes:
+        q_value: Benjamini-Hochberg over the groups of the level; None for one passage, which has no test.
+    """
+
+    q_value: float | None = None
+
+    @property
+    def p_value(self) -> float:
+        """Two-sided p-value of "no change"."""
+        return self.change.p_value
+
+
+def _of_passages(rows: Rows) -> PassageBits | None:
+    found = None if rows.passages is None else bits_per_byte(rows.passages.passages)
+    return None if found is None else PassageBits(**vars(found))
+
+
+def _passage_line(found: PassageBits) -> str:
+    sides = f"{found.before:.3f} -> {found.after:.3f}"
+    return f"passages {count(found.passages)}   bits per byte {sides}: {with_interval(found.change, 'bits')}"
+
+
+def _passage_sentence(found: PassageBits) -> str:
+    change, interval = found.change.mean, found.change.interval
+    text = f"its {passages(found.passages)} took {found.before:.3f} bits per byte before and take {found.after:.3f} now"
+    if not change and not any(interval):
+        return f"{text}: nothing changed."
+    size, low, high = (end.lstrip("+-") for end in bits(change, *interval))
+    text += f", {size} {'more' if change > 0 else 'fewer'}"
+    if math.isnan(interval[0]):
+        return f"{text}. One passage does not show how much of that is luck."
+    if interval[0] > 0:
+        return f"{text}: the texts have become harder to predict. Between {low} and {high} more would fit."
+    if interval[1] < 0:
+        return f"{text}: the texts have become easier to predict. Between {high} and {low} fewer would fit."
+    return f"{text}. That may be luck: anything between {low} fewer and {high} more would fit."
+
+
+PASSAGES: Final = GroupMeasure[PassageBits](
+    key="passages",
+    title="Passages: what it can still predict",
+    about=(
+        "A passage is a text without a question. Bits per byte is what the model needs to predict it, given all "
+        "before: higher is worse. No answer is right or wrong here, and nothing flips. Brackets hold 95 % intervals, "
+        "passages as observations."
+    ),
+    of=_of_passages,
+    corrected=with_q_values,
+    line=_passage_line,
+    sentence=_passage_sentence,
+    question="Can it still predict text?",
+    quantities=(
+        Quantity("passages", lambda r: r.passages, "count", heading="passages"),
+        Quantity(
+            "bits_per_byte_before",
+            lambda r: r.before,
+            "bits",
+            heading="bits per byte before",
+            text=lambda r: f"{r.before:.3f}",
+        ),
+        Quantity(
+            "bits_per_byte_after",
+            lambda r: r.after,
+            "bits",
+            heading="after",
+            text=lambda r: f"{r.after:.3f}",
+            tracked="all",
+            tracker="bits_per_byte",
+        ),
+        *mean_change("bits_per_byte_change", "change", unit="bits", heading="change"),
+        Quantity("bits_per_byte_p_value", lambda r: r.p_value, "share"),
+        Quantity(
+            "bits_per_byte_q_value",
+            lambda r: r.q_value,
+            "share",
+            heading="q",
+            text=lambda r: probability(math.nan if r.q_value is None else r.q_value),
+        ),
     ),
 )

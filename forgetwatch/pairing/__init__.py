@@ -2,14 +2,13 @@
 
     pairs            rows of the two snapshots that answer the same question
     aligned          pairs, and passages, as arrays of equal length
-    labels           a text column as codes
-    stored_scores    scores of the options, from the stored log-likelihoods
+    stored_columns   columns of a snapshot as arrays: labels as codes, scores of the options
     formatting       numbers and names as text: the one place that rounds
 
 Read `pairs` first, then `aligned`.
 """
 
-from forgetwatch.pairing.aligned import AlignedPairs, AlignedPassages, guess_chance, snapshot_bits_per_byte
+from forgetwatch.pairing.aligned import AlignedPairs, AlignedPassages, snapshot_bits_per_byte
 from forgetwatch.pairing.formatting import (
     between,
     bits,
@@ -32,6 +31,5 @@ from forgetwatch.pairing.formatting import (
     shorten,
     tolerance_points,
 )
-from forgetwatch.pairing.labels import Labels
 from forgetwatch.pairing.pairs import Pairing, item_codes, pair
-from forgetwatch.pairing.stored_scores import option_scores, second_choice
+from forgetwatch.pairing.stored_columns import Labels, guess_chance, option_scores, second_choice

@@ -2,7 +2,7 @@
 
 Passages, which have no answer, are in `AlignedPassages` alone; one that was scored on one side only is unscored like
 any other item. The pairs of items with an answer that was not scored are apart from the others, for
-`measures.vanished`.
+`measures.flips`.
 
 A column that a snapshot lacks is None or nan.
 """
@@ -28,9 +28,15 @@ from forgetwatch.metrics import (
     right_at_constant_mass,
     split,
 )
-from forgetwatch.pairing.labels import Labels
 from forgetwatch.pairing.pairs import Pairing
-from forgetwatch.pairing.stored_scores import gold_share, has_letters, option_scores, second_choice
+from forgetwatch.pairing.stored_columns import (
+    Labels,
+    gold_share,
+    golds_listed,
+    has_letters,
+    option_scores,
+    second_choice,
+)
 from forgetwatch.snapshot import LEFT_OUT, NONE, Snapshot, codes
 
 Bools = NDArray[np.bool_]
@@ -43,19 +49,13 @@ class AlignedPairs:
     """Pairs of answers that were scored on both sides, `samples` rows per item. Arrays are [rows].
 
     Attributes:
-        before: Right before.
-        after: Right after.
-        scored_before: Right or wrong before. True in every row, except among the pairs that `align_all` sets apart.
-        scored_after: The same, after.
+        before: Right before, as `after` is after; and so on for each pair of names.
+        scored_before: Right or wrong before. True in every row, except among the pairs that `align` sets apart.
         again: Right when the model before was measured again: 1, 0, or nan; None if it was not.
         share_before: Share of the right options before, 0 to 1; nan where it was not measured.
-        share_after: The same, after.
         chosen_before: Option chosen before; -1 = no answer found. None if a side logs no options.
-        chosen_after: The same, after.
         second_before: See `metrics.guessing.Answers`.
-        second_after: The same, after.
         options_before: Scores of the options before, of the rows that have them; None if none has.
-        options_after: The same, after.
         mass_after: 1 where the answer after would be right, had the options kept their total probability, 0 where not,
             nan where no score that is divided by a length decided, or scores are missing; see
             `metrics.choices.right_at_constant_mass`. None if that is every row.
@@ -67,13 +67,10 @@ class AlignedPairs:
         cluster: Code of the independent observation: the item's cluster, or the item if it has several samples; None
             if every row is one.
         form_before: 1 where the answer was in its form, 0 where not, nan where not measured; see `metrics.known`.
-        form_after: The same, after.
         forced_after: 1 where the right option scores highest after, 0 where not, nan where not known.
         sample: Number of the sample.
         kind: ``scored`` for log-likelihood answers, ``written`` for generated ones.
-        task: Names of the tasks.
-        category: Names of the categories.
-        samples: Rows per item.
+        task: Names of the tasks, as `category` those of the categories.
         unscored: Items that were left out because a sample of them was not scored.
     """
 
@@ -149,10 +146,12 @@ class AlignedPairs:
             cluster=self.cluster,
         )
 
-    @property
-    def lost_form(self) -> Bools:
-        """Answers that lost their form, without evidence that the knowledge is gone; see `metrics.known`."""
-        return lost_form(
+    def loss(self) -> NDArray[np.object_]:
+        """``form`` or ``knowledge`` for each forgotten answer whose kind of loss shows, else None; object [rows].
+
+        It shows where the form was measured, or the answer was a choice among options. See `metrics.known`.
+        """
+        by_form = lost_form(
             self.before,
             self.after,
             self.form_before,
@@ -160,13 +159,11 @@ class AlignedPairs:
             self.forced_after,
             constant_mass=self.mass_after,
         )
-
-    @property
-    def shows_loss(self) -> Bools:
-        """True where the kind of a loss shows: the form was measured, or the answer was a choice among options."""
         measured = np.isfinite(self.form_before) & np.isfinite(self.form_after)
-        found: Bools = measured | ((self.kind.code == 0) & (self.k > 0))
-        return found
+        shown = self.before & ~self.after & (measured | ((self.kind.code == 0) & (self.k > 0)))
+        kinds = np.where(by_form, "form", "knowledge").astype(object)
+        kinds[~shown] = None
+        return kinds
 
     @property
     def right_at_constant_mass(self) -> Bools | None:
@@ -177,19 +174,6 @@ class AlignedPairs:
 
     @classmethod
     def align(
-        cls,
-        before: Snapshot,
-        after: Snapshot,
-        pairing: Pairing,
-        *,
-        again: Floats | None = None,
-        whole_items: bool = True,
-    ) -> Self:
-        """Align the pairs that were scored on both sides; see `align_all`."""
-        return cls.align_all(before, after, pairing, again=again, whole_items=whole_items)[0]
-
-    @classmethod
-    def align_all(
         cls,
         before: Snapshot,
         after: Snapshot,
@@ -248,7 +232,7 @@ class AlignedPairs:
             mass_split=None,
             letters=has_letters(before)[left] & has_letters(after)[right],
             k=np.where(k_before == NONE, k_after, k_before),  # a log may name k on one side only
-            golds=np.maximum(np.maximum(_golds(before)[left], _golds(after)[right]), 1),
+            golds=np.maximum(np.maximum(golds_listed(before)[left], golds_listed(after)[right]), 1),
             item=item,
             cluster=item if cluster is None and samples > 1 else cluster,  # samples of an item flip together
             form_before=_form(before)[left],
@@ -269,25 +253,20 @@ class AlignedPairs:
             unscored=int(np.sum(~whole)),
         )
         kept = aligned.take(keep)
-        kept = replace(kept, mass_after=kept._right_at_constant_mass(), mass_split=kept._mass_split())
         no_answer = before.is_passage[left] | after.is_passage[right] | _is_left_out(before)[left]
-        return kept, aligned.take(~keep & ~no_answer & ~_is_left_out(after)[right])
+        return kept._with_mass(), aligned.take(~keep & ~no_answer & ~_is_left_out(after)[right])
 
-    def _right_at_constant_mass(self) -> Floats | None:
-        """See `mass_after`."""
+    def _with_mass(self) -> Self:
+        """The same pairs with `mass_after` and `mass_split`, which need the scores of both sides."""
         before, after = self.options_before, self.options_after
         if before is None or after is None:
-            return None
+            return self
         # A generated answer is not decided by the scores next to it.
         by_length = after.by_length & (before.k > 0) & (self.kind.code == 0)
-        if not by_length.any():
-            return None
-        return np.where(by_length, right_at_constant_mass(before, after, self.after), np.nan)
-
-    def _mass_split(self) -> MassSplit | None:
-        """See `mass_split`."""
-        before, after = self.options_before, self.options_after
-        return None if before is None or after is None else split(before, after)
+        right = (
+            np.where(by_length, right_at_constant_mass(before, after, self.after), np.nan) if by_length.any() else None
+        )
+        return replace(self, mass_after=right, mass_split=split(before, after))
 
 
 def _is_generated(snapshot: Snapshot) -> Bools:
@@ -303,25 +282,6 @@ def _is_left_out(snapshot: Snapshot) -> Bools:
 def _form(snapshot: Snapshot) -> Floats:
     """1 where an answer was in its form, or would have begun in it, 0 where not, nan where unknown; float64 [rows]."""
     return np.where(_is_generated(snapshot), snapshot.floats("in_form"), snapshot.floats("free_correct"))
-
-
-def _golds(snapshot: Snapshot) -> Ints:
-    """Number of right options of each row; 0 for a row without a list of them; int64 [rows]."""
-    if snapshot.missing("golds"):
-        return np.zeros(len(snapshot), np.int64)
-    lengths = pc.fill_null(pc.list_value_length(snapshot.table["golds"]), 0)
-    return np.asarray(lengths.to_numpy(), np.int64)
-
-
-def guess_chance(snapshot: Snapshot) -> Floats:
-    """Probability that a guess among the options is right, float64 [rows].
-
-    0 for open answers; nan if no row has options, because a log may not name them.
-    """
-    k = snapshot.ints("k")
-    if (k < 1).all():
-        return np.full(len(k), np.nan)
-    return np.where(k >= 1, np.maximum(_golds(snapshot), 1) / np.maximum(k, 1), 0.0)
 
 
 def first_named(before: pa.ChunkedArray, after: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -349,13 +309,7 @@ def shared_clusters(before: Snapshot, after: Snapshot, pairing: Pairing) -> Ints
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AlignedPassages:
-    """Passages that were scored on both sides, with their labels.
-
-    Attributes:
-        passages: Their log-likelihoods and lengths.
-        task: Names of the tasks.
-        category: Names of the categories.
-    """
+    """Passages that were scored on both sides: their log-likelihoods and lengths, and their labels."""
 
     passages: Passages
     task: Labels
@@ -363,13 +317,7 @@ class AlignedPassages:
 
     @classmethod
     def align(cls, before: Snapshot, after: Snapshot, pairing: Pairing) -> Self:
-        """Align the passages among the pairs of two snapshots; there may be none.
-
-        Args:
-            before: The snapshot before.
-            after: The snapshot after.
-            pairing: Rows of the two that pair.
-        """
+        """Align the passages among the pairs of two snapshots; there may be none."""
         left, right = pairing.before, pairing.after
         both = before.is_passage[left] & after.is_passage[right]
         cluster = shared_clusters(before, after, pairing)

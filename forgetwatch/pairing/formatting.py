@@ -1,8 +1,8 @@
 """Numbers and names as text.
 
     count, percent, points, nats, bits, between, probability    numbers in tables; an undefined one is "n/a"
-    questions, cases, listed, by_points             numbers and names in sentences
-    fit, fit_ends, one_line, shorten                text of other people: cut to a width, in one line
+    items, passages, questions, listed, by_points               numbers and names in sentences
+    fit, fit_ends, one_line, shorten                            text of other people: cut to a width, in one line
 
 Widths are columns of a terminal: a Chinese character or an emoji takes two, a combining accent none.
 """
@@ -41,15 +41,6 @@ def brief(value: float, width: int) -> str:
     return next((text for text in texts if len(text) <= width), f"{value / 1e6:.1f}M")
 
 
-def items(value: float) -> str:
-    """Text of a count of items, with the noun.
-
-    >>> items(1), items(1200)
-    ('1 item', '1,200 items')
-    """
-    return f"{count(value)} item{'' if value == 1 else 's'}"
-
-
 def percent(rate: float) -> str:
     """Text of a share in percent, without the percent sign."""
     return "n/a" if math.isnan(rate) else f"{round(100 * rate, 1) + 0.0:.1f}"  # never -0.0
@@ -66,7 +57,7 @@ def nats(*values: float) -> list[str]:
     >>> nats(-0.042, -0.07, -0.014), nats(-0.012, -0.021, -0.003)
     (['-0.04', '-0.07', '-0.01'], ['-0.012', '-0.021', '-0.003'])
     """
-    return _signed(values, digits=2)
+    return _signed(values, 2)
 
 
 def bits(*values: float) -> list[str]:
@@ -75,10 +66,10 @@ def bits(*values: float) -> list[str]:
     >>> bits(0.0463, 0.0312, 0.0614), bits(-0.0021, -0.0044, 0.0002)
     (['+0.046', '+0.031', '+0.061'], ['-0.0021', '-0.0044', '+0.0002'])
     """
-    return _signed(values, digits=3)
+    return _signed(values, 3)
 
 
-def _signed(values: Sequence[float], *, digits: int) -> list[str]:
+def _signed(values: Sequence[float], digits: int) -> list[str]:
     """Texts with a sign and so many decimals, or one more if a value that is not 0 would be shown as 0."""
     digits += any(0 < abs(value) < 0.5 * 10**-digits for value in values)
     return ["n/a" if math.isnan(value) else f"{round(value, digits) + 0.0:+.{digits}f}" for value in values]
@@ -137,25 +128,27 @@ def run_name(folder: Path) -> str:
     return (folder.parent if folder.name in ("_forgetwatch", "forgetwatch", "_forgetwatch_follow") else folder).name
 
 
-NAMED: Final = 4
+_NAMED: Final = 4
 """Maximum number of names that a sentence lists."""
 
-_LONGEST: Final = 160
-"""Maximum number of characters of a question or an answer in an example."""
 
+def items(number: float) -> str:
+    """Phrase for a number of items.
 
-def questions(number: float) -> str:
-    """Phrase for a number of questions."""
-    return "No question" if not number else "1 question" if number == 1 else f"{count(number)} questions"
+    >>> items(1), items(1200), passages(60), questions(0)
+    ('1 item', '1,200 items', '60 passages', 'No question')
+    """
+    return f"{count(number)} item{'' if number == 1 else 's'}"
 
 
 def passages(number: float) -> str:
-    """Phrase for a number of passages.
-
-    >>> passages(1), passages(60)
-    ('1 passage', '60 passages')
-    """
+    """Phrase for a number of passages."""
     return f"{count(number)} passage{'' if number == 1 else 's'}"
+
+
+def questions(number: float) -> str:
+    """Phrase for a number of questions, to begin a sentence."""
+    return f"{count(number)} question{'' if number == 1 else 's'}" if number else "No question"
 
 
 def is_or_are(number: float) -> str:
@@ -163,14 +156,9 @@ def is_or_are(number: float) -> str:
     return "is" if number in (0, 1) else "are"
 
 
-def cases(number: float) -> str:
-    """Phrase for a number of cases."""
-    return "1 case" if number == 1 else f"{count(number)} cases"
-
-
 def listed(names: Sequence[str]) -> str:
     """Phrase with some names, at least one; of many the first, and the number of the others."""
-    shown = [*names[:NAMED], *([f"{count(len(names) - NAMED)} more"] if len(names) > NAMED else [])]
+    shown = [*names[:_NAMED], *([f"{count(len(names) - _NAMED)} more"] if len(names) > _NAMED else [])]
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
@@ -185,7 +173,7 @@ def tolerance_points(tolerance: float) -> str:
     return f"{100 * tolerance:g} point{'' if tolerance == 0.01 else 's'}"
 
 
-def shorten(text: str, longest: int = _LONGEST) -> str:
+def shorten(text: str, longest: int = 160) -> str:
     """Text in one line, cut to its last `longest` characters: the question is at the end of a prompt."""
     line = " ".join(text.split())
     return line if len(line) <= longest else f"… {line[-longest:]}"

@@ -60,10 +60,20 @@ def item_codes(snapshot: Snapshot) -> Ints:
 
 def pair(before: Snapshot, after: Snapshot) -> Pairing:
     """Pair the rows of two snapshots; pairs come in the order of `before`. Takes the time of sorting the rows."""
-    if _are_aligned(before, after):
-        return _aligned(before)
-    item_before, item_after = item_codes(before), item_codes(after)
-    first_before, first_after = _first_rows(item_before), _first_rows(item_after)
+    item_before, first_before = item_codes(before), _first_rows(before)
+    if _are_aligned(before, after):  # a shortcut to what sorting finds
+        rows, nothing = np.arange(len(before)), np.zeros(0, np.int64)
+        number = codes(*(before.table[name].take(first_before) for name in ("task", "item_id")))
+        return Pairing(
+            before=rows,
+            after=rows,
+            item=number[item_before],
+            only_before=nothing,
+            only_after=nothing,
+            content_differs=0,
+            by_id=0,
+        )
+    item_after, first_after = item_codes(after), _first_rows(after)
     left, right, content_differs, by_id = _pair_items(before, after, first_before, first_after)
     # Both items of a pair get one number, items without a partner NONE: then rows pair on (number, sample).
     number_before, number_after = np.full(len(first_before), NONE), np.full(len(first_after), NONE)
@@ -99,22 +109,6 @@ def _are_aligned(before: Snapshot, after: Snapshot) -> bool:
     return not before.table["content_hash"].null_count and all(before.table[n].equals(after.table[n]) for n in names)
 
 
-def _aligned(side: Snapshot) -> Pairing:
-    """Pairing of a snapshot with one of the same rows, as `pair` finds it by sorting."""
-    item, rows, nothing = item_codes(side), np.arange(len(side)), np.zeros(0, np.int64)
-    first = _first_rows(item)
-    number = codes(*(side.table[name].take(first) for name in ("task", "item_id")))
-    return Pairing(
-        before=rows,
-        after=rows,
-        item=number[item],
-        only_before=nothing,
-        only_after=nothing,
-        content_differs=0,
-        by_id=0,
-    )
-
-
 def _pair_items(
     before: Snapshot, after: Snapshot, first_before: Ints, first_after: Ints
 ) -> tuple[Ints, Ints, int, int]:
@@ -126,14 +120,21 @@ def _pair_items(
     by_id = _joint_codes(before, after, first_before, first_after, "task", "item_id")
     _, same_id_before, same_id_after = np.intersect1d(*by_id, assume_unique=True, return_indices=True)
     hash_before, hash_after = _joint_codes(before, after, first_before, first_after, "task", "content_hash")
-    hashed_before, hashed_after = _has_hash(before)[first_before], _has_hash(after)[first_after]
+    hashed_before, hashed_after = (
+        np.asarray(side.table["content_hash"].is_valid())[first]
+        for side, first in ((before, first_before), (after, first_after))
+    )
     both_hashed = hashed_before[same_id_before] & hashed_after[same_id_after]
-    same_key = _same_key(before, after, first_before[same_id_before], first_after[same_id_after])
+    same_key = np.ones(len(same_id_before), bool)  # gold and k agree as far as both sides have them
+    for name in ("gold", "k"):
+        one, other = before.ints(name)[first_before[same_id_before]], after.ints(name)[first_after[same_id_after]]
+        same_key &= (one == other) | (one == NONE) | (other == NONE)
     # Null hashes have a code of their own, so equal codes mean equal questions only where both sides have a hash.
     same = np.where(both_hashed, hash_before[same_id_before] == hash_after[same_id_after], same_key)
     left, right = same_id_before[same], same_id_after[same]
     # Equal ids come first: among repeated hashes the id decides which item belongs to which.
-    rest_before, rest_after = _complement(len(first_before), left), _complement(len(first_after), right)
+    rest_before = np.setdiff1d(np.arange(len(first_before)), left, assume_unique=True)
+    rest_after = np.setdiff1d(np.arange(len(first_after)), right, assume_unique=True)
     rest_before, rest_after = rest_before[hashed_before[rest_before]], rest_after[hashed_after[rest_after]]
     # Items are numbered by their codes, and "n-th" is meant in the order of the rows.
     rest_before = rest_before[np.argsort(first_before[rest_before], kind="stable")]
@@ -147,9 +148,9 @@ def _pair_items(
     )
 
 
-def _first_rows(items: Ints) -> Ints:
+def _first_rows(snapshot: Snapshot) -> Ints:
     """First row of each item, by item code; int64 [items]."""
-    return np.unique(items, return_index=True)[1]
+    return np.unique(item_codes(snapshot), return_index=True)[1]
 
 
 def _joint_codes(
@@ -164,19 +165,6 @@ def _joint_codes(
     return joint[: len(rows_before)], joint[len(rows_before) :]
 
 
-def _has_hash(snapshot: Snapshot) -> NDArray[np.bool_]:
-    return np.asarray(snapshot.table["content_hash"].is_valid())
-
-
-def _same_key(before: Snapshot, after: Snapshot, rows_before: Ints, rows_after: Ints) -> NDArray[np.bool_]:
-    """True where gold and k agree as far as both sides have them; bool [pairs]."""
-    same = np.ones(len(rows_before), bool)
-    for name in ("gold", "k"):
-        value_before, value_after = before.ints(name)[rows_before], after.ints(name)[rows_after]
-        same &= (value_before == value_after) | (value_before == NONE) | (value_after == NONE)
-    return same
-
-
 def _match_occurrences(before: Ints, after: Ints) -> tuple[Ints, Ints]:
     """Positions of equal codes, the n-th occurrence before with the n-th after; int64 [pairs] each."""
     rank_before, rank_after = _occurrence(before), _occurrence(after)
@@ -189,17 +177,8 @@ def _match_occurrences(before: Ints, after: Ints) -> tuple[Ints, Ints]:
 
 def _occurrence(values: Ints) -> Ints:
     """Number of earlier equal values, for each value: [0, 0, 1] for [5, 7, 5]; int64 [values]."""
-    order = np.argsort(values, kind="stable")
-    ordered = values[order]
-    # Equal values form runs; the rank of a value is its distance from the start of its run.
-    starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]]) if values.size else np.zeros(0, np.int64)
+    _, code, counts = np.unique(values, return_inverse=True, return_counts=True)
     rank = np.empty(len(values), np.int64)
-    rank[order] = np.arange(len(values)) - np.repeat(starts, np.diff(np.r_[starts, len(values)]))
+    # Sorted, equal values form runs; the rank of a value is its distance from the start of its run.
+    rank[np.argsort(code, kind="stable")] = np.arange(len(values)) - np.repeat(np.cumsum(counts) - counts, counts)
     return rank
-
-
-def _complement(count: int, taken: Ints) -> Ints:
-    """Numbers below `count` that are not among `taken`, rising; int64."""
-    free = np.ones(count, bool)
-    free[taken] = False
-    return np.flatnonzero(free)

@@ -24,8 +24,10 @@ def test_labels_split_into_the_rows_of_each_name_in_order(names: list[str]) -> N
     }
 
 
-def second_choices(rows: Snapshot, index: np.ndarray) -> np.ndarray | None:
-    return second_choice(rows, option_scores(rows), index)
+def second_choices(correct: list[bool], *, norm: str = "sum", **columns: object) -> list[float] | None:
+    rows = snapshot(correct, meta={"probe": {"norm": norm}}, **columns)
+    found = second_choice(rows, option_scores(rows), np.arange(len(rows)))
+    return None if found is None else found.tolist()
 
 
 def test_the_second_choice_is_that_of_the_score_that_decides() -> None:
@@ -35,12 +37,9 @@ def test_the_second_choice_is_that_of_the_score_that_decides() -> None:
         "chosen": [1, 1, 0, 2, None],
         "choice_logprobs": [[-2.0, -1.0, -3.0], [-3.0, -1.0, -2.0], [-1.0, -2.0, -3.0], [-2.0, -1.0, -3.0], None],
     }
-    rows = snapshot([False, False, True, False, False], **columns)
+    found = second_choices([False, False, True, False, False], **columns)
     # second, third, right, another option was chosen than these scores would choose, no scores
-    assert second_choices(rows, np.arange(5)) == pytest.approx([1.0, 0.0, math.nan, math.nan, math.nan], nan_ok=True)
-
-
-def test_the_second_choice_by_bytes_is_not_that_by_sum() -> None:
+    assert found == pytest.approx([1.0, 0.0, math.nan, math.nan, math.nan], nan_ok=True)
     columns = {
         "k": [3],
         "gold": [0],
@@ -48,9 +47,9 @@ def test_the_second_choice_by_bytes_is_not_that_by_sum() -> None:
         "choice_logprobs": [[-6.0, -2.0, -4.0]],
         "choice_bytes": [[6, 4, 2]],
     }
-    assert second_choices(snapshot([False], **columns), np.arange(1)) == pytest.approx([0.0])
-    by_bytes = snapshot([False], meta={"probe": {"norm": "bytes"}}, **columns)  # -1, -.5, -2
-    assert second_choices(by_bytes, np.arange(1)) == pytest.approx([1.0])
+    assert second_choices([False], **columns) == [0.0]
+    assert second_choices([False], norm="bytes", **columns) == [1.0]  # -1, -.5, -2
+    assert second_choices([False], k=[3], gold=[0], chosen=[1]) is None
 
 
 def test_any_of_several_right_options_may_come_second() -> None:
@@ -61,16 +60,15 @@ def test_any_of_several_right_options_may_come_second() -> None:
         "chosen": [1, 0],
         "choice_logprobs": [[-9.0, -1.0, -3.0, -2.0], [-1.0, -9.0, -3.0, -2.0]],
     }
-    assert second_choices(snapshot([False, False], **columns), np.array([0, 1])) == pytest.approx([1.0, 0.0])
+    assert second_choices([False, False], **columns) == [1.0, 0.0]
 
 
-def test_there_is_no_second_choice_without_scores() -> None:
-    assert second_choices(snapshot([False], k=[3], gold=[0], chosen=[1]), np.arange(1)) is None
+def align(before: Snapshot, after: Snapshot) -> AlignedPairs:
+    return AlignedPairs.align(before, after, pair(before, after))[0]
 
 
 def aligned(before: list[bool | None], after: list[bool | None], **columns: object) -> AlignedPairs:
-    one, other = snapshot(before, **columns), snapshot(after, **columns)
-    return AlignedPairs.align(one, other, pair(one, other))
+    return align(snapshot(before, **columns), snapshot(after, **columns))
 
 
 def test_items_of_one_cluster_share_a_code_across_tasks_and_others_are_alone() -> None:
@@ -78,6 +76,10 @@ def test_items_of_one_cluster_share_a_code_across_tasks_and_others_are_alone() -
     assert pairs.cluster is not None
     assert pairs.cluster[0] == pairs.cluster[1] == pairs.cluster[4]
     assert len(set(pairs.cluster.tolist())) == 4  # p, two alone, q
+    pairs = aligned([True] * 6, [True] * 6, cluster=["", "p", "q", "p", None, "r"])
+    assert pairs.cluster is not None
+    assert pairs.cluster[1] == pairs.cluster[3]
+    assert len(set(pairs.cluster.tolist())) == 5  # wherever those alone are
     assert aligned([True], [True]).cluster is None
     assert aligned([True] * 3, [True] * 3, cluster=["", "", ""]).cluster is None
 
@@ -89,22 +91,18 @@ def test_a_value_that_one_side_lacks_is_taken_from_the_other() -> None:
         snapshot([True, False], **bare, cluster=["p", "p"], golds=[[0, 3]] * 2),
     )
     for before, after in ((one, other), (other, one)):
-        pairs = AlignedPairs.align(before, after, pair(before, after))
+        pairs = align(before, after)
         assert pairs.cluster is not None
         assert len(set(pairs.cluster.tolist())) == 1
         assert pairs.golds.tolist() == [2, 2]
 
 
-def test_an_item_with_several_samples_is_one_observation() -> None:
+def test_an_item_with_several_samples_is_one_observation_and_left_out_if_one_is_unscored() -> None:
     columns = {"item_id": ["1", "1", "2", "2"], "content_hash": ["A", "A", "B", "B"], "sample": [0, 1, 0, 1]}
     pairs = aligned([True] * 4, [True] * 4, **columns)
     assert pairs.samples == 2
     assert pairs.cluster is not None
     assert np.array_equal(pairs.cluster, pairs.item)
-
-
-def test_an_unscored_sample_leaves_out_its_whole_item() -> None:
-    columns = {"item_id": ["1", "1", "2", "2"], "content_hash": ["A", "A", "B", "B"], "sample": [0, 1, 0, 1]}
     pairs = aligned([True, None, True, True], [True] * 4, **columns)
     assert (len(pairs), pairs.unscored, pairs.samples) == (2, 1, 2)
 
@@ -115,26 +113,15 @@ def test_the_chance_of_a_guess_is_right_options_over_options() -> None:
     assert np.isnan(guess_chance(snapshot([True]))).all()
 
 
-def test_options_of_one_side_alone_are_of_no_use() -> None:
+@pytest.mark.parametrize("turned", [False, True])
+def test_options_chosen_on_one_side_alone_are_of_no_use_and_their_number_is_that_of_either_side(turned: bool) -> None:
     logged, silent = {"k": [3, 3], "gold": [0, 0], "chosen": [0, 1]}, {"k": [3, 3], "gold": [0, 0]}
-    for one, other in ((logged, silent), (silent, logged)):
-        before, after = snapshot([True, False], **one), snapshot([True, False], **other)
-        pairs = AlignedPairs.align(before, after, pair(before, after))
-        assert pairs.chosen_before is pairs.chosen_after is None
-        assert pairs.answers() is None
-
-
-def test_the_number_of_options_is_that_of_the_side_that_names_it() -> None:
-    for one, other in (([4, None, 2], [4, 3, None]), ([None, 3, 2], [4, None, 2])):
-        before, after = snapshot([True] * 3, k=one), snapshot([True] * 3, k=other)
-        assert AlignedPairs.align(before, after, pair(before, after)).k.tolist() == [4, 3, 2]
-
-
-def test_items_alone_are_in_no_named_cluster_wherever_they_are() -> None:
-    pairs = aligned([True] * 6, [True] * 6, cluster=["", "p", "q", "p", None, "r"])
-    assert pairs.cluster is not None
-    assert pairs.cluster[1] == pairs.cluster[3]
-    assert len(set(pairs.cluster.tolist())) == 5
+    sides = [snapshot([True, False], **columns) for columns in (logged, silent)]
+    pairs = align(*(sides[::-1] if turned else sides))
+    assert pairs.chosen_before is pairs.chosen_after is None
+    assert pairs.answers() is None
+    sides = [snapshot([True] * 3, k=k) for k in ([4, None, 2], [4, 3, None])]
+    assert align(*(sides[::-1] if turned else sides)).k.tolist() == [4, 3, 2]
 
 
 def test_answers_by_the_sum_stay_where_others_are_decided_by_a_length() -> None:
@@ -143,7 +130,7 @@ def test_answers_by_the_sum_stay_where_others_are_decided_by_a_length() -> None:
     meta = {"norms": {"t": "bytes", "u": "sum"}}
     before = snapshot([True, True], chosen=[0, 0], choice_logprobs=[[-8.0, -6.5], [-5.0, -6.0]], meta=meta, **columns)
     after = snapshot([False, True], chosen=[1, 0], choice_logprobs=[[-4.0, -1.5], [-1.0, -2.0]], meta=meta, **columns)
-    pairs = AlignedPairs.align(before, after, pair(before, after))
+    pairs = align(before, after)
     assert pairs.mass_after == pytest.approx([1.0, math.nan], nan_ok=True)
     assert pairs.right_at_constant_mass is not None
     assert pairs.right_at_constant_mass.tolist() == [True, True]

@@ -9,9 +9,12 @@ from support import snapshot
 from forgetwatch import compare
 from forgetwatch.comparing import count_groups
 from forgetwatch.comparing.category_means import category_means
+from forgetwatch.measures import Rows
 from forgetwatch.metrics import resample
 from forgetwatch.pairing import AlignedPairs, pair
 from forgetwatch.probes import PaperTasks
+
+TWICE = {"item_id": [*"1122"], "content_hash": [*"AABB"], "sample": [0, 1] * 2, "task": ["piqa"] * 4}
 
 
 def test_the_macro_mean_weighs_tasks_and_categories_equally() -> None:
@@ -27,13 +30,7 @@ def test_the_macro_mean_weighs_tasks_and_categories_equally() -> None:
 
 
 def test_the_macro_spread_is_over_samples() -> None:
-    columns = {
-        "item_id": ["1", "1", "2", "2"],
-        "content_hash": ["A", "A", "B", "B"],
-        "sample": [0, 1, 0, 1],
-        "k": [2] * 4,
-    }
-    before, after = snapshot([True] * 4, **columns), snapshot([False, True, False, True], **columns)
+    before, after = (snapshot(right, **TWICE, k=[2] * 4) for right in ([True] * 4, [False, True, False, True]))
     macro = compare(before=before, after=after).macro
     rates = [1.0, 0.0]  # sample 0 lost both items, sample 1 none; nothing was wrong before, so chance is 0
     assert macro.forgetting.mean == pytest.approx(np.mean(rates))
@@ -57,8 +54,7 @@ def test_the_released_codes_numbers_on_its_own_tasks() -> None:
 
 
 def test_clipping_comes_before_the_mean_over_seeds_and_tasks() -> None:
-    columns = {"item_id": [*"1122"], "content_hash": [*"AABB"], "sample": [0, 1] * 2, "task": ["piqa"] * 4}
-    before, after = snapshot([False, True, True, True], **columns), snapshot([True, False, True, True], **columns)
+    before, after = snapshot([False, True, True, True], **TWICE), snapshot([True, False, True, True], **TWICE)
     compat = compare(before=before, after=after, chance="paper-compat").paper_compat
     assert compat is not None
     # seed 0: nothing forgotten, clipped at 0; seed 1: one of two, nothing was wrong before
@@ -80,9 +76,7 @@ def test_the_papers_tasks_in_any_spelling() -> None:
 
 
 def test_an_unscored_answer_leaves_its_seed_only_as_in_the_released_code() -> None:
-    columns = {"item_id": [*"1122"], "content_hash": [*"AABB"], "sample": [0, 1] * 2, "task": ["piqa"] * 4}
-    before = snapshot([True, True, None, False], **columns)
-    after = snapshot([True, False, True, False], **columns)
+    before, after = snapshot([True, True, None, False], **TWICE), snapshot([True, False, True, False], **TWICE)
     compat = compare(before=before, after=after, chance="paper-compat").paper_compat
     assert compat is not None
     seed0, seed1 = 0.0, 1 / 2 - 0.5 * 1.0 / 3  # seed 0: one item, kept; seed 1: two, one lost and one missed
@@ -143,9 +137,10 @@ def test_the_error_of_a_mean_is_the_sample_deviation_of_its_draws() -> None:
     labels = {"task": ["t"] * rows, "category": ["a"] * rows, "k": [4] * rows}
     before, after = snapshot([True] * rows, **labels), snapshot([False] * 20 + [True] * 40, **labels)
     found = compare(before=before, after=after, rng=np.random.default_rng(3), replications=4).macro
-    pairs, missing = AlignedPairs.align_all(before, after, pair(before, after))
+    pairs, missing = AlignedPairs.align(before, after, pair(before, after))
     rng = np.random.default_rng(3)
-    next(iter(count_groups(pairs, missing, rng=rng, replications=4)))  # draws nothing: no options were logged
+    # Draws nothing: no options were logged.
+    next(iter(count_groups(Rows(pairs=pairs, unscored=missing, rng=rng, replications=4))))
     means = [
         category_means(pairs.take(drawn)).forgetting.mean for drawn in resample(np.arange(rows), rng, replications=4)
     ]

@@ -34,12 +34,10 @@ def test_a_task_graded_by_unlike_metrics_or_filters_is_refused(before: str, afte
 
 
 def test_autocast_that_differs_is_noted_where_both_sides_name_it() -> None:
-    early, without, within = (
-        snapshot([True], meta=meta) for meta in ({}, {"autocast": None}, {"autocast": "bfloat16"})
-    )
-    assert setting_differences(without, within) == (
-        "autocast differs, and rounding with it: none before, bfloat16 after",
-    )
+    metadata = {}, {"autocast": None}, {"autocast": "bfloat16"}
+    early, without, within = (snapshot([True], meta=meta) for meta in metadata)
+    note = "autocast differs, and rounding with it: none before, bfloat16 after"
+    assert setting_differences(without, within) == (note,)
     assert within.meta != without.meta
     for before, after in ((without, without), (within, within), (early, within), (within, early)):
         assert setting_differences(before, after) == ()
@@ -55,12 +53,18 @@ def log(**meta: Any) -> Snapshot:
     return snapshot([True], meta={"date": "2026-01-01", **meta})
 
 
-@pytest.mark.parametrize(("tasks", "more"), [(3, False), (4, True)])
-def test_of_many_tasks_with_other_settings_three_are_named(tasks: int, more: bool) -> None:
-    before, after = ({"task_versions": {f"t{i}": version for i in range(tasks)}} for version in (1, 2))
-    expected = f"versions of the task differ: t0 1 and 2, t1 1 and 2, t2 1 and 2{', ...' if more else ''}"
-    assert setting_differences(log(**before), log(**after)) == (expected,)
-    assert setting_differences(log(**before), log(task_versions={"other": 2})) == ()
+@pytest.mark.parametrize(("tasks", "more"), [(3, ""), (4, ", ...")])
+def test_of_many_tasks_with_another_setting_three_are_named(tasks: int, more: str) -> None:
+    names = [f"t{i}" for i in range(tasks)]
+    before, after = (log(task_versions=dict.fromkeys(names, version)) for version in (1, 2))
+    expected = f"versions of the task differ: t0 1 and 2, t1 1 and 2, t2 1 and 2{more}"
+    assert setting_differences(before, after) == (expected,)
+    assert setting_differences(before, log(task_versions={"other": 2})) == ()
+    before, after = (
+        snapshot([True] * tasks, task=names, meta={"norms": dict.fromkeys(names, norm)}) for norm in ("sum", "bytes")
+    )
+    expected = f"norms of the score that decides differ: t0 sum and bytes, t1 sum and bytes, t2 sum and bytes{more}"
+    assert setting_differences(before, after) == (expected,)
 
 
 @pytest.mark.parametrize(
@@ -71,16 +75,6 @@ def test_a_chat_template_of_one_side_is_noted_with_the_side(before: str | None, 
     sides = (log(chat_template_sha=before), log(chat_template_sha=after))
     assert setting_differences(*sides) == (f"a chat template was used {when}",)
     assert setting_differences(sides[0], sides[0]) == ()
-
-
-@pytest.mark.parametrize(("tasks", "more"), [(3, False), (4, True)])
-def test_of_many_tasks_with_another_norm_three_are_named(tasks: int, more: bool) -> None:
-    names = [f"t{i}" for i in range(tasks)]
-    before, after = (
-        snapshot([True] * tasks, task=names, meta={"norms": dict.fromkeys(names, norm)}) for norm in ("sum", "bytes")
-    )
-    expected = ", ".join(f"{name} sum and bytes" for name in names[:3]) + (", ..." if more else "")
-    assert setting_differences(before, after) == (f"norms of the score that decides differ: {expected}",)
 
 
 @pytest.mark.parametrize(("name", "values"), [("scoring", ("letters", "generate")), ("rendering", ("plain", "chat"))])
@@ -138,9 +132,8 @@ def test_unlike_questions_of_equal_prompts_are_named() -> None:
 def test_equal_ids_with_another_key_are_named_as_such() -> None:
     plain = {"content_hash": [None, None], "k": [4, 4]}
     sides = [snapshot([True, False], gold=gold, **plain) for gold in ([0, 1], [1, 2])]
-    with pytest.raises(
-        MismatchError, match="no item in common; 2 ids are on both sides, and all of them differ in gold"
-    ):
+    says = "no item in common; 2 ids are on both sides, and all of them differ in gold"
+    with pytest.raises(MismatchError, match=says):
         compare(before=sides[0], after=sides[1])
     hashed = [snapshot([True, False], content_hash=[f"{side}1", f"{side}2"]) for side in "ab"]
     with pytest.raises(MismatchError, match="all of them differ in content_hash"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ TOK = tokenizer()
 DECIDED = ("chosen", "correct", "gold_share", "margin")
 
 
+@cache
 def outcomes(norm: str, *, seed: int = 0, step: int | None = None, items: int = 30) -> Snapshot:
     made = score(model(TOK, seed=seed), TOK, probe(items, norm=norm))
     return replace(made, meta={**made.meta, "step": step})
@@ -37,6 +38,12 @@ def recorded(norm: str, logprobs: list[list[float]], **columns: Any) -> Snapshot
     undecided = snapshot([True] * len(k), meta={"probe": {"norm": "chars"}}, **given)
     made = decided_by(undecided, dict.fromkeys(undecided.norms, norm))
     return replace(made, meta={"probe": {"norm": norm}}, notes=())
+
+
+def with_scores(made: Snapshot, logprobs: list[list[float] | None]) -> Snapshot:
+    table = made.table
+    column = table.column_names.index("choice_logprobs")
+    return replace(made, table=table.set_column(column, "choice_logprobs", [logprobs]).cast(table.schema))
 
 
 @pytest.mark.parametrize("norm", ["bytes", "chars", "tokens"])
@@ -110,19 +117,13 @@ def test_a_null_is_decided_by_the_norm_of_the_side_before(before: str, after: st
 
 def test_a_side_without_scores_is_refused() -> None:
     old, now = outcomes("bytes"), outcomes("sum", seed=1)
-    bare = old.table.set_column(
-        old.table.column_names.index("choice_logprobs"), "choice_logprobs", [[None] * len(old)]
-    ).cast(old.table.schema)
     with pytest.raises(MismatchError, match=r"decided by the norm 'bytes'.*again by 'sum'.*of its 30 answers none has"):
-        compare(before=replace(old, table=bare), after=now)
+        compare(before=with_scores(old, [None] * len(old)), after=now)
 
 
 def test_an_answer_without_scores_is_unscored() -> None:
     made = recorded("bytes", [[-4.0, -3.0], [-1.0, -9.0]])
-    table = made.table.set_column(
-        made.table.column_names.index("choice_logprobs"), "choice_logprobs", [[None, [-1.0, -9.0]]]
-    ).cast(made.table.schema)
-    again = decided_by(replace(made, table=table), {"t": "sum"})
+    again = decided_by(with_scores(made, [None, [-1.0, -9.0]]), {"t": "sum"})
     assert again.table["correct"].to_pylist() == [None, True]
     assert again.table["outcome"].to_pylist() == ["unscored: no log-likelihoods to decide by", "ok"]
     assert "1 without usable log-likelihoods are unscored" in again.notes[0]
@@ -165,7 +166,7 @@ def test_looks_under_unlike_norms_are_cut_to_the_items_of_all() -> None:
         Trajectory.of([unlike, now])
 
 
-def test_the_margin_of_an_answer_decided_again_is_compared_with_the_noise(tmp_path: Path) -> None:
+def test_the_margin_of_an_answer_decided_again_is_compared_with_the_noise() -> None:
     item = Item(id="1", task="t", prompt="Q", choices=(" w1", " w2"), answer=0)
     made = score(model(TOK), TOK, Probe([item], norm="bytes"))
     wide = replace(made, meta={**made.meta, "noise": 100.0})

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pages import choices, sure, written
@@ -21,11 +20,8 @@ def test_each_changed_answer_is_of_one_kind() -> None:
     columns = {"k": [3] * 6, "gold": [0] * 6}
     before = snapshot([True, True, False, False, False, None], chosen=[0, 0, 1, 1, 1, None], **columns)
     after = snapshot([True, False, True, False, False, True], chosen=[0, 1, 0, 2, 1, 0], **columns)
-    assert [(flip.item_id, flip.what) for flip in flips(before, after)] == [
-        ("1", "forgotten"),
-        ("2", "gained"),
-        ("3", "churned"),
-    ]
+    found = [(flip.item_id, flip.what) for flip in flips(before, after)]
+    assert found == [("1", "forgotten"), ("2", "gained"), ("3", "churned")]
 
 
 @given(
@@ -62,13 +58,10 @@ def test_what_luck_makes_of_the_known_and_lost_adds_up_over_the_flips() -> None:
 
 def test_without_scores_of_the_options_nothing_shows_what_luck_makes() -> None:
     columns = {"k": [4, 4], "gold": [0, 0], "gold_share": [0.99, 0.99]}
-    changed = flips(
-        snapshot([True, False], chosen=[0, 1], **columns), snapshot([False, False], chosen=[1, 2], **columns)
-    )
-    assert [(flip.what, flip.known, flip.by_luck) for flip in changed] == [
-        ("forgotten", True, None),
-        ("churned", False, None),
-    ]
+    before, after = snapshot([True, False], chosen=[0, 1], **columns), snapshot([False] * 2, chosen=[1, 2], **columns)
+    changed = flips(before, after)
+    found = [(flip.what, flip.known, flip.by_luck) for flip in changed]
+    assert found == [("forgotten", True, None), ("churned", False, None)]
     assert flip_json(changed[0])["known_lost_by_luck"] is None
 
 
@@ -107,13 +100,9 @@ def test_the_most_confident_come_first_and_those_without_a_margin_last() -> None
 
 
 def test_flips_sort_by_the_look_that_was_first_wrong() -> None:
-    looks = [
-        [True, True, False, True],
-        [True, False, False, True],
-        [False, True, True, True],
-        [False, False, False, True],
-    ]
-    run = Trajectory.of([snapshot(right, meta={"step": 10 * step}) for step, right in enumerate(looks)])
+    looks = ["1101", "1001", "0111", "0001"]
+    sides = [[answer == "1" for answer in look] for look in looks]
+    run = Trajectory.of([snapshot(right, meta={"step": 10 * step}) for step, right in enumerate(sides)])
     first = first_forgotten(run)
     assert first == {("t", "0", 0): 20, ("t", "1", 0): 10}
     found = flips(run.baseline, run.last, first=first)
@@ -133,26 +122,15 @@ def test_rows_in_another_order_are_the_same_items() -> None:
     assert flips(of.before, shuffled, probe=of.probe) == of.changed
 
 
-@pytest.mark.parametrize(
-    ("prompt", "text"),
-    [
-        ("Q?", "Q?"),
-        (
-            [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Q?"}],
-            "system: Be brief.\n\nuser: Q?",
-        ),
-    ],
-)
-def test_the_messages_of_a_chat_come_in_order_with_their_roles(prompt: object, text: str) -> None:
-    assert prompt_text(prompt) == text  # type: ignore[arg-type]
+def test_the_messages_of_a_chat_come_in_order_with_their_roles() -> None:
+    assert prompt_text("Q?") == "Q?"
+    chat = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Q?"}]
+    assert prompt_text(chat) == "system: Be brief.\n\nuser: Q?"
 
 
 def test_an_item_shows_its_number_of_options_and_an_open_one_none() -> None:
     columns = {"k": [3, None], "gold": [2, None], "item_id": ["a", "b"]}
-    before, after = (
-        snapshot([True, True], chosen=[2, None], **columns),
-        snapshot([False, False], chosen=[0, None], **columns),
-    )
+    before, after = (snapshot([right] * 2, chosen=[2 * right, None], **columns) for right in (True, False))
     assert [(flip.k, flip.gold, flip.before.chosen, flip.after.chosen) for flip in flips(before, after)] == [
         (3, (2,), 2, 0),
         (None, (), None, None),

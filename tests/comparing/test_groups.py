@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
-from support import snapshot
+from support import decided, snapshot
 
-from forgetwatch import Snapshot, compare
+from forgetwatch import compare
 from forgetwatch.comparing import Comparison, group_values
 from forgetwatch.measures import LOG_SCORE
 from forgetwatch.metrics import detectable_change
@@ -70,15 +69,14 @@ def test_rows_without_labels_are_in_no_named_group() -> None:
 
 
 def test_q_values_are_taken_within_each_level() -> None:
-    before = snapshot([True] * 24, category=["a"] * 8 + ["b"] * 8 + ["c"] * 8, task=["t"] * 24)
-    after = snapshot(
-        [False] * 8 + [False] * 4 + [True] * 12, category=["a"] * 8 + ["b"] * 8 + ["c"] * 8, task=["t"] * 24
-    )
-    groups = compare(before=before, after=after).by("category")
+    names = ["a"] * 8 + ["b"] * 8 + ["c"] * 8
+    before, after = (snapshot(right, category=names) for right in ([True] * 24, [False] * 12 + [True] * 12))
+    made = compare(before=before, after=after)
+    groups = made.by("category")
     p_values = {name: group.p_value for name, group in groups.items()}
     assert groups["a"].q_value == pytest.approx(min(3 * p_values["a"], 3 * p_values["b"] / 2))
     assert groups["c"].q_value == p_values["c"] == 1.0
-    assert compare(before=before, after=after).all.q_value == compare(before=before, after=after).all.p_value
+    assert made.all.q_value == made.all.p_value
 
 
 def test_cells_over_samples_are_means_and_tests_treat_the_item_as_one_observation() -> None:
@@ -138,9 +136,8 @@ def test_copies_of_items_in_one_cluster_change_no_interval_and_no_test() -> None
         return compare(before=sides[0], after=sides[1])
 
     one, nine = compared(1).all, compared(9).all
-    for name in ("p_value", "loss_p_value", "effective_n"):
-        assert getattr(nine, name) == pytest.approx(getattr(one, name), rel=1e-6), name
-    for name in ("forgetting_interval", "backward_transfer_interval", "net_change_interval", "known_lost_interval"):
+    intervals = ("forgetting_interval", "backward_transfer_interval", "net_change_interval", "known_lost_interval")
+    for name in ("p_value", "loss_p_value", "effective_n", *intervals):
         assert getattr(nine, name) == pytest.approx(getattr(one, name), rel=1e-6), name
     assert nine.smallest_loss(0.01) == pytest.approx(one.smallest_loss(0.01))
     for part in ("paper", "guess_corrected", "persistence", "bound"):
@@ -153,24 +150,6 @@ def test_copies_of_items_in_one_cluster_change_no_interval_and_no_test() -> None
     assert nine.chance.guess_corrected.n == 9 * n  # items, not clusters
 
 
-def by_norm(norm: str | None, logprobs: np.ndarray, lengths: np.ndarray, **columns: Any) -> Snapshot:
-    """Snapshot decided by the options' log-likelihoods; the first option is right."""
-    rows, k = logprobs.shape
-    scores = logprobs if norm == "sum" else logprobs / lengths
-    chosen = scores.argmax(axis=1)
-    meta = {} if norm is None else {"probe": {"norm": norm}}
-    return snapshot(
-        (chosen == 0).tolist(),
-        meta=meta,
-        k=[k] * rows,
-        gold=[0] * rows,
-        chosen=chosen.tolist(),
-        choice_logprobs=logprobs.tolist(),
-        choice_bytes=lengths.tolist(),
-        **columns,
-    )
-
-
 @pytest.mark.parametrize("norm", ["sum", "bytes"])
 def test_forgotten_at_constant_mass_leaves_out_what_the_mass_of_the_options_moved(norm: str) -> None:
     rng = np.random.default_rng(2)
@@ -178,9 +157,9 @@ def test_forgotten_at_constant_mass_leaves_out_what_the_mass_of_the_options_move
     other = logprobs.copy()
     other[:20, 0] -= 30  # twenty right options become unlikely, the others all an e^4th as likely
     task = ["a"] * 150 + ["b"] * 150
-    before = by_norm(norm, logprobs, lengths, task=task)
-    found = compare(before=before, after=by_norm(norm, other - 4.0, lengths, task=task))
-    expected = compare(before=before, after=by_norm(norm, other, lengths, task=task)).all.forgotten
+    before, after, unmoved = (decided(x, norm=norm, lengths=lengths, task=task) for x in (logprobs, other - 4.0, other))
+    found = compare(before=before, after=after)
+    expected = compare(before=before, after=unmoved).all.forgotten
     noted = [note for note in found.notes if "forgotten_at_constant_mass" in note]
     if norm == "sum":
         assert (found.all.forgotten, found.all.forgotten_at_constant_mass, noted) == (expected, None, [])
@@ -194,12 +173,12 @@ def test_forgotten_at_constant_mass_leaves_out_what_the_mass_of_the_options_move
     assert group_values(found.all)["forgotten_at_constant_mass"] == found.all.forgotten_at_constant_mass
 
 
-def test_forgotten_at_constant_mass_is_null_without_scores() -> None:
-    meta = {"probe": {"norm": "bytes"}}
-    assert (
-        compare(before=snapshot([True], meta=meta), after=snapshot([False], meta=meta)).all.forgotten_at_constant_mass
-        is None
-    )
+def test_forgotten_at_constant_mass_is_null_without_scores_and_as_logged_for_a_single_option() -> None:
+    before, after = (snapshot([right], meta={"probe": {"norm": "bytes"}}) for right in (True, False))
+    assert compare(before=before, after=after).all.forgotten_at_constant_mass is None
+    logprobs, lengths = np.array([[-1.0], [-2.0]]), np.array([[2], [3]])
+    before, after = (decided(x, norm="bytes", lengths=lengths) for x in (logprobs, logprobs - 1))
+    assert compare(before=before, after=after).all.forgotten_at_constant_mass == 0
 
 
 def test_the_smallest_loss_is_a_share_of_the_items() -> None:
@@ -214,7 +193,7 @@ def test_the_smallest_loss_is_a_share_of_the_items() -> None:
 def test_the_scores_of_the_options_calibrate_the_correction_for_guessing() -> None:
     rng = np.random.default_rng(4)
     start = rng.normal(-20, 2, (200, 4))
-    sides = [by_norm("sum", start + rng.normal(0, 1, start.shape), np.ones_like(start)) for _ in range(2)]
+    sides = [decided(start + rng.normal(0, 1, start.shape)) for _ in range(2)]
     chance = compare(before=sides[0], after=sides[1]).all.chance
     assert chance.guess_corrected is not None
     assert chance.guess_corrected_calibrated is not None
@@ -234,10 +213,7 @@ def test_the_scores_of_the_options_calibrate_the_correction_for_guessing() -> No
 def test_the_temperature_and_the_change_after_it_are_of_the_calibrated_score() -> None:
     rng = np.random.default_rng(5)
     start = rng.normal(-20, 2, (200, 4)) + np.array([1.0, 0, 0, 0])
-    surer = compare(
-        before=by_norm("sum", start, np.ones_like(start)), after=by_norm("sum", 3 * start, np.ones_like(start))
-    )
-    whole = surer.all
+    whole = compare(before=decided(start), after=decided(3 * start)).all
     scores = whole[LOG_SCORE]
     assert scores is not None
     assert whole.temperature_before is not None
@@ -271,18 +247,7 @@ def test_the_interval_of_known_and_lost_is_wilsons_of_the_known_items() -> None:
 
 def test_kinds_come_before_categories_and_only_where_there_are_both() -> None:
     mixed = snapshot([True, False], output=["text", None])
-    assert [group.level for group in compare(before=mixed, after=mixed).groups] == [
-        "all",
-        "kind",
-        "kind",
-        "category",
-        "task",
-    ]
+    levels = [group.level for group in compare(before=mixed, after=mixed).groups]
+    assert levels == ["all", "kind", "kind", "category", "task"]
     scored = snapshot([True, False])
     assert [group.level for group in compare(before=scored, after=scored).groups] == ["all", "category", "task"]
-
-
-def test_a_single_option_by_a_length_counts_at_constant_mass_as_it_was_logged() -> None:
-    logprobs, lengths = np.array([[-1.0], [-2.0]]), np.array([[2], [3]])
-    sides = by_norm("bytes", logprobs, lengths), by_norm("bytes", logprobs - 1, lengths)
-    assert compare(before=sides[0], after=sides[1]).all.forgotten_at_constant_mass == 0

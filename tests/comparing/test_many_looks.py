@@ -8,28 +8,18 @@ from looks import CATEGORIES, damaged_run, null_run, run_tests
 from numpy.typing import NDArray
 from scipy import stats
 from scipy.special import softmax
+from support import decided
 
 from forgetwatch import Snapshot, Trajectory
 
 
 def as_look(scores: NDArray[np.float64], step: int) -> Snapshot:
     """Snapshot of a look with the scores of the options [items, k]; option 0 is right."""
-    n, k = scores.shape
-    chosen = scores.argmax(axis=1)
-    return Snapshot.from_columns(
-        {
-            "item_id": [str(i) for i in range(n)],
-            "content_hash": [f"h{i}" for i in range(n)],
-            "task": ["t"] * n,
-            "category": np.repeat([f"c{i}" for i in range(len(CATEGORIES))], CATEGORIES).tolist(),
-            "correct": (chosen == 0).tolist(),
-            "k": [k] * n,
-            "gold": [0] * n,
-            "chosen": chosen.tolist(),
-            "choice_logprobs": (scores - scores.max()).tolist(),
-            "gold_share": softmax(scores, axis=1)[:, 0].tolist(),
-        },
-        {"step": step, "probe": {"norm": "sum"}},
+    return decided(
+        scores - scores.max(),
+        category=np.repeat([f"c{i}" for i in range(len(CATEGORIES))], CATEGORIES).tolist(),
+        gold_share=softmax(scores, axis=1)[:, 0].tolist(),
+        meta={"step": step},
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.special import logsumexp
-from support import snapshot
+from support import decided, snapshot
 
 from forgetwatch import Snapshot, compare
 from forgetwatch.comparing import Group, group_values
@@ -32,19 +32,9 @@ def sentence(group: Group) -> str:
 
 
 def side(logprobs: Logprobs, *, norm: str = "sum", lengths: Logprobs | None = None, **columns: Any) -> Snapshot:
-    """Snapshot decided by log-likelihoods; the first option is right."""
-    rows, k = logprobs.shape
+    """Snapshot decided by log-likelihoods of options of several characters."""
     sizes = np.full(logprobs.shape, 4) if lengths is None else lengths
-    chosen = (logprobs / (sizes if norm == "bytes" else 1)).argmax(axis=1)
-    given = {
-        "k": [k] * rows,
-        "gold": [0] * rows,
-        "chosen": chosen.tolist(),
-        "choice_logprobs": logprobs.tolist(),
-        "choice_bytes": sizes.tolist(),
-        "choice_chars": sizes.tolist(),
-    }
-    return snapshot((chosen == 0).tolist(), meta={"probe": {"norm": norm}}, **{**given, **columns})
+    return decided(logprobs, norm=norm, lengths=sizes, **{"choice_chars": sizes.tolist(), **columns})
 
 
 def moved(rows: int = 200, k: int = 4) -> tuple[Logprobs, Logprobs]:
@@ -59,18 +49,9 @@ def test_the_change_of_log_p_of_gold_splits_exactly_in_every_group_under_any_nor
     before, after = moved()
     lengths = np.random.default_rng(9).integers(2, 12, before.shape)
     labels = {"category": ["a", "b"] * 100, "cluster": [f"c{i // 4}" for i in range(200)]}
-    found = compare(
-        before=side(before, norm=norm, lengths=lengths, **labels),
-        after=side(after, norm=norm, lengths=lengths, **labels),
-    )
-    forgotten = np.array(
-        [
-            flip.item_id
-            for flip in flips(side(before, norm=norm, lengths=lengths), side(after, norm=norm, lengths=lengths))
-            if flip.what == "forgotten"
-        ],
-        int,
-    )
+    sides = [side(x, norm=norm, lengths=lengths, **labels) for x in (before, after)]
+    found = compare(before=sides[0], after=sides[1])
+    forgotten = np.array([flip.item_id for flip in flips(*sides) if flip.what == "forgotten"], int)
     whole = found.all
     assert len(forgotten) == whole.forgotten > 10
     change = (after - before)[:, 0]
@@ -193,9 +174,8 @@ def test_trackers_and_gates_have_the_quantities_by_name() -> None:
 def test_terms_weighted_by_the_mass_are_of_letters_alone() -> None:
     before, after = moved(60)
     ones = np.ones(before.shape, int)
-    letters = compare(
-        before=side(before, choice_chars=ones.tolist()), after=side(after, choice_chars=ones.tolist())
-    ).all
+    sides = [side(x, choice_chars=ones.tolist()) for x in (before, after)]
+    letters = compare(before=sides[0], after=sides[1]).all
     shares = [x - logsumexp(x, axis=1, keepdims=True) for x in (before, after)]
     divergence = (np.exp(shares[0]) * (shares[0] - shares[1])).sum(axis=1)
     assert letters.conditional_kl == pytest.approx(divergence.mean())

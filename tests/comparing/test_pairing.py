@@ -21,23 +21,20 @@ def names(before: Snapshot, after: Snapshot) -> list[tuple[str, str]]:
     return list(zip(before.texts("item_id")[pairing.before], after.texts("item_id")[pairing.after], strict=True))
 
 
-def test_rows_pair_by_question_in_any_order() -> None:
-    before, after = rows(("1", "A"), ("2", "B"), ("3", "C")), rows(("9", "C"), ("8", "A"), ("7", "B"))
-    assert names(before, after) == [("1", "8"), ("2", "7"), ("3", "9")]
-    assert pair(before, after).complete
-
-
-def test_repeated_questions_pair_by_id_first_and_then_in_order() -> None:
-    before = rows(("1", "A"), ("2", "A"), ("3", "A"))
-    after = rows(("2", "A"), ("x", "A"), ("y", "A"))
-    assert names(before, after) == [("1", "x"), ("2", "2"), ("3", "y")]
-
-
-def test_repeated_questions_are_never_multiplied() -> None:
-    before, after = rows(("1", "A"), ("2", "A"), ("3", "A")), rows(("7", "A"), ("8", "A"))
-    pairing = pair(before, after)
-    assert names(before, after) == [("1", "7"), ("2", "8")]
-    assert (pairing.only_before.tolist(), pairing.only_after.tolist()) == ([2], [])
+@pytest.mark.parametrize(
+    ("before", "after", "paired"),
+    [
+        (["1A", "2B", "3C"], ["9C", "8A", "7B"], ["18", "27", "39"]),  # in any order
+        (["1A", "2A", "3A"], ["2A", "xA", "yA"], ["1x", "22", "3y"]),  # by id first, and then in order
+        (["1A", "2A", "3A"], ["7A", "8A"], ["17", "28"]),  # never multiplied
+    ],
+)
+def test_rows_pair_by_question(before: list[str], after: list[str], paired: list[str]) -> None:
+    sides = rows(*map(tuple, before)), rows(*map(tuple, after))  # type: ignore[arg-type]
+    assert names(*sides) == [*map(tuple, paired)]
+    pairing = pair(*sides)
+    assert pairing.complete == (len(before) == len(after))
+    assert (pairing.only_before.tolist(), pairing.only_after.tolist()) == ([] if pairing.complete else [2], [])
 
 
 def test_an_id_with_another_question_is_counted_and_not_paired() -> None:

@@ -29,13 +29,10 @@ KEYS = ("passages", "bits_per_byte_before", "bits_per_byte_after", "bits_per_byt
 def test_each_group_has_the_bits_per_byte_of_its_passages() -> None:
     made = compare(before=read(bits=BEFORE), after=read(bits=AFTER))
     whole, news = made.all, made.by("category")["News"]
-    assert [getattr(whole, name) for name in KEYS] == [
-        20, pytest.approx(BEFORE.mean()), pytest.approx(AFTER.mean()), pytest.approx((AFTER - BEFORE).mean()),
-    ]  # fmt: skip
-    assert [getattr(news, name) for name in KEYS] == [
-        10, pytest.approx(BEFORE[:10].mean()), pytest.approx(AFTER[:10].mean()),
-        pytest.approx((AFTER - BEFORE)[:10].mean()),
-    ]  # fmt: skip
+    for group, rows in ((whole, slice(20)), (news, slice(10))):
+        one, other = BEFORE[rows], AFTER[rows]
+        expected = [len(one), one.mean(), other.mean(), (other - one).mean()]
+        assert [getattr(group, name) for name in KEYS] == pytest.approx(expected)
     assert list(made.by("task")) == ["passages:news", "passages:code"]
     assert whole.bits_per_byte_change_interval is not None
     low, high = whole.bits_per_byte_change_interval

@@ -7,7 +7,7 @@ from itertools import chain
 
 import numpy as np
 import pytest
-from support import snapshot
+from support import decided, snapshot
 
 from forgetwatch import Snapshot, compare
 from forgetwatch.comparing import group_values
@@ -21,18 +21,8 @@ PASSAGES = ("passages", "bits_per_byte")
 def side(seed: int, samples: int = 1) -> Snapshot:
     """120 items with four options and their scores."""
     scores = np.random.default_rng(0).normal(-20, 2, (120, 4)) + np.random.default_rng(seed).normal(0, 1, (120, 4))
-    chosen = scores.argmax(axis=1)
-    return snapshot(
-        (chosen == 0).tolist(),
-        k=[4] * 120,
-        gold=[0] * 120,
-        chosen=chosen.tolist(),
-        choice_logprobs=scores.tolist(),
-        item_id=[str(i // samples) for i in range(120)],
-        content_hash=[f"h{i // samples}" for i in range(120)],
-        sample=[i % samples for i in range(120)],
-        meta={"probe": {"norm": "sum"}},
-    )
+    ids = [str(i // samples) for i in range(120)]
+    return decided(scores, item_id=ids, content_hash=ids, sample=[i % samples for i in range(120)])
 
 
 def test_the_chance_of_a_group_has_the_documented_keys_and_the_values_of_its_parts() -> None:

@@ -56,11 +56,7 @@ def test_rows_of_the_matrix_pair_by_question_in_any_order() -> None:
 
 
 def test_samples_count_as_parts_of_an_item() -> None:
-    rows: dict[str, list[Any]] = {
-        "item_id": ["a", "a", "b", "b"],
-        "content_hash": ["ha", "ha", "hb", "hb"],
-        "sample": [0, 1, 0, 1],
-    }
+    rows: dict[str, list[Any]] = {"item_id": [*"aabb"], "content_hash": [*"aabb"], "sample": [0, 1] * 2}
     found = transition_matrix([outcomes("1111", **rows), outcomes("011-", **rows)])
     assert (found.items, found.left_out, found.samples) == (1, 1, 2)
     assert found.lost == [[0, 0.5], [0, 0]]
@@ -99,19 +95,19 @@ def test_equal_retention_shares_a_rank_and_the_next_rank_is_skipped() -> None:
     assert [(one.number, one.place) for one in keeping(8, 9, 8, 7)] == [(2, 1), (1, 2), (3, 2), (4, 4)]
 
 
-def test_the_front_holds_the_models_that_no_other_beats() -> None:
-    target = Target(name="eval_accuracy", values=(0.5, 0.7, 0.6, 0.6))
-    front = {one.number: one.on_front for one in keeping(9, 7, 8, 6, target=target)}
-    assert front == {1: True, 2: True, 3: True, 4: False}
-
-
-def test_of_equal_targets_only_the_one_that_kept_more_is_on_the_front() -> None:
-    front = {one.number: one.on_front for one in keeping(9, 8, target=Target(name="x", values=(0.5, 0.5)))}
-    assert front == {1: True, 2: False}
-
-
-def test_models_that_are_equal_in_both_are_on_the_front_together() -> None:
-    assert all(one.on_front for one in keeping(8, 8, target=Target(name="x", values=(0.5, 0.5))))
+@pytest.mark.parametrize(
+    ("kept", "values", "front"),
+    [
+        ((9, 7, 8, 6), (0.5, 0.7, 0.6, 0.6), [True, True, True, False]),
+        ((9, 8), (0.5, 0.5), [True, False]),  # of equal targets the one that kept more
+        ((8, 8), (0.5, 0.5), [True, True]),  # equal in both: together
+    ],
+)
+def test_the_front_holds_the_models_that_no_other_beats(
+    kept: tuple[int, ...], values: tuple[float, ...], front: list[bool]
+) -> None:
+    found = {one.number: one.on_front for one in keeping(*kept, target=Target(name="x", values=values))}
+    assert [found[number] for number in sorted(found)] == front
 
 
 @pytest.mark.parametrize(("name", "best"), [("eval_loss", 1), ("eval_accuracy", 2)])

@@ -15,15 +15,11 @@ from forgetwatch.errors import MismatchError, SnapshotError
 from forgetwatch.measures import LookDrift
 from forgetwatch.report import trajectory_figure
 
+Looks = dict[int, list[bool]]
 
-def write(
-    folder: Path,
-    looks: dict[int, list[bool]],
-    *,
-    planned: int | None = None,
-    again: dict[int, list[bool]] | None = None,
-) -> Path:
-    def made(there: dict[int, list[bool]]) -> dict[int, Snapshot]:
+
+def write(folder: Path, looks: Looks, *, planned: int | None = None, again: Looks | None = None) -> Path:
+    def made(there: Looks) -> dict[int, Snapshot]:
         return {step: snapshot(right, meta={"model": folder.name, "step": step}) for step, right in there.items()}
 
     rows = made(looks)
@@ -42,10 +38,8 @@ def test_steps_count_on_and_compare_with_the_first_baseline(tmp_path: Path) -> N
     assert [one.all.forgotten for one in line.comparisons] == [0, 0, 2, 5]
     assert line.planned == 3
     assert line.stages == (400,)
-    marks = [
-        label.get_text() for part in trajectory_figure(line).subfigs for panel in part.axes for label in panel.texts
-    ]
-    assert marks == [" stage 2", " stage 2"]
+    panels = [panel for part in trajectory_figure(line).subfigs for panel in part.axes]
+    assert [label.get_text() for panel in panels for label in panel.texts] == [" stage 2", " stage 2"]
     assert line.comparisons[-1].notes == ()
 
 
@@ -61,12 +55,8 @@ def test_a_later_stage_with_drift_is_noted_because_its_base_is_another(tmp_path:
     sft, dpo = tmp_path / "sft", tmp_path / "dpo"
     drift = {"drift": {"probe": {"kl_sampled": 0.1}}}
     write(sft, {0: BEST, 200: MIDDLE})
-    write_run(
-        dpo,
-        probe(8),
-        snapshot(MIDDLE, meta={"model": "dpo", "step": 0}),
-        {100: snapshot(WORST, meta={"model": "dpo", "step": 100, **drift})},
-    )
+    later = {100: snapshot(WORST, meta={"model": "dpo", "step": 100, **drift})}
+    write_run(dpo, probe(8), snapshot(MIDDLE, meta={"model": "dpo", "step": 0}), later)
     line = read_stages([sft, dpo])
     assert line.comparisons[-1].drift is None
     assert line.comparisons[-1].notes == (
@@ -87,17 +77,11 @@ def test_one_stage_is_the_trajectory_of_its_run(tmp_path: Path) -> None:
     assert (one.steps, one.planned, one.comparisons[-1].all) == (same.steps, same.planned, same.comparisons[-1].all)
 
 
-def test_a_plan_that_one_stage_lacks_is_none(tmp_path: Path) -> None:
+def test_a_plan_that_one_stage_lacks_is_none_and_a_stage_without_looks_adds_none(tmp_path: Path) -> None:
     sft = write(tmp_path / "sft", {0: BEST, 200: MIDDLE}, planned=4)
-    dpo = write(tmp_path / "dpo", {0: MIDDLE, 100: WORST})
-    assert read_stages([sft, dpo]).planned is None
-
-
-def test_a_stage_without_looks_adds_none(tmp_path: Path) -> None:
-    sft = write(tmp_path / "sft", {0: BEST, 200: MIDDLE})
     none = write(tmp_path / "none", {0: MIDDLE})
-    grpo = write(tmp_path / "grpo", {0: MIDDLE, 50: WORST})
-    assert read_stages([sft, none, grpo]).steps == (0, 200, 250)
+    line = read_stages([sft, none, write(tmp_path / "grpo", {0: MIDDLE, 50: WORST})])
+    assert (line.planned, line.steps) == (None, (0, 200, 250))
 
 
 def test_what_was_measured_again_in_a_later_stage_is_its_noise(tmp_path: Path) -> None:

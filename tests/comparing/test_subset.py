@@ -28,6 +28,13 @@ def look(
     )
 
 
+def run_of(folder: Path, baseline: Snapshot, later: Snapshot) -> Path:
+    folder.mkdir()
+    save_snapshot(baseline, folder / "baseline.parquet")
+    save_snapshot(later, folder / "step-000005.parquet")
+    return folder
+
+
 def test_the_shortest_prefix_and_every_item_left_out_are_common_to_all_looks() -> None:
     looks = [look([True] * 5), look([True, True, None, True], of=5), look([True] * 3, of=5)]
     assert Subset.common(looks) == Subset(items=3, total=5, left_out=frozenset({("t", "2")}))
@@ -35,18 +42,14 @@ def test_the_shortest_prefix_and_every_item_left_out_are_common_to_all_looks() -
     assert Subset.common(looks[:1]) == Subset.common([]) == Subset()
 
 
-def test_the_whole_subset_is_the_snapshot_itself() -> None:
-    whole = look([True, None])
-    assert Subset().apply(whole) is whole
-
-
 def test_a_prefix_counts_items_and_keeps_all_samples() -> None:
     samples = snapshot([True] * 4, item_id=["a", "b", "a", "b"], content_hash=list("ABAB"), sample=[0, 0, 1, 1])
     assert Subset(items=1, total=2).apply(samples).texts("item_id").tolist() == ["a", "a"]
 
 
-def test_a_look_of_nothing_but_items_left_out_keeps_them() -> None:
-    unscored = look([None, None])
+def test_the_whole_subset_is_the_snapshot_itself_and_one_of_nothing_keeps_the_items_left_out() -> None:
+    whole, unscored = look([True, None]), look([None, None])
+    assert Subset().apply(whole) is whole
     assert len(Subset.of(unscored).apply(unscored)) == 2
 
 
@@ -83,11 +86,8 @@ def test_a_comparison_a_trajectory_and_stages_cut_alike(tmp_path: Path) -> None:
     pair = compare(before=whole, after=later)
     assert (pair.all.n, pair.all.forgotten) == (2, 1)
     assert pair.notes == ("over the first 2 of 3 items, those that the looks of this run evaluate",)
-    for folder in ("sft", "dpo"):
-        (tmp_path / folder).mkdir()
-        save_snapshot(whole, tmp_path / folder / "baseline.parquet")
-        save_snapshot(later, tmp_path / folder / "step-000005.parquet")
-    run, line = Trajectory.from_run(tmp_path / "sft"), read_stages([tmp_path / "sft", tmp_path / "dpo"])
+    stages = [run_of(tmp_path / name, whole, later) for name in ("sft", "dpo")]
+    run, line = Trajectory.from_run(stages[0]), read_stages(stages)
     assert [(each.all.n, each.all.forgotten) for each in run.comparisons] == [(2, 0), (2, 1)]
     assert [(each.all.n, each.all.forgotten) for each in line.comparisons] == [(2, 0), (2, 1), (2, 1)]
     assert "answers 1 of 2 questions" in line.comparisons[-1].notes[-1]
@@ -111,12 +111,8 @@ def test_looks_of_unlike_probes_are_refused_by_all(tmp_path: Path) -> None:
         compare(before=whole, after=other)
     with pytest.raises(MismatchError, match="not outcomes on the same items"):
         Trajectory.of([whole, other])
-    for folder, end in (("sft", other), ("dpo", look([True] * 3, step=5))):
-        (tmp_path / folder).mkdir()
-        save_snapshot(whole, tmp_path / folder / "baseline.parquet")
-        save_snapshot(end, tmp_path / folder / "step-000005.parquet")
     with pytest.raises(MismatchError, match="not outcomes on the same items"):
-        read_stages([tmp_path / "sft", tmp_path / "dpo"])
+        read_stages([run_of(tmp_path / "sft", whole, other), run_of(tmp_path / "dpo", whole, look([True] * 3, step=5))])
 
 
 def test_metadata_that_name_a_part_without_its_size_are_refused() -> None:

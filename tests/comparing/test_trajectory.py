@@ -26,13 +26,8 @@ def test_looks_come_in_order_and_are_compared_with_the_first() -> None:
 def test_the_history_follows_each_item_in_any_order_of_rows() -> None:
     hashes = {"item_id": ["1", "2", "3"], "content_hash": ["A", "B", "C"]}
     turned = {"item_id": ["3", "2", "1"], "content_hash": ["C", "B", "A"]}
-    made = Trajectory.of(
-        [
-            look(0, [True, True, False], **hashes),
-            look(1, [False, True, False], **turned),
-            look(2, [True, True, True], **hashes),
-        ]
-    )
+    looks = look(0, [True, True, False], **hashes), look(1, [False, True, False], **turned)
+    made = Trajectory.of([*looks, look(2, [True, True, True], **hashes)])
     assert made.right.tolist() == [[1, 1, 0], [0, 1, 0], [1, 1, 1]]
     assert (made.course.ever_forgotten[-1], made.course.regained[-1]) == (1, 1)
     assert made.course.first_forgotten.tolist() == [1, -1, -1]
@@ -52,15 +47,12 @@ def test_a_look_of_fewer_items_cuts_all_comparisons_to_these() -> None:
     assert len(made.guess) == 2
 
 
-def test_items_unscored_at_some_look_have_no_history() -> None:
+def test_items_unscored_at_some_look_have_no_history_and_open_ones_no_guesses() -> None:
     made = Trajectory.of([look(0, [True, True, None], k=[4, 2, 2]), look(1, [False, None, True], k=[4, 2, 2])])
     assert len(made.course.events) == 1
     assert made.guessed.ever_forgotten[-1] == pytest.approx(0.25 * 0.75)
-
-
-def test_open_items_have_no_guess_reference() -> None:
-    made = Trajectory.of([look(0, [True]), look(1, [False])])
-    assert np.isnan(made.guessed.ever_forgotten[-1])
+    open_item = Trajectory.of([look(0, [True]), look(1, [False])])
+    assert np.isnan(open_item.guessed.ever_forgotten[-1])
 
 
 def test_a_run_folder_is_read_with_all_its_looks(tmp_path: Path) -> None:
@@ -105,10 +97,8 @@ def test_a_loss_that_only_the_plan_allows_is_an_alarm_at_the_last_planned_look()
     """Seven of seven flips lost, p = .0078: below .05/4, and above .05/(2 * 2 * 3) = .0042."""
     rows = [True] * 60
     made = Trajectory.of([look(0, rows), look(1, rows), look(2, [False] * 7 + [True] * 53)], planned=2)
-    assert [(alarm.kind, alarm.step, alarm.group.name) for alarm in made.alarms()] == [
-        ("net", 2, "all"),
-        ("net", 2, "c"),
-    ]
+    found = [(alarm.kind, alarm.step, alarm.group.name) for alarm in made.alarms()]
+    assert found == [("net", 2, "all"), ("net", 2, "c")]
     assert made.alarms()[0].p_value == pytest.approx(0.5**7)
 
 
@@ -137,12 +127,9 @@ def test_an_alarm_of_fading_shows_the_change_of_the_log_score() -> None:
 
 
 def test_a_look_without_scores_is_tested_for_a_net_loss_alone() -> None:
-    scores = [[0.0, -3.0, -3.0]] * 60
     columns = {"k": [3] * 60, "gold": [0] * 60}
-    first = look(0, [True] * 60, choice_logprobs=scores, **columns)
-    made = Trajectory.of(
-        [first, look(1, [True] * 60, choice_logprobs=scores, **columns), look(2, [True] * 60, **columns)]
-    )
+    first, second = (look(step, [True] * 60, choice_logprobs=[[0.0, -3.0, -3.0]] * 60, **columns) for step in (0, 1))
+    made = Trajectory.of([first, second, look(2, [True] * 60, **columns)])
     kinds = {step: [test.kind for test in made.verdicts() if test.step == step] for step in (1, 2)}
     assert kinds == {1: ["net", "net", "fading", "fading"], 2: ["net", "net"]}
     assert made.has_scores

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from rich.console import Console
-from support import snapshot
+from support import decided, snapshot
 
 from forgetwatch import Snapshot, Trajectory, compare
 from forgetwatch.comparing import (
@@ -160,8 +160,7 @@ def test_an_alarm_of_fading_lasts_while_the_log_score_is_below_its_start(fall: f
         scores[:, 0] -= less * np.linspace(0.5, 1.5, 200)  # 1 on average
         if less and less < 0.1:
             scores[:, 0] += np.tile([0.3, -0.3], 100)
-        columns = {"k": [3] * 200, "gold": [0] * 200, "choice_logprobs": scores.tolist()}
-        return snapshot((scores.argmax(axis=1) == 0).tolist(), meta={"step": step}, **columns)
+        return decided(scores, meta={"step": step})
 
     run = Trajectory.of([look(0, 0.0), look(1, 1.0), look(2, fall)], planned=2)
     found = conclude(run.comparisons[-1], trajectory=run)

@@ -83,7 +83,7 @@ def test_keys_drawn_at_random_show_nothing_known_and_lost(sides: tuple[Snapshot,
 def known_by_keys(sides: tuple[Snapshot, Snapshot], keys: Any) -> Known:
     """Known and lost items of the run if the right options were those of `keys`, int [items]."""
     before, after = (with_keys(side, keys) for side in sides)
-    found = count_known(AlignedPairs.align(before, after, pair(before, after)).confidence())
+    found = count_known(AlignedPairs.align(before, after, pair(before, after))[0].confidence())
     assert found is not None
     return found
 

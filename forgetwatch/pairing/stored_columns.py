@@ -1,29 +1,82 @@
-"""Scores of the options, from the log-likelihoods that a snapshot stores: what needs more than the answer itself.
+"""Columns of a snapshot as arrays, one value per row.
 
-    option_scores    the scores that decided, by the norm of each row's task
+    Labels           a text column as codes: grouping a million rows is a sort, not a million comparisons of text
+    option_scores    the scores that decided, from the stored log-likelihoods, by the norm of each row's task
     gold_share       share of the right options
     second_choice    is a right option the second choice of a wrong answer?
     has_letters      are the options letters?
+    guess_chance     probability that a guess is right
 
 The rule by which scores decide is `metrics.choices`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from forgetwatch.errors import SnapshotError
 from forgetwatch.metrics import UNITS, OptionScores, decide, normalise, option_mask, second_is_gold
-from forgetwatch.pairing.labels import Labels
 from forgetwatch.snapshot import Snapshot
 
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """A text column as codes.
+
+    Attributes:
+        code: Index of each row's name in `names`, int64 [rows].
+        names: The names, in the order of their first rows.
+    """
+
+    code: Ints
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, column: pa.ChunkedArray) -> Self:
+        """Encode a text column without nulls."""
+        encoded = pc.dictionary_encode(column).combine_chunks()
+        encoded = encoded.chunk(0) if isinstance(encoded, pa.ChunkedArray) else encoded
+        return cls(np.asarray(encoded.indices.to_numpy(), np.int64), tuple(encoded.dictionary.to_pylist()))
+
+    def take(self, rows: NDArray[Any]) -> Labels:
+        """Labels of some rows."""
+        return Labels(self.code[rows], self.names)
+
+    def split(self) -> Iterator[tuple[str, Ints]]:
+        """Yield each name that is not empty with its rows, int64, in the order of the names."""
+        # Stable, so that the rows of each name keep their order.
+        order = np.argsort(self.code, kind="stable")
+        ends = np.cumsum(np.bincount(self.code, minlength=len(self.names)))
+        for name, rows in zip(self.names, np.split(order, ends[:-1]) if len(ends) else [], strict=True):
+            if name and rows.size:
+                yield name, rows
+
+
+def golds_listed(snapshot: Snapshot) -> Ints:
+    """Number of right options of each row; 0 for a row without a list of them; int64 [rows]."""
+    return _options(snapshot, "golds")[0]
+
+
+def guess_chance(snapshot: Snapshot) -> Floats:
+    """Probability that a guess among the options is right, float64 [rows].
+
+    0 for open answers; nan if no row has options, because a log may not name them.
+    """
+    k = snapshot.ints("k")
+    if (k < 1).all():
+        return np.full(len(k), np.nan)
+    return np.where(k >= 1, np.maximum(golds_listed(snapshot), 1) / np.maximum(k, 1), 0.0)
 
 
 def option_scores(snapshot: Snapshot) -> OptionScores | None:

@@ -9,7 +9,7 @@ import pytest
 from support import snapshot
 
 from forgetwatch import Trajectory, compare
-from forgetwatch.report.notebook import ROWS
+from forgetwatch.report.html import ROWS
 
 EVIL = "<script>alert(1)</script>\"'&\x1b[31m"
 VOID = {"meta", "br", "hr", "img", "input", "link"}

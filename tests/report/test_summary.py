@@ -44,7 +44,7 @@ def test_a_summary_of_gains_alone_passes() -> None:
     assert told["What it gained"] == "30 questions that it answered wrong before are now right."
     assert "raise accuracy by 75.0 points. That is above zero" in told["Is that more than luck?"]
     assert [one.word for one in made.decisions] == ["PASS"]
-    assert made.verdict.word == "PASS"
+    assert made.conclusion.verdict.word == "PASS"
 
 
 def test_one_question_is_singular() -> None:
@@ -57,7 +57,7 @@ def test_a_fall_of_the_whole_is_named_on_top() -> None:
     made = summary(sides([True] * 100, [False] * 40 + [True] * 60))
     assert made.decisions[0].sentence == "In this comparison alone: accuracy fell by more than 2 points."
     assert "lower accuracy by 40.0 points. That is below zero" in dict(made.sections)["Is that more than luck?"]
-    assert made.verdict.word == "FAIL"
+    assert made.conclusion.verdict.word == "FAIL"
 
 
 def test_the_category_that_lost_most_questions_is_named() -> None:

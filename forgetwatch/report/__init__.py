@@ -39,6 +39,6 @@ from forgetwatch.report.several_models import (
     several_words,
     target_text,
 )
-from forgetwatch.report.summary import Summary, verdict_sentence
+from forgetwatch.report.summary import Summary
 from forgetwatch.report.terminal import LINES, WIDTH, WORST, comparison_table, drift_line, note_lines, other_lines
 from forgetwatch.report.tracker_rows import FLIPPED, FLIPPED_TEXTS, PREFIX, flipped_rows, tracker_name, tracker_row

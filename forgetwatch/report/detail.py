@@ -14,29 +14,9 @@ from rich.console import Group as Lines
 from rich.text import Text
 
 from forgetwatch.comparing import CategoryMeans, Comparison, Group, Level
-from forgetwatch.measures import (
-    ASSUMES,
-    ESTIMATORS,
-    KNOWN,
-    MASS,
-    NOT_THERE,
-    chance_rows,
-    net_change,
-    net_of_luck,
-    said,
-)
+from forgetwatch.measures import ASSUMES, ESTIMATORS, KNOWN, MASS, NOT_THERE, chance_rows, net_change, net_of_luck, said
 from forgetwatch.metrics import mean_interval
-from forgetwatch.pairing import (
-    between,
-    brief,
-    count,
-    fit,
-    items,
-    one_line,
-    percent,
-    points,
-    probability,
-)
+from forgetwatch.pairing import between, brief, count, fit, items, one_line, percent, points, probability
 from forgetwatch.report.cells import drift_rows
 from forgetwatch.report.terminal import LOST, WON, clusters_text, other_lines, passage_lines, plural
 from forgetwatch.visible_text import visible

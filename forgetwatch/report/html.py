@@ -59,12 +59,7 @@ ROWS: Final = 30
 """Maximum number of categories in a notebook, in the order of the probe."""
 
 _Row = tuple[str, str, dict[str, str]]
-_LEVELS: Final[dict[str, Level]] = {
-    "": "all",
-    "Scored and written": "kind",
-    "Categories": "category",
-    "Tasks": "task",
-}
+_LEVELS: Final[dict[str, Level]] = {"": "all", "Scored and written": "kind", "Categories": "category", "Tasks": "task"}
 """Level of the groups under each heading of the table."""
 
 _CLASSES: Final = {
@@ -140,6 +135,7 @@ def page(
     return render(
         "template.html",
         script="script.js",
+        labels=comparison.labels,
         header={"facts": _facts(comparison), "title": title},
         several=None if several is None else _several(several),
         summary=first,

@@ -44,7 +44,7 @@ def comparison_markdown(
         tolerance: Net loss of accuracy that is tolerated, 0 to 1.
     """
     first = summary(comparison, changed=changed, trajectory=trajectory, tolerance=tolerance)
-    lines = [f"# {escaped(first.before)} → {escaped(first.after)}", ""]
+    lines = [f"# {' → '.join(map(escaped, comparison.labels))}", ""]
     for decided in first.decisions:
         lines += [f"**{decided.word}** {escaped(decided.sentence)}" if decided.word else escaped(decided.sentence), ""]
     for heading, text in first.sections:

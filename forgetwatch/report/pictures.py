@@ -22,11 +22,7 @@ from forgetwatch.report.several_models import matrix_figure, ranking_figure
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_IN_PAGE: Final = {
-    plots.LOST["color"]: "var(--lost)",
-    plots.WON["color"]: "var(--won)",
-    plots.BLUE: "var(--accent)",
-}
+_IN_PAGE: Final = {plots.LOST["color"]: "var(--lost)", plots.WON["color"]: "var(--won)", plots.BLUE: "var(--accent)"}
 """Variables of the page that replace colours, so that figures follow its dark and light style."""
 _FONTS: Final = ("Noto Sans CJK JP", "Noto Sans CJK SC", "Noto Sans SC", "Microsoft YaHei", "PingFang SC", "Noto Emoji")
 

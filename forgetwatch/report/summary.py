@@ -38,16 +38,7 @@ from forgetwatch.measures import (
     said,
 )
 from forgetwatch.metrics import Interval
-from forgetwatch.pairing import (
-    by_points,
-    count,
-    is_or_are,
-    listed,
-    passages,
-    questions,
-    shorten,
-    tolerance_points,
-)
+from forgetwatch.pairing import by_points, count, is_or_are, listed, passages, questions, shorten, tolerance_points
 
 EXAMPLES = 2
 """Lost questions that are quoted."""
@@ -69,22 +60,16 @@ class Summary:
     """First page of a report.
 
     Attributes:
-        before: Name of the side before.
-        after: Name of the side after.
         heading: (text, is a name) pieces of the heading.
         decisions: The decisions, each with its word; the first is the verdict.
         sections: (heading, text) of each section.
         examples: Lost questions, each with its two answers.
-        conclusion: All that was decided.
     """
 
-    before: str
-    after: str
     heading: tuple[tuple[str, bool], ...]
     decisions: tuple[Decided, ...]
     sections: tuple[tuple[str, str], ...]
     examples: tuple[str, ...]
-    conclusion: Conclusion
 
 
 def summary(
@@ -117,19 +102,16 @@ def summary(
         sections.append((HISTORY.question, text[0].upper() + text[1:]))
     sections.append(("What was not measured", _not_measured(comparison, trajectory)))
     return Summary(
-        before=comparison.labels[0],
-        after=comparison.labels[1],
         heading=_heading(*comparison.labels),
         decisions=decisions(found),
         sections=tuple(sections),
         examples=tuple(_examples(changed)),
-        conclusion=found,
     )
 
 
 def decisions(found: Conclusion) -> tuple[Decided, ...]:
     """All decisions in words, without a symbol: the verdict, the categories, the alarms, and the guard."""
-    made = [Decided(found.verdict.word if found.has_answers else "", verdict_sentence(found))]
+    made = [Decided(found.verdict.word if found.has_answers else "", f"{_here(found)}: {_verdict(found)}")]
     if found.below_zero:
         named = [f"{group.name} by {by_points(group.net_change)}" for group in found.below_zero]
         made.append(Decided("LOSS", f"{_here(found)}: below zero on {_own(named)}, {listed(named)}."))
@@ -165,11 +147,7 @@ def _over(found: Conclusion) -> str:
     return f"Over all {looks} looks and {groups} groups" if looks > 1 else f"Over this look and {groups} groups"
 
 
-_STATES: Final[dict[State, str]] = {
-    "lasting": "",
-    "unclear": ", unclear now",
-    "recovered": ", recovered since",
-}
+_STATES: Final[dict[State, str]] = {"lasting": "", "unclear": ", unclear now", "recovered": ", recovered since"}
 
 
 def _alarms(found: Conclusion) -> str:
@@ -204,12 +182,8 @@ def _guard(found: Conclusion) -> str:
     return f"During the run its guard tripped {times}: {listed(named)}."
 
 
-def verdict_sentence(found: Conclusion) -> str:
-    """Sentence of the verdict on the whole, without a symbol."""
-    return f"{_here(found)}: {_verdict(found)}"
-
-
 def _verdict(found: Conclusion) -> str:
+    """Sentence of the verdict on the whole, without a symbol and without its beginning."""
     verdict, bound = found.verdict, tolerance_points(found.verdict.tolerance)
     if not found.has_answers:
         return "there is no verdict on correctness, because passages have no right answer."

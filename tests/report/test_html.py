@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pages import HOSTILE, choices, hostile, run, written
+from pages import HOSTILE, choices, compared, hostile, run, written
 from support import snapshot
 
-from forgetwatch import Item, Probe, Trajectory, compare
+from forgetwatch import Item, Probe, Trajectory
 from forgetwatch.comparing.flips import flips
 from forgetwatch.report import LONGEST, MOST, ROOM, html, marked, page, run_page
 from forgetwatch.report.flip_list import flip_list
@@ -46,8 +46,7 @@ def test_only_its_own_script_may_run() -> None:
 
 
 def test_nothing_changed_is_said_and_has_no_filters() -> None:
-    same = snapshot([True, False])
-    text = page(compare(before=same, after=same))
+    text = page(compared([True, False], [True, False]))
     assert "No answer changed." in text
     assert '<form id="filters"' not in text
 
@@ -80,11 +79,7 @@ def test_of_many_looks_the_first_some_between_and_the_last_are_in_the_table() ->
 def test_of_many_tasks_those_that_lost_most_are_in_the_table() -> None:
     rows = 2 * (html.GROUPS + 50)
     labels = {"task": [f"t{i // 2}" for i in range(rows)]}
-    before, after = (
-        snapshot([True] * rows, **labels),
-        snapshot([i >= 2 * html.GROUPS for i in range(rows)][::-1], **labels),
-    )
-    text = page(compare(before=before, after=after))
+    text = page(compared([True] * rows, [i >= 2 * html.GROUPS for i in range(rows)][::-1], **labels))
     shown = [int(task) for task in re.findall(r'data-group="task:t(\d+)"', text)]
     assert len(shown) == html.GROUPS
     assert shown == sorted(shown)

@@ -6,9 +6,10 @@ import re
 from html.parser import HTMLParser
 
 import pytest
+from pages import compared
 from support import snapshot
 
-from forgetwatch import Trajectory, compare
+from forgetwatch import Trajectory
 from forgetwatch.report.html import ROWS
 
 EVIL = "<script>alert(1)</script>\"'&\x1b[31m"
@@ -106,7 +107,5 @@ def test_pictures_bring_no_styles_of_their_own() -> None:
 
 def test_of_many_categories_some_are_shown_and_the_others_counted() -> None:
     labels = {"category": [f"c{at}" for at in range(ROWS + 5)]}
-    right = [True] * (ROWS + 5)
-    comparison = compare(before=snapshot(right, **labels), after=snapshot(right, **labels))
-    page = Checked(comparison._repr_html_())
+    page = Checked(compared([True] * (ROWS + 5), [True] * (ROWS + 5), **labels)._repr_html_())
     assert "and 5 more" in page.shown

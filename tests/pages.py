@@ -45,10 +45,10 @@ class Made(NamedTuple):
     probe: Probe | None
 
 
-def printed(*shown: object, width: int = 80) -> str:
-    """Text of what a console of some columns shows."""
+def printed(*shown: object) -> str:
+    """Text of what a console of 80 columns shows."""
     out = io.StringIO()
-    console = Console(file=out, width=width, highlight=False)
+    console = Console(file=out, width=80, highlight=False)
     for one in shown:
         console.print(one)
     return out.getvalue()
@@ -69,6 +69,13 @@ def ranked(
     comparisons = [compare(before=before, after=after) for after in afters]
     matrix, ranking = transition_matrix([before, *afters]), rank_models(comparisons, target)
     return ModelComparison(matrix=matrix, ranking=ranking, target=target), comparisons
+
+
+def watched(*looks: Sequence[bool | None], planned: int | None = None, every: int = 1, **columns: Any) -> Trajectory:
+    """Run whose looks have the same columns but for the outcomes."""
+    meta = columns.pop("meta", {})
+    made = [snapshot(right, meta={**meta, "step": at * every}, **columns) for at, right in enumerate(looks)]
+    return Trajectory.of(made, planned=planned)
 
 
 def made(before: Snapshot, after: Snapshot, probe: Probe | None = None, **options: Any) -> Made:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from rich.console import Group as Lines
 from rich.text import Text
@@ -16,9 +16,9 @@ from rich.text import Text
 from forgetwatch.comparing import CategoryMeans, Comparison, Group, Level
 from forgetwatch.measures import ASSUMES, ESTIMATORS, KNOWN, MASS, NOT_THERE, chance_rows, net_change, net_of_luck, said
 from forgetwatch.metrics import mean_interval
-from forgetwatch.pairing import between, brief, count, fit, items, one_line, percent, points, probability
+from forgetwatch.pairing import between, brief, count, fit, percent, points, probability
 from forgetwatch.report.cells import drift_rows
-from forgetwatch.report.terminal import LOST, WON, clusters_text, other_lines, passage_lines, plural
+from forgetwatch.report.terminal import LOST, WON, facts, other_lines, passage_lines, plural
 from forgetwatch.visible_text import visible
 
 ROWS: Final = 20
@@ -45,19 +45,13 @@ def comparison_detail(comparison: Comparison, *, by: Level = "category") -> Line
 
 
 def _all_facts(comparison: Comparison) -> str:
-    probe: dict[str, Any] = comparison.after.get("probe", {})
-    counted = comparison.items
-    left_out = counted.only_before + counted.only_after
-    parts = [
-        one_line(str(probe["name"])) if "name" in probe else "",
-        f"{items(counted.compared)} compared" if counted.compared or not comparison.all.passages else "",
-        f"{comparison.samples} samples each" if comparison.samples > 1 else "",
-        clusters_text(comparison),
-        f"{one_line(str(probe['rendering']))} prompt" if "rendering" in probe else "",
-        f"{counted.unscored:,} unscored" if counted.unscored else "",
-        f"left out {counted.only_before:,} only before, {counted.only_after:,} only after" if left_out else "",
-    ]
-    return ", ".join(filter(None, parts))
+    found, counted = facts(comparison), comparison.items
+    if found["items"]:
+        found["items"] += " compared"
+    if found["left out"]:
+        found["left out"] = f"left out {counted.only_before:,} only before, {counted.only_after:,} only after"
+    order = ("probe", "items", "samples", "clusters", "prompt", "unscored", "left out")
+    return ", ".join(found[name] for name in order if found[name])
 
 
 def _known_lines(group: Group) -> list[Text]:

@@ -67,11 +67,10 @@ def flip_list(changed: Sequence[Flip]) -> FlipList:
         rows += taken
         if len(of_kind) > len(taken):
             shares.append(f"{count(len(taken))} of the {count(len(of_kind))} {_WORDS[what]}")
-    return FlipList(
-        data=_safe(f'{{"counts":{json.dumps(counts)},"flips":[{",".join(rows)}]}}'),
-        left_out=_left_out(changed, shares),
-        empty=not changed,
-    )
+    data = f'{{"counts":{json.dumps(counts)},"flips":[{",".join(rows)}]}}'
+    for letter in "<>&\u2028\u2029":  # could end a script element or a line of JavaScript
+        data = data.replace(letter, f"\\u{ord(letter):04x}")
+    return FlipList(data=data, left_out=_left_out(changed, shares), empty=not changed)
 
 
 _WORDS: Final = {"forgotten": "forgotten", "gained": "gained", "churned": "wrong both times with another answer"}
@@ -103,17 +102,9 @@ def _left_out(changed: Sequence[Flip], shares: Sequence[str]) -> str:
     return " ".join(parts)
 
 
-def _safe(text: str) -> str:
-    """JSON text in which nothing can end a script element or a line of JavaScript."""
-    for letter in "<>&\u2028\u2029":
-        text = text.replace(letter, f"\\u{ord(letter):04x}")
-    return text
-
-
 def _flip(flip: Flip, place: int) -> dict[str, Any]:
     # Cut first: the time of the comparison grows with the length of the outputs.
     parts_before, parts_after = marked(_cut(flip.before.output), _cut(flip.after.output))
-    question = flip.question
     options = flip.item.choices if flip.item else ()
     return {
         "what": flip.what,
@@ -125,10 +116,10 @@ def _flip(flip: Flip, place: int) -> dict[str, Any]:
         "task": _short(flip.task, _NAME),
         "category": _short(flip.category, _NAME),
         "sample": flip.sample,
-        "question": None if question is None else _short(question, _QUESTION),
+        "question": _short(flip.question, _QUESTION),
         "options": [_short(option.strip(), _OPTION) for option in options[:_OPTIONS]],
         "gold": list(flip.gold),
-        "right": None if flip.right is None else _short(flip.right, _OPTION),
+        "right": _short(flip.right, _OPTION),
         "before": _side(flip, flip.before, parts_before),
         "after": _side(flip, flip.after, parts_after),
         "margin": flip.margin if math.isfinite(flip.margin) else None,
@@ -138,11 +129,10 @@ def _flip(flip: Flip, place: int) -> dict[str, Any]:
 
 
 def _side(flip: Flip, side: Side, parts: list[tuple[bool, str]]) -> dict[str, Any]:
-    answer = flip.answer(side)
     length = len(side.output or "")
     return {
         "chosen": side.chosen,
-        "answer": None if answer is None else _short(answer, _ANSWER),
+        "answer": _short(flip.answer(side), _ANSWER),
         "parts": parts,
         "cut": length if length > LONGEST else 0,
     }
@@ -193,9 +183,10 @@ def _cut(output: str | None) -> str:
     return visible((output or "")[:LONGEST])
 
 
-def _short(text: str, longest: int) -> str:
-    cut = visible(text[:longest])
-    return cut if len(text) <= longest else f"{cut} … cut here; {len(text):,} characters in all"
+def _short(text: str | None, longest: int) -> str | None:
+    if text is None or len(text) <= longest:
+        return text and visible(text)
+    return f"{visible(text[:longest])} … cut here; {len(text):,} characters in all"
 
 
 _STYLES: Final = {"forgotten": "bold red", "gained": "bold green", "churned": "bold yellow"}

@@ -64,12 +64,8 @@ _LEVELS: Final[dict[str, Level]] = {"": "all", "Scored and written": "kind", "Ca
 
 _CLASSES: Final = {
     "PASS": "verdict pass",
-    "FAIL": "verdict fail",
-    "LOSS": "verdict fail",
-    "ALARM": "verdict fail",
-    "GUARD": "verdict fail",
-    "INCONCLUSIVE": "verdict inconclusive",
-    "NO ALARM": "verdict inconclusive",
+    **dict.fromkeys(("FAIL", "LOSS", "ALARM", "GUARD"), "verdict fail"),
+    **dict.fromkeys(("INCONCLUSIVE", "NO ALARM"), "verdict inconclusive"),
 }
 """Class of the style of each decision, by its word."""
 _LABELS: Final = {
@@ -100,15 +96,27 @@ _LABELS: Final = {
 """Label of each figure, for screen readers."""
 _CAPTIONS: Final = {
     "mass": (
+        "Mass by category",
         "Left: the options together. Right: the share of the right one among them. Circles are all questions, "
-        "triangles the forgotten ones; lines are 95 % intervals."
+        "triangles the forgotten ones; lines are 95 % intervals.",
     ),
     "masscurves": (
-        "The same at each look. The forgotten questions are those forgotten at that look; bands are 95 % intervals."
+        "Curves of the mass",
+        "The same at each look. The forgotten questions are those forgotten at that look; bands are 95 % intervals.",
     ),
-    "passages": "The change at each look, of all passages and of each category.",
-    "drift": "The drift at each look, by each estimator. Bands are 95 % intervals, dashed lines the floor.",
+    "passages": ("Curves of the passages", "The change at each look, of all passages and of each category."),
+    "drift": (
+        "Curves of the drift",
+        "The drift at each look, by each estimator. Bands are 95 % intervals, dashed lines the floor.",
+    ),
 }
+"""Heading for screen readers, and caption, of each figure in the section of a measure."""
+_CURVES: Final = {
+    MASS.key: ("masscurves", plots.mass_curves_figure),
+    PASSAGES.key: ("passages", plots.passages_figure),
+    DRIFT.key: ("drift", plots.drift_figure),
+}
+"""Name of the figure of a run in the section of a measure, and the function that draws it."""
 
 
 def page(
@@ -260,19 +268,14 @@ def _panels(comparison: Comparison, run: Trajectory | None) -> list[dict[str, An
 
 
 def _figures(measure: Measure[Any], comparison: Comparison, run: Trajectory | None) -> list[tuple[str, Markup, str]]:
-    """(label, picture, caption) of the figures of a measure's section."""
-    drawn: list[tuple[str, str, Callable[[], Figure | None]]] = []
+    """(heading, picture, caption) of the figures of a measure's section."""
+    pictures = {}
     if measure is MASS:
-        drawn.append(("Mass by category", "mass", lambda: plots.mass_figure(comparison)))
-    if run is not None:
-        curves: dict[str, tuple[str, str, Callable[[], Figure | None]]] = {
-            MASS.key: ("Curves of the mass", "masscurves", lambda: plots.mass_curves_figure(run)),
-            PASSAGES.key: ("Curves of the passages", "passages", lambda: plots.passages_figure(run)),
-            DRIFT.key: ("Curves of the drift", "drift", lambda: plots.drift_figure(run)),
-        }
-        drawn += [curves[measure.key]] if measure.key in curves else []
-    made = [(label, _picture(name, draw), _CAPTIONS[name]) for label, name, draw in drawn]
-    return [(label, picture, caption) for label, picture, caption in made if picture]
+        pictures["mass"] = _picture("mass", lambda: plots.mass_figure(comparison))
+    if run is not None and measure.key in _CURVES:
+        name, draw = _CURVES[measure.key]
+        pictures[name] = _picture(name, lambda: draw(run))
+    return [(_CAPTIONS[name][0], picture, _CAPTIONS[name][1]) for name, picture in pictures.items() if picture]
 
 
 def _drift(comparison: Comparison, run: Trajectory | None) -> dict[str, Any] | None:

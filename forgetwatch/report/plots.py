@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from forgetwatch.comparing import Comparison, Group, Level, Trajectory, own_side
+from forgetwatch.comparing import Comparison, Group, Trajectory, own_side
 from forgetwatch.measures import MASS, SET_NAMES, LookDrift, drift_interval
 from forgetwatch.metrics import Interval
 from forgetwatch.pairing import count, fit_ends
@@ -300,40 +300,33 @@ def mass_figure(comparison: Comparison) -> Figure | None:
         for prefix, style, aside in _MASS_SERIES:
             for row, group in enumerate(groups):
                 if (interval := getattr(group, f"{prefix}{name}_interval")) is not None:
-                    ends = [row + aside] * 2
-                    panel.plot(interval, ends, color=style["color"], linewidth=1.6, solid_capstyle="butt")
+                    at = [row + aside] * 2
+                    panel.plot(interval, at, color=style["color"], linewidth=1.6, solid_capstyle="butt")
             values = [_or_nan(getattr(group, f"{prefix}{name}")) for group in groups]
             rows = [row + aside for row in range(len(groups))]
             panel.plot(values, rows, **style, linestyle="", markersize=5)
         panel.axvline(0, color="#000000", linewidth=0.8)
         panel.set_title(f"change of the {title}" if title.startswith("mass") else f"change of {title}", fontsize=10)
-        panel.grid(axis="x", alpha=0.25)
-        panel.tick_params(labelsize=9)
-    labels = [f"{name_in(26, group.name)}  ({count(group.forgotten)} of {count(group.n)})" for group in groups]
-    panels[0].set_yticks(range(len(groups)), labels)
-    panels[0].set_ylim(len(groups) - 0.4, -0.6)  # the whole at the top
+    _label_rows(panels, [(group.name, f"{count(group.forgotten)} of {count(group.n)}") for group in groups])
     named = panels[0].get_legend_handles_labels()
     figure.legend(*named, frameon=False, fontsize=9, loc="outside lower center", ncols=2)
     return figure
 
 
-def bars_figure(comparison: Comparison, *, by: Level = "category") -> Figure | None:
-    """Figure of the groups of one level as bars, worst first; None if there are fewer than two.
+def bars_figure(comparison: Comparison) -> Figure | None:
+    """Figure of the categories as bars, worst first; None if there are fewer than two.
 
     On the left the shares of forgotten and gained items, on the right the net change with its 95 % interval, in points.
     """
     from matplotlib.figure import Figure
 
-    groups = sorted(
-        (group for group in comparison.by(by).values() if group.n and not math.isnan(group.net_change)),
-        key=lambda group: group.net_change,
-    )[:ROWS]
+    groups = [group for group in comparison.by("category").values() if group.n and not math.isnan(group.net_change)]
+    groups = sorted(groups, key=lambda group: group.net_change)[:ROWS]
     if len(groups) < 2:
         return None
     figure = Figure(figsize=(10, 1.3 + 0.34 * len(groups)), layout="constrained")
     flips, net = figure.subplots(1, 2, sharey=True)
-    rows = range(len(groups))
-    lost = [-100 * group.forgetting for group in groups]
+    rows, lost = range(len(groups)), [-100 * group.forgetting for group in groups]
     flips.barh(rows, lost, height=0.62, hatch="//", fill=False, edgecolor=LOST["color"])
     flips.barh(rows, [100 * group.backward_transfer for group in groups], color=WON["color"], height=0.62)
     flips.axvline(0, color="#000000", linewidth=0.8)
@@ -348,12 +341,17 @@ def bars_figure(comparison: Comparison, *, by: Level = "category") -> Figure | N
         net.plot([100 * group.net_change], [row], color=color, marker=marker, markersize=5)
     net.axvline(0, color="#000000", linewidth=0.8)
     net.set_title("net change, points (diamond: q at most .05)", fontsize=10)
-    for panel in (flips, net):
+    _label_rows((flips, net), [(group.name, count(group.n)) for group in groups])
+    return figure
+
+
+def _label_rows(panels: Sequence[Axes], rows: Sequence[tuple[str, str]]) -> None:
+    """Label the rows of panels, each with a name and a number in brackets; the first is at the top."""
+    for panel in panels:
         panel.grid(axis="x", alpha=0.25)
         panel.tick_params(labelsize=9)
-    flips.set_yticks(list(rows), [f"{name_in(26, group.name)}  ({count(group.n)})" for group in groups])
-    flips.set_ylim(len(groups) - 0.4, -0.6)  # the worst at the top
-    return figure
+    panels[0].set_yticks(range(len(rows)), [f"{name_in(26, name)}  ({number})" for name, number in rows])
+    panels[0].set_ylim(len(rows) - 0.4, -0.6)
 
 
 def name_in(width: int, name: str) -> str:

@@ -145,29 +145,28 @@ def _heading(comparison: Comparison, title: str, *, in_one: bool = False) -> lis
 
 def _facts(comparison: Comparison) -> str:
     """Probe, number of items, and all that limits the comparison; the last parts are dropped if they do not fit."""
-    probe: dict[str, Any] = comparison.after.get("probe", {})
-    counted = comparison.items
-    left_out = counted.only_before + counted.only_after
-    parts = [
-        _name(str(probe["name"])) if "name" in probe else "",
-        items(counted.compared) if counted.compared or not comparison.all.passages else "",
-        f"{counted.unscored:,} unscored" if counted.unscored else "",
-        f"{left_out:,} left out" if left_out else "",
-        f"{comparison.samples} samples each" if comparison.samples > 1 else "",
-        clusters_text(comparison),
-        f"{one_line(str(probe['rendering']))} prompt" if "rendering" in probe else "",
-    ]
-    parts = [part for part in parts if part]
+    found = facts(comparison)
     # The parts are in the order of their weight.
+    parts = [part for part in (_name(found.pop("probe")), *found.values()) if part]
     while cell_len(", ".join(parts)) > WIDTH:
         parts.pop()
     return ", ".join(parts)
 
 
-def clusters_text(comparison: Comparison) -> str:
-    """Number of clusters in words; empty if the items are in none."""
-    clusters = comparison.clusters
-    return f"in {clusters:,} cluster{'s' if clusters > 1 else ''}" if clusters else ""
+def facts(comparison: Comparison) -> dict[str, str]:
+    """Texts of what was compared and how, by their subject; empty where there is nothing to say."""
+    probe: dict[str, Any] = comparison.after.get("probe", {})
+    counted, clusters = comparison.items, comparison.clusters
+    left_out = counted.only_before + counted.only_after
+    return {
+        "probe": one_line(str(probe["name"])) if "name" in probe else "",
+        "items": items(counted.compared) if counted.compared or not comparison.all.passages else "",
+        "unscored": f"{counted.unscored:,} unscored" if counted.unscored else "",
+        "left out": f"{left_out:,} left out" if left_out else "",
+        "samples": f"{comparison.samples} samples each" if comparison.samples > 1 else "",
+        "clusters": f"in {clusters:,} cluster{'s' if clusters > 1 else ''}" if clusters else "",
+        "prompt": f"{one_line(str(probe['rendering']))} prompt" if "rendering" in probe else "",
+    }
 
 
 def _flips_line(group: Group) -> Text:

@@ -6,8 +6,7 @@ import re
 from html.parser import HTMLParser
 
 import pytest
-from pages import compared
-from support import snapshot
+from pages import compared, watched
 
 from forgetwatch import Trajectory
 from forgetwatch.report.html import ROWS
@@ -51,9 +50,7 @@ class Checked(HTMLParser):
 def run(category: str = "c", looks: int = 3) -> Trajectory:
     every = [[at >= look for at in range(40)] for look in range(looks)]
     labels = {"category": [f"{category}{at % 2}" for at in range(40)]}
-    return Trajectory.of(
-        [snapshot(right, meta={"step": look, "model": "m"}, **labels) for look, right in enumerate(every)]
-    )
+    return watched(*every, meta={"model": "m"}, **labels)
 
 
 def test_a_comparison_shows_its_sentence_its_verdict_and_its_categories() -> None:

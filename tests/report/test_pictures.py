@@ -11,7 +11,7 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.text import Text
-from pages import ranked
+from pages import ranked, watched
 from pages import run as scored_run
 from support import snapshot
 
@@ -54,9 +54,7 @@ def categories(name: str = "") -> Comparison:
 def run(looks: int = 30) -> Trajectory:
     labels = [NAMES[at % len(NAMES)] for at in range(120)]
     every = [[at >= look or at % 3 == 0 for at in range(120)] for look in range(looks)]
-    return Trajectory.of(
-        [snapshot(right, category=labels, meta={"step": 1000 * look}) for look, right in enumerate(every)]
-    )
+    return watched(*every, every=1000, category=labels)
 
 
 def texts_in(figure: Figure) -> list[tuple[str, Any]]:

@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pages import printed
+from pages import printed, watched
 from pages import run as scored
-from support import snapshot
 
 from forgetwatch import Trajectory
 from forgetwatch.report import alarm_lines, alarm_sentences, course_line, run_detail
@@ -19,8 +18,7 @@ RUN = ([True, True, True, False], [False, False, True, False], [True, False, Tru
 
 
 def run(*looks: list[bool], planned: int | None = None, k: int | None = 4) -> Trajectory:
-    made = [snapshot(right, meta={"step": step}, k=[k] * len(right)) for step, right in enumerate(looks)]
-    return Trajectory.of(made, planned=planned)
+    return watched(*looks, planned=planned, k=[k] * len(looks[0]))
 
 
 def text(trajectory: Trajectory) -> str:

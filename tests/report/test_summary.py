@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from pages import choices, clusters, compared, hostile, run, samples, written
+from pages import choices, clusters, compared, hostile, run, samples, watched, written
 from support import snapshot
 
-from forgetwatch import Item, Probe, Trajectory, compare
+from forgetwatch import Item, Probe, compare
 from forgetwatch.comparing import Comparison
 from forgetwatch.comparing.flips import flips
 from forgetwatch.measures import KNOWN
@@ -183,14 +183,14 @@ def test_a_run_speaks_of_all_its_looks() -> None:
     assert re.search(
         r"Over all 4 looks and 4 groups: \d+ alarms? w\w+ raised", dict(made.sections)["Is that more than luck?"]
     )
-    still = Trajectory.of([snapshot([True] * 20, meta={"step": step}) for step in (0, 5)])
+    still = watched([True] * 20, [True] * 20, every=5)
     calm = summary(still.comparisons[-1], trajectory=still)
     assert [one.word for one in calm.decisions] == ["INCONCLUSIVE", "NO ALARM"]
     assert dict(calm.sections)["Is that more than luck?"].endswith("no net loss raised an alarm.")
 
 
 def test_a_run_without_a_look_says_so() -> None:
-    start = Trajectory.of([snapshot([True] * 4, meta={"step": 0})])
+    start = watched([True] * 4)
     told = said(start.comparisons[-1], trajectory=start)["What was not measured"]
     assert told.startswith("No look was taken after the start")
 

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import math
 
-from pages import compared, sure
+from pages import compared, sure, watched
 from support import snapshot
 
-from forgetwatch import Item, Probe, Trajectory
+from forgetwatch import Item, Probe
 from forgetwatch.comparing.flips import flips
 from forgetwatch.report import FLIPPED, FLIPPED_TEXTS, flipped_rows, tracker_name, tracker_row
 
@@ -81,10 +81,7 @@ def test_names_that_would_collide_get_numbers() -> None:
 
 def test_the_full_row_holds_every_number_of_every_group_and_the_course() -> None:
     labels = {"category": ["Math", "Tasks"], "task": ["a:b", "a b"], "k": [4, 4], "chosen": [0, 1]}
-    looks = [
-        snapshot(right, meta={"step": step}, **labels) for step, right in enumerate([[True, False], [False, False]])
-    ]
-    trajectory = Trajectory.of(looks)
+    trajectory = watched([True, False], [False, False], **labels)
     short = tracker_row(trajectory.comparisons[-1], seconds=1.0)
     full = tracker_row(trajectory.comparisons[-1], seconds=1.0, full=True, trajectory=trajectory)
     assert short.items() <= full.items()

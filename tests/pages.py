@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
+from rich.console import Console
+from support import snapshot
 
 from forgetwatch import Item, Probe, Snapshot, Trajectory, compare
-from forgetwatch.comparing import Comparison, Flip
+from forgetwatch.comparing import Comparison, Flip, ModelComparison, Target, rank_models, transition_matrix
 from forgetwatch.comparing.flips import flips
 
 HOSTILE = (
@@ -41,11 +45,45 @@ class Made(NamedTuple):
     probe: Probe | None
 
 
+def printed(*shown: object) -> str:
+    """Text of what a console of 80 columns shows."""
+    out = io.StringIO()
+    console = Console(file=out, width=80, highlight=False)
+    for one in shown:
+        console.print(one)
+    return out.getvalue()
+
+
+def compared(
+    before: Sequence[bool | None], after: Sequence[bool | None], *, null: Sequence[bool] | None = None, **columns: Any
+) -> Comparison:
+    """Comparison of snapshots that have the same columns but for the outcomes."""
+    again = None if null is None else snapshot(null, **columns)
+    return compare(before=snapshot(before, **columns), after=snapshot(after, **columns), null=again)
+
+
+def ranked(
+    before: Snapshot, afters: Sequence[Snapshot], target: Target | None
+) -> tuple[ModelComparison, list[Comparison]]:
+    """Several models together, and the comparison of each with the base."""
+    comparisons = [compare(before=before, after=after) for after in afters]
+    matrix, ranking = transition_matrix([before, *afters]), rank_models(comparisons, target)
+    return ModelComparison(matrix=matrix, ranking=ranking, target=target), comparisons
+
+
+def watched(*looks: Sequence[bool | None], planned: int | None = None, every: int = 1, **columns: Any) -> Trajectory:
+    """Run whose looks have the same columns but for the outcomes."""
+    meta = columns.pop("meta", {})
+    made = [snapshot(right, meta={**meta, "step": at * every}, **columns) for at, right in enumerate(looks)]
+    return Trajectory.of(made, planned=planned)
+
+
 def made(before: Snapshot, after: Snapshot, probe: Probe | None = None, **options: Any) -> Made:
     comparison = compare(before=before, after=after, **options)
     return Made(comparison, flips(before, after, probe=probe), before, after, probe)
 
 
+@cache
 def choices(items: int = 240, *, seed: int = 0) -> Made:
     """Answers among four options in three categories and six tasks; a twentieth is unscored after."""
     probe = Probe(
@@ -139,13 +177,7 @@ def samples() -> Made:
         "task": ["t"] * 180,
         "category": ["AB"[i // 3 % 2] for i in range(180)],
     }
-    right = [(rng.random(180) < share).tolist() for share in (0.7, 0.6)]
-    return made(
-        *(
-            Snapshot.from_columns({**names, "correct": one}, {"model": name})
-            for one, name in zip(right, "ab", strict=True)
-        )
-    )
+    return _outcomes(names, *((rng.random(180) < share).tolist() for share in (0.7, 0.6)))
 
 
 def clusters() -> Made:
@@ -159,13 +191,15 @@ def clusters() -> Made:
         "cluster": [f"passage {i // 5}" for i in range(90)],
         "k": [4] * 90,
     }
-    right = [np.repeat(rng.random(18) < share, 5).tolist() for share in (0.8, 0.5)]
-    return made(
-        *(
-            Snapshot.from_columns({**names, "correct": one}, {"model": name})
-            for one, name in zip(right, "ab", strict=True)
-        )
+    return _outcomes(names, *(np.repeat(rng.random(18) < share, 5).tolist() for share in (0.8, 0.5)))
+
+
+def _outcomes(names: dict[str, Any], before: list[bool], after: list[bool]) -> Made:
+    sides = (
+        Snapshot.from_columns({**names, "correct": right}, {"model": model})
+        for right, model in ((before, "a"), (after, "b"))
     )
+    return made(*sides)
 
 
 def written(outputs: Sequence[tuple[str, str]] = (("It is 7.", "It is 8, I think."),) * 4) -> Made:
@@ -184,6 +218,7 @@ def written(outputs: Sequence[tuple[str, str]] = (("It is 7.", "It is 8, I think
     return made(*sides, probe)
 
 
+@cache
 def run(items: int = 240, looks: int = 5) -> tuple[Trajectory, Probe]:
     """A run that loses Math, look by look."""
     probe = choices(items).probe
@@ -192,6 +227,7 @@ def run(items: int = 240, looks: int = 5) -> tuple[Trajectory, Probe]:
     return Trajectory.of([_look(probe, rng, 40 * look) for look in range(looks)], planned=looks - 1), probe
 
 
+@cache
 def hostile() -> Made:
     """Hostile text in every field that holds foreign text; an unpaired surrogate in a name, which no table refuses."""
     long = "a b " * 250_000

@@ -1,8 +1,9 @@
 """The numbers of a group as cells, for Markdown, page and notebook; each measure rounds its own.
 
-    group_cells    one text for each quantity in `HEADINGS`, the columns of the table of all groups
-    PANELS         measures that have a table of their own: `measure.cells`
-    measure_tables such tables of several comparisons, with a row for each
+    group_cells     one text for each quantity in `HEADINGS`, the columns of the table of all groups
+    PANELS          measures that have a table of their own, with `measure_rows`
+    measure_tables  such tables of several comparisons, with a row for each
+    drift_rows      the table of the drift, and `drift_looks` those of the looks of a run
 
 Rates are in percent and differences in points, both to one decimal, changes of a log score in nats; brackets hold 95 %
 intervals.
@@ -10,12 +11,11 @@ intervals.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from forgetwatch.comparing import Comparison, Group
-from forgetwatch.measures import DRIFT, MEASURE_OF, MEASURES, NOT_THERE, SET_NAMES, GroupMeasure, Quantity
+from forgetwatch.comparing import Comparison, Group, Trajectory
+from forgetwatch.measures import DRIFT, MEASURE_OF, MEASURES, NOT_THERE, SET_NAMES, GroupMeasure, LookDrift, Quantity
 from forgetwatch.pairing import count
 
 _COLUMNS: Final = (
@@ -41,6 +41,11 @@ def group_cells(group: Group) -> dict[str, str]:
     return {name: cells.get(name, NOT_THERE) for name in HEADINGS}
 
 
+def measure_rows(measure: GroupMeasure[Any], groups: Iterable[Group]) -> list[tuple[Group, dict[str, str]]]:
+    """(Group, its cells) of each group that has a measure."""
+    return [(group, cells) for group in groups if (cells := measure.cells(group[measure]))]
+
+
 def measure_tables(named: Sequence[tuple[str, Comparison]]) -> list[tuple[str, list[str], list[list[str]]]]:
     """Title, headings and rows of each table that a measure has of its own, with a row for each named comparison.
 
@@ -50,17 +55,24 @@ def measure_tables(named: Sequence[tuple[str, Comparison]]) -> list[tuple[str, l
     for measure in PANELS:
         cells = [(name, measure.cells(one.all[measure])) for name, one in named]
         tables.append((measure.title, measure.headings, [[name, *shown.values()] for name, shown in cells if shown]))
-    moved = [(name, of, found) for name, one in named for of, found in (one.drift or {}).items()]
-    rows = [[f"{name}, {SET_NAMES.get(of, of)}", *DRIFT.cells(found).values()] for name, of, found in moved]
+    rows = [[f"{name}, {of}", *cells.values()] for name, one in named for of, cells in drift_rows(one.drift or {})]
     tables.append((DRIFT.title, DRIFT.headings, rows))
     return [(title, ["", *headings.values()], rows) for title, headings, rows in tables if rows]
 
 
-def flips(group: Group) -> str:
-    """Forgotten and gained counts with their signs, such as ``-68 +64``."""
-    return f"-{count(group.forgotten)} +{count(group.gained)}"
+def drift_rows(drift: Mapping[str, LookDrift]) -> list[tuple[str, dict[str, str]]]:
+    """(Name of the set, its cells) of each set of prompts."""
+    return [(SET_NAMES.get(name, name), DRIFT.cells(found)) for name, found in drift.items()]
 
 
-def ratio_text(value: float) -> str:
-    """Text of a ratio, to one decimal."""
-    return "n/a" if math.isnan(value) else "infinite" if math.isinf(value) else f"{value:.1f}"
+def drift_looks(trajectory: Trajectory, most: int) -> dict[int, Mapping[str, LookDrift]]:
+    """Drift at some looks of a run, by step; empty if the baseline alone has one, which is 0."""
+    shown = spread_looks(trajectory, most)
+    return {step: drift for step, drift in trajectory.drift.items() if step in shown}
+
+
+def spread_looks(trajectory: Trajectory, most: int) -> list[int]:
+    """Steps of at most about `most` looks after the baseline: every n-th from the first on, and the last."""
+    steps = trajectory.steps[1:]
+    stride = -(-len(steps) // most)
+    return [step for at, step in enumerate(steps) if at % stride == 0 or at == len(steps) - 1]

@@ -8,28 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from rich.console import Group as Lines
 from rich.text import Text
 
 from forgetwatch.comparing import CategoryMeans, Comparison, Group, Level
-from forgetwatch.measures import ASSUMES, KNOWN, MASS, NOT_THERE, chance_rows, net_change, net_of_luck
+from forgetwatch.measures import ASSUMES, ESTIMATORS, KNOWN, MASS, NOT_THERE, chance_rows, net_change, net_of_luck, said
 from forgetwatch.metrics import mean_interval
-from forgetwatch.pairing import (
-    between,
-    brief,
-    count,
-    fit,
-    items,
-    one_line,
-    percent,
-    points,
-    probability,
-)
-from forgetwatch.report.cells import ratio_text
-from forgetwatch.report.drift_table import drift_detail
-from forgetwatch.report.terminal import LOST, WON, clusters_text, other_lines, passage_lines, plural
+from forgetwatch.pairing import between, brief, count, fit, percent, points, probability
+from forgetwatch.report.cells import drift_rows
+from forgetwatch.report.terminal import LOST, WON, facts, other_lines, passage_lines, plural
 from forgetwatch.visible_text import visible
 
 ROWS: Final = 20
@@ -39,23 +28,14 @@ ROWS: Final = 20
 def comparison_detail(comparison: Comparison, *, by: Level = "category") -> Lines:
     """All numbers of a comparison that a terminal shows, for a console; the first table is not among them.
 
-    Args:
-        comparison: The comparison.
-        by: Level of the groups that are listed, worst first; ``all`` lists none.
+    The groups of the level `by` are listed, worst first; ``all`` lists none.
     """
     whole = comparison.all
     groups = [] if by == "all" else list(comparison.by(by).values())
     lines = [Text(_all_facts(comparison), style="dim")]
     if whole.n or not whole.passages:
-        lines += [
-            *_known_detail(whole),
-            _all_line(whole),
-            _accuracy_line(whole),
-            *_unscored_line(whole),
-            *_log_score_detail(whole),
-            *_mass_lines(whole),
-        ]
-        lines += [*_form_lines(comparison), *_noise_lines(comparison), *_chance_lines(whole)]
+        lines += [*_known_lines(whole), *_flips_lines(whole), *_log_score_lines(whole), *_mass_lines(whole)]
+        lines += [*_form_lines(comparison), *_noise_lines(whole), *_chance_lines(whole)]
         if comparison.paper_compat is not None:
             lines += _compat_lines(comparison.paper_compat)
         lines += _group_lines([group for group in groups if group.n])
@@ -65,22 +45,16 @@ def comparison_detail(comparison: Comparison, *, by: Level = "category") -> Line
 
 
 def _all_facts(comparison: Comparison) -> str:
-    probe: dict[str, Any] = comparison.after.get("probe", {})
-    counted = comparison.items
-    left_out = counted.only_before + counted.only_after
-    parts = [
-        one_line(str(probe["name"])) if "name" in probe else "",
-        f"{items(counted.compared)} compared" if counted.compared or not comparison.all.passages else "",
-        f"{comparison.samples} samples each" if comparison.samples > 1 else "",
-        clusters_text(comparison),
-        f"{one_line(str(probe['rendering']))} prompt" if "rendering" in probe else "",
-        f"{counted.unscored:,} unscored" if counted.unscored else "",
-        f"left out {counted.only_before:,} only before, {counted.only_after:,} only after" if left_out else "",
-    ]
-    return ", ".join(filter(None, parts))
+    found, counted = facts(comparison), comparison.items
+    if found["items"]:
+        found["items"] += " compared"
+    if found["left out"]:
+        found["left out"] = f"left out {counted.only_before:,} only before, {counted.only_after:,} only after"
+    order = ("probe", "items", "samples", "clusters", "prompt", "unscored", "left out")
+    return ", ".join(found[name] for name in order if found[name])
 
 
-def _known_detail(group: Group) -> list[Text]:
+def _known_lines(group: Group) -> list[Text]:
     if group.known is None or group.known_lost is None:
         return []
     text = Text(f"clearly known {count(group.known)} before   ")
@@ -94,18 +68,42 @@ def _known_detail(group: Group) -> list[Text]:
     return [text, Text(f"  by luck alone {net.by_luck}: net {net.net} ({net.low} to {net.high}){of}")]
 
 
-def _log_score_detail(group: Group) -> list[Text]:
+def _flips_lines(group: Group) -> list[Text]:
+    """Lines of all answers: flips, accuracy, and the unscored ones with what those that vanished leave possible."""
+    flips = Text("all answers   ")
+    flips.append(f"-{count(group.forgotten, commas=False)}", style=f"bold {LOST}").append(" ")
+    flips.append(f"+{count(group.gained, commas=False)}", style=f"bold {WON}")
+    flips.append(f" of {count(group.n, commas=False)}  net {points(group.net_change)} points ")
+    flips.append(f"({between(group.net_change_interval, points)})")
+    seen = group.detectable_change
+    flips.append("  too few flips" if math.isnan(seen) else f"  can see {percent(seen)}", style="dim")
+    right = Text(
+        f"right         {percent(group.accuracy_before)} % -> {percent(group.accuracy_after)} %   "
+        f"forgot {percent(group.forgetting)} % ({between(group.forgetting_interval, percent)})   "
+        f"kept {percent(group.retention)} %"
+    )
+    if not (group.unscored_before or group.unscored_after):
+        return [flips, right]
+    text = f"unscored      {count(group.unscored_before)} before, {count(group.unscored_after)} after, "
+    text += f"{count(group.newly_unscored)} newly"
+    if group.known_vanished:
+        text += f", {count(group.known_vanished)} of them clearly known"
+    lines = [flips, right, Text(text)]
+    if group.vanished:
+        lines.append(Text(f"  net at worst {between(group.net_change_interval_worst, points)} points", style="dim"))
+    return lines
+
+
+def _log_score_lines(group: Group) -> list[Text]:
     """Lines of the log score: calibrated, as it is, and clipped, and the temperatures; none without scores."""
     if group.log_score_before is None or group.log_score_after is None:
         return []
-    text = Text(f"log score     {group.log_score_before:.3f} -> {group.log_score_after:.3f} nats, not calibrated")
-    changes = (
+    lines = [Text(f"log score     {group.log_score_before:.3f} -> {group.log_score_after:.3f} nats, not calibrated")]
+    for name, change, interval in (
         ("calibrated", group.log_score_change_calibrated, group.log_score_change_calibrated_interval),
         ("as it is", group.log_score_change, group.log_score_change_interval),
         ("clipped", group.log_score_change_clipped, group.log_score_change_clipped_interval),
-    )
-    lines = [text]
-    for name, change, interval in changes:
+    ):
         if change is not None and interval is not None:
             lines.append(Text(f"  {name:<12}{change:+.3f} ({between(interval, lambda end: f'{end:+.3f}')})"))
     if group.temperature_before is not None and group.temperature_after is not None:
@@ -128,40 +126,8 @@ def _mass_lines(group: Group) -> list[Text]:
     weighted = group.weighted_conditional_kl
     letters = "" if weighted is None else f"; letters, times their mass: {weighted:.4f}"
     lines.append(Text(f"  {'KL':<39}{cells['conditional_kl']}{letters}", "dim"))
-    if MASS.sentence is not None and (sentence := MASS.sentence(found)):
+    if sentence := said(MASS, found):
         lines.append(Text(sentence, "dim"))
-    return lines
-
-
-def _all_line(group: Group) -> Text:
-    text = Text("all answers   ")
-    text.append(f"-{count(group.forgotten, commas=False)}", style=f"bold {LOST}").append(" ")
-    text.append(f"+{count(group.gained, commas=False)}", style=f"bold {WON}")
-    text.append(f" of {count(group.n, commas=False)}  net {points(group.net_change)} points ")
-    text.append(f"({between(group.net_change_interval, points)})")
-    seen = group.detectable_change
-    return text.append("  too few flips" if math.isnan(seen) else f"  can see {percent(seen)}", style="dim")
-
-
-def _accuracy_line(group: Group) -> Text:
-    return Text(
-        f"right         {percent(group.accuracy_before)} % -> {percent(group.accuracy_after)} %   "
-        f"forgot {percent(group.forgetting)} % ({between(group.forgetting_interval, percent)})   "
-        f"kept {percent(group.retention)} %"
-    )
-
-
-def _unscored_line(group: Group) -> list[Text]:
-    """Line of the unscored items, and of what those that vanished leave possible; none if all were scored."""
-    if not (group.unscored_before or group.unscored_after):
-        return []
-    text = f"unscored      {count(group.unscored_before)} before, {count(group.unscored_after)} after, "
-    text += f"{count(group.newly_unscored)} newly"
-    if group.known_vanished:
-        text += f", {count(group.known_vanished)} of them clearly known"
-    lines = [Text(text)]
-    if group.vanished:
-        lines.append(Text(f"  net at worst {between(group.net_change_interval_worst, points)} points", style="dim"))
     return lines
 
 
@@ -171,7 +137,8 @@ def _form_lines(comparison: Comparison) -> list[Text]:
     for name, group in comparison.by("kind").items():
         text = Text(f"{name:<13} ")
         text.append(f"-{count(group.forgotten)}", style=LOST).append(" ").append(f"+{count(group.gained)}", style=WON)
-        lines.append(text.append(f" of {count(group.n)}  net {points(group.net_change)} points ").append(_in(group)))
+        net = f"net {points(group.net_change)} points ({between(group.net_change_interval, points)})"
+        lines.append(text.append(f" of {count(group.n)}  {net}"))
     whole = comparison.all
     if whole.format_lost and whole.knowledge_lost is not None:
         text = Text("other answer  ").append(count(whole.knowledge_lost), style=f"bold {LOST}")
@@ -180,13 +147,9 @@ def _form_lines(comparison: Comparison) -> list[Text]:
     return lines
 
 
-def _in(group: Group) -> str:
-    return f"({between(group.net_change_interval, points)})"
-
-
-def _noise_lines(comparison: Comparison) -> list[Text]:
+def _noise_lines(group: Group) -> list[Text]:
     """Flips without any forgetting: the same weights measured twice, and sampled decoding."""
-    group, lines = comparison.all, []
+    lines = []
     if group.null_lost is not None and group.null_gained is not None:
         flips = f"-{count(group.null_lost)} +{count(group.null_gained)}"
         of = f" of {count(group.null_n)}" if group.null_n is not None and group.null_n < group.n else ""
@@ -211,12 +174,26 @@ def _chance_lines(group: Group) -> list[Text]:
         fresh = percent(stays.same_wrong_if_fresh)
         lines.append(Text(f"wrong twice   same option {percent(stays.same_wrong)} % (fresh guesses {fresh} %)", "dim"))
         interval = group.chance.tipping_interval
-        drawn = "" if interval is None else f" ({between(interval, ratio_text)})"
+        drawn = "" if interval is None else f" ({between(interval, _ratio)})"
         if not math.isnan(ratio := stays.tipping_ratio):
-            lines.append(
-                Text(f"tipping ratio {ratio_text(ratio)}{drawn}: what a right option must attract, unknown,", "dim")
-            )
-            lines.append(Text("    over a wrong one, for guessing to make all flips to wrong", "dim"))
+            text = f"tipping ratio {_ratio(ratio)}{drawn}: what a right option must attract, unknown,"
+            lines += [Text(text, "dim"), Text("    over a wrong one, for guessing to make all flips to wrong", "dim")]
+    return lines
+
+
+def _ratio(value: float) -> str:
+    return "n/a" if math.isnan(value) else "infinite" if math.isinf(value) else f"{value:.1f}"
+
+
+def drift_detail(comparison: Comparison) -> list[Text]:
+    """Lines of all estimators for each set of prompts; none where no drift was measured."""
+    lines = []
+    for name, cells in drift_rows(comparison.drift or {}):
+        lines.append(Text(f"drift after {name}, KL(base||now) in nats a token"))
+        there = [one for one in reversed(ESTIMATORS) if cells[one] != NOT_THERE]
+        lines += [Text(f"  {ESTIMATORS[one]:<8} {cells[one]}") for one in there]
+        lines.append(Text(f"  floor    {cells['floor.kl_sampled']}", "dim"))
+        lines.append(Text(f"  overlap  {cells['overlap']} of whole texts", "dim"))
     return lines
 
 

@@ -26,7 +26,6 @@ from forgetwatch.comparing import (
     ModelComparison,
     Spread,
     Trajectory,
-    Verdict,
     group_values,
 )
 from forgetwatch.comparing.verdict import verdict
@@ -42,12 +41,8 @@ _COURSE: Final = ("newly_forgotten", "newly_regained", "ever_forgotten", "regain
 
 
 def comparison_json(comparison: Comparison, *, tolerance: float = TOLERANCE) -> dict[str, Any]:
-    """JSON document of one comparison.
-
-    Args:
-        comparison: The comparison.
-        tolerance: Net loss of accuracy that the verdict tolerates, 0 to 1.
-    """
+    """JSON document of one comparison; its verdict tolerates a net loss of accuracy of `tolerance`, 0 to 1."""
+    found = verdict(comparison, tolerance)
     return {
         "schema": SCHEMA,
         "before": _metadata(comparison.before),
@@ -59,7 +54,14 @@ def comparison_json(comparison: Comparison, *, tolerance: float = TOLERANCE) -> 
         "samples": comparison.samples,
         "clusters": comparison.clusters,
         "definitions": {"known": DEFINITION, "tau": TAU, "delta": DELTA},
-        "verdict": _verdict(verdict(comparison, tolerance)),
+        # Its question: a comparison in a run is one look.
+        "verdict": {
+            "question": "in this comparison alone, did accuracy not fall by more than the limit?",
+            "answer": found.word,
+            "limit": found.tolerance,
+            "interval": json_value(found.interval),
+            "interval_worst": json_value(found.interval_worst),
+        },
         "notes": list(comparison.notes),
         "drift": drift_json(comparison.drift),
     }
@@ -70,27 +72,10 @@ def _metadata(meta: Mapping[str, Any]) -> Any:
     return json_value({name: value for name, value in meta.items() if name != DRIFT_KEY})
 
 
-def _verdict(found: Verdict) -> dict[str, Any]:
-    """JSON values of a verdict with its question; a comparison in a run is one look."""
-    return {
-        "question": "in this comparison alone, did accuracy not fall by more than the limit?",
-        "answer": found.word,
-        "limit": found.tolerance,
-        "interval": json_value(found.interval),
-        "interval_worst": json_value(found.interval_worst),
-    }
-
-
 def comparisons_json(
     comparisons: Sequence[Comparison], several: ModelComparison | None = None, *, tolerance: float = TOLERANCE
 ) -> dict[str, Any]:
-    """JSON document of one comparison, or of several with their matrix and ranking.
-
-    Args:
-        comparisons: At least one comparison.
-        several: Ranking and matrix, if there are several.
-        tolerance: Net loss of accuracy that the verdict tolerates, 0 to 1.
-    """
+    """JSON document of one comparison, or of several with their matrix and ranking; `tolerance` is 0 to 1."""
     documents = [comparison_json(comparison, tolerance=tolerance) for comparison in comparisons]
     if len(documents) == 1:
         return documents[0]
@@ -110,14 +95,10 @@ def several_json(several: ModelComparison) -> dict[str, Any]:
 
 
 def trajectory_json(trajectory: Trajectory, *, tolerance: float = TOLERANCE) -> dict[str, Any]:
-    """JSON document of a run: its looks in order, and the history of its items.
+    """JSON document of a run: its looks in order, and the history of its items; `tolerance` is 0 to 1.
 
     Counts of the history are over the items that were scored at every look. `if_guessed` has the same keys with the
     counts expected of a model that only guesses.
-
-    Args:
-        trajectory: The run.
-        tolerance: Net loss of accuracy that the verdicts tolerate, 0 to 1.
     """
     course, guessed, n = trajectory.course, trajectory.guessed, trajectory.course.items
     verdicts = trajectory.verdicts()
@@ -139,14 +120,8 @@ def trajectory_json(trajectory: Trajectory, *, tolerance: float = TOLERANCE) -> 
             "temporal_forgetting": json_value(guessed.temporal_forgetting),
         },
         "alarms": [
-            {
-                "kind": alarm.kind,
-                "step": alarm.step,
-                "group": alarm.group.name,
-                "p": alarm.p_value,
-                "level": alarm.alarm_level,
-            }
-            for alarm in trajectory.alarms()
+            {"kind": one.kind, "step": one.step, "group": one.group.name, "p": one.p_value, "level": one.alarm_level}
+            for one in trajectory.alarms()
         ],
         "guard": [vars(finding) for finding in trajectory.findings],
         "notes": list(trajectory.notes),
@@ -180,18 +155,11 @@ def _look(trajectory: Trajectory, index: int, verdicts: Sequence[Alarm], toleran
 
 
 def _macro(macro: CategoryMeans) -> dict[str, Any]:
-    return {
-        "forgetting": _spread(macro.forgetting),
-        "backward_transfer": _spread(macro.backward_transfer),
-        "by_category": {
-            name: {"forgetting": _spread(lost), "backward_transfer": _spread(won)}
-            for name, (lost, won) in macro.by_category.items()
-        },
-    }
+    def rates(lost: Spread, won: Spread) -> dict[str, Any]:
+        return {"forgetting": json_value(vars(lost)), "backward_transfer": json_value(vars(won))}
 
-
-def _spread(spread: Spread) -> dict[str, Any]:
-    return {"mean": json_value(spread.mean), "sd": json_value(spread.sd), "se": json_value(spread.se)}
+    by_category = {name: rates(*both) for name, both in macro.by_category.items()}
+    return {**rates(macro.forgetting, macro.backward_transfer), "by_category": by_category}
 
 
 def comparisons_csv(comparisons: Sequence[Comparison]) -> str:

@@ -44,13 +44,7 @@ _NAME: Final = 200
 
 @dataclass(frozen=True, kw_only=True)
 class FlipList:
-    """List of a page.
-
-    Attributes:
-        data: JSON of the items, in which nothing ends a script element.
-        left_out: Sentences on what is not in the list; empty if all is.
-        empty: True if no answer changed.
-    """
+    """List of a page: JSON of the items, in which nothing ends a script element, and sentences on what is left out."""
 
     data: str
     left_out: str
@@ -73,11 +67,10 @@ def flip_list(changed: Sequence[Flip]) -> FlipList:
         rows += taken
         if len(of_kind) > len(taken):
             shares.append(f"{count(len(taken))} of the {count(len(of_kind))} {_WORDS[what]}")
-    return FlipList(
-        data=_safe(f'{{"counts":{json.dumps(counts)},"flips":[{",".join(rows)}]}}'),
-        left_out=_left_out(changed, shares),
-        empty=not changed,
-    )
+    data = f'{{"counts":{json.dumps(counts)},"flips":[{",".join(rows)}]}}'
+    for letter in "<>&\u2028\u2029":  # could end a script element or a line of JavaScript
+        data = data.replace(letter, f"\\u{ord(letter):04x}")
+    return FlipList(data=data, left_out=_left_out(changed, shares), empty=not changed)
 
 
 _WORDS: Final = {"forgotten": "forgotten", "gained": "gained", "churned": "wrong both times with another answer"}
@@ -109,32 +102,24 @@ def _left_out(changed: Sequence[Flip], shares: Sequence[str]) -> str:
     return " ".join(parts)
 
 
-def _safe(text: str) -> str:
-    """JSON text in which nothing can end a script element or a line of JavaScript."""
-    for letter in "<>&\u2028\u2029":
-        text = text.replace(letter, f"\\u{ord(letter):04x}")
-    return text
-
-
 def _flip(flip: Flip, place: int) -> dict[str, Any]:
     # Cut first: the time of the comparison grows with the length of the outputs.
     parts_before, parts_after = marked(_cut(flip.before.output), _cut(flip.after.output))
-    question = flip.question
     options = flip.item.choices if flip.item else ()
     return {
         "what": flip.what,
         "known": flip.known,
         "loss": flip.loss,
-        "mass": _change(flip.log_mass_change),
-        "conditional": _change(flip.log_conditional_change),
+        "mass": None if flip.log_mass_change is None else nats(flip.log_mass_change)[0],
+        "conditional": None if flip.log_conditional_change is None else nats(flip.log_conditional_change)[0],
         "id": _short(flip.item_id, _NAME),
         "task": _short(flip.task, _NAME),
         "category": _short(flip.category, _NAME),
         "sample": flip.sample,
-        "question": None if question is None else _short(question, _QUESTION),
+        "question": _short(flip.question, _QUESTION),
         "options": [_short(option.strip(), _OPTION) for option in options[:_OPTIONS]],
         "gold": list(flip.gold),
-        "right": None if flip.right is None else _short(flip.right, _OPTION),
+        "right": _short(flip.right, _OPTION),
         "before": _side(flip, flip.before, parts_before),
         "after": _side(flip, flip.after, parts_after),
         "margin": flip.margin if math.isfinite(flip.margin) else None,
@@ -143,16 +128,11 @@ def _flip(flip: Flip, place: int) -> dict[str, Any]:
     }
 
 
-def _change(change: float | None) -> str | None:
-    return None if change is None else nats(change)[0]
-
-
 def _side(flip: Flip, side: Side, parts: list[tuple[bool, str]]) -> dict[str, Any]:
-    answer = flip.answer(side)
     length = len(side.output or "")
     return {
         "chosen": side.chosen,
-        "answer": None if answer is None else _short(answer, _ANSWER),
+        "answer": _short(flip.answer(side), _ANSWER),
         "parts": parts,
         "cut": length if length > LONGEST else 0,
     }
@@ -175,7 +155,7 @@ def marked(before: str, after: str) -> tuple[list[tuple[bool, str]], list[tuple[
     return sides
 
 
-def _pieces(one: Sequence[str], other: Sequence[str]) -> list[tuple[bool, int, int, int, int]]:
+def _pieces(one: list[str], other: list[str]) -> list[tuple[bool, int, int, int, int]]:
     """(is equal, start, end, other start, other end) of the pieces of two lists, as in `difflib`.
 
     The matcher takes time in the number of pairs of equal words: ten seconds for a model that repeats one word for
@@ -193,7 +173,7 @@ def _pieces(one: Sequence[str], other: Sequence[str]) -> list[tuple[bool, int, i
     return [(True, 0, start, 0, start), middle, (True, len(one) - end, len(one), len(other) - end, len(other))]
 
 
-def _common(one: Sequence[str], other: Sequence[str]) -> int:
+def _common(one: list[str], other: list[str]) -> int:
     """Number of words that two lists have in common at their beginning."""
     differing = (index for index, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1])
     return next(differing, min(len(one), len(other)))
@@ -203,9 +183,10 @@ def _cut(output: str | None) -> str:
     return visible((output or "")[:LONGEST])
 
 
-def _short(text: str, longest: int) -> str:
-    cut = visible(text[:longest])
-    return cut if len(text) <= longest else f"{cut} … cut here; {len(text):,} characters in all"
+def _short(text: str | None, longest: int) -> str | None:
+    if text is None or len(text) <= longest:
+        return text and visible(text)
+    return f"{visible(text[:longest])} … cut here; {len(text):,} characters in all"
 
 
 _STYLES: Final = {"forgotten": "bold red", "gained": "bold green", "churned": "bold yellow"}
@@ -220,12 +201,10 @@ def flip_lines(flip: Flip) -> Lines:
     head.append(f"  {visible(', '.join(where))}", style="not bold dim")
     lines = [head] if flip.question is None else [head, Text(f"  {visible(shorten(flip.question, _QUESTION_SHOWN))}")]
     rows = [("right", flip.right), ("before", _said(flip, flip.before)), ("after", _said(flip, flip.after))]
-    rows += [
-        (name, shorten(side.output, _OUTPUT))
-        for name, side in (("output before", flip.before), ("output after", flip.after))
-        if side.output is not None and side.chosen is not None
-    ]
-    if (why := _why(flip)) is not None:
+    for name, side in (("output before", flip.before), ("output after", flip.after)):
+        if side.output is not None and side.chosen is not None:
+            rows.append((name, shorten(side.output, _OUTPUT)))
+    if why := _why(flip):
         rows.append(("loss", why))
     rows += [] if flip.first is None else [("lost", f"first at step {flip.first}")]
     width = max(len(name) for name, _ in rows)
@@ -235,15 +214,15 @@ def flip_lines(flip: Flip) -> Lines:
     return Lines(*lines, Text())
 
 
-def _why(flip: Flip) -> str | None:
-    """Kind of the loss of a forgotten answer and its two changes; None for others, or if neither is known."""
+def _why(flip: Flip) -> str:
+    """Kind of the loss of a forgotten answer and its two changes; empty for others, or if neither is known."""
     if flip.what != "forgotten":
-        return None
+        return ""
     parts = [] if flip.loss is None else [f"of {flip.loss}"]
     if flip.log_mass_change is not None and flip.log_conditional_change is not None:
         mass, conditional = nats(flip.log_mass_change)[0], nats(flip.log_conditional_change)[0]
         parts.append(f"mass {mass} nats, within the options {conditional}")
-    return ", ".join(parts) or None
+    return ", ".join(parts)
 
 
 def _said(flip: Flip, side: Side) -> str | None:

@@ -32,13 +32,10 @@ SAME, FORGOTTEN, GAINED, UNSCORED = range(4)
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Heatmap:
-    """Cells of a heatmap.
+    """Cells of a heatmap, uint8 [rows, looks with the baseline], each `SAME`, `FORGOTTEN`, `GAINED` or `UNSCORED`.
 
-    Attributes:
-        cells: `SAME`, `FORGOTTEN`, `GAINED` or `UNSCORED`, uint8 [rows, looks with the baseline].
-        forgotten: Number of rows that were right at the baseline; they come first.
-        changed: Number of items that changed at some look, drawn or not.
-        unchanged: Number of items that never changed.
+    `forgotten` rows were right at the baseline, and come first. `changed` items changed at some look, drawn or not, and
+    `unchanged` ones never.
     """
 
     cells: NDArray[np.uint8]
@@ -48,12 +45,7 @@ class Heatmap:
 
 
 def heatmap(trajectory: Trajectory, *, rows: int = ROWS) -> Heatmap:
-    """Heatmap of a run, sorted by the look at which each item first changed.
-
-    Args:
-        trajectory: The run.
-        rows: Maximum number of rows.
-    """
+    """Heatmap of a run, of at most so many rows, sorted by the look at which each item first changed."""
     right = trajectory.right
     start = right[0]
     lost, won = (start == 1) & (right == 0), (start == 0) & (right == 1)
@@ -83,13 +75,13 @@ def heatmap_caption(found: Heatmap) -> str:
     return text + f" {found.unchanged:,} never changed and are left out."
 
 
-def heatmap_figure(trajectory: Trajectory, *, rows: int = ROWS) -> Figure | None:
+def heatmap_figure(trajectory: Trajectory) -> Figure | None:
     """Figure of the heatmap; None if nothing changed."""
     from matplotlib.colors import ListedColormap
     from matplotlib.figure import Figure
     from matplotlib.patches import Patch
 
-    found = heatmap(trajectory, rows=rows)
+    found = heatmap(trajectory)
     if not found.changed:
         return None
     # With alpha, for a light and a dark page; unscored cells are transparent.
@@ -105,26 +97,14 @@ def heatmap_figure(trajectory: Trajectory, *, rows: int = ROWS) -> Figure | None
     # At most twelve labels, or they would overlap.
     shown = range(0, looks, -(-looks // 12))
     panel.set_xticks(list(shown), [f"{trajectory.steps[look]:,}" if look else "start" for look in shown], fontsize=9)
-    rows_lost, rows_in_all = found.forgotten, len(found.cells)
-    parts = [("right", 0, rows_lost), ("wrong", rows_lost, rows_in_all)]
+    parts = [("right", 0, found.forgotten), ("wrong", found.forgotten, len(found.cells))]
     parts = [part for part in parts if part[1] < part[2]]
-    panel.set_yticks(
-        [(start + end - 1) / 2 for _, start, end in parts],
-        [f"{name} at\nthe start:\n{end - start:,}" for name, start, end in parts],
-        fontsize=9,
-    )
+    names = [f"{name} at\nthe start:\n{end - start:,}" for name, start, end in parts]
+    panel.set_yticks([(start + end - 1) / 2 for _, start, end in parts], names, fontsize=9)
     panel.tick_params(axis="y", length=0)
     panel.set_xlabel("optimizer step of the look", fontsize=10)
-    panel.legend(
-        handles=[
-            Patch(facecolor=_LOST, label="forgotten at this look"),
-            Patch(facecolor=_WON, label="gained at this look"),
-            Patch(facecolor="#9a969f55", label="as at the start"),
-        ],
-        loc="lower center",
-        bbox_to_anchor=(0.5, 1.0),
-        ncols=3,
-        frameon=False,
-        fontsize=9,
-    )
+    kinds = {"forgotten at this look": _LOST, "gained at this look": _WON, "as at the start": "#9a969f55"}
+    handles = [Patch(facecolor=color, label=label) for label, color in kinds.items()]
+    above = (0.5, 1.0)
+    panel.legend(handles=handles, loc="lower center", bbox_to_anchor=above, ncols=3, frameon=False, fontsize=9)
     return figure

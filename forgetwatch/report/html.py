@@ -3,23 +3,22 @@
     several     ranking of models with one base      items      changed questions, with filters
     summary     verdict and sentences                numbers    every group, and corrections for guessing
     run         curves, table of looks, heatmap      method     how it was measured
-    passages    bits per byte by category, curves
-    drift       KL from the base, curves
-    mass        the options as a whole, and the choice among them, by category and over looks
+    panels      each measure with a table of its own, and the drift: figures, groups, looks
 
 The template gets one object for each section. Text of items and outputs is embedded as JSON, which the page's script
-shows as text: none of it becomes markup or code.
+shows as text: none of it becomes markup or code. Also the fragment that a notebook shows for an object in a cell's last
+line: it has no script, and every rule of its style is bound to its class.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from importlib.resources import files
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
@@ -31,74 +30,93 @@ from forgetwatch.comparing import (
     Level,
     ModelComparison,
     Trajectory,
+    conclude,
     first_forgotten,
 )
 from forgetwatch.comparing.flips import flips
-from forgetwatch.measures import ASSUMES, DRIFT, MASS, PASSAGES, SET_NAMES, GroupMeasure, LookDrift, chance_rows
+from forgetwatch.measures import ASSUMES, DRIFT, MASS, PASSAGES, SET_NAMES, Measure, chance_rows
 from forgetwatch.metrics import DELTA, TAU
 from forgetwatch.pairing import count, passages
 from forgetwatch.probe import Probe
-from forgetwatch.report.cells import HEADINGS, PANELS, group_cells
-from forgetwatch.report.drift_table import drift_rows, is_measured, spread_looks
+from forgetwatch.report import plots
+from forgetwatch.report.cells import HEADINGS, PANELS, drift_looks, drift_rows, group_cells, measure_rows
 from forgetwatch.report.flip_list import flip_list
 from forgetwatch.report.heatmap import heatmap, heatmap_caption, heatmap_figure
-from forgetwatch.report.mass_figures import CURVES as MASS_CURVES
-from forgetwatch.report.mass_figures import MASS as MASS_LABEL
-from forgetwatch.report.mass_figures import mass_curves_figure, mass_figure
-from forgetwatch.report.pareto import ranking_figure
-from forgetwatch.report.plots import (
-    CURVES,
-    bars_figure,
-    drift_figure,
-    has_scores,
-    passages_figure,
-    svg,
-    trajectory_figure,
-)
-from forgetwatch.report.plots import DRIFT as DRIFT_LABEL
-from forgetwatch.report.plots import PASSAGES as PASSAGES_LABEL
-from forgetwatch.report.ranking_table import matrix_cells, ranking_cells, several_words
-from forgetwatch.report.run_table import alarm_sentences
-from forgetwatch.report.summary import summary
+from forgetwatch.report.pictures import svg
+from forgetwatch.report.run_table import alarm_lines, alarm_sentences
+from forgetwatch.report.several_models import matrix_cells, ranking_cells, ranking_figure, several_words
+from forgetwatch.report.summary import decisions, summary
 from forgetwatch.visible_text import visible, without_folders
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 GROUPS: Final = 200
 """Categories, and also tasks, in the table of all numbers; of more, those that lost most."""
 LOOKS: Final = 100
 """Looks in the table of looks; of more, the last and others at even distances."""
+ROWS: Final = 30
+"""Maximum number of categories in a notebook, in the order of the probe."""
 
 _Row = tuple[str, str, dict[str, str]]
-_LEVELS: Final[dict[str, Level]] = {
-    "": "all",
-    "Scored and written": "kind",
-    "Categories": "category",
-    "Tasks": "task",
-}
+_LEVELS: Final[dict[str, Level]] = {"": "all", "Scored and written": "kind", "Categories": "category", "Tasks": "task"}
 """Level of the groups under each heading of the table."""
 
-_BARS: Final = (
-    "Bars: forgotten and gained answers of each category, and its net change; the table below has the numbers."
-)
 _CLASSES: Final = {
     "PASS": "verdict pass",
-    "FAIL": "verdict fail",
-    "LOSS": "verdict fail",
-    "ALARM": "verdict fail",
-    "GUARD": "verdict fail",
-    "INCONCLUSIVE": "verdict inconclusive",
-    "NO ALARM": "verdict inconclusive",
+    **dict.fromkeys(("FAIL", "LOSS", "ALARM", "GUARD"), "verdict fail"),
+    **dict.fromkeys(("INCONCLUSIVE", "NO ALARM"), "verdict inconclusive"),
 }
 """Class of the style of each decision, by its word."""
-_RANKING: Final = "Share that each model kept of what the base had right; the table of models has the numbers."
-_MASS_CAPTION: Final = (
-    "Left: the options together. Right: the share of the right one among them. Circles are all questions, triangles "
-    "the forgotten ones; lines are 95 % intervals."
-)
-_MASS_CURVES_CAPTION: Final = (
-    "The same at each look. The forgotten questions are those forgotten at that look; bands are 95 % intervals."
-)
-_PASSAGES_CAPTION: Final = "The change at each look, of all passages and of each category."
-_HEATMAP: Final = "Every answer that changed, as a row, with a column for each look; the list of questions has them."
+_LABELS: Final = {
+    "ranking": "Share that each model kept of what the base had right; the table of models has the numbers.",
+    "curves": (
+        "Curves: accuracy, forgotten and gained answers at each look, and where options have scores also known and "
+        "lost answers and the log score; the table of looks has the same numbers."
+    ),
+    "mass": (
+        "Points with intervals: change of the log probability of all options together, and of the right option's share "
+        "of it, of each category, over all questions and over the forgotten ones; the table has the numbers."
+    ),
+    "masscurves": (
+        "Curves: change of the log probability of all options together and of the right option's share of it at each "
+        "look, over all questions and over the forgotten ones; the table of looks has the numbers."
+    ),
+    "passages": (
+        "Curves: change of the bits per byte of the passages at each look, of all of them with its 95 % interval and "
+        "of each category; the table of passages has the numbers."
+    ),
+    "drift": (
+        "Curves: KL from the base at each look by each estimator with its 95 % interval, a panel for each set of "
+        "prompts, and the floor as a dashed line; the table of the drift has the numbers."
+    ),
+    "bars": "Bars: forgotten and gained answers of each category, and its net change; the table below has the numbers.",
+    "heatmap": "Every answer that changed, as a row, with a column for each look; the list of questions has them.",
+}
+"""Label of each figure, for screen readers."""
+_CAPTIONS: Final = {
+    "mass": (
+        "Mass by category",
+        "Left: the options together. Right: the share of the right one among them. Circles are all questions, "
+        "triangles the forgotten ones; lines are 95 % intervals.",
+    ),
+    "masscurves": (
+        "Curves of the mass",
+        "The same at each look. The forgotten questions are those forgotten at that look; bands are 95 % intervals.",
+    ),
+    "passages": ("Curves of the passages", "The change at each look, of all passages and of each category."),
+    "drift": (
+        "Curves of the drift",
+        "The drift at each look, by each estimator. Bands are 95 % intervals, dashed lines the floor.",
+    ),
+}
+"""Heading for screen readers, and caption, of each figure in the section of a measure."""
+_CURVES: Final = {
+    MASS.key: ("masscurves", plots.mass_curves_figure),
+    PASSAGES.key: ("passages", plots.passages_figure),
+    DRIFT.key: ("drift", plots.drift_figure),
+}
+"""Name of the figure of a run in the section of a measure, and the function that draws it."""
 
 
 def page(
@@ -125,13 +143,14 @@ def page(
     return render(
         "template.html",
         script="script.js",
+        labels=comparison.labels,
         header={"facts": _facts(comparison), "title": title},
         several=None if several is None else _several(several),
         summary=first,
         decisions=[(_CLASSES.get(one.word, "quiet"), one.word, one.sentence) for one in first.decisions],
         run=None if run is None else _run(run),
         damages=[] if trajectory is None else [*map(without_folders, trajectory.notes)],
-        bars=svg(lambda: bars_figure(comparison), name="bars", label=_BARS),
+        bars=_picture("bars", lambda: plots.bars_figure(comparison)),
         listed=flip_list(changed),
         headings=HEADINGS,
         numbers=_numbers(comparison),
@@ -151,46 +170,35 @@ def page(
 def run_page(
     trajectory: Trajectory, *, probe: Probe | None = None, tolerance: float = TOLERANCE, title: str = ""
 ) -> str:
-    """Page of a run: its last look against its baseline, and the looks in between.
-
-    Args:
-        trajectory: The run.
-        probe: Probe that gives questions and options; None leaves them out.
-        tolerance: Net loss of accuracy that is tolerated, 0 to 1.
-        title: Line below the heading.
-    """
+    """Page of a run: its last look against its baseline, and the looks in between; a probe gives the questions."""
     changed = flips(trajectory.baseline, trajectory.last, probe=probe, first=first_forgotten(trajectory))
     last = trajectory.comparisons[-1]
     return page(last, changed=changed, trajectory=trajectory, tolerance=tolerance, title=title)
 
 
 def render(template: str, *, script: str | None = None, **sections: Any) -> str:
-    """Page of a template in the folder ``page``, with the style of all pages.
+    """Page of a template in the folder ``page``, with the style of all pages, its script, and objects for its sections.
 
     Text that is not markup of our own is escaped, with its control characters made visible.
-
-    Args:
-        template: Name of the template.
-        script: Name of its script; None for a page without one.
-        sections: Objects of the template.
     """
     folder = files("forgetwatch.report").joinpath("page")
-    texts = [
+    text, style, script_text = (
         "" if name is None else folder.joinpath(name).read_text(encoding="utf-8")
         for name in (template, "style.css", script)
-    ]
+    )
     environment = Environment(
         autoescape=True,
         undefined=StrictUndefined,
         finalize=lambda value: visible(value) if type(value) is str else value,
     )
-    return environment.from_string(texts[0]).render(assets=_assets(*texts[1:]), **sections)
-
-
-def _assets(style: str, script: str) -> dict[str, str]:
-    """Style and script of the page, with the hash by which the page's policy admits this script alone."""
-    digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode()
-    return {"style": Markup(style), "script": Markup(script), "hash": digest, "version": version("forgetwatch")}
+    assets = {
+        "style": Markup(style),
+        "script": Markup(script_text),
+        # By this the policy of the page admits this script alone.
+        "hash": base64.b64encode(hashlib.sha256(script_text.encode("utf-8")).digest()).decode(),
+        "version": version("forgetwatch"),
+    }
+    return environment.from_string(text).render(assets=assets, **sections)
 
 
 def _facts(comparison: Comparison) -> str:
@@ -208,12 +216,17 @@ def made_line() -> str:
     return f"Made by forgetwatch {version('forgetwatch')} on {datetime.now(UTC):%Y-%m-%d %H:%M} UTC."
 
 
+def _picture(name: str, draw: Callable[[], Figure | None]) -> Markup | None:
+    """Figure of the page with its label, by its name; None if there is nothing to draw."""
+    return svg(draw, name=name, label=_LABELS[name])
+
+
 def _run(run: Trajectory) -> dict[str, Any]:
     """Sections of a run: curves, alarms, table of looks, and heatmap."""
     return {
         # Of passages alone there is no answer to draw: they have a figure of their own.
-        "curves": svg(lambda: trajectory_figure(run), name="curves", label=CURVES) if run.comparisons[-1].all.n else "",
-        "scored": has_scores([comparison.all for comparison in run.comparisons]),
+        "curves": _picture("curves", lambda: plots.trajectory_figure(run)) if run.comparisons[-1].all.n else "",
+        "scored": plots.has_scores([comparison.all for comparison in run.comparisons]),
         "alarms": alarm_sentences(run),
         "guard": [
             (finding.line, finding.trips)
@@ -221,7 +234,7 @@ def _run(run: Trajectory) -> dict[str, Any]:
             if finding.line and finding.what not in ("alarm", "fading")  # the alarms are listed already
         ],
         "looks": _looks(run),
-        "heatmap": svg(lambda: heatmap_figure(run), name="heatmap", label=_HEATMAP),
+        "heatmap": _picture("heatmap", lambda: heatmap_figure(run)),
         "caption": heatmap_caption(heatmap(run)),
     }
 
@@ -237,13 +250,15 @@ def _panels(comparison: Comparison, run: Trajectory | None) -> list[dict[str, An
             groups = [group for group in comparison.groups if group.level == level]
             if measure is MASS:
                 groups.sort(key=lambda group: -group.forgotten)
-            shown = [(group.level, group.name, measure.cells(group[measure])) for group in groups]
-            rows = [row for row in shown if row[2]]
+            rows = [(group.level, group.name, cells) for group, cells in measure_rows(measure, groups)]
             levels += [(heading, rows[:GROUPS])] if rows else []
         looks = [] if run is None else zip(run.steps[1:], run.comparisons[1:], strict=True)
         panels.append(
             {
-                "measure": measure,
+                "key": measure.key,
+                "title": measure.title,
+                "about": measure.about,
+                "headings": measure.headings,
                 "levels": levels,
                 "looks": [("look", f"{step:,}", measure.cells(look.all[measure])) for step, look in looks],
                 "figures": _figures(measure, comparison, run),
@@ -252,57 +267,49 @@ def _panels(comparison: Comparison, run: Trajectory | None) -> list[dict[str, An
     return panels
 
 
-def _figures(
-    measure: GroupMeasure[Any], comparison: Comparison, run: Trajectory | None
-) -> list[tuple[str, Markup, str]]:
-    """(label, picture, caption) of the figures of a measure's section."""
-    made = []
+def _figures(measure: Measure[Any], comparison: Comparison, run: Trajectory | None) -> list[tuple[str, Markup, str]]:
+    """(heading, picture, caption) of the figures of a measure's section."""
+    pictures = {}
     if measure is MASS:
-        picture = svg(lambda: mass_figure(comparison), name="mass", label=MASS_LABEL)
-        made.append(("Mass by category", picture, _MASS_CAPTION))
-    if run is not None:
-        if measure is MASS:
-            curves = svg(lambda: mass_curves_figure(run), name="masscurves", label=MASS_CURVES)
-            made.append(("Curves of the mass", curves, _MASS_CURVES_CAPTION))
-        if measure is PASSAGES:
-            curves = svg(lambda: passages_figure(run), name="passages", label=PASSAGES_LABEL)
-            made.append(("Curves of the passages", curves, _PASSAGES_CAPTION))
-    return [(label, picture, caption) for label, picture, caption in made if picture]
+        pictures["mass"] = _picture("mass", lambda: plots.mass_figure(comparison))
+    if run is not None and measure.key in _CURVES:
+        name, draw = _CURVES[measure.key]
+        pictures[name] = _picture(name, lambda: draw(run))
+    return [(_CAPTIONS[name][0], picture, _CAPTIONS[name][1]) for name, picture in pictures.items() if picture]
 
 
 def _drift(comparison: Comparison, run: Trajectory | None) -> dict[str, Any] | None:
     """Section of the drift from the base: curves of a run, and numbers; None where it was not measured."""
-    looks: dict[int, Mapping[str, LookDrift]] = {}
-    if run is not None and is_measured(run):
-        shown = spread_looks(run.steps[1:], LOOKS)
-        looks = {step: found for step, found in run.drift.items() if step in shown}
+    looks = {} if run is None else drift_looks(run, LOOKS)
     # The last look of a run may lack the drift that earlier ones have.
     latest = comparison.drift or next(reversed(looks.values()), None)
     if not latest:
         return None
+    texts = (f"{count(found.completions)} after {SET_NAMES.get(name, name)}" for name, found in latest.items())
+    now = [("drift", name, cells) for name, cells in drift_rows(comparison.drift or {})]
     return {
+        "key": DRIFT.key,
+        "title": DRIFT.title,
+        "texts": ", ".join(texts),
         "headings": DRIFT.headings,
-        "levels": [("", [("drift", name, cells) for name, cells in drift_rows(comparison.drift or {})])],
+        "levels": [("", now)] if now else [],
         "looks": [
             ("look", f"{step:,}, {name}", cells) for step, drift in looks.items() for name, cells in drift_rows(drift)
         ],
-        "curves": None if run is None else svg(lambda: drift_figure(run), name="drift", label=DRIFT_LABEL),
-        "texts": ", ".join(
-            f"{count(found.completions)} after {SET_NAMES.get(name, name)}" for name, found in latest.items()
-        ),
+        "figures": _figures(DRIFT, comparison, run),
     }
 
 
 def _several(several: ModelComparison) -> dict[str, Any]:
     """Section of several models: ranking, picture, and matrix."""
     matrix = several.matrix
+    headings = ["place", "no.", "model", "kept %", "net points"]
+    headings += [several.target.name, "front"] if several.target else []
     return {
-        "headings": ["place", "no.", "model", "kept %", "net points"]
-        + ([several.target.name, "front"] if several.target else []),
-        # Without a target the last two cells, target and front, have no heading.
-        "ranking": [list(ranking_cells(one).values())[: 7 if several.target else 5] for one in several.ranking],
+        "headings": headings,
+        "ranking": [list(ranking_cells(one).values())[: len(headings)] for one in several.ranking],
         "words": several_words(several),
-        "picture": svg(lambda: ranking_figure(several), name="ranking", label=_RANKING),
+        "picture": _picture("ranking", lambda: ranking_figure(several)),
         "rows": list(enumerate(zip(matrix.labels, matrix_cells(several), strict=True))),
         "over": count(matrix.items),
         "left_out": count(matrix.left_out),
@@ -312,13 +319,11 @@ def _several(several: ModelComparison) -> dict[str, Any]:
 def _numbers(comparison: Comparison) -> dict[str, Any]:
     """Section of all numbers: groups, corrections for guessing, and notes."""
     levels, left_out = _levels(comparison)
-    corrections = [
-        (name, lost, won, ASSUMES[name]) for name, lost, won, _ in chance_rows(comparison.all.chance, comparison.all.n)
-    ]
+    corrections = chance_rows(comparison.all.chance, comparison.all.n)
     return {
         "levels": levels,
         "left_out": left_out,
-        "corrections": corrections,
+        "corrections": [(name, lost, won, ASSUMES[name]) for name, lost, won, _ in corrections],
         "notes": [*map(without_folders, comparison.notes)],
     }
 
@@ -349,3 +354,49 @@ def _looks(run: Trajectory) -> list[_Row]:
         # At even distances, from the first look to the last.
         looks = sorted({round(1 + (last - 1) * number / (LOOKS - 1)) for number in range(LOOKS)})
     return [("look", f"{run.steps[look]:,}", group_cells(run.comparisons[look].all)) for look in looks]
+
+
+def comparison_fragment(comparison: Comparison) -> str:
+    """Fragment for a notebook: the sentence, the decisions and the categories of a comparison."""
+    return _fragment(str(comparison), comparison)
+
+
+def trajectory_fragment(trajectory: Trajectory) -> str:
+    """Fragment for a notebook: the last look of a run against its start, and the curves if there is a look."""
+    last, looks = trajectory.comparisons[-1], len(trajectory) - 1
+    if not looks:
+        return _fragment(f"no look after the baseline {last.labels[0]}", last, run=trajectory)
+    heading = f"{looks} look{'' if looks == 1 else 's'}, the last at step {trajectory.steps[-1]}: {last}"
+    curves = [_picture("curves", lambda: plots.trajectory_figure(trajectory))] if last.all.n else []
+    curves.append(_picture("passages", lambda: plots.passages_figure(trajectory)))
+    alarms = [line.plain for line in alarm_lines(trajectory)]
+    return _fragment(heading, last, run=trajectory, curves=curves, alarms=alarms)
+
+
+def _fragment(
+    heading: str,
+    comparison: Comparison,
+    *,
+    run: Trajectory | None = None,
+    curves: Sequence[Markup | None] = (),
+    alarms: Sequence[str] = (),
+) -> str:
+    groups = [comparison.all, *comparison.by("category").values()]
+    # Groups of passages alone have a table of their own, and are in no other.
+    answered = [(group, group_cells(group)) for group in groups if group.n or not comparison.all.passages]
+    tables = [(HEADINGS, answered), *((measure.headings, measure_rows(measure, groups)) for measure in PANELS)]
+    # One more than ROWS: the first row is the whole.
+    shown = [
+        (headings.values(), [(group.name, cells.values()) for group, cells in rows[: ROWS + 1]])
+        for headings, rows in tables
+    ]
+    return render(
+        "fragment.html",
+        heading=heading,
+        decisions=[(one.word, one.sentence) for one in decisions(conclude(comparison, trajectory=run))],
+        tables=shown,
+        more=max(*(len(rows) - ROWS - 1 for _, rows in tables), 0),
+        curves=[drawn for drawn in curves if drawn is not None],
+        alarms=alarms,
+        notes=[without_folders(note) for note in (*(run.notes if run else ()), *comparison.notes)],
+    )

@@ -14,8 +14,7 @@ from forgetwatch.comparing import TOLERANCE, Comparison, Flip, Group, Level, Tra
 from forgetwatch.gates import GateResult
 from forgetwatch.measures import ASSUMES, DRIFT, PASSAGES, GroupMeasure, chance_rows
 from forgetwatch.pairing import items, shorten
-from forgetwatch.report.cells import HEADINGS, PANELS, group_cells
-from forgetwatch.report.drift_table import drift_rows, is_measured, spread_looks
+from forgetwatch.report.cells import HEADINGS, PANELS, drift_looks, drift_rows, group_cells, measure_rows
 from forgetwatch.report.summary import summary
 from forgetwatch.visible_text import visible, without_folders
 
@@ -23,6 +22,8 @@ ITEMS = 20
 """Maximum number of lost items that are listed."""
 LOOKS = 20
 """Looks in the table of the drift; of more it has every n-th, and the last."""
+_OF_GATES: Final = ("n", "forgotten", "gained", "known_lost", "known_lost_net", "net_change")
+"""Columns of the table of a gate."""
 
 
 def comparison_markdown(
@@ -43,46 +44,33 @@ def comparison_markdown(
         tolerance: Net loss of accuracy that is tolerated, 0 to 1.
     """
     first = summary(comparison, changed=changed, trajectory=trajectory, tolerance=tolerance)
-    lines = [f"# {escaped(first.before)} → {escaped(first.after)}", ""]
+    lines = [f"# {' → '.join(map(escaped, comparison.labels))}", ""]
     for decided in first.decisions:
         lines += [f"**{decided.word}** {escaped(decided.sentence)}" if decided.word else escaped(decided.sentence), ""]
     for heading, text in first.sections:
         lines += [f"**{heading}** {escaped(text)}", ""]
-    lines += [*groups_table(comparison, by=by), *panel_tables(comparison, by=by)]
-    lines += drift_table(comparison, trajectory)
+    lines += _groups_table(comparison, by)
+    for measure in PANELS:
+        lines += _panel_table(measure, _groups(comparison, by))
+    lines += _drift_table(comparison, trajectory)
     if rows := chance_rows(comparison.all.chance, comparison.all.n):
-        lines += [
-            "",
-            *table(
-                ["corrected", "forgotten %", "gained %", "assumption and error"],
-                [[*row[:3], ASSUMES[row[0]]] for row in rows],
-            ),
-        ]
-    lost = [flip for flip in sort_flips(changed) if flip.what == "forgotten"][:ITEMS]
-    if lost:
-        there = sum(flip.what == "forgotten" for flip in changed)
-        lines += [
-            "",
-            f"{len(lost)} of {there:,} forgotten, those of the largest margin:"
-            if there > len(lost)
-            else f"{there:,} forgotten:",
-            "",
-        ]
+        headings = ["corrected", "forgotten %", "gained %", "assumption and error"]
+        lines += ["", *table(headings, [[*row[:3], ASSUMES[row[0]]] for row in rows])]
+    forgotten = [flip for flip in sort_flips(changed) if flip.what == "forgotten"]
+    if lost := forgotten[:ITEMS]:
+        more = len(forgotten) > len(lost)
+        listed = f"{len(lost)} of {len(forgotten):,} forgotten, those of the largest margin:"
+        lines += ["", listed if more else f"{len(lost):,} forgotten:", ""]
         lines += table(["item", "question", "before", "after"], [_item(flip) for flip in lost])
     notes = [*([] if trajectory is None else trajectory.notes), *comparison.notes]
     lines += ["", *(f"* {escaped(without_folders(note))}" for note in notes)]
     return "\n".join(lines).rstrip() + "\n"
 
 
-def groups_table(
-    comparison: Comparison, *, by: Level = "category", columns: Sequence[str] = tuple(HEADINGS)
-) -> list[str]:
-    """Lines of a table of the whole and of the groups of one level that have answers; none for passages alone.
+def _groups_table(comparison: Comparison, by: Level, columns: Sequence[str] = tuple(HEADINGS)) -> list[str]:
+    """Lines of a table of some `HEADINGS`, of the whole and of the groups of one level that have answers.
 
-    Args:
-        comparison: The comparison.
-        by: Level of the groups; ``all`` for the whole alone.
-        columns: Quantities of `HEADINGS`.
+    There is none for passages alone.
     """
     if not comparison.all.n and comparison.all.passages:
         return []
@@ -91,31 +79,20 @@ def groups_table(
     return table(["", *(HEADINGS[name] for name in columns)], rows)
 
 
-def panel_tables(
-    comparison: Comparison, *, by: Level = "category", panels: Sequence[GroupMeasure[Any]] = PANELS
-) -> list[str]:
-    """Lines of a table of each measure that has its own, of the whole and of the groups of one level.
-
-    Args:
-        comparison: The comparison.
-        by: Level of the groups; ``all`` for the whole alone.
-        panels: The measures.
-    """
-    lines = []
-    for measure in panels:
-        cells = [(group.name, measure.cells(group[measure])) for group in _groups(comparison, by)]
-        rows = [[name, *shown.values()] for name, shown in cells if shown]
-        lines += ["", *table(["", *measure.headings.values()], rows)] if rows else []
-    return lines
+def _panel_table(measure: GroupMeasure[Any], groups: Sequence[Group]) -> list[str]:
+    """Lines of the table that a measure has of its own; none if no group has the measure."""
+    rows = [[group.name, *cells.values()] for group, cells in measure_rows(measure, groups)]
+    return ["", *table(["", *measure.headings.values()], rows)] if rows else []
 
 
-def drift_table(comparison: Comparison, trajectory: Trajectory | None = None) -> list[str]:
+def _drift_table(comparison: Comparison, trajectory: Trajectory | None) -> list[str]:
     """Lines of a table of the drift from the base, of a run at each look; none where it was not measured."""
-    looks = {"": comparison.drift or {}}
-    if trajectory is not None and is_measured(trajectory):
-        shown = spread_looks(trajectory.steps[1:], LOOKS)
-        looks = {f"step {step:,}, ": drift for step, drift in trajectory.drift.items() if step in shown}
-    rows = [[f"{step}{name}", *cells.values()] for step, drift in looks.items() for name, cells in drift_rows(drift)]
+    looks = {} if trajectory is None else drift_looks(trajectory, LOOKS)
+    rows = [
+        [f"step {step:,}, {name}", *cells.values()] for step, one in looks.items() for name, cells in drift_rows(one)
+    ]
+    if not looks:
+        rows = [[name, *cells.values()] for name, cells in drift_rows(comparison.drift or {})]
     if not rows:
         return []
     text = "Drift from the base: KL(base to now) in nats a token, on texts that the base generated after these prompts."
@@ -143,22 +120,16 @@ def _item(flip: Flip) -> list[str]:
     return [f"{flip.task} / {flip.item_id}", shorten(flip.question or ""), *(shorten(one or "", 60) for one in said)]
 
 
-_COLUMNS: Final = ("n", "forgotten", "gained", "known_lost", "known_lost_net", "net_change")
-
-
 def ci_summary(judgements: Sequence[GateResult]) -> str:
-    """Markdown of the results of a gate.
-
-    Args:
-        judgements: At least one; the heading has the worst verdict.
-    """
+    """Markdown of the results of a gate, at least one; the heading has the worst verdict."""
     lines = [f"## forgetwatch: {worst(one.verdict for one in judgements)}", ""]
     for judgement in judgements:
         comparison = judgement.comparison
         lines += [f"**{judgement.verdict}** {' → '.join(map(escaped, comparison.labels))}", ""]
         rows = [[one.verdict, one.what, one.measured, one.limit] for one in judgement.findings]
         lines += [*table(["verdict", "what", "measured", "limit"], rows), ""]
-        lines += [*groups_table(comparison, columns=_COLUMNS), *panel_tables(comparison, panels=(PASSAGES,)), ""]
+        groups = _groups(comparison, "category")
+        lines += [*_groups_table(comparison, "category", _OF_GATES), *_panel_table(PASSAGES, groups), ""]
         if comparison.items.unscored:
             lines += [f"Unscored, and in no count: {items(comparison.items.unscored)}.", ""]
     return "\n".join(lines).rstrip() + "\n"

@@ -1,20 +1,30 @@
-"""Picture files of a comparison or a run, each named for its content, as PNG and SVG."""
+"""Figures as picture files, each named for its content, and as markup in the colours of the page."""
 
 from __future__ import annotations
 
+import hashlib
+import io
 import re
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from markupsafe import Markup, escape
 
 from forgetwatch.comparing import Comparison, ModelComparison, Trajectory
+from forgetwatch.files import write_atomically
+from forgetwatch.report import plots
 from forgetwatch.report.heatmap import heatmap_figure
-from forgetwatch.report.mass_figures import mass_curves_figure, mass_figure
-from forgetwatch.report.pareto import matrix_figure, ranking_figure
-from forgetwatch.report.plots import bars_figure, drawn, drift_figure, passages_figure, save_figure, trajectory_figure
+from forgetwatch.report.several_models import matrix_figure, ranking_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+_IN_PAGE: Final = {plots.LOST["color"]: "var(--lost)", plots.WON["color"]: "var(--won)", plots.BLUE: "var(--accent)"}
+"""Variables of the page that replace colours, so that figures follow its dark and light style."""
+_FONTS: Final = ("Noto Sans CJK JP", "Noto Sans CJK SC", "Noto Sans SC", "Microsoft YaHei", "PingFang SC", "Noto Emoji")
 
 SUFFIXES = (".png", ".svg")
 
@@ -22,12 +32,9 @@ SUFFIXES = (".png", ".svg")
 def save_comparisons(
     comparisons: Sequence[Comparison], folder: Path, *, several: ModelComparison | None = None
 ) -> list[Path]:
-    """Draw comparisons with one base, and return the files written.
+    """Draw comparisons of one base with each model into a folder, which is made, and return the files written.
 
-    Args:
-        comparisons: Comparisons of the base with each model.
-        folder: Folder to write to; it is made.
-        several: Ranking and matrix, if there are several.
+    `several` has the ranking and matrix, if there are several models.
     """
     with drawn():
         figures: dict[str, Figure | None] = {}
@@ -38,29 +45,24 @@ def save_comparisons(
             figures["lost-between-models"] = matrix_figure(several)
         for number, comparison in enumerate(comparisons, 1):
             which = f"{number}-" if len(comparisons) > 1 else ""
-            figures[f"categories-{which}{file_name(comparison.labels[1])}"] = bars_figure(comparison)
-            figures[f"mass-{which}{file_name(comparison.labels[1])}"] = mass_figure(comparison)
+            figures[f"categories-{which}{file_name(comparison.labels[1])}"] = plots.bars_figure(comparison)
+            figures[f"mass-{which}{file_name(comparison.labels[1])}"] = plots.mass_figure(comparison)
         return save_figures(figures, folder)
 
 
 def save_run(trajectory: Trajectory, folder: Path) -> list[Path]:
-    """Draw a run, and return the files written; none for a baseline alone.
-
-    Args:
-        trajectory: The run.
-        folder: Folder to write to; it is made.
-    """
+    """Draw a run into a folder, which is made, and return the files written; none for a baseline alone."""
     if len(trajectory) < 2:
         return []
     with drawn():
         return save_figures(
             {
-                "curves": trajectory_figure(trajectory) if trajectory.comparisons[-1].all.n else None,
-                "mass": mass_curves_figure(trajectory),
-                "passages": passages_figure(trajectory),
-                "drift": drift_figure(trajectory),
+                "curves": plots.trajectory_figure(trajectory) if trajectory.comparisons[-1].all.n else None,
+                "mass": plots.mass_curves_figure(trajectory),
+                "passages": plots.passages_figure(trajectory),
+                "drift": plots.drift_figure(trajectory),
                 "items-look-by-look": heatmap_figure(trajectory),
-                f"categories-step-{trajectory.steps[-1]}": bars_figure(trajectory.comparisons[-1]),
+                f"categories-step-{trajectory.steps[-1]}": plots.bars_figure(trajectory.comparisons[-1]),
             },
             folder,
         )
@@ -80,3 +82,70 @@ def save_figures(figures: Mapping[str, Figure | None], folder: Path) -> list[Pat
 def file_name(name: str) -> str:
     """Part of a file name for a name: letters, digits, dots and dashes."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[:60] or "model"
+
+
+def save_figure(figure: Figure, path: str | Path) -> None:
+    """Write a figure, whole or not at all; the format follows the file's suffix (png, svg, pdf)."""
+    path = Path(path)
+    kind = path.suffix.removeprefix(".")
+    # Without the date, equal figures give equal SVG files.
+    metadata = {"Date": None} if kind == "svg" else None
+    write_atomically(path, lambda partial: figure.savefig(partial, format=kind, dpi=150, metadata=metadata))
+
+
+def svg(draw: Callable[[], Figure | None], *, name: str, label: str) -> Markup | None:
+    """SVG element of a figure; None if there is no figure.
+
+    Args:
+        draw: Function that makes the figure.
+        name: First part of its element ids, different for each figure of a page.
+        label: Description for screen readers.
+    """
+    import matplotlib
+
+    # Text stays text.
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": name}), drawn():
+        figure = draw()
+        if figure is None:
+            return None
+        buffer = io.StringIO()
+        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+    return Markup(_in_page(buffer.getvalue(), name, label))
+
+
+def _in_page(text: str, name: str, label: str) -> str:
+    """Markup of one figure without the parts of a separate file, in the colours of the page."""
+    # The XML declaration and the document type are not allowed inside HTML.
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<(metadata|style)\b.*?</\1>", "", text, flags=re.DOTALL)
+    # Ids such as "axes_1" repeat from figure to figure; only those that are referred to are kept.
+    used = dict.fromkeys(re.findall(r'(?:url\(#|href="#)([^")]+)', text))
+    text = re.sub(r' id="([^"]*)"', lambda found: found[0] if found[1] in used else "", text)
+    # Matplotlib's ids are hashes of bounds whose last bits differ from one layout to the next: numbers replace them,
+    # behind a digest of the figure, so that two figures in one notebook do not share them.
+    numbers = {old: str(number) for number, old in enumerate(used)}
+    text = _with_ids(text, numbers)
+    digest = hashlib.sha256(text.encode("utf-8")).hexdigest()[:10]
+    text = _with_ids(text, {number: f"{name}-{digest}-{number}" for number in numbers.values()})
+    for color, variable in _IN_PAGE.items():
+        text = text.replace(color, variable)
+    text = re.sub(r"(stroke|fill): #000000", r"\1: currentColor", text)
+    return text.replace("<svg", f'<svg role="img" aria-label="{escape(label)}"', 1)
+
+
+def _with_ids(text: str, ids: Mapping[str, str]) -> str:
+    """Text of a figure with other ids, where they are defined and where they are referred to."""
+    return re.sub(r'(url\(#|href="#| id=")([^")]+)', lambda found: found[1] + ids.get(found[2], found[2]), text)
+
+
+@contextmanager
+def drawn() -> Iterator[None]:
+    """Context for drawing names in any script: more fonts are tried, and a missing glyph gives no warning."""
+    import matplotlib
+    from matplotlib import font_manager
+
+    installed = {font.name for font in font_manager.fontManager.ttflist}
+    family = [*matplotlib.rcParams["font.family"], *(name for name in _FONTS if name in installed)]
+    with warnings.catch_warnings(), matplotlib.rc_context({"font.family": family}):
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        yield

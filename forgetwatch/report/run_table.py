@@ -6,18 +6,27 @@ Counts that grow with the number of looks by noise alone have a reference in bra
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from rich.console import Group as Lines
 from rich.text import Text
 
 from forgetwatch.comparing import TOLERANCE, Alarm, Level, State, Trajectory, raised_alarms
-from forgetwatch.measures import LOG_SCORE, MASS, NOT_THERE, PASSAGES, GroupMeasure, net_change
+from forgetwatch.measures import (
+    ESTIMATORS,
+    LOG_SCORE,
+    MASS,
+    NOT_THERE,
+    PASSAGES,
+    GroupMeasure,
+    best_estimator,
+    kl_text,
+    net_change,
+)
 from forgetwatch.pairing import brief, count, nats, one_line, percent, probability
-from forgetwatch.report.cells import flips
+from forgetwatch.report.cells import drift_looks, spread_looks
 from forgetwatch.report.detail import comparison_detail
-from forgetwatch.report.drift_table import drift_looks, is_measured, spread_looks
 from forgetwatch.report.terminal import comparison_table
 
 ROWS: Final = 40
@@ -27,10 +36,7 @@ ROWS: Final = 40
 def run_table(trajectory: Trajectory, *, title: str = "", tolerance: float = TOLERANCE) -> Lines:
     """First table of a run: its last look against the start, and the decisions on this look and on all looks.
 
-    Args:
-        trajectory: The run.
-        title: Title; by default the steps that are compared.
-        tolerance: Net loss of accuracy that the verdict tolerates, 0 to 1.
+    The title is by default the steps that are compared; `tolerance` is 0 to 1.
     """
     if len(trajectory) == 1:
         return Lines(Text().append("forgetwatch  ", style="bold cyan").append("no look after the baseline"))
@@ -41,54 +47,57 @@ def run_table(trajectory: Trajectory, *, title: str = "", tolerance: float = TOL
 def run_detail(trajectory: Trajectory, *, by: Level = "category") -> Lines:
     """All numbers of a run that a terminal shows: each look, the item history, the alarms, and the last look in full.
 
-    Args:
-        trajectory: The run.
-        by: Level of the groups that are listed for the last look.
+    The groups of the level `by` are listed for the last look.
     """
     last = comparison_detail(trajectory.comparisons[-1], by=by)
     if len(trajectory) == 1:
         return Lines(course_line(trajectory), last)
-    looks = _measure_looks(trajectory, PASSAGES, _PASSAGES)
+    looks = _measure_looks(trajectory, PASSAGES)
     if trajectory.comparisons[-1].all.n or not looks:
-        looks = [
-            *_look_lines(trajectory),
-            *looks,
-            *_measure_looks(trajectory, LOG_SCORE, _SCORES),
-            *_mass_looks(trajectory),
-            *course_lines(trajectory),
-            *alarm_lines(trajectory),
-        ]
-    looks += drift_looks(trajectory, spread_looks(trajectory.steps[1:], ROWS)) if is_measured(trajectory) else []
-    return Lines(*looks, Text(), last)
+        looks = [*_look_lines(trajectory), *looks]
+        looks += [*_measure_looks(trajectory, LOG_SCORE), *_measure_looks(trajectory, MASS)]
+        looks += [*_course_lines(trajectory), *alarm_lines(trajectory)]
+    return Lines(*looks, *_drift_looks(trajectory), Text(), last)
 
 
 def course_line(trajectory: Trajectory) -> Text:
     """Number of items forgotten at any look and of those right again, each next to that of a pure guesser."""
-    course, looks = trajectory.course, len(trajectory) - 1
+    course, guessed, looks = trajectory.course, trajectory.guessed, len(trajectory) - 1
     if not looks:
         return Text("no look after the baseline")
-    ever, back = course.ever_forgotten[-1], course.regained[-1]
-    text = Text(f"over {looks} look{'s' if looks > 1 else ''}: ever forgotten {count(ever)}")
-    text.append(_guess(trajectory, float(trajectory.guessed.ever_forgotten[-1])), style="dim")
-    text.append(f", right again {count(back)}")
-    return text.append(_guess(trajectory, float(trajectory.guessed.regained[-1])), style="dim")
+    ever = f"{count(course.ever_forgotten[-1])}{_guess(trajectory, float(guessed.ever_forgotten[-1]))}"
+    back = f"{count(course.regained[-1])}{_guess(trajectory, float(guessed.regained[-1]))}"
+    return _dim_guesser(f"over {looks} look{'s' if looks > 1 else ''}: ever forgotten {ever}, right again {back}")
 
 
-def course_lines(trajectory: Trajectory) -> list[Text]:
+def _course_lines(trajectory: Trajectory) -> list[Text]:
     """Lines of the counts that grow with the number of looks, each next to that of a pure guesser."""
     course, guessed = trajectory.course, trajectory.guessed
     # With several samples an item has several rows, and counts are means over them.
     rows = len(course.events) / course.items if course.items else 1
     lost_once, lost_often = (course.events == 1).sum() / rows, (course.events > 1).sum() / rows
-    events = Text(f"turned wrong between two looks {count(course.events.sum() / rows)}")
-    events.append(_guess(trajectory, guessed.events), style="dim")
-    events.append(f": {count(lost_once)} items once, {count(lost_often)} more often")
-    never = Text(f"right at some look and never turned wrong {count(course.never_forgotten)}")
-    never.append(_guess(trajectory, guessed.never_forgotten), style="dim")
-    temporal = Text(f"right at some look and wrong at the last {percent(course.temporal_forgetting)} %")
+    events = f"{count(course.events.sum() / rows)}{_guess(trajectory, guessed.events)}"
+    never = f"{count(course.never_forgotten)}{_guess(trajectory, guessed.never_forgotten)}"
+    temporal = f"{percent(course.temporal_forgetting)} %"
     if not math.isnan(guessed.temporal_forgetting):
-        temporal.append(f" (a guesser {percent(guessed.temporal_forgetting)} %)", style="dim")
-    return [course_line(trajectory), events, never, temporal]
+        temporal += f" (a guesser {percent(guessed.temporal_forgetting)} %)"
+    lines = (
+        f"turned wrong between two looks {events}: {count(lost_once)} items once, {count(lost_often)} more often",
+        f"right at some look and never turned wrong {never}",
+        f"right at some look and wrong at the last {temporal}",
+    )
+    return [course_line(trajectory), *map(_dim_guesser, lines)]
+
+
+def _guess(trajectory: Trajectory, share: float) -> str:
+    """Count of a pure guesser, in brackets; empty if it is undefined."""
+    return "" if math.isnan(share) else f" (a guesser {share * trajectory.course.items:,.0f})"
+
+
+def _dim_guesser(line: str) -> Text:
+    text = Text(line)
+    text.highlight_regex(r"\(a guesser [^)]*\)", "dim")
+    return text
 
 
 def alarm_lines(trajectory: Trajectory) -> list[Text]:
@@ -127,7 +136,9 @@ def alarm_sentences(trajectory: Trajectory) -> list[tuple[str, bool]]:
         return []
     sentences = []
     for one in raised_alarms(trajectory, tests):
-        text = f"Alarm at step {one.alarm.step:,}, {alarm_subject(one.alarm)}: {_counts(one.alarm)}"
+        of = "over all questions" if one.alarm.group.level == "all" else f"of {one_line(one.alarm.group.name)}"
+        what = f"{'net loss' if one.alarm.kind == 'net' else 'fading'} {of}"
+        text = f"Alarm at step {one.alarm.step:,}, {what}: {_counts(one.alarm)}"
         text += f" (p {_small(one.alarm.p_value)}, needed {_small(one.alarm.alarm_level)})."
         if one.now is not one.alarm:
             text += f" At the last look: {_counts(one.now)}{_STATE_WORDS[one.state]}."
@@ -163,12 +174,6 @@ _STATE_WORDS: Final[dict[State, str]] = {
 }
 
 
-def alarm_subject(alarm: Alarm) -> str:
-    """Phrase for the kind and the group of an alarm, such as ``net loss of Math``."""
-    of = "over all questions" if alarm.group.level == "all" else f"of {one_line(alarm.group.name)}"
-    return f"{'net loss' if alarm.kind == 'net' else 'fading'} {of}"
-
-
 def _counts(alarm: Alarm) -> str:
     """Numbers that the alarm is about, in words."""
     group = alarm.group
@@ -183,19 +188,15 @@ def _now(alarm: Alarm) -> str:
     change = alarm.group.log_score_change_calibrated
     if alarm.kind == "fading" and change is not None:
         return f"{nats(change)[0]} nats"
-    return flips(alarm.group)
+    return f"-{count(alarm.group.forgotten)} +{count(alarm.group.gained)}"
 
 
 def alarm_line(alarm: Alarm) -> Text:
     """Line of one alarm, with its p-value and the level that it had to reach."""
     text = Text(f"ALARM {alarm.kind} {one_line(alarm.group.name)}", style="bold red")
+    of = f" of {count(alarm.group.n)}" if alarm.kind == "net" else ""
     small = f"p {_small(alarm.p_value)}, alarm at {_small(alarm.alarm_level)}"
-    return text.append(
-        f", step {alarm.step}: {_now(alarm)} of {count(alarm.group.n)} ({small})"
-        if alarm.kind == "net"
-        else f", step {alarm.step}: {_now(alarm)} ({small})",
-        style="not bold",
-    )
+    return text.append(f", step {alarm.step}: {_now(alarm)}{of} ({small})", style="not bold")
 
 
 def _look_lines(trajectory: Trajectory) -> list[Text]:
@@ -205,65 +206,70 @@ def _look_lines(trajectory: Trajectory) -> list[Text]:
     known = "known net" if has_net else "known lost"
     head = f"{'step':>7} {'forgot':>7} {'gained':>7} {known:>10} {'net points':>24} {'ever':>6} {'guess':>6}     p"
     lines = [Text(head, style="bold")]
-    looks = len(trajectory) - 1
-    # The smallest distance at which no more than ROWS looks are left; the last look is always shown.
-    stride = -(-looks // ROWS)
-    for at in range(looks):
-        if at % stride and at != looks - 1:
+    shown = spread_looks(trajectory, ROWS)
+    for at, (step, look) in enumerate(zip(trajectory.steps[1:], trajectory.comparisons[1:], strict=True)):
+        if step not in shown:
             continue
-        group = trajectory.comparisons[at + 1].all
+        group = look.all
         lost = group.known_lost_net if has_net else group.known_lost
         known = "-" if lost is None else brief(round(lost, 1), 10)
-        net = net_change(group)
         share = float(guessed.ever_forgotten[at])
         guess = "-" if math.isnan(share) else brief(round(n * share), 6)
-        text = Text(f"{brief(trajectory.steps[at + 1], 7).replace(',', ''):>7} ")
+        text = Text(f"{_step(step)} ")
         text.append(f"{'-' + brief(group.forgotten, 6):>7}", style="red").append(" ")
         text.append(f"{'+' + brief(group.gained, 6):>7}", style="green")
         ever = brief(float(course.ever_forgotten[at]), 6)
-        text.append(f" {known:>10} {net:>24} {ever:>6} {guess:>6} {probability(group.p_value):>5}")
+        text.append(f" {known:>10} {net_change(group):>24} {ever:>6} {guess:>6} {probability(group.p_value):>5}")
         lines.append(text)
     return lines
 
 
-_PASSAGES: Final = {"bits_per_byte_after": ("bits per byte", ">14"), "bits_per_byte_change": ("change", ">28")}
-_SCORES: Final = {"log_score_change_calibrated": ("log score, nats, calibrated", ">28")}
-"""Columns of the lines by look: heading and format of each quantity."""
+_LOOKS: Final[dict[str, tuple[str, dict[str, str]]]] = {
+    PASSAGES.key: ("{:>14} {:>28}", {"bits_per_byte_after": "bits per byte", "bits_per_byte_change": "change"}),
+    LOG_SCORE.key: ("{:>28}", {"log_score_change_calibrated": "log score, nats, calibrated"}),
+    MASS.key: (
+        " {:<26} {:<26} {}",
+        {"log_mass_change": "mass, nats", "log_conditional_change": "within the options", "forgotten": "forgotten"},
+    ),
+}
+"""Format of the lines by look, and the heading of each of their quantities, of each measure that has such lines."""
 
 
-def _measure_looks(
-    trajectory: Trajectory, measure: GroupMeasure[Any], columns: Mapping[str, tuple[str, str]]
-) -> list[Text]:
+def _measure_looks(trajectory: Trajectory, measure: GroupMeasure[Any]) -> list[Text]:
     """Lines of a measure at each look, under a heading; none where it is undefined."""
-    steps, lines = spread_looks(trajectory.steps[1:], ROWS), list[Text]()
+    form, columns = _LOOKS[measure.key]
+    shown, lines = spread_looks(trajectory, ROWS), list[Text]()
     for step, look in zip(trajectory.steps[1:], trajectory.comparisons[1:], strict=True):
         cells = measure.cells(look.all[measure])
-        if step in steps and any(cells.get(name, NOT_THERE) != NOT_THERE for name in columns):
-            shown = " ".join(f"{cells[name]:{form}}" for name, (_, form) in columns.items())
-            lines.append(Text(f"{brief(step, 7).replace(',', ''):>7} {shown}"))
-    head = " ".join(f"{heading:{form}}" for heading, form in columns.values())
-    return [Text(f"{'step':>7} {head}", style="bold"), *lines] if lines else []
+        if cells and measure is MASS:
+            # Of the forgotten ones without the intervals, which would take two lines.
+            changes = (cells["forgotten_log_mass_change"], cells["forgotten_log_conditional_change"])
+            cells["forgotten"] = " and ".join(dict.fromkeys(change.partition(" ")[0] for change in changes))
+        if step in shown and any(cells.get(name, NOT_THERE) != NOT_THERE for name in columns):
+            lines.append(Text(f"{_step(step)} {form.format(*(cells[name] for name in columns))}"))
+    return [Text(f"{'step':>7} {form.format(*columns.values())}", style="bold"), *lines] if lines else []
 
 
-def _mass_looks(trajectory: Trajectory) -> list[Text]:
-    """Lines of mass and conditional at each look; none without log-likelihoods of the options."""
-    steps = spread_looks(trajectory.steps[1:], ROWS)
-    looks = [(step, one.all) for step, one in zip(trajectory.steps[1:], trajectory.comparisons[1:], strict=True)]
-    rows = [(step, cells) for step, group in looks if step in steps and (cells := MASS.cells(group[MASS]))]
-    if not rows:
+def _drift_looks(trajectory: Trajectory) -> list[Text]:
+    """Lines of the drift at some looks of a run, under a heading; none where no look has one."""
+    looks = drift_looks(trajectory, ROWS)
+    drifts = trajectory.drift.values()
+    best = {
+        name: best_estimator(found[name] for found in drifts if name in found)
+        for name in dict.fromkeys(name for found in looks.values() for name in found)
+    }
+    if not best:
         return []
-    lines = [Text(f"{'step':>7}  {'mass, nats':<26} {'within the options':<26} forgotten", style="bold")]
-    for step, cells in rows:
-        # Of the forgotten ones without the intervals, which would take two lines.
-        lost = [cells[f"forgotten_{name}"].partition(" ")[0] for name in ("log_mass_change", "log_conditional_change")]
-        head = f"{brief(step, 7).replace(',', ''):>7}  {cells['log_mass_change']:<26}"
-        lines.append(Text(f"{head} {cells['log_conditional_change']:<26} {' and '.join(dict.fromkeys(lost))}"))
+    head = " ".join(f"{f'drift {name}, {ESTIMATORS[one]}':>33}" for name, one in best.items())
+    lines = [Text(f"{'step':>7} {head}", "bold")]
+    for step, found in looks.items():
+        cells = (kl_text(found[name], one) if name in found else "" for name, one in best.items())
+        lines.append(Text(f"{step:>7} " + " ".join(f"{cell:>33}" for cell in cells)))
     return lines
 
 
-def _guess(trajectory: Trajectory, share: float) -> str:
-    """Count of a pure guesser, in brackets; empty if it is undefined."""
-    return "" if math.isnan(share) else f" (a guesser {share * trajectory.course.items:,.0f})"
+def _step(step: int) -> str:
+    return f"{brief(step, 7).replace(',', ''):>7}"
 
 
 def _small(p: float) -> str:

@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from forgetwatch.comparing import (
     TOLERANCE,
@@ -19,11 +19,9 @@ from forgetwatch.comparing import (
     Conclusion,
     Flip,
     Group,
-    RaisedAlarm,
     State,
     Subset,
     Trajectory,
-    Verdict,
     conclude,
     sort_flips,
 )
@@ -40,28 +38,17 @@ from forgetwatch.measures import (
     said,
 )
 from forgetwatch.metrics import Interval
-from forgetwatch.pairing import (
-    by_points,
-    count,
-    is_or_are,
-    listed,
-    passages,
-    questions,
-    shorten,
-    tolerance_points,
-)
+from forgetwatch.pairing import by_points, count, is_or_are, listed, passages, questions, shorten, tolerance_points
 
 EXAMPLES = 2
 """Lost questions that are quoted."""
 
 
-@dataclass(frozen=True)
-class Decided:
+class Decided(NamedTuple):
     """One decision in words.
 
-    Attributes:
-        word: PASS, FAIL, INCONCLUSIVE, LOSS, ALARM, NO ALARM or GUARD; empty for an explanation.
-        sentence: Its sentence, which names the question.
+    The word is PASS, FAIL, INCONCLUSIVE, LOSS, ALARM, NO ALARM or GUARD, and empty for an explanation. The sentence
+    names the question.
     """
 
     word: str
@@ -73,27 +60,16 @@ class Summary:
     """First page of a report.
 
     Attributes:
-        before: Name of the side before.
-        after: Name of the side after.
         heading: (text, is a name) pieces of the heading.
         decisions: The decisions, each with its word; the first is the verdict.
         sections: (heading, text) of each section.
         examples: Lost questions, each with its two answers.
-        conclusion: All that was decided.
     """
 
-    before: str
-    after: str
     heading: tuple[tuple[str, bool], ...]
     decisions: tuple[Decided, ...]
     sections: tuple[tuple[str, str], ...]
     examples: tuple[str, ...]
-    conclusion: Conclusion
-
-    @property
-    def verdict(self) -> Verdict:
-        """Verdict on the whole."""
-        return self.conclusion.verdict
 
 
 def summary(
@@ -103,21 +79,20 @@ def summary(
     trajectory: Trajectory | None = None,
     tolerance: float = TOLERANCE,
 ) -> Summary:
-    """First page of a comparison, or of a run at its last look.
+    """First page of a comparison, or of a run at its last look, with examples of the items whose answer changed.
 
-    Args:
-        comparison: The comparison.
-        changed: Items whose answer changed, for the examples.
-        trajectory: The run, if there is one.
-        tolerance: Net loss of accuracy that is tolerated, 0 to 1.
+    `tolerance` is the net loss of accuracy that is tolerated, 0 to 1.
     """
     found = conclude(comparison, trajectory=trajectory, tolerance=tolerance)
     sections = []
     if found.has_answers:
-        sections = [("What it gained", _gained(comparison.all)), ("What it lost", _lost(comparison, found))]
+        sections = [
+            ("What it gained", _flipped(comparison.all.gained, "wrong", "right")),
+            ("What it lost", _lost(comparison, found)),
+        ]
         sections += _sentences(comparison.all, (MASS,))
         sections += _sentences(comparison.all, (LOG_SCORE,), start=f"{_here(found)}: ")
-        sections.append(("Is that more than luck?", luck(comparison, found)))
+        sections.append(("Is that more than luck?", _luck(comparison, found)))
     others = [measure for measure in MEASURES if measure not in (MASS, LOG_SCORE)]
     sections += _sentences(comparison.all, others, start=f"{_here(found)}: ")
     drifts = (comparison[DRIFT] or {}).items()
@@ -127,19 +102,16 @@ def summary(
         sections.append((HISTORY.question, text[0].upper() + text[1:]))
     sections.append(("What was not measured", _not_measured(comparison, trajectory)))
     return Summary(
-        before=comparison.labels[0],
-        after=comparison.labels[1],
         heading=_heading(*comparison.labels),
         decisions=decisions(found),
         sections=tuple(sections),
         examples=tuple(_examples(changed)),
-        conclusion=found,
     )
 
 
 def decisions(found: Conclusion) -> tuple[Decided, ...]:
     """All decisions in words, without a symbol: the verdict, the categories, the alarms, and the guard."""
-    made = [Decided(found.verdict.word if found.has_answers else "", verdict_sentence(found))]
+    made = [Decided(found.verdict.word if found.has_answers else "", f"{_here(found)}: {_verdict(found)}")]
     if found.below_zero:
         named = [f"{group.name} by {by_points(group.net_change)}" for group in found.below_zero]
         made.append(Decided("LOSS", f"{_here(found)}: below zero on {_own(named)}, {listed(named)}."))
@@ -175,33 +147,25 @@ def _over(found: Conclusion) -> str:
     return f"Over all {looks} looks and {groups} groups" if looks > 1 else f"Over this look and {groups} groups"
 
 
-_STATES: Final[dict[State, str]] = {
-    "lasting": "",
-    "unclear": ", unclear now",
-    "recovered": ", recovered since",
-}
+_STATES: Final[dict[State, str]] = {"lasting": "", "unclear": ", unclear now", "recovered": ", recovered since"}
 
 
 def _alarms(found: Conclusion) -> str:
     """Phrase for the alarms of a run, or for what was tested."""
-    if found.alarms:
-        return listed([_raised(one) for one in found.alarms])
+    raised = []
+    for one in found.alarms:
+        of = "over all questions" if one.alarm.group.level == "all" else f"of {one.alarm.group.name}"
+        what = "a net loss" if one.alarm.kind == "net" else "fading"
+        raised.append(f"{what} {of} at step {one.alarm.step:,}{_STATES[one.state]}")
+    if raised:
+        return listed(raised)
     if "fading" not in found.kinds:
         return "no net loss raised an alarm"
-    if found.fading_groups == found.groups:
-        return "no net loss and no fading raised an alarm"
     fewer = found.fading_groups
-    return (
-        f"no net loss raised an alarm, and no fading in the {fewer} group{'s' if fewer > 1 else ''} with enough scored "
-        "questions"
-    )
-
-
-def _raised(one: RaisedAlarm) -> str:
-    group = one.alarm.group
-    of = "over all questions" if group.level == "all" else f"of {group.name}"
-    what = "a net loss" if one.alarm.kind == "net" else "fading"
-    return f"{what} {of} at step {one.alarm.step:,}{_STATES[one.state]}"
+    if fewer == found.groups:
+        return "no net loss and no fading raised an alarm"
+    groups = f"{fewer} group{'s' if fewer > 1 else ''} with enough scored questions"
+    return f"no net loss raised an alarm, and no fading in the {groups}"
 
 
 def _guard(found: Conclusion) -> str:
@@ -218,28 +182,29 @@ def _guard(found: Conclusion) -> str:
     return f"During the run its guard tripped {times}: {listed(named)}."
 
 
-def verdict_sentence(found: Conclusion) -> str:
-    """Sentence of the verdict on the whole, without a symbol."""
+def _verdict(found: Conclusion) -> str:
+    """Sentence of the verdict on the whole, without a symbol and without its beginning."""
     verdict, bound = found.verdict, tolerance_points(found.verdict.tolerance)
     if not found.has_answers:
-        return f"{_here(found)}: there is no verdict on correctness, because passages have no right answer."
+        return "there is no verdict on correctness, because passages have no right answer."
     if found.whole is None:
-        return f"{_here(found)}: nothing was measured that could decide whether accuracy fell by more than {bound}."
+        return f"nothing was measured that could decide whether accuracy fell by more than {bound}."
     if verdict.word == "PASS":
         end = ". It fell by less than that" if found.whole == "below" else ", and there are enough questions to say so"
-        return f"{_here(found)}: accuracy did not fall by more than {bound}{end}."
+        return f"accuracy did not fall by more than {bound}{end}."
     if verdict.word == "FAIL":
-        return f"{_here(found)}: accuracy fell by more than {bound}."
+        return f"accuracy fell by more than {bound}."
     if verdict.open_by_vanished:
         gone = f"{questions(verdict.vanished)} {'was' if verdict.vanished == 1 else 'were'} scored on one side alone"
         return (
-            f"{_here(found)}: it is not decided whether accuracy fell by more than {bound}, because {gone}. If the "
-            f"right answers among them are lost, {_range(verdict.interval_worst)} would fit."
+            f"it is not decided whether accuracy fell by more than {bound}, because {gone}. If the right answers among "
+            f"them are lost, {_range(verdict.interval_worst)} would fit."
         )
-    fell = "accuracy fell, and these questions cannot decide whether" if found.whole == "below" else ""
-    text = f"{_here(found)}: {fell or 'these questions cannot decide whether accuracy fell'} by more than {bound}."
-    return (
-        text if verdict.items_needed is None else f"{text} About {count(verdict.items_needed)} questions would decide."
+    undecided = "these questions cannot decide whether"
+    text = f"accuracy fell, and {undecided}" if found.whole == "below" else f"{undecided} accuracy fell"
+    needed = verdict.items_needed
+    return f"{text} by more than {bound}." + (
+        "" if needed is None else f" About {count(needed)} questions would decide."
     )
 
 
@@ -251,26 +216,23 @@ def _heading(before: str, after: str) -> tuple[tuple[str, bool], ...]:
     return ("What changed from ", False), (before, True), (" to ", False), (after, True)
 
 
-def _gained(whole: Group) -> str:
-    return f"{questions(whole.gained)} that it answered wrong before {is_or_are(whole.gained)} now right."
+def _flipped(flips: float, before: str, after: str) -> str:
+    return f"{questions(flips)} that it answered {before} before {is_or_are(flips)} now {after}."
 
 
 def _lost(comparison: Comparison, found: Conclusion) -> str:
     whole = comparison.all
-    text = f"{questions(whole.forgotten)} that it answered right before {is_or_are(whole.forgotten)} now wrong."
-    text += _form(whole) + _known(whole, found)
-    groups = [group for group in comparison.by("category").values() if group.forgotten]
-    if sum(group.n > 0 for group in comparison.by("category").values()) > 1 and groups:
-        # If no group fell by count, all have 0 here, and the larger share of losses decides.
-        worst = min(groups, key=lambda group: (min(group.gained - group.forgotten, 0.0), -group.forgetting))
-        text += (
-            f" {worst.name} lost most on balance: {count(worst.forgotten)} lost and {count(worst.gained)} gained of "
-            f"its {questions(worst.n)}."
-            if worst.net_change < 0
-            else f" No category fell. The largest share went in {worst.name}: {count(worst.forgotten)} lost and "
-            f"{count(worst.gained)} gained of its {questions(worst.n)}."
-        )
-    return text
+    text = _flipped(whole.forgotten, "right", "wrong") + _form(whole) + _known(whole, found)
+    categories = comparison.by("category").values()
+    groups = [group for group in categories if group.forgotten]
+    if sum(group.n > 0 for group in categories) < 2 or not groups:
+        return text
+    # If no group fell by count, all have 0 here, and the larger share of losses decides.
+    worst = min(groups, key=lambda group: (min(group.gained - group.forgotten, 0.0), -group.forgetting))
+    counts = f"{count(worst.forgotten)} lost and {count(worst.gained)} gained of its {questions(worst.n)}."
+    if worst.net_change < 0:
+        return f"{text} {worst.name} lost most on balance: {counts}"
+    return f"{text} No category fell. The largest share went in {worst.name}: {counts}"
 
 
 def _form(whole: Group) -> str:
@@ -318,6 +280,14 @@ def _sentences(whole: Group, measures: Sequence[GroupMeasure[Any]], *, start: st
     return [(question, f"{start}{text}") for question, text in found if text]
 
 
+_NO_MIRROR: Final = (
+    "No question has two wrong options, so confident answers cannot be distinguished from lucky guesses."
+)
+_NO_SHARES: Final = (
+    "The probabilities of the options are not known, so clear knowledge cannot be distinguished from a lucky guess."
+)
+
+
 def _not_measured(comparison: Comparison, trajectory: Trajectory | None) -> str:
     counted, parts = comparison.items, list[str]()
     if trajectory is not None and len(trajectory) == 1:
@@ -344,21 +314,13 @@ def _not_measured(comparison: Comparison, trajectory: Trajectory | None) -> str:
         parts.append(f"No question of {listed(subset.missing_categories)} is among those that the looks evaluate.")
     texts = comparison.all.passages
     if comparison.all.known is None and (counted.compared or not texts):
-        parts.append(_why_no_known(comparison))
+        # If the shares of the right options are there, it is for want of wrong options.
+        parts.append(_NO_SHARES if comparison.all.soft is None else _NO_MIRROR)
     these = ["this question" if counted.compared == 1 else f"these {count(counted.compared)} questions"]
     if texts:
         these = [*these, passages(texts)] if counted.compared else [f"these {passages(texts)}"]
     parts.append(f"Nothing beyond {' and '.join(these)} was measured.")
     return " ".join(parts)
-
-
-def _why_no_known(comparison: Comparison) -> str:
-    """Sentence on the reason for which no question counts as clearly known."""
-    if comparison.all.soft is not None:  # the shares of the right options are there
-        return "No question has two wrong options, so confident answers cannot be distinguished from lucky guesses."
-    return (
-        "The probabilities of the options are not known, so clear knowledge cannot be distinguished from a lucky guess."
-    )
 
 
 def _examples(changed: Sequence[Flip]) -> list[str]:
@@ -372,18 +334,16 @@ def _examples(changed: Sequence[Flip]) -> list[str]:
             if flip.task in {one.task for one in chosen} and len({one.task for one in lost}) > len(chosen):
                 continue
             chosen.append(flip)
-    return [
-        f"“{shorten(flip.question or '')}” It answered {_said(flip, flip.before)}, and now {_said(flip, flip.after)}."
-        for flip in chosen
-    ]
+    texts = []
+    for flip in chosen:
+        before, now = (
+            f"“{shorten(answer)}”" if (answer := flip.answer(side)) else "nothing" for side in (flip.before, flip.after)
+        )
+        texts.append(f"“{shorten(flip.question or '')}” It answered {before}, and now {now}.")
+    return texts
 
 
-def _said(flip: Flip, side: object) -> str:
-    answer = flip.answer(flip.before if side is flip.before else flip.after)
-    return "nothing" if not answer else f"“{shorten(answer)}”"
-
-
-def luck(comparison: Comparison, found: Conclusion) -> str:
+def _luck(comparison: Comparison, found: Conclusion) -> str:
     """Sentences on sampling error, measurement noise and guessing, each with its question."""
     whole = comparison.all
     if found.whole is None:
@@ -400,13 +360,9 @@ def luck(comparison: Comparison, found: Conclusion) -> str:
         text += _against_noise(whole, whole.null_lost, whole.null_gained)
     text += _guessing(whole)
     if found.categories:
-        names = [group.name for group in found.below_zero]
-        text += (
-            f" Among its {count(found.categories)} categories, {listed(names)} {is_or_are(len(names))} below zero on "
-            f"{_own(names)}."
-            if names
-            else f" None of its {count(found.categories)} categories is below zero on its own."
-        )
+        among, names = f"its {count(found.categories)} categories", [group.name for group in found.below_zero]
+        below = f" Among {among}, {listed(names)} {is_or_are(len(names))} below zero on {_own(names)}." if names else ""
+        text += below or f" None of {among} is below zero on its own."
     return text + _over_all_looks(found)
 
 
@@ -424,29 +380,27 @@ def _guessing(whole: Group) -> str:
     if guessed is None or not whole.forgotten or math.isnan(guessed.forgetting) or whole.known_lost_net is not None:
         return ""  # the known and lost less luck say it with fewer assumptions
     low, high = guessed.forgetting_band
+
+    def made(truly: float) -> str:
+        """Number of losses that guessing made, if this share was truly forgotten."""
+        # A corrected rate may lie below 0, or above all losses that were seen.
+        left = 0.0 if math.isnan(truly) else min(max(truly, 0.0) * guessed.n, whole.forgotten)
+        return count(round(whole.forgotten - left))
+
     # The more was truly forgotten, the fewer losses guessing made: the ends change places.
-    made, least, most = (_made(whole, rate, guessed.n) for rate in (guessed.forgetting, high, low))
     lost = f"all {count(whole.forgotten)} losses" if whole.forgotten > 1 else "this loss"
-    text = f" Guessing alone would make about {made} of {lost}"
-    return f"{text}." if math.isnan(low) else f"{text}; between {least} and {most} would fit."
-
-
-def _made(whole: Group, truly: float, n: float) -> str:
-    """Number of losses that guessing made, if a share `truly` of n items was truly forgotten."""
-    # A corrected rate may lie below 0, or above all losses that were seen.
-    left = 0.0 if math.isnan(truly) else min(max(truly, 0.0) * n, whole.forgotten)
-    return count(round(whole.forgotten - left))
+    text = f" Guessing alone would make about {made(guessed.forgetting)} of {lost}"
+    return f"{text}." if math.isnan(low) else f"{text}; between {made(high)} and {made(low)} would fit."
 
 
 def _against_noise(whole: Group, lost: float, gained: float) -> str:
     """Sentence that compares the flips with those of the unchanged model, measured again."""
     again = lost + gained
     text = f" Measured a second time, the unchanged model answered {questions(again).lower()} differently"
-    if whole.forgotten + whole.gained > 5 * max(again, 1):
-        return (
-            f"{text}, so the {count(whole.forgotten)} lost and {count(whole.gained)} gained are not measurement noise."
-        )
-    return f"{text}: that part of the gains and losses is noise."
+    if whole.forgotten + whole.gained <= 5 * max(again, 1):
+        return f"{text}: that part of the gains and losses is noise."
+    flips = f"{count(whole.forgotten)} lost and {count(whole.gained)} gained"
+    return f"{text}, so the {flips} are not measurement noise."
 
 
 def _moved(change: float) -> str:

@@ -35,13 +35,23 @@ from forgetwatch.comparing import (
     Conclusion,
     Group,
     Level,
-    RaisedAlarm,
     State,
     Trajectory,
     conclude,
     vanished_note,
 )
-from forgetwatch.measures import FLIPS, KNOWN, LOG_SCORE, MEASURES, PASSAGES, GroupMeasure, net_change, net_of_luck
+from forgetwatch.measures import (
+    ESTIMATORS,
+    FLIPS,
+    KNOWN,
+    LOG_SCORE,
+    MEASURES,
+    PASSAGES,
+    GroupMeasure,
+    best_estimator,
+    kl_text,
+    net_change,
+)
 from forgetwatch.pairing import (
     between,
     brief,
@@ -55,8 +65,6 @@ from forgetwatch.pairing import (
     probability,
     tolerance_points,
 )
-from forgetwatch.report.drift_table import drift_line
-from forgetwatch.run_folder import GuardFinding
 
 WIDTH: Final = 80
 LINES: Final = 11
@@ -103,10 +111,11 @@ def comparison_table(
     if not whole.forgotten and not whole.gained:
         # No flip to list: the heading is one line, and the known items are left out.
         same = f"no item flipped: {count(whole.retained)} right and {count(whole.missed)} wrong, before and after"
-        moved = [*_vanished_line(whole), *_scores_lines(whole), *drift_line(comparison)]
-        return Lines(_heading_line(comparison, title), Text(same), *moved, *bottom, *note_lines(_notes(comparison)))
+        moved = [*_vanished_line(whole), *_scores_lines(comparison)]
+        heading = _heading(comparison, title, in_one=True)
+        return Lines(*heading, Text(same), *moved, *bottom, *note_lines(_notes(comparison)))
     top = [*_heading(comparison, title), _flips_line(whole), *_vanished_line(whole), *_known_line(whole)]
-    top += [*_scores_lines(whole), *drift_line(comparison)]
+    top += [*_scores_lines(comparison)]
     bottom += note_lines(_notes(comparison), max(1, min(NOTES, LINES - len(top) - len(bottom))))
     # The groups give way first: each of the other lines says something that no other one does.
     room = min(WORST, LINES - len(top) - len(bottom) - 1)
@@ -125,67 +134,54 @@ def _passages_table(comparison: Comparison, *, by: Level, title: str, trajectory
     return Lines(*top, *passage_lines(groups, LINES - len(top) - len(bottom) - 1), *bottom)
 
 
-def _heading(comparison: Comparison, title: str) -> list[Text]:
-    """Title and facts, in one line if both fit."""
+def _heading(comparison: Comparison, title: str, *, in_one: bool = False) -> list[Text]:
+    """Title and facts, in one line if both fit; `in_one` fits them, without the middle of the title."""
     name, facts = one_line(title or " -> ".join(comparison.labels)), _facts(comparison)
-    if len(_BRAND) + cell_len(name) + 2 + cell_len(facts) <= WIDTH:
-        return [_heading_line(comparison, title)]
-    return [_title(fit_ends(name, WIDTH - len(_BRAND)).rstrip()), Text(facts, style="dim")]
-
-
-def _heading_line(comparison: Comparison, title: str) -> Text:
-    """Title, without its middle if it is long, and facts in one line."""
-    name, facts = one_line(title or " -> ".join(comparison.labels)), _facts(comparison)
-    room = max(WIDTH - len(_BRAND) - cell_len(facts) - 2, 12)
-    return _cut(_title(fit_ends(name, room)).append(f"  {facts}", style="dim"))
-
-
-def _title(name: str) -> Text:
-    return Text().append(_BRAND, style="bold cyan").append(name, style="bold")
+    line, room = Text().append(_BRAND, style="bold cyan"), WIDTH - len(_BRAND) - cell_len(facts) - 2
+    if in_one or cell_len(name) <= room:
+        return [_cut(line.append(fit_ends(name, max(room, 12)), "bold").append(f"  {facts}", "dim"))]
+    return [line.append(fit_ends(name, WIDTH - len(_BRAND)).rstrip(), "bold"), Text(facts, "dim")]
 
 
 def _facts(comparison: Comparison) -> str:
     """Probe, number of items, and all that limits the comparison; the last parts are dropped if they do not fit."""
-    probe: dict[str, Any] = comparison.after.get("probe", {})
-    counted = comparison.items
-    left_out = counted.only_before + counted.only_after
-    parts = [
-        fit_ends(str(probe["name"]), _NAME).rstrip() if "name" in probe else "",
-        items(counted.compared) if counted.compared or not comparison.all.passages else "",
-        f"{counted.unscored:,} unscored" if counted.unscored else "",
-        f"{left_out:,} left out" if left_out else "",
-        f"{comparison.samples} samples each" if comparison.samples > 1 else "",
-        clusters_text(comparison),
-        f"{one_line(str(probe['rendering']))} prompt" if "rendering" in probe else "",
-    ]
-    parts = [part for part in parts if part]
+    found = facts(comparison)
     # The parts are in the order of their weight.
+    parts = [part for part in (_name(found.pop("probe")), *found.values()) if part]
     while cell_len(", ".join(parts)) > WIDTH:
         parts.pop()
     return ", ".join(parts)
 
 
-def clusters_text(comparison: Comparison) -> str:
-    """Number of clusters in words; empty if the items are in none."""
-    clusters = comparison.clusters
-    return f"in {clusters:,} cluster{'s' if clusters > 1 else ''}" if clusters else ""
+def facts(comparison: Comparison) -> dict[str, str]:
+    """Texts of what was compared and how, by their subject; empty where there is nothing to say."""
+    probe: dict[str, Any] = comparison.after.get("probe", {})
+    counted, clusters = comparison.items, comparison.clusters
+    left_out = counted.only_before + counted.only_after
+    return {
+        "probe": one_line(str(probe["name"])) if "name" in probe else "",
+        "items": items(counted.compared) if counted.compared or not comparison.all.passages else "",
+        "unscored": f"{counted.unscored:,} unscored" if counted.unscored else "",
+        "left out": f"{left_out:,} left out" if left_out else "",
+        "samples": f"{comparison.samples} samples each" if comparison.samples > 1 else "",
+        "clusters": f"in {clusters:,} cluster{'s' if clusters > 1 else ''}" if clusters else "",
+        "prompt": f"{one_line(str(probe['rendering']))} prompt" if "rendering" in probe else "",
+    }
 
 
 def _flips_line(group: Group) -> Text:
-    parts = [
-        Text("forgotten ").append(count(group.forgotten), style=f"bold {LOST}"),
-        Text("gained ").append(count(group.gained), style=f"bold {WON}"),
-    ]
-    interval = group.net_change_interval
-    net = Text(f"net {points(group.net_change)} points")
-    parts.append(net if math.isnan(interval[0]) else net.append(f" ({between(interval, points)})"))
+    parts = measure_line(FLIPS, group).split("   ")
     if not math.isnan(seen := group.detectable_change):
-        parts.append(Text(f"can see {percent(seen)} points", style="dim"))
+        parts.append(f"can see {percent(seen)} points")
     # Counts of five digits leave less room between the parts, and none for the last word.
     gap = next((gap for gap in (3, 2, 1) if sum(map(len, parts)) + gap * (len(parts) - 1) <= WIDTH), 0)
+    text = Text((" " * max(gap, 1)).join(parts))
     if not gap:
-        parts[-1] = parts[-1][: -len(" points")]
-    return Text(" " * max(gap, 1)).join(parts)
+        text.right_crop(len(" points"))
+    text.highlight_regex(r"(?<=^forgotten )\S+", f"bold {LOST}")
+    text.highlight_regex(r"(?<= gained )\S+", f"bold {WON}")
+    text.highlight_regex(r"can see .*", "dim")
+    return text
 
 
 def _vanished_line(group: Group) -> list[Text]:
@@ -204,28 +200,32 @@ def _notes(comparison: Comparison) -> list[str]:
 
 
 def _known_line(group: Group) -> list[Text]:
-    if group.known is None or group.known_lost is None:
+    text = Text(measure_line(KNOWN, group))
+    text.highlight_regex(r"(?<=now lost )[\d.,]*\d", f"bold {LOST}")
+    return [text] if text else []
+
+
+def _scores_lines(comparison: Comparison) -> list[Text]:
+    """Lines of what moves without a flip: the log score, every other measure that has a line, and the drift."""
+    group, lines = comparison.all, []
+    if line := measure_line(LOG_SCORE, group):
+        text = Text(line)
+        if group.null_lost is not None and group.null_gained is not None:
+            text.append(f"   measured twice: {count(group.null_lost + group.null_gained)}", style="dim")
+        lines.append(_cut(text))
+    return [*lines, *other_lines(group), *drift_line(comparison)]
+
+
+def drift_line(comparison: Comparison) -> list[Text]:
+    """Line on the drift by the least noisy estimator; none if it was not measured."""
+    if not (drift := comparison.drift):
         return []
-    text = Text(f"clearly known {count(group.known)}   now lost ")
-    text.append(count(group.known_lost), style=f"bold {LOST}")
-    if (net := net_of_luck(group[KNOWN])) is None:
-        return [text.append(" (luck not measured)")]
-    return [text.append(f", by luck alone {net.by_luck}: net {net.net} ({net.low} to {net.high})")]
-
-
-def _log_score_line(group: Group) -> list[Text]:
-    """Line of the calibrated log score, and of the flips of a second measurement; none without scores."""
-    if not (line := measure_line(LOG_SCORE, group)):
-        return []
-    text = Text(line)
-    if group.null_lost is not None and group.null_gained is not None:
-        text.append(f"   measured twice: {count(group.null_lost + group.null_gained)}", style="dim")
-    return [_cut(text)]
-
-
-def _scores_lines(group: Group) -> list[Text]:
-    """Lines of what moves without a flip: the log score, and every other measure that has a line."""
-    return [*_log_score_line(group), *other_lines(group)]
+    best = best_estimator(drift.values())
+    parts = [f"{name} {kl_text(found, best)}" for name, found in drift.items()]
+    line = f"drift, KL {ESTIMATORS[best]}   {'   '.join(parts)}"
+    if cell_len(line) > WIDTH:
+        line = f"drift, {ESTIMATORS[best]}  {'  '.join(parts)}"
+    return [_cut(Text(line))]
 
 
 def other_lines(group: Group) -> list[Text]:
@@ -325,7 +325,7 @@ def _category_parts(found: Conclusion) -> list[Text]:
     start = "one category below zero on its own: "
     if len(groups) > 1:
         start = f"{len(groups)} categories below zero on their own: "
-    return [_names(Text(start), [_name(group) for group in groups])]
+    return [_names(Text(start), [_name(group.name) for group in groups])]
 
 
 def _alarm_parts(found: Conclusion) -> list[Text]:
@@ -336,12 +336,8 @@ def _alarm_parts(found: Conclusion) -> list[Text]:
     if not found.alarms:
         return [text.append(f"no alarm ({', '.join(found.kinds)})")]
     text.append(f"{len(found.alarms)} alarm{'s' if len(found.alarms) > 1 else ''}", style="bold red").append(", ")
-    return [_names(text, [_alarm(one) for one in found.alarms])]
-
-
-def _alarm(raised: RaisedAlarm) -> str:
-    alarm = raised.alarm
-    return f"{alarm.kind} {_name(alarm.group)} (step {alarm.step}{_STATES[raised.state]})"
+    named = ((one.alarm, _STATES[one.state]) for one in found.alarms)
+    return [_names(text, [f"{one.kind} {_name(one.group.name)} (step {one.step}{state})" for one, state in named])]
 
 
 def _guard_parts(found: Conclusion) -> list[Text]:
@@ -353,18 +349,14 @@ def _guard_parts(found: Conclusion) -> list[Text]:
     names = [f"on {on_alarms} alarm{'s' if on_alarms > 1 else ''}"] if on_alarms else []
     for trip in trips:
         if trip.what in ("net_loss", "must_pass"):
-            names.append(f"{_tripped(trip)} (step {trip.step})" if trip.step >= 0 else _tripped(trip))
+            name = _name(trip.name.split(":", 1)[-1] if trip.what == "net_loss" else f"item {trip.name}")
+            names.append(f"{name} (step {trip.step})" if trip.step >= 0 else name)
     return [_names(Text(f"guard tripped {'once' if len(trips) == 1 else f'{len(trips)} times'}: "), names)]
 
 
-def _tripped(trip: GuardFinding) -> str:
-    """Group or item on which the guard tripped."""
-    name = trip.name.split(":", 1)[-1] if trip.what == "net_loss" else f"item {trip.name}"
+def _name(name: str) -> str:
+    """Name in one line, without its middle if it is long."""
     return fit_ends(name, min(cell_len(one_line(name)), _NAME)).rstrip()
-
-
-def _name(group: Group) -> str:
-    return fit_ends(group.name, min(cell_len(one_line(group.name)), _NAME)).rstrip()
 
 
 def _names(text: Text, names: Sequence[str]) -> Text:
@@ -378,11 +370,9 @@ def _names(text: Text, names: Sequence[str]) -> Text:
 
 
 def note_lines(notes: Sequence[str], room: int = NOTES) -> list[Text]:
-    """Lines of some notes, the last of each note cut at the margin, and the number of those that are left out.
+    """Lines of some notes, the most important first, and the number of those that are left out.
 
-    Args:
-        notes: The notes, the most important first.
-        room: Maximum number of lines, at least 1.
+    There are at most `room` lines, and at least one; the last line of each note is cut at the margin.
     """
     texts = [Text(f"note: {one_line(note)}", style="dim") for note in notes]
     if len(texts) > room and room == 1:

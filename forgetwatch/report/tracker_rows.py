@@ -1,39 +1,16 @@
 """A Comparison as one row of numbers for W&B, TensorBoard and other trackers.
 
-    eval_forget/all/forgotten            1->0 so far
-    eval_forget/all/gained               0->1 so far
-    eval_forget/all/known_lost_net       clearly known before and wrong now, less what luck makes
-    eval_forget/all/known_lost           the same count with its luck
-    eval_forget/all/net_change           accuracy now minus accuracy of the baseline
-    eval_forget/all/log_score_change_calibrated   change of the mean log share of the right option, nats an item
-    eval_forget/all/accuracy             right now, share of all
-    eval_forget/all/retention            still right, share of the items right before
-    eval_forget/all/null_lost            right at first, wrong in a second measurement of the same weights
-    eval_forget/all/unscored             items without a usable outcome
-    eval_forget/all/newly_unscored       items that lost their outcome since the baseline
-    eval_forget/all/items                items scored at both looks
-    eval_forget/all/seconds              duration of the look
-    eval_forget/all/bits_per_byte        of the passages now; only for a probe that has some
-    eval_forget/<category>/forgotten     and net_change, log_score_change_calibrated
+    eval_forget/all/forgotten, gained, items, unscored, seconds, ...    see docs/how-to/training.md
+    eval_forget/<category>/forgotten, net_change, ...
 
 With `full` also every other number of the JSON document, for each group, and the item history of the run:
 
     eval_forget/all/forgetting_paper     chance.paper.forgetting      eval_forget/tasks/<task>/net_change
     eval_forget/all/ever_forgotten       and ever_forgotten_if_guessed, regained, regained_if_guessed
     eval_forget/all/net_change_interval_low, net_change_interval_high
-    eval_forget/<category>/known_lost_net, known_lost
-    eval_forget/<category>/bits_per_byte, and bits_per_byte_change with its interval
 
-and, for a watched trainer, the distance of the model from its base on texts that the base generated:
-
-    eval_forget/all/kl_probe             KL(base||now), nats per token, after prompts of the probe; also kl_probe_se
-    eval_forget/all/kl_training          the same after prompts of the training examples
-    eval_forget/all/kl_summed_probe      its lower bound over the base's likeliest tokens, less noisy; also ..._se
-    eval_forget/all/kl_exact_probe       over the whole vocabulary, where an adapter can be switched off; also ..._se
-    eval_forget/all/overlap_probe        Bhattacharyya coefficient of whole completions
-
-A quantity that is undefined has no key: trackers draw nan and None as gaps or zeros. Names of categories and tasks are
-in lower case; letters of any script and digits are kept, everything else becomes an underscore.
+A watched trainer adds the drift, by `measures.drift_row`. A quantity that is undefined has no key: trackers draw nan
+and None as gaps or zeros.
 """
 
 from __future__ import annotations
@@ -93,7 +70,7 @@ def _numbers(group: Group, *, full: bool) -> dict[str, float]:
 
 
 def tracker_key(name: str) -> str:
-    """Name of a quantity in a key: an object of the JSON document stands behind, and ``chance`` is left out.
+    """Name of a quantity in a key: the objects of the JSON document follow, and ``chance`` is left out.
 
     >>> tracker_key("chance.paper.forgetting"), tracker_key("soft.forgetting"), tracker_key("chance.n")
     ('forgetting_paper', 'forgetting_soft', 'chance_n')
@@ -140,10 +117,7 @@ def flipped_rows(
 ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
     """Column names and rows of the table of flipped items: the forgotten ones first, each kind in its given order.
 
-    Args:
-        changed: Items whose answer changed; see `flips.flips`.
-        texts: True to add question and answers; they are None for items that the probe does not give or share.
-        limit: Maximum number of rows.
+    With `texts` it has question and answers; they are None for items that the probe does not give or share.
     """
     flipped = [flip for what in ("forgotten", "gained") for flip in changed if flip.what == what][:limit]
     rows = []

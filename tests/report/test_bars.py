@@ -3,9 +3,8 @@ from __future__ import annotations
 import warnings
 
 import pytest
-from support import snapshot
+from pages import compared
 
-from forgetwatch import compare
 from forgetwatch.comparing import Comparison
 from forgetwatch.report import ROWS, bars_figure, svg
 
@@ -15,7 +14,7 @@ def made(lost: list[int], *, names: list[str] | None = None) -> Comparison:
     names = names or [f"c{i}" for i in range(len(lost))]
     labels = {"category": [name for name in names for _ in range(10)]}
     after = [item >= number for number in lost for item in range(10)]
-    return compare(before=snapshot([True] * len(after), **labels), after=snapshot(after, **labels))
+    return compared([True] * len(after), after, **labels)
 
 
 def test_the_worst_category_is_the_top_bar() -> None:

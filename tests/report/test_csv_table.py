@@ -3,10 +3,8 @@ from __future__ import annotations
 import csv
 import io
 
-from pages import choices, hostile
-from support import snapshot
+from pages import choices, compared, hostile
 
-from forgetwatch import compare
 from forgetwatch.report import comparisons_csv
 
 
@@ -24,25 +22,21 @@ def test_each_group_of_each_comparison_is_a_line() -> None:
 
 
 def test_what_is_undefined_is_an_empty_cell() -> None:
-    row = rows(comparisons_csv([compare(before=snapshot([False]), after=snapshot([False]))]))[0]
+    row = rows(comparisons_csv([compared([False], [False])]))[0]
     assert row["retention"] == row["known"] == row["known_lost_interval_low"] == row["chance.paper.forgetting"] == ""
     assert row["forgotten"] == "0"
 
 
 def test_the_csv_table_has_no_nan() -> None:
-    text = comparisons_csv([compare(before=snapshot([None]), after=snapshot([None]))])
+    text = comparisons_csv([compared([None], [None])])
     assert "nan" not in text
     assert "inf" not in text
 
 
 def test_names_with_commas_quotes_and_line_breaks_come_back() -> None:
     names = ['a,b "c"', "line\nbreak", "1=1"]
-    labels = {"category": names}
-    same = snapshot([True] * 3, **labels)
-    found = [
-        row["name"] for row in rows(comparisons_csv([compare(before=same, after=same)])) if row["level"] == "category"
-    ]
-    assert found == names
+    same = compared([True] * 3, [True] * 3, category=names)
+    assert [row["name"] for row in rows(comparisons_csv([same])) if row["level"] == "category"] == names
     of = hostile()
     assert len(rows(comparisons_csv([of.comparison]))) == len(of.comparison.groups)
 
@@ -59,8 +53,8 @@ def test_no_cell_begins_as_a_formula_and_numbers_stay_numbers() -> None:
         "a\x1b[31m",
     ]
     labels = {"category": names, "task": names, "k": [4] * len(names), "gold": [0] * len(names)}
-    before, after = (snapshot([right] * len(names), meta={"model": "=1+1"}, **labels) for right in (True, False))
-    text = comparisons_csv([compare(before=before, after=after)])
+    made = compared([True] * len(names), [False] * len(names), meta={"model": "=1+1"}, **labels)
+    text = comparisons_csv([made])
     for row in rows(text):
         assert all(row[name][0] not in "=+-@\t\r" for name in ("before", "after", "level", "name"))
         assert float(row["net_change"]) == -1

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pages import HOSTILE, choices, hostile, run, written
+from pages import HOSTILE, choices, compared, hostile, run, watched, written
 from support import snapshot
 
-from forgetwatch import Item, Probe, Trajectory, compare
+from forgetwatch import Item, Probe
 from forgetwatch.comparing.flips import flips
 from forgetwatch.report import LONGEST, MOST, ROOM, html, marked, page, run_page
 from forgetwatch.report.flip_list import flip_list
@@ -46,18 +46,16 @@ def test_only_its_own_script_may_run() -> None:
 
 
 def test_nothing_changed_is_said_and_has_no_filters() -> None:
-    same = snapshot([True, False])
-    text = page(compare(before=same, after=same))
+    text = page(compared([True, False], [True, False]))
     assert "No answer changed." in text
     assert '<form id="filters"' not in text
 
 
 def test_a_run_needs_one_look() -> None:
-    looks = [snapshot([True] * 8, meta={"step": 0}), snapshot([False] * 8, meta={"step": 7})]
-    one = run_page(Trajectory.of(looks), title="out/run")
+    one = run_page(watched([True] * 8, [False] * 8, every=7), title="out/run")
     assert 'data-group="look:7"' in one
     assert "out/run" in one
-    none = run_page(Trajectory.of(looks[:1]))
+    none = run_page(watched([True] * 8))
     assert 'id="curves"' not in none
     assert "No look was taken after the start" in none
 
@@ -70,8 +68,7 @@ def test_the_same_run_gives_the_same_page() -> None:
 
 def test_of_many_looks_the_first_some_between_and_the_last_are_in_the_table() -> None:
     rng = np.random.default_rng(0)
-    looks = [snapshot((rng.random(12) < 0.5).tolist(), meta={"step": step}) for step in range(250)]
-    text = run_page(Trajectory.of(looks))
+    text = run_page(watched(*(rng.random((250, 12)) < 0.5).tolist()))
     steps = [int(step) for step in re.findall(r'data-group="look:(\d+)"', text)]
     assert len(steps) == html.LOOKS
     assert (steps[0], steps[-1]) == (1, 249)
@@ -80,11 +77,7 @@ def test_of_many_looks_the_first_some_between_and_the_last_are_in_the_table() ->
 def test_of_many_tasks_those_that_lost_most_are_in_the_table() -> None:
     rows = 2 * (html.GROUPS + 50)
     labels = {"task": [f"t{i // 2}" for i in range(rows)]}
-    before, after = (
-        snapshot([True] * rows, **labels),
-        snapshot([i >= 2 * html.GROUPS for i in range(rows)][::-1], **labels),
-    )
-    text = page(compare(before=before, after=after))
+    text = page(compared([True] * rows, [i >= 2 * html.GROUPS for i in range(rows)][::-1], **labels))
     shown = [int(task) for task in re.findall(r'data-group="task:t(\d+)"', text)]
     assert len(shown) == html.GROUPS
     assert shown == sorted(shown)
@@ -162,6 +155,5 @@ def test_foreign_text_is_neither_markup_nor_invisible() -> None:
 
 def test_a_formula_in_a_name_is_a_name() -> None:
     labels = {"category": ["$\\frac{1}{0$", "b$x$"] * 10}
-    looks = [snapshot([not step] * 20, meta={"step": step}, **labels) for step in (0, 1)]
-    text = run_page(Trajectory.of(looks))
+    text = run_page(watched([True] * 20, [False] * 20, **labels))
     assert text.count("$\\frac{1}{0$  (10)") == 1  # in the bars

@@ -313,14 +313,7 @@ def test_foreign_text_is_shown_and_not_run(opened: Open, tmp_path: Path) -> None
     assert "\x00" not in shown
     assert HOSTILE[3] in page.locator("h1").text_content()
     assert HOSTILE[1] in page.locator("header").text_content()
-    for place in (
-        "#list .question",
-        "#list li",
-        "#list .outputs",
-        "#category",
-        "#numbers th",
-        "#numbers li",
-    ):
+    for place in ("#list .question", "#list li", "#list .outputs", "#category", "#numbers th", "#numbers li"):
         texts = plain(" ".join(page.locator(place).all_text_contents()))
         assert "<script>alert(1)</script>" in texts, place
     assert page.evaluate("document.querySelectorAll('script').length") == 2

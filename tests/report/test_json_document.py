@@ -3,10 +3,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from pages import sure
-from support import snapshot
+from pages import compared, sure
 
-from forgetwatch import compare
 from forgetwatch.comparing.verdict import verdict
 from forgetwatch.metrics import DELTA, TAU
 from forgetwatch.report import comparison_json, comparisons_json
@@ -14,15 +12,8 @@ from forgetwatch.report import comparison_json, comparisons_json
 GROUP = {
     *("level", "name", "n", "retained", "forgotten", "gained", "missed", "known", "known_lost", "newly_known"),
     *("accuracy_before", "accuracy_after", "forgetting", "backward_transfer", "net_change", "forgetting_relative"),
-    *(
-        "retention",
-        "format_lost",
-        "knowledge_lost",
-        "null_lost",
-        "forgetting_interval",
-        "backward_transfer_interval",
-        "net_change_interval",
-    ),
+    *("retention", "format_lost", "knowledge_lost", "null_lost"),
+    *("forgetting_interval", "backward_transfer_interval", "net_change_interval"),
     *("p_value", "q_value", "detectable_change", "chance", "soft", "null_n", "null_gained", "known_lost_interval"),
     *("loss_p_value", "effective_n", "noise_floor"),
     *("known_by_luck", "known_lost_by_luck", "known_net", "known_lost_net", "known_lost_net_interval"),
@@ -46,8 +37,8 @@ CHANCE = {
 
 def test_the_document_has_every_promised_key_and_plain_values() -> None:
     columns = {"k": [4, 4], "chosen": [0, 1], "gold_share": [0.9, 0.1]}
-    both = [snapshot(correct, meta={"model": "m"}, **columns) for correct in ([True, False], [False, False])]
-    document = json.loads(json.dumps(comparison_json(compare(before=both[0], after=both[1])), allow_nan=False))
+    made = compared([True, False], [False, False], meta={"model": "m"}, **columns)
+    document = json.loads(json.dumps(comparison_json(made), allow_nan=False))
     assert document["schema"] == "forgetwatch/comparison@1"
     assert document["before"] == {"model": "m"}
     assert document["items"] == {
@@ -83,25 +74,16 @@ def test_the_known_less_luck_and_the_log_score_are_those_of_the_group() -> None:
 
 
 def test_an_undefined_quantity_is_null() -> None:
-    document = comparison_json(compare(before=snapshot([None]), after=snapshot([None])))
+    document = comparison_json(compared([None], [None]))
     whole = document["groups"][0]
-    for name in (
-        "forgetting",
-        "retention",
-        "known",
-        "detectable_change",
-        "soft",
-        "null_lost",
-        "known_lost_net",
-        "log_score_change",
-    ):
-        assert whole[name] is None
+    names = ("forgetting", "retention", "known", "detectable_change", "soft", "null_lost", "known_lost_net")
+    assert {whole[name] for name in (*names, "log_score_change")} == {None}
     assert whole["net_change_interval"] == [None, None]
     assert whole["chance"]["paper"] is None
 
 
 def test_several_comparisons_are_a_list() -> None:
-    one = compare(before=snapshot([True]), after=snapshot([True]))
+    one = compared([True], [True])
     assert comparisons_json([one]) == comparison_json(one)
     assert comparisons_json([one, one]) == {
         "schema": "forgetwatch/comparisons@1",

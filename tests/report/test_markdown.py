@@ -8,6 +8,7 @@ from pages import choices, hostile, run, written
 from support import snapshot
 
 from forgetwatch import compare
+from forgetwatch.comparing.flips import flips
 from forgetwatch.report import ITEMS, comparison_markdown, escaped
 
 
@@ -54,8 +55,6 @@ def test_alarms_and_categories_below_zero_are_named() -> None:
 def test_losses_of_the_largest_margin_are_listed_and_the_others_counted() -> None:
     rows = ITEMS + 7
     before, after = snapshot([True] * rows), snapshot([False] * rows)
-    from forgetwatch.comparing.flips import flips
-
     text = comparison_markdown(compare(before=before, after=after), changed=flips(before, after))
     assert f"{ITEMS} of {rows} forgotten, those of the largest margin:" in text
     assert len(tables(text)[-1]) == 2 + ITEMS

@@ -6,10 +6,10 @@ import re
 from html.parser import HTMLParser
 
 import pytest
-from support import snapshot
+from pages import compared, watched
 
-from forgetwatch import Trajectory, compare
-from forgetwatch.report.notebook import ROWS
+from forgetwatch import Trajectory
+from forgetwatch.report.html import ROWS
 
 EVIL = "<script>alert(1)</script>\"'&\x1b[31m"
 VOID = {"meta", "br", "hr", "img", "input", "link"}
@@ -50,9 +50,7 @@ class Checked(HTMLParser):
 def run(category: str = "c", looks: int = 3) -> Trajectory:
     every = [[at >= look for at in range(40)] for look in range(looks)]
     labels = {"category": [f"{category}{at % 2}" for at in range(40)]}
-    return Trajectory.of(
-        [snapshot(right, meta={"step": look, "model": "m"}, **labels) for look, right in enumerate(every)]
-    )
+    return watched(*every, meta={"model": "m"}, **labels)
 
 
 def test_a_comparison_shows_its_sentence_its_verdict_and_its_categories() -> None:
@@ -106,7 +104,5 @@ def test_pictures_bring_no_styles_of_their_own() -> None:
 
 def test_of_many_categories_some_are_shown_and_the_others_counted() -> None:
     labels = {"category": [f"c{at}" for at in range(ROWS + 5)]}
-    right = [True] * (ROWS + 5)
-    comparison = compare(before=snapshot(right, **labels), after=snapshot(right, **labels))
-    page = Checked(comparison._repr_html_())
+    page = Checked(compared([True] * (ROWS + 5), [True] * (ROWS + 5), **labels)._repr_html_())
     assert "and 5 more" in page.shown

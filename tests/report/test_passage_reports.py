@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from pages import printed
 from passage_texts import read
-from rich.console import Console
 
 from forgetwatch import Comparison, Trajectory, compare
 from forgetwatch.measures import PASSAGES
@@ -46,10 +46,7 @@ def watched(*, questions: bool) -> Trajectory:
 
 
 def lines(*shown: object) -> list[str]:
-    console = Console(width=80, highlight=False, record=True, file=io.StringIO())
-    for one in shown:
-        console.print(one)
-    return console.export_text().splitlines()
+    return printed(*shown).splitlines()
 
 
 @pytest.mark.parametrize("questions", [False, True])

@@ -11,11 +11,12 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.text import Text
+from pages import ranked, watched
 from pages import run as scored_run
 from support import snapshot
 
 from forgetwatch import Trajectory, compare
-from forgetwatch.comparing import Comparison, ModelComparison, Target, rank_models, transition_matrix
+from forgetwatch.comparing import Comparison, ModelComparison, Target
 from forgetwatch.report import (
     bars_figure,
     drawn,
@@ -37,12 +38,7 @@ def sweep(models: int = 15, *, targets: bool = True, names: str = "a-long-sweep-
         for number in range(models)
     ]
     target = Target(name="eval_$accuracy$", values=tuple(0.7 + number % 2 for number in range(models)))
-    comparisons = [compare(before=base, after=after) for after in afters]
-    return ModelComparison(
-        matrix=transition_matrix([base, *afters]),
-        ranking=rank_models(comparisons, target if targets else None),
-        target=target if targets else None,
-    )
+    return ranked(base, afters, target if targets else None)[0]
 
 
 def categories(name: str = "") -> Comparison:
@@ -58,9 +54,7 @@ def categories(name: str = "") -> Comparison:
 def run(looks: int = 30) -> Trajectory:
     labels = [NAMES[at % len(NAMES)] for at in range(120)]
     every = [[at >= look or at % 3 == 0 for at in range(120)] for look in range(looks)]
-    return Trajectory.of(
-        [snapshot(right, category=labels, meta={"step": 1000 * look}) for look, right in enumerate(every)]
-    )
+    return watched(*every, every=1000, category=labels)
 
 
 def texts_in(figure: Figure) -> list[tuple[str, Any]]:

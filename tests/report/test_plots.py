@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from pages import run as scored
-from support import snapshot
+from pages import watched
 
 from forgetwatch import Trajectory
 from forgetwatch.report import PANELS, save_figure, svg, trajectory_figure
@@ -14,10 +14,7 @@ from forgetwatch.report import PANELS, save_figure, svg, trajectory_figure
 def run(categories: int, looks: int = 3) -> Trajectory:
     rows = 4 * max(categories, 1)
     labels = {"category": [f"c{i % categories}" if categories else "" for i in range(rows)]}
-    base = snapshot([True] * rows, meta={"step": 0}, **labels)
-    later = range(1, looks)
-    after = [snapshot([index >= look for index in range(rows)], meta={"step": look}, **labels) for look in later]
-    return Trajectory.of([base, *after])
+    return watched(*([index >= look for index in range(rows)] for look in range(looks)), **labels)
 
 
 def test_the_curves_are_the_counts() -> None:

@@ -1,18 +1,16 @@
 from __future__ import annotations
 
-import io
 import re
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from pages import printed, watched
 from pages import run as scored
-from rich.console import Console
-from support import snapshot
 
 from forgetwatch import Trajectory
-from forgetwatch.report import WIDTH, alarm_lines, alarm_sentences, course_line, run_detail
+from forgetwatch.report import alarm_lines, alarm_sentences, course_line, run_detail
 from forgetwatch.report.run_table import run_table
 from forgetwatch.run_folder import GuardFinding
 
@@ -20,14 +18,11 @@ RUN = ([True, True, True, False], [False, False, True, False], [True, False, Tru
 
 
 def run(*looks: list[bool], planned: int | None = None, k: int | None = 4) -> Trajectory:
-    made = [snapshot(right, meta={"step": step}, k=[k] * len(right)) for step, right in enumerate(looks)]
-    return Trajectory.of(made, planned=planned)
+    return watched(*looks, planned=planned, k=[k] * len(looks[0]))
 
 
 def text(trajectory: Trajectory) -> str:
-    out = io.StringIO()
-    Console(file=out, width=WIDTH, highlight=False).print(run_detail(trajectory))
-    return out.getvalue()
+    return printed(run_detail(trajectory))
 
 
 def test_counts_of_a_run_come_with_those_of_a_guesser() -> None:
@@ -79,9 +74,7 @@ def test_a_long_run_shows_every_nth_look_and_the_last() -> None:
 
 
 def first(trajectory: Trajectory, **options: Any) -> list[str]:
-    out = io.StringIO()
-    Console(file=out, width=WIDTH, highlight=False).print(run_table(trajectory, **options))
-    return out.getvalue().splitlines()
+    return printed(run_table(trajectory, **options)).splitlines()
 
 
 def test_the_first_table_of_a_run_ends_with_its_alarms_in_one_line() -> None:

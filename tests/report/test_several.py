@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 
 import pytest
+from pages import compared, printed, ranked
 from rich.cells import cell_len
-from rich.console import Console, RenderableType
 from support import snapshot
 
-from forgetwatch import compare
-from forgetwatch.comparing import ModelComparison, Target, rank_models, transition_matrix
+from forgetwatch.comparing import ModelComparison, Target
 from forgetwatch.report import MODELS, comparisons_json, page, several_detail, several_markdown, several_table
 
 KEPT = (7, 9, 8)
@@ -24,21 +22,12 @@ def made(*kept: int, target: Target | None = None, names: str = "m") -> tuple[Mo
     afters = [
         snapshot([at < n for at in range(10)], meta={"model": f"{names}{number}"}) for number, n in enumerate(kept, 1)
     ]
-    comparisons = [compare(before=base, after=after) for after in afters]
-    several = ModelComparison(
-        matrix=transition_matrix([base, *afters]), ranking=rank_models(comparisons, target), target=target
-    )
+    several, comparisons = ranked(base, afters, target)
     return several, comparisons_json(comparisons, several), page(comparisons[-1], several=several)
 
 
 def terminal(several: ModelComparison) -> str:
     return printed(several_detail(several))
-
-
-def printed(lines: RenderableType) -> str:
-    out = io.StringIO()
-    Console(file=out, width=80, highlight=False).print(lines)
-    return out.getvalue()
 
 
 def test_the_first_table_ranks_in_at_most_twelve_lines() -> None:
@@ -134,14 +123,12 @@ def test_the_document_gains_keys_and_keeps_those_it_had() -> None:
 
 
 def test_a_page_of_one_comparison_has_no_such_section() -> None:
-    one = compare(before=snapshot([True, False]), after=snapshot([True, True]))
-    assert 'id="several"' not in page(one)
+    assert 'id="several"' not in page(compared([True, False], [True, True]))
 
 
 def test_no_value_of_the_page_is_a_python_object() -> None:
     sides = [snapshot([True] * (8 - at) + [False] * at, meta={"model": f"m{at}"}) for at in range(3)]
-    comparisons = [compare(before=sides[0], after=other) for other in sides[1:]]
-    several = ModelComparison(matrix=transition_matrix(sides), ranking=rank_models(comparisons, None), target=None)
+    several, comparisons = ranked(sides[0], sides[1:], None)
     text = page(comparisons[-1], several=several)
     assert "Over the 8 questions on which all were scored; 0 are left out." in text
     assert "object at 0x" not in text

@@ -7,15 +7,15 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from pages import choices, clusters, hostile, run, samples, written
+from pages import choices, clusters, compared, hostile, run, samples, watched, written
 from support import snapshot
 
-from forgetwatch import Item, Probe, Trajectory, compare
+from forgetwatch import Item, Probe, compare
 from forgetwatch.comparing import Comparison
 from forgetwatch.comparing.flips import flips
 from forgetwatch.measures import KNOWN
 from forgetwatch.pairing import by_points, listed, questions, shorten
-from forgetwatch.report import Summary, verdict_sentence
+from forgetwatch.report import Summary
 from forgetwatch.report.summary import summary
 
 
@@ -23,14 +23,8 @@ def said(comparison: Comparison, **options: Any) -> dict[str, str]:
     return dict(summary(comparison, **options).sections)
 
 
-def sides(before: list[bool | None], after: list[bool | None], **columns: Any) -> Comparison:
-    null = columns.pop("null", None)
-    again = None if null is None else snapshot(null, **columns)
-    return compare(before=snapshot(before, **columns), after=snapshot(after, **columns), null=again)
-
-
 def test_a_summary_without_changes_says_so() -> None:
-    told = said(sides([True] * 30 + [False] * 10, [True] * 30 + [False] * 10))
+    told = said(compared([True] * 30 + [False] * 10, [True] * 30 + [False] * 10))
     assert told["What it gained"] == "No question that it answered wrong before is now right."
     assert told["What it lost"] == "No question that it answered right before is now wrong."
     assert told["Is that more than luck?"] == (
@@ -39,30 +33,29 @@ def test_a_summary_without_changes_says_so() -> None:
 
 
 def test_a_summary_of_gains_alone_passes() -> None:
-    made = summary(sides([False] * 40, [True] * 30 + [False] * 10))
+    made = summary(compared([False] * 40, [True] * 30 + [False] * 10))
     told = dict(made.sections)
     assert told["What it gained"] == "30 questions that it answered wrong before are now right."
     assert "raise accuracy by 75.0 points. That is above zero" in told["Is that more than luck?"]
     assert [one.word for one in made.decisions] == ["PASS"]
-    assert made.verdict.word == "PASS"
 
 
 def test_one_question_is_singular() -> None:
-    told = said(sides([True, False], [False, True]))
+    told = said(compared([True, False], [False, True]))
     assert told["What it gained"].startswith("1 question that it answered wrong before is now right.")
     assert told["What it lost"].startswith("1 question that it answered right before is now wrong.")
 
 
 def test_a_fall_of_the_whole_is_named_on_top() -> None:
-    made = summary(sides([True] * 100, [False] * 40 + [True] * 60))
+    made = summary(compared([True] * 100, [False] * 40 + [True] * 60))
     assert made.decisions[0].sentence == "In this comparison alone: accuracy fell by more than 2 points."
     assert "lower accuracy by 40.0 points. That is below zero" in dict(made.sections)["Is that more than luck?"]
-    assert made.verdict.word == "FAIL"
+    assert made.decisions[0].word == "FAIL"
 
 
 def test_the_category_that_lost_most_questions_is_named() -> None:
     labels = {"category": ["small"] * 2 + ["large"] * 98}
-    told = said(sides([True] * 100, [False] + [True] + [False] * 20 + [True] * 78, **labels))
+    told = said(compared([True] * 100, [False] + [True] + [False] * 20 + [True] * 78, **labels))
     assert "large lost most on balance: 20 lost and 0 gained of its 98 questions." in told["What it lost"]
     assert "Among its 2 categories, large is below zero on its own." in told["Is that more than luck?"]
 
@@ -71,45 +64,42 @@ def test_where_no_category_fell_the_largest_share_is_named() -> None:
     labels = {"category": ["a"] * 50 + ["b"] * 50}
     before = [True] * 5 + [False] * 45 + [True] * 2 + [False] * 48
     after = [False] * 5 + [True] * 45 + [False] * 2 + [True] * 48
-    told = said(sides(before, after, **labels))
-    assert (
-        "No category fell. The largest share went in a: 5 lost and 45 gained of its 50 questions."
-        in told["What it lost"]
-    )
+    told = said(compared(before, after, **labels))
+    share = "No category fell. The largest share went in a: 5 lost and 45 gained of its 50 questions."
+    assert share in told["What it lost"]
     assert "None of its 2 categories is below zero on its own." in told["Is that more than luck?"]
 
 
-def test_without_a_second_measurement_nothing_is_said_of_noise() -> None:
-    assert "second time" not in said(sides([True] * 20, [False] * 20))["Is that more than luck?"]
-
-
-def test_little_noise_is_no_explanation() -> None:
-    told = said(sides([True] * 40, [False] * 20 + [True] * 20, null=[False] + [True] * 39))["Is that more than luck?"]
-    assert (
-        "the unchanged model answered 1 question differently, so the 20 lost and 0 gained are not measurement noise"
-        in told
-    )
-
-
-def test_much_noise_explains_part_of_the_flips() -> None:
-    told = said(sides([True] * 40, [False] * 20 + [True] * 20, null=[False] * 10 + [True] * 30))[
-        "Is that more than luck?"
-    ]
-    assert "answered 10 questions differently: that part of the gains and losses is noise." in told
+@pytest.mark.parametrize(
+    ("null", "sentence"),
+    [
+        (
+            [False] + [True] * 39,
+            "answered 1 question differently, so the 20 lost and 0 gained are not measurement noise.",
+        ),
+        (
+            [False] * 10 + [True] * 30,
+            "answered 10 questions differently: that part of the gains and losses is noise.",
+        ),
+    ],
+)
+def test_a_second_measurement_shows_the_noise(null: list[bool], sentence: str) -> None:
+    flips = [True] * 40, [False] * 20 + [True] * 20
+    assert f"the unchanged model {sentence}" in said(compared(*flips, null=null))["Is that more than luck?"]
+    assert "second time" not in said(compared(*flips))["Is that more than luck?"]
 
 
 def test_unscored_questions_are_counted() -> None:
-    told = said(sides([True, None, None], [True, True, None]))["What was not measured"]
+    told = said(compared([True, None, None], [True, True, None]))["What was not measured"]
     assert told.startswith("2 questions could not be scored and are in no count.")
 
 
 def test_nothing_scored_at_all_says_that_nothing_can_be_said() -> None:
-    made = summary(sides([None], [None]))
-    assert (
-        dict(made.sections)["Is that more than luck?"] == "Nothing was measured on both sides, so nothing can be said."
-    )
+    made = summary(compared([None], [None]))
+    told = dict(made.sections)["Is that more than luck?"]
+    assert told == "Nothing was measured on both sides, so nothing can be said."
     assert_words(made)
-    assert "nan" not in " ".join([verdict_sentence(made.conclusion), *dict(made.sections).values(), *made.examples])
+    assert "nan" not in " ".join([made.decisions[0].sentence, *dict(made.sections).values(), *made.examples])
 
 
 def test_questions_of_one_side_only_are_counted() -> None:
@@ -124,23 +114,22 @@ def test_questions_of_one_side_only_are_counted() -> None:
 
 
 def test_a_prefix_of_a_probe_is_named() -> None:
-    comparison = sides([True] * 4, [True] * 4)
+    comparison = compared([True] * 4, [True] * 4)
     prefix = replace(comparison, after={**comparison.after, "probe": {"name": "p", "items": 4, "of": 2000}})
     assert "The looks evaluate the first 4 of 2,000 questions, to save time." in said(prefix)["What was not measured"]
 
 
 def test_without_option_probabilities_clear_knowledge_is_not_known() -> None:
-    assert "The probabilities of the options are not known" in said(sides([True], [True]))["What was not measured"]
-    with_shares = sides([True], [False], gold_share=[0.9], k=[4])
+    assert "The probabilities of the options are not known" in said(compared([True], [True]))["What was not measured"]
+    with_shares = compared([True], [False], gold_share=[0.9], k=[4])
     assert "probabilities of the options are not known" not in said(with_shares)["What was not measured"]
-    assert (
-        "Of the 1 question that it clearly knew, it now gets 1 wrong. It is not measured how many of them luck alone "
-        "would make." in said(with_shares)["What it lost"]
-    )
+    wrong = "Of the 1 question that it clearly knew, it now gets 1 wrong."
+    why = "It is not measured how many of them luck alone would make."
+    assert f"{wrong} {why}" in said(with_shares)["What it lost"]
 
 
 def test_without_a_question_of_two_wrong_options_the_reason_is_named() -> None:
-    told = said(sides([True], [False], gold_share=[0.9], k=[2]))["What was not measured"]
+    told = said(compared([True], [False], gold_share=[0.9], k=[2]))["What was not measured"]
     assert "No question has two wrong options" in told
     assert "probabilities of the options are not known" not in told
 
@@ -194,14 +183,14 @@ def test_a_run_speaks_of_all_its_looks() -> None:
     assert re.search(
         r"Over all 4 looks and 4 groups: \d+ alarms? w\w+ raised", dict(made.sections)["Is that more than luck?"]
     )
-    still = Trajectory.of([snapshot([True] * 20, meta={"step": step}) for step in (0, 5)])
+    still = watched([True] * 20, [True] * 20, every=5)
     calm = summary(still.comparisons[-1], trajectory=still)
     assert [one.word for one in calm.decisions] == ["INCONCLUSIVE", "NO ALARM"]
     assert dict(calm.sections)["Is that more than luck?"].endswith("no net loss raised an alarm.")
 
 
 def test_a_run_without_a_look_says_so() -> None:
-    start = Trajectory.of([snapshot([True] * 4, meta={"step": 0})])
+    start = watched([True] * 4)
     told = said(start.comparisons[-1], trajectory=start)["What was not measured"]
     assert told.startswith("No look was taken after the start")
 
@@ -254,10 +243,7 @@ def test_no_symbol_is_on_the_first_page_of_a_run() -> None:
 
 def assert_words(made: Summary) -> None:
     text = " ".join(
-        [
-            *(one.sentence for one in made.decisions),
-            *(text for section in made.sections for text in section),
-        ]
+        [*(one.sentence for one in made.decisions), *(text for section in made.sections for text in section)]
     )
     assert re.findall(r"[^\w\s.,;:?“”']", text) == []
     assert not re.search(r"\b(p|q|n|k|nan|n/a|null)\b", text)

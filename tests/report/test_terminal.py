@@ -1,19 +1,17 @@
 from __future__ import annotations
 
-import io
 import re
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from pages import sure
-from rich.console import Console, RenderableType
+from pages import compared, printed, sure
 from support import snapshot
 
 from forgetwatch import compare
 from forgetwatch.comparing import TOLERANCE, Comparison
-from forgetwatch.report import LINES, WIDTH, WORST, comparison_detail, comparison_table, note_lines
+from forgetwatch.report import LINES, WORST, comparison_detail, comparison_table, note_lines
 from forgetwatch.report.detail import ROWS
 
 
@@ -25,19 +23,13 @@ def detail(comparison: Comparison, **options: Any) -> str:
     return printed(comparison_detail(comparison, **options))
 
 
-def printed(lines: RenderableType) -> str:
-    out = io.StringIO()
-    Console(file=out, width=WIDTH, highlight=False).print(lines)
-    return out.getvalue()
-
-
 def made(*, categories: int = 3, shares: bool = True, name: str = "c") -> Comparison:
     rows = 40 * categories
     labels = {"category": [f"{name}{i % categories}" for i in range(rows)], "task": ["t"] * rows, "k": [4] * rows}
     columns = {**labels, "gold_share": [0.9] * rows} if shares else labels
     # category i loses i of every 10 items
     after = [not (j // categories % 10 < min(j % categories, 9)) for j in range(rows)]
-    return compare(before=snapshot([True] * rows, **columns), after=snapshot(after, **columns))
+    return compared([True] * rows, after, **columns)
 
 
 def test_the_first_table_has_what_a_stranger_needs() -> None:
@@ -162,11 +154,11 @@ def test_nothing_changed_is_said_in_three_lines() -> None:
 
 
 def test_an_undefined_number_is_left_out_of_the_first_table_and_named_in_the_detail() -> None:
-    nothing = compare(before=snapshot([None]), after=snapshot([None]))
+    nothing = compared([None], [None])
     assert "1 unscored" in first(nothing)
     assert first(nothing).splitlines()[1] == "nothing to compare: no item was scored on both sides"
     assert "n/a" in detail(nothing)
-    for comparison in (nothing, compare(before=snapshot([True]), after=snapshot([False]))):
+    for comparison in (nothing, compared([True], [False])):
         assert "n/a" not in first(comparison)
         assert "nan" not in first(comparison) + detail(comparison)
 
@@ -210,8 +202,7 @@ def test_every_line_of_the_detail_fits_eighty_columns() -> None:
 
 
 def test_the_level_and_the_title_can_be_chosen() -> None:
-    comparison = snapshot([True] * 4, task=["t", "u"] * 2), snapshot([False] * 4, task=["t", "u"] * 2)
-    tasks = compare(before=comparison[0], after=comparison[1])
+    tasks = compared([True] * 4, [False] * 4, task=["t", "u"] * 2)
     assert "step 3 of 9" in first(tasks, by="task", title="step 3 of 9")
     assert "worst tasks" in first(tasks, by="task")
     assert "tasks  " in detail(tasks, by="task")
@@ -220,16 +211,14 @@ def test_the_level_and_the_title_can_be_chosen() -> None:
 
 @pytest.mark.parametrize("name", ["[red]", "[/]", "a\\[b"])
 def test_a_name_is_text_and_never_markup(name: str) -> None:
-    before = snapshot([True, False], category=[name, "other"])
-    comparison = compare(before=before, after=snapshot([False, True], category=[name, "other"]))
+    comparison = compared([True, False], [False, True], category=[name, "other"])
     assert name in first(comparison)
     assert name in detail(comparison)
 
 
 def test_large_counts_fit_eighty_columns() -> None:
-    before = snapshot([True] * 9000 + [False] * 3000)
-    after = snapshot([False] * 1018 + [True] * 7982 + [True] * 2487 + [False] * 513)
-    comparison = compare(before=before, after=after)
+    after = [False] * 1018 + [True] * 7982 + [True] * 2487 + [False] * 513
+    comparison = compared([True] * 9000 + [False] * 3000, after)
     assert max(map(len, (first(comparison) + detail(comparison)).splitlines())) <= 80
     assert len(first(comparison).splitlines()) == 3
 
@@ -264,10 +253,8 @@ def test_each_correction_has_its_interval_and_its_assumption() -> None:
 
 
 def test_samples_and_clusters_are_named() -> None:
-    columns = {"item_id": ["1", "1", "2", "2"], "content_hash": ["A", "A", "B", "B"], "sample": [0, 1, 0, 1]}
-    before = snapshot([True, True, True, False], cluster=["p", "p", "p", "p"], **columns)
-    after = snapshot([False, True, False, False], cluster=["p", "p", "p", "p"], **columns)
-    comparison = compare(before=before, after=after)
+    columns = {"item_id": list("1122"), "content_hash": list("AABB"), "sample": [0, 1, 0, 1], "cluster": ["p"] * 4}
+    comparison = compared([True, True, True, False], [False, True, False, False], **columns)
     assert "2 items, 2 samples each, in 1 cluster" in first(comparison)
     assert "2 items compared, 2 samples each, in 1 cluster" in detail(comparison)
     assert "sampling      flips 25.0 % each way; forgot +25.0 (n/a) above that" in detail(comparison)
@@ -288,9 +275,7 @@ def test_the_papers_numbers_as_its_code_computes_them() -> None:
 
 def test_foreign_text_does_not_steer_the_terminal() -> None:
     meta = {"model": "\x1b[2Jmodel", "probe": {"name": "\x1b]0;title\x07"}}
-    labelled = snapshot([True, False], meta=meta, category=["\x1b[31mred\u202e", "b\rc"])
-    other = snapshot([False, True], meta=meta, category=["\x1b[31mred\u202e", "b\rc"])
-    comparison = compare(before=labelled, after=other)
+    comparison = compared([True, False], [False, True], meta=meta, category=["\x1b[31mred\u202e", "b\rc"])
     for shown in (first(comparison), detail(comparison)):
         assert not set(shown) & set("\x1b\x07\r\u202e")
         assert "⟨U+001B⟩[31mred" in shown

@@ -2,19 +2,17 @@ from __future__ import annotations
 
 import math
 
-from pages import sure
+from pages import compared, sure, watched
 from support import snapshot
 
-from forgetwatch import Item, Probe, Trajectory, compare
+from forgetwatch import Item, Probe
 from forgetwatch.comparing.flips import flips
 from forgetwatch.report import FLIPPED, FLIPPED_TEXTS, flipped_rows, tracker_name, tracker_row
 
 
 def test_one_look_becomes_the_documented_keys() -> None:
     labels = {"category": ["Common Sense", "Knowledge/QA"], "gold_share": [0.99, 0.2], "k": [4, 4]}
-    row = tracker_row(
-        compare(before=snapshot([True, False], **labels), after=snapshot([False, True], **labels)), seconds=1.5
-    )
+    row = tracker_row(compared([True, False], [False, True], **labels), seconds=1.5)
     assert row == {
         "eval_forget/all/forgotten": 1,
         "eval_forget/all/gained": 1,
@@ -43,7 +41,7 @@ def test_options_with_scores_add_the_net_of_the_known_and_the_log_score() -> Non
         assert group.log_score_change_calibrated is not None
         assert row[f"eval_forget/{key}/log_score_change_calibrated"] == group.log_score_change_calibrated
     assert {key.rpartition("/")[2] for key in row if "/a/" in key} == {
-        *("forgotten", "net_change", "log_score_change_calibrated"),
+        *("forgotten", "net_change", "log_score_change_calibrated")
     }
 
 
@@ -60,14 +58,14 @@ def test_a_name_in_a_key_keeps_letters_of_any_script_and_digits() -> None:
     names = ["Общие знания", "数学", "Ma\u0301s", "Größe/2", "a.b-c", "²"]
     assert [tracker_name(name) for name in names] == ["общие_знания", "数学", "más", "größe_2", "a_b_c", "_"]
     row = tracker_row(
-        compare(before=snapshot([True, True], category=names[:2]), after=snapshot([False, True], category=names[:2])),
+        compared([True, True], [False, True], category=names[:2]),
         seconds=0.0,
     )
     assert (row["eval_forget/общие_знания/forgotten"], row["eval_forget/数学/forgotten"]) == (1, 0)
 
 
 def test_undefined_quantities_have_no_key() -> None:
-    row = tracker_row(compare(before=snapshot([False]), after=snapshot([False])), seconds=0.0)
+    row = tracker_row(compared([False], [False]), seconds=0.0)
     assert "eval_forget/all/retention" not in row
     for name in ("known_lost", "known_lost_net", "log_score_change_calibrated"):
         assert f"eval_forget/all/{name}" not in row
@@ -76,19 +74,14 @@ def test_undefined_quantities_have_no_key() -> None:
 
 def test_names_that_would_collide_get_numbers() -> None:
     labels = {"category": ["A b", "a-b", "all"]}
-    row = tracker_row(
-        compare(before=snapshot([True] * 3, **labels), after=snapshot([False] * 3, **labels)), seconds=0.0
-    )
+    row = tracker_row(compared([True] * 3, [False] * 3, **labels), seconds=0.0)
     assert row["eval_forget/all/forgotten"] == 3
     assert [row[f"eval_forget/{key}/forgotten"] for key in ("a_b", "a_b_2", "all_2")] == [1, 1, 1]
 
 
 def test_the_full_row_holds_every_number_of_every_group_and_the_course() -> None:
     labels = {"category": ["Math", "Tasks"], "task": ["a:b", "a b"], "k": [4, 4], "chosen": [0, 1]}
-    looks = [
-        snapshot(right, meta={"step": step}, **labels) for step, right in enumerate([[True, False], [False, False]])
-    ]
-    trajectory = Trajectory.of(looks)
+    trajectory = watched([True, False], [False, False], **labels)
     short = tracker_row(trajectory.comparisons[-1], seconds=1.0)
     full = tracker_row(trajectory.comparisons[-1], seconds=1.0, full=True, trajectory=trajectory)
     assert short.items() <= full.items()
@@ -116,10 +109,7 @@ def test_flipped_items_are_rows_of_ids_and_options_the_forgotten_first() -> None
 
 def test_a_chat_prompt_reaches_a_tracker_as_its_messages_with_their_roles() -> None:
     chat = [{"role": "user", "content": "Capital of Chile?"}]
-    probe = Probe(
-        [Item(id="0", task="t", prompt=chat, choices=(" Santiago", " Lima"), answer=0)],
-        rendering="chat",
-    )
+    probe = Probe([Item(id="0", task="t", prompt=chat, choices=(" Santiago", " Lima"), answer=0)], rendering="chat")
     sides = [snapshot([right], k=[2], chosen=[0 if right else 1]) for right in (True, False)]
     columns, rows = flipped_rows(flips(*sides, probe=probe), texts=True)
     assert columns == (*FLIPPED, *FLIPPED_TEXTS)

@@ -1,0 +1,274 @@
+"""Several models against one base: ranking and matrix, as text for a terminal, Markdown and the page, and as figures.
+
+    place   no model             kept %                    net eval_accuracy
+        1 *  2 checkpoint-400    97.1 (95.5 to 98.2)      +0.5         0.712
+
+Models are numbered in the order in which they were given, from 1; the base is 0. The columns of the matrix have these
+numbers as headings. An asterisk marks the front.
+
+Names in figures are next to the axes, at even distances in the order of the ranking, with a thin line to each point, so
+that they never overlap however close the points are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from rich.console import Group as Lines
+from rich.text import Text
+
+from forgetwatch.comparing import ModelComparison, RankedModel
+from forgetwatch.pairing import between, count, fit_ends, items, one_line, percent, points
+from forgetwatch.report.markdown import escaped, table
+from forgetwatch.report.plots import BLUE, GREY, name_in
+from forgetwatch.report.terminal import note_lines
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+MODELS: Final = 6
+"""Models in the first table; the detail has all."""
+
+_WIDTH: Final = 80
+_NAME: Final = 24
+_TARGET: Final = 13
+_SHORT: Final = 19
+_DRAWN: Final = 40
+"""Columns of a name in a figure."""
+_FRONT: Final = "*"
+_LINES: Final = 12
+"""Maximum number of lines of the first table."""
+
+
+def several_table(several: ModelComparison, *, notes: Sequence[str] = ()) -> Lines:
+    """First table of several models: the best of the ranking, how to read it, and the notes that there is room for."""
+    title = Text().append("forgetwatch  ", style="bold cyan")
+    name = fit_ends(f"{len(several.ranking)} models against {several.matrix.labels[0]}", _WIDTH - len(title)).rstrip()
+    lines = [title.append(name, style="bold"), *_ranking_lines(several, several.ranking[:MODELS])]
+    if (more := len(several.ranking) - MODELS) > 0:
+        lines.append(Text(f"{'':>11}{more} more; --detail has all", style="dim"))
+    lines.append(Text("kept: share of what the base had right and the model still has, 95 % interval", style="dim"))
+    if several.target is not None:
+        lines.append(Text(f"{_FRONT}: no other model is at least as good in both and better in one", style="dim"))
+    return Lines(*lines, *note_lines(notes, max(1, _LINES - len(lines))))
+
+
+def several_detail(several: ModelComparison) -> Lines:
+    """Whole ranking, how to read it, and the matrix, for a console."""
+    words = [Text(sentence, style="dim") for sentence in several_words(several)]
+    return Lines(*_ranking_lines(several, several.ranking), *words, Text(), *_matrix_lines(several))
+
+
+def _ranking_lines(several: ModelComparison, models: Sequence[RankedModel]) -> list[Text]:
+    target = several.target
+    name = fit_ends(target.name, _TARGET).strip() if target else ""
+    heading = f"place   no {'model':<{_NAME}} {'kept %':<21} {'net':>7} {name:>{_TARGET}}".rstrip()
+    lines = [Text(heading, style="bold")]
+    for one in models:
+        cells = ranking_cells(one)
+        mark = _FRONT if one.on_front else " "
+        text = f"{cells['place']:>5} {mark}{one.number:>3} {fit_ends(one.label, _NAME)} {cells['retention']:<21} "
+        lines.append(Text(f"{text}{points(one.net_change):>7} {cells['target']:>{_TARGET}}".rstrip()))
+    return lines
+
+
+def _matrix_lines(several: ModelComparison) -> list[Text]:
+    """Lines of the matrix, in several blocks of columns if one is not enough."""
+    matrix = several.matrix
+    cells = matrix_cells(several)
+    widest = max(len(cell) for row in cells for cell in row)
+    # Four columns hold the number of the row.
+    room = _WIDTH - _SHORT - 4
+    width = max(widest, len(str(len(cells)))) + 1
+    lines = [
+        Text("right in the row, wrong in the column", style="bold"),
+        Text(f"over {items(matrix.items)} scored for all models; {matrix.left_out:,} left out; no 0 is the base"),
+    ]
+    for start in range(0, len(cells), room // width):
+        shown = range(start, min(start + room // width, len(cells)))
+        lines.append(Text(f"{'':>{_SHORT + 4}}" + "".join(f"{column:>{width}}" for column in shown), style="bold"))
+        for row, label in enumerate(matrix.labels):
+            numbers = "".join(f"{cells[row][column]:>{width}}" for column in shown)
+            lines.append(Text(f"{row:>3} {fit_ends(label, _SHORT)}{numbers}"))
+    return lines
+
+
+def ranking_cells(one: RankedModel) -> dict[str, str]:
+    """Text of each quantity of one model in the ranking."""
+    return {
+        "place": "–" if one.place is None else str(one.place),
+        "number": str(one.number),
+        "label": one.label,
+        "retention": f"{percent(one.retention)} ({between(one.retention_interval, percent)})",
+        "net_change": f"{points(one.net_change)} ({between(one.net_change_interval, points)})",
+        "target": "" if one.target is None else target_text(one.target),
+        "front": _FRONT if one.on_front else "",
+    }
+
+
+def matrix_cells(several: ModelComparison) -> list[list[str]]:
+    """Text of each cell of the matrix; a dash on the diagonal."""
+    return [
+        ["–" if row == column else count(lost) for column, lost in enumerate(losses)]
+        for row, losses in enumerate(several.matrix.lost)
+    ]
+
+
+def several_words(several: ModelComparison) -> list[str]:
+    """Sentences on how to read the ranking, and on what it does not measure."""
+    words = ["Kept: share of the questions that the base had right and the model still has. Brackets: 95 %."]
+    target = several.target
+    if target is None:
+        words.append("A model that learnt nothing keeps everything: --target also ranks by what was learnt.")
+    else:
+        better = "less" if target.less_is_better else "more"
+        front = [one.number for one in several.ranking if one.on_front]
+        words.append(
+            f"{_FRONT} On the front: no other model is at least as good in both and better in one; "
+            f"{better} {one_line(target.name)} is better. They are {_listed(front)}."
+        )
+    for place in dict.fromkeys(one.place for one in several.ranking if one.place is not None):
+        tied = [one for one in several.ranking if one.place == place]
+        if len(tied) > 1:
+            too = " and target" if len({one.target for one in tied} - {None}) == 1 else ""
+            words.append(f"Equal in retention{too}: {_listed([one.number for one in tied])}.")
+    return words
+
+
+def several_markdown(several: ModelComparison) -> str:
+    """Markdown of the ranking and the matrix."""
+    target, matrix = several.target, several.matrix
+    names = ["place", "no", "model", "kept %", "net points", *([escaped(target.name), "front"] if target else [])]
+    rows = [list(ranking_cells(one).values())[: len(names)] for one in several.ranking]
+    numbers = [str(number) for number in range(len(matrix.labels))]
+    lost = [[*named, *cells] for *named, cells in zip(numbers, matrix.labels, matrix_cells(several), strict=True)]
+    lines = [
+        f"# {len(several.ranking)} models against {escaped(matrix.labels[0])}",
+        "",
+        *table(names, rows),
+        "",
+        *map(escaped, several_words(several)),
+        "",
+        f"Right in the row, wrong in the column, over {items(matrix.items)} scored for all models; "
+        f"{matrix.left_out:,} left out. No. 0 is the base.",
+        "",
+        *table(["no", "model", *numbers], lost),
+    ]
+    return "\n".join([*lines, ""])
+
+
+def target_text(value: float) -> str:
+    """Value of a target metric, to four digits."""
+    return f"{value:.4g}"
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    """Phrase with the numbers of some models.
+
+    >>> _listed([3]), _listed([1, 2, 5])
+    ('no 3', 'nos 1, 2 and 5')
+    """
+    if len(numbers) < 2:
+        return f"no {numbers[0]}" if numbers else "none"
+    shown = sorted(numbers)
+    return f"nos {', '.join(map(str, shown[:-1]))} and {shown[-1]}"
+
+
+def ranking_figure(several: ModelComparison) -> Figure | None:
+    """Figure of each model's retention, against the target if there is one; None if no retention is defined."""
+    from matplotlib.figure import Figure
+
+    ranking = [one for one in several.ranking if not math.isnan(one.retention)]
+    if not ranking:
+        return None
+    height = 1.3 + 0.34 * len(ranking)
+    figure = Figure(figsize=(10, height if several.target is None else max(3.6, height)), layout="constrained")
+    panel = figure.subplots()
+    if several.target is None:
+        _draw_alone(panel, ranking)
+    else:
+        _draw_against(panel, ranking, several.target.name, less_is_better=several.target.less_is_better)
+    base = name_in(_DRAWN, several.matrix.labels[0])
+    figure.suptitle(f"Kept of what {base} had right, with 95 % intervals", fontsize=11)
+    panel.grid(alpha=0.25)
+    panel.tick_params(labelsize=9)
+    return figure
+
+
+def _draw_alone(panel: Axes, ranking: list[RankedModel]) -> None:
+    for row, one in enumerate(ranking):
+        panel.plot([100 * end for end in one.retention_interval], [row, row], color=BLUE, linewidth=1.8)
+        panel.plot([100 * one.retention], [row], color=BLUE, marker="o", markersize=5)
+    panel.set_yticks(range(len(ranking)), [_numbered(one.number, one.label) for one in ranking])
+    panel.set_xlabel("kept, %", fontsize=10)
+    panel.invert_yaxis()  # the first of the ranking at the top
+
+
+def _draw_against(panel: Axes, ranking: list[RankedModel], target: str, *, less_is_better: bool) -> None:
+    """Draw points with intervals, the front as a line of diamonds, and the names at the right."""
+    from matplotlib.patches import ConnectionPatch
+
+    # With a target every model has a value of it.
+    spots = [(one.target or 0.0, 100 * one.retention) for one in ranking]
+    for one, (x, y) in zip(ranking, spots, strict=True):
+        color, marker = (BLUE, "D") if one.on_front else (GREY, "o")
+        panel.plot([x, x], [100 * end for end in one.retention_interval], color=color, linewidth=1.0, alpha=0.5)
+        panel.plot([x], [y], color=color, marker=marker, markersize=6, zorder=3)
+    front = sorted({spot for one, spot in zip(ranking, spots, strict=True) if one.on_front})
+    panel.plot([x for x, _ in front], [y for _, y in front], color=BLUE, linestyle="--", linewidth=1.2, zorder=2)
+    if less_is_better:
+        panel.invert_xaxis()
+    panel.margins(x=0.06, y=0.06)
+    for place, (one, spot) in enumerate(zip(ranking, spots, strict=True)):
+        at = 1 - (place + 0.5) / len(ranking)
+        # From the point, in units of the data, to the name, in units of the axes.
+        leader = ConnectionPatch(spot, (1.035, at), "data", "axes fraction", axesA=panel, axesB=panel)
+        leader.set(color=GREY, linewidth=0.5, alpha=0.6)
+        panel.add_artist(leader)
+        weight = "bold" if one.on_front else "normal"
+        panel.text(
+            1.04,
+            at,
+            _numbered(one.number, one.label),
+            transform=panel.transAxes,
+            va="center",
+            fontsize=9,
+            fontweight=weight,
+        )
+    better = "less is better, to the right" if less_is_better else "more is better"
+    panel.set_xlabel(f"{name_in(_DRAWN, target)} ({better}); diamonds: the front", fontsize=10)
+    panel.set_ylabel("kept, %", fontsize=10)
+
+
+def matrix_figure(several: ModelComparison) -> Figure:
+    """Figure of the matrix as a heatmap with its numbers; the base is number 0."""
+    from matplotlib.figure import Figure
+
+    matrix = several.matrix
+    lost = matrix.lost
+    models, most = len(lost), max(max(row) for row in lost)
+    texts = [[count(number) for number in row] for row in lost]
+    cell = 0.2 + 0.08 * max(len(text) for row in texts for text in row)
+    figure = Figure(figsize=(4.4 + cell * models, 1.6 + 0.32 * models), layout="constrained")
+    panel = figure.subplots()
+    panel.imshow(lost, aspect="auto", cmap="Reds", vmin=0, vmax=max(most, 1))
+    for row in range(models):
+        for column in range(models):
+            shown = "–" if row == column else texts[row][column]
+            # White on dark cells, where black could not be read.
+            color = "#ffffff" if lost[row][column] > 0.6 * max(most, 1) else "#000000"
+            panel.text(column, row, shown, ha="center", va="center", fontsize=8, color=color)
+    panel.set_xticks(range(models), [str(number) for number in range(models)])
+    panel.set_yticks(range(models), [_numbered(at, name) for at, name in enumerate(matrix.labels)])
+    panel.tick_params(labelsize=9, length=0)
+    panel.xaxis.tick_top()
+    figure.suptitle(f"right in the row, wrong in the column, of {count(matrix.items)} items", fontsize=10)
+    return figure
+
+
+def _numbered(number: int, label: str) -> str:
+    """Number and name of a model in a figure."""
+    return f"{number}  {name_in(_DRAWN, label)}"

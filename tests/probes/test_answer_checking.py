@@ -13,7 +13,7 @@ from scipy.stats import binom
 from forgetwatch import Item, Probe, Snapshot
 from forgetwatch.errors import ProbeError
 from forgetwatch.probes import Finding, check_answers, without_questions
-from forgetwatch.probes.answer_checking import _at_most
+from forgetwatch.probes.checking import _at_most
 
 OPTIONS = (" north", " south", " whale", " olive")
 

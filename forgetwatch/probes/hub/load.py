@@ -1,4 +1,4 @@
-"""A preset's name to a probe: parse the name, read the rows, make the items, put them in order.
+"""The table of presets, and a preset's name to a probe: read the rows, make the items, put them in order.
 
 The grammar of names:
 
@@ -18,19 +18,21 @@ are left out and counted; a row of unknown shape is an error.
 
 from __future__ import annotations
 
+import tomllib
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
 from forgetwatch.errors import ProbeError, did_you_mean
 from forgetwatch.item import PRIVATE, Item
 from forgetwatch.probe import Norm, Probe
-from forgetwatch.probes.categories import paper_category
+from forgetwatch.probes.categories import paper_category, subjects
+from forgetwatch.probes.hub import row_functions
 from forgetwatch.probes.hub.preset import FORMS, BadRowError, Form, Preset, Question, Source
-from forgetwatch.probes.hub.presets import ALIASES, PAPER, PAPER_DECODING, PAPER_PRESETS, PRESETS
 from forgetwatch.probes.hub.rows import rows_of
 from forgetwatch.probes.prompts import few_shot
 
@@ -44,12 +46,58 @@ _TASK_EXAMPLES: Final = 64
 """Maximum number of examples of a task from which those of an item are drawn."""
 
 
-@dataclass(frozen=True)
-class LoadedPreset:
-    """A probe, and one sentence for each reason that left rows out of it."""
+_PARTS: Final[Mapping[str, Sequence[str]]] = {
+    "subjects": subjects(),
+    "bbh": sorted([*row_functions.BBH_LISTED, *row_functions.BBH_WORDS]),
+    "bbh-open": sorted(row_functions.BBH_OPEN),
+}
+"""Lists of parts by the names that the table uses for them."""
 
-    probe: Probe
-    left_out: tuple[str, ...]
+
+def _presets() -> Iterator[Preset]:
+    """The presets of presets.toml, in its order."""
+    text = files(__package__).joinpath("presets.toml").read_text(encoding="utf-8")
+    for name, row in tomllib.loads(text).items():
+        parts, row_function = row.pop("parts", ()), getattr(row_functions, row.pop("row"))
+        if isinstance(parts, str):
+            parts = _PARTS.get(parts, parts.split())
+        shared = row.pop("shared", {})
+        sources: list[Source] = []
+        for fields in row.pop("sources"):
+            fields = {**shared, **fields}
+            if not any("{part}" in text for text in fields.values()):
+                sources.append(Source(**fields))
+                continue
+            for part in parts:
+                # Not format(): the names of files also hold a {split}.
+                of_part = {field: text.replace("{part}", part) for field, text in fields.items()}
+                sources.append(Source(part=part, **of_part))
+        yield Preset(name=name, question=row_function, sources=tuple(sources), **row.pop("data"), **row)
+
+
+PRESETS: Final[Mapping[str, Preset]] = {preset.name: preset for preset in _presets()}
+"""All presets of the hub, by name."""
+
+ALIASES: Final = {
+    "social-iqa": "siqa",
+    "commonsense-qa": "csqa",
+    "truthfulqa": "truthfulqa-mc1",
+    "gpqa": "gpqa-diamond",
+    "salad-bench": "salad-mrq",
+}
+"""Other names of presets."""
+
+PAPER: Final = "paper"
+"""Name of the paper's benchmarks as one probe."""
+
+PAPER_PRESETS: Final = (
+    *("mmlu", "bbh", "gpqa-diamond", "musr", "arc-easy", "arc-challenge", "hellaswag", "truthfulqa-mc1", "siqa"),
+    *("mctest", "piqa", "csqa", "salad-mrq", "ifeval"),
+)
+"""The paper's twelve benchmarks, ARC's two parts being one of them, and IFEval for its tenth category."""
+
+PAPER_DECODING: Final[Mapping[str, int]] = {"tokens": 1280}
+"""Decoding of IFEval's answers in `paper`."""
 
 
 def load_preset(
@@ -72,21 +120,6 @@ def load_preset(
     Raises:
         ProbeError: If there is no such preset, or its data cannot be read.
     """
-    loaded = read_preset(name, root=root, revision=revision, shots=shots, limit=limit)
-    for line in loaded.left_out:
-        warnings.warn(f"{name}: {line}", stacklevel=3)
-    return loaded.probe
-
-
-def read_preset(
-    name: str,
-    *,
-    root: str | Path | None = None,
-    revision: str | None = None,
-    shots: int | None = None,
-    limit: int | None = None,
-) -> LoadedPreset:
-    """Load the probe as `load_preset` does, and return what was left out instead of warning about it."""
     if limit is not None and limit < 1:
         raise ProbeError(f"{name}: limit must be at least 1 item, got {limit}")
     if shots is not None and shots < 0:
@@ -101,7 +134,12 @@ def read_preset(
         items += reader.items(preset, source, questions)
     chosen = _interleave([item for item, _ in items])[:limit]
     headers = {(item.task, item.id): header for item, header in items}
-    probe = Probe(chosen, name=name, **_settings(parsed, chosen))
+    settings: dict[str, Any] = dict(FORMS[parsed.form][1])
+    if parsed.form == "scored":
+        settings["norm"] = parsed.norm
+        if any(not item.choices for item in chosen):
+            settings["decoding"] = parsed.decoding
+    probe = Probe(chosen, name=name, **settings)
     if count:
         examples = [item for preset, source, _ in read for item in reader.examples(preset, source)]
         # A task without a split of examples takes them from its own items; few_shot leaves out the item itself.
@@ -110,9 +148,10 @@ def read_preset(
         probe = _with_examples(probe, examples, count)
     if parsed.form == "scored":
         # The header goes before the worked examples, so it is added last.
-        headed = (_headed(item, headers[item.task, item.id]) for item in probe)
-        probe = probe.with_items(headed)
-    return LoadedPreset(probe, tuple(reader.left_out()))
+        probe = probe.with_items(_headed(item, headers[item.task, item.id]) for item in probe)
+    for (source_name, why), rows in reader.left_out.items():
+        warnings.warn(f"{name}: {rows:,} row{'s' if rows > 1 else ''} of {source_name} left out: {why}", stacklevel=3)
+    return probe
 
 
 def is_preset(name: str) -> bool:
@@ -162,15 +201,6 @@ def _canonical(name: str) -> str:
     return ALIASES.get(canonical, canonical)
 
 
-def _settings(parsed: _ParsedName, items: Sequence[Item]) -> dict[str, Any]:
-    settings: dict[str, Any] = dict(FORMS[parsed.form][1])
-    if parsed.form == "scored":
-        settings["norm"] = parsed.norm
-        if any(not item.choices for item in items):
-            settings["decoding"] = parsed.decoding
-    return settings
-
-
 def _interleave(items: Sequence[Item]) -> list[Item]:
     """The items in an order whose every prefix is a fair sample of the tasks."""
     by_task: dict[str, list[Item]] = {}
@@ -213,7 +243,7 @@ class _Reader:
         self._form = form
         self._root = root
         self._revision = revision
-        self._skipped: Counter[tuple[str, str]] = Counter()
+        self.left_out: Counter[tuple[str, str]] = Counter()  # rows by (source, reason)
         self._names: Counter[tuple[str, str]] = Counter()
 
     def questions(
@@ -229,10 +259,14 @@ class _Reader:
                 question = preset.question(row, source)
             except BadRowError as error:
                 last = str(error)
-                self._skipped[where, last] += 1
+                self.left_out[where, last] += 1
                 continue
             except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-                raise ProbeError(_unknown_shape(source, split, number, row, error)) from error
+                raise ProbeError(
+                    f"{source.dataset}, split {split or source.split}, row {number}: not the shape that is known "
+                    f"({type(error).__name__}: {error}); it has {', '.join(map(str, row))}; an older revision may have "
+                    "it: revision=..."
+                ) from error
             if question is not None:
                 found.append((question.key or str(number), question))
         if not found and most is None:
@@ -261,11 +295,6 @@ class _Reader:
         questions = self.questions(preset, source, split=source.examples, most=_EXAMPLE_ROWS)
         return [item for item, _ in self.items(preset, source, questions, example=True)]
 
-    def left_out(self) -> Iterable[str]:
-        """One sentence for each reason for which rows were left out, with their number."""
-        for (source, why), count in self._skipped.items():
-            yield f"{count:,} row{'s' if count > 1 else ''} of {source} left out: {why}"
-
 
 def _item(question: Question, preset: Preset, task: str, name: str, form: Form, *, example: bool) -> Item:
     # Open questions of the base form keep the harness's prompt: it ends where the answer begins.
@@ -282,12 +311,4 @@ def _item(question: Question, preset: Preset, task: str, name: str, form: Form, 
         cluster=question.cluster,
         tags=(PRIVATE,) if preset.private else (),
         meta={"reasoning": question.reasoning} if question.reasoning else {},
-    )
-
-
-def _unknown_shape(source: Source, split: str | None, number: int, row: Mapping[str, Any], error: Exception) -> str:
-    return (
-        f"{source.dataset}, split {split or source.split}, row {number}: not the shape that is known "
-        f"({type(error).__name__}: {error}); it has {', '.join(map(str, row))}; an older revision may have it: "
-        "revision=..."
     )

@@ -32,12 +32,11 @@ from forgetwatch.item import has_one_choice_alone
 from forgetwatch.probe import Probe, combine, read_probe
 from forgetwatch.probes.categories import UNMAPPED, Categories, PaperTasks, paper_category
 from forgetwatch.probes.checking import Finding, check_answers, check_probe, without_questions
-from forgetwatch.probes.from_rows import probe_from
+from forgetwatch.probes.from_rows import SUFFIXES, probe_from, training_texts
 from forgetwatch.probes.hub import PAPER, PRESETS, is_preset, load_preset
 from forgetwatch.probes.overlap import Overlap, exact_overlap, plain, training_text
 from forgetwatch.probes.prompts import few_shot, options_of
 from forgetwatch.probes.shipped import NAMES, shipped_probe
-from forgetwatch.probes.tables import SUFFIXES, training_texts
 from forgetwatch.probes.world import RELATIONS, Fact, Relation, demo_probe, facts
 
 _LOCAL_NAMES: Final = (*NAMES, "demo")

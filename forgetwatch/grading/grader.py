@@ -130,7 +130,7 @@ def check_item(item: Item) -> None:
             problem = "an open answer needs a match (or a judge of your own)"
         case "letter" if not item.choices and not all(text.strip() in tuple(LETTERS) for text in _texts(item)):
             problem = "match 'letter' needs a capital letter A to Z"
-        case "number" if not all(map(mathematics.holds_number, _texts(item))):
+        case "number" if not all(map(mathematics.find_numbers, map(mathematics.normalise_numbers, _texts(item)))):
             problem = "match 'number' needs a number"
         case "json" | "json:only" | "json:keys" | "json:keys:only" | "tool_call":
             problem = _json_problem(item)

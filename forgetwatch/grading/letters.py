@@ -12,8 +12,7 @@ last line, prose. An output has the asked form if it answers in the way that the
     "A dog"                          the option that reads "A dog"; A if there is none
 
 Only letters of the item's options are answers, and only where they stand alone: neither in a word nor in "C++",
-"A-level" or "U.S.A". Letters of other scripts and enclosed letters that
-look like Latin ones are read as these.
+"A-level" or "U.S.A". Letters of other scripts and enclosed letters that look like Latin ones are read as these.
 
 By text (`extract_option_text`), if the prompt requests a letter and the output names the option instead: the
 knowledge is there, the form is not. With the options Santiago, Lima and Quito:
@@ -120,12 +119,7 @@ _LISTED: Final = re.compile(r"\W*[A-Z][.):]\s")
 
 
 def extract_letter(body: str, options: Sequence[str] | None) -> Extracted:
-    """Extract the option letter that an output gives as its answer.
-
-    Args:
-        body: The output after its thinking block.
-        options: Texts of the options, of which the first 26 have letters; None for an open answer, any letter.
-    """
+    """Option letter that an output gives as its answer; without `options` any letter, for an open answer."""
     text = _SINGLE.sub(lambda single: single[0].translate(_LOOK_ALIKE), plain(body))
     count = len(LETTERS) if options is None else min(len(options), len(LETTERS))
     return _stated(text, count, options, ends=body[-1:].isspace()) or _line(text, count, options) or _prose(text, count)

@@ -1,9 +1,7 @@
 """Probes by name, from a file, or from a table of questions.
 
-    standard, quick, confirmation    shipped with the package; shipped/CARD.md describes them
-    behaviour                        open questions with short answers, shipped; quick+behaviour is one probe of both
-    standard-multilingual            plain facts in six languages, shipped; shipped/cards describes it
-    standard-written                 word problems and instructions, generated and graded, shipped
+    standard, quick, ...             shipped with the package: shipped/__init__.py lists them, shipped/CARD.md describes
+                                     them; quick+behaviour is one probe of both
     demo                             questions about an invented world, for the demo and the tests
     mmlu, arc_easy, paper, ...       benchmarks of the hub: hub/load.py has the grammar of their names
     mine.jsonl                       a probe file

@@ -62,12 +62,7 @@ class Grade:
 
 
 def grade(
-    item: Item,
-    output: str,
-    *,
-    truncated: bool = False,
-    no_answer: NoAnswer = "wrong",
-    judge: Judge | None = None,
+    item: Item, output: str, *, truncated: bool = False, no_answer: NoAnswer = "wrong", judge: Judge | None = None
 ) -> Grade:
     """Grade an output as an answer to an item; deterministic.
 

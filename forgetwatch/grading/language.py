@@ -66,10 +66,7 @@ _SCRIPTS: Final = {
     "ar": re.compile(r"[؀-ۿݐ-ݿ]+"),
     "other": re.compile(r"[Ͱ-Ͽ԰-׿܀-ݏऀ-῿぀-ヿㄱ-ㆎ가-힯]+"),
 }
-_FOREIGN: Final = {
-    "ru": re.compile(r"[іїєґўјљњћђѓќѝәғқңөұүһІЇЄҐЎ]"),
-    "ar": re.compile(r"[پچژگکیٹڈڑںےہۓە]"),
-}
+_FOREIGN: Final = {"ru": re.compile(r"[іїєґўјљњћђѓќѝәғқңөұүһІЇЄҐЎ]"), "ar": re.compile(r"[پچژگکیٹڈڑںےہۓە]")}
 """Letters of other languages in the same script."""
 
 _WEIGHT: Final = {"zh": 3, "other": 2}

@@ -104,21 +104,13 @@ _REST: Final = re.compile(r"(?:\s?[^\W\d_]+)?[.!]?[^\S\n]*(?:\n|\Z)")
 
 @dataclass(frozen=True)
 class Number:
-    """A number in a text.
+    """A number in a text, from the character `start` to before the character `end`."""
 
-    Attributes:
-        value: Exact value, without percent sign and scale.
-        percent: True if a percent sign follows.
-        start: Position of its first character in the text.
-        end: Position after its last character.
-        scale: Multiple that a word after it names, such as 10**6 for a million.
-    """
-
-    value: Fraction
-    percent: bool
+    value: Fraction  # without percent sign and scale
+    percent: bool  # True if a percent sign follows
     start: int
     end: int
-    scale: int = 1
+    scale: int = 1  # multiple that a word after it names, such as 10**6 for a million
 
 
 def extract_number(body: str) -> Extracted:

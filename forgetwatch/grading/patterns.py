@@ -141,20 +141,13 @@ _VERBOSE: Final = re.compile(r"\(\?[a-zA-Z]*x[a-zA-Z]*\)")
 
 
 class _Group:
-    """Part of a pattern between two parentheses.
-
-    Attributes:
-        atomic: True for ``(?>...)``, which never backtracks.
-        start: Index of its first character in the pattern.
-        varies: True if it holds a repeat that can match in more than one length.
-        heads: First token of each alternative; empty where there is none yet.
-    """
+    """Part of a pattern between two parentheses."""
 
     def __init__(self, *, atomic: bool, start: int) -> None:
-        self.atomic = atomic
-        self.start = start
-        self.varies = False
-        self.heads: list[str] = [""]
+        self.atomic = atomic  # True for (?>...), which never backtracks
+        self.start = start  # index of its first character in the pattern
+        self.varies = False  # True if it holds a repeat that can match in more than one length
+        self.heads: list[str] = [""]  # first token of each alternative; empty where there is none yet
 
     def add(self, token: str) -> None:
         """Record a token; only the first of an alternative matters."""

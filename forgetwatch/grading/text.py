@@ -226,8 +226,7 @@ _STATES: Final = re.compile(
 )
 # Right before a name: "the wrong answer is", "not the answer:".
 _DENIED: Final = re.compile(
-    r"(?:wrong|incorrect|false|(?:\bnot|n['’]t) (?:the|an?)(?: correct| right| best)?)[^\S\n]*\Z",
-    re.IGNORECASE,
+    r"(?:wrong|incorrect|false|(?:\bnot|n['’]t) (?:the|an?)(?: correct| right| best)?)[^\S\n]*\Z", re.IGNORECASE
 )
 # Names in the plural may head a list of options; "the correct options" states an answer.
 _HEADS: Final = re.compile(r"(?:options?|choices?|answers)\Z", re.IGNORECASE)
@@ -258,19 +257,12 @@ _ENDS: Final = re.compile(r"[.!?。！？;](?=\s|\Z)|\n")
 
 @dataclass(frozen=True)
 class Statement:
-    """One statement of an answer; positions are in characters of the plain text.
-
-    Attributes:
-        start: Position of the statement.
-        slot: Position of the answer itself.
-        line: Text from the answer to the end of its line, at most 400 characters.
-        form: True for a form that prompts ask for; False for prose.
-    """
+    """One statement of an answer; positions are in characters of the plain text."""
 
     start: int
-    slot: int
-    line: str
-    form: bool
+    slot: int  # position of the answer itself
+    line: str  # from the answer to the end of its line, at most 400 characters
+    form: bool  # True for a form that prompts ask for, False for prose
 
 
 def plain(body: str) -> str:

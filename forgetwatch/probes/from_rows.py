@@ -185,8 +185,8 @@ def _find_columns(
     for part in ("prompt", "answer"):
         if part not in of:
             usual = USUAL_NAMES[part]
-            near = [name for name in names if difflib.get_close_matches(name.lower().strip(), usual, n=1, cutoff=0.7)]
-            quoted, bare = (repr(near[0]), near[0]) if near else ("...", "...")
+            close = [name for name in names if difflib.get_close_matches(name.lower().strip(), usual, n=1, cutoff=0.7)]
+            quoted, bare = (repr(close[0]), close[0]) if close else ("...", "...")
             raise ProbeError(
                 f"{where}: no column that is known to hold the {part}; there are {', '.join(names)}; name it: "
                 f"columns={{{part!r}: {quoted}}}, in the shell --column {part}={bare}"

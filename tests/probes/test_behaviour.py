@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from forgetwatch import Probe, load_probe
+from forgetwatch import load_probe
 from forgetwatch.grading import check_item, grade
 from forgetwatch.grading.language import language
 from forgetwatch.item import Item
@@ -83,8 +83,3 @@ def test_the_copy_in_a_run_folder_is_the_same_probe(tmp_path: Path) -> None:
     assert (copy.fingerprint, copy.canary) == (PROBE.fingerprint, CANARY)
     shipped = files("forgetwatch.probes.shipped").joinpath("behaviour.jsonl").read_bytes()
     assert (tmp_path / "probe.jsonl").read_bytes() == shipped
-
-
-def test_behaviour_is_frozen() -> None:
-    assert isinstance(PROBE, Probe)
-    assert PROBE.fingerprint[:16] == "a622228c14a92a1e"

@@ -22,14 +22,14 @@ import tomllib
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
 from forgetwatch.errors import ProbeError, did_you_mean
 from forgetwatch.item import PRIVATE, Item
-from forgetwatch.probe import Norm, Probe
+from forgetwatch.probe import Probe
 from forgetwatch.probes.categories import paper_category, subjects
 from forgetwatch.probes.hub import row_functions
 from forgetwatch.probes.hub.preset import FORMS, BadRowError, Form, Preset, Question, Source
@@ -108,37 +108,30 @@ def load_preset(
     shots: int | None = None,
     limit: int | None = None,
 ) -> Probe:
-    """Load the probe of a preset's name and warn about every kind of row that was left out.
+    """The probe of a preset's name, with a warning about every kind of row that was left out; see `load_probe`.
 
-    Args:
-        name: Such as ``mmlu``, ``bbh:navigate`` or ``arc_easy:cot``; the module's docstring has the grammar.
-        root: A folder with copies of the data sets under their ids, in place of the hub.
-        revision: Revision of the data sets.
-        shots: Worked examples before each question; by default 5 in the form for base models, else none.
-        limit: Maximum number of items: a fair sample of the tasks.
-
-    Raises:
-        ProbeError: If there is no such preset, or its data cannot be read.
+    The default of `shots` is 5 in the form for base models, else 0.
     """
     if limit is not None and limit < 1:
         raise ProbeError(f"{name}: limit must be at least 1 item, got {limit}")
     if shots is not None and shots < 0:
         raise ProbeError(f"{name}: shots must be 0 or more, got {shots}")
-    parsed = _parse_name(name)
-    count = shots if shots is not None else _SHOTS if parsed.form == "base" else 0
-    reader = _Reader(form=parsed.form, root=root, revision=revision)
-    pairs = [(preset, source) for preset, part in parsed.presets for source in preset.sources_of(part)]
+    presets, form = _parse_name(name)
+    count = shots if shots is not None else _SHOTS if form == "base" else 0
+    reader = _Reader(form=form, root=root, revision=revision)
+    pairs = [(preset, source) for preset, part in presets for source in preset.sources_of(part)]
     read = [(preset, source, reader.questions(preset, source)) for preset, source in pairs]
     items: list[tuple[Item, str]] = []
     for preset, source, questions in read:
         items += reader.items(preset, source, questions)
     chosen = _interleave([item for item, _ in items])[:limit]
     headers = {(item.task, item.id): header for item, header in items}
-    settings: dict[str, Any] = dict(FORMS[parsed.form][1])
-    if parsed.form == "scored":
-        settings["norm"] = parsed.norm
+    settings: dict[str, Any] = dict(FORMS[form][1])
+    if form == "scored":
+        norm, decoding = ("chars", PAPER_DECODING) if len(presets) > 1 else (presets[0][0].norm, presets[0][0].decoding)
+        settings["norm"] = norm
         if any(not item.choices for item in chosen):
-            settings["decoding"] = parsed.decoding
+            settings["decoding"] = decoding
     probe = Probe(chosen, name=name, **settings)
     if count:
         examples = [item for preset, source, _ in read for item in reader.examples(preset, source)]
@@ -146,7 +139,7 @@ def load_preset(
         with_examples = {item.task for item in examples}
         examples += [item for item, _ in items if item.task not in with_examples]
         probe = _with_examples(probe, examples, count)
-    if parsed.form == "scored":
+    if form == "scored":
         # The header goes before the worked examples, so it is added last.
         probe = probe.with_items(_headed(item, headers[item.task, item.id]) for item in probe)
     for (source_name, why), rows in reader.left_out.items():
@@ -155,7 +148,7 @@ def load_preset(
 
 
 def is_preset(name: str) -> bool:
-    """True if the first part of a name, up to its colon, is the name of a preset."""
+    """True if the first part of a name, up to its colon, is the name of a preset, or of the paper's."""
     return _canonical(name.split(":")[0]) in (*PRESETS, PAPER)
 
 
@@ -164,17 +157,8 @@ def find_preset(name: str) -> Preset | None:
     return PRESETS.get(_canonical(name.split(":")[0]))
 
 
-@dataclass(frozen=True, kw_only=True)
-class _ParsedName:
-    """Presets with the parts of each, and the form and settings in which they are evaluated."""
-
-    presets: tuple[tuple[Preset, str], ...]
-    form: Form
-    norm: Norm
-    decoding: Mapping[str, Any] | None
-
-
-def _parse_name(name: str) -> _ParsedName:
+def _parse_name(name: str) -> tuple[list[tuple[Preset, str]], Form]:
+    """(Presets with the parts of each, the form in which they are evaluated); several presets are the paper's."""
     first, *rest = name.split(":")
     # The last segment is a form if it is the name of one; no part has such a name.
     form = next((known for known in FORMS if rest[-1:] == [known]), None)
@@ -189,11 +173,10 @@ def _parse_name(name: str) -> _ParsedName:
     if first == PAPER and part:
         raise ProbeError(f"{name}: {PAPER} has no parts; forms are {', '.join(FORMS)}")
     if first == PAPER:
-        presets = tuple((PRESETS[preset], "") for preset in PAPER_PRESETS)
-        return _ParsedName(presets=presets, form=form, norm="chars", decoding=PAPER_DECODING)
+        return [(PRESETS[preset], "") for preset in PAPER_PRESETS], form
     preset = PRESETS[_canonical(first)]
     preset.sources_of(part)  # a wrong part is an error before any row is read
-    return _ParsedName(presets=((preset, part),), form=form, norm=preset.norm, decoding=preset.decoding)
+    return [(preset, part)], form
 
 
 def _canonical(name: str) -> str:
@@ -284,8 +267,21 @@ class _Reader:
             # Ids may repeat within a task (two splits, two configs): later ones are numbered.
             self._names[task, key] += 1
             times = self._names[task, key]
-            name = key if times == 1 else f"{key}#{times}"
-            made.append((_item(question, preset, task, name, self._form, example=example), question.header))
+            # Open questions of the base form keep the harness's prompt: it ends where the answer begins.
+            scored = self._form == "scored" or (self._form == "base" and not question.choices)
+            item = Item(
+                id=key if times == 1 else f"{key}#{times}",
+                task=task,
+                category=question.category or paper_category(task),
+                prompt=question.prompt if scored else question.question,
+                choices=question.choices if scored else question.options,
+                answer=question.worked if example and question.worked else question.answer,
+                match=question.match,
+                cluster=question.cluster,
+                tags=(PRIVATE,) if preset.private else (),
+                meta={"reasoning": question.reasoning} if question.reasoning else {},
+            )
+            made.append((item, question.header))
         return made
 
     def examples(self, preset: Preset, source: Source) -> list[Item]:
@@ -294,21 +290,3 @@ class _Reader:
             return []
         questions = self.questions(preset, source, split=source.examples, most=_EXAMPLE_ROWS)
         return [item for item, _ in self.items(preset, source, questions, example=True)]
-
-
-def _item(question: Question, preset: Preset, task: str, name: str, form: Form, *, example: bool) -> Item:
-    # Open questions of the base form keep the harness's prompt: it ends where the answer begins.
-    scored = form == "scored" or (form == "base" and not question.choices)
-    answer: Any = question.worked if example and question.worked else question.answer
-    return Item(
-        id=name,
-        task=task,
-        category=question.category or paper_category(task),
-        prompt=question.prompt if scored else question.question,
-        choices=question.choices if scored else question.options,
-        answer=answer,
-        match=question.match,
-        cluster=question.cluster,
-        tags=(PRIVATE,) if preset.private else (),
-        meta={"reasoning": question.reasoning} if question.reasoning else {},
-    )

@@ -142,13 +142,7 @@ class Preset:
         return tuple(dict.fromkeys(source.part for source in self.sources if source.part))
 
     def sources_of(self, part: str) -> tuple[Source, ...]:
-        """Sources of one part, or of several joined by ``+``.
-
-        An empty name selects the sources without a part, or all sources if each has one.
-
-        Raises:
-            ProbeError: If there is no such part, or a part is needed and none is named.
-        """
+        """Sources of one part, or of several joined by ``+``; of an empty name those without a part, else all."""
         if not part and self.needs_part:
             raise ProbeError(f"{self.name}: needed a part, such as {self.name}:{self.parts()[0]}; {self._parts_text()}")
         if not part:

@@ -24,16 +24,13 @@ _SWITCHES: Final = ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE")
 def rows_of(
     source: Source, *, split: str | None = None, root: str | Path | None = None, revision: str | None = None
 ) -> Iterable[Mapping[str, Any]]:
-    """The rows of one split, in their order.
+    """The rows of a source's split, or of another split of its data set, in their order.
 
     Args:
         source: The data set, config and split.
         split: Another split of it, such as that of its worked examples.
-        root: A folder with copies of data sets under their ids, in place of the hub.
+        root: A folder with copies of data sets under their ids, such as ``root/cais/mmlu``, in place of the hub.
         revision: Commit, tag or branch, in place of the source's.
-
-    Raises:
-        ProbeError: If it cannot be read; names the data set, its split and the remedy.
     """
     split = split or source.split
     where = f"{source.dataset}{f' ({source.config})' if source.config else ''}, split {split}"

@@ -194,7 +194,14 @@ class Categories:
         ]
         if unused:
             notes.append(f"categories: {len(unused):,} names in {self.source} match no task ({_some(unused)})")
-        return tuple(_relabelled(snapshot, found) for snapshot in snapshots), tuple(notes)
+        relabelled = []
+        for snapshot in snapshots:
+            labels = zip(snapshot.texts("task"), snapshot.texts("category"), strict=True)
+            new = [kept if (category := found.get(task)) is None else category for task, kept in labels]
+            column = snapshot.table.column_names.index("category")
+            table = snapshot.table.set_column(column, "category", pa.array(new, pa.string()))
+            relabelled.append(replace(snapshot, table=table))
+        return tuple(relabelled), tuple(notes)
 
 
 def _key(task: str) -> str:
@@ -227,13 +234,6 @@ def _of_yaml(path: Path) -> Iterable[tuple[str, str, str]]:
         if not isinstance(category, str):
             raise ProbeError(f"{path}: needed text on both sides, got {task!r:.40}: {category!r:.40}")
         yield f"task {task!r}", task.strip(), category.strip()
-
-
-def _relabelled(snapshot: Snapshot, found: Mapping[str, str | None]) -> Snapshot:
-    tasks = zip(snapshot.texts("task"), snapshot.texts("category"), strict=True)
-    new = [kept if (category := found.get(task)) is None else category for task, kept in tasks]
-    column = snapshot.table.column_names.index("category")
-    return replace(snapshot, table=snapshot.table.set_column(column, "category", pa.array(new, pa.string())))
 
 
 def _some(names: list[str]) -> str:

@@ -125,9 +125,11 @@ def check_probe(
         _unlike_lengths(with_options if probe.scoring == "loglikelihood" else []),
         _yes_or_no(with_options),
         _position(with_options),
-        _longest(with_options),
-        _negative(with_options),
-        _in_examples(with_options),
+        _shortcut("longest option", with_options, _longest_option, "always the longest option"),
+        _shortcut("negative option", with_options, _negative_option, "the only option with no or not", clear=CLEAR),
+        _shortcut(
+            "in examples", with_options, _option_in_examples, "the only option in the worked examples", clear=CLEAR
+        ),
     ]
     if tokenize is not None:
         same = [i for i in with_options if len({tuple(tokenize(choice)) for choice in i.choices}) < len(i.choices)]
@@ -185,14 +187,6 @@ def _leaked(with_options: Sequence[Item]) -> Finding:
     return _finding("leaked", found, len(checked), about, wrong=len(found) > _FEW_LEAKED * len(checked))
 
 
-def _in_examples(with_options: Sequence[Item]) -> Finding:
-    """Result of a chooser of the only option that the worked examples contain; they contain some by chance."""
-    inside = [(item, _options_in(item.shots, item)) for item in with_options if item.shots and not _are_letters(item)]
-    checked = [item for item, options in inside if len(options) == 1]
-    hits = [item for item, options in inside if len(options) == 1 and options <= set(map(int, item.answers))]
-    return _chooser("in examples", hits, checked, "the only option in the worked examples", clear=CLEAR)
-
-
 def _options_in(text: str, item: Item) -> set[int]:
     """Indices of the options that a text contains as whole words."""
     options, text = [re.escape(_folded(choice)) for choice in item.choices], _folded(text)
@@ -246,46 +240,48 @@ def _position(with_options: Sequence[Item]) -> Finding:
     if not choosers:
         return _unchecked("position")
     _, k, index = max(choosers)
-    hits = [item for item in of_k[k] if index in item.answers]
-    return _chooser("position", hits, of_k[k], f"always option {LETTERS[index] if index < 26 else index + 1} of {k}")
+    rule = f"always option {LETTERS[index] if index < 26 else index + 1} of {k}"
+    return _shortcut("position", of_k[k], lambda item: index, rule)
 
 
-def _longest(with_options: Sequence[Item]) -> Finding:
-    """Result of a chooser of the longest option, over the items with a single longest one."""
-    checked, hits = [], []
-    for item in with_options:
-        lengths = [len(choice.strip()) for choice in item.choices]
-        # With several longest options the rule does not choose.
-        if lengths.count(max(lengths)) == 1:
-            checked.append(item)
-            hits += [item] if lengths.index(max(lengths)) in item.answers else []
-    return _chooser("longest option", hits, checked, "always the longest option")
+def _shortcut(
+    name: str,
+    items: Sequence[Item],
+    choose: Callable[[Item], int | None],
+    rule: str,
+    *,
+    clear: float = _CLEAR_SHORTCUT,
+) -> Finding:
+    """Result of a chooser of an option's index, over the items for which it gives one."""
+    chosen = [(item, index) for item in items if (index := choose(item)) is not None]
+    if not chosen:
+        return _unchecked(name)
+    checked = [item for item, _ in chosen]
+    hits = [item for item, index in chosen if index in item.answers]
+    chance, share = sum(map(_chance, checked)) / len(checked), len(hits) / len(checked)
+    about = f"{rule} is right in {100 * share:.1f} % (chance {100 * chance:.1f} %)"
+    return _finding(name, hits, len(checked), about, wrong=_standard_errors(len(hits), checked) > clear)
+
+
+def _longest_option(item: Item) -> int | None:
+    lengths = [len(choice.strip()) for choice in item.choices]
+    return lengths.index(max(lengths)) if lengths.count(max(lengths)) == 1 else None
 
 
 _NEGATIVE: Final = re.compile(r"(?:no|not|none|nothing|nobody|no one|never)\b")
 
 
-def _negative(with_options: Sequence[Item]) -> Finding:
-    """Result of a chooser of the only option that begins with a negative word; yes/no items are left out."""
-    checked, hits = [], []
-    for item in with_options:
-        options = [_folded(choice) for choice in item.choices]
-        negative = [index for index, text in enumerate(options) if _NEGATIVE.match(text)]
-        if len(negative) == 1 and options[negative[0]].strip(".,!") != "no":
-            checked.append(item)
-            hits += [item] if negative[0] in item.answers else []
-    return _chooser("negative option", hits, checked, "the only option with no or not", clear=CLEAR)
+def _negative_option(item: Item) -> int | None:
+    """The only option that begins with a negative word, if it is not the word no alone."""
+    options = [_folded(choice) for choice in item.choices]
+    negative = [index for index, text in enumerate(options) if _NEGATIVE.match(text)]
+    return negative[0] if len(negative) == 1 and options[negative[0]].strip(".,!") != "no" else None
 
 
-def _chooser(
-    name: str, hits: Sequence[Item], checked: Sequence[Item], rule: str, *, clear: float = _CLEAR_SHORTCUT
-) -> Finding:
-    """Result of a chooser that is right on `hits` of the items it was checked on."""
-    if not checked:
-        return _unchecked(name)
-    chance, share = sum(map(_chance, checked)) / len(checked), len(hits) / len(checked)
-    about = f"{rule} is right in {100 * share:.1f} % (chance {100 * chance:.1f} %)"
-    return _finding(name, hits, len(checked), about, wrong=_standard_errors(len(hits), checked) > clear)
+def _option_in_examples(item: Item) -> int | None:
+    """The only option that the worked examples contain; they contain some by chance."""
+    inside = set() if _are_letters(item) else _options_in(item.shots, item)
+    return inside.pop() if len(inside) == 1 else None
 
 
 def _chance(item: Item) -> float:

@@ -141,7 +141,11 @@ def load_preset(
         probe = _with_examples(probe, examples, count)
     if form == "scored":
         # The header goes before the worked examples, so it is added last.
-        probe = probe.with_items(_headed(item, headers[item.task, item.id]) for item in probe)
+        before = [(item, headers[item.task, item.id]) for item in probe]
+        probe = probe.with_items(
+            replace(item, shots=text + item.shots) if item.shots else replace(item, prompt=text + str(item.prompt))
+            for item, text in before
+        )
     for (source_name, why), rows in reader.left_out.items():
         warnings.warn(f"{name}: {rows:,} row{'s' if rows > 1 else ''} of {source_name} left out: {why}", stacklevel=3)
     return probe
@@ -211,12 +215,6 @@ def _with_examples(probe: Probe, examples: Sequence[Item], shots: int) -> Probe:
         of_task = few_shot(probe.with_items(items), pool, shots=shots)
         prompted |= {(item.task, item.id): item for item in of_task}
     return probe.with_items(prompted.get((item.task, item.id), item) for item in probe)
-
-
-def _headed(item: Item, header: str) -> Item:
-    if item.shots:
-        return replace(item, shots=header + item.shots)
-    return replace(item, prompt=header + str(item.prompt))
 
 
 class _Reader:

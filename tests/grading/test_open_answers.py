@@ -1,4 +1,4 @@
-"""Outputs to open questions and their grades; one output per line."""
+"""Outputs to open questions and their grades."""
 
 from __future__ import annotations
 

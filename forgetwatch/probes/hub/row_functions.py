@@ -32,7 +32,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from forgetwatch.probes.categories import PaperTasks
+from forgetwatch.probes.categories import paper_category
 from forgetwatch.probes.hub.preset import (
     BadRowError,
     Question,
@@ -65,15 +65,11 @@ def mmlu(row: Row, source: Source) -> Question:
     )
 
 
-def _mmlu_category(subject: str) -> str:
-    return PaperTasks.released().category(f"mmlu_{subject}")
-
-
 def mmlu_redux(row: Row, source: Source) -> Question | None:
     """Question of an MMLU-Redux row; None where its reviewers found a fault."""
     if str(row.get("error_type", "")).strip() != "ok":
         return None
-    return replace(mmlu(row, source), category=_mmlu_category(source.part))
+    return replace(mmlu(row, source), category=paper_category(f"mmlu_{source.part}"))
 
 
 def mmlu_pro(row: Row, source: Source) -> Question:
@@ -376,7 +372,7 @@ def tiny(row: Row, source: Source) -> Question:
 def _of_parent(parent: str, row: Row, source: Source) -> Question:
     row_function, own_category, _, _ = _PARENTS[parent]
     made = row_function(row, source)
-    category = made.category or own_category or _mmlu_category(str(row.get("subject", "")))
+    category = made.category or own_category or paper_category(f"mmlu_{row.get('subject', '')}")
     return replace(made, task=source.task, category=category)
 
 

@@ -198,7 +198,8 @@ class _RowReader:
     """Reads one row to an item, and collects what is wrong with it."""
 
     def __init__(self, row: Mapping[str, Any], of: Mapping[str, str], options: Sequence[str], *, space: bool) -> None:
-        self._row = row
+        self._values = {part: row.get(column) for part, column in of.items()}
+        self._option_cells = [row.get(column) for column in options]
         self._of = of
         self._options = options
         self._space = space
@@ -234,16 +235,12 @@ class _RowReader:
             self.mistakes.append(str(error))
             return None
 
-    def _value(self, part: str) -> Any:
-        column = self._of.get(part)
-        return None if column is None else self._row.get(column)
-
     def _text(self, part: str) -> str:
-        value = self._value(part)
+        value = self._values.get(part)
         return "" if value is None else str(value).strip()
 
     def _prompt(self) -> Any:
-        value = self._value("prompt")
+        value = self._values["prompt"]
         if isinstance(value, (list, tuple)) and value:
             return tuple(value)
         if not isinstance(value, str) or not value.strip():
@@ -253,14 +250,13 @@ class _RowReader:
     def _choices(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The options, and the labels that the table itself gives them."""
         if self._options:
-            cells = [self._row.get(name) for name in self._options]
-            given = tuple(str(cell) for cell in cells if _is_filled(cell))
+            given = tuple(str(cell) for cell in self._option_cells if _is_filled(cell))
             if not given:
                 self.mistakes.append(f"columns {', '.join(self._options)} hold no option")
             return given, ()
         if "choices" not in self._of:
             return (), ()
-        value = _parse_literal(self._value("choices"))
+        value = _parse_literal(self._values["choices"])
         labels: tuple[str, ...] = ()
         if isinstance(value, Mapping) and {"text", "label"} <= set(value):
             value, labels = value["text"], tuple(map(str, value["label"] or ()))
@@ -268,13 +264,13 @@ class _RowReader:
             labels, value = tuple(map(str, value)), list(value.values())
         if not isinstance(value, (list, tuple)) or not value or not all(map(_is_filled, value)):
             column = self._of["choices"]
-            self.mistakes.append(f"column {column!r} holds no list of options ({_short(self._value('choices'))})")
+            self.mistakes.append(f"column {column!r} holds no list of options ({_short(self._values['choices'])})")
             return (), ()
         return tuple(map(str, value)), labels
 
     def _answer(self, choices: Sequence[str], labels: Sequence[str]) -> tuple[Any, str | None]:
         """The answer (indices of options, or texts of an open answer), and the match of an open one."""
-        value, column = _parse_literal(self._value("answer")), self._of["answer"]
+        value, column = _parse_literal(self._values["answer"]), self._of["answer"]
         if not _is_filled(value) or value in ([], ()):
             self.mistakes.append(f"column {column!r} holds no answer ({_short(value)})")
             return None, None
@@ -282,7 +278,7 @@ class _RowReader:
             if self._options or "choices" in self._of:
                 return None, None  # `_choices` has reported that the options are missing
             match = self._text("match")
-            texts = _open_answers(self._value("answer"), is_json=match.startswith("json"))
+            texts = _open_answers(self._values["answer"], is_json=match.startswith("json"))
             by_form = "number" if all(_is_number(normalise_numbers(text.strip())) for text in texts) else "contains"
             return texts if len(texts) > 1 else texts[0], match or by_form
         given = list(value) if isinstance(value, (list, tuple)) else [value]

@@ -76,7 +76,6 @@ class Overlap:
         answered: Those of them whose right answer, of two characters or more, is in the same row.
         grams: Items that share a run of words with a row, by the length of the run.
         examples: (task, id, row) of the first exact hits.
-        seconds: Duration of the search.
     """
 
     items: int
@@ -86,12 +85,6 @@ class Overlap:
     answered: tuple[tuple[str, str], ...]
     grams: Mapping[int, tuple[tuple[str, str], ...]]
     examples: tuple[tuple[str, str, int], ...]
-    seconds: float
-
-    @property
-    def share(self) -> float | None:
-        """Share of the rows that was searched, 1 for an empty set; None if their number is not known."""
-        return None if self.of_rows is None else self.rows / self.of_rows if self.of_rows else 1.0
 
     @property
     def sentence(self) -> str:
@@ -126,7 +119,7 @@ def overlap(
         probe: The questions.
         texts: The training set, one text a row; see `training_text`.
         grams: Lengths of the runs, in words.
-        seconds: Time after which the search stops; `Overlap.share` gives how far it came.
+        seconds: Time after which the search stops; `Overlap.rows` gives how far it came.
         of_rows: Number of rows of the set, if it is known.
     """
     began = time.monotonic()
@@ -145,7 +138,6 @@ def overlap(
         answered=search.names(search.answered),
         grams={n: search.names(found) for n, found in search.shared.items()},
         examples=tuple(search.examples[:_EXAMPLES]),
-        seconds=time.monotonic() - began,
     )
 
 

@@ -87,13 +87,12 @@ class BoundedSearch:
     Args:
         seconds: Processor time of one search.
         allowance: Total processor time of the searches that take more than `BRIEF` seconds; it is not renewed.
-        patience: Seconds for which an answer is awaited.
     """
 
-    def __init__(self, *, seconds: float = SECONDS, allowance: float = ALLOWANCE, patience: float = PATIENCE) -> None:
+    def __init__(self, *, seconds: float = SECONDS, allowance: float = ALLOWANCE) -> None:
         self._seconds = seconds
         self._allowance = allowance
-        self._patience = patience if _HAS_TIMER else seconds
+        self._patience = PATIENCE if _HAS_TIMER else seconds
         self._given_up: dict[tuple[str, bytes], LastMatch] = {}
         self._process: _SearchProcess | None = None
         self._lock = threading.Lock()

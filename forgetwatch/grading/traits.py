@@ -57,7 +57,7 @@ _VALUES: Final[dict[str, tuple[str, ...]]] = {
 """Values that an item may require."""
 
 
-def match_trait(name: str, body: str, answers: tuple[str, ...], prompt: str = "") -> tuple[Extracted, bool]:
+def match_trait(name: str, body: str, answers: tuple[str, ...], prompt: str) -> tuple[Extracted, bool]:
     """(Value of the property, is it one of the answers); nothing where the output has no value.
 
     Text that is repeated from the prompt has no language.

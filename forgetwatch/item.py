@@ -244,18 +244,15 @@ def has_one_choice_alone(row: Mapping[str, Any]) -> bool:
 
 
 def _is_list_of(kind: type | tuple[type, ...]) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, (list, tuple)) and all(isinstance(part, kind) for part in value)
+    return lambda value: (
+        isinstance(value, (list, tuple)) and all(isinstance(part, kind) for part in value) and holds_text(value)
+    )
 
 
 def _is_prompt(value: Any) -> bool:
     if isinstance(value, str):
         return is_text(value)
-    is_chat = bool(value) and _is_list_of(Mapping)(value) and all({"role", "content"} <= set(m) for m in value)
-    return is_chat and holds_text(value)
-
-
-def _is_list_of_texts(value: Any) -> bool:
-    return _is_list_of(str)(value) and holds_text(value)
+    return bool(value) and _is_list_of(Mapping)(value) and all({"role", "content"} <= set(m) for m in value)
 
 
 def _or_none(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
@@ -267,18 +264,18 @@ _FIELDS: Final[dict[str, tuple[Callable[[Any], bool], str]]] = {
     "task": (lambda value: is_text(value) and value != "", "text that is not empty"),
     "category": (is_text, "text"),
     "prompt": (_is_prompt, "text, or chat messages with role and content"),
-    "choices": (_is_list_of_texts, "a list of texts"),
+    "choices": (_is_list_of(str), "a list of texts"),
     "answer": (
-        _or_none(lambda value: holds_text(value) and (isinstance(value, (int, str)) or _is_list_of((int, str))(value))),
+        _or_none(lambda value: _is_list_of((int, str))(value if isinstance(value, (list, tuple)) else [value])),
         "an index or text, or a list of them",
     ),
     "match": (_or_none(is_text), "text"),
     "cluster": (_or_none(is_text), "text"),
-    "tags": (_is_list_of_texts, "a list of texts"),
+    "tags": (_is_list_of(str), "a list of texts"),
     "must_pass": (lambda value: isinstance(value, bool), "true or false"),
     "judge": (_or_none(callable), "a function of the output and the item"),
     "system": (_or_none(is_text), "text"),
-    "tools": (_or_none(lambda value: _is_list_of(Mapping)(value) and holds_text(value)), "a list of objects"),
+    "tools": (_or_none(_is_list_of(Mapping)), "a list of objects"),
     "shots": (is_text, "text"),
     "rendering": (_or_none(lambda value: value in get_args(Rendering)), "plain or chat"),
     "meta": (lambda value: isinstance(value, Mapping) and holds_text(value), "an object"),

@@ -4,9 +4,8 @@
     Probe   items and settings               fingerprint    identifies the measurement
 
 Two measurements may be compared only if the same questions were evaluated in the same way. The content hash decides
-the first: it covers prompt, choices, answers and everything else that the model sees, and neither the id nor the
-position in a file. The fingerprint decides the second: it covers all content hashes and every setting that can change
-an outcome.
+the first; the fingerprint decides the second: it covers all content hashes and every setting that can change an
+outcome.
 
 On disk a probe is JSONL: one item per line, after one header line with name, settings and canary. A file without the
 header is a probe with the default settings, named after the file. A name that ends in ``.gz`` is a compressed file.
@@ -150,13 +149,17 @@ class Probe(Sequence[Item]):
             needs += [] if isinstance(item.prompt, str) else ["a prompt of chat messages"]
             if needs:
                 raise self._error(f"{needs[0]} needs the chat template; use rendering='chat'", item)
-        if self.scoring != "loglikelihood" and item.shots and item.choices and not _shows_letters(item):
+        if self.scoring == "loglikelihood" or not item.choices:
+            return
+        are_letters = [choice.strip() for choice in item.choices] == list(LETTERS[: len(item.choices)])
+        shows_letters = _LISTED.search(item.shots) and _ENDS_IN_LETTER.search(item.shots)
+        if item.shots and not are_letters and not shows_letters:
             raise self._error(
                 f"its worked examples (shots) end in the text of an option, and scoring={self.scoring!r} needs letters "
                 "of listed options; use scoring='loglikelihood', or leave shots out and add examples with few_shot",
                 item,
             )
-        if self.scoring != "loglikelihood" and len(item.choices) > len(LETTERS):
+        if len(item.choices) > len(LETTERS):
             raise self._error(f"{len(item.choices)} choices for {len(LETTERS)} letters", item)
 
     def __len__(self) -> int:
@@ -215,12 +218,6 @@ class Probe(Sequence[Item]):
         write_atomically(path, lambda partial: partial.write_bytes(content))
 
 
-def _shows_letters(item: Item) -> bool:
-    """True if an item's worked examples list options by letters and end in one, or its choices are the letters."""
-    is_listed = [choice.strip() for choice in item.choices] == list(LETTERS[: len(item.choices)])
-    return is_listed or bool(_LISTED.search(item.shots) and _ENDS_IN_LETTER.search(item.shots))
-
-
 def _decodes(items: Iterable[Item], scoring: Scoring) -> bool:
     """True if the settings of generated answers are for one of the items."""
     # The items are checked after the settings: anything that is no Item is reported there.
@@ -243,7 +240,6 @@ def read_probe(path: str | Path, **settings: Any) -> Probe:
 
 
 def _parse(path: Path, text: str, settings: Mapping[str, Any]) -> Probe:
-    """The probe in the text of a file; see `read_probe`."""
     header: dict[str, Any] = {"name": Path(path.name.removesuffix(".gz")).stem}
     items: list[Item] = []
     wrong: list[tuple[int, ProbeError]] = []
@@ -253,16 +249,23 @@ def _parse(path: Path, text: str, settings: Mapping[str, Any]) -> Probe:
             continue
         try:
             row = _object(line)
-            if not items and _HEADER in row:
-                header |= _header(row[_HEADER])
-            else:
+            if items or _HEADER not in row:
                 items.append(Item.from_json(row))
+            elif isinstance(given := row[_HEADER], dict):
+                header |= given
+            else:
+                raise ProbeError(f"the header must be an object, got {given!r}")
         except ProbeError as error:
             wrong.append((number, error))
             if len(wrong) == _MOST_WRONG:
                 break
+    if len(wrong) == 1:
+        raise ProbeError(f"{path}, line {wrong[0][0]}: {wrong[0][1]}") from wrong[0][1]
     if wrong:
-        raise ProbeError(_all_wrong(path, wrong)) from wrong[0][1]
+        # All mistakes in one message: whoever repairs a file needs more than the first.
+        more = ", and perhaps more" if len(wrong) == _MOST_WRONG else ""
+        listed = "; ".join(f"line {number}: {error}" for number, error in wrong)
+        raise ProbeError(f"{path}: {len(wrong)} lines are wrong{more}: {listed}") from wrong[0][1]
     if unknown := sorted({*header, *settings} - _SETTINGS):
         near = did_you_mean(unknown[0], _SETTINGS)
         raise ProbeError(f"{path}: unknown setting {unknown[0]!r}{near}; a probe has {', '.join(sorted(_SETTINGS))}")
@@ -283,20 +286,6 @@ def _object(line: str) -> dict[str, Any]:
     if not isinstance(row, dict):
         raise ProbeError(f"an item is a JSON object, got {type(row).__name__}")
     return row
-
-
-def _header(given: Any) -> dict[str, Any]:
-    if not isinstance(given, dict):
-        raise ProbeError(f"the header must be an object, got {given!r}")
-    return given
-
-
-def _all_wrong(path: Path, wrong: Sequence[tuple[int, ProbeError]]) -> str:
-    """One message with all mistakes: whoever repairs a file needs more than the first."""
-    if len(wrong) == 1:
-        return f"{path}, line {wrong[0][0]}: {wrong[0][1]}"
-    more = ", and perhaps more" if len(wrong) == _MOST_WRONG else ""
-    return f"{path}: {len(wrong)} lines are wrong{more}: " + "; ".join(f"line {at}: {error}" for at, error in wrong)
 
 
 def combine(first: Probe, second: Probe) -> Probe:

@@ -24,9 +24,9 @@ Where the system has no timer for processor time (Windows), the limit is `SECOND
 the system enforces a limit of the address space: Linux does, macOS and Windows do not.
 
 The search process runs this file as a script, isolated from the user's environment. It imports nothing but the standard
-library, reads patterns and texts as JSON, and ends with its parent. Requests are numbered and replies repeat the
-number, so that no reply is taken for that of another request. An exception while a reply is awaited (Ctrl-C, a signal
-handler that raises) ends the search process and reaches the caller; the interrupted search uses up nothing.
+library and ends with its parent. Requests are numbered and replies repeat the number, so that no reply is taken for
+that of another request. An exception while a reply is awaited (Ctrl-C, a signal handler that raises) ends the search
+process and reaches the caller; the interrupted search uses up nothing.
 """
 
 from __future__ import annotations
@@ -87,13 +87,12 @@ class BoundedSearch:
     Args:
         seconds: Processor time of one search.
         allowance: Total processor time of the searches that take more than `BRIEF` seconds; it is not renewed.
-        patience: Seconds for which an answer is awaited.
     """
 
-    def __init__(self, *, seconds: float = SECONDS, allowance: float = ALLOWANCE, patience: float = PATIENCE) -> None:
+    def __init__(self, *, seconds: float = SECONDS, allowance: float = ALLOWANCE) -> None:
         self._seconds = seconds
         self._allowance = allowance
-        self._patience = patience if _HAS_TIMER else seconds
+        self._patience = PATIENCE if _HAS_TIMER else seconds
         self._given_up: dict[tuple[str, bytes], LastMatch] = {}
         self._process: _SearchProcess | None = None
         self._lock = threading.Lock()
@@ -198,10 +197,7 @@ class _SearchProcess:
         self._lines.put(b"")
 
     def request(self, content: list[Any], patience: float) -> list[Any] | str:
-        """The reply to a request; ``slow`` if it reached a time limit, ``gone`` if the process ended otherwise.
-
-        A reply to another request counts as ``gone``.
-        """
+        """The reply; ``slow`` if it reached a time limit, ``gone`` if the process ended or it is of another request."""
         number = next(self._numbers)
         unsent = memoryview(json.dumps([number, *content]).encode() + b"\n")
         try:

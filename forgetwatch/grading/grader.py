@@ -62,12 +62,7 @@ class Grade:
 
 
 def grade(
-    item: Item,
-    output: str,
-    *,
-    truncated: bool = False,
-    no_answer: NoAnswer = "wrong",
-    judge: Judge | None = None,
+    item: Item, output: str, *, truncated: bool = False, no_answer: NoAnswer = "wrong", judge: Judge | None = None
 ) -> Grade:
     """Grade an output as an answer to an item; deterministic.
 
@@ -130,7 +125,7 @@ def check_item(item: Item) -> None:
             problem = "an open answer needs a match (or a judge of your own)"
         case "letter" if not item.choices and not all(text.strip() in tuple(LETTERS) for text in _texts(item)):
             problem = "match 'letter' needs a capital letter A to Z"
-        case "number" if not all(map(mathematics.holds_number, _texts(item))):
+        case "number" if not all(map(mathematics.find_numbers, map(mathematics.normalise_numbers, _texts(item)))):
             problem = "match 'number' needs a number"
         case "json" | "json:only" | "json:keys" | "json:keys:only" | "tool_call":
             problem = _json_problem(item)

@@ -52,7 +52,7 @@ def unchecked_reason(answer: str) -> str:
             return f"{name} needs {UNCHECKED[name]}"
         if name not in _CHECKS:
             return f"{name} is not known"
-        if missing := [key for key in _NEEDS.get(name, ()) if values.get(key) is None]:
+        if missing := [key for key in _CHECKS[name][1] if values.get(key) is None]:
             return f"{name} comes without {missing[0]}"
     return ""
 
@@ -61,7 +61,7 @@ def match_instructions(body: str, answer: str) -> tuple[Extracted, bool]:
     """(The output, does it follow every instruction of the answer); an empty output follows none."""
     if not body.strip():
         return NOTHING, False
-    followed = all(_CHECKS[name](body, values) for name, values in json.loads(answer))
+    followed = all(_CHECKS[name][0](body, values) for name, values in json.loads(answer))
     return Extracted(text=body.strip(), form=True), followed
 
 
@@ -175,46 +175,41 @@ def _quoted(text: str, values: Values) -> bool:
     return len(text) > 1 and text[0] == text[-1] == '"'
 
 
-_CHECKS: Final[Mapping[str, Callable[[str, Values], bool]]] = {
-    "keywords:existence": lambda text, values: all(_occurrences(text, word) for word in values["keywords"]),
-    "keywords:frequency": lambda text, values: _enough(_occurrences(text, values["keyword"]), values, "frequency"),
-    "keywords:forbidden_words": _forbidden,
-    "keywords:letter_frequency": _letters,
-    "length_constraints:number_paragraphs": _paragraphs,
-    "length_constraints:number_words": lambda text, values: _enough(len(re.findall(r"\w+", text)), values, "num_words"),
-    "length_constraints:nth_paragraph_first_word": _first_word,
-    "detectable_content:number_placeholders": _placeholders,
-    "detectable_content:postscript": _postscript,
-    "detectable_format:number_bullet_lists": _bullets,
-    "detectable_format:constrained_response": lambda text, values: any(response in text for response in _RESPONSES),
-    "detectable_format:number_highlighted_sections": _highlights,
-    "detectable_format:multiple_sections": _sections,
-    "detectable_format:json_format": _is_json,
-    "detectable_format:title": _title,
-    "combination:two_responses": _two_responses,
-    "combination:repeat_prompt": lambda text, values: (
-        text.strip().lower().startswith(str(values["prompt_to_repeat"]).strip().lower())
+_CHECKS: Final[Mapping[str, tuple[Callable[[str, Values], bool], tuple[str, ...]]]] = {
+    "keywords:existence": (
+        lambda text, values: all(_occurrences(text, word) for word in values["keywords"]),
+        ("keywords",),
     ),
-    "startend:end_checker": _ends,
-    "startend:quotation": _quoted,
-    "punctuation:no_comma": lambda text, values: "," not in text,
+    "keywords:frequency": (
+        lambda text, values: _enough(_occurrences(text, values["keyword"]), values, "frequency"),
+        ("keyword", "frequency", "relation"),
+    ),
+    "keywords:forbidden_words": (_forbidden, ("forbidden_words",)),
+    "keywords:letter_frequency": (_letters, ("letter", "let_frequency", "let_relation")),
+    "length_constraints:number_paragraphs": (_paragraphs, ("num_paragraphs",)),
+    "length_constraints:number_words": (
+        lambda text, values: _enough(len(re.findall(r"\w+", text)), values, "num_words"),
+        ("num_words", "relation"),
+    ),
+    "length_constraints:nth_paragraph_first_word": (_first_word, ("num_paragraphs", "nth_paragraph", "first_word")),
+    "detectable_content:number_placeholders": (_placeholders, ("num_placeholders",)),
+    "detectable_content:postscript": (_postscript, ("postscript_marker",)),
+    "detectable_format:number_bullet_lists": (_bullets, ("num_bullets",)),
+    "detectable_format:constrained_response": (
+        lambda text, values: any(response in text for response in _RESPONSES),
+        (),
+    ),
+    "detectable_format:number_highlighted_sections": (_highlights, ("num_highlights",)),
+    "detectable_format:multiple_sections": (_sections, ("num_sections", "section_spliter")),
+    "detectable_format:json_format": (_is_json, ()),
+    "detectable_format:title": (_title, ()),
+    "combination:two_responses": (_two_responses, ()),
+    "combination:repeat_prompt": (
+        lambda text, values: text.strip().lower().startswith(str(values["prompt_to_repeat"]).strip().lower()),
+        ("prompt_to_repeat",),
+    ),
+    "startend:end_checker": (_ends, ("end_phrase",)),
+    "startend:quotation": (_quoted, ()),
+    "punctuation:no_comma": (lambda text, values: "," not in text, ()),
 }
-"""Check of each instruction: (output, values) to True if it is followed."""
-
-_NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
-    "keywords:existence": ("keywords",),
-    "keywords:frequency": ("keyword", "frequency", "relation"),
-    "keywords:forbidden_words": ("forbidden_words",),
-    "keywords:letter_frequency": ("letter", "let_frequency", "let_relation"),
-    "length_constraints:number_paragraphs": ("num_paragraphs",),
-    "length_constraints:number_words": ("num_words", "relation"),
-    "length_constraints:nth_paragraph_first_word": ("num_paragraphs", "nth_paragraph", "first_word"),
-    "detectable_content:number_placeholders": ("num_placeholders",),
-    "detectable_content:postscript": ("postscript_marker",),
-    "detectable_format:number_bullet_lists": ("num_bullets",),
-    "detectable_format:number_highlighted_sections": ("num_highlights",),
-    "detectable_format:multiple_sections": ("num_sections", "section_spliter"),
-    "combination:repeat_prompt": ("prompt_to_repeat",),
-    "startend:end_checker": ("end_phrase",),
-}
-"""Values that an instruction needs."""
+"""Of each instruction its check, (output, values) to True if it is followed, and the values that it needs."""

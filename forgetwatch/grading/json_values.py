@@ -22,6 +22,7 @@ Match ``tool_call`` compares the calls of an output, in any order (parallel call
 from __future__ import annotations
 
 import ast
+import contextlib
 import json
 import re
 import warnings
@@ -50,21 +51,15 @@ Call = tuple[str, Any]
 def match_json(body: str, answers: tuple[str, ...], *, keys: bool, only: bool = False) -> tuple[Extracted, bool]:
     """(First JSON value of the answer's kind, is it one of the answers).
 
-    Args:
-        body: The output.
-        answers: Right values, or keys, in JSON.
-        keys: An object with these keys is right.
-        only: An output with words around the value is wrong.
+    With `keys`, an object with the keys of an answer is right; with `only`, words around the value are wrong.
     """
     wanted = [json.loads(answer) for answer in answers]
-    kinds: set[type] = {dict} if keys else {_kind(value) for value in wanted}
-    read = first_value(body, kinds)
+    read = _first_value(body, {dict} if keys else {_kind(value) for value in wanted})
     if read is None:
         return NOTHING, False
     value, found = read
-    if only and not found.form:
-        return found, False
-    return found, any(has_keys(value, answer) if keys else same_json(value, answer) for answer in wanted)
+    right = any(_has_keys(value, answer) if keys else _same_json(value, answer) for answer in wanted)
+    return found, right and (found.form or not only)
 
 
 def match_tool_calls(body: str, answers: tuple[str, ...]) -> tuple[Extracted, bool]:
@@ -92,13 +87,15 @@ def read_calls(value: Any) -> Iterator[Call]:
         elif isinstance(value.get("function"), dict):
             yield from read_calls(value["function"])
         elif isinstance(name := value.get("name", value.get("function")), str):
-            arguments: Any = next(
-                (value[key] for key in ("arguments", "parameters", "args", "input") if key in value), {}
-            )
-            yield name, _arguments(arguments)
+            named = ("arguments", "parameters", "args", "input")
+            arguments: Any = next((value[key] for key in named if key in value), {})
+            if isinstance(arguments, str):
+                with contextlib.suppress(ValueError, RecursionError):
+                    arguments = json.loads(arguments)
+            yield name, arguments
 
 
-def first_value(body: str, kinds: set[type]) -> tuple[Any, Extracted] | None:
+def _first_value(body: str, kinds: set[type]) -> tuple[Any, Extracted] | None:
     """(First value of the given kinds, its text) or None; a kind is dict, list, or object for all others."""
     text = body.strip()
     fences = _FENCE.findall(text) if text.count("```") < _TRIES else []
@@ -115,22 +112,22 @@ def first_value(body: str, kinds: set[type]) -> tuple[Any, Extracted] | None:
     return _within(text, ("{" if dict in kinds else "") + ("[" if list in kinds else ""))
 
 
-def same_json(one: Any, other: Any) -> bool:
+def _same_json(one: Any, other: Any) -> bool:
     """True if two JSON values are equal; numbers by their value, and no number equals true or false."""
     try:
         if isinstance(one, dict) and isinstance(other, dict):
-            return one.keys() == other.keys() and all(same_json(value, other[key]) for key, value in one.items())
+            return one.keys() == other.keys() and all(_same_json(value, other[key]) for key, value in one.items())
         if isinstance(one, list) and isinstance(other, list):
-            return len(one) == len(other) and all(map(same_json, one, other))
+            return len(one) == len(other) and all(map(_same_json, one, other))
         return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
     except RecursionError:
         return False
 
 
-def has_keys(value: dict[str, Any], wanted: Any) -> bool:
+def _has_keys(value: dict[str, Any], wanted: Any) -> bool:
     """True if an object has the named keys, or the keys and values of another object."""
     if isinstance(wanted, dict):
-        return all(key in value and same_json(value[key], other) for key, other in wanted.items())
+        return all(key in value and _same_json(value[key], other) for key, other in wanted.items())
     return all(key in value for key in wanted)
 
 
@@ -162,11 +159,11 @@ def _calls(body: str) -> tuple[list[Call], bool]:
     """(Calls of an output, have they an asked form: in tags, or nothing else in the output)."""
     text = tail(body, 50_000).strip()
     if text.count("<tool") + text.count("<function_call>") <= _MOST and (tagged := _TAGGED.findall(text)):
-        read = [first_value(inside, {dict, list}) for _, inside in tagged]
+        read = [_first_value(inside, {dict, list}) for _, inside in tagged]
         # One unreadable call makes the whole answer unreadable: a part of the calls is not what was called.
         return ([call for one in read if one for call in read_calls(one[0])] if all(read) else []), True
     text = _MARK.sub("", text)
-    read_one = first_value(text, {dict, list})
+    read_one = _first_value(text, {dict, list})
     calls = list(read_calls(read_one[0])) if read_one else []
     if calls and read_one:
         return calls, read_one[1].form
@@ -194,20 +191,11 @@ def _python_call(node: ast.expr) -> Call:
     return ast.unparse(node.func), json.loads(json.dumps(arguments))
 
 
-def _arguments(given: Any) -> Any:
-    if not isinstance(given, str):
-        return given
-    try:
-        return json.loads(given)
-    except (ValueError, RecursionError):
-        return given
-
-
 def _same(calls: list[Call], wanted: list[Call]) -> bool:
     """True if two lists hold the same calls, in any order."""
     left = list(wanted)
     for name, arguments in calls:
-        index = next((i for i, call in enumerate(left) if call[0] == name and same_json(call[1], arguments)), None)
+        index = next((i for i, call in enumerate(left) if call[0] == name and _same_json(call[1], arguments)), None)
         if index is None:
             return False
         del left[index]

@@ -66,10 +66,7 @@ _SCRIPTS: Final = {
     "ar": re.compile(r"[؀-ۿݐ-ݿ]+"),
     "other": re.compile(r"[Ͱ-Ͽ԰-׿܀-ݏऀ-῿぀-ヿㄱ-ㆎ가-힯]+"),
 }
-_FOREIGN: Final = {
-    "ru": re.compile(r"[іїєґўјљњћђѓќѝәғқңөұүһІЇЄҐЎ]"),
-    "ar": re.compile(r"[پچژگکیٹڈڑںےہۓە]"),
-}
+_FOREIGN: Final = {"ru": re.compile(r"[іїєґўјљњћђѓќѝәғқңөұүһІЇЄҐЎ]"), "ar": re.compile(r"[پچژگکیٹڈڑںےہۓە]")}
 """Letters of other languages in the same script."""
 
 _WEIGHT: Final = {"zh": 3, "other": 2}
@@ -149,7 +146,12 @@ def without_echo(body: str, prompt: str) -> str:
         for index in range(start, start + len(sentence))
     }
     clauses = [rows for rows in _clauses(text) if not repeated.issuperset(rows)]
-    fragments = [rows for rows in clauses if _made_of([words[row] for row in rows], given)]
+    # A clause that is one run of the prompt's words, or several of at least `_RUN`.
+    fragments = [
+        rows
+        for rows in clauses
+        if _occurrences(clause := words[rows.start : rows.stop], given) or len(_in_runs(clause, given)) == len(clause)
+    ]
     left = [index for index in range(len(words)) if index not in repeated]
     rest = sorted(set(left) - _in_runs(words, given) - {row for rows in fragments for row in rows})
     if sum(map(_letters, {words[index] for index in rest})) >= _NEW:
@@ -166,11 +168,6 @@ def _clauses(text: str) -> list[range]:
     starts = [word.start() for word in _TOKEN.finditer(text)]
     cuts = [0, *(bisect_left(starts, stop.start()) for stop in _STOP.finditer(text)), len(starts)]
     return [range(start, stop) for start, stop in pairwise(cuts) if start < stop]
-
-
-def _made_of(words: list[str], given: list[str]) -> bool:
-    """True if the words are one run of the given ones, or several of at least `_RUN`."""
-    return bool(_occurrences(words, given)) or len(_in_runs(words, given)) == len(words)
 
 
 def _in_runs(words: list[str], given: list[str]) -> set[int]:

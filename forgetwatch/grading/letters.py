@@ -12,8 +12,7 @@ last line, prose. An output has the asked form if it answers in the way that the
     "A dog"                          the option that reads "A dog"; A if there is none
 
 Only letters of the item's options are answers, and only where they stand alone: neither in a word nor in "C++",
-"A-level" or "U.S.A". Letters of other scripts and enclosed letters that
-look like Latin ones are read as these.
+"A-level" or "U.S.A". Letters of other scripts and enclosed letters that look like Latin ones are read as these.
 
 By text (`extract_option_text`), if the prompt requests a letter and the output names the option instead: the
 knowledge is there, the form is not. With the options Santiago, Lima and Quito:
@@ -78,7 +77,7 @@ _LOWER_GIVEN: Final = re.compile(_NO_PROSE)
 # A further letter, joined by "or", "and", "/" or a comma: the answer is ambiguous.
 _JOINED: Final = re.compile(
     r"[)\]}>\"'’”.\s]*(?:(?P<weak>[,;])\s*|(?:,\s*)?(?:\b(?:or|and|oder|und|ou)\b|[/|&+]|或|和)\s*)"
-    rf"(?:(?:option|choice|either|maybe)\s+)?[\s(\[{{<\"']*{_ALONE}(?P<word>\s+[^\W\d_]{{2}})?",
+    rf"(?:(?:option|choice|either|maybe)\s+)?[\s(\[{{<\"']*{_ALONE}(?P<word>\s+[^\W\d_]{{2}})?"
 )
 _OR_LATER: Final = re.compile(r"\bor\s+(?:option\s+|choice\s+)?(?:\(([A-Z])\)|([A-Z])[.):])")
 # "not B", "rather than B"; "B is wrong".
@@ -88,7 +87,7 @@ _LETTER_NEGATED: Final = re.compile(
     re.IGNORECASE,
 )
 _LETTER_REJECTED: Final = re.compile(
-    rf"[(\[]?{_ALONE}[)\]]?\s+(?:(?:is|was)\s+(?:clearly\s+|definitely\s+)?(?:not|wrong|incorrect|false)\b|(?:is|was)n['’]t\b)",
+    rf"[(\[]?{_ALONE}[)\]]?\s+(?:(?:is|was)\s+(?:clearly\s+|definitely\s+)?(?:not|wrong|incorrect|false)\b|(?:is|was)n['’]t\b)"
 )
 _SENTENCE: Final = re.compile(r"[.!?。！？;](?=\s|\Z)")
 # Words of choice in prose, right before the letter.
@@ -120,12 +119,7 @@ _LISTED: Final = re.compile(r"\W*[A-Z][.):]\s")
 
 
 def extract_letter(body: str, options: Sequence[str] | None) -> Extracted:
-    """Extract the option letter that an output gives as its answer.
-
-    Args:
-        body: The output after its thinking block.
-        options: Texts of the options, of which the first 26 have letters; None for an open answer, any letter.
-    """
+    """Option letter that an output gives as its answer; without `options` any letter, for an open answer."""
     text = _SINGLE.sub(lambda single: single[0].translate(_LOOK_ALIKE), plain(body))
     count = len(LETTERS) if options is None else min(len(options), len(LETTERS))
     return _stated(text, count, options, ends=body[-1:].isspace()) or _line(text, count, options) or _prose(text, count)
@@ -218,16 +212,10 @@ def _prose(text: str, count: int) -> Extracted:
 
 
 def _leading_letter(line: str, *, count: int, options: Sequence[str] | None = None) -> tuple[Extracted, int] | None:
-    """Extract the letter that a line begins with as an answer.
+    """(Answer by the letter that a line begins with, end of the letter in the line); None if it begins with none.
 
-    Args:
-        line: Plain text from the start of the answer to the end of the line.
-        count: Number of options.
-        options: Texts of the options, where the line may also be one that begins with an article.
-
-    Returns:
-        (The answer, the end of the letter in the line); the answer is `NOTHING` if the letter is no option's. None if
-        the line does not begin with a letter.
+    The answer is `NOTHING` if the letter is no option's. With `options` the line may also be the text of one that
+    begins with an article.
     """
     # Denied letters become spaces, so that positions in the line stay valid.
     kept = _LETTER_REJECTED.sub(_blank, _LETTER_NEGATED.sub(_blank, line))

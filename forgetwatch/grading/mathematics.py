@@ -104,21 +104,13 @@ _REST: Final = re.compile(r"(?:\s?[^\W\d_]+)?[.!]?[^\S\n]*(?:\n|\Z)")
 
 @dataclass(frozen=True)
 class Number:
-    """A number in a text.
+    """A number in a text, from the character `start` to before the character `end`."""
 
-    Attributes:
-        value: Exact value, without percent sign and scale.
-        percent: True if a percent sign follows.
-        start: Position of its first character in the text.
-        end: Position after its last character.
-        scale: Multiple that a word after it names, such as 10**6 for a million.
-    """
-
-    value: Fraction
-    percent: bool
+    value: Fraction  # without percent sign and scale
+    percent: bool  # True if a percent sign follows
     start: int
     end: int
-    scale: int = 1
+    scale: int = 1  # multiple that a word after it names, such as 10**6 for a million
 
 
 def extract_number(body: str) -> Extracted:
@@ -166,15 +158,7 @@ def same_number(found: str, answer: str) -> bool:
 
 def find_numbers(text: str) -> list[Number]:
     """All numbers in a text that `normalise_numbers` made, in their order."""
-    found = []
-    for match in _NUMBER.finditer(text):
-        found += _read(match)
-    return found
-
-
-def holds_number(text: str) -> bool:
-    """True if there is a number in a text."""
-    return bool(find_numbers(normalise_numbers(text)))
+    return [number for match in _NUMBER.finditer(text) for number in _read(match)]
 
 
 def normalise_numbers(text: str) -> str:
@@ -339,18 +323,15 @@ def extract_box(body: str) -> Extracted:
 
 def same_box(found: str, answer: str) -> bool:
     """True if two contents of a box are the same as text or as a number."""
-    if _plain(found) == _plain(answer):
+    read_same = (_SPACING.sub("", _TEXT.sub(r"\1", fold(text))).rstrip(".").casefold() for text in (found, answer))
+    if len(set(read_same)) == 1:
         return True
     number = _number(found)
     return number is not None and number == _number(answer)
 
 
 def check_installed() -> None:
-    """Raise if math-verify is not installed.
-
-    Raises:
-        ProbeError: With the command that installs it.
-    """
+    """Raise ProbeError with the command that installs math-verify, if it is not installed."""
     if importlib.util.find_spec("math_verify") is None:
         raise ProbeError("match 'math' compares answers with the package math-verify: pip install math-verify")
 
@@ -369,11 +350,7 @@ def extract_expression(body: str) -> Extracted:
 
 
 def same_value(found: str, answer: str) -> bool:
-    """True if two expressions are equal; False where one cannot be read or the time limit is reached.
-
-    Raises:
-        ProbeError: If math-verify is not installed.
-    """
+    """True if two expressions are equal; False where one cannot be read or the time limit is reached."""
     check_installed()
     if len(found) > _LONGEST:
         return False
@@ -386,10 +363,6 @@ def same_value(found: str, answer: str) -> bool:
     except Exception:
         # A parser may raise anything on a model's text; such a text is not known to be the answer.
         return False
-
-
-def _plain(text: str) -> str:
-    return _SPACING.sub("", _TEXT.sub(r"\1", fold(text))).rstrip(".").casefold()
 
 
 def _number(text: str) -> tuple[Fraction, bool] | None:

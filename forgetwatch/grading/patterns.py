@@ -13,8 +13,7 @@ what is wrong.
 
 Patterns are Python's, without case, and with ``^`` and ``$`` at every line. They come from files and from the command
 line, so they are compiled and searched by `BoundedSearch`, in a process of their own that is ended when it has computed
-for 2 seconds. An output whose search reaches a limit is unscored, with the reason. Nothing else is needed for
-that.
+for 2 seconds. An output whose search reaches a limit is unscored, with the reason.
 
 Two rules give an earlier answer. They know common forms only, and a pattern that passes them may still reach the limit:
 
@@ -69,11 +68,7 @@ def match_contained(body: str, answers: Sequence[str]) -> tuple[Extracted, bool]
 
 
 def match_any(body: str, patterns: Sequence[str]) -> tuple[Extracted, bool]:
-    """(Last match of the first pattern that is found, is one found).
-
-    Raises:
-        ProbeError: See `check_pattern`.
-    """
+    """(Last match of the first pattern that is found, is one found); ProbeError by `check_pattern`."""
     for pattern in patterns:
         if found := _last(body, pattern):
             return found, not found.unscored
@@ -81,11 +76,7 @@ def match_any(body: str, patterns: Sequence[str]) -> tuple[Extracted, bool]:
 
 
 def match_last(body: str, pattern: str, answers: Sequence[str]) -> tuple[Extracted, bool]:
-    """(Last match of a pattern, is it one of the answers); compared without case and with single spaces.
-
-    Raises:
-        ProbeError: See `check_pattern`.
-    """
+    """(Last match of a pattern, is it one of the answers, without case and with single spaces); see `match_any`."""
     found = _last(body, pattern)
     if found is None or found.text is None:
         return found or NOTHING, False
@@ -101,11 +92,7 @@ _SEARCH: Final = BoundedSearch()
 
 @lru_cache(maxsize=1024)
 def check_pattern(pattern: str) -> None:
-    """Raise for a pattern that cannot be searched.
-
-    Raises:
-        ProbeError: If it is no regular expression, is too long, or takes exponential time.
-    """
+    """Raise ProbeError for a text that is no regular expression, is too long, or takes exponential time."""
     shown = repr(pattern if len(pattern) <= _SHOWN else f"{pattern[:_SHOWN]}...")
     if len(pattern) > LONGEST:
         raise ProbeError(
@@ -154,20 +141,13 @@ _VERBOSE: Final = re.compile(r"\(\?[a-zA-Z]*x[a-zA-Z]*\)")
 
 
 class _Group:
-    """Part of a pattern between two parentheses.
-
-    Attributes:
-        atomic: True for ``(?>...)``, which never backtracks.
-        start: Index of its first character in the pattern.
-        varies: True if it holds a repeat that can match in more than one length.
-        heads: First token of each alternative; empty where there is none yet.
-    """
+    """Part of a pattern between two parentheses."""
 
     def __init__(self, *, atomic: bool, start: int) -> None:
-        self.atomic = atomic
-        self.start = start
-        self.varies = False
-        self.heads: list[str] = [""]
+        self.atomic = atomic  # True for (?>...), which never backtracks
+        self.start = start  # index of its first character in the pattern
+        self.varies = False  # True if it holds a repeat that can match in more than one length
+        self.heads: list[str] = [""]  # first token of each alternative; empty where there is none yet
 
     def add(self, token: str) -> None:
         """Record a token; only the first of an alternative matters."""
@@ -220,8 +200,8 @@ def _walk(pattern: str) -> Iterator[str | None]:
                 groups[-1].varies = True
                 if high > 1:
                     yield None
-                elif row.extend(unit, token.end()):
-                    yield row.problem
+                else:
+                    yield from row.extend(unit, token.end())
             closed = None
             continue
         closed = None
@@ -233,8 +213,8 @@ def _walk(pattern: str) -> Iterator[str | None]:
             closed = groups.pop()
             groups[-1].varies |= closed.varies and not closed.atomic
             unit = closed.start
-            if closed.alike and not closed.atomic and row.extend(unit, token.end()):
-                yield row.problem
+            if closed.alike and not closed.atomic:
+                yield from row.extend(unit, token.end())
         elif text == "|":
             groups[-1].heads.append("")
         else:
@@ -242,30 +222,22 @@ def _walk(pattern: str) -> Iterator[str | None]:
 
 
 class _Row:
-    """Equal choices in a row, such as ``a?a?a?`` or ``(a|ab)(a|ab)``.
-
-    Args:
-        pattern: The pattern that holds them.
-    """
+    """Equal choices in a row within a pattern, such as ``a?a?a?`` or ``(a|ab)(a|ab)``."""
 
     def __init__(self, pattern: str) -> None:
         self._pattern = pattern
         self._choice, self._end, self._count = "", 0, 0
 
-    def extend(self, start: int, end: int) -> bool:
-        """Add the choice between two indices of the pattern; True if its row is too long."""
+    def extend(self, start: int, end: int) -> Iterator[str]:
+        """Add the choice between two indices of the pattern; yield a sentence if its row is too long."""
         choice = self._pattern[start:end]
         self._count = self._count + 1 if choice == self._choice and start == self._end else 1
         self._choice, self._end = choice, end
-        return self._count > _IN_A_ROW
-
-    @property
-    def problem(self) -> str:
-        """Sentence about a row that is too long."""
-        return (
-            f"{self._choice[:_SHOWN]!r} is there more than {_IN_A_ROW} times in a row, which can take for ever on some "
-            "text; write it once with a count, such as 'a{0,30}'"
-        )
+        if self._count > _IN_A_ROW:
+            yield (
+                f"{choice[:_SHOWN]!r} is there more than {_IN_A_ROW} times in a row, which can take for ever on some "
+                "text; write it once with a count, such as 'a{0,30}'"
+            )
 
 
 def _bounds(repeat: str) -> tuple[float, float]:

@@ -105,11 +105,11 @@ def fold(text: str) -> str:
     if text.isascii():
         return text
     text = text.translate(_INVISIBLE).translate(_MARKS)
-    text = _VULGAR.sub(lambda found: " " + found[0], text)
-    text = _TWO_POWERS.sub(lambda found: "^" + found[0], text)
+    text = _VULGAR.sub(r" \g<0>", text)
+    text = _TWO_POWERS.sub(r"^\g<0>", text)
     # NFKC itself yields some of the marks, and a fraction slash between the digits of a fraction.
     text = unicodedata.normalize("NFKC", text).translate(_MARKS).replace("\u2044", "/")
-    return _NOT_ASCII.sub(_ascii_digit, text)
+    return _NOT_ASCII.sub(lambda found: str(unicodedata.decimal(found[0], found[0])), text)
 
 
 def normalise(text: str) -> str:
@@ -129,11 +129,6 @@ def collapse_spaces(text: str) -> str:
 def whole_words(text: str) -> re.Pattern[str]:
     """Pattern of a text as whole words: ``5`` is neither in ``15`` nor in ``5.2``, ``Paris`` not in ``Parisian``."""
     return re.compile(rf"(?<!\w)(?<!\d[.,]){re.escape(text)}(?!\w)(?![.,]\d)")
-
-
-def _ascii_digit(found: re.Match[str]) -> str:
-    digit = unicodedata.decimal(found[0], None)
-    return found[0] if digit is None else str(digit)
 
 
 # <think>, [THINK], <seed:think>, <|begin_of_thought|>, and the channels of harmony-like templates.
@@ -231,13 +226,12 @@ _STATES: Final = re.compile(
 )
 # Right before a name: "the wrong answer is", "not the answer:".
 _DENIED: Final = re.compile(
-    r"(?:wrong|incorrect|false|(?:\bnot|n['’]t) (?:the|an?)(?: correct| right| best)?)[^\S\n]*\Z",
-    re.IGNORECASE,
+    r"(?:wrong|incorrect|false|(?:\bnot|n['’]t) (?:the|an?)(?: correct| right| best)?)[^\S\n]*\Z", re.IGNORECASE
 )
 # Names in the plural may head a list of options; "the correct options" states an answer.
 _HEADS: Final = re.compile(r"(?:options?|choices?|answers)\Z", re.IGNORECASE)
 _ONE: Final = re.compile(r"\b(?:correct|right|best|final|chosen|selected|my)\s+\Z", re.IGNORECASE)
-# The start of a list of options: A, then somewhere B.
+# The start of a list of options.
 _FIRST: Final = re.compile(r"\W{0,8}A[.):]\s")
 _SECOND: Final = re.compile(r"(?<![^\W_])B[.):]\s")
 _NOT: Final = re.compile(r"\b(?:not|never|cannot)\b|n['’]t\b", re.IGNORECASE)
@@ -263,19 +257,12 @@ _ENDS: Final = re.compile(r"[.!?。！？;](?=\s|\Z)|\n")
 
 @dataclass(frozen=True)
 class Statement:
-    """One statement of an answer; positions are in characters of the plain text.
-
-    Attributes:
-        start: Position of the statement.
-        slot: Position of the answer itself.
-        line: Text from the answer to the end of its line, at most 400 characters.
-        form: True for a form that prompts ask for; False for prose.
-    """
+    """One statement of an answer; positions are in characters of the plain text."""
 
     start: int
-    slot: int
-    line: str
-    form: bool
+    slot: int  # position of the answer itself
+    line: str  # from the answer to the end of its line, at most 400 characters
+    form: bool  # True for a form that prompts ask for, False for prose
 
 
 def plain(body: str) -> str:
@@ -294,9 +281,12 @@ def statements(text: str) -> Iterator[Statement]:
         before = text[max(0, found.start() - 30) : found.start()]
         if _DENIED.search(before) or _NOT.search(found["prose"] or ""):
             continue
-        if _HEADS.search(found["name"] or "") and not _ONE.search(before) and _is_list(text, found.end()):
-            continue
         slot = found.end()
+        if _HEADS.search(found["name"] or "") and not _ONE.search(before):
+            # A heading over a list of options: A, and B somewhere after it.
+            first = _FIRST.match(text, slot)
+            if first and _SECOND.search(text, first.end()):
+                continue
         while slot < len(text) and text[slot].isspace():
             slot += 1
         end = text.find("\n", slot, slot + 400)
@@ -320,9 +310,3 @@ def same_sentence(text: str, start: int, end: int) -> bool:
     """True if between two positions no sentence ends and no word takes the first statement back."""
     between = text[start:end]
     return not _ENDS.search(between) and not re.search(r"\b(?:no|wait|actually|rather|instead|but)\b", between, re.I)
-
-
-def _is_list(text: str, position: int) -> bool:
-    """True if a list of options begins at a position: A, and B somewhere after it."""
-    first = _FIRST.match(text, position)
-    return first is not None and _SECOND.search(text, first.end()) is not None

@@ -57,22 +57,28 @@ _VALUES: Final[dict[str, tuple[str, ...]]] = {
 """Values that an item may require."""
 
 
-def match_trait(name: str, body: str, answers: tuple[str, ...], prompt: str = "") -> tuple[Extracted, bool]:
+def match_trait(name: str, body: str, answers: tuple[str, ...], prompt: str) -> tuple[Extracted, bool]:
     """(Value of the property, is it one of the answers); nothing where the output has no value.
 
-    Args:
-        name: One of `TRAITS`.
-        body: The output.
-        answers: Values that are right.
-        prompt: Text of the prompt; a repetition of it has no language.
+    Text that is repeated from the prompt has no language.
     """
     if not body.strip():
         return NOTHING, False
-    if name == "length":
-        return _match_length(body, answers)
-    if name == "language":
-        body = without_echo(body, prompt)
-    found = _value(name, body)
+    found: str | None
+    match name:
+        case "length":
+            return _match_length(body, answers)
+        case "stops":
+            # The caller turns an output that was cut into the outcome "truncated"; all others did stop.
+            found = "yes"
+        case "loops" | "refuses":
+            found = "yes" if (loops(body) if name == "loops" else refuses(body)) else "no"
+        case "language":
+            found = language(without_echo(body, prompt))
+        case _ if body.upper() == body.lower():
+            found = None
+        case _:
+            found = "upper" if body == body.upper() else "lower" if body == body.lower() else "mixed"
     if found is None:
         return NOTHING, False
     # More text would not change these values; but only its end shows whether an output stops.
@@ -82,25 +88,10 @@ def match_trait(name: str, body: str, answers: tuple[str, ...], prompt: str = ""
 def trait_problem(name: str, answers: tuple[str, ...]) -> str | None:
     """Reason why no output can have one of the answers; None if an output can."""
     if name == "length":
-        fit = all(limits(answer) is not None for answer in answers)
+        fit = all(limits(answer) for answer in answers)
         return None if fit else "match 'length' needs an answer such as 'at most 20 words'"
     allowed = _VALUES[name]
     return None if set(answers) <= set(allowed) else f"match {name!r} needs one of {', '.join(allowed)}"
-
-
-def _value(name: str, body: str) -> str | None:
-    """Value of a property other than the length; None where the output has none."""
-    match name:
-        case "stops":
-            # The caller turns an output that was cut into the outcome "truncated"; all others did stop.
-            return "yes"
-        case "loops" | "refuses":
-            return "yes" if (loops(body) if name == "loops" else refuses(body)) else "no"
-        case "language":
-            return language(body)
-    if body.upper() == body.lower():
-        return None
-    return "upper" if body == body.upper() else "lower" if body == body.lower() else "mixed"
 
 
 def _match_length(body: str, answers: tuple[str, ...]) -> tuple[Extracted, bool]:
@@ -140,16 +131,14 @@ def loops(body: str) -> bool:
         return True
     # A Chinese character is a word of its own: a piece of 20 has ten of them.
     plain = "".join(f"{word} " for word in _WORD.findall(text[-_WINDOW:].casefold()) if _LETTER.search(word))
-    return bool(_THRICE.search(plain)) or _share_said_thrice(plain) >= _SHARE or _number_said_twice(plain) >= 3
+    pieces = Counter(plain[start : start + _PIECE] for start in range(len(plain) - _PIECE + 1))
+    said_thrice = sum(times for times in pieces.values() if times > 2)
+    if _THRICE.search(plain) or (pieces and said_thrice / pieces.total() >= _SHARE):
+        return True
+    return _number_said_twice(plain) >= 3
 
 
 _WORD: Final = re.compile(r"[一-鿿぀-ヿ]|[^\W_一-鿿぀-ヿ]+")
-
-
-def _share_said_thrice(text: str) -> float:
-    """Share of the pieces of `_PIECE` characters that occur at least three times; 0 for a shorter text."""
-    pieces = [text[start : start + _PIECE] for start in range(len(text) - _PIECE + 1)]
-    return sum(count for count in Counter(pieces).values() if count > 2) / len(pieces) if pieces else 0.0
 
 
 def _number_said_twice(text: str) -> int:
@@ -278,12 +267,10 @@ def limits(text: str) -> Limits | None:
     found = _LIMITS.fullmatch(text)
     if found is None or (found[1] and found[3]):
         return None
-    number, unit = int(found[2]), f"{found[4]}s"
-    if found[1] == "at most":
-        return Limits(least=0, most=number, unit=unit)
-    if found[1] == "at least":
-        return Limits(least=number, most=math.inf, unit=unit)
-    return Limits(least=number, most=int(found[3] or number), unit=unit)
+    number = int(found[2])
+    least = 0 if found[1] == "at most" else number
+    most = math.inf if found[1] == "at least" else int(found[3] or number)
+    return Limits(least=least, most=most, unit=f"{found[4]}s")
 
 
 def count(body: str, unit: str) -> int:

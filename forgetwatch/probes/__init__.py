@@ -1,9 +1,7 @@
 """Probes by name, from a file, or from a table of questions.
 
-    standard, quick, confirmation    shipped with the package; shipped/CARD.md describes them
-    behaviour                        open questions with short answers, shipped; quick+behaviour is one probe of both
-    standard-multilingual            plain facts in six languages, shipped; shipped/cards describes it
-    standard-written                 word problems and instructions, generated and graded, shipped
+    standard, quick, ...             shipped with the package: shipped/__init__.py lists them, shipped/CARD.md describes
+                                     them; quick+behaviour is one probe of both
     demo                             questions about an invented world, for the demo and the tests
     mmlu, arc_easy, paper, ...       benchmarks of the hub: hub/load.py has the grammar of their names
     mine.jsonl                       a probe file
@@ -11,11 +9,10 @@
 
 `load_probe` is the way in. Beside it:
 
-    from_rows.py, tables.py    a table of questions to a probe; files of rows
+    from_rows.py               files of rows, and a table of questions to a probe
     prompts.py                 listed options, instructions, and worked examples before each question
     categories.py              tasks to categories: the table of the paper (paper_tasks.csv), or a map from a file
-    checking.py                faults of a probe: repeated questions, leaked answers, shortcuts
-    answer_checking.py         faults of a probe that only a model's answers show
+    checking.py                faults of a probe: repeated questions, leaked answers, shortcuts, wrong keys
     overlap.py                 how much of a probe is in a training set
     world.py                   the invented world of `demo`
 """
@@ -31,15 +28,13 @@ from typing import Any, Final
 from forgetwatch.errors import ProbeError, did_you_mean
 from forgetwatch.item import has_one_choice_alone
 from forgetwatch.probe import Probe, combine, read_probe
-from forgetwatch.probes.answer_checking import check_answers, without_questions
 from forgetwatch.probes.categories import UNMAPPED, Categories, PaperTasks, paper_category
-from forgetwatch.probes.checking import Finding, check_probe
-from forgetwatch.probes.from_rows import probe_from
+from forgetwatch.probes.checking import Finding, check_answers, check_probe, without_questions
+from forgetwatch.probes.from_rows import SUFFIXES, probe_from, training_texts
 from forgetwatch.probes.hub import PAPER, PRESETS, is_preset, load_preset
 from forgetwatch.probes.overlap import Overlap, exact_overlap, plain, training_text
 from forgetwatch.probes.prompts import few_shot, options_of
 from forgetwatch.probes.shipped import NAMES, shipped_probe
-from forgetwatch.probes.tables import SUFFIXES, training_texts
 from forgetwatch.probes.world import RELATIONS, Fact, Relation, demo_probe, facts
 
 _LOCAL_NAMES: Final = (*NAMES, "demo")

@@ -58,28 +58,27 @@ class PaperTasks:
     @cache
     def released(cls) -> PaperTasks:
         """The shipped table."""
-        rows = {}
-        for row in _table():
-            of_task = (row["category"], int(row["k"] or DEFAULT_K), row["ignored"] == "1")
-            rows[task_key(row["task"])] = of_task
-        return cls(rows)
+        return cls(
+            {
+                task_key(row["task"]): (row["category"], int(row["k"] or DEFAULT_K), row["ignored"] == "1")
+                for row in _table()
+            }
+        )
 
     def category(self, task: str) -> str:
         """The task's category; empty if the code has none."""
-        return self.rows.get(task_key(task), ("", DEFAULT_K, False))[0]
+        return self._row(task)[0]
 
     def k(self, task: str) -> int:
         """The task's number of options in the code."""
-        return self.rows.get(task_key(task), ("", DEFAULT_K, False))[1]
+        return self._row(task)[1]
 
     def ignored(self, task: str) -> bool:
         """True if the code leaves the task out."""
-        return _IGNORED_PART in task or self.rows.get(task_key(task), ("", DEFAULT_K, False))[2]
+        return _IGNORED_PART in task or self._row(task)[2]
 
-
-def named_categories() -> dict[str, str]:
-    """Category by task, as the table spells it, of every task that has one."""
-    return {row["task"]: row["category"] for row in _table() if row["category"]}
+    def _row(self, task: str) -> tuple[str, int, bool]:
+        return self.rows.get(task_key(task), ("", DEFAULT_K, False))
 
 
 def subjects() -> tuple[str, ...]:
@@ -116,12 +115,7 @@ def paper_category(task: str) -> str:
 
 @dataclass(frozen=True)
 class Categories:
-    """A map of tasks to categories.
-
-    Attributes:
-        names: Category by task, as given.
-        source: Origin of the map, for messages.
-    """
+    """A map of tasks to categories: category by task, as given, and the origin of the map, for messages."""
 
     names: Mapping[str, str]
     source: str = "a map"
@@ -130,7 +124,7 @@ class Categories:
     @cache
     def paper(cls) -> Self:
         """The map of the paper: nine categories, and instruction following as the tenth."""
-        return cls(named_categories(), "arXiv 2510.17776")
+        return cls({row["task"]: row["category"] for row in _table() if row["category"]}, "arXiv 2510.17776")
 
     @classmethod
     def read(cls, path: str | Path) -> Self:
@@ -192,17 +186,22 @@ class Categories:
                 f"categories: {len(unmapped):,} of {len(tasks):,} tasks are not in {self.source} and keep theirs "
                 f"({_some(unmapped)})"
             )
-        if unused := self._unused(tasks):
-            notes.append(f"categories: {len(unused):,} names in {self.source} match no task ({_some(unused)})")
-        return tuple(_relabelled(snapshot, found) for snapshot in snapshots), tuple(notes)
-
-    def _unused(self, tasks: Iterable[str]) -> list[str]:
         keys = {_key(task) for task in tasks}
-        return [
+        unused = [
             name
             for name in self.names
             if not (any(key.startswith(_key(name[:-1])) for key in keys) if name.endswith("*") else _key(name) in keys)
         ]
+        if unused:
+            notes.append(f"categories: {len(unused):,} names in {self.source} match no task ({_some(unused)})")
+        relabelled = []
+        for snapshot in snapshots:
+            labels = zip(snapshot.texts("task"), snapshot.texts("category"), strict=True)
+            new = [kept if (category := found.get(task)) is None else category for task, kept in labels]
+            column = snapshot.table.column_names.index("category")
+            table = snapshot.table.set_column(column, "category", pa.array(new, pa.string()))
+            relabelled.append(replace(snapshot, table=table))
+        return tuple(relabelled), tuple(notes)
 
 
 def _key(task: str) -> str:
@@ -235,17 +234,6 @@ def _of_yaml(path: Path) -> Iterable[tuple[str, str, str]]:
         if not isinstance(category, str):
             raise ProbeError(f"{path}: needed text on both sides, got {task!r:.40}: {category!r:.40}")
         yield f"task {task!r}", task.strip(), category.strip()
-
-
-def _relabelled(snapshot: Snapshot, found: Mapping[str, str | None]) -> Snapshot:
-    old = snapshot.texts("category")
-    new = [
-        kept if (category := found.get(task)) is None else category
-        for task, kept in zip(snapshot.texts("task"), old, strict=True)
-    ]
-    table = snapshot.table
-    column = table.column_names.index("category")
-    return replace(snapshot, table=table.set_column(column, "category", pa.array(new, pa.string())))
 
 
 def _some(names: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""Faults of a probe that can be found without a model, with counts and examples.
+"""Faults of a probe, with counts and examples: those that show without a model, and those that a model's answers show.
 
     repeated          the same question twice in a task          two tasks        the same question under two tasks
     contradictions    the same question, other answers           leaked           only the right option is in the prompt
@@ -18,32 +18,69 @@ and by over two: the log-likelihood of a longer text is lower whatever it says, 
 favours one of them. Items that are answered by yes or no change together when a model comes to prefer one of the words;
 with the same `cluster` they are not counted as independent.
 
-`answer_checking` has the checks that need a model.
+    no question       the options are answered without their questions, over all or in a category
+    below chance      tasks and categories that the model answers worse than a guess would
+    option mass       share of the probability that the options hold at the place of the answer
+    sure and wrong    confident answers, with a share of at least `metrics.known.TAU` on one option, that are wrong
+
+For these a model answers the items twice: as they are, and with everything left out before the last line of the prompt
+("Answer:"). A model that is better than chance then has learned nothing from the question: the options give the answer
+away by their form, or one of them is a commoner text. One that is worse than chance prefers the wrong options by form.
+A task below chance has wrong keys, or options that mislead by their form; a model that merely does not know is at
+chance.
+
+`no question` is a fault beyond `CLEAR` standard errors of independent guesses, in either direction. With ten categories
+and a sound probe, one check in twenty finds a category by accident. `below chance` is a fault at a q-value of at most
+`FALSE_SHARE`: the exact probability of so few right guesses, adjusted for the number of tasks and categories
+(Benjamini and Hochberg 1995). Twenty items of four options are too few among a hundred such groups.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import softmax
+
+from forgetwatch.errors import ProbeError
 from forgetwatch.item import Item
+from forgetwatch.metrics import TAU, UNITS, false_discovery, normalise
 from forgetwatch.probe import LETTERS, Probe
 from forgetwatch.probes.overlap import training_text
+from forgetwatch.snapshot import Snapshot
 
 Tokenize = Callable[[str], Sequence[int]]
 """A text to token ids, without special tokens."""
 
-_CLEAR: Final = 4.0
+Answered = tuple[Item, Mapping[str, Any]]
+"""An item with options, and its scored row of a snapshot."""
+
+_CLEAR_SHORTCUT: Final = 4.0
 """Standard errors above which a chooser is better than chance."""
 
-_CLEAR_OF_FEW: Final = 2.8
-"""The same for a chooser that only a part of the items has."""
+CLEAR: Final = 2.8
+"""Standard errors from chance that are a fault: about 1 in 200 by accident. The same for a chooser that only a part of
+the items has."""
 
 _FEW_LEAKED: Final = 0.01
 """Share of the items up to which a right option in the prompt may be intended."""
+
+FALSE_SHARE: Final = 0.05
+"""Largest q-value at which a task or category counts as below chance."""
+
+_FEWEST: Final = 10
+"""Items of a category below which its accuracy is not compared with chance."""
+
+_MASS: Final = 0.001
+"""Median option mass below which what decides is far from what the model would write."""
+
+_SURE: Final = 0.5
+"""Share of wrong answers among confident ones from which confidence means nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,15 +113,33 @@ def check_probe(
         context: Context window in tokens; None leaves out the check of lengths.
         chats: True if the tokenizer has a chat template; if it has none, items that need one are a fault.
     """
-    findings = [*_repetitions(probe), _leaked(probe), _alike(probe), _single(probe)]
-    findings += [_unlike_lengths(probe), _yes_or_no(probe)]
-    findings += [_position(probe), _longest(probe), _negative(probe), _in_examples(probe)]
+    with_options = [item for item in probe if len(item.choices) > 1]
+    alike = [item for item in with_options if len(set(map(_folded, item.choices))) < len(item.choices)]
+    single = [item for item in probe if len(item.choices) == 1 and not item.is_passage]
+    findings = [
+        *_repetitions(probe),
+        _leaked(with_options),
+        _finding("alike options", alike, len(with_options), "two options are the same but for case and spaces"),
+        _finding("one option", single, len(probe), "nothing to choose: in the raw counts only"),
+        # Of letters only one token is scored, whatever the options say.
+        _unlike_lengths(with_options if probe.scoring == "loglikelihood" else []),
+        _yes_or_no(with_options),
+        _position(with_options),
+        _shortcut("longest option", with_options, _longest_option, "always the longest option"),
+        _shortcut("negative option", with_options, _negative_option, "the only option with no or not", clear=CLEAR),
+        _shortcut(
+            "in examples", with_options, _option_in_examples, "the only option in the worked examples", clear=CLEAR
+        ),
+    ]
     if tokenize is not None:
-        findings.append(_same_tokens(probe, tokenize))
+        same = [i for i in with_options if len({tuple(tokenize(choice)) for choice in i.choices}) < len(i.choices)]
+        findings.append(_finding("same tokens", same, len(with_options), "the tokenizer makes two options the same"))
         if context is not None:
             findings.append(_too_long(probe, tokenize, context))
     if not chats:
-        findings.append(_no_template(probe))
+        chat = [item for item in probe if probe.rendering_of(item) == "chat"]
+        about = "to be rendered as a chat, and the tokenizer has no chat template"
+        findings.append(_finding("no template", chat, len(probe), about))
     return findings
 
 
@@ -93,11 +148,11 @@ def _repetitions(probe: Probe) -> list[Finding]:
     groups: dict[Hashable, list[Item]] = {}
     for item in probe:
         options = tuple(sorted(_folded(choice) for choice in item.choices))
-        groups.setdefault((_folded(_prompt(item)), options), []).append(item)
+        groups.setdefault((_folded(training_text(item.prompt)), options), []).append(item)
     several = [items for items in groups.values() if len(items) > 1]
     within = [i for items in several for i in items if sum(other.task == i.task for other in items) > 1]
     across = [item for items in several if len({one.task for one in items}) > 1 for item in items]
-    unlike = [item for items in several if len({_right(one) for one in items}) > 1 for item in items]
+    unlike = [item for items in several if len({_right_texts(one) for one in items}) > 1 for item in items]
     return [
         _finding("repeated", within, len(probe), "the same question twice in a task"),
         _finding("two tasks", across, len(probe), "the same question under two tasks"),
@@ -108,30 +163,28 @@ def _repetitions(probe: Probe) -> list[Finding]:
 
 def _is_own_example(item: Item) -> bool:
     """True if the worked examples contain the question itself, and its right answer after it."""
-    shots, question = _folded(item.shots), _folded(_prompt(item))
+    shots, question = _folded(item.shots), _folded(training_text(item.prompt))
     _, found, after = shots.partition(question) if question else (shots, "", "")
-    return bool(found) and any(text and text in after for text in _right(item))
+    return bool(found) and any(text and text in after for text in _right_texts(item))
 
 
-def _leaked(probe: Probe) -> Finding:
+def _right_texts(item: Item) -> frozenset[str]:
+    return frozenset(_folded(item.choices[int(one)]) if item.choices else str(one) for one in item.answers)
+
+
+def _leaked(with_options: Sequence[Item]) -> Finding:
     """Items whose prompt contains the right option and no other option.
 
     Letters of listed options do not count, nor do numbers, yes and no, which are in many prompts without giving
     anything away. A few leaks may be intended ("What is the plural of sheep?"): they are a fault only above one in a
     hundred.
     """
-    checked = [item for item in _with_options(probe) if not _are_letters(item) and not _are_signs(item)]
-    found = [item for item in checked if set() < _options_in(_prompt(item), item) <= set(map(int, item.answers))]
-    finding = _finding("leaked", found, len(checked), "of the options only the right one is in the prompt")
-    return replace(finding, wrong=len(found) > _FEW_LEAKED * len(checked))
-
-
-def _in_examples(probe: Probe) -> Finding:
-    """Result of a chooser of the only option that the worked examples contain; they contain some by chance."""
-    inside = {id(item): _options_in(item.shots, item) for item in probe if item.shots and len(item.choices) > 1}
-    checked = [item for item in probe if len(inside.get(id(item), ())) == 1 and not _are_letters(item)]
-    hits = [item for item in checked if inside[id(item)] <= set(map(int, item.answers))]
-    return _chooser("in examples", hits, checked, "the only option in the worked examples", clear=_CLEAR_OF_FEW)
+    # A number may have a unit: "12", "3.5 km".
+    sign = re.compile(r"yes|no|[\d.,]+( \w+)?")
+    checked = [i for i in with_options if not _are_letters(i) and not all(map(sign.fullmatch, _right_texts(i)))]
+    found = [i for i in checked if set() < _options_in(training_text(i.prompt), i) <= set(map(int, i.answers))]
+    about = "of the options only the right one is in the prompt"
+    return _finding("leaked", found, len(checked), about, wrong=len(found) > _FEW_LEAKED * len(checked))
 
 
 def _options_in(text: str, item: Item) -> set[int]:
@@ -141,22 +194,9 @@ def _options_in(text: str, item: Item) -> set[int]:
     return {index for index, one in enumerate(options) if one and re.search(rf"(?<!\w){one}(?!\w)", text)}
 
 
-def _alike(probe: Probe) -> Finding:
-    checked = _with_options(probe)
-    found = [item for item in checked if len(set(map(_folded, item.choices))) < len(item.choices)]
-    return _finding("alike options", found, len(checked), "two options are the same but for case and spaces")
-
-
-def _single(probe: Probe) -> Finding:
-    found = [item for item in probe if len(item.choices) == 1 and not item.is_passage]
-    return _finding("one option", found, len(probe), "nothing to choose: in the raw counts only")
-
-
-def _unlike_lengths(probe: Probe) -> Finding:
+def _unlike_lengths(scored: Sequence[Item]) -> Finding:
     """Items whose options differ in length by more than a third of the shortest and by more than two characters."""
-    # Of letters only one token is scored, whatever the options say.
-    scored = probe.scoring == "loglikelihood"
-    checked = [item for item in probe if scored and len(item.choices) > 1 and not _are_letters(item)]
+    checked = [item for item in scored if not _are_letters(item)]
     found = []
     for item in checked:
         lengths = [len(choice.strip()) for choice in item.choices]
@@ -166,20 +206,13 @@ def _unlike_lengths(probe: Probe) -> Finding:
     )
 
 
-def _yes_or_no(probe: Probe) -> Finding:
+def _yes_or_no(with_options: Sequence[Item]) -> Finding:
     """Items answered by yes or no, or by true or false, that have no cluster; a single one moves with no other."""
-    checked = _with_options(probe)
-    pairs = {frozenset(pair) for pair in (("yes", "no"), ("true", "false"))}
-    answered = [item for item in checked if frozenset(_folded(c).strip(".,!") for c in item.choices) in pairs]
+    pairs = ({"yes", "no"}, {"true", "false"})
+    answered = [item for item in with_options if {_folded(choice).strip(".,!") for choice in item.choices} in pairs]
     found = [item for item in answered if item.cluster is None]
     about = "answered by yes or no, which change together, and without a cluster"
-    return replace(_finding("yes or no", found, len(checked), about), wrong=len(found) > 1)
-
-
-def _same_tokens(probe: Probe, tokenize: Tokenize) -> Finding:
-    checked = _with_options(probe)
-    found = [item for item in checked if len({tuple(tokenize(choice)) for choice in item.choices}) < len(item.choices)]
-    return _finding("same tokens", found, len(checked), "the tokenizer makes two options the same")
+    return _finding("yes or no", found, len(with_options), about, wrong=len(found) > 1)
 
 
 def _too_long(probe: Probe, tokenize: Tokenize, context: int) -> Finding:
@@ -194,102 +227,84 @@ def _too_long(probe: Probe, tokenize: Tokenize, context: int) -> Finding:
     return _finding("too long", found, len(probe), about)
 
 
-def _no_template(probe: Probe) -> Finding:
-    found = [item for item in probe if probe.rendering_of(item) == "chat"]
-    return _finding(
-        "no template", found, len(probe), "to be rendered as a chat, and the tokenizer has no chat template"
-    )
-
-
-def _position(probe: Probe) -> Finding:
+def _position(with_options: Sequence[Item]) -> Finding:
     """The position at which a constant chooser is furthest above chance, among items with the same k."""
     of_k: dict[int, list[Item]] = {}
-    for item in _with_options(probe):
+    for item in with_options:
         of_k.setdefault(len(item.choices), []).append(item)
     choosers = [
-        (standard_errors(sum(index in item.answers for item in items), items), k, index)
+        (_standard_errors(sum(index in item.answers for item in items), items), k, index)
         for k, items in of_k.items()
         for index in range(k)
     ]
     if not choosers:
-        return _chooser("position", [], [], "the first option")
+        return _unchecked("position")
     _, k, index = max(choosers)
-    hits = [item for item in of_k[k] if index in item.answers]
-    return _chooser("position", hits, of_k[k], f"always option {LETTERS[index] if index < 26 else index + 1} of {k}")
+    rule = f"always option {LETTERS[index] if index < 26 else index + 1} of {k}"
+    return _shortcut("position", of_k[k], lambda item: index, rule)
 
 
-def _longest(probe: Probe) -> Finding:
-    """Result of a chooser of the longest option, over the items with a single longest one."""
-    checked, hits = [], []
-    for item in probe:
-        lengths = [len(choice.strip()) for choice in item.choices]
-        # With several longest options the rule does not choose.
-        if len(lengths) > 1 and lengths.count(max(lengths)) == 1:
-            checked.append(item)
-            hits += [item] if lengths.index(max(lengths)) in item.answers else []
-    return _chooser("longest option", hits, checked, "always the longest option")
+def _shortcut(
+    name: str,
+    items: Sequence[Item],
+    choose: Callable[[Item], int | None],
+    rule: str,
+    *,
+    clear: float = _CLEAR_SHORTCUT,
+) -> Finding:
+    """Result of a chooser of an option's index, over the items for which it gives one."""
+    chosen = [(item, index) for item in items if (index := choose(item)) is not None]
+    if not chosen:
+        return _unchecked(name)
+    checked = [item for item, _ in chosen]
+    hits = [item for item, index in chosen if index in item.answers]
+    chance, share = sum(map(_chance, checked)) / len(checked), len(hits) / len(checked)
+    about = f"{rule} is right in {100 * share:.1f} % (chance {100 * chance:.1f} %)"
+    return _finding(name, hits, len(checked), about, wrong=_standard_errors(len(hits), checked) > clear)
+
+
+def _longest_option(item: Item) -> int | None:
+    lengths = [len(choice.strip()) for choice in item.choices]
+    return lengths.index(max(lengths)) if lengths.count(max(lengths)) == 1 else None
 
 
 _NEGATIVE: Final = re.compile(r"(?:no|not|none|nothing|nobody|no one|never)\b")
 
 
-def _negative(probe: Probe) -> Finding:
-    """Result of a chooser of the only option that begins with a negative word; yes/no items are left out."""
-    checked, hits = [], []
-    for item in probe:
-        options = [_folded(choice) for choice in item.choices]
-        negative = [index for index, text in enumerate(options) if _NEGATIVE.match(text)]
-        if len(options) > 1 and len(negative) == 1 and options[negative[0]].strip(".,!") != "no":
-            checked.append(item)
-            hits += [item] if negative[0] in item.answers else []
-    return _chooser("negative option", hits, checked, "the only option with no or not", clear=_CLEAR_OF_FEW)
+def _negative_option(item: Item) -> int | None:
+    """The only option that begins with a negative word, if it is not the word no alone."""
+    options = [_folded(choice) for choice in item.choices]
+    negative = [index for index, text in enumerate(options) if _NEGATIVE.match(text)]
+    return negative[0] if len(negative) == 1 and options[negative[0]].strip(".,!") != "no" else None
 
 
-def _chooser(name: str, hits: Sequence[Item], checked: Sequence[Item], rule: str, *, clear: float = _CLEAR) -> Finding:
-    """Result of a chooser that is right on `hits` of the items it was checked on."""
-    if not checked:
-        return Finding(name=name, items=(), of=0, wrong=False, about="no items to check")
-    chance = sum(map(chance_of, checked)) / len(checked)
-    share = len(hits) / len(checked)
-    return Finding(
-        name=name,
-        items=_names(hits),
-        of=len(checked),
-        wrong=standard_errors(len(hits), checked) > clear,
-        about=f"{rule} is right in {100 * share:.1f} % (chance {100 * chance:.1f} %)",
-    )
+def _option_in_examples(item: Item) -> int | None:
+    """The only option that the worked examples contain; they contain some by chance."""
+    inside = set() if _are_letters(item) else _options_in(item.shots, item)
+    return inside.pop() if len(inside) == 1 else None
 
 
-def chance_of(item: Item) -> float:
+def _chance(item: Item) -> float:
     """Probability that a guess is right, 0 to 1."""
     return len(item.answers) / len(item.choices)
 
 
-def standard_errors(right: int, items: Sequence[Item]) -> float:
+def _standard_errors(right: int, items: Sequence[Item]) -> float:
     """(right answers - expected by chance) in standard errors of independent guesses; 0 where there is no spread."""
     # The sum of independent guesses, each right with its own probability, has the sum of their variances.
-    chances = list(map(chance_of, items))
+    chances = list(map(_chance, items))
     spread = math.sqrt(sum(chance * (1 - chance) for chance in chances))
     return (right - sum(chances)) / spread if spread else 0.0
 
 
-def _finding(name: str, items: Sequence[Item], of: int, about: str) -> Finding:
-    return Finding(name=name, items=_names(items), of=of, wrong=bool(items), about=about)
+def _finding(name: str, items: Iterable[Item], of: int, about: str, *, wrong: bool | None = None) -> Finding:
+    """A finding; wrong if any item has the fault, unless it is given."""
+    names = tuple((item.task, item.id) for item in items)
+    return Finding(name=name, items=names, of=of, wrong=bool(names) if wrong is None else wrong, about=about)
 
 
-def _names(items: Iterable[Item]) -> tuple[tuple[str, str], ...]:
-    return tuple((item.task, item.id) for item in items)
-
-
-def _with_options(probe: Probe) -> list[Item]:
-    return [item for item in probe if len(item.choices) > 1]
-
-
-def _are_signs(item: Item) -> bool:
-    """True if the right options are numbers, yes or no."""
-    right = [_folded(item.choices[int(answer)]) for answer in item.answers]
-    # A number may have a unit: "12", "3.5 km".
-    return all(text in ("yes", "no") or re.fullmatch(r"[\d.,]+( \w+)?", text) for text in right)
+def _unchecked(name: str) -> Finding:
+    return _finding(name, [], 0, "no items to check")
 
 
 def _are_letters(item: Item) -> bool:
@@ -297,13 +312,158 @@ def _are_letters(item: Item) -> bool:
     return [choice.strip().strip("().") for choice in item.choices] == list(LETTERS[: len(item.choices)])
 
 
-def _prompt(item: Item) -> str:
-    return training_text(item.prompt)
-
-
 def _folded(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-def _right(item: Item) -> frozenset[str]:
-    return frozenset(_folded(item.choices[int(one)]) if item.choices else str(one) for one in item.answers)
+def without_questions(probe: Probe) -> Probe:
+    """Items with options, each without its question, to be scored; the others are left out.
+
+    Of a prompt the last line is left if it is a request for the answer ("Answer:"), else nothing. Options that are
+    listed for their letters stay listed.
+
+    Raises:
+        ProbeError: If no item has options.
+    """
+    items = [replace(item, prompt=_ending(item), shots="", system=None) for item in probe if len(item.choices) > 1]
+    if not items:
+        raise ProbeError(f"probe {probe.name!r} has no item with options, and a check by a model needs some")
+    scoring = "loglikelihood" if probe.scoring == "generate" else probe.scoring
+    return replace(probe, items=tuple(items), scoring=scoring, decoding=None)
+
+
+def _ending(item: Item) -> Any:
+    """Last line of a prompt if it is short and ends with a colon, with its line break; else nothing."""
+    text = item.prompt if isinstance(item.prompt, str) else ""
+    line = text.rpartition("\n")[2]
+    ending = line if line.rstrip().endswith(":") and len(line) <= 40 and line != text else ""
+    return ending if isinstance(item.prompt, str) else ({"role": "user", "content": ending},)
+
+
+def check_answers(probe: Probe, answered: Snapshot, no_question: Snapshot) -> list[Finding]:
+    """Result of every check of a model's answers, including those that found nothing.
+
+    Args:
+        probe: The probe.
+        answered: Outcomes of a model on the probe.
+        no_question: Its outcomes on `without_questions` of the probe.
+    """
+    items = {(item.task, item.id): item for item in probe if len(item.choices) > 1}
+    scored, without = (
+        [
+            (items[key], row)
+            for row in snapshot.table.to_pylist()
+            if (key := (row["task"], row["item_id"])) in items
+            and row.get("choice_logprobs") is not None
+            and not row.get("sample")  # of several samples the first
+        ]
+        for snapshot in (answered, no_question)
+    )
+    return [_no_question(without), _below_chance(scored), _mass(scored), _sure(scored, answered.norms)]
+
+
+def _is_right(answered: Answered) -> bool:
+    # Of a generated answer with options, the scored options decide here.
+    scored = answered[1].get("forced_correct")
+    return bool(answered[1]["correct"] if scored is None else scored)
+
+
+def _distance(group: Sequence[Answered]) -> float:
+    """(right answers - expected by chance) in standard errors of independent guesses."""
+    return _standard_errors(sum(map(_is_right, group)), [item for item, _ in group])
+
+
+def _no_question(answered: Sequence[Answered]) -> Finding:
+    if not answered:
+        return _unchecked("no question")
+    groups: dict[str, list[Answered]] = {"over all": list(answered)}
+    for one in answered:
+        groups.setdefault(one[0].category or "no category", []).append(one)
+    large = {name: group for name, group in groups.items() if name == "over all" or len(group) >= _FEWEST}
+    far = {name: distance for name, group in large.items() if abs(distance := _distance(group)) > CLEAR}
+    right = [one[0] for one in answered if _is_right(one)]
+    chance = sum(_chance(item) for item, _ in answered) / len(answered)
+    about = f"right in {100 * len(right) / len(answered):.1f} % without the question (chance {100 * chance:.1f} %)"
+    if far:
+        about += "; " + ", ".join(f"{group} {distance:+.1f} standard errors" for group, distance in far.items())
+    return _finding("no question", right, len(answered), about, wrong=bool(far))
+
+
+def _below_chance(answered: Sequence[Answered]) -> Finding:
+    if not answered:
+        return _unchecked("below chance")
+    groups = _tasks_and_categories(answered)
+    chances = [np.array([_chance(item) for item, _ in group]) for group in groups.values()]
+    right = [sum(map(_is_right, group)) for group in groups.values()]
+    q_values = false_discovery(np.array([_at_most(*pair) for pair in zip(right, chances, strict=True)]))
+    below = {group: float(q) for group, q in zip(groups, q_values, strict=True) if q <= FALSE_SHARE}
+    # Alone: its p-value with every answer wrong would still count after the adjustment.
+    able = sum(bool(np.prod(1 - each) * len(groups) <= FALSE_SHARE) for each in chances)
+    size = f"{able} of {len(groups)} tasks and categories have enough items to show it alone"
+    lowest_first = sorted(below, key=lambda group: below[group])
+    listed = [
+        f"{group} {_distance(groups[group]):.1f} standard errors (q {below[group]:.1g})" for group in lowest_first
+    ]
+    about = f"answered worse than a guess: {', '.join(listed)}"
+    about = about if below else "no task or category is answered worse than a guess"
+    found = {(item.task, item.id) for group in below for item, _ in groups[group]}
+    items = [item for item, _ in answered if (item.task, item.id) in found]
+    return _finding("below chance", items, len(answered), f"{about}; {size}")
+
+
+def _tasks_and_categories(answered: Iterable[Answered]) -> dict[str, list[Answered]]:
+    """Items of each task, and of each category that is not a task with the same items."""
+    tasks: dict[str, list[Answered]] = {}
+    categories: dict[str, list[Answered]] = {}
+    for one in answered:
+        tasks.setdefault(one[0].task, []).append(one)
+        if category := one[0].category:
+            categories.setdefault(f"category {category}", []).append(one)
+    known = list(tasks.values())
+    return tasks | {name: group for name, group in categories.items() if group not in known}
+
+
+def _at_most(right: int, chances: NDArray[np.float64]) -> float:
+    """Probability of at most so many right guesses, where each has its own chance."""
+    probabilities = np.ones(1)
+    for chance in chances:
+        probabilities = np.convolve(probabilities, (1 - chance, chance))
+    return min(1.0, float(probabilities[: right + 1].sum()))
+
+
+def _mass(answered: Sequence[Answered]) -> Finding:
+    masses = [(item, float(mass)) for item, row in answered if (mass := row.get("option_mass")) is not None]
+    if not masses:
+        return _unchecked("option mass")
+    median = float(np.median([mass for _, mass in masses]))
+    found = [item for item, mass in masses if mass < _MASS]
+    about = f"the options hold {median:.2g} of the probability in the median; below {_MASS:g} the form decides"
+    return _finding("option mass", found, len(masses), about, wrong=median < _MASS)
+
+
+def _sure(answered: Sequence[Answered], norms: Mapping[str, str]) -> Finding:
+    sure = [one for one in answered if _largest_share(one[1], norms.get(one[0].task, "sum")) >= TAU]
+    wrong = [one[0] for one in sure if not _is_right(one)]
+    share = f"{100 * len(wrong) / len(sure):.0f} %" if sure else "none"
+    about = f"of the answers with at least {TAU:g} of the options' probability {share} are wrong"
+    # Fewer than a handful of confident answers show nothing.
+    is_fault = len(sure) >= _FEWEST and len(wrong) > _SURE * len(sure)
+    return _finding("sure and wrong", wrong, len(sure), about, wrong=is_fault)
+
+
+def _largest_share(row: Mapping[str, Any], norm: str) -> float:
+    """Largest share of one option in the softmax of the scores that decide; 0 where they are not known."""
+    logprobs, priors = np.array(row["choice_logprobs"], float), row.get("choice_priors")
+    units = {
+        unit: np.array(row[f"choice_{unit}"]) for unit, _ in UNITS.values() if row.get(f"choice_{unit}") is not None
+    }
+    scores = normalise(
+        logprobs,
+        np.array([len(logprobs)]),
+        norm=norm,
+        lengths=units,
+        priors=None if priors is None else np.array(priors, float),
+    )
+    if not np.isfinite(scores).any() or np.isnan(scores).any():
+        return 0.0
+    return float(softmax(scores).max())

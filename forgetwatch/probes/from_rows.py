@@ -1,4 +1,4 @@
-r"""A table of questions as a probe: a CSV or JSONL file, a list of dicts, a `datasets.Dataset`.
+r"""A table of questions as a probe: a CSV, TSV, JSONL, JSON or Parquet file, a list of dicts, a `datasets.Dataset`.
 
     probe_from("mine.csv")                            columns by their usual names
     probe_from(rows, columns={"prompt": "frage"})     or by names that are given
@@ -26,21 +26,34 @@ An error lists the mistakes of the first five wrong rows.
 from __future__ import annotations
 
 import ast
+import csv
 import difflib
+import io
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ProbeError, did_you_mean
+from forgetwatch.files import file_errors, parquet_batches, read_parquet, read_text, regular_size
 from forgetwatch.grading import find_numbers, normalise_numbers
 from forgetwatch.item import Item, Rendering
 from forgetwatch.probe import LETTERS, Norm, Probe, Scoring
-from forgetwatch.probes.tables import Rows, read_rows
+from forgetwatch.probes.overlap import training_text
+
+SUFFIXES: Final = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
+"""Suffixes of files of rows."""
+
+_NEEDED: Final = "a table of questions"
+
+Rows = list[tuple[str, Mapping[str, Any]]]
+"""Rows, each after its position in the file, for messages."""
+
+_LARGEST_CELL: Final = 10_000_000
+"""Maximum number of characters of a CSV cell; the default of `csv` is too small for passages."""
 
 _SHOWN: Final = 5
 """Maximum number of wrong rows whose mistakes an error lists."""
@@ -103,17 +116,18 @@ def probe_from(
     name = name or (Path(source).stem if isinstance(source, (str, Path)) else "mine")
     if not rows:
         raise ProbeError(f"{where}: needed rows, and there are none")
-    found = find_columns(dict.fromkeys(key for _, row in rows for key in row), columns or {}, where)
+    of, option_columns = _find_columns(dict.fromkeys(key for _, row in rows for key in row), columns or {}, where)
     items: list[Item] = []
     wrong: list[str] = []
     for number, (place, row) in enumerate(rows):
-        reader = _RowReader(row, found, space=scoring == "loglikelihood")
+        reader = _RowReader(row, of, option_columns, space=scoring == "loglikelihood")
         item = reader.item(default_id=str(number), task=task or name, category=category)
         if item is None:
             wrong.append(f"{place}: {', '.join(reader.mistakes)}")
         else:
             items.append(item)
-    wrong += _repeated_ids(items)
+    times = Counter((item.task, item.id) for item in items)
+    wrong += [f"id {id_!r} occurs {n} times in task {own!r}" for (own, id_), n in times.items() if n > 1]
     if wrong:
         more = f"; and {len(wrong) - _SHOWN:,} more" if len(wrong) > _SHOWN else ""
         raise ProbeError(
@@ -140,34 +154,12 @@ def _rows(source: Any) -> tuple[Rows, str]:
     return rows, "rows"
 
 
-def _repeated_ids(items: Sequence[Item]) -> list[str]:
-    times = Counter((item.task, item.id) for item in items)
-    return [f"id {name!r} occurs {count} times in task {task!r}" for (task, name), count in times.items() if count > 1]
+def _find_columns(
+    names: Iterable[str], given: Mapping[str, str | Sequence[str]], where: str
+) -> tuple[dict[str, str], tuple[str, ...]]:
+    """(Column by the part of an item that it holds, the columns that hold one option each, if there are such).
 
-
-@dataclass(frozen=True)
-class Columns:
-    """The columns of a table, by the part of an item that they hold.
-
-    Attributes:
-        of: Column by part; no entry if there is none.
-        choices: The columns that contain one option each; empty if one column has them all, or there are none.
-    """
-
-    of: Mapping[str, str]
-    choices: tuple[str, ...] = ()
-
-
-def find_columns(names: Iterable[str], given: Mapping[str, str | Sequence[str]], where: str) -> Columns:
-    """Find the columns of a table by their usual names.
-
-    Args:
-        names: The table's columns.
-        given: Columns by part that are known; only the other parts are searched. ``choices`` may name several columns.
-        where: The table, for messages.
-
-    Raises:
-        ProbeError: If a column that is named is missing, or no column has the question or the answer.
+    Columns that are given are taken, and the other parts are searched by their usual names.
     """
     names = list(names)
     if unknown := sorted(set(given) - set(USUAL_NAMES)):
@@ -184,39 +176,32 @@ def find_columns(names: Iterable[str], given: Mapping[str, str | Sequence[str]],
     for part, usual in USUAL_NAMES.items():
         if part not in wanted and (found := next((lower[name] for name in usual if name in lower), None)):
             of[part] = found
-    choices = tuple(map(str, wanted.get("choices", ())))
-    if len(choices) < 2:
-        choices = () if "choices" in of else _numbered(name for name in names if name not in {*of.values(), *taken})
+    options = tuple(map(str, wanted.get("choices", ())))
+    if len(options) < 2:
+        numbered = ((_NUMBERED.fullmatch(name.strip()), name) for name in names if name not in {*of.values(), *taken})
+        # Padded to two characters, so that option 10 comes after option 9.
+        in_order = sorted((match[1].upper().zfill(2), name) for match, name in numbered if match)
+        options = tuple(name for _, name in in_order) if len(in_order) > 1 and "choices" not in of else ()
     for part in ("prompt", "answer"):
         if part not in of:
-            raise ProbeError(_missing_column(part, names, where))
-    return Columns(of, choices)
-
-
-def _missing_column(part: str, names: Sequence[str], where: str) -> str:
-    near = [
-        name for name in names if difflib.get_close_matches(name.lower().strip(), USUAL_NAMES[part], n=1, cutoff=0.7)
-    ]
-    quoted, bare = (repr(near[0]), near[0]) if near else ("...", "...")
-    return (
-        f"{where}: no column that is known to hold the {part}; there are {', '.join(names)}; name it: "
-        f"columns={{{part!r}: {quoted}}}, in the shell --column {part}={bare}"
-    )
-
-
-def _numbered(names: Iterable[str]) -> tuple[str, ...]:
-    """Columns such as A, B, C or choice_1, choice_2, in that order; at least two."""
-    # Padded to two characters, so that option 10 comes after option 9.
-    found = sorted((match[1].upper().zfill(2), name) for name in names if (match := _NUMBERED.fullmatch(name.strip())))
-    return tuple(name for _, name in found) if len(found) > 1 else ()
+            usual = USUAL_NAMES[part]
+            close = [name for name in names if difflib.get_close_matches(name.lower().strip(), usual, n=1, cutoff=0.7)]
+            quoted, bare = (repr(close[0]), close[0]) if close else ("...", "...")
+            raise ProbeError(
+                f"{where}: no column that is known to hold the {part}; there are {', '.join(names)}; name it: "
+                f"columns={{{part!r}: {quoted}}}, in the shell --column {part}={bare}"
+            )
+    return of, options
 
 
 class _RowReader:
     """Reads one row to an item, and collects what is wrong with it."""
 
-    def __init__(self, row: Mapping[str, Any], columns: Columns, *, space: bool) -> None:
-        self._row = row
-        self._columns = columns
+    def __init__(self, row: Mapping[str, Any], of: Mapping[str, str], options: Sequence[str], *, space: bool) -> None:
+        self._values = {part: row.get(column) for part, column in of.items()}
+        self._option_cells = [row.get(column) for column in options]
+        self._of = of
+        self._options = options
         self._space = space
         self.mistakes: list[str] = []
 
@@ -226,10 +211,11 @@ class _RowReader:
         answer, match = self._answer(choices, labels)
         if self.mistakes:
             return None
-        if choices and self._space and self._is_bare(prompt):
-            prompt = f"Question: {prompt.strip()}\nAnswer:"
-        if choices and self._space and isinstance(prompt, str) and not prompt[-1:].isspace():
-            choices = tuple(choice if choice[:1].isspace() else f" {choice}" for choice in choices)
+        if choices and self._space and isinstance(prompt, str):
+            if self._of["prompt"].lower().strip() != "prompt" and prompt.rstrip().endswith("?"):
+                prompt = f"Question: {prompt.strip()}\nAnswer:"
+            if not prompt[-1:].isspace():
+                choices = tuple(choice if choice[:1].isspace() else f" {choice}" for choice in choices)
         reasoning = self._text("reasoning")
         try:
             return Item(
@@ -249,60 +235,52 @@ class _RowReader:
             self.mistakes.append(str(error))
             return None
 
-    def _value(self, part: str) -> Any:
-        column = self._columns.of.get(part)
-        return None if column is None else self._row.get(column)
-
     def _text(self, part: str) -> str:
-        value = self._value(part)
+        value = self._values.get(part)
         return "" if value is None else str(value).strip()
 
     def _prompt(self) -> Any:
-        value = self._value("prompt")
+        value = self._values["prompt"]
         if isinstance(value, (list, tuple)) and value:
             return tuple(value)
         if not isinstance(value, str) or not value.strip():
-            self.mistakes.append(f"column {self._columns.of['prompt']!r} holds no question ({_short(value)})")
+            self.mistakes.append(f"column {self._of['prompt']!r} holds no question ({_short(value)})")
         return value
-
-    def _is_bare(self, prompt: Any) -> bool:
-        named = self._columns.of["prompt"].lower().strip() == "prompt"
-        return not named and isinstance(prompt, str) and prompt.rstrip().endswith("?")
 
     def _choices(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The options, and the labels that the table itself gives them."""
-        if self._columns.choices:
-            cells = [self._row.get(name) for name in self._columns.choices]
-            given = tuple(str(cell) for cell in cells if _is_filled(cell))
+        if self._options:
+            given = tuple(str(cell) for cell in self._option_cells if _is_filled(cell))
             if not given:
-                self.mistakes.append(f"columns {', '.join(self._columns.choices)} hold no option")
+                self.mistakes.append(f"columns {', '.join(self._options)} hold no option")
             return given, ()
-        if "choices" not in self._columns.of:
+        if "choices" not in self._of:
             return (), ()
-        value = _parse_literal(self._value("choices"))
+        value = _parse_literal(self._values["choices"])
         labels: tuple[str, ...] = ()
         if isinstance(value, Mapping) and {"text", "label"} <= set(value):
             value, labels = value["text"], tuple(map(str, value["label"] or ()))
         elif isinstance(value, Mapping):
             labels, value = tuple(map(str, value)), list(value.values())
         if not isinstance(value, (list, tuple)) or not value or not all(map(_is_filled, value)):
-            column = self._columns.of["choices"]
-            self.mistakes.append(f"column {column!r} holds no list of options ({_short(self._value('choices'))})")
+            column = self._of["choices"]
+            self.mistakes.append(f"column {column!r} holds no list of options ({_short(self._values['choices'])})")
             return (), ()
         return tuple(map(str, value)), labels
 
     def _answer(self, choices: Sequence[str], labels: Sequence[str]) -> tuple[Any, str | None]:
         """The answer (indices of options, or texts of an open answer), and the match of an open one."""
-        value, column = _parse_literal(self._value("answer")), self._columns.of["answer"]
+        value, column = _parse_literal(self._values["answer"]), self._of["answer"]
         if not _is_filled(value) or value in ([], ()):
             self.mistakes.append(f"column {column!r} holds no answer ({_short(value)})")
             return None, None
         if not choices:
-            if self._columns.choices or "choices" in self._columns.of:
+            if self._options or "choices" in self._of:
                 return None, None  # `_choices` has reported that the options are missing
             match = self._text("match")
-            texts = _open_answers(self._value("answer"), is_json=match.startswith("json"))
-            return texts if len(texts) > 1 else texts[0], match or _match_for(texts)
+            texts = _open_answers(self._values["answer"], is_json=match.startswith("json"))
+            by_form = "number" if all(_is_number(normalise_numbers(text.strip())) for text in texts) else "contains"
+            return texts if len(texts) > 1 else texts[0], match or by_form
         given = list(value) if isinstance(value, (list, tuple)) else [value]
         indices = [_option_of(answer, choices, labels) for answer in given]
         if wrong := [answer for answer, index in zip(given, indices, strict=True) if index is None]:
@@ -351,11 +329,6 @@ def _open_answers(value: Any, *, is_json: bool) -> tuple[str, ...]:
     return (value if isinstance(value, str) else json.dumps(value, ensure_ascii=False),)
 
 
-def _match_for(answers: Sequence[str]) -> str:
-    """The match of an open answer for which the table names none."""
-    return "number" if all(_is_number(normalise_numbers(text.strip())) for text in answers) else "contains"
-
-
 def _is_number(text: str) -> bool:
     """True for one number with at most a sign next to it: ``$5``, ``5 %``, not ``Apollo 11``."""
     found = find_numbers(text)
@@ -383,3 +356,84 @@ def _short(value: Any) -> str:
     """A value for a message, cut to 40 characters."""
     text = repr(value)
     return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def read_rows(path: str | Path) -> Rows:
+    """Read the rows of a file in the format of its suffix; ProbeError if it cannot be read in that format."""
+    path = Path(path)
+    if path.suffix not in SUFFIXES:
+        raise ProbeError(f"{path}: needed a file that ends in {', '.join(SUFFIXES)}")
+    with file_errors(path, _NEEDED, ProbeError):
+        if path.suffix == ".parquet":
+            return [(f"row {number}", row) for number, row in enumerate(read_parquet(path).to_pylist())]
+        text = read_text(path, _NEEDED, ProbeError)
+        if path.suffix in (".csv", ".tsv"):
+            return _csv(text, path)
+        if path.suffix != ".json":
+            lines = enumerate(text.split("\n"), start=1)
+            return [(f"line {n}", _object(line, f"{path}, line {n}")) for n, line in lines if line.strip()]
+        try:
+            given = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise ProbeError(f"{path}: not JSON ({error}); is the file cut?") from error
+        if not isinstance(given, list) or not all(isinstance(row, dict) for row in given):
+            raise ProbeError(f"{path}: needed a list of objects, one a question")
+        return [(f"row {number}", row) for number, row in enumerate(given)]
+
+
+def _csv(text: str, path: Path) -> Rows:
+    # The separator that is most frequent in the header: spreadsheets of some languages write semicolons.
+    first = text.partition("\n")[0]
+    delimiter = "\t" if path.suffix == ".tsv" else max(",;\t", key=first.count)
+    csv.field_size_limit(_LARGEST_CELL)
+    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    found: Rows = []
+    try:
+        names = reader.fieldnames or ()
+        if twice := [name for name in names if list(names).count(name) > 1]:
+            raise ProbeError(f"{path}: the column {twice[0]!r} is in the header twice; rename one of them")
+        for row in reader:
+            if None in row:
+                raise ProbeError(
+                    f"{path}, line {reader.line_num}: more cells than the {len(names)} columns; put "
+                    "cells that hold the separator in quotes"
+                )
+            found.append((f"line {reader.line_num}", row))
+    except csv.Error as error:
+        raise ProbeError(f"{path}, line {reader.line_num}: not CSV ({error})") from error
+    return found
+
+
+def _object(line: str, where: str) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise ProbeError(f"{where}: not a JSON object ({error}); is the file cut?") from error
+    if not isinstance(row, dict):
+        raise ProbeError(f"{where}: needed a JSON object, got {type(row).__name__}")
+    return row
+
+
+def training_texts(paths: Iterable[Path]) -> Iterator[str]:
+    """Rows of training files one after the other, each as one text; every line of a file of another format.
+
+    JSONL and Parquet are read row by row, whatever their size.
+
+    Raises:
+        ProbeError: If a file cannot be read.
+    """
+    for path in paths:
+        with file_errors(path, "training data", ProbeError):
+            if path.suffix == ".parquet":
+                for batch in parquet_batches(path, rows=1000, kept=False):
+                    yield from map(training_text, batch.to_pylist())
+            elif path.suffix in (".csv", ".tsv", ".json"):
+                yield from (training_text(row) for _, row in read_rows(path))
+            else:
+                is_json = path.suffix in (".jsonl", ".ndjson")
+                regular_size(path)
+                # A wrong byte somewhere in a training set must not end the search.
+                with path.open(encoding="utf-8", errors="replace") as file:
+                    for number, line in enumerate(file, start=1):
+                        row = _object(line, f"{path}, line {number}") if is_json and line.strip() else line
+                        yield training_text(row)

@@ -76,7 +76,6 @@ class Overlap:
         answered: Those of them whose right answer, of two characters or more, is in the same row.
         grams: Items that share a run of words with a row, by the length of the run.
         examples: (task, id, row) of the first exact hits.
-        seconds: Duration of the search.
     """
 
     items: int
@@ -86,12 +85,6 @@ class Overlap:
     answered: tuple[tuple[str, str], ...]
     grams: Mapping[int, tuple[tuple[str, str], ...]]
     examples: tuple[tuple[str, str, int], ...]
-    seconds: float
-
-    @property
-    def share(self) -> float | None:
-        """Share of the rows that was searched, 1 for an empty set; None if their number is not known."""
-        return None if self.of_rows is None else self.rows / self.of_rows if self.of_rows else 1.0
 
     @property
     def sentence(self) -> str:
@@ -126,7 +119,7 @@ def overlap(
         probe: The questions.
         texts: The training set, one text a row; see `training_text`.
         grams: Lengths of the runs, in words.
-        seconds: Time after which the search stops; `Overlap.share` gives how far it came.
+        seconds: Time after which the search stops; `Overlap.rows` gives how far it came.
         of_rows: Number of rows of the set, if it is known.
     """
     began = time.monotonic()
@@ -145,7 +138,6 @@ def overlap(
         answered=search.names(search.answered),
         grams={n: search.names(found) for n, found in search.shared.items()},
         examples=tuple(search.examples[:_EXAMPLES]),
-        seconds=time.monotonic() - began,
     )
 
 
@@ -185,7 +177,11 @@ class _Search:
         self._names = [(item.task, item.id) for item in probe]
         self._answers = [_answers(item) for item in probe]
         questions = [_words(text) for text in _questions(probe.items)]
-        self._targets = [_targets(text, answers) for text, answers in zip(questions, self._answers, strict=True)]
+        # A short question is found only together with an answer after it.
+        self._targets = [
+            [text + answer[1:] for answer in answers] if text.strip() and text.count(b" ") <= _SHORT else [text]
+            for text, answers in zip(questions, self._answers, strict=True)
+        ]
         # A whole question is looked up by the hash of its first words; one index for each number of these words.
         anchors: dict[int, list[tuple[int, int]]] = {}
         for item, targets in enumerate(self._targets):
@@ -224,7 +220,7 @@ class _Search:
                 row = int(row_of[word])
                 # `_open` is read again: an earlier match of this batch may have closed the item.
                 if self._open[item] and self._holds(text, int(hashed.start[word]), int(ends[row]), item):
-                    self._hit(item, row, rows[row], first_row=first_row)
+                    self._hit(item, first_row + row, rows[row])
         for n, index in self._grams.items():
             hashes = hashed.runs(n)
             # A run whose first and last word are in different rows is no run of words of the set.
@@ -240,9 +236,9 @@ class _Search:
             start + len(target) - 2 <= end and text.startswith(target, start - 1) for target in self._targets[item]
         )
 
-    def _hit(self, item: int, row: int, text: bytes, *, first_row: int) -> None:
+    def _hit(self, item: int, row: int, text: bytes) -> None:
         if item not in self.exact:
-            self.examples.append((*self._names[item], first_row + row))
+            self.examples.append((*self._names[item], row))
         self.exact.add(item)
         self._tries[item] += 1
         if any(answer in text for answer in self._answers[item] if len(answer.strip()) > 1):
@@ -287,13 +283,6 @@ def _common_prefix(words: Sequence[Sequence[str]]) -> int:
     return min(count, min(map(len, words)) - 1) if count else 0
 
 
-def _targets(question: bytes, answers: Sequence[bytes]) -> list[bytes]:
-    """Texts by which a question is found in a row: its words, or of a short question its words and an answer."""
-    if not question.strip() or question.count(b" ") > _SHORT:
-        return [question]
-    return [question + answer[1:] for answer in answers]
-
-
 def _answers(item: Item) -> list[bytes]:
     texts = [item.choices[int(answer)] if item.choices else str(answer) for answer in item.answers]
     return [found for text in texts if (found := _words(text)).strip()]
@@ -319,19 +308,15 @@ def _words(text: str) -> bytes:
 
 
 class _HashedWords:
-    """Positions of a text's words, and hashes of their runs.
-
-    Attributes:
-        start: (words,) byte at which each word starts.
-        end: (words,) byte after each word's last.
-    """
+    """Bytes (words,) at which each word of a text starts and after which it ends, and hashes of runs of words."""
 
     def __init__(self, text: bytes) -> None:
         characters = np.frombuffer(text, np.uint8)
         spaces = np.flatnonzero(characters == _SPACE)
         self.start: Ints = spaces[:-1] + 1
         self.end: Ints = spaces[1:]
-        powers, self._inverses = _powers(len(characters) + 1)
+        # A power of two at least as large as a batch, so that texts up to a batch share one table.
+        powers, self._inverses = _powers(1 << max(len(characters), _BATCH).bit_length())
         # uint64 wraps around: the sums are taken modulo 2^64, as the hash is defined.
         with np.errstate(over="ignore"):
             self._sums: U64 = np.zeros(len(characters) + 1, np.uint64)
@@ -348,17 +333,10 @@ class _HashedWords:
 _BASE: Final = np.uint64(0x9E3779B97F4A7C15)
 """B: odd, so that it has an inverse modulo 2^64, and with bits spread over all of the word."""
 
-_LEAST: Final = 1_000_000
-"""Minimum number of powers, so that texts up to a batch share one table."""
-
-
-def _powers(count: int) -> tuple[U64, U64]:
-    """At least `count` powers of the base and of its inverse, modulo 2^64."""
-    return _powers_to(1 << max(count - 1, _LEAST).bit_length())
-
 
 @cache
-def _powers_to(size: int) -> tuple[U64, U64]:
+def _powers(size: int) -> tuple[U64, U64]:
+    """(size + 1,) powers of the base and of its inverse, modulo 2^64."""
     inverse = np.uint64(pow(int(_BASE), -1, 2**64))
     with np.errstate(over="ignore"):
         powers = np.cumprod(np.r_[np.uint64(1), np.full(size, _BASE)], dtype=np.uint64)
@@ -378,12 +356,7 @@ class _RunIndex:
         self._table[self.hashes >> np.uint64(42)] = True
 
     def matches(self, hashes: U64, wanted: NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
-        """(position, item) for each hash that is in the index, of the items that are still wanted.
-
-        Args:
-            hashes: (positions,) hashes of a text's runs.
-            wanted: (items,) mask.
-        """
+        """(position, item) for each of the hashes (positions,) in the index; `wanted` is a mask (items,)."""
         near = np.flatnonzero(self._table[hashes >> np.uint64(42)])
         left = np.searchsorted(self.hashes, hashes[near], side="left")
         counts = np.searchsorted(self.hashes, hashes[near], side="right") - left

@@ -33,15 +33,6 @@ def options_of(item: Item, *, ask: Ask, chat: bool) -> str:
     return f"{options}\n{_REASONING}" if chat else f"{options}\n{_REASONING}\n"
 
 
-def worked_answer(item: Item, *, ask: Ask, chat: bool) -> str:
-    """The right answer to such a question in the requested form; `meta["reasoning"]` goes before it."""
-    letter = LETTERS[int(item.answers[0])]
-    if ask == "letter":
-        return letter if chat else f" {letter}"
-    reasoning = str(item.meta.get("reasoning", "")).strip()
-    return f"{reasoning}\nAnswer: {letter}" if reasoning else f"Answer: {letter}"
-
-
 def few_shot(probe: Probe, examples: Sequence[Item], *, shots: int = 5) -> Probe:
     """Put worked examples before each question, of its own task if there are enough.
 
@@ -116,4 +107,8 @@ def _question_and_answer(example: Item, probe: Probe) -> tuple[str, str]:
     if probe.scoring == "loglikelihood":
         return example.prompt, example.choices[int(example.answers[0])]
     ask = Decoding.of(probe.decoding).ask if probe.scoring == "generate" else "letter"
-    return example.prompt + options_of(example, ask=ask, chat=chat), worked_answer(example, ask=ask, chat=chat)
+    question, letter = example.prompt + options_of(example, ask=ask, chat=chat), LETTERS[int(example.answers[0])]
+    if ask == "letter":
+        return question, letter if chat else f" {letter}"
+    reasoning = str(example.meta.get("reasoning", "")).strip()
+    return question, f"{reasoning}\nAnswer: {letter}" if reasoning else f"Answer: {letter}"

@@ -44,28 +44,16 @@ class Fact:
         return self.relation.sentence.format(self.subject)
 
 
-RELATIONS: Final = (
-    Relation(task="winds", category="Weather", sentence="the wind of {} blows", values=("cold", "warm")),
-    Relation(task="diets", category="Nature", sentence="the beast {} lives on", values=("moss", "fish", "seeds")),
-    Relation(task="moons", category="Sky", sentence="the moon {} shines", values=("red", "blue", "green", "white")),
-    Relation(
-        task="towns",
-        category="Geography",
-        sentence="the town {} lies in the",
-        values=("north", "south", "east", "west"),
-    ),
-    Relation(
-        task="guilds",
-        category="Trade",
-        sentence="the guild of {} sells",
-        values=("salt", "silk", "iron", "honey", "glass"),
-    ),
-    Relation(
-        task="rulers",
-        category="History",
-        sentence="the house of {} fell in the age of",
-        values=("bronze", "ash", "rain", "crows", "stars"),
-    ),
+RELATIONS: Final = tuple(
+    Relation(task=task, category=category, sentence=sentence, values=values)
+    for task, category, sentence, values in (
+        ("winds", "Weather", "the wind of {} blows", ("cold", "warm")),
+        ("diets", "Nature", "the beast {} lives on", ("moss", "fish", "seeds")),
+        ("moons", "Sky", "the moon {} shines", ("red", "blue", "green", "white")),
+        ("towns", "Geography", "the town {} lies in the", ("north", "south", "east", "west")),
+        ("guilds", "Trade", "the guild of {} sells", ("salt", "silk", "iron", "honey", "glass")),
+        ("rulers", "History", "the house of {} fell in the age of", ("bronze", "ash", "rain", "crows", "stars")),
+    )
 )
 
 

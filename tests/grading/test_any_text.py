@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forgetwatch import Item
-from forgetwatch.grading import TAIL, after_thinking, find_numbers, fold, grade, normalise_numbers, reach, tail
+from forgetwatch.grading import TAIL, Grade, after_thinking, find_numbers, fold, grade, normalise_numbers, reach, tail
 
 CALL = '{"name": "f", "arguments": {"x": 1}}'
 ITEMS = [
@@ -31,22 +31,30 @@ ITEMS = [
 ]
 PIECES = st.sampled_from(
     [
+        *("Answer:", "answer is", "\\boxed{", "}", "<think>", "</think>", "####", "```json\n", "```", "A", "b", "I"),
         *(
-            "Answer:",
-            "answer is",
-            "\\boxed{",
-            "}",
-            "<think>",
-            "</think>",
-            "####",
-            "```json\n",
-            "```",
-            "A",
-            "b",
-            "I",
             "a",
+            "or",
+            "not",
+            ",",
+            ".",
+            "\n",
+            " ",
+            "42",
+            "1,5",
+            "-",
+            "½",
+            "1/2",
+            "%",
+            "{",
+            "[",
+            '"',
+            "a",
+            ":",
+            "(",
+            ")",
+            "²",
         ),
-        *("or", "not", ",", ".", "\n", " ", "42", "1,5", "-", "½", "1/2", "%", "{", "[", '"', "a", ":", "(", ")", "²"),
         *("<tool_call>", "</tool_call>", "f(x=", "Lima", "is", "\\", "\u200f", "А", "10^", "e5", "\x00", "字", "🅱️"),
     ]
 )
@@ -64,13 +72,7 @@ def test_no_text_raises_and_grading_is_deterministic(item: Item, output: str, tr
     assert graded.outcome in ("ok", "no answer", "ambiguous", "truncated", "truncated in thinking")
     assert isinstance(graded.correct, bool)
     if graded.outcome != "ok":
-        assert (graded.correct, graded.chosen, graded.extracted, graded.as_text, graded.form) == (
-            False,
-            None,
-            None,
-            False,
-            False,
-        )
+        assert graded == Grade(False, outcome=graded.outcome)
     if item.choices and graded.chosen is not None:
         assert graded.correct == (graded.chosen in item.answers)
 

@@ -144,29 +144,8 @@ def test_a_pattern_that_is_too_long_is_refused_and_the_message_is_short() -> Non
 
 
 ATOMS = [
-    *(
-        r"\w",
-        r"\d",
-        r"\s",
-        r"\W",
-        r"\b",
-        r"\B",
-        "a",
-        "b",
-        "i",
-        "ı",
-        "İ",
-        "ß",
-        "é",
-        "ि",
-        "1",
-        "²",
-        " ",
-        "\n",
-        ".",
-        "^",
-        "$",
-    ),
+    *(r"\w", r"\d", r"\s", r"\W", r"\b", r"\B", "a", "b", "i", "ı", "İ", "ß", "é", "ि", "1", "²", " ", "\n", "."),
+    *("^", "$"),
     *(r"\A", r"\Z", "[a-c]", "[^a]", r"[\w-]", "(a)", "(b|a)", "(?:ab)", "(?=a)", "(?<!b)", "{e}", "(?>a+)", "[i-k]"),
 ]
 REPEATS = ["", "", "", "*", "+", "?", "*?", "{2}", "{1,2}", "*+"]
@@ -211,7 +190,7 @@ def test_a_process_that_gets_no_time_is_given_up(search: BoundedSearch) -> None:
     assert search.last_match("c", "c").text == "c"
 
 
-def test_without_a_process_the_item_is_refused_beforehand_and_unscored_later(
+def test_without_a_process_the_item_is_refused_or_unscored_until_one_can_be_started(
     search: BoundedSearch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bounded_search.sys, "executable", "/nowhere/python")
@@ -219,14 +198,7 @@ def test_without_a_process_the_item_is_refused_beforehand_and_unscored_later(
     monkeypatch.setattr(patterns, "_SEARCH", search)
     with pytest.raises(ProbeError, match="no process can be started"):
         patterns.check_pattern("never seen before")
-
-
-def test_a_process_that_could_not_be_started_once_is_started_later(
-    search: BoundedSearch, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as patched:
-        patched.setattr(bounded_search.sys, "executable", "/nowhere/python")
-        assert "no process can be started" in search.last_match("a", "a").problem
+    monkeypatch.undo()
     assert search.last_match("a", "a") == LastMatch("a", at_end=True)
 
 

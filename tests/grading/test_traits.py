@@ -19,25 +19,8 @@ REQUIRED = {
 }
 PIECES = st.sampled_from(
     [
-        "I can't help",
-        "no",
-        "the",
-        "die",
-        "是",
-        "من",
-        "это",
-        ".",
-        "!",
-        "\n",
-        " ",
-        "- ",
-        "1. ",
-        "A",
-        "\x00",
-        "🐈",
-        "'",
-        "’",
-        "I",
+        *("I can't help", "no", "the", "die", "是", "من", "это", ".", "!", "\n", " ", "- ", "1. ", "A", "\x00", "🐈"),
+        *("'", "’", "I"),
     ]
 )
 TEXTS = st.one_of(st.text(), st.lists(PIECES, max_size=60).map(" ".join), st.lists(PIECES).map("".join))
@@ -72,11 +55,8 @@ def test_an_output_that_does_not_stop_is_wrong_under_both_rules_of_missing_answe
     question = item("stops", "yes")
     ended = grade(question, "Honey.", no_answer=no_answer)  # type: ignore[arg-type]
     assert (ended.correct, ended.outcome, ended.extracted) == (True, "ok", "yes")
-    for text, outcome in (
-        ("Honey. And then", "truncated"),
-        ("<think>well", "truncated in thinking"),
-        ("", "truncated"),
-    ):
+    cuts = {"Honey. And then": "truncated", "<think>well": "truncated in thinking", "": "truncated"}
+    for text, outcome in cuts.items():
         cut = grade(question, text, truncated=True, no_answer=no_answer)  # type: ignore[arg-type]
         assert (cut.correct, cut.outcome) == (False, outcome)
     assert grade(question, "", no_answer=no_answer).outcome == "no answer"  # type: ignore[arg-type]

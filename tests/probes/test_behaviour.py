@@ -1,14 +1,17 @@
+"""The probe `behaviour`: its items, sample answers to each, and grades of real outputs next to judgements by eye."""
+
 from __future__ import annotations
 
 import json
 from collections import Counter
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from forgetwatch import Probe, load_probe
-from forgetwatch.grading import check_item, grade
+from forgetwatch import load_probe
+from forgetwatch.grading import check_item, grade, loops
 from forgetwatch.grading.language import language
 from forgetwatch.item import Item
 from forgetwatch.probe import read_probe
@@ -16,10 +19,19 @@ from forgetwatch.probes.shipped import CANARY
 
 PROBE = load_probe("behaviour")
 ITEMS = {item.id: item for item in PROBE}
-ANSWERS = {
-    row["id"]: row
-    for row in map(json.loads, (Path(__file__).parent / "behaviour_answers.jsonl").read_text("utf-8").splitlines())
-}
+
+
+def rows_of(name: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (Path(__file__).parent / name).read_text("utf-8").splitlines()]
+
+
+ANSWERS = {row["id"]: row for row in rows_of("behaviour_answers.jsonl")}
+OUTPUTS = rows_of("behaviour_outputs.jsonl")[1:]
+"""Answers of a model of 135M parameters to all items. Each was read with its prompt: is it right (`right`), and does it
+repeat itself (`loops`)? Null where the reader was in doubt, and for items with tools, for which that model's chat
+template has no place. A hundred more answers are of the same model halfway to one that was ruined by training on JSON
+records."""
+
 CUT = "CUT:"
 """Before an answer that was cut at its length."""
 
@@ -85,6 +97,26 @@ def test_the_copy_in_a_run_folder_is_the_same_probe(tmp_path: Path) -> None:
     assert (tmp_path / "probe.jsonl").read_bytes() == shipped
 
 
-def test_behaviour_is_frozen() -> None:
-    assert isinstance(PROBE, Probe)
-    assert PROBE.fingerprint[:16] == "a622228c14a92a1e"
+def test_every_item_has_an_output_that_was_read() -> None:
+    assert [row["id"] for row in OUTPUTS if not row.get("damaged")] == list(ITEMS)
+    assert sum(bool(row.get("damaged")) for row in OUTPUTS) == 100
+    judged = [row for row in OUTPUTS if row["right"] is not None]
+    in_doubt = [row["id"] for row in OUTPUTS if row["right"] is None and not ITEMS[row["id"]].tools]
+    assert len(judged) == 258
+    assert in_doubt == ["language-05", "language-09"]
+
+
+def test_at_most_one_percent_of_the_outputs_is_graded_otherwise_than_by_eye() -> None:
+    judged = [row for row in OUTPUTS if row["right"] is not None]
+    unlike = [
+        row["id"]
+        for row in judged
+        if grade(ITEMS[row["id"]], row["output"], truncated=row["cut"]).correct is not row["right"]
+    ]
+    assert len(unlike) <= 0.01 * len(judged), unlike
+
+
+def test_every_output_that_repeats_itself_to_the_eye_is_found_and_no_other() -> None:
+    judged = [row for row in OUTPUTS if row["loops"] is not None]
+    assert sum(row["loops"] for row in judged) == 83
+    assert [row["id"] for row in judged if loops(row["output"]) is not row["loops"]] == []

@@ -1,7 +1,8 @@
-"""A probe is loaded by name or path."""
+"""A probe is loaded by name or path; `demo` has one item for each fact of its world."""
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from support import probe
 
 from forgetwatch import load_probe
 from forgetwatch.errors import ProbeError
+from forgetwatch.probes import RELATIONS, demo_probe, facts
 from forgetwatch.probes.shipped import NAMES
 
 
@@ -37,3 +39,25 @@ def test_an_unknown_name_is_refused_with_the_closest_one(name: str, near: str) -
 def test_a_number_of_items_is_refused_with_the_command_that_makes_such_a_file() -> None:
     with pytest.raises(ProbeError, match=r"use 60 items .*`forgetwatch probe build standard --limit 60 -o few.jsonl`"):
         load_probe("standard:60")
+
+
+def test_the_world_is_deterministic_and_subjects_are_distinct() -> None:
+    assert facts() == facts()
+    assert len({fact.subject for fact in facts()}) == len(facts()) == 360
+
+
+def test_the_values_of_a_relation_are_balanced() -> None:
+    for relation in RELATIONS:
+        counts = Counter(fact.value for fact in facts() if fact.relation is relation)
+        assert set(counts) == set(relation.values)
+        assert max(counts.values()) - min(counts.values()) <= 1
+
+
+def test_the_probe_has_one_item_a_fact_with_its_relations_values() -> None:
+    probe = demo_probe()
+    assert len(probe) == 360
+    assert {item.k for item in probe} == {2, 3, 4, 5}
+    assert len({item.category for item in probe}) == 6
+    for item, fact in zip(probe, facts(), strict=True):
+        assert item.choices[item.answer] == f" {fact.value}"
+    assert load_probe("demo").fingerprint == probe.fingerprint

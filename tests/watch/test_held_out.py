@@ -31,7 +31,7 @@ def test_questions_are_found_in_text_and_in_token_ids() -> None:
         found = held_out(probe, Dataset.from_list(rows), tok)
         assert found is not None
         assert [name for _, name in found.exact] == ["16"]
-        assert found.share == 1.0
+        assert found.rows == found.of_rows
     assert "remove it from" in overlap_line(found)
 
 
@@ -43,8 +43,8 @@ def test_a_stream_is_not_searched() -> None:
 def test_the_search_stops_in_time_and_reports_its_share() -> None:
     found = held_out(Probe(ITEMS), [{"text": "w1 " * 50}] * 200_000, tokenizer(), seconds=0.05)
     assert found is not None
-    assert found.share is not None
-    assert found.share < 1
+    assert found.of_rows is not None
+    assert found.rows < found.of_rows
     assert "remove it from" not in overlap_line(found)
 
 

@@ -1,4 +1,4 @@
-"""A preset's name to a probe: parse the name, read the rows, make the items, put them in order.
+"""The table of presets, and a preset's name to a probe: read the rows, make the items, put them in order.
 
 The grammar of names:
 
@@ -18,19 +18,21 @@ are left out and counted; a row of unknown shape is an error.
 
 from __future__ import annotations
 
+import tomllib
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
 from forgetwatch.errors import ProbeError, did_you_mean
 from forgetwatch.item import PRIVATE, Item
-from forgetwatch.probe import Norm, Probe
-from forgetwatch.probes.categories import paper_category
+from forgetwatch.probe import Probe
+from forgetwatch.probes.categories import paper_category, subjects
+from forgetwatch.probes.hub import row_functions
 from forgetwatch.probes.hub.preset import FORMS, BadRowError, Form, Preset, Question, Source
-from forgetwatch.probes.hub.presets import ALIASES, PAPER, PAPER_DECODING, PAPER_PRESETS, PRESETS
 from forgetwatch.probes.hub.rows import rows_of
 from forgetwatch.probes.prompts import few_shot
 
@@ -44,12 +46,58 @@ _TASK_EXAMPLES: Final = 64
 """Maximum number of examples of a task from which those of an item are drawn."""
 
 
-@dataclass(frozen=True)
-class LoadedPreset:
-    """A probe, and one sentence for each reason that left rows out of it."""
+_PARTS: Final[Mapping[str, Sequence[str]]] = {
+    "subjects": subjects(),
+    "bbh": sorted([*row_functions.BBH_LISTED, *row_functions.BBH_WORDS]),
+    "bbh-open": sorted(row_functions.BBH_OPEN),
+}
+"""Lists of parts by the names that the table uses for them."""
 
-    probe: Probe
-    left_out: tuple[str, ...]
+
+def _presets() -> Iterator[Preset]:
+    """The presets of presets.toml, in its order."""
+    text = files(__package__).joinpath("presets.toml").read_text(encoding="utf-8")
+    for name, row in tomllib.loads(text).items():
+        parts, row_function = row.pop("parts", ()), getattr(row_functions, row.pop("row"))
+        if isinstance(parts, str):
+            parts = _PARTS.get(parts, parts.split())
+        shared = row.pop("shared", {})
+        sources: list[Source] = []
+        for fields in row.pop("sources"):
+            fields = {**shared, **fields}
+            if not any("{part}" in text for text in fields.values()):
+                sources.append(Source(**fields))
+                continue
+            for part in parts:
+                # Not format(): the names of files also hold a {split}.
+                of_part = {field: text.replace("{part}", part) for field, text in fields.items()}
+                sources.append(Source(part=part, **of_part))
+        yield Preset(name=name, question=row_function, sources=tuple(sources), **row.pop("data"), **row)
+
+
+PRESETS: Final[Mapping[str, Preset]] = {preset.name: preset for preset in _presets()}
+"""All presets of the hub, by name."""
+
+ALIASES: Final = {
+    "social-iqa": "siqa",
+    "commonsense-qa": "csqa",
+    "truthfulqa": "truthfulqa-mc1",
+    "gpqa": "gpqa-diamond",
+    "salad-bench": "salad-mrq",
+}
+"""Other names of presets."""
+
+PAPER: Final = "paper"
+"""Name of the paper's benchmarks as one probe."""
+
+PAPER_PRESETS: Final = (
+    *("mmlu", "bbh", "gpqa-diamond", "musr", "arc-easy", "arc-challenge", "hellaswag", "truthfulqa-mc1", "siqa"),
+    *("mctest", "piqa", "csqa", "salad-mrq", "ifeval"),
+)
+"""The paper's twelve benchmarks, ARC's two parts being one of them, and IFEval for its tenth category."""
+
+PAPER_DECODING: Final[Mapping[str, int]] = {"tokens": 1280}
+"""Decoding of IFEval's answers in `paper`."""
 
 
 def load_preset(
@@ -60,63 +108,51 @@ def load_preset(
     shots: int | None = None,
     limit: int | None = None,
 ) -> Probe:
-    """Load the probe of a preset's name and warn about every kind of row that was left out.
+    """The probe of a preset's name, with a warning about every kind of row that was left out; see `load_probe`.
 
-    Args:
-        name: Such as ``mmlu``, ``bbh:navigate`` or ``arc_easy:cot``; the module's docstring has the grammar.
-        root: A folder with copies of the data sets under their ids, in place of the hub.
-        revision: Revision of the data sets.
-        shots: Worked examples before each question; by default 5 in the form for base models, else none.
-        limit: Maximum number of items: a fair sample of the tasks.
-
-    Raises:
-        ProbeError: If there is no such preset, or its data cannot be read.
+    The default of `shots` is 5 in the form for base models, else 0.
     """
-    loaded = read_preset(name, root=root, revision=revision, shots=shots, limit=limit)
-    for line in loaded.left_out:
-        warnings.warn(f"{name}: {line}", stacklevel=3)
-    return loaded.probe
-
-
-def read_preset(
-    name: str,
-    *,
-    root: str | Path | None = None,
-    revision: str | None = None,
-    shots: int | None = None,
-    limit: int | None = None,
-) -> LoadedPreset:
-    """Load the probe as `load_preset` does, and return what was left out instead of warning about it."""
     if limit is not None and limit < 1:
         raise ProbeError(f"{name}: limit must be at least 1 item, got {limit}")
     if shots is not None and shots < 0:
         raise ProbeError(f"{name}: shots must be 0 or more, got {shots}")
-    parsed = _parse_name(name)
-    count = shots if shots is not None else _SHOTS if parsed.form == "base" else 0
-    reader = _Reader(form=parsed.form, root=root, revision=revision)
-    pairs = [(preset, source) for preset, part in parsed.presets for source in preset.sources_of(part)]
+    presets, form = _parse_name(name)
+    count = shots if shots is not None else _SHOTS if form == "base" else 0
+    reader = _Reader(form=form, root=root, revision=revision)
+    pairs = [(preset, source) for preset, part in presets for source in preset.sources_of(part)]
     read = [(preset, source, reader.questions(preset, source)) for preset, source in pairs]
     items: list[tuple[Item, str]] = []
     for preset, source, questions in read:
         items += reader.items(preset, source, questions)
     chosen = _interleave([item for item, _ in items])[:limit]
     headers = {(item.task, item.id): header for item, header in items}
-    probe = Probe(chosen, name=name, **_settings(parsed, chosen))
+    settings: dict[str, Any] = dict(FORMS[form][1])
+    if form == "scored":
+        norm, decoding = ("chars", PAPER_DECODING) if len(presets) > 1 else (presets[0][0].norm, presets[0][0].decoding)
+        settings["norm"] = norm
+        if any(not item.choices for item in chosen):
+            settings["decoding"] = decoding
+    probe = Probe(chosen, name=name, **settings)
     if count:
         examples = [item for preset, source, _ in read for item in reader.examples(preset, source)]
         # A task without a split of examples takes them from its own items; few_shot leaves out the item itself.
         with_examples = {item.task for item in examples}
         examples += [item for item, _ in items if item.task not in with_examples]
         probe = _with_examples(probe, examples, count)
-    if parsed.form == "scored":
+    if form == "scored":
         # The header goes before the worked examples, so it is added last.
-        headed = (_headed(item, headers[item.task, item.id]) for item in probe)
-        probe = probe.with_items(headed)
-    return LoadedPreset(probe, tuple(reader.left_out()))
+        before = [(item, headers[item.task, item.id]) for item in probe]
+        probe = probe.with_items(
+            replace(item, shots=text + item.shots) if item.shots else replace(item, prompt=text + str(item.prompt))
+            for item, text in before
+        )
+    for (source_name, why), rows in reader.left_out.items():
+        warnings.warn(f"{name}: {rows:,} row{'s' if rows > 1 else ''} of {source_name} left out: {why}", stacklevel=3)
+    return probe
 
 
 def is_preset(name: str) -> bool:
-    """True if the first part of a name, up to its colon, is the name of a preset."""
+    """True if the first part of a name, up to its colon, is the name of a preset, or of the paper's."""
     return _canonical(name.split(":")[0]) in (*PRESETS, PAPER)
 
 
@@ -125,17 +161,8 @@ def find_preset(name: str) -> Preset | None:
     return PRESETS.get(_canonical(name.split(":")[0]))
 
 
-@dataclass(frozen=True, kw_only=True)
-class _ParsedName:
-    """Presets with the parts of each, and the form and settings in which they are evaluated."""
-
-    presets: tuple[tuple[Preset, str], ...]
-    form: Form
-    norm: Norm
-    decoding: Mapping[str, Any] | None
-
-
-def _parse_name(name: str) -> _ParsedName:
+def _parse_name(name: str) -> tuple[list[tuple[Preset, str]], Form]:
+    """(Presets with the parts of each, the form in which they are evaluated); several presets are the paper's."""
     first, *rest = name.split(":")
     # The last segment is a form if it is the name of one; no part has such a name.
     form = next((known for known in FORMS if rest[-1:] == [known]), None)
@@ -150,25 +177,15 @@ def _parse_name(name: str) -> _ParsedName:
     if first == PAPER and part:
         raise ProbeError(f"{name}: {PAPER} has no parts; forms are {', '.join(FORMS)}")
     if first == PAPER:
-        presets = tuple((PRESETS[preset], "") for preset in PAPER_PRESETS)
-        return _ParsedName(presets=presets, form=form, norm="chars", decoding=PAPER_DECODING)
+        return [(PRESETS[preset], "") for preset in PAPER_PRESETS], form
     preset = PRESETS[_canonical(first)]
     preset.sources_of(part)  # a wrong part is an error before any row is read
-    return _ParsedName(presets=((preset, part),), form=form, norm=preset.norm, decoding=preset.decoding)
+    return [(preset, part)], form
 
 
 def _canonical(name: str) -> str:
     canonical = name.lower().replace("_", "-")
     return ALIASES.get(canonical, canonical)
-
-
-def _settings(parsed: _ParsedName, items: Sequence[Item]) -> dict[str, Any]:
-    settings: dict[str, Any] = dict(FORMS[parsed.form][1])
-    if parsed.form == "scored":
-        settings["norm"] = parsed.norm
-        if any(not item.choices for item in items):
-            settings["decoding"] = parsed.decoding
-    return settings
 
 
 def _interleave(items: Sequence[Item]) -> list[Item]:
@@ -200,12 +217,6 @@ def _with_examples(probe: Probe, examples: Sequence[Item], shots: int) -> Probe:
     return probe.with_items(prompted.get((item.task, item.id), item) for item in probe)
 
 
-def _headed(item: Item, header: str) -> Item:
-    if item.shots:
-        return replace(item, shots=header + item.shots)
-    return replace(item, prompt=header + str(item.prompt))
-
-
 class _Reader:
     """Reads rows to questions and questions to items, and counts the rows that are left out."""
 
@@ -213,7 +224,7 @@ class _Reader:
         self._form = form
         self._root = root
         self._revision = revision
-        self._skipped: Counter[tuple[str, str]] = Counter()
+        self.left_out: Counter[tuple[str, str]] = Counter()  # rows by (source, reason)
         self._names: Counter[tuple[str, str]] = Counter()
 
     def questions(
@@ -229,10 +240,14 @@ class _Reader:
                 question = preset.question(row, source)
             except BadRowError as error:
                 last = str(error)
-                self._skipped[where, last] += 1
+                self.left_out[where, last] += 1
                 continue
             except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-                raise ProbeError(_unknown_shape(source, split, number, row, error)) from error
+                raise ProbeError(
+                    f"{source.dataset}, split {split or source.split}, row {number}: not the shape that is known "
+                    f"({type(error).__name__}: {error}); it has {', '.join(map(str, row))}; an older revision may have "
+                    "it: revision=..."
+                ) from error
             if question is not None:
                 found.append((question.key or str(number), question))
         if not found and most is None:
@@ -250,8 +265,21 @@ class _Reader:
             # Ids may repeat within a task (two splits, two configs): later ones are numbered.
             self._names[task, key] += 1
             times = self._names[task, key]
-            name = key if times == 1 else f"{key}#{times}"
-            made.append((_item(question, preset, task, name, self._form, example=example), question.header))
+            # Open questions of the base form keep the harness's prompt: it ends where the answer begins.
+            scored = self._form == "scored" or (self._form == "base" and not question.choices)
+            item = Item(
+                id=key if times == 1 else f"{key}#{times}",
+                task=task,
+                category=question.category or paper_category(task),
+                prompt=question.prompt if scored else question.question,
+                choices=question.choices if scored else question.options,
+                answer=question.worked if example and question.worked else question.answer,
+                match=question.match,
+                cluster=question.cluster,
+                tags=(PRIVATE,) if preset.private else (),
+                meta={"reasoning": question.reasoning} if question.reasoning else {},
+            )
+            made.append((item, question.header))
         return made
 
     def examples(self, preset: Preset, source: Source) -> list[Item]:
@@ -260,34 +288,3 @@ class _Reader:
             return []
         questions = self.questions(preset, source, split=source.examples, most=_EXAMPLE_ROWS)
         return [item for item, _ in self.items(preset, source, questions, example=True)]
-
-    def left_out(self) -> Iterable[str]:
-        """One sentence for each reason for which rows were left out, with their number."""
-        for (source, why), count in self._skipped.items():
-            yield f"{count:,} row{'s' if count > 1 else ''} of {source} left out: {why}"
-
-
-def _item(question: Question, preset: Preset, task: str, name: str, form: Form, *, example: bool) -> Item:
-    # Open questions of the base form keep the harness's prompt: it ends where the answer begins.
-    scored = form == "scored" or (form == "base" and not question.choices)
-    answer: Any = question.worked if example and question.worked else question.answer
-    return Item(
-        id=name,
-        task=task,
-        category=question.category or paper_category(task),
-        prompt=question.prompt if scored else question.question,
-        choices=question.choices if scored else question.options,
-        answer=answer,
-        match=question.match,
-        cluster=question.cluster,
-        tags=(PRIVATE,) if preset.private else (),
-        meta={"reasoning": question.reasoning} if question.reasoning else {},
-    )
-
-
-def _unknown_shape(source: Source, split: str | None, number: int, row: Mapping[str, Any], error: Exception) -> str:
-    return (
-        f"{source.dataset}, split {split or source.split}, row {number}: not the shape that is known "
-        f"({type(error).__name__}: {error}); it has {', '.join(map(str, row))}; an older revision may have it: "
-        "revision=..."
-    )

@@ -1,10 +1,8 @@
 """The shape of a preset, and one row of a data set as a question.
 
 Each part of a preset (a subject, a task, a language) is one or more `Source`s: a data set of the hub, its config and
-its split. presets.toml is the table of all presets; load.py documents the names by which they are loaded.
-
-A row function (multiple_choice.py, reasoning.py, selections.py) takes a row and its `Source` and returns a `Question`
-in the two forms in which a preset can be evaluated:
+its split. A row function takes a row and its `Source` and returns a `Question` in the two forms in which a preset can
+be evaluated:
 
     scored       `prompt` and `choices` as lm-evaluation-harness 0.4 renders them; the space between the two belongs to
                  the choice
@@ -26,6 +24,7 @@ from forgetwatch.errors import ProbeError, did_you_mean
 from forgetwatch.probe import LETTERS, Norm
 
 Row = Mapping[str, Any]
+RowFunction = Callable[[Row, "Source"], "Question | None"]
 Form = Literal["scored", "letters", "cot", "base"]
 
 FORMS: Final[Mapping[Form, tuple[str, Mapping[str, Any]]]] = {
@@ -131,7 +130,7 @@ class Preset:
     k: str
     licence: str
     sources: tuple[Source, ...]
-    question: Callable[[Row, Source], Question | None]
+    question: RowFunction
     norm: Norm = "sum"
     decoding: Mapping[str, Any] | None = None
     note: str = ""
@@ -143,13 +142,7 @@ class Preset:
         return tuple(dict.fromkeys(source.part for source in self.sources if source.part))
 
     def sources_of(self, part: str) -> tuple[Source, ...]:
-        """Return the sources of one part, or of several joined by ``+``.
-
-        An empty name selects the sources without a part, or all sources if each has one.
-
-        Raises:
-            ProbeError: If there is no such part, or a part is needed and none is named.
-        """
+        """Sources of one part, or of several joined by ``+``; of an empty name those without a part, else all."""
         if not part and self.needs_part:
             raise ProbeError(f"{self.name}: needed a part, such as {self.name}:{self.parts()[0]}; {self._parts_text()}")
         if not part:
@@ -176,11 +169,7 @@ class BadRowError(ProbeError):
 
 
 def field_of(row: Row, name: str) -> Any:
-    """Return a field of a row.
-
-    Raises:
-        BadRowError: If the field is missing or empty: the labels of some test splits are empty.
-    """
+    """A field of a row; BadRowError if it is missing or empty: the labels of some test splits are empty."""
     value = row.get(name)
     if value is None or value == "":
         raise BadRowError(f"needed {name!r}, and it is {'not there' if value is None else 'empty'}")
@@ -188,11 +177,7 @@ def field_of(row: Row, name: str) -> Any:
 
 
 def label_of(row: Row, name: str, labels: Sequence[Any]) -> int:
-    """Return the index of a field's label among the labels, compared as text: ``"2"`` and 2 are the same.
-
-    Raises:
-        BadRowError: If the field holds none of the labels.
-    """
+    """Index of a field's label among the labels, compared as text: ``"2"`` and 2 are the same; BadRowError if none."""
     value = str(field_of(row, name)).strip()
     known = [str(label).strip() for label in labels]
     if value not in known:
@@ -201,11 +186,7 @@ def label_of(row: Row, name: str, labels: Sequence[Any]) -> int:
 
 
 def option_index(answer: object, options: int) -> int:
-    """Return the index of the option that an answer names by its index from 0 or by its letter.
-
-    Raises:
-        BadRowError: If there is no such option.
-    """
+    """Index of the option that an answer names by its index from 0 or by its letter; BadRowError if there is none."""
     text = str(answer).strip()
     index = LETTERS.index(text) if text in tuple(LETTERS) else int(text) if text.isdecimal() else -1
     if not 0 <= index < options:

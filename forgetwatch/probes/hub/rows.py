@@ -1,8 +1,5 @@
 """The rows of a data set, from the hub, from its cache, or from a folder of copies.
 
-    root=None        the hub; without network, the cache
-    root="copies/"   copies/cais/mmlu/, copies/allenai/ai2_arc/, ...: copies of the hub's repositories under their ids
-
 Only this module outside the scoring packages imports `datasets`, and only when rows are read: everything else of a
 probe works without it. No code of a data set is executed.
 """
@@ -10,8 +7,9 @@ probe works without it. No code of a data set is executed.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, cast
@@ -26,16 +24,13 @@ _SWITCHES: Final = ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE")
 def rows_of(
     source: Source, *, split: str | None = None, root: str | Path | None = None, revision: str | None = None
 ) -> Iterable[Mapping[str, Any]]:
-    """The rows of one split, in their order.
+    """The rows of a source's split, or of another split of its data set, in their order.
 
     Args:
         source: The data set, config and split.
         split: Another split of it, such as that of its worked examples.
-        root: A folder with copies of data sets under their ids, in place of the hub.
+        root: A folder with copies of data sets under their ids, such as ``root/cais/mmlu``, in place of the hub.
         revision: Commit, tag or branch, in place of the source's.
-
-    Raises:
-        ProbeError: If it cannot be read; names the data set, its split and the remedy.
     """
     split = split or source.split
     where = f"{source.dataset}{f' ({source.config})' if source.config else ''}, split {split}"
@@ -43,17 +38,20 @@ def rows_of(
         raise ProbeError(f"{where}: needed the folder {Path(root) / source.dataset}, a copy of the data set")
     try:
         import datasets
-        from datasets import load_dataset
     except ImportError as error:
         raise ProbeError(f"{where}: needs the package datasets; pip install forgetwatch[train]") from error
+    config, data_files = source.config, None
+    if source.files:
+        config, data_files = None, {split: source.files.format(split=split)}
+    load = partial(datasets.load_dataset, name=config, split=split, data_files=data_files)
     try:
         if root is None:
-            return _read(load_dataset, source.dataset, source, split, revision=revision or source.revision)
+            return cast("Iterable[Mapping[str, Any]]", load(source.dataset, revision=revision or source.revision))
         # The cache of `datasets` does not see that a local file has changed: each copy is read afresh.
         with TemporaryDirectory() as cache, _quiet(datasets):
-            return list(_read(load_dataset, str(Path(root) / source.dataset), source, split, cache_dir=cache))
+            return list(cast("Iterable[Mapping[str, Any]]", load(str(Path(root) / source.dataset), cache_dir=cache)))
     except Exception as error:  # the hub's client raises what its own libraries raise
-        raise ProbeError(f"{where}: {_reason(error, source, offline=_offline(), local=root is not None)}") from error
+        raise ProbeError(f"{where}: {_reason(error, source, local=root is not None)}") from error
 
 
 @contextmanager
@@ -68,26 +66,7 @@ def _quiet(datasets: Any) -> Iterator[None]:
             datasets.enable_progress_bars()
 
 
-def _read(
-    load: Callable[..., Any],
-    path: str,
-    source: Source,
-    split: str,
-    *,
-    revision: str | None = None,
-    cache_dir: str | None = None,
-) -> Iterable[Mapping[str, Any]]:
-    files = {split: source.files.format(split=split)} if source.files else None
-    config = None if source.files else source.config
-    data = load(path, config, split=split, revision=revision, data_files=files, cache_dir=cache_dir)
-    return cast("Iterable[Mapping[str, Any]]", data)
-
-
-def _offline() -> bool:
-    return any(os.environ.get(name, "").upper() in {"1", "ON", "YES", "TRUE"} for name in _SWITCHES)
-
-
-def _reason(error: Exception, source: Source, *, offline: bool, local: bool) -> str:
+def _reason(error: Exception, source: Source, *, local: bool) -> str:
     """The cause of a failed load, and the remedy."""
     kind, said = type(error).__name__, " ".join(str(error).split())
     page = f"huggingface.co/datasets/{source.dataset}"
@@ -97,7 +76,7 @@ def _reason(error: Exception, source: Source, *, offline: bool, local: bool) -> 
         return f"gated: accept its terms at {page}, then log in with `hf auth login` or set HF_TOKEN"
     if "BuilderConfig" in said or "Unknown split" in said:
         return f"no such config or split ({said[:200]}); the data set may have changed: name a revision"
-    if offline:
+    if any(os.environ.get(name, "").upper() in {"1", "ON", "YES", "TRUE"} for name in _SWITCHES):
         return (
             "it is not in the cache, and the hub is switched off (HF_HUB_OFFLINE); load it once with network, or give "
             "root=, a folder of copies"

@@ -70,11 +70,7 @@ _LATEST: Final = 2
 
 
 def shipped_version(described: Mapping[str, Any]) -> int | None:
-    """Version of the shipped probe that a snapshot's metadata describe; None for another probe, or an unknown part.
-
-    Args:
-        described: The entry ``probe`` of the metadata.
-    """
+    """Version of the shipped probe that the entry ``probe`` of a snapshot's metadata describes; None for another."""
     name, fingerprint = str(described.get("name")), str(described.get("fingerprint"))
     if fingerprint[:16] in FIRST.get(name, ()):
         return 1

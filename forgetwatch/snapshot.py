@@ -131,7 +131,7 @@ class Snapshot:
         for spec in SCHEMA:
             try:
                 values = given.get(spec.name)
-                arrays.append(pa.nulls(rows, spec.type) if values is None else _as(values, spec.type))
+                arrays.append(pa.nulls(rows, spec.type) if values is None else as_array(values, spec.type))
             except DAMAGE as error:
                 raise SnapshotError(f"column {spec.name!r} must be {spec.type}: {error}") from error
         snapshot = cls(pa.Table.from_arrays(arrays, schema=SCHEMA), dict(meta), notes)
@@ -308,8 +308,8 @@ def codes(*columns: pa.ChunkedArray) -> NDArray[np.int64]:
     return code
 
 
-def _as(values: Any, kind: pa.DataType) -> pa.Array:
-    """Values as an array of a type."""
+def as_array(values: Any, kind: pa.DataType) -> pa.Array:
+    """A sequence or an Arrow array as one array of a type."""
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
     if isinstance(values, pa.Array):

@@ -148,10 +148,6 @@ class Snapshot:
                 )
         if (empty := np.flatnonzero(self.texts("item_id") == "")).size:
             raise SnapshotError(f"row {empty[0] + 1}: item_id is empty")
-        self._check_unique()
-        check_ranges(self.table, logprobs=False)
-
-    def _check_unique(self) -> None:
         keys = codes(self.table["task"], self.table["item_id"], self.table["sample"])
         first = np.unique(keys, return_index=True)[1]  # row of the first occurrence of each key
         if len(first) < len(keys):
@@ -161,6 +157,7 @@ class Snapshot:
                 f"(again in row {row + 1}); ids must be unique within a task (number several answers to one item in "
                 "the column sample)"
             )
+        check_ranges(self.table, logprobs=False)
 
     def __len__(self) -> int:
         return int(self.table.num_rows)

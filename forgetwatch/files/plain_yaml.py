@@ -24,16 +24,7 @@ MAX_SIZE: Final = 2**19
 
 
 def read_plain_yaml(path: Path, needed: str, error: type[ForgetwatchError]) -> Plain:
-    """Read the one document in a file.
-
-    Args:
-        path: The file.
-        needed: Its expected content, with its article, as messages name it.
-        error: Class of the errors.
-
-    Raises:
-        ForgetwatchError: `error`, if the file cannot be read, or for the reasons of `parse_plain_yaml`.
-    """
+    """The one document in a file, by `parse_plain_yaml`; a file that cannot be read is an `error` too."""
     return parse_plain_yaml(read_text(path, needed, error, limit=MAX_SIZE), path, needed, error)
 
 
@@ -43,7 +34,7 @@ def parse_plain_yaml(text: str, source: str | Path, needed: str, error: type[For
     Args:
         text: YAML.
         source: Name of the file, for messages.
-        needed: See `read_plain_yaml`.
+        needed: Its expected content, with its article, as messages name it.
         error: Class of the errors.
 
     Raises:

@@ -26,6 +26,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from string import ascii_uppercase
 from typing import Any, Final, Self
 
 import numpy as np
@@ -49,7 +50,7 @@ _COLUMNS: Final = (
     *("metric", *_OLD),
 )
 """The columns that are read; the few-shot examples and the tokens of the answers are large and not needed."""
-_NAME: Final = re.compile(r"details_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT\d\d[-:]\d\d[-:]\d\d(?:\.\d+)?)\.parquet")
+_NAME: Final = re.compile(r"details_(.+)_(\d{4}-\d\d-\d\dT\d\d[-:]\d\d[-:]\d\d(?:\.\d+)?)\.parquet")
 _BATCH: Final = 256  # rows; a row may hold the tokens of a long prompt
 
 _NORMS: Final = ("sum", "chars_with_space", "chars", "unconditional")
@@ -76,20 +77,12 @@ def holds_details(folder: Path) -> bool:
 
 
 def read(path: Path, reading: Reading) -> Snapshot:
-    """The outcomes in a details file, or in the latest details of a folder.
-
-    Args:
-        path: The file or the folder.
-        reading: Metric, progress in files, and questions to keep.
-
-    Raises:
-        SnapshotError: If a file cannot be read, the folder contains several models, or the metric is no correctness.
-    """
+    """The outcomes in a details file, or in the latest details of a folder; progress is in files."""
     files, notes = _latest(path) if path.is_dir() else ([path], ())
     log, answers = Log(path, "lighteval", reading.questions), list[Answer]()
     for number, file in enumerate(files, start=1):
         for answer in merge_halves(_answers(file)):
-            _add(log, answer, _task(file))
+            _add(log, answer, _task_and_date(file)[0])
             answers.append(replace(answer, question=(), text=None))  # the log has these already
         reading.report(number, len(files))
     model = _model(files[0])
@@ -106,18 +99,14 @@ def _latest(folder: Path) -> tuple[list[Path], tuple[str, ...]]:
         raise SnapshotError(
             f"{folder}: details of {len(models)} models ({', '.join(models[:3])}); name the folder of one of them"
         )
-    date = max(_date(path) for path in found)  # ISO dates sort as text
-    latest = [path for path in found if _date(path) == date]
-    older = {_date(path) for path in found} - {date}
-    return latest, (f"the run of {date}; {len(older)} older in this folder left out",) if older else ()
+    dates = [_task_and_date(path)[1] for path in found]
+    date, older = max(dates), len(set(dates)) - 1  # ISO dates sort as text
+    latest = [path for path, own in zip(found, dates, strict=True) if own == date]
+    return latest, (f"the run of {date}; {older} older in this folder left out",) if older else ()
 
 
 def _answers(path: Path) -> Iterator[Answer]:
-    """Answers in a file, row by row.
-
-    Raises:
-        SnapshotError: If the file is damaged, or a row is not what lighteval writes.
-    """
+    """Answers in a file, row by row; SnapshotError names a row that is not what lighteval writes."""
     with file_errors(path, "details of lighteval in Parquet"):
         with path.open("rb") as file:
             refuse_lfs_pointer(path, file.read(64))
@@ -131,7 +120,7 @@ def _answers(path: Path) -> Iterator[Answer]:
 
 
 def _add(log: Log, answer: Answer, task: str) -> None:
-    k = answer.k
+    k, texts = answer.k, answer.option_texts if answer.logprobs else None
     log.add(
         task=answer.task or task,
         item_id=answer.item_id,
@@ -142,8 +131,8 @@ def _add(log: Log, answer: Answer, task: str) -> None:
         golds=list(answer.golds) if k and len(answer.golds) > 1 else None,
         choice_logprobs=list(answer.logprobs) or None,
         choice_priors=list(answer.priors) or None,
-        choice_chars=[len(text.removeprefix(" ")) for text in answer.choices] if answer.logprobs else None,
-        choice_bytes=[byte_length(text.removeprefix(" ")) for text in answer.choices] if answer.logprobs else None,
+        choice_chars=None if texts is None else list(map(len, texts)),
+        choice_bytes=None if texts is None else list(map(byte_length, texts)),
         output=answer.text,
         source_prompt_hash=answer.prompt_hash,
     )
@@ -158,17 +147,18 @@ def _with_choices(snapshot: Snapshot, answers: list[Answer], log: Log) -> Snapsh
     # The metric is known only after all rows: it tells which half of a merged answer counts.
     for row in np.flatnonzero(~generated).tolist():
         if (answer := answers[row]).logprobs:
-            texts = [text.removeprefix(" ") for text in answer.choices]
-            options.add(row, logprobs=answer.logprobs, priors=answer.priors, texts=texts, target=list(answer.golds))
+            target = list(answer.golds)
+            options.add(row, logprobs=answer.logprobs, priors=answer.priors, texts=answer.option_texts, target=target)
     norms = _infer_norms(options, answers, right, log.task_codes, metrics)
     columns, notes = options.columns(right=right, tasks=log.task_codes, norms=norms)
-    table = snapshot.table
+    table, replaced = snapshot.table, dict[str, Any]()
     for name in ("chosen", "gold_share", "margin", "unstable") if columns else ():
-        table = _set_column(table, name, columns[name].cast(table.schema.field(name).type))
+        replaced[name] = columns[name]
     for name in ("k", "gold", "golds"):
-        table = _set_column(
-            table, name, pc.if_else(pa.array(generated), pa.scalar(None, table.schema.field(name).type), table[name])
-        )
+        replaced[name] = pc.if_else(pa.array(generated), pa.scalar(None, table[name].type), table[name])
+    for name, values in replaced.items():
+        spec = table.schema.field(name)
+        table = table.set_column(table.schema.get_field_index(name), spec, values.cast(spec.type))
     # A task whose choices are unknown has no norm that is known.
     decided = set(log.task_codes[np.asarray(table["chosen"].is_valid())].tolist())
     named = norms_in_metadata({task: norms[code] for task, code in log.tasks.items() if code in decided})
@@ -195,26 +185,16 @@ def _infer_norms(
     return norms
 
 
-def _set_column(table: pa.Table, name: str, values: pa.Array) -> pa.Table:
-    return table.set_column(table.schema.get_field_index(name), table.schema.field(name), values)
-
-
-def _task(path: Path) -> str:
-    """Task in a file's name; empty if it was renamed, so that two such files still pair."""
+def _task_and_date(path: Path) -> tuple[str, str]:
+    """Task and date in a file's name; both empty if it was renamed, so that two such files still pair."""
     named = _NAME.fullmatch(path.name)
-    return named["task"] if named else ""
-
-
-def _date(path: Path) -> str:
-    """Date in a file's name; empty if it was renamed."""
-    named = _NAME.fullmatch(path.name)
-    return named["date"] if named else ""
+    return (named[1], named[2]) if named else ("", "")
 
 
 def _model(path: Path) -> str | None:
     """Model in the names of a file's folders; None if it is in no such folders."""
     parts = path.absolute().parts[:-2]  # without the folder of the date and the file
-    if path.parent.name != _date(path) or not parts:
+    if path.parent.name != _task_and_date(path)[1] or not parts:
         return None
     # After the last `details`: a folder above the output may have that name too.
     below = parts[len(parts) - parts[::-1].index("details") :] if "details" in parts else parts[-1:]
@@ -223,43 +203,24 @@ def _model(path: Path) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One answer of a log.
+    """One answer of a log."""
 
-    Attributes:
-        item_id: The log's own id, else a hash of the question.
-        task: Task that the row names; empty if the file's name has it.
-        question: The question's text, its options and the right ones: they define it.
-        choices: The options, or the reference texts of an open question.
-        golds: Indices of the right options.
-        metrics: The metric values that are not null, by name.
-        is_whole: No metric was null, so that no other row is about the same question.
-        logprobs: Log-likelihood of each option, nats; empty for a generated answer.
-        priors: Log-likelihood of each option without the prompt, nats; empty if the log has none.
-        text: The generated text.
-        generated: Metrics of `text`, if the question has log-likelihoods as well.
-        prompt_hash: Hash of the model's input.
-    """
-
-    item_id: str
-    task: str
-    question: tuple[Any, ...]
-    choices: tuple[str, ...]
-    golds: tuple[int, ...]
-    metrics: Mapping[str, Any]
-    is_whole: bool
-    logprobs: tuple[float, ...]
-    priors: tuple[float, ...]
-    text: str | None
-    prompt_hash: str | None
-    generated: frozenset[str] = frozenset()
+    item_id: str  # the log's own id, else a hash of the question
+    task: str  # as the row names it; empty if the file's name has it
+    question: tuple[Any, ...]  # its text, its options and the right ones: they define it
+    choices: tuple[str, ...]  # the options, or the reference texts of an open question
+    golds: tuple[int, ...]  # indices of the right options
+    metrics: Mapping[str, Any]  # values that are not null, by name
+    is_whole: bool  # no metric was null, so that no other row is about the same question
+    logprobs: tuple[float, ...]  # of each option, nats; empty for a generated answer
+    priors: tuple[float, ...]  # the same without the prompt; empty if the log has none
+    text: str | None  # generated
+    prompt_hash: str | None  # hash of the model's input
+    generated: frozenset[str] = frozenset()  # metrics of `text`, if the question has log-likelihoods as well
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Self:
-        """The answer in a row of either schema.
-
-        Raises:
-            ValueError: If a field is not what lighteval writes; the message names it.
-        """
+        """The answer in a row of either schema; ValueError names a field that is not what lighteval writes."""
         return cls._new(row) if "doc" in row else cls._old(row)
 
     @classmethod
@@ -318,8 +279,13 @@ class Answer:
         if self.logprobs:
             return len(self.choices)
         # A generated answer has options if its references are the letters that name them.
-        letters = list("ABCDEFGHIJKLMNOPQRSTUVWXYZ"[: len(self.choices)])
+        letters = list(ascii_uppercase[: len(self.choices)])
         return len(letters) if len(letters) > 1 and [text.strip() for text in self.choices] == letters else None
+
+    @property
+    def option_texts(self) -> list[str]:
+        """The options without their leading space."""
+        return [text.removeprefix(" ") for text in self.choices]
 
 
 def merge_halves(answers: Iterable[Answer]) -> Iterator[Answer]:

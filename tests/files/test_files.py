@@ -144,7 +144,7 @@ def test_the_limit_holds_for_all_batches_that_a_caller_keeps(tmp_path: Path) -> 
 
 
 def test_the_limit_holds_for_the_row_groups_that_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("forgetwatch.files.bounded_parquet._MIN_UNPACKED_TABLE", 10**6)
+    monkeypatch.setattr("forgetwatch.files.tables._MIN_UNPACKED_TABLE", 10**6)
     path = tmp_path / "n.parquet"
     pq.write_table(pa.table({"n": np.zeros(300_000, np.int64)}), path, row_group_size=100_000)
     assert 200 * path.stat().st_size < 2_400_000  # the size of all groups

@@ -169,16 +169,16 @@ def begins_json(head: bytes) -> bool:
     return head.removeprefix(codecs.BOM_UTF8).lstrip()[:1] in (b"{", b"[")
 
 
-def first_object(path: Path) -> tuple[bool, dict[str, str]]:
-    """Return True if a file begins with an array, and each name in its first object with its value's first character.
+def first_object(path: Path) -> dict[str, str]:
+    """Each name in the first object of a file, with the first character of its value.
 
-    The object may be alone, the first line, or the first element of the array. No name after ``samples`` is read. The
-    names are empty if there is no object; of a broken text they are those before the break.
+    The object may be alone, the first line, or the first element of an array. No name after ``samples`` is read. There
+    are no names if there is no object; of a broken text they are those before the break.
     """
-    is_array, names = False, dict[str, str]()
+    names = dict[str, str]()
     with Document(path) as document:
         try:
-            if is_array := document.peek() == "[":
+            if document.peek() == "[":
                 next(document.elements(), None)
             for name in document.members():
                 names[name] = document.peek()
@@ -187,7 +187,7 @@ def first_object(path: Path) -> tuple[bool, dict[str, str]]:
                 document.value()
         except SnapshotError:
             pass  # the reader of the format raises a better error
-    return is_array, names
+    return names
 
 
 # Possessive quantifiers (`*+`, `++`) never backtrack, so that a cut file of a gigabyte fails in linear time.

@@ -225,14 +225,16 @@ class Answer:
 
     @classmethod
     def _new(cls, row: Mapping[str, Any]) -> Self:
-        doc, response = _object(row, "doc"), _object(row, "model_response")
+        doc, response, metrics = (
+            _field(row, name, Mapping, "an object") for name in ("doc", "model_response", "metric")
+        )
         choices, golds = _texts(doc, "choices"), _indices(doc, "gold_index")
         scores = _numbers(response, "logprobs")
         if len(scores) == 2 * len(choices):  # the second half was scored without the prompt
             logprobs, priors = scores[: len(choices)], scores[len(choices) :]
         else:
             logprobs, priors = scores, _numbers(response, "unconditioned_logprobs")
-        question = (_text(doc, "query"), choices, golds)
+        question = (_field(doc, "query", str, "text"), choices, golds)
         given = response.get("input") or response.get("input_tokens")
         return cls(
             item_id=str(doc.get("id") or "") or _hash(question),
@@ -240,8 +242,8 @@ class Answer:
             question=question,
             choices=choices,
             golds=golds,
-            metrics=_metric_values(row, "metric"),
-            is_whole=None not in row["metric"].values(),
+            metrics={name: value for name, value in metrics.items() if value is not None},
+            is_whole=None not in metrics.values(),
             logprobs=logprobs if len(logprobs) == len(choices) else (),
             priors=priors if len(priors) == len(choices) else (),
             text=next(iter(_texts(response, "text")), None),
@@ -251,13 +253,13 @@ class Answer:
     @classmethod
     def _old(cls, row: Mapping[str, Any]) -> Self:
         options, golds, references = _texts(row, "choices"), _indices(row, "gold_index"), _texts(row, "gold")
-        given = row.get("predictions") or []
+        metrics, given = _field(row, "metrics", Mapping, "an object"), row.get("predictions") or []
         if not isinstance(given, list):
             raise ValueError(f"predictions must be a list, got {given!r:.40}")
         firsts = [entry[0] if isinstance(entry, list) and entry else entry for entry in given]  # [-4.7, is_greedy]
         scores = tuple(float(first) for first in firsts if isinstance(first, (int, float)))
         # An open question has no options, and is defined by its references instead.
-        question = (_text(row, "example"), options or references, golds)
+        question = (_field(row, "example", str, "text"), options or references, golds)
         prompt = row.get("full_prompt")
         return cls(
             item_id=_hash(question),
@@ -265,8 +267,8 @@ class Answer:
             question=question,
             choices=options,
             golds=golds,
-            metrics=_metric_values(row, "metrics"),
-            is_whole=None not in row["metrics"].values(),
+            metrics={name: value for name, value in metrics.items() if value is not None},
+            is_whole=None not in metrics.values(),
             logprobs=scores if len(scores) == len(options) else (),
             priors=(),
             text=next((first for first in firsts if isinstance(first, str)), None),
@@ -318,37 +320,23 @@ def merge_halves(answers: Iterable[Answer]) -> Iterator[Answer]:
     yield from halves
 
 
-def _object(row: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    value = row.get(name)
-    if not isinstance(value, Mapping):
-        raise ValueError(f"{name} must be an object, got {value!r:.40}")
-    return value
-
-
-def _metric_values(row: Mapping[str, Any], name: str) -> dict[str, Any]:
-    return {metric: value for metric, value in _object(row, name).items() if value is not None}
-
-
-def _text(row: Mapping[str, Any], name: str) -> str:
-    value = row.get(name)
-    if not isinstance(value, str):
-        raise ValueError(f"{name} must be text, got {value!r:.40}")
+def _field(row: Mapping[str, Any], name: str, kind: type, needed: str) -> Any:
+    """A field that must be of a type."""
+    if not isinstance(value := row.get(name), kind):
+        raise ValueError(f"{name} must be {needed}, got {value!r:.40}")
     return value
 
 
 def _texts(row: Mapping[str, Any], name: str) -> tuple[str, ...]:
     value = row.get(name)
-    if value is None:
-        return ()
-    if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
+    listed = [] if value is None else value
+    if not isinstance(listed, list) or not all(isinstance(text, str) for text in listed):
         raise ValueError(f"{name} must be a list of texts, got {value!r:.40}")
-    return tuple(value)
+    return tuple(listed)
 
 
 def _numbers(row: Mapping[str, Any], name: str) -> tuple[float, ...]:
     value = row.get(name)
-    if value is None:
-        return ()
     if not isinstance(value, list) or not all(isinstance(number, (int, float)) for number in value):
         return ()  # a generated answer's are those of its tokens, in lists
     return tuple(map(float, value))

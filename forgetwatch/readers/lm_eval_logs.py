@@ -85,7 +85,7 @@ def recognises(path: Path) -> bool:
         return bool(_latest_samples(path))
     if not begins_json(read_head(path)):
         return False
-    names = first_object(path)[1]
+    names = first_object(path)
     return set(names) >= _NEEDED or names.get("samples") == "{" or {"results", "configs"} <= set(names)
 
 
@@ -93,7 +93,7 @@ def read(path: Path, reading: Reading) -> Snapshot:
     """The outcomes in a file of samples, in results that hold their samples, or in an output folder."""
     if path.is_dir():
         return _read_samples(_latest_samples(path), path, reading)
-    names = first_object(path)[1]
+    names = first_object(path)
     if set(names) >= _NEEDED:
         return _read_samples({_task_and_date(path)[0]: path}, path, reading)
     if names.get("samples") == "{":

@@ -138,12 +138,7 @@ def test_two_tools_logs_of_scores_minus_priors_give_equal_counts(tmp_path: Path)
             resps = [[[str(value), "False"]] for value in (*row["logprobs"], *row["priors"])]
             lm_eval.append({**made, "resps": resps, "metrics": ["acc_mutual_info"], "acc_mutual_info": row["right"]})
         lighteval = [
-            new(
-                row,
-                metric={"acc_mutual_info": row["right"]},
-                task="toy",
-                logprobs=[*row["logprobs"], *row["priors"]],
-            )
+            new(row, metric={"acc_mutual_info": row["right"]}, task="toy", logprobs=[*row["logprobs"], *row["priors"]])
             for row in rows
         ]
         found.append((write_samples(tmp_path / model, "toy", lm_eval), write_new(tmp_path / f"{model}.p", lighteval)))

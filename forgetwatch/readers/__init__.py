@@ -23,7 +23,6 @@ from forgetwatch.files import file_errors, read_head
 from forgetwatch.readers import inspect_log, lighteval, lm_eval_logs, table
 from forgetwatch.readers.inspect_log import Archive, is_inspect_log
 from forgetwatch.readers.json_pieces import Document, Progress, begins_json, first_object, json_lines, spans
-from forgetwatch.readers.lighteval import holds_details, is_details
 from forgetwatch.readers.log import Log, Reading, refuse_lfs_pointer
 from forgetwatch.readers.mapping import ColumnMap, read_mapped
 from forgetwatch.readers.option_scores import choose_target, reconcile, target_options

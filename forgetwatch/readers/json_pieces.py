@@ -128,15 +128,13 @@ class Document:
 
     def _parts(self, opening: str, closing: str) -> Iterator[None]:
         self._take(opening)
-        if self.peek() == closing:
-            self._at += 1
-            return
-        while True:
+        is_first = True
+        while self.peek() != closing:
+            if not is_first:
+                self._take(",")
             yield
-            if self.peek() == closing:
-                self._at += 1
-                return
-            self._take(",")
+            is_first = False
+        self._take(closing)
 
     def _take(self, character: str) -> None:
         if self.peek() != character:

@@ -57,23 +57,18 @@ _NORMS: Final = ("sum", "chars_with_space", "chars", "unconditional")
 """Norms that lighteval offers, the commonest first; for a metric with "norm" in its name the sum comes last."""
 
 
-def is_details(schema: pa.Schema) -> bool:
-    """True if a Parquet schema is that of lighteval's details, old or new."""
+def recognises(path: Path) -> bool:
+    """True for a file with the columns of details, old or new, and a folder with files of their name, at any depth."""
+    if path.is_dir():
+        return bool(_named(path))
+    if (schema := parquet_schema(path)) is None:
+        return False
     names = set(schema.names)
     return (names >= set(_NEW) and pa.types.is_struct(schema.field("doc").type)) or names >= set(_OLD)
 
 
-def recognises(path: Path) -> bool:
-    """True if a file, or a file in a folder, is lighteval's details."""
-    if path.is_dir():
-        return holds_details(path)
-    schema = parquet_schema(path)
-    return schema is not None and is_details(schema)
-
-
-def holds_details(folder: Path) -> bool:
-    """True if a folder contains details files, at any depth."""
-    return any(_NAME.fullmatch(path.name) for path in folder.rglob("details_*.parquet"))
+def _named(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("details_*.parquet") if _NAME.fullmatch(path.name))
 
 
 def read(path: Path, reading: Reading) -> Snapshot:
@@ -92,8 +87,7 @@ def read(path: Path, reading: Reading) -> Snapshot:
 
 def _latest(folder: Path) -> tuple[list[Path], tuple[str, ...]]:
     """The files of the folder's latest date, and a note on those left out."""
-    found = sorted(path for path in folder.rglob("details_*.parquet") if _NAME.fullmatch(path.name))
-    if not found:
+    if not (found := _named(folder)):
         raise SnapshotError(f"{folder}: needed details_<task>_<date>.parquet files of lighteval, found none")
     if len(models := sorted({str(_model(path)) for path in found})) > 1:
         raise SnapshotError(

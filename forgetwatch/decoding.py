@@ -73,11 +73,7 @@ class Decoding:
 
     @classmethod
     def of(cls, given: Decoding | Mapping[str, Any] | None) -> Self | Decoding:
-        """Settings from a header's object; a `Decoding` unchanged; the defaults for None.
-
-        Raises:
-            ProbeError: If a setting is unknown.
-        """
+        """Settings from a header's object, if all are known; a `Decoding` unchanged; the defaults for None."""
         if isinstance(given, Decoding):
             return given
         if not isinstance(given, Mapping | None):

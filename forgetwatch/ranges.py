@@ -28,48 +28,38 @@ from forgetwatch.errors import SnapshotError
 
 MAX_OPTIONS: Final = 10_000
 """Maximum of k."""
-
-MAX_LOGPROB: Final = 1.0
+_MAX_LOGPROB: Final = 1.0
 """Log-likelihood up to which one above 0, nats, counts as rounded: log-softmax in bf16 is off by .25 a token."""
-
-ROUNDING: Final = 1e-6
+_ROUNDING: Final = 1e-6
 """Distance up to which a share or margin outside its range counts as rounded."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Range:
-    """Range of a column of numbers, or of lists of numbers.
-
-    Attributes:
-        low: Least value.
-        high: Largest value.
-        needed: The range in words.
-        remedy: Remedy for a value outside, if one is likely.
-        likely_to: Largest value for which it is.
-    """
+    """Range of a column of numbers, or of lists of numbers."""
 
     low: float
     high: float
-    needed: str
-    remedy: str = ""
-    likely_to: float = np.inf
+    needed: str  # the range in words
+    remedy: str = ""  # for a value outside
+    likely_to: float = np.inf  # largest value for which the remedy is the likely one
 
 
 _SHARE: Final = _Range(
-    low=-ROUNDING, high=1 + ROUNDING, needed="from 0 to 1", remedy="divide percentages by 100", likely_to=100
+    low=-_ROUNDING, high=1 + _ROUNDING, needed="from 0 to 1", remedy="divide percentages by 100", likely_to=100
 )
 _LENGTH: Final = _Range(low=0, high=np.inf, needed="at least 0")
 _LOGPROB: Final = _Range(
     low=-np.inf,
-    high=MAX_LOGPROB,
-    needed=f"of at most 0 (rounding up to {MAX_LOGPROB:g} is allowed)",
+    high=_MAX_LOGPROB,
+    needed=f"of at most 0 (rounding up to {_MAX_LOGPROB:g} is allowed)",
     remedy="a log-likelihood is the logarithm of a probability",
 )
 _RANGES: Final = {
     "k": _Range(low=1, high=MAX_OPTIONS, needed=f"from 1 to {MAX_OPTIONS:,}", remedy="leave it empty for open answers"),
     "sample": _Range(low=0, high=1_000_000, needed="from 0 to 1,000,000", remedy="samples are numbered from 0"),
     **{"gold_share": _SHARE, "option_mass": _SHARE},
-    "margin": _Range(low=-ROUNDING, high=np.inf, needed="at least 0", remedy="it is the best score minus the second"),
+    "margin": _Range(low=-_ROUNDING, high=np.inf, needed="at least 0", remedy="it is the best score minus the second"),
     **{"choice_logprobs": _LOGPROB, "choice_priors": _LOGPROB},
     **{"choice_chars": _LENGTH, "choice_bytes": _LENGTH, "choice_tokens": _LENGTH},
 }
@@ -88,21 +78,22 @@ def check_ranges(table: pa.Table, *, logprobs: bool = True) -> None:
     Raises:
         SnapshotError: If there is such a value; it names the row, the item, the value and the remedy.
     """
-    present = [name for name in table.column_names if table[name].null_count < len(table)]
-    for name in (name for name in _RANGES if name in present and (logprobs or _RANGES[name] is not _LOGPROB)):
-        _check_values(table, name, _RANGES[name])
-    if "k" in present:
-        k = _floats(table["k"])  # nan where null, so that every comparison is false
-        for name in (name for name in BY_OPTION if name in present):
+    present = {name for name in table.column_names if table[name].null_count < len(table)}
+    for name, range_ in _RANGES.items():
+        if name in present and (logprobs or range_ is not _LOGPROB):
+            _check_values(table, name, range_)
+    # nan where it is null, so that every comparison is false.
+    k = np.asarray(pc.cast(table["k"], pa.float64()), np.float64) if "k" in present else np.full(len(table), np.nan)
+    for name in BY_OPTION:
+        if name in present:
             _check_number(table, name, k)
-    else:
-        k = np.full(len(table), np.nan)
-    for name in (name for name in ("chosen", "gold", "golds") if name in present):
-        _check_options(table, name, k)
+    for name in ("chosen", "gold", "golds"):
+        if name in present:
+            _check_options(table, name, k)
 
 
 def _check_values(table: pa.Table, name: str, range_: _Range) -> None:
-    values, rows = _flat(table[name])
+    values, rows = flat_values(table[name])
     outside = np.flatnonzero((values < range_.low) | (values > range_.high))
     if outside.size:
         value = values[outside[0]]
@@ -125,7 +116,7 @@ def _check_values(table: pa.Table, name: str, range_: _Range) -> None:
 
 
 def _check_number(table: pa.Table, name: str, k: NDArray[np.float64]) -> None:
-    length = _floats(pc.list_value_length(table[name]))
+    length = np.asarray(pc.cast(pc.list_value_length(table[name]), pa.float64()), np.float64)
     unlike = np.flatnonzero(~np.isnan(k) & ~np.isnan(length) & (length != k))
     if unlike.size:
         row = unlike[0]
@@ -137,7 +128,7 @@ def _check_number(table: pa.Table, name: str, k: NDArray[np.float64]) -> None:
 
 def _check_options(table: pa.Table, name: str, k: NDArray[np.float64]) -> None:
     """Raise if an index is no option, or is twice in one list."""
-    values, rows = _flat(table[name])
+    values, rows = flat_values(table[name])
     # An open answer has no k: only negative and repeated indices are wrong there.
     wrong = (values < 0) | (values >= k[rows]) | np.isnan(values) & (name == "golds")
     if name == "golds":
@@ -158,16 +149,13 @@ def _check_options(table: pa.Table, name: str, k: NDArray[np.float64]) -> None:
         )
 
 
-def _flat(column: pa.ChunkedArray) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def flat_values(column: Any) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Values of a column, nan where null, and the row of each; a list has a value for each part."""
-    if not pa.types.is_list(column.type):
-        return _floats(column), np.arange(len(column))
-    number = np.asarray(pc.fill_null(pc.list_value_length(column), 0), np.int64)
-    return _floats(pc.list_flatten(column)), np.repeat(np.arange(len(column)), number)
-
-
-def _floats(values: Any) -> NDArray[np.float64]:
-    return np.asarray(pc.cast(values, pa.float64()).to_numpy(), np.float64)
+    rows = np.arange(len(column))
+    if pa.types.is_list(column.type):
+        rows = np.repeat(rows, np.asarray(pc.fill_null(pc.list_value_length(column), 0), np.int64))
+        column = pc.list_flatten(column)
+    return np.asarray(pc.cast(column, pa.float64()), np.float64), rows
 
 
 def _place(table: pa.Table, row: int) -> str:

@@ -131,7 +131,7 @@ class Snapshot:
         for spec in SCHEMA:
             try:
                 values = given.get(spec.name)
-                arrays.append(pa.nulls(rows, spec.type) if values is None else _as(values, spec.type))
+                arrays.append(pa.nulls(rows, spec.type) if values is None else as_array(values, spec.type))
             except DAMAGE as error:
                 raise SnapshotError(f"column {spec.name!r} must be {spec.type}: {error}") from error
         snapshot = cls(pa.Table.from_arrays(arrays, schema=SCHEMA), dict(meta), notes)
@@ -148,10 +148,6 @@ class Snapshot:
                 )
         if (empty := np.flatnonzero(self.texts("item_id") == "")).size:
             raise SnapshotError(f"row {empty[0] + 1}: item_id is empty")
-        self._check_unique()
-        check_ranges(self.table, logprobs=False)
-
-    def _check_unique(self) -> None:
         keys = codes(self.table["task"], self.table["item_id"], self.table["sample"])
         first = np.unique(keys, return_index=True)[1]  # row of the first occurrence of each key
         if len(first) < len(keys):
@@ -161,6 +157,7 @@ class Snapshot:
                 f"(again in row {row + 1}); ids must be unique within a task (number several answers to one item in "
                 "the column sample)"
             )
+        check_ranges(self.table, logprobs=False)
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
@@ -308,8 +305,8 @@ def codes(*columns: pa.ChunkedArray) -> NDArray[np.int64]:
     return code
 
 
-def _as(values: Any, kind: pa.DataType) -> pa.Array:
-    """Values as an array of a type."""
+def as_array(values: Any, kind: pa.DataType) -> pa.Array:
+    """A sequence or an Arrow array as one array of a type."""
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
     if isinstance(values, pa.Array):

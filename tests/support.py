@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import random
 import resource
@@ -13,6 +14,9 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from forgetwatch import Item, Probe, Snapshot
 
@@ -182,6 +186,20 @@ def trainer(
 def write_jsonl(path: Path, rows: Sequence[dict[str, Any]]) -> Path:
     """Write one JSON object per line and return the path."""
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def write_table(path: Path, rows: Sequence[dict[str, Any]]) -> Path:
+    """Write rows as JSONL, JSON, Parquet or CSV, by the suffix of the path, and return the path."""
+    if path.suffix == ".jsonl":
+        return write_jsonl(path, rows)
+    if path.suffix == ".parquet":
+        pq.write_table(pa.Table.from_pylist(list(rows)), path)
+    elif path.suffix == ".json":
+        path.write_text(json.dumps(rows))
+    else:
+        with path.open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file).writerows([rows[0], *(row.values() for row in rows)])
     return path
 
 

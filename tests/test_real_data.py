@@ -64,8 +64,7 @@ def real_model(folder: Path, dose: str, norm: str, *, nats: float = 0.0) -> Snap
 
 
 @pytest.mark.parametrize(
-    ("dose", "by_sum", "by_bytes"),
-    [("dose_0.5", (89, 98), (89, 106)), ("dose_1.0", (147, 107), (125, 108))],
+    ("dose", "by_sum", "by_bytes"), [("dose_0.5", (89, 98), (89, 106)), ("dose_1.0", (147, 107), (125, 108))]
 )
 def test_a_real_model_recorded_under_bytes_is_decided_again_by_the_sum(
     real_data: Path, dose: str, by_sum: tuple[int, int], by_bytes: tuple[int, int]

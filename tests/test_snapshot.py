@@ -74,27 +74,14 @@ def test_a_file_that_was_changed_is_refused(tmp_path: Path) -> None:
         read_snapshot(path)
 
 
-META: dict[str, Any] = {
-    "model": "m",
-    "step": 7,
-    "probe": {"items": 2, "of": 4},
-    "noise": 0.1,
-    "batch": {"2": 1, "10": 2},
-}
+META = {"model": "m", "step": 7, "probe": {"items": 2, "of": 4}, "noise": 0.1, "batch": {"2": 1, "10": 2}}
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        {"step": 70},
-        {"step": "7"},
-        {"probe": {"items": 1, "of": 4}},
-        {"noise": 0.2},
-        {"batch": {"2": 1, "10": 3}},
-        {"model": None},
-        {"run": "f00d"},
-        {"format": "forgetwatch/snapshot@1"},
-        {"checksum": "0" * 32},
+        *({"step": 70}, {"step": "7"}, {"probe": {"items": 1, "of": 4}}, {"noise": 0.2}, {"batch": {"2": 1, "10": 3}}),
+        *({"model": None}, {"run": "f00d"}, {"format": "forgetwatch/snapshot@1"}, {"checksum": "0" * 32}),
     ],
 )
 def test_metadata_that_were_changed_are_refused(tmp_path: Path, change: dict[str, Any]) -> None:

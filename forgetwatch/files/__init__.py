@@ -1,15 +1,11 @@
 """Files: written whole or not at all, read within bounds, and locked.
 
-writing          files that are complete or absent
-reading          regular files within bounds, and the errors of all files
-bounded_parquet  Parquet that is measured before it is decoded
-tables           tables that forgetwatch writes, with their metadata and checksum
-plain_yaml       YAML as texts, lists and mappings
-locks            locks of files between processes
+writing       files that are complete or absent, and locks of files between processes
+reading       regular files within bounds, and the errors of all files
+tables        Parquet that is measured before it is decoded, and the tables that forgetwatch writes
+plain_yaml    YAML as texts, lists and mappings
 """
 
-from forgetwatch.files.bounded_parquet import check_row_group, parquet_batches, read_parquet
-from forgetwatch.files.locks import LocksUnsupportedError, is_file_at, lock_again, lock_file, unlock_file
 from forgetwatch.files.plain_yaml import Plain, parse_plain_yaml, read_plain_yaml
 from forgetwatch.files.reading import (
     DAMAGE,
@@ -22,5 +18,22 @@ from forgetwatch.files.reading import (
     regular_size,
     unpacked_limit,
 )
-from forgetwatch.files.tables import KEY, checksum_with, read_table, write_table
-from forgetwatch.files.writing import write_atomically, write_problem, write_text
+from forgetwatch.files.tables import (
+    KEY,
+    check_row_group,
+    checksum_with,
+    parquet_batches,
+    read_parquet,
+    read_table,
+    write_table,
+)
+from forgetwatch.files.writing import (
+    LocksUnsupportedError,
+    is_file_at,
+    lock_again,
+    lock_file,
+    unlock_file,
+    write_atomically,
+    write_problem,
+    write_text,
+)

@@ -8,6 +8,7 @@ lines can expand to billions, and nesting beyond `MAX_DEPTH`, which costs the pa
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
@@ -24,16 +25,7 @@ MAX_SIZE: Final = 2**19
 
 
 def read_plain_yaml(path: Path, needed: str, error: type[ForgetwatchError]) -> Plain:
-    """Read the one document in a file.
-
-    Args:
-        path: The file.
-        needed: Its expected content, with its article, as messages name it.
-        error: Class of the errors.
-
-    Raises:
-        ForgetwatchError: `error`, if the file cannot be read, or for the reasons of `parse_plain_yaml`.
-    """
+    """The one document in a file, by `parse_plain_yaml`; a file that cannot be read is an `error` too."""
     return parse_plain_yaml(read_text(path, needed, error, limit=MAX_SIZE), path, needed, error)
 
 
@@ -43,7 +35,7 @@ def parse_plain_yaml(text: str, source: str | Path, needed: str, error: type[For
     Args:
         text: YAML.
         source: Name of the file, for messages.
-        needed: See `read_plain_yaml`.
+        needed: Its expected content, with its article, as messages name it.
         error: Class of the errors.
 
     Raises:
@@ -87,22 +79,17 @@ class _Parser:
             raise self._refused(event, "anchors are not read; write it out")
         if depth >= MAX_DEPTH:
             raise self._refused(event, f"nested more than {MAX_DEPTH} deep")
+        # The first end that is met here is that of this collection: those of its parts are taken with the parts.
+        parts = takewhile(lambda part: not isinstance(part, yaml.CollectionEndEvent), self._events)
         if isinstance(event, yaml.SequenceStartEvent):
-            return list(self._sequence(depth))
-        return self._mapping(depth)
-
-    def _sequence(self, depth: int) -> Iterator[Plain]:
-        while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
-            yield self._value(event, depth + 1)
-
-    def _mapping(self, depth: int) -> dict[str, Plain]:
+            return [self._value(part, depth + 1) for part in parts]
         made: dict[str, Plain] = {}
-        while not isinstance(event := next(self._events), yaml.MappingEndEvent):
-            name = self._value(event, depth + 1)
+        for part in parts:
+            name = self._value(part, depth + 1)
             if not isinstance(name, str):
-                raise self._refused(event, "needed a text as the key, got a list or a mapping")
+                raise self._refused(part, "needed a text as the key, got a list or a mapping")
             if name in made:
-                raise self._refused(event, f"{name!r:.80} is there twice; only one of the two would count")
+                raise self._refused(part, f"{name!r:.80} is there twice; only one of the two would count")
             made[name] = self._value(next(self._events), depth + 1)
         return made
 

@@ -89,16 +89,9 @@ def _cause(problem: BaseException) -> str:
 def read_content(
     path: Path, needed: str, error: type[ForgetwatchError] = SnapshotError, *, limit: int | None = None
 ) -> bytes:
-    """Content of a regular file, unpacked if its name ends in ``.gz``.
+    """Content of a regular file, unpacked if its name ends in ``.gz``; errors are those of `file_errors`.
 
-    Args:
-        path: The file.
-        needed: See `file_errors`.
-        error: See `file_errors`.
-        limit: Maximum size in bytes; None for any. A packed file may be 200 times as large unpacked, or 64 MiB.
-
-    Raises:
-        ForgetwatchError: `error` if it is not a regular file, cannot be read, or is larger.
+    `limit` is its maximum size in bytes, None for any; a packed file may be 200 times as large unpacked, or 64 MiB.
     """
     with file_errors(path, needed, error):
         size = regular_size(path)
@@ -122,11 +115,7 @@ def read_text(
 
 
 def regular_size(path: Path) -> int:
-    """Size of a regular file in bytes.
-
-    Raises:
-        OSError, UnsuitableError: If there is no file, or it is a pipe or a device.
-    """
+    """Size of a regular file in bytes; OSError or UnsuitableError if there is none, or it is a pipe or a device."""
     state = path.stat()
     if not stat.S_ISREG(state.st_mode) and not stat.S_ISDIR(state.st_mode):  # opening a folder has its own error
         raise UnsuitableError("a pipe or device; write it to a file first")
@@ -134,11 +123,7 @@ def regular_size(path: Path) -> int:
 
 
 def read_head(path: Path) -> bytes:
-    """The first 4 KiB of a regular file; empty for a folder.
-
-    Raises:
-        OSError, UnsuitableError: See `regular_size`.
-    """
+    """The first 4 KiB of a regular file; empty for a folder. Errors are those of `regular_size`."""
     regular_size(path)
     if path.is_dir():
         return b""

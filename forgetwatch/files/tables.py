@@ -1,23 +1,146 @@
-"""Tables that forgetwatch writes: Parquet with metadata as one JSON object under the schema key ``forgetwatch``."""
+"""Parquet files: those from elsewhere, measured before they are decoded, and those that forgetwatch writes.
+
+A text of 1 MB in 4,000 rows is 9 kB in a file, and 4 GB in memory. The footer gives the number of values and their
+size before compression. Texts are measured in their dictionary, or in batches that are small enough where each text is
+stored as its difference from the one before.
+
+forgetwatch's own tables have metadata as one JSON object under the schema key ``forgetwatch``.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from forgetwatch.errors import SnapshotError
-from forgetwatch.files.bounded_parquet import read_parquet
-from forgetwatch.files.reading import file_errors
+from forgetwatch.files.reading import UnsuitableError, file_errors, regular_size, unpacked_limit
 from forgetwatch.files.writing import write_atomically
 
 KEY: Final = b"forgetwatch"
 """Schema key of the metadata."""
+
+_MIN_UNPACKED_TABLE: Final = 2**29
+"""Bytes that any table may unpack to: columns with one value in a million rows are a few bytes in a file."""
+_ROWS: Final = 2**16
+"""Rows of a table that are measured at a time."""
+_WIDTHS: Final = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "BYTE_ARRAY": 4}
+"""Bytes of a value by its type, of a text those of its index; 8 for other types."""
+
+
+def read_parquet(path: Path) -> pa.Table:
+    """Read a Parquet file whole; one of `DAMAGE` if that fails, or it needs over 200 times its size and 512 MiB."""
+    for _ in parquet_batches(path, rows=_ROWS):
+        pass  # measured before the texts are written out
+    with pq.ParquetFile(path) as file:
+        table = file.read()
+    table.validate(full=True)  # pyarrow itself does not check that texts are UTF-8
+    return table
+
+
+def parquet_batches(
+    path: Path,
+    *,
+    columns: Sequence[str] | None = None,
+    rows: int,
+    kept: bool = True,
+    groups: Sequence[int] | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Batches of rows of a Parquet file; texts are dictionary arrays where their encoding allows it.
+
+    Args:
+        path: The file.
+        columns: Names of the columns, with dots into objects; None for all.
+        rows: Maximum number of rows of a batch.
+        kept: True if the caller keeps the rows: then the limit of `read_parquet` holds for all batches together, else
+            for each.
+        groups: Row groups to read; None for all.
+    """
+    packed = regular_size(path)
+    limit, total = unpacked_limit(packed, least=_MIN_UNPACKED_TABLE), 0
+    too_large = UnsuitableError(f"one that grows from {packed:,} to more than {limit:,} bytes; that is not read")
+    names = None if columns is None else list(columns)
+    with pq.ParquetFile(path) as file:
+        metadata = file.metadata
+        numbers = list(range(metadata.num_row_groups) if groups is None else groups)
+        of_groups = [_chunks(check_row_group(file, number), names) for number in numbers]
+    leaves = {leaf.path: leaf for leaf in map(metadata.schema.column, range(metadata.num_columns))}
+    sizes = [sum(_least_size(chunk, leaves[chunk.path_in_schema]) for chunk in chunks) for chunks in of_groups]
+    if (sum(sizes) if kept else max(sizes, default=0)) > limit:
+        raise too_large
+    chosen = [chunk for chunks in of_groups for chunk in chunks]
+    # No text is longer than its chunk before compression, so that a batch of texts is well below the limit.
+    different = [chunk.total_uncompressed_size for chunk in chosen if "DELTA_BYTE_ARRAY" in chunk.encodings]
+    rows = max(1, min(rows, limit // (4 * max([1, *different]))))
+    # pyarrow cannot read these as dictionaries.
+    deltas = {chunk.path_in_schema for chunk in chosen if any("DELTA" in name for name in chunk.encodings)}
+    texts = [name for name, leaf in leaves.items() if name not in deltas and _is_text(leaf)]
+    with pq.ParquetFile(path, metadata=metadata, read_dictionary=texts) as file:
+        for number in numbers:  # one by one: pyarrow cannot read texts in objects across two of them
+            for batch in file.iter_batches(batch_size=rows, columns=names, row_groups=[number]):
+                size = sum(map(_decoded_size, batch.columns))
+                total = total + size if kept else size
+                if total > limit:
+                    raise too_large
+                yield batch
+
+
+def check_row_group(file: pq.ParquetFile, number: int) -> pq.RowGroupMetaData:
+    """The metadata of a row group, once they are known to be whole; raises one of `DAMAGE` if they are not."""
+    # To ask a damaged footer for a column ends the process. A reader parses the same bytes and raises; no row is read.
+    # Without columns pyarrow divides by the batch size, and there is nothing to parse.
+    if file.metadata.num_columns:
+        list(file.reader.iter_batches(0, row_groups=[number]))
+    return file.metadata.row_group(number)
+
+
+def _chunks(group: pq.RowGroupMetaData, names: Sequence[str] | None) -> list[pq.ColumnChunkMetaData]:
+    """Metadata of the columns of these names, or of parts of them, in a row group."""
+    chunks = list(map(group.column, range(group.num_columns)))
+    if names is None:
+        return chunks
+    return [chunk for chunk in chunks if any(f"{chunk.path_in_schema}.".startswith(f"{name}.") for name in names)]
+
+
+def _least_size(chunk: pq.ColumnChunkMetaData, leaf: pq.ColumnSchema) -> int:
+    """Bytes that the values of a chunk need at least; repeated texts are not among them."""
+    values, uncompressed = chunk.num_values, chunk.total_uncompressed_size
+    if min(values, uncompressed) < 0:
+        raise ValueError(f"needed sizes of at least 0 in its footer, got {min(values, uncompressed)}")
+    width = leaf.length if leaf.physical_type == "FIXED_LEN_BYTE_ARRAY" else _WIDTHS.get(leaf.physical_type, 8)
+    return int(max(values * width, uncompressed))
+
+
+def _is_text(leaf: pq.ColumnSchema) -> bool:
+    """True for a column of texts or bytes, also within objects and lists."""
+    return leaf.physical_type == "BYTE_ARRAY" and leaf.logical_type.type in ("STRING", "NONE", "JSON", "ENUM")
+
+
+def _decoded_size(array: pa.Array) -> int:
+    """Bytes of an array once its dictionaries are written out."""
+    kind = array.type
+    if pa.types.is_dictionary(kind):
+        if not (pa.types.is_string(kind.value_type) or pa.types.is_binary(kind.value_type)):
+            return int(array.nbytes)
+        lengths = np.asarray(pc.fill_null(pc.binary_length(array.dictionary), 0), np.int64)
+        used = np.asarray(array.indices.drop_null(), np.int64)
+        if used.size and used.max() >= len(lengths):
+            raise ValueError("an index beyond its dictionary")
+        return int(lengths[used].sum()) + int(array.indices.nbytes)
+    if pa.types.is_struct(kind):
+        return sum(map(_decoded_size, array.flatten()))
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return 8 * len(array) + _decoded_size(array.flatten())
+    if pa.types.is_map(kind):
+        return 8 * len(array) + _decoded_size(array.keys) + _decoded_size(array.items)
+    return int(array.nbytes)
 
 
 def write_table(table: pa.Table, meta: Mapping[str, Any], path: str | Path) -> None:
@@ -27,28 +150,20 @@ def write_table(table: pa.Table, meta: Mapping[str, Any], path: str | Path) -> N
 
 
 def checksum_with(rows: str, meta: Mapping[str, Any]) -> str:
-    """First 32 hex digits of SHA-256 over a checksum of rows and over metadata, whatever the order of their keys.
-
-    Args:
-        rows: The checksum of the rows.
-        meta: JSON values. A number that is a key counts as its text, as in a file.
-    """
+    """First 32 hex digits of SHA-256 over a checksum of rows and over metadata, whatever the order of their keys."""
     # Through JSON and back: keys are sorted as the texts that they are in a file.
     text = json.dumps(json.loads(json.dumps(dict(meta))), sort_keys=True)
     return hashlib.sha256(f"{rows}\n{text}".encode()).hexdigest()[:32]
 
 
 def read_table(path: Path, *, what: str, formats: Sequence[str], schema: pa.Schema) -> tuple[pa.Table, dict[str, Any]]:
-    """Read a file that `write_table` wrote.
+    """Read a file that `write_table` wrote: (the columns of `schema` in its order, without metadata; the metadata).
 
     Args:
         path: The file.
         what: Its expected content, with its article, as messages name it.
         formats: Possible values of ``format`` in its metadata, the newest first.
         schema: Required columns. Their types are not checked: the caller casts.
-
-    Returns:
-        (The columns of `schema` in its order, without schema metadata; the metadata).
 
     Raises:
         SnapshotError: If there is no such file, if it is damaged, has another format, or lacks a column.

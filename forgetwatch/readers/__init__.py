@@ -3,29 +3,27 @@
 The format is recognised by content, never by the name alone.
 
     forgetwatch                  snapshot.py
-    plain CSV, JSONL, Parquet    table.py
-    lm-evaluation-harness        lm_eval_logs.py, lm_eval_samples.py    samples_*.jsonl, results with samples, a folder
-    lighteval                    lighteval.py                           details_*.parquet, a folder of them
-    Inspect                      inspect_log.py, archive.py             .eval and .json
+    plain CSV, JSONL, Parquet    table.py; with other column names mapping.py
+    lm-evaluation-harness        lm_eval_logs.py    samples_*.jsonl, results with samples, a folder
+    lighteval                    lighteval.py       details_*.parquet, a folder of them
+    Inspect                      inspect_log.py     .eval and .json
 
-Rows of every tool go through `log.py`: `question_text.py` finds the question, `option_scores.py` and `score_values.py`
-read scores, `logged_metrics.py` the tool's own metrics, `json_pieces.py` large JSON. A table with other column names is
-read by `mapping.py`.
+Rows of every tool go through `log.py`: `question_text.py` finds the question, `option_scores.py` reads scores, and
+`json_pieces.py` large JSON.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from forgetwatch.errors import SnapshotError
 from forgetwatch.files import file_errors, read_head
 from forgetwatch.readers import inspect_log, lighteval, lm_eval_logs, table
-from forgetwatch.readers.archive import Archive
-from forgetwatch.readers.inspect_log import is_inspect_log
+from forgetwatch.readers.inspect_log import Archive, is_inspect_log
 from forgetwatch.readers.json_pieces import Document, Progress, begins_json, first_object, json_lines, spans
-from forgetwatch.readers.lighteval import holds_details, is_details
-from forgetwatch.readers.log import Log, Reader, Reading, refuse_lfs_pointer
+from forgetwatch.readers.log import Log, Reading, refuse_lfs_pointer
 from forgetwatch.readers.mapping import ColumnMap, read_mapped
 from forgetwatch.readers.option_scores import choose_target, reconcile, target_options
 from forgetwatch.readers.question_text import QuestionStore, QuestionText
@@ -34,12 +32,21 @@ from forgetwatch.snapshot import Snapshot, is_snapshot, read_snapshot
 
 SUFFIXES: Final = (".parquet", ".csv", ".jsonl", ".json", ".eval")
 """Suffixes of files of outcomes: a name that has one is a path and never looked up as a model id."""
-READERS: Final = (
-    Reader(
-        names=lm_eval_logs.TOOL, folder="samples_*.jsonl", recognises=lm_eval_logs.recognises, read=lm_eval_logs.read
-    ),
-    Reader(names="lighteval", folder="details_*.parquet", recognises=lighteval.recognises, read=lighteval.read),
-    Reader(names="Inspect", recognises=inspect_log.is_inspect_log, read=inspect_log.read),
+
+
+class _Reader(NamedTuple):
+    """Reader of one tool's logs."""
+
+    tool: str
+    folder: str  # pattern of the files in its output folder; empty if only files are read
+    recognises: Callable[[Path], bool]  # by the content of a file or folder
+    read: Callable[[Path, Reading], Snapshot]
+
+
+_READERS: Final = (
+    _Reader(lm_eval_logs.TOOL, "samples_*.jsonl", lm_eval_logs.recognises, lm_eval_logs.read),
+    _Reader("lighteval", "details_*.parquet", lighteval.recognises, lighteval.read),
+    _Reader("Inspect", "", is_inspect_log, inspect_log.read),
 )
 """Readers of the logs of other tools, in the order in which errors list them."""
 
@@ -77,12 +84,12 @@ def _load(path: Path, reading: Reading) -> Snapshot:
     if not head and path.is_file():
         raise SnapshotError(f"{path}: the file is empty")
     refuse_lfs_pointer(path, head)
-    if reader := next((reader for reader in READERS if reader.recognises(path)), None):
+    if reader := next((reader for reader in _READERS if reader.recognises(path)), None):
         return reader.read(path, reading)
     if path.is_dir():
         raise SnapshotError(
             f"{path}: a folder that contains neither a checkpoint (config.json), nor an adapter (adapter_config.json), "
-            f"nor a harness's log ({', '.join(reader.folder for reader in READERS if reader.folder)}); give a file of "
+            f"nor a harness's log ({', '.join(reader.folder for reader in _READERS if reader.folder)}); give a file of "
             "outcomes, a checkpoint, or a model id"
         )
     return check_metric(_read_table(path, head), reading.metric, name=path)
@@ -93,7 +100,7 @@ def _read_table(path: Path, head: bytes) -> Snapshot:
     if (schema := table.parquet_schema(path)) is not None:
         return read_snapshot(path) if is_snapshot(schema) else table.read_parquet(path)
     if b"\x00" in head or not _is_text(head):
-        *tools, last = (reader.names for reader in READERS)
+        *tools, last = (reader.tool for reader in _READERS)
         raise SnapshotError(
             f"{path}: neither Parquet nor UTF-8 text; needed a snapshot, a table in CSV, JSONL or Parquet, or a log of "
             f"{', '.join(tools)} or {last}"
@@ -104,13 +111,8 @@ def _read_table(path: Path, head: bytes) -> Snapshot:
 def check_metric(snapshot: Snapshot, wanted: str | None, *, name: str | Path) -> Snapshot:
     """Return the snapshot unchanged, if it may have the requested metric or none is requested.
 
-    Args:
-        snapshot: Outcomes that were read before.
-        wanted: The metric; None for any.
-        name: Name of the snapshot in messages.
-
     Raises:
-        SnapshotError: If its metric is known and is another one, or if forgetwatch scored it.
+        SnapshotError: If its metric is known and is another one, or if forgetwatch scored it; `name` is its name there.
     """
     if wanted is None:
         return snapshot

@@ -16,15 +16,19 @@ from __future__ import annotations
 
 import codecs
 import re
+import struct
+import zipfile
+import zlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
 
+import pyarrow as pa
+
 from forgetwatch.errors import SnapshotError
-from forgetwatch.files import file_errors, read_content, read_head
-from forgetwatch.readers.archive import Archive
+from forgetwatch.files import file_errors, read_content, read_head, unpacked_limit
 from forgetwatch.readers.json_pieces import build, pick, spans
 from forgetwatch.readers.log import Log, Reading
 from forgetwatch.snapshot import Snapshot
@@ -37,6 +41,12 @@ _SUMMARIES: Final = "summaries.json"
 _JOURNAL: Final = re.compile(r"_journal/summaries/(\d{1,9})\.json")
 _SAMPLE: Final = re.compile(r"samples/.+\.json")
 _ZIP: Final = b"PK\x03\x04"
+_LOCAL_HEADER: Final = struct.Struct("<4s22xHH")
+"""Header of 30 bytes before each member: signature, then the lengths of the name and the extra field after it."""
+_STORED: Final = 0
+_DEFLATED: Final = 8
+_ZSTANDARD: Final = 93
+_BLOCK: Final = 2**20
 _OPENING: Final = re.compile(
     rb'(?:\xef\xbb\xbf)?\s*\{(?:\s*"(?:version|status|invalidated|location)"\s*:\s*(?:\d+|"[^"]*"|true|false|null)\s*,)+'
     rb'\s*"eval"\s*:\s*\{'
@@ -44,13 +54,9 @@ _OPENING: Final = re.compile(
 """Beginning of a JSON log: a few scalar members, then `eval`. A prefix of the file is enough to recognise it."""
 _GRADES: Final = {"P": "partly right (P)", "N": "no answer (N)"}
 _FIELDS: Final = frozenset(
-    {
-        *("id", "epoch", "input", "choices", "target", "score", "scores", "error", "completed", "invalidation"),
-        "output",
-    }
+    ("id", "epoch", "input", "choices", "target", "score", "scores", "error", "completed", "invalidation", "output")
 )
 """The fields that are read; transcripts are stepped over."""
-
 _SHORTENED: Final = "...\n(content truncated)"
 """End of a text that a summary shortens."""
 _MEDIUM: Final = re.compile(r"\([A-Z][a-z_]+\)")
@@ -70,15 +76,7 @@ def is_inspect_log(path: Path) -> bool:
 
 
 def read(path: Path, reading: Reading) -> Snapshot:
-    """The outcomes in a log.
-
-    Args:
-        path: The file.
-        reading: Metric (a scorer or scorer/key), progress in samples (of JSON in bytes), and questions to keep.
-
-    Raises:
-        SnapshotError: If the file is cut, damaged or without samples, or the metric is no correctness.
-    """
+    """The outcomes in a log; its metric is a scorer or scorer/key, its progress in samples (of JSON in bytes)."""
     with file_errors(path, "a log of Inspect"):
         if read_head(path).startswith(_ZIP):
             with Archive(path) as archive:
@@ -143,12 +141,14 @@ def _description(data: bytes, top: Spans) -> dict[str, Any]:
 
 def _archive_samples(archive: Archive, reading: Reading) -> Iterator[_Sample]:
     """The samples of an archive, from its summaries; if there are none, from the samples' own files."""
-    files = sorted(name for name in archive.names if _SAMPLE.fullmatch(name))
-    latest = _latest_summaries(archive)
-    total, number, optionless = len(latest) or len(files), 0, None
-    # Two passes over the summaries: which one counts is known only after the last.
+    # Two passes over the summaries: of a sample that was run again, only the last counts.
+    latest = {
+        (str(record.get("id")), str(record.get("epoch"))): index
+        for index, record in _summaries(archive, ("id", "epoch"))
+    }
+    counting, number, optionless = frozenset(latest.values()), 0, None
     for index, record in _summaries(archive, _FIELDS):
-        if index in latest:
+        if index in counting:
             number += 1
             name = f"samples/{record.get('id')}_epoch_{record.get('epoch')}.json"
             if name in archive.names:
@@ -157,25 +157,17 @@ def _archive_samples(archive: Archive, reading: Reading) -> Iterator[_Sample]:
                 if optionless or _is_shortened(record):
                     record = _whole_sample(archive, name)
             yield _Sample.from_record(record)
-            reading.report(number, total)
-    for name in files if not latest else []:
-        number += 1
-        yield _Sample.from_record(_whole_sample(archive, name))
-        reading.report(number, total)
+            reading.report(number, len(counting))
+    if not counting:
+        files = sorted(name for name in archive.names if _SAMPLE.fullmatch(name))
+        for number, name in enumerate(files, start=1):
+            yield _Sample.from_record(_whole_sample(archive, name))
+            reading.report(number, len(files))
 
 
 def _whole_sample(archive: Archive, name: str) -> dict[str, Any]:
     data = archive.read(name)
     return pick(data, 0, len(data), _FIELDS)
-
-
-def _latest_summaries(archive: Archive) -> frozenset[int]:
-    """Indices of the summaries to read: of a sample that was run again, only the last."""
-    last = {
-        (str(record.get("id")), str(record.get("epoch"))): index
-        for index, record in _summaries(archive, ("id", "epoch"))
-    }
-    return frozenset(last.values())
 
 
 def _summaries(archive: Archive, fields: Collection[str]) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -198,41 +190,95 @@ def _json_samples(data: bytes, top: Spans, reading: Reading) -> Iterator[_Sample
             reading.report(end, len(data))
 
 
-@dataclass(frozen=True)
-class _Sample:
-    """One answer of a log.
+class Archive:
+    """An open ZIP file, whose members are stored, deflated or packed with Zstandard; they are read within bounds.
+
+    Nothing is written to disk, so the path of a member has no effect. Python's zipfile reads Zstandard only from 3.14
+    on; pyarrow has a decoder for every version.
 
     Attributes:
-        item_id: The sample's id in the data set, often its position.
-        epoch: Number of the epoch, from 1.
-        question: Input, targets and choices.
-        choices: The options; empty for an open question.
-        golds: Indices of the right options; empty if the targets name no options.
-        scores: Scores by scorer, or scorer/key.
-        grades: Grades "P" and "N", which count as wrong, by the same names.
-        answers: Extracted answers by scorer.
-        unscored: The reason if there is no score.
-        output: Generated text; None if the record has none.
+        path: The file.
+        names: Names of its members.
     """
 
-    item_id: str
-    epoch: int
-    question: tuple[Any, Any, Any]
-    choices: tuple[str, ...]
-    golds: tuple[int, ...]
-    scores: Mapping[str, Any]
-    grades: Mapping[str, str]
-    answers: Mapping[str, str]
-    unscored: str | None
-    output: str | None
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with file_errors(path, "a ZIP file"):
+            self._zip = zipfile.ZipFile(path)
+        self.names = frozenset(self._zip.namelist())
+        # For all members together: many that are within their own limits could still fill the memory.
+        self._budget = unpacked_limit(path.stat().st_size)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._zip.close()
+
+    def read(self, name: str) -> bytes:
+        """Content of a member; SnapshotError if it is encrypted, packed otherwise, damaged, or above the limit."""
+        info = self._zip.getinfo(name)
+        if info.flag_bits & 1:  # the format's mark of encryption
+            raise SnapshotError(f"{self.path}: its member {name!r} is encrypted; needed a log without a password")
+        if info.compress_type not in (_STORED, _DEFLATED, _ZSTANDARD):
+            raise SnapshotError(
+                f"{self.path}: its member {name!r} is packed with ZIP method {info.compress_type}; stored, deflated "
+                "and Zstandard can be read"
+            )
+        limit = min(unpacked_limit(info.compress_size), self._budget)
+        with file_errors(self.path, f"its member {name!r}"):
+            if info.compress_type == _ZSTANDARD:
+                return self._read_zstandard(info, limit)
+            with self._zip.open(info) as file:
+                return self._read_bounded(file, info, limit)
+
+    def _read_zstandard(self, info: zipfile.ZipInfo, limit: int) -> bytes:
+        with self.path.open("rb") as file:
+            file.seek(info.header_offset)
+            mark, name_length, extra_length = _LOCAL_HEADER.unpack(file.read(_LOCAL_HEADER.size))
+            if mark != _ZIP:
+                raise zipfile.BadZipFile("no member at the offset in the directory")
+            # The extra field here and in the directory may differ in length, so the data begin after this one.
+            file.seek(name_length + extra_length, 1)
+            packed = file.read(info.compress_size)
+        content = self._read_bounded(pa.CompressedInputStream(pa.py_buffer(packed), "zstd"), info, limit)
+        if len(content) != info.file_size or zlib.crc32(content) != info.CRC:
+            raise zipfile.BadZipFile("its size or checksum is not that of the directory")
+        return content
+
+    def _read_bounded(self, file: Any, info: zipfile.ZipInfo, limit: int) -> bytes:
+        # The size in the directory may be wrong, so the bytes that come out are counted.
+        blocks, size = [], 0
+        while block := file.read(_BLOCK):
+            size += len(block)
+            if size > limit:
+                raise SnapshotError(
+                    f"{self.path}: its member {info.filename!r} grows from {info.compress_size:,} to more than "
+                    f"{limit:,} bytes; no log does, so it is not read"
+                )
+            blocks.append(block)
+        self._budget -= size
+        return b"".join(blocks)
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """One answer of a log."""
+
+    item_id: str  # the sample's id in the data set, often its position
+    epoch: int  # from 1
+    question: tuple[Any, Any, Any]  # input, targets and choices
+    choices: tuple[str, ...]  # empty for an open question
+    golds: tuple[int, ...]  # indices of the right options; empty if the targets name no options
+    scores: Mapping[str, Any]  # by scorer, or scorer/key
+    grades: Mapping[str, str]  # "P" and "N", which count as wrong, by the same names
+    answers: Mapping[str, str]  # extracted answers by scorer
+    unscored: str | None  # the reason if there is no score
+    output: str | None  # generated text
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Self:
-        """The sample in a summary or a whole sample.
-
-        Raises:
-            ValueError: If a field is not what Inspect writes; the message names it.
-        """
+        """The sample in a summary or a whole sample; ValueError names a field that is not what Inspect writes."""
         item_id, epoch = record.get("id"), record.get("epoch", 1)
         # Not isinstance: a boolean is an instance of int, and no id.
         if type(item_id) not in (int, str) or item_id == "":
@@ -333,22 +379,17 @@ def _plain(content: Any) -> Any:
     return [_message(part) if isinstance(part, Mapping) else part for part in content]
 
 
-def _message(message: Mapping[str, Any]) -> Any:
-    content = message.get("content")
+def _message(message: Mapping[str, Any]) -> list[Any]:
+    content, given = message.get("content"), message.get("tool_calls")
     listed = [content] if isinstance(content, str) else content if isinstance(content, list) else []
     shown = [_part(part) if isinstance(part, Mapping) else part for part in listed]
-    given = message.get("tool_calls")
-    calls = [_call(call) for call in given if isinstance(call, Mapping)] if isinstance(given, list) else []
-    return [message.get("role"), shown, calls]
+    calls = [call for call in given if isinstance(call, Mapping)] if isinstance(given, list) else []
+    return [message.get("role"), shown, [[call.get("function"), call.get("arguments")] for call in calls]]
 
 
 def _part(part: Mapping[str, Any]) -> Any:
     kind = part.get("type")
     return part.get("text") if kind == "text" else [kind, part.get(kind) if isinstance(kind, str) else None]
-
-
-def _call(call: Mapping[str, Any]) -> list[Any]:
-    return [call.get("function"), call.get("arguments")]
 
 
 def _output(output: Any) -> str | None:

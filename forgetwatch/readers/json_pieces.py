@@ -7,7 +7,8 @@
 `Document` and `json_lines` read files; their errors name the file and the line or byte, also where a file is cut.
 `spans`, `pick` and `build` work on bytes in memory: a log's transcripts are a hundred times as large as the fields that
 are needed, and their Python objects five times as large again, so those bytes are skipped and never decoded. Skipping
-looks at quotes and brackets only: JSON that is not needed is not checked.
+looks at quotes and brackets only: JSON that is not needed is not checked. They raise ValueError where there is no
+object or array, where it is cut, and for a value that is no JSON or has too many values.
 """
 
 from __future__ import annotations
@@ -31,11 +32,7 @@ _BLANK: Final = re.compile(r"[ \t\n\r]*")
 
 
 def json_lines(path: Path, progress: Progress | None = None) -> Iterator[tuple[int, Any]]:
-    """(number, value) of each line that is not empty; numbers count from 1.
-
-    Raises:
-        SnapshotError: If a line is no JSON.
-    """
+    """(number, value) of each line that is not empty, from 1; SnapshotError names a line that is no JSON."""
     total, done, reported, decode = path.stat().st_size, 0, 0, json.JSONDecoder().raw_decode
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
@@ -61,11 +58,7 @@ class Document:
     """One JSON document of any size, of which only the current piece is in memory.
 
     `members` and `elements` iterate over an object and an array. Between two steps the caller must read the value, with
-    `value` or by iterating over it in turn.
-
-    Args:
-        path: The file.
-        progress: Called with the bytes read and the size of the file.
+    `value` or by iterating over it in turn. `progress` is in bytes.
     """
 
     def __init__(self, path: Path, progress: Progress | None = None) -> None:
@@ -135,15 +128,13 @@ class Document:
 
     def _parts(self, opening: str, closing: str) -> Iterator[None]:
         self._take(opening)
-        if self.peek() == closing:
-            self._at += 1
-            return
-        while True:
+        is_first = True
+        while self.peek() != closing:
+            if not is_first:
+                self._take(",")
             yield
-            if self.peek() == closing:
-                self._at += 1
-                return
-            self._take(",")
+            is_first = False
+        self._take(closing)
 
     def _take(self, character: str) -> None:
         if self.peek() != character:
@@ -176,16 +167,16 @@ def begins_json(head: bytes) -> bool:
     return head.removeprefix(codecs.BOM_UTF8).lstrip()[:1] in (b"{", b"[")
 
 
-def first_object(path: Path) -> tuple[bool, dict[str, str]]:
-    """Return True if a file begins with an array, and each name in its first object with its value's first character.
+def first_object(path: Path) -> dict[str, str]:
+    """Each name in the first object of a file, with the first character of its value.
 
-    The object may be alone, the first line, or the first element of the array. No name after ``samples`` is read. The
-    names are empty if there is no object; of a broken text they are those before the break.
+    The object may be alone, the first line, or the first element of an array. No name after ``samples`` is read. There
+    are no names if there is no object; of a broken text they are those before the break.
     """
-    is_array, names = False, dict[str, str]()
+    names = dict[str, str]()
     with Document(path) as document:
         try:
-            if is_array := document.peek() == "[":
+            if document.peek() == "[":
                 next(document.elements(), None)
             for name in document.members():
                 names[name] = document.peek()
@@ -194,7 +185,7 @@ def first_object(path: Path) -> tuple[bool, dict[str, str]]:
                 document.value()
         except SnapshotError:
             pass  # the reader of the format raises a better error
-    return is_array, names
+    return names
 
 
 # Possessive quantifiers (`*+`, `++`) never backtrack, so that a cut file of a gigabyte fails in linear time.
@@ -206,18 +197,12 @@ _FLAT: Final = re.compile(rb"(?:" + _PLAIN + rb"|[\[{](?:" + _PLAIN + rb")*+[\]}
 """Text without deeper nesting: scalars, strings, and lists and objects that hold nothing else."""
 _SMALL: Final = 2**16
 """Bytes up to which building a whole object is faster than skipping its members."""
-_OPENING: Final = frozenset(b"{[")
-_CLOSING: Final = frozenset(b"}]")
 _MAX_VALUES: Final = 500_000
 """Values that one picked member may hold: Python needs a hundred bytes for each, however short its text."""
 
 
 def spans(data: bytes, at: int) -> Iterator[tuple[str, int, int]]:
-    """(name, start, end) of each value in the object or array that begins at byte `at`; empty names in an array.
-
-    Raises:
-        ValueError: If there is no object or array, or it is cut.
-    """
+    """(name, start, end) of each value in the object or array that begins at byte `at`; empty names in an array."""
     at = _blank(data, at)
     opening = data[at : at + 1]
     if opening not in (b"{", b"["):
@@ -238,11 +223,7 @@ def spans(data: bytes, at: int) -> Iterator[tuple[str, int, int]]:
 
 
 def pick(data: bytes, start: int, end: int, names: Collection[str]) -> dict[str, Any]:
-    """The members with these names of the object in `data[start:end]`.
-
-    Raises:
-        ValueError: If there is no object, it is cut, or a picked value is no JSON or has too many values.
-    """
+    """The members with these names of the object in `data[start:end]`."""
     if end - start > _SMALL:
         return {name: build(data, at, to) for name, at, to in spans(data, start) if name in names}
     members = build(data, start, end)
@@ -252,11 +233,7 @@ def pick(data: bytes, start: int, end: int, names: Collection[str]) -> dict[str,
 
 
 def build(data: bytes, start: int, end: int) -> Any:
-    """The value in `data[start:end]`.
-
-    Raises:
-        ValueError: If it is no JSON, or has too many values.
-    """
+    """The value in `data[start:end]`."""
     # Every value but the outermost follows one of these marks. Marks within texts count too: the bound is from above.
     if end - start > _MAX_VALUES and sum(data.count(mark, start, end) for mark in (b",", b"[", b"{")) > _MAX_VALUES:
         raise ValueError(f"the value at byte {start:,} holds more than {_MAX_VALUES:,} values")
@@ -277,9 +254,9 @@ def _end(data: bytes, at: int) -> int:
     start, depth = at, 0
     while at < len(data):
         mark = data[at]
-        if mark in _OPENING:
+        if mark in b"{[":
             depth += 1
-        elif mark in _CLOSING:
+        elif mark in b"}]":
             depth -= 1
         else:
             break  # a quote that is never closed

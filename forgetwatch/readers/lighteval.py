@@ -26,6 +26,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from string import ascii_uppercase
 from typing import Any, Final, Self
 
 import numpy as np
@@ -49,47 +50,34 @@ _COLUMNS: Final = (
     *("metric", *_OLD),
 )
 """The columns that are read; the few-shot examples and the tokens of the answers are large and not needed."""
-_NAME: Final = re.compile(r"details_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT\d\d[-:]\d\d[-:]\d\d(?:\.\d+)?)\.parquet")
+_NAME: Final = re.compile(r"details_(.+)_(\d{4}-\d\d-\d\dT\d\d[-:]\d\d[-:]\d\d(?:\.\d+)?)\.parquet")
 _BATCH: Final = 256  # rows; a row may hold the tokens of a long prompt
 
 _NORMS: Final = ("sum", "chars_with_space", "chars", "unconditional")
 """Norms that lighteval offers, the commonest first; for a metric with "norm" in its name the sum comes last."""
 
 
-def is_details(schema: pa.Schema) -> bool:
-    """True if a Parquet schema is that of lighteval's details, old or new."""
+def recognises(path: Path) -> bool:
+    """True for a file with the columns of details, old or new, and a folder with files of their name, at any depth."""
+    if path.is_dir():
+        return bool(_named(path))
+    if (schema := parquet_schema(path)) is None:
+        return False
     names = set(schema.names)
     return (names >= set(_NEW) and pa.types.is_struct(schema.field("doc").type)) or names >= set(_OLD)
 
 
-def recognises(path: Path) -> bool:
-    """True if a file, or a file in a folder, is lighteval's details."""
-    if path.is_dir():
-        return holds_details(path)
-    schema = parquet_schema(path)
-    return schema is not None and is_details(schema)
-
-
-def holds_details(folder: Path) -> bool:
-    """True if a folder contains details files, at any depth."""
-    return any(_NAME.fullmatch(path.name) for path in folder.rglob("details_*.parquet"))
+def _named(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("details_*.parquet") if _NAME.fullmatch(path.name))
 
 
 def read(path: Path, reading: Reading) -> Snapshot:
-    """The outcomes in a details file, or in the latest details of a folder.
-
-    Args:
-        path: The file or the folder.
-        reading: Metric, progress in files, and questions to keep.
-
-    Raises:
-        SnapshotError: If a file cannot be read, the folder contains several models, or the metric is no correctness.
-    """
+    """The outcomes in a details file, or in the latest details of a folder; progress is in files."""
     files, notes = _latest(path) if path.is_dir() else ([path], ())
     log, answers = Log(path, "lighteval", reading.questions), list[Answer]()
     for number, file in enumerate(files, start=1):
         for answer in merge_halves(_answers(file)):
-            _add(log, answer, _task(file))
+            _add(log, answer, _task_and_date(file)[0])
             answers.append(replace(answer, question=(), text=None))  # the log has these already
         reading.report(number, len(files))
     model = _model(files[0])
@@ -99,25 +87,20 @@ def read(path: Path, reading: Reading) -> Snapshot:
 
 def _latest(folder: Path) -> tuple[list[Path], tuple[str, ...]]:
     """The files of the folder's latest date, and a note on those left out."""
-    found = sorted(path for path in folder.rglob("details_*.parquet") if _NAME.fullmatch(path.name))
-    if not found:
+    if not (found := _named(folder)):
         raise SnapshotError(f"{folder}: needed details_<task>_<date>.parquet files of lighteval, found none")
     if len(models := sorted({str(_model(path)) for path in found})) > 1:
         raise SnapshotError(
             f"{folder}: details of {len(models)} models ({', '.join(models[:3])}); name the folder of one of them"
         )
-    date = max(_date(path) for path in found)  # ISO dates sort as text
-    latest = [path for path in found if _date(path) == date]
-    older = {_date(path) for path in found} - {date}
-    return latest, (f"the run of {date}; {len(older)} older in this folder left out",) if older else ()
+    dates = [_task_and_date(path)[1] for path in found]
+    date, older = max(dates), len(set(dates)) - 1  # ISO dates sort as text
+    latest = [path for path, own in zip(found, dates, strict=True) if own == date]
+    return latest, (f"the run of {date}; {older} older in this folder left out",) if older else ()
 
 
 def _answers(path: Path) -> Iterator[Answer]:
-    """Answers in a file, row by row.
-
-    Raises:
-        SnapshotError: If the file is damaged, or a row is not what lighteval writes.
-    """
+    """Answers in a file, row by row; SnapshotError names a row that is not what lighteval writes."""
     with file_errors(path, "details of lighteval in Parquet"):
         with path.open("rb") as file:
             refuse_lfs_pointer(path, file.read(64))
@@ -131,7 +114,7 @@ def _answers(path: Path) -> Iterator[Answer]:
 
 
 def _add(log: Log, answer: Answer, task: str) -> None:
-    k = answer.k
+    k, texts = answer.k, answer.option_texts if answer.logprobs else None
     log.add(
         task=answer.task or task,
         item_id=answer.item_id,
@@ -142,8 +125,8 @@ def _add(log: Log, answer: Answer, task: str) -> None:
         golds=list(answer.golds) if k and len(answer.golds) > 1 else None,
         choice_logprobs=list(answer.logprobs) or None,
         choice_priors=list(answer.priors) or None,
-        choice_chars=[len(text.removeprefix(" ")) for text in answer.choices] if answer.logprobs else None,
-        choice_bytes=[byte_length(text.removeprefix(" ")) for text in answer.choices] if answer.logprobs else None,
+        choice_chars=None if texts is None else list(map(len, texts)),
+        choice_bytes=None if texts is None else list(map(byte_length, texts)),
         output=answer.text,
         source_prompt_hash=answer.prompt_hash,
     )
@@ -158,17 +141,18 @@ def _with_choices(snapshot: Snapshot, answers: list[Answer], log: Log) -> Snapsh
     # The metric is known only after all rows: it tells which half of a merged answer counts.
     for row in np.flatnonzero(~generated).tolist():
         if (answer := answers[row]).logprobs:
-            texts = [text.removeprefix(" ") for text in answer.choices]
-            options.add(row, logprobs=answer.logprobs, priors=answer.priors, texts=texts, target=list(answer.golds))
+            target = list(answer.golds)
+            options.add(row, logprobs=answer.logprobs, priors=answer.priors, texts=answer.option_texts, target=target)
     norms = _infer_norms(options, answers, right, log.task_codes, metrics)
     columns, notes = options.columns(right=right, tasks=log.task_codes, norms=norms)
-    table = snapshot.table
+    table, replaced = snapshot.table, dict[str, Any]()
     for name in ("chosen", "gold_share", "margin", "unstable") if columns else ():
-        table = _set_column(table, name, columns[name].cast(table.schema.field(name).type))
+        replaced[name] = columns[name]
     for name in ("k", "gold", "golds"):
-        table = _set_column(
-            table, name, pc.if_else(pa.array(generated), pa.scalar(None, table.schema.field(name).type), table[name])
-        )
+        replaced[name] = pc.if_else(pa.array(generated), pa.scalar(None, table[name].type), table[name])
+    for name, values in replaced.items():
+        spec = table.schema.field(name)
+        table = table.set_column(table.schema.get_field_index(name), spec, values.cast(spec.type))
     # A task whose choices are unknown has no norm that is known.
     decided = set(log.task_codes[np.asarray(table["chosen"].is_valid())].tolist())
     named = norms_in_metadata({task: norms[code] for task, code in log.tasks.items() if code in decided})
@@ -195,26 +179,16 @@ def _infer_norms(
     return norms
 
 
-def _set_column(table: pa.Table, name: str, values: pa.Array) -> pa.Table:
-    return table.set_column(table.schema.get_field_index(name), table.schema.field(name), values)
-
-
-def _task(path: Path) -> str:
-    """Task in a file's name; empty if it was renamed, so that two such files still pair."""
+def _task_and_date(path: Path) -> tuple[str, str]:
+    """Task and date in a file's name; both empty if it was renamed, so that two such files still pair."""
     named = _NAME.fullmatch(path.name)
-    return named["task"] if named else ""
-
-
-def _date(path: Path) -> str:
-    """Date in a file's name; empty if it was renamed."""
-    named = _NAME.fullmatch(path.name)
-    return named["date"] if named else ""
+    return (named[1], named[2]) if named else ("", "")
 
 
 def _model(path: Path) -> str | None:
     """Model in the names of a file's folders; None if it is in no such folders."""
     parts = path.absolute().parts[:-2]  # without the folder of the date and the file
-    if path.parent.name != _date(path) or not parts:
+    if path.parent.name != _task_and_date(path)[1] or not parts:
         return None
     # After the last `details`: a folder above the output may have that name too.
     below = parts[len(parts) - parts[::-1].index("details") :] if "details" in parts else parts[-1:]
@@ -223,55 +197,38 @@ def _model(path: Path) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One answer of a log.
+    """One answer of a log."""
 
-    Attributes:
-        item_id: The log's own id, else a hash of the question.
-        task: Task that the row names; empty if the file's name has it.
-        question: The question's text, its options and the right ones: they define it.
-        choices: The options, or the reference texts of an open question.
-        golds: Indices of the right options.
-        metrics: The metric values that are not null, by name.
-        is_whole: No metric was null, so that no other row is about the same question.
-        logprobs: Log-likelihood of each option, nats; empty for a generated answer.
-        priors: Log-likelihood of each option without the prompt, nats; empty if the log has none.
-        text: The generated text.
-        generated: Metrics of `text`, if the question has log-likelihoods as well.
-        prompt_hash: Hash of the model's input.
-    """
-
-    item_id: str
-    task: str
-    question: tuple[Any, ...]
-    choices: tuple[str, ...]
-    golds: tuple[int, ...]
-    metrics: Mapping[str, Any]
-    is_whole: bool
-    logprobs: tuple[float, ...]
-    priors: tuple[float, ...]
-    text: str | None
-    prompt_hash: str | None
-    generated: frozenset[str] = frozenset()
+    item_id: str  # the log's own id, else a hash of the question
+    task: str  # as the row names it; empty if the file's name has it
+    question: tuple[Any, ...]  # its text, its options and the right ones: they define it
+    choices: tuple[str, ...]  # the options, or the reference texts of an open question
+    golds: tuple[int, ...]  # indices of the right options
+    metrics: Mapping[str, Any]  # values that are not null, by name
+    is_whole: bool  # no metric was null, so that no other row is about the same question
+    logprobs: tuple[float, ...]  # of each option, nats; empty for a generated answer
+    priors: tuple[float, ...]  # the same without the prompt; empty if the log has none
+    text: str | None  # generated
+    prompt_hash: str | None  # hash of the model's input
+    generated: frozenset[str] = frozenset()  # metrics of `text`, if the question has log-likelihoods as well
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Self:
-        """The answer in a row of either schema.
-
-        Raises:
-            ValueError: If a field is not what lighteval writes; the message names it.
-        """
+        """The answer in a row of either schema; ValueError names a field that is not what lighteval writes."""
         return cls._new(row) if "doc" in row else cls._old(row)
 
     @classmethod
     def _new(cls, row: Mapping[str, Any]) -> Self:
-        doc, response = _object(row, "doc"), _object(row, "model_response")
+        doc, response, metrics = (
+            _field(row, name, Mapping, "an object") for name in ("doc", "model_response", "metric")
+        )
         choices, golds = _texts(doc, "choices"), _indices(doc, "gold_index")
         scores = _numbers(response, "logprobs")
         if len(scores) == 2 * len(choices):  # the second half was scored without the prompt
             logprobs, priors = scores[: len(choices)], scores[len(choices) :]
         else:
             logprobs, priors = scores, _numbers(response, "unconditioned_logprobs")
-        question = (_text(doc, "query"), choices, golds)
+        question = (_field(doc, "query", str, "text"), choices, golds)
         given = response.get("input") or response.get("input_tokens")
         return cls(
             item_id=str(doc.get("id") or "") or _hash(question),
@@ -279,8 +236,8 @@ class Answer:
             question=question,
             choices=choices,
             golds=golds,
-            metrics=_metric_values(row, "metric"),
-            is_whole=None not in row["metric"].values(),
+            metrics={name: value for name, value in metrics.items() if value is not None},
+            is_whole=None not in metrics.values(),
             logprobs=logprobs if len(logprobs) == len(choices) else (),
             priors=priors if len(priors) == len(choices) else (),
             text=next(iter(_texts(response, "text")), None),
@@ -290,13 +247,13 @@ class Answer:
     @classmethod
     def _old(cls, row: Mapping[str, Any]) -> Self:
         options, golds, references = _texts(row, "choices"), _indices(row, "gold_index"), _texts(row, "gold")
-        given = row.get("predictions") or []
+        metrics, given = _field(row, "metrics", Mapping, "an object"), row.get("predictions") or []
         if not isinstance(given, list):
             raise ValueError(f"predictions must be a list, got {given!r:.40}")
         firsts = [entry[0] if isinstance(entry, list) and entry else entry for entry in given]  # [-4.7, is_greedy]
         scores = tuple(float(first) for first in firsts if isinstance(first, (int, float)))
         # An open question has no options, and is defined by its references instead.
-        question = (_text(row, "example"), options or references, golds)
+        question = (_field(row, "example", str, "text"), options or references, golds)
         prompt = row.get("full_prompt")
         return cls(
             item_id=_hash(question),
@@ -304,8 +261,8 @@ class Answer:
             question=question,
             choices=options,
             golds=golds,
-            metrics=_metric_values(row, "metrics"),
-            is_whole=None not in row["metrics"].values(),
+            metrics={name: value for name, value in metrics.items() if value is not None},
+            is_whole=None not in metrics.values(),
             logprobs=scores if len(scores) == len(options) else (),
             priors=(),
             text=next((first for first in firsts if isinstance(first, str)), None),
@@ -318,8 +275,13 @@ class Answer:
         if self.logprobs:
             return len(self.choices)
         # A generated answer has options if its references are the letters that name them.
-        letters = list("ABCDEFGHIJKLMNOPQRSTUVWXYZ"[: len(self.choices)])
+        letters = list(ascii_uppercase[: len(self.choices)])
         return len(letters) if len(letters) > 1 and [text.strip() for text in self.choices] == letters else None
+
+    @property
+    def option_texts(self) -> list[str]:
+        """The options without their leading space."""
+        return [text.removeprefix(" ") for text in self.choices]
 
 
 def merge_halves(answers: Iterable[Answer]) -> Iterator[Answer]:
@@ -352,37 +314,23 @@ def merge_halves(answers: Iterable[Answer]) -> Iterator[Answer]:
     yield from halves
 
 
-def _object(row: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    value = row.get(name)
-    if not isinstance(value, Mapping):
-        raise ValueError(f"{name} must be an object, got {value!r:.40}")
-    return value
-
-
-def _metric_values(row: Mapping[str, Any], name: str) -> dict[str, Any]:
-    return {metric: value for metric, value in _object(row, name).items() if value is not None}
-
-
-def _text(row: Mapping[str, Any], name: str) -> str:
-    value = row.get(name)
-    if not isinstance(value, str):
-        raise ValueError(f"{name} must be text, got {value!r:.40}")
+def _field(row: Mapping[str, Any], name: str, kind: type, needed: str) -> Any:
+    """A field that must be of a type."""
+    if not isinstance(value := row.get(name), kind):
+        raise ValueError(f"{name} must be {needed}, got {value!r:.40}")
     return value
 
 
 def _texts(row: Mapping[str, Any], name: str) -> tuple[str, ...]:
     value = row.get(name)
-    if value is None:
-        return ()
-    if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
+    listed = [] if value is None else value
+    if not isinstance(listed, list) or not all(isinstance(text, str) for text in listed):
         raise ValueError(f"{name} must be a list of texts, got {value!r:.40}")
-    return tuple(value)
+    return tuple(listed)
 
 
 def _numbers(row: Mapping[str, Any], name: str) -> tuple[float, ...]:
     value = row.get(name)
-    if value is None:
-        return ()
     if not isinstance(value, list) or not all(isinstance(number, (int, float)) for number in value):
         return ()  # a generated answer's are those of its tokens, in lists
     return tuple(map(float, value))

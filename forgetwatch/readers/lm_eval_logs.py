@@ -11,173 +11,53 @@ An output folder collects runs; of each task the file with the latest date in it
     out/org__model/samples_arc_easy_2026-01-03T10-00-00.000001.jsonl
     out/org__model/samples_arc_easy_2026-01-02T09-00-00.000001.jsonl     an older run: ignored
 
-`correct` is a metric of the harness, and no answer is graded again. The rows are read by `lm_eval_samples`; the choice,
-its margin and gold's share follow from the log-likelihoods (`option_scores`).
+There is a row for each document and filter:
+
+    {"doc_id": 3, "doc": {...}, "target": "1", "arguments": {...}, "resps": [[["-2.25", "False"]], [["-1.5", "True"]]],
+     "filtered_resps": [...], "filter": "none", "metrics": ["acc"], "doc_hash": ..., "prompt_hash": ..., "acc": 1.0}
+
+`correct` is a metric of the harness, and no answer is graded again. A question is its `doc` and `target`, in any order
+of their names (which depends on the version of the data's library), and not `doc_id`, which can be wrong. The target
+counts as text: files hold text where the harness's results hold numbers. Rows of several filters are one answer under
+several metrics ("exact_match,strict-match"); of a document that occurs twice, the n-th row of one filter is the n-th of
+the other. Responses with a log-likelihood each are options, and the choice, its margin and gold's share follow from
+them (`option_scores`); texts are generated answers. Repeats are samples if each of them has a metric value.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from forgetwatch.errors import SnapshotError
 from forgetwatch.files import read_head
 from forgetwatch.readers.json_pieces import Document, begins_json, first_object, json_lines
-from forgetwatch.readers.lm_eval_samples import Task, is_sample, norm_of
-from forgetwatch.readers.log import Log, Reading
+from forgetwatch.readers.log import Log, Reading, question_hash
 from forgetwatch.readers.option_scores import LogLikelihoods, norms_in_metadata
 from forgetwatch.snapshot import Snapshot
 
-TOOL = "lm-evaluation-harness"
+TOOL: Final = "lm-evaluation-harness"
 
-
-def recognises(path: Path) -> bool:
-    """True if a file has rows or results of the harness, or a folder has files of samples."""
-    if path.is_dir():
-        return bool(latest_samples(path))
-    if not begins_json(read_head(path)):
-        return False
-    names = first_object(path)[1]
-    return is_sample(names) or names.get("samples") == "{" or {"results", "configs"} <= set(names)
-
-
-def read(path: Path, reading: Reading) -> Snapshot:
-    """The outcomes in a file of samples, in results that hold their samples, or in an output folder.
-
-    Raises:
-        SnapshotError: If a row is not what the harness writes, there are no samples, or a folder has those of several
-            models.
-    """
-    if path.is_dir():
-        return _read(latest_samples(path), path, reading)
-    names = first_object(path)[1]
-    if is_sample(names):
-        return _read({task_and_date(path)[0]: path}, path, reading)
-    if names.get("samples") == "{":
-        return _read_results(path, reading)
-    raise SnapshotError(
-        f"{path}: totals of lm-evaluation-harness without its samples; write them with --log_samples, and give "
-        "samples_*.jsonl or the output folder"
+_NORMS: Final = {"acc": "sum", "acc_norm": "chars", "acc_bytes": "bytes", "acc_mutual_info": "unconditional"}
+"""Norm of the score behind each metric of multiple choice; any other metric is tried with the sum."""
+_NEEDED: Final = frozenset(("doc_id", "doc", "target"))
+"""Names that a row of the harness has."""
+_FIELDS: Final = frozenset(
+    (
+        *("doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics"),
+        *("doc_hash", "prompt_hash", "target_hash"),
     )
-
-
-def _read_results(path: Path, reading: Reading) -> Snapshot:
-    rows = _Rows(path, reading)
-    parts: dict[str, Any] = {}
-    with Document(path, reading.progress) as document:
-        for name in document.members():
-            if name != "samples":
-                value = document.value()
-                if name in PARTS:
-                    parts[name] = value
-                continue
-            for task in document.members():
-                rows.task(task, Run(parts)).read(_numbered(document), f"samples of {task}, row")
-        document.end()
-    # `configs` may follow `samples`, so the runs are described after everything is read.
-    return rows.snapshot({task: Run(parts) for task in rows.log.tasks})
-
-
-def _read(files: Mapping[str, Path], path: Path, reading: Reading) -> Snapshot:
-    rows, runs = _Rows(path, reading), {}
-    total, before = sum(file.stat().st_size for file in files.values()), 0
-    for task, file in files.items():
-        runs[task], notes = run_beside(file)
-        rows.notes += notes
-        reader = rows.task(task, runs[task])
-        progress = _shifted(reading, before, total).progress
-        with Document(file) as document:
-            is_array = document.peek() == "["
-        if is_array:
-            with Document(file, progress) as document:
-                reader.read(_numbered(document), "row")
-                document.end()
-        else:
-            reader.read(json_lines(file, progress), "line")
-        before += file.stat().st_size
-    return rows.snapshot(runs)
-
-
-class _Rows:
-    """Answers and log-likelihoods of one snapshot."""
-
-    def __init__(self, path: Path, reading: Reading) -> None:
-        self.log, self.options = Log(path, TOOL, reading.questions), LogLikelihoods()
-        self.notes: tuple[str, ...] = ()
-        self._metric = reading.metric
-
-    def task(self, name: str, run: Run) -> Task:
-        """A reader of one more task's rows."""
-        return Task(self.log, self.options, name, run.config(name))
-
-    def snapshot(self, runs: Mapping[str, Run]) -> Snapshot:
-        """All rows as a snapshot.
-
-        Args:
-            runs: The run of each task.
-        """
-        log = self.log
-        if not len(log):
-            raise SnapshotError(f"{log.path}: the log has no answers")
-        metric = log.metric(self._metric)
-        right, used = log.correctness(metric)
-        norms = {task: norm_of(used.get(task, metric)) for task in log.tasks}
-        columns, notes = self.options.columns(right=right, tasks=log.task_codes, norms=list(norms.values()))
-        meta: dict[str, Any] = {}
-        for task, run in runs.items():
-            meta = _merge(meta, run.describe([task]))
-        # A task of generated answers has no norm; with it a log of one norm would count as one of two.
-        with_options = set(log.task_codes[self.options.rows].tolist())
-        meta |= norms_in_metadata({task: norms[task] for task, code in log.tasks.items() if code in with_options})
-        return log.snapshot(
-            metric, meta, (*self.notes, *_several_models(runs), *_short_tasks(log, runs), *notes), columns
-        )
-
-
-def _merge(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
-    """The metadata of two tasks' runs as one; if they differ, the second's value counts."""
-    return {
-        name: {**first[name], **second[name]}
-        if isinstance(first.get(name), dict) and isinstance(second.get(name), dict)
-        else second.get(name, first.get(name))
-        for name in first | second
-    }
-
-
-def _several_models(runs: Mapping[str, Run]) -> tuple[str, ...]:
-    """A note that names the models of the runs, if there are several."""
-    models = sorted({run.model for run in runs.values() if run.model is not None})
-    return (f"its tasks come from runs of several models: {', '.join(models)}",) if len(models) > 1 else ()
-
-
-def _short_tasks(log: Log, runs: Mapping[str, Run]) -> tuple[str, ...]:
-    """A note for each task of which the log has fewer items than its run counts."""
-    held = log.items()
-    counted = [(task, held[task], run.items(task)) for task, run in runs.items() if task in held]
-    return tuple(
-        f"{task}: the log holds {found:,} of the {items:,} items that the run's results count"
-        for task, found, items in counted
-        if items is not None and found < items
-    )
-
-
-def _numbered(document: Document) -> Iterator[tuple[int, Any]]:
-    """(number, value) of each element of the array that begins here, from 1."""
-    for number, _ in enumerate(document.elements(), start=1):
-        yield number, document.value()
-
-
-def _shifted(reading: Reading, before: int, total: int) -> Reading:
-    """The reading with the progress of one file reported as that of all files."""
-    if reading.progress is None:
-        return reading
-    return replace(reading, progress=lambda done, _: reading.report(before + done, total))
-
-
+)
+_FLAGS: Final = frozenset(("True", "False"))
+"""Texts of a greedy flag in files of samples; results have booleans."""
+_MAX_LOGPROB: Final = 1.0
+"""A number above this, nats, is no log-likelihood; those of bf16 may exceed 0 by rounding."""
 # Task names contain underscores and dates do not, so the greedy group ends where the date begins.
 _NAME: Final = re.compile(r"samples_(.+)_(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(?:\.\d+)?)\.jsonl?")
 # Anchored at a comma or the beginning: `tokenizer_path=` is not `path=`.
@@ -195,33 +75,148 @@ _COPIED: Final = {
     "fewshot_as_multiturn": "fewshot_as_multiturn",
     "max_length": "max_length",
 }
-PARTS: Final = frozenset((*_COPIED, "config", "configs", "versions", "n-shot", "n-samples", "model_name"))
+_PARTS: Final = frozenset((*_COPIED, "config", "configs", "versions", "n-shot", "n-samples", "model_name"))
 """Members of a run's results that are read. The machine, the chat template and the totals are not needed."""
 
 
-@dataclass
+def recognises(path: Path) -> bool:
+    """True if a file has rows or results of the harness, or a folder has files of samples."""
+    if path.is_dir():
+        return bool(_latest_samples(path))
+    if not begins_json(read_head(path)):
+        return False
+    names = first_object(path)
+    return set(names) >= _NEEDED or names.get("samples") == "{" or {"results", "configs"} <= set(names)
+
+
+def read(path: Path, reading: Reading) -> Snapshot:
+    """The outcomes in a file of samples, in results that hold their samples, or in an output folder."""
+    if path.is_dir():
+        return _read_samples(_latest_samples(path), path, reading)
+    names = first_object(path)
+    if set(names) >= _NEEDED:
+        return _read_samples({_task_and_date(path)[0]: path}, path, reading)
+    if names.get("samples") == "{":
+        return _read_results(path, reading)
+    raise SnapshotError(
+        f"{path}: totals of lm-evaluation-harness without its samples; write them with --log_samples, and give "
+        "samples_*.jsonl or the output folder"
+    )
+
+
+def _read_results(path: Path, reading: Reading) -> Snapshot:
+    answers = _Answers(path, reading)
+    parts: dict[str, Any] = {}
+    with Document(path, reading.progress) as document:
+        for name in document.members():
+            if name != "samples":
+                value = document.value()
+                if name in _PARTS:
+                    parts[name] = value
+                continue
+            for task in document.members():
+                answers.read(task, Run(parts), _numbered(document), f"samples of {task}, row")
+        document.end()
+    # `configs` may follow `samples`, so the runs are described after everything is read.
+    return answers.snapshot({task: Run(parts) for task in answers.log.tasks})
+
+
+def _read_samples(files: Mapping[str, Path], path: Path, reading: Reading) -> Snapshot:
+    answers, runs = _Answers(path, reading), {}
+    total, before = sum(file.stat().st_size for file in files.values()), 0
+
+    def progress(done: int, _: int) -> None:
+        reading.report(before + done, total)
+
+    for task, file in files.items():
+        runs[task], notes = _run_beside(file)
+        answers.notes += notes
+        with Document(file) as document:
+            is_array = document.peek() == "["
+        if is_array:
+            with Document(file, progress) as document:
+                answers.read(task, runs[task], _numbered(document), "row")
+                document.end()
+        else:
+            answers.read(task, runs[task], json_lines(file, progress), "line")
+        before += file.stat().st_size
+    return answers.snapshot(runs)
+
+
+def _numbered(document: Document) -> Iterator[tuple[int, Any]]:
+    """(number, value) of each element of the array that begins here, from 1."""
+    for number, _ in enumerate(document.elements(), start=1):
+        yield number, document.value()
+
+
+class _Answers:
+    """Answers and log-likelihoods of one snapshot."""
+
+    def __init__(self, path: Path, reading: Reading) -> None:
+        self.log, self._options = Log(path, TOOL, reading.questions), LogLikelihoods()
+        self.notes: tuple[str, ...] = ()
+        self._metric = reading.metric
+
+    def read(self, name: str, run: Run, rows: Iterable[tuple[int, Any]], unit: str) -> None:
+        """Add all rows of a task, each with its number; `unit` names the number in errors, such as "line"."""
+        task = _Task(self.log, self._options, name, run.config(name))
+        for number, row in rows:
+            try:
+                task.add(row)
+            except (ValueError, RecursionError) as error:
+                raise SnapshotError(f"{self.log.path}, {unit} {number}: {error}") from error
+
+    def snapshot(self, runs: Mapping[str, Run]) -> Snapshot:
+        """All rows as a snapshot, given the run of each task."""
+        log = self.log
+        if not len(log):
+            raise SnapshotError(f"{log.path}: the log has no answers")
+        metric = log.metric(self._metric)
+        right, used = log.correctness(metric)
+        norms = {task: _NORMS.get(used.get(task, metric).split(",")[0], "sum") for task in log.tasks}
+        columns, notes = self._options.columns(right=right, tasks=log.task_codes, norms=list(norms.values()))
+        meta: dict[str, Any] = {}
+        for task, run in runs.items():
+            for name, value in run.describe(task).items():
+                # If the runs of two tasks differ, the second's value counts.
+                meta[name] = {**meta.get(name, {}), **value} if isinstance(value, dict) else value
+        # A task of generated answers has no norm; with it a log of one norm would count as one of two.
+        with_options = set(log.task_codes[self._options.rows].tolist())
+        meta |= norms_in_metadata({task: norms[task] for task, code in log.tasks.items() if code in with_options})
+        return log.snapshot(metric, meta, (*self.notes, *_notes(log, runs), *notes), columns)
+
+
+def _notes(log: Log, runs: Mapping[str, Run]) -> Iterator[str]:
+    """Notes on runs of several models, and on each task of which the log has fewer items than its run counts."""
+    models = sorted({run.model for run in runs.values() if run.model is not None})
+    if len(models) > 1:
+        yield f"its tasks come from runs of several models: {', '.join(models)}"
+    held = log.items()
+    for task, run in runs.items():
+        items = run.items(task)
+        if task in held and items is not None and held[task] < items:
+            yield f"{task}: the log holds {held[task]:,} of the {items:,} items that the run's results count"
+
+
+@dataclass(frozen=True)
 class Run:
-    """Description of one run, from its results; empty if there are none.
+    """Description of one run, from its results; empty if there are none."""
 
-    Attributes:
-        parts: The members of the results that are read, by name.
-    """
+    parts: Mapping[str, Any] = field(default_factory=dict)  # the members of the results that are read
 
-    parts: Mapping[str, Any] = field(default_factory=dict)
-
-    def of_task(self, part: str, task: str) -> Any:
+    def _of_task(self, part: str, task: str) -> Any:
         """Entry of one task in a part; None if there is none."""
         by_task = self.parts.get(part)
         return by_task.get(task) if isinstance(by_task, dict) else None
 
     def config(self, task: str) -> Mapping[str, Any]:
         """Configuration of a task; empty if it is not known."""
-        found = self.of_task("configs", task)
+        found = self._of_task("configs", task)
         return found if isinstance(found, dict) else {}
 
     def items(self, task: str) -> int | None:
         """Number of documents of a task that the run counts; None if it is not known."""
-        counted = self.of_task("n-samples", task)
+        counted = self._of_task("n-samples", task)
         found = counted.get("effective") if isinstance(counted, dict) else None
         return found if isinstance(found, int) else None
 
@@ -237,12 +232,8 @@ class Run:
         found = dict(_MODEL.findall(arguments)) if isinstance(arguments, str) else {}
         return next((found[name] for name in _MODEL_ORDER if name in found), None)
 
-    def describe(self, tasks: Iterable[str]) -> dict[str, Any]:
-        """Metadata of a snapshot, without values that are not known.
-
-        Args:
-            tasks: Tasks whose versions and number of examples are included.
-        """
+    def describe(self, task: str) -> dict[str, Any]:
+        """Metadata of a snapshot for one task, without values that are not known."""
         config = self.parts.get("config")
         config = config if isinstance(config, dict) else {}
         found = {
@@ -255,24 +246,23 @@ class Run:
             **{ours: _plain(self.parts.get(theirs)) for theirs, ours in _COPIED.items()},
         }
         for part, ours in (("versions", "task_versions"), ("n-shot", "num_fewshot")):
-            found[ours] = {task: value for task in tasks if (value := _plain(self.of_task(part, task))) is not None}
+            value = _plain(self._of_task(part, task))
+            found[ours] = {} if value is None else {task: value}
         return {name: value for name, value in found.items() if value not in (None, "", {})}
 
 
-def task_and_date(path: Path) -> tuple[str, str]:
+def _task_and_date(path: Path) -> tuple[str, str]:
     """Task and date in a file's name; both empty for another name, so that renamed files pair."""
     found = _NAME.fullmatch(path.name)
     return (found[1], found[2]) if found else ("", "")
 
 
-def run_beside(path: Path) -> tuple[Run, tuple[str, ...]]:
+def _run_beside(path: Path) -> tuple[Run, tuple[str, ...]]:
     """The run that the results next to a file of samples describe, and a note if they cannot be read."""
-    date = task_and_date(path)[1]
-    beside = (
-        sorted(file for file in path.parent.glob("*_*.json") if file.name.endswith(f"_{date}.json")) if date else []
-    )
+    date = _task_and_date(path)[1]
+    named = [file for file in path.parent.glob("*_*.json") if date and file.name.endswith(f"_{date}.json")]
     # Files of samples may end in .json as well.
-    beside = [file for file in beside if not _NAME.fullmatch(file.name)]
+    beside = sorted(file for file in named if not _NAME.fullmatch(file.name))
     if not beside:  # the harness names the folder of a model "org__model"
         folder = path.parent.name
         return Run({"model_name": folder.replace("__", "/")} if "__" in folder else {}), ()
@@ -282,15 +272,11 @@ def run_beside(path: Path) -> tuple[Run, tuple[str, ...]]:
             raise ValueError("no JSON object")
     except (OSError, ValueError, RecursionError) as error:
         return Run(), (f"{beside[0].name} cannot be read, so nothing is known of the run ({error})",)
-    return Run({name: value for name, value in results.items() if name in PARTS}), ()
+    return Run({name: value for name, value in results.items() if name in _PARTS}), ()
 
 
-def latest_samples(folder: Path) -> dict[str, Path]:
-    """The latest file of samples of each task in an output folder, or in the one folder of a model within it.
-
-    Raises:
-        SnapshotError: If several folders hold samples.
-    """
+def _latest_samples(folder: Path) -> dict[str, Path]:
+    """The latest file of samples of each task in an output folder, or in the one folder of a model within it."""
     found = sorted(path for path in folder.rglob("samples_*") if _NAME.fullmatch(path.name) and path.is_file())
     homes = sorted({path.parent for path in found})
     if len(homes) > 1:
@@ -301,10 +287,8 @@ def latest_samples(folder: Path) -> dict[str, Path]:
             "one of them"
         )
     # In the order of their dates, so that a later file replaces an earlier one of the same task.
-    latest: dict[str, Path] = {}
-    for path in sorted(found, key=lambda file: task_and_date(file)[1]):
-        latest[task_and_date(path)[0]] = path
-    return dict(sorted(latest.items()))
+    by_date = sorted(found, key=lambda file: _task_and_date(file)[1])
+    return dict(sorted({_task_and_date(path)[0]: path for path in by_date}.items()))
 
 
 def _plain(value: Any) -> Any:
@@ -312,3 +296,170 @@ def _plain(value: Any) -> Any:
     if isinstance(value, str):
         return value[:500]
     return value if isinstance(value, (bool, int, float)) and abs(value) < 2**63 else None
+
+
+class _Task:
+    """Reader of one task's rows, which adds answers to a log and their log-likelihoods to `options`."""
+
+    def __init__(self, log: Log, options: LogLikelihoods, name: str, config: Mapping[str, Any]) -> None:
+        self._log, self._options, self._name = log, options, name
+        self._is_choice = config.get("output_type") == "multiple_choice"
+        delimiter = config.get("target_delimiter")
+        self._delimiter = delimiter if isinstance(delimiter, str) else " "
+        self._filters = _Filters(log)
+
+    def add(self, row: Any) -> None:
+        """Add one row; ValueError if it is not what the harness writes."""
+        if not isinstance(row, dict):
+            raise ValueError(f"a row is a JSON object, got {type(row).__name__}")
+        if lacking := _NEEDED - row.keys():
+            raise ValueError(f"a row of lm-evaluation-harness needs {min(lacking)!r}, and it is not there")
+        filtered = row.get("filter")
+        if not isinstance(filtered, str | None):
+            raise ValueError(f"the filter must be text, got {type(filtered).__name__}")
+        metrics = _metrics(row, "" if filtered in (None, "none") else f",{filtered}")
+        item_id, question = str(row["doc_id"]), [row["doc"], str(row["target"])]
+        resps = row.get("resps")
+        if not isinstance(resps, list | None):
+            raise ValueError(f"resps must be a list, got {type(resps).__name__}")
+        # One entry per repeat; the same answer may come again under another filter.
+        by_sample = _by_sample(metrics, resps or [])
+        known = self._filters.find(filtered or "none", item_id, question)
+        if known is not None:
+            if len(by_sample) != (repeats := self._log.samples(known)):
+                raise ValueError(f"{len(by_sample)} repeats have a metric, and {repeats} under another filter")
+            for sample, values in enumerate(by_sample):
+                self._log.add_metrics(known + sample, values)
+            return
+        prompt_hash = row.get("prompt_hash")
+        logprobs, outputs = _logprobs(resps or []), []
+        if logprobs is None and resps:  # generated texts, one per repeat
+            texts = resps[0] if isinstance(resps[0], list) else resps[:1]
+            outputs = [text for text in texts if isinstance(text, str)]
+        for sample, values in enumerate(by_sample):
+            index = self._log.add(
+                task=self._name,
+                item_id=item_id,
+                question=question,
+                metrics=values,
+                sample=sample,
+                output=outputs[sample] if sample < len(outputs) else None,
+                source_prompt_hash=prompt_hash if isinstance(prompt_hash, str) else None,
+            )
+        self._filters.add(index - len(by_sample) + 1)  # an answer is known by the row of its first sample
+        if logprobs is not None and (len(logprobs) > 1 or self._is_choice):
+            self._add_options(index, row, logprobs)
+
+    def _add_options(self, index: int, row: dict[str, Any], logprobs: list[float]) -> None:
+        k, priors = len(logprobs), []
+        if "acc_mutual_info" in row and k % 2 == 0:  # the second half was scored without the prompt
+            k //= 2
+            logprobs, priors = logprobs[:k], logprobs[k:]
+        requests = _requests(row.get("arguments"), k)
+        contexts_vary = requests is not None and k > 1 and any(context != requests[0][0] for context, _ in requests)
+        texts = None
+        if requests is not None and not contexts_vary:
+            has_delimiter = all(text.startswith(self._delimiter) for _, text in requests)
+            cut = len(self._delimiter) if has_delimiter else 0
+            texts = [text[cut:] for _, text in requests]
+        # winogrande varies the context: its target is the text that follows every context, and names no option.
+        target = None if contexts_vary else row["target"]
+        self._options.add(index, logprobs=logprobs, priors=priors, texts=texts, target=target)
+
+
+class _Filters:
+    """Index of a task's answers by item and question, built at the first row of a second filter.
+
+    A key is (item id, content hash). A log with one filter costs nothing.
+    """
+
+    def __init__(self, log: Log) -> None:
+        self._log, self._start = log, len(log)
+        self._first: str | None = None
+        self._rows: dict[tuple[str, str], list[int]] | None = None
+        self._seen: dict[str, Counter[tuple[str, str]]] = {}
+        self._key: tuple[str, str] | None = None
+
+    def find(self, filtered: str, item_id: str, question: object) -> int | None:
+        """Log row of the same answer under another filter; None if the answer is new."""
+        if self._first is None:
+            self._first = filtered
+        if self._rows is None and filtered == self._first:
+            return None  # still one filter: every row is a new answer
+        if self._rows is None:
+            self._rows, keys = {}, self._log.keys(self._start)
+            for row, key in keys:
+                self._rows.setdefault(key, []).append(row)
+            self._seen[self._first] = Counter(key for _, key in keys)
+        self._key = key = (item_id, question_hash(question))
+        seen = self._seen.setdefault(filtered, Counter())
+        seen[key] += 1
+        rows = self._rows.get(key, [])
+        return rows[seen[key] - 1] if seen[key] <= len(rows) else None
+
+    def add(self, row: int) -> None:
+        """Note the log row of the answer that `find` did not know."""
+        if self._rows is not None and self._key is not None:
+            self._rows.setdefault(self._key, []).append(row)
+
+
+def _metrics(row: Mapping[str, Any], suffix: str) -> dict[str, Any]:
+    """Metric values by name; older rows do not list their metrics."""
+    names = row.get("metrics")
+    if names is None:
+        # Any other field may be a metric; those that are no correctness are left out later.
+        return {f"{name}{suffix}": value for name, value in row.items() if name not in _FIELDS}
+    if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+        raise ValueError("metrics must be a list of names")
+    return {f"{name}{suffix}": row[name] for name in names if name in row and name not in _FIELDS}
+
+
+def _by_sample(metrics: dict[str, Any], resps: list[Any]) -> list[dict[str, Any]]:
+    """Metric values of each repeat if a metric has a list of them; else those of the one answer."""
+    repeats = len(resps[0]) if len(resps) == 1 and isinstance(resps[0], list) else 1
+    each = {name for name, value in metrics.items() if isinstance(value, list) and len(value) == repeats > 1}
+    # A list of other numbers is no correctness, whether it is of the repeats or of one answer.
+    each = {name for name in each if all(value in (0, 1) for value in metrics[name])}
+    if not each:
+        return [metrics]
+    return [
+        {name: value[sample] if name in each else value for name, value in metrics.items()} for sample in range(repeats)
+    ]
+
+
+def _logprobs(resps: list[Any]) -> list[float] | None:
+    """Log-likelihood of each response, nats, nan if it is no number; None if responses are texts."""
+    found = []
+    for resp in resps:
+        answer = resp[0] if isinstance(resp, list) and resp else None
+        if not (isinstance(answer, list) and len(answer) == 2):
+            return None
+        value, greedy = answer
+        if not (greedy in _FLAGS if isinstance(greedy, str) else isinstance(greedy, bool)):
+            return None
+        try:
+            number = math.nan if isinstance(value, bool) else float(value)
+        except (TypeError, ValueError, OverflowError):
+            number = math.nan
+        if number == math.inf:
+            raise ValueError(f"needed a log-likelihood, got {value!r}; write the log again, or remove the row")
+        found.append(number if number <= _MAX_LOGPROB else math.nan)
+    return found or None
+
+
+def _requests(arguments: Any, k: int) -> list[tuple[str, str]] | None:
+    """(context, continuation) of the first k requests, in either shape that logs have; None in any other."""
+    pairs = []
+    for number in range(k):
+        try:
+            if isinstance(arguments, dict):
+                request = arguments[f"gen_args_{number}"]
+                context, continuation = request["arg_0"], request["arg_1"]
+            else:
+                context, continuation = arguments[number][:2]
+        except (LookupError, TypeError, ValueError):
+            return None
+        if not (isinstance(context, str) and isinstance(continuation, str)):
+            return None
+        pairs.append((context, continuation))
+    return pairs

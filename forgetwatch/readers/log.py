@@ -5,17 +5,26 @@
     log.add_metrics(row, {"exact_match": 0.0})   the same answer under another metric
     log.snapshot(log.metric(None), meta)         `correct` by the requested metric, or by the first of DEFAULTS
 
-A log may have several metrics (`logged_metrics.py`). A task that lacks the requested one uses its own first metric, and
-a note says so. A row without a value is unscored. Categories are those of `PaperTasks` unless the tool gives its own.
+A log may have several metrics, and not each of them is a correctness:
+
+    acc 1.0   acc_norm 0   exact_match,strict-match True      right or wrong
+    f1 [1, 0]   bleu_max 41.1   brier_score "[0.2 0.8]"       not a correctness: asking for one is an error
+
+A metric is a correctness in a task if it is 0 or 1, or false or true, in every row of the task that has it. The part of
+a name after a comma is the filter that extracted the answer from the text. A task that lacks the requested metric uses
+it with another filter, or else its own first metric, and a note says so. A row without a value is unscored. Categories
+are those of `PaperTasks` unless the tool gives its own.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
+import reprlib
 from array import array
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -24,14 +33,22 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from forgetwatch.errors import SnapshotError
+from forgetwatch.errors import SnapshotError, did_you_mean
 from forgetwatch.probes import PaperTasks
 from forgetwatch.readers.json_pieces import Progress
-from forgetwatch.readers.logged_metrics import ABSENT, LoggedMetrics
 from forgetwatch.readers.question_text import QuestionStore
-from forgetwatch.readers.score_values import clean_scores
+from forgetwatch.readers.table import clean_scores
 from forgetwatch.snapshot import SCHEMA, Snapshot
 
+DEFAULTS: Final = (
+    *("acc", "exact_match", "em", "acc_norm", "acc_bytes", "prompt_level_strict_acc", "prompt_level_loose_acc"),
+    *("pass@1", "extractive_match", "quasi_exact_match", "mc1", "loglikelihood_acc", "bleu_acc", "rouge1_acc"),
+)
+"""The metric that makes `correct` if none is named: the first of these that the log has, else the first that it has."""
+ABSENT: Final = -1
+"""Value of a missing outcome, next to 1 for right and 0 for wrong."""
+
+_TRUTH: Final = {"True": 1, "true": 1, "1": 1, "1.0": 1, "False": 0, "false": 0, "0": 0, "0.0": 0}
 # The columns that `Log.add` takes by name; it makes the others itself.
 _EXTRA: Final = frozenset(SCHEMA.names) - {"item_id", "task", "content_hash", "correct", "outcome", "sample"}
 # Sorted names, because their order in a document depends on the library that read the data.
@@ -41,12 +58,12 @@ _LFS_POINTER: Final = b"version https://git-lfs"
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """Options of one reading, passed from `load_snapshot` to the reader of the format.
+    """Options of one reading, passed from `load_snapshot` to the reader of the format; None for the default of each.
 
     Attributes:
-        metric: The metric that makes `correct`; None for the default of `logged_metrics`.
-        progress: Called with the amount read and the total, in bytes, samples or files; None for no reports.
-        questions: Receives the questions of the rows that it names; None if no question is kept.
+        metric: The metric that makes `correct`.
+        progress: Called with the amount read and the total, in bytes, samples or files.
+        questions: Receives the questions of the rows that it names.
     """
 
     metric: str | None = None
@@ -59,29 +76,8 @@ class Reading:
             self.progress(done, total)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Reader:
-    """Reader of one tool's logs.
-
-    Attributes:
-        names: The tool, as errors name it.
-        folder: Pattern of the files that an output folder of it holds; empty if only files are read.
-        recognises: True for a file or folder that is such a log, by its content.
-        read: The outcomes in it.
-    """
-
-    names: str
-    folder: str = ""
-    recognises: Callable[[Path], bool]
-    read: Callable[[Path, Reading], Snapshot]
-
-
 def refuse_lfs_pointer(path: Path, head: bytes) -> None:
-    """Raise if the first bytes of a file are those of a Git LFS pointer.
-
-    Raises:
-        SnapshotError: If they are; the remedy is in the message.
-    """
+    """Raise SnapshotError if the first bytes of a file are those of a Git LFS pointer."""
     if head.startswith(_LFS_POINTER):
         raise SnapshotError(f"{path}: a Git LFS pointer, not the data; fetch it with `git lfs pull`")
 
@@ -112,12 +108,14 @@ class Log:
         self.tool = tool
         self.tasks: dict[str, int] = {}
         self._questions = questions
-        self._sample = array("i")
+        self._task, self._sample = array("i"), array("i")
         self._ids: list[str] = []
         self._hashes: list[str] = []
         self._unscored: dict[int, str] = {}
         self._extra: dict[str, list[Any]] = {}
-        self._metrics = LoggedMetrics(path)
+        self._right: dict[str, array[int]] = {}  # by metric
+        # The first row and value that is neither 0 nor 1, by metric and task.
+        self._other: dict[tuple[str, int], tuple[int, Any]] = {}
 
     def __len__(self) -> int:
         return len(self._sample)
@@ -162,7 +160,7 @@ class Log:
             self._questions.add(content_hash, question)
         self._hashes.append(content_hash)
         self._ids.append(item_id)
-        self._metrics.add_row(self.tasks.setdefault(task, len(self.tasks)))
+        self._task.append(self.tasks.setdefault(task, len(self.tasks)))
         self._sample.append(sample)
         if unscored is not None:
             self._unscored[row] = unscored
@@ -170,12 +168,23 @@ class Log:
             value = columns.get(name)
             # Long texts as UTF-8: as Python keeps them, one emoji makes a text four times as large.
             values.append(value.encode("utf-8", "replace") if name == "output" and value is not None else value)
-        self._metrics.add_values(row, metrics)
+        self.add_metrics(row, metrics)
         return row
 
     def add_metrics(self, row: int, metrics: Mapping[str, Any]) -> None:
         """Add metric values of an answer that is in the log already."""
-        self._metrics.add_values(row, metrics)
+        for name, value in metrics.items():
+            right = self._right.get(name)
+            if right is None:
+                right = self._right[name] = array("b")  # a byte a row: logs have many rows and metrics
+            if len(right) <= row:
+                right.extend([ABSENT] * (row + 1 - len(right)))
+            if isinstance(value, str) and value in _TRUTH:
+                right[row] = _TRUTH[value]
+            elif isinstance(value, (bool, int, float)) and value in (0, 1):
+                right[row] = int(value)
+            elif value is not None and not (isinstance(value, float) and math.isnan(value)):
+                self._other.setdefault((name, self._task[row]), (row, value))
 
     def keys(self, start: int) -> list[tuple[int, tuple[str, str]]]:
         """(row, (item id, content hash)) of each first sample of an item, from row `start` on."""
@@ -193,7 +202,7 @@ class Log:
     @property
     def task_codes(self) -> NDArray[np.int64]:
         """Code of each row's task, int64 [rows]."""
-        return self._metrics.tasks
+        return np.array(self._task, np.int64)
 
     def items(self) -> dict[str, int]:
         """Number of items of each task, by name."""
@@ -201,9 +210,15 @@ class Log:
         return dict(zip(self.tasks, counts.tolist(), strict=True))
 
     @property
-    def metrics(self) -> tuple[str, ...]:
-        """Names of the metrics that are a correctness in some task, in the order of `DEFAULTS`, then of the log."""
-        return tuple(self._metrics.usable())
+    def metrics(self) -> dict[str, set[int]]:
+        """Codes of the tasks in which a metric is a correctness, by metric in the order of `DEFAULTS`, then the log."""
+        tasks, found = self.task_codes, {}
+        rank = {name: number for number, name in enumerate(DEFAULTS)}
+        for name in sorted(self._right, key=lambda name: rank.get(_without_filter(name), len(rank))):
+            with_values = np.unique(tasks[self._values(name) != ABSENT]).tolist()
+            if codes := {code for code in with_values if (name, code) not in self._other}:
+                found[name] = codes
+        return found
 
     def metric(self, wanted: str | None) -> str:
         """Full name of the metric that makes `correct`: the requested one, or the default.
@@ -214,14 +229,50 @@ class Log:
         Raises:
             SnapshotError: If the log has no such metric, or it is no correctness; the message lists those that are.
         """
-        return self._metrics.choose(wanted)
+        usable = list(self.metrics)
+        if wanted is None and usable:
+            return usable[0]
+        if wanted is None:
+            given = ", ".join(map(self._shown, self._right)) or "none"
+            raise SnapshotError(f"{self.path}: no metric in this log is right or wrong for each item; it has {given}")
+        name = wanted.removesuffix(",none")
+        if name in usable:
+            return name
+        if full := next((full for full in usable if _without_filter(full) == name), None):
+            return full
+        listed = ", ".join(usable) or "none"
+        if other := next((full for full, _ in self._other if name in (full, _without_filter(full))), None):
+            raise SnapshotError(
+                f"{self.path}: {self._shown(other)} is not right or wrong for each item; those that are: {listed}"
+            )
+        hint = did_you_mean(name, usable)
+        raise SnapshotError(
+            f"{self.path}: no metric {wanted!r} in this log; those that are right or wrong: {listed}{hint}"
+        )
 
     def correctness(self, metric: str) -> tuple[NDArray[np.int8], dict[str, str]]:
         """Return 1 or 0 for each row, `ABSENT` if unscored, int8 [rows], and the metric used, by name of the task."""
-        right, used = self._metrics.correctness(metric)
+        usable, tasks = self.metrics, self.task_codes
+        right, used = np.full(len(self), ABSENT, np.int8), {}
+        for task, code in self.tasks.items():
+            own = [name for name, codes in usable.items() if code in codes]
+            same = [name for name in own if _without_filter(name) == _without_filter(metric)]
+            if chosen := metric if metric in own else next(iter((*same, *own)), None):
+                used[task] = chosen
+                right[tasks == code] = self._values(chosen)[tasks == code]
         # A stated reason counts, whatever metric values the row has.
         right[list(self._unscored)] = ABSENT
-        return right, {name: used[code] for name, code in self.tasks.items() if code in used}
+        return right, used
+
+    def _values(self, metric: str) -> NDArray[np.int8]:
+        values = np.full(len(self), ABSENT, np.int8)
+        values[: len(self._right[metric])] = self._right[metric]  # rows after the last value have none
+        return values
+
+    def _shown(self, metric: str) -> str:
+        """The metric's name, with the first value that is neither right nor wrong."""
+        other = next((value for (name, _), value in self._other.items() if name == metric), None)
+        return metric if other is None else f"{metric} (row {other[0] + 1}: {reprlib.repr(other[1])})"
 
     def snapshot(
         self,
@@ -279,12 +330,11 @@ class Log:
         notes = []
         if others := [name for name in self.metrics if name not in used.values()]:
             notes.append(f"right or wrong is {metric}; also there: {', '.join(others)} (--metric)")
-        by_other: dict[str, list[str]] = {}
-        for task, name in used.items():
+        for name in dict.fromkeys(used.values()):
             if name != metric:
-                by_other.setdefault(name, []).append(task)
-        for name, tasks in by_other.items():
-            notes.append(f"right or wrong is {name} where there is no {metric}: {_some(tasks)}")
+                tasks = [task for task, own in used.items() if own == name]
+                some = ", ".join(tasks[:3]) + (f" and {len(tasks) - 3} more" if len(tasks) > 3 else "")
+                notes.append(f"right or wrong is {name} where there is no {metric}: {some}")
         return tuple(notes)
 
     def _categories(self) -> list[str]:
@@ -316,6 +366,5 @@ class Log:
         return ids
 
 
-def _some(names: list[str]) -> str:
-    """The first three names, and the number of the others."""
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+def _without_filter(metric: str) -> str:
+    return metric.split(",")[0]

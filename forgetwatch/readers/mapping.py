@@ -95,10 +95,18 @@ def read_mapped(path: str | Path, columns: ColumnMap) -> Snapshot:
         SnapshotError: If the file cannot be read, a field is in no row, or no row is left.
     """
     path = Path(path)
+    schema = table.parquet_schema(path, _NEEDED)
     if not columns.fields and columns.match is None:
-        return _own_names(path, columns)
-    if (schema := table.parquet_schema(path, _NEEDED)) is not None and _are_columns(columns, schema):
-        return _selected(path, schema, columns)
+        by_groups = schema is not None and _are_texts(columns.where, schema)
+        names = schema.names if schema is not None and by_groups else next(_rows(path), {})
+        own = [name for name in names if name in SCHEMA.names and name not in columns.constants]
+        if not own and not by_groups:
+            _refuse_no_rows(path, 0, columns, {})
+        columns = replace(columns, fields=dict(zip(own, own, strict=True)))
+    else:
+        by_groups = schema is not None and _are_columns(columns, schema)
+    if by_groups:
+        return _selected(path, columns)
     rows: list[dict[str, Any]] = []
     seen: dict[str, set[str]] = {name: set() for name in columns.where}
     number = 0
@@ -118,17 +126,6 @@ def read_mapped(path: str | Path, columns: ColumnMap) -> Snapshot:
     return table.to_snapshot(path, {name: _column(name, values) for name, values in given.items()})
 
 
-def _own_names(path: Path, columns: ColumnMap) -> Snapshot:
-    """The outcomes in the wanted rows of a table whose columns have the names of a snapshot's."""
-    schema = table.parquet_schema(path, _NEEDED)
-    if schema is not None and _are_texts(columns.where, schema):
-        return _selected(path, schema, columns)
-    names = [name for name in next(_rows(path), {}) if name in SCHEMA.names and name not in columns.constants]
-    if not names:
-        _refuse_no_rows(path, 0, columns, {})
-    return read_mapped(path, replace(columns, fields=dict(zip(names, names, strict=True))))
-
-
 def _are_columns(columns: ColumnMap, schema: pa.Schema) -> bool:
     """True if every field is a column, and every value is what a reading row by row would make of it."""
     fields = columns.fields
@@ -136,12 +133,11 @@ def _are_columns(columns: ColumnMap, schema: pa.Schema) -> bool:
         return False
     if not (set(fields.values()) <= set(schema.names) and _are_texts(columns.where, schema)):
         return False
-    kinds = {name: (SCHEMA.field(name).type, schema.field(source).type) for name, source in fields.items()}
     # Numbers as text: only whole ones are spelled as JSON spells them.
-    return all(
-        not pa.types.is_string(target) or pa.types.is_string(kind) or pa.types.is_integer(kind)
-        for target, kind in kinds.values()
-    )
+    sources = [
+        schema.field(source).type for name, source in fields.items() if pa.types.is_string(SCHEMA.field(name).type)
+    ]
+    return all(pa.types.is_string(kind) or pa.types.is_integer(kind) for kind in sources)
 
 
 def _are_texts(where: Iterable[str], schema: pa.Schema) -> bool:
@@ -154,12 +150,9 @@ def _are_texts(where: Iterable[str], schema: pa.Schema) -> bool:
     return all(any(of_kind(kind) for of_kind in is_text) for kind in kinds)
 
 
-def _selected(path: Path, schema: pa.Schema, columns: ColumnMap) -> Snapshot:
+def _selected(path: Path, columns: ColumnMap) -> Snapshot:
     """The wanted rows of a Parquet file, decoded by row groups."""
-    fields = columns.fields or {
-        name: name for name in schema.names if name in SCHEMA.names and name not in columns.constants
-    }
-    names = list(dict.fromkeys(fields.values()))
+    names = list(dict.fromkeys(columns.fields.values()))
     others = [name for name in columns.where if name not in names]
     batches = []
     with file_errors(path, _NEEDED):
@@ -174,7 +167,10 @@ def _selected(path: Path, schema: pa.Schema, columns: ColumnMap) -> Snapshot:
             _refuse_selection(path, columns)
         rows = pa.Table.from_batches(batches)
         rows.validate(full=True)  # pyarrow itself does not check that texts are UTF-8
-    found = {name: _plain(rows[source]) for name, source in fields.items()}
+    found = {}
+    for name, source in columns.fields.items():
+        array = rows[source].combine_chunks()
+        found[name] = array.cast(array.type.value_type) if pa.types.is_dictionary(array.type) else array
     constants = {name: pa.array([text] * len(rows), pa.string()) for name, text in columns.constants.items()}
     return table.to_snapshot(path, {**found, **constants})
 
@@ -210,12 +206,6 @@ def _refuse_selection(path: Path, columns: ColumnMap) -> None:
             texts |= {text or "" for text in pc.unique(pc.cast(batch.column(name), pa.string())).to_pylist()}
             seen[name] = set(sorted(texts)[:_SHOWN])
     _refuse_no_rows(path, total, columns, seen)
-
-
-def _plain(column: pa.ChunkedArray) -> pa.Array:
-    """One array of a column, without a dictionary."""
-    array = column.combine_chunks()
-    return array.cast(array.type.value_type) if pa.types.is_dictionary(array.type) else array
 
 
 def _mapped(path: Path, number: int, row: Mapping[str, Any], columns: ColumnMap) -> dict[str, Any]:

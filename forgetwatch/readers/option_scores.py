@@ -21,7 +21,8 @@ import math
 import re
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from string import ascii_uppercase
 from typing import Any, Final
 
 import numpy as np
@@ -62,12 +63,12 @@ class LogLikelihoods:
         texts: Sequence[str] | None,
         target: object,
     ) -> None:
-        """Add the options of one row.
+        """Add the options of one row of the log.
 
         Args:
-            row: Index of the row in the log.
+            row: Its index.
             logprobs: Log-likelihood of each option, nats; nan if the log has no number.
-            priors: Log-likelihood of each option without the prompt, nats; empty if the log has none.
+            priors: The same without the prompt; empty if the log has none.
             texts: The options without leading space or delimiter; None if they are not known.
             target: The right option as the log names it.
         """
@@ -103,10 +104,7 @@ class LogLikelihoods:
     def unexplained(self, *, right: Correct, tasks: Ints, norm: str) -> Ints:
         """Number of scored rows of each task whose correctness does not follow from the scores, int64 [tasks].
 
-        Args:
-            right: Logged correctness of each row of the log.
-            tasks: Code of each row's task.
-            norm: Norm of the scores, in every task.
+        `right` and `tasks` have the correctness and the code of the task of each row of the log.
         """
         count = int(tasks.max(initial=-1)) + 1
         if not len(self):
@@ -120,37 +118,41 @@ class LogLikelihoods:
     ) -> tuple[dict[str, pa.Array], tuple[str, ...]]:
         """The columns of a snapshot that follow, and notes for its reader.
 
-        Args:
-            right: Logged correctness of each row of the log.
-            tasks: Code of each row's task.
-            norms: The norm of the score that decides in each task, by the task's code.
+        `right` and `tasks` are as in `unexplained`; `norms` names the norm of each task, by the task's code.
         """
         if not len(self):
             return {}, ()
-        found, task = _Found(self._choices(norms, right, tasks)), tasks[self.rows]
+        found, task, correct = self._choices(norms, right, tasks), tasks[self.rows], right[self.rows]
+        undecided = np.zeros(len(self), bool)
         for code in np.unique(task).tolist():
-            found.withdraw_undecided(task == code, right[self.rows])
-        return self._columns(found, len(right)), found.notes()
+            scored = (task == code) & (found.best != NONE) & (correct >= 0)
+            if int(found.against[task == code].sum()) > _MAX_CONTRADICTIONS * int(scored.sum()):
+                undecided |= task == code
+        found = replace(
+            found,
+            chosen=np.where(undecided, NONE, found.chosen),
+            share=np.where(undecided, np.nan, found.share),
+            margin=np.where(undecided, np.nan, found.margin),
+            tied=found.tied & ~undecided,
+            against=found.against & ~undecided,
+        )
+        return self._columns(found, len(right)), _notes(found, int(undecided.sum()))
 
     def _choices(self, norms: Sequence[str], right: Correct, tasks: Ints) -> Choices:
         """Choices of all rows with options, each by the norm of its task."""
         correct, task, k = right[self.rows], tasks[self.rows], self.k
         norm = np.array(norms, object)[task]
-        # Tasks of one log may differ in their norm, so the flat array is filled norm by norm.
-        scores = np.empty(len(self._logprobs), np.float64)
-        for name in dict.fromkeys(norm.tolist()):
-            cells = np.repeat(norm == name, k)
-            scores[cells] = self._scores(name)[cells]
-        return reconcile(scores, k, self._golds(scores, correct, task), correct)
-
-    def _scores(self, norm: str) -> Floats:
-        """The scores by one norm, nats, nan where a row has not what the norm needs, float64 [options]."""
         lengths = {"chars": np.array(self._chars, np.float64), "bytes": np.array(self._bytes, np.float64)}
         # Rows without texts were stored with length 0, which would count as an empty option.
         for values in lengths.values():
-            values[np.repeat(np.asarray(self._has_lengths) == 0, self.k)] = np.nan
+            values[np.repeat(np.asarray(self._has_lengths) == 0, k)] = np.nan
         logprobs, priors = np.array(self._logprobs, np.float64), np.array(self._priors, np.float64)
-        return normalise(logprobs, self.k, norm=norm, lengths=lengths, priors=priors)
+        # Tasks of one log may differ in their norm, so the flat array is filled norm by norm.
+        scores = np.empty(len(logprobs), np.float64)
+        for name in dict.fromkeys(norm.tolist()):
+            cells = np.repeat(norm == name, k)
+            scores[cells] = normalise(logprobs, k, norm=name, lengths=lengths, priors=priors)[cells]
+        return reconcile(scores, k, self._golds(scores, correct, task), correct)
 
     def _golds(self, scores: Floats, correct: Correct, task: Ints) -> Bools:
         """The right options as far as the targets name them, bool [options]."""
@@ -165,7 +167,7 @@ class LogLikelihoods:
         several = np.array(named, np.int64).reshape(-1, 2)
         return option_mask(k, np.arange(len(k)), gold) | option_mask(k, several[:, 0], several[:, 1])
 
-    def _columns(self, found: _Found, rows: int) -> dict[str, pa.Array]:
+    def _columns(self, found: Choices, rows: int) -> dict[str, pa.Array]:
         """Columns over all rows of the log, null where a row has no options."""
         index, k = self.rows, self.k
         has_lengths, has_priors = np.asarray(self._has_lengths, bool), np.asarray(self._has_priors, bool)
@@ -185,9 +187,9 @@ class LogLikelihoods:
 
         columns = {
             "k": scalars(k, np.ones(len(k), bool)),
-            "gold": scalars(found.gold, found.gold != NONE),
+            "gold": scalars(found.first_gold, found.first_gold != NONE),
             "chosen": scalars(found.chosen, found.chosen != NONE),
-            # With nan: `score_values` counts the rows that have one.
+            # With nan: `clean_scores` counts the rows that have one.
             "choice_logprobs": lists(self._logprobs, np.ones(len(k), bool)),
             "choice_chars": lists(self._chars, has_lengths),
             "choice_bytes": lists(self._bytes, has_lengths),
@@ -205,78 +207,44 @@ class LogLikelihoods:
         return columns
 
 
-class _Found:
-    """The choices of all rows with options, without those of tasks whose scores did not decide."""
-
-    def __init__(self, choices: Choices) -> None:
-        self.gold = choices.first_gold
-        self.chosen, self.share, self.margin = choices.chosen, choices.share, choices.margin
-        self.tied, self._against, self._best = choices.tied, choices.against, choices.best
-        self._undecided = 0
-
-    def withdraw_undecided(self, rows: Bools, correct: Correct) -> None:
-        """Set the choices in the rows of a task to unknown if too many of them contradict what was logged."""
-        against = int(self._against[rows].sum())
-        if against <= _MAX_CONTRADICTIONS * int((rows & (self._best != NONE) & (correct >= 0)).sum()):
-            return
-        self.chosen[rows], self.share[rows], self.margin[rows] = NONE, np.nan, np.nan
-        self.tied[rows] = self._against[rows] = False
-        self._undecided += int(rows.sum())
-
-    def notes(self) -> tuple[str, ...]:
-        """Notes for the reader of the snapshot."""
-        notes = []
-        if ties := int(self.tied.sum()):
-            notes.append(
-                f"the two best options have equal scores in {ties:,} of {len(self.tied):,} items, as sums in bf16 "
-                "have; the first of equals was taken, and a flip there may be rounding"
-            )
-        if against := int(self._against.sum()):
-            notes.append(
-                f"the logged log-likelihoods contradict right or wrong in {against:,} items; right or wrong "
-                "is kept as logged, and the option chosen is the best that agrees with it"
-            )
-        if self._undecided:
-            notes.append(f"which option was chosen does not follow from the log-likelihoods: {self._undecided:,} items")
-        return tuple(notes)
+def _notes(found: Choices, undecided: int) -> tuple[str, ...]:
+    """Notes for the reader of the snapshot."""
+    notes = []
+    if ties := int(found.tied.sum()):
+        notes.append(
+            f"the two best options have equal scores in {ties:,} of {len(found.tied):,} items, as sums in bf16 have; "
+            "the first of equals was taken, and a flip there may be rounding"
+        )
+    if against := int(found.against.sum()):
+        notes.append(
+            f"the logged log-likelihoods contradict right or wrong in {against:,} items; right or wrong is kept as "
+            "logged, and the option chosen is the best that agrees with it"
+        )
+    if undecided:
+        notes.append(f"which option was chosen does not follow from the log-likelihoods: {undecided:,} items")
+    return tuple(notes)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Choices:
-    """Choices that follow from scores and logged correctness. Arrays [rows] unless said otherwise.
+    """Choices that follow from scores and logged correctness; arrays [rows], but for `golds`."""
 
-    Attributes:
-        chosen: Index of the option, -1 where it is not known; int64.
-        best: Index of the option with the highest score, -1 where it is not known; int64.
-        golds: The right options, bool [options].
-        first_gold: Index of the first right option, -1 where it is not known; int64.
-        share: Share of the right options, 0 to 1; nan where it is not known.
-        margin: Best minus second score, nats; nan where it is not known.
-        tied: The two best scores are equal; bool.
-        against: The scores contradict the logged correctness; bool.
-    """
-
-    chosen: Ints
-    best: Ints
-    golds: Bools
-    first_gold: Ints
-    share: Floats
-    margin: Floats
-    tied: Bools
-    against: Bools
+    chosen: Ints  # index of the option, -1 where it is not known
+    best: Ints  # index of the option with the highest score, -1 where it is not known
+    golds: Bools  # the right options [options]
+    first_gold: Ints  # index of the first right option, -1 where it is not known
+    share: Floats  # share of the right options, 0 to 1; nan where it is not known
+    margin: Floats  # best minus second score, nats; nan where it is not known
+    tied: Bools  # the two best scores are equal
+    against: Bools  # the scores contradict the logged correctness
 
 
 def choose_target(index: Ints, text: Ints, best: Ints, right: Correct) -> Ints:
     """Index of the right option, -1 for none, int64 [rows].
 
     A target such as "2" may be an index or an option's text. All targets of a task are read in the way that agrees with
-    more of the logged outcomes; by index if both agree equally.
-
-    Args:
-        index: Option that the target names by index, -1 for none [rows].
-        text: Option that the target names by text, -1 for none [rows].
-        best: Option with the highest score, -1 if not known [rows].
-        right: Logged correctness [rows].
+    more of the logged outcomes; by index if both agree equally. `index` and `text` have the option that each target
+    names by the one and the other, `best` that with the highest score, each -1 for none [rows].
     """
     differs = (index != NONE) & (text != NONE) & (index != text) & (best != NONE) & (right >= 0)
     fits_index, fits_text = (((best == gold) == (right == 1))[differs].sum() for gold in (index, text))
@@ -289,8 +257,8 @@ def reconcile(scores: Floats, k: Ints, golds: Bools, right: Correct) -> Choices:
 
     Args:
         scores: The score that decides, nats, nan where it is not known [options].
-        k: Number of options of each row [rows].
-        golds: The right options as far as the log names them, bool [options].
+        k: Number of options [rows].
+        golds: The right options as far as the log names them [options].
         right: Logged correctness [rows].
     """
     # `golds` may be incomplete here, which changes the share and not the choice.
@@ -340,18 +308,13 @@ def byte_length(text: str) -> int:
 
 _LIST_OF_INDICES: Final = re.compile(r"\[\s*[0-9]{1,6}(\s*,\s*[0-9]{1,6})*\s*\]")
 _INDEX: Final = re.compile(r"[0-9]{1,6}")
-_LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def target_options(target: object, k: int, texts: Sequence[str] | None) -> tuple[list[int], int]:
     """Return the options that a target names by index, and the one that it names by letter or text, -1 for none.
 
     Digits may be an index or the text of an option, and both are returned then. Options are given by their indices.
-
-    Args:
-        target: A whole number, a list of them, or text; anything else names no option.
-        k: Number of options.
-        texts: The options, if they are known.
+    A target is a whole number, a list of them, or text; anything else names none of the k options.
 
     >>> target_options("1", 3, ["3", "1", "2"]), target_options("Chile", 2, ["Peru", "Chile"])
     (([1], 1), ([], 1))
@@ -360,19 +323,14 @@ def target_options(target: object, k: int, texts: Sequence[str] | None) -> tuple
     """
     if isinstance(target, str) and not _LIST_OF_INDICES.fullmatch(target):
         index = [int(target)] if _INDEX.fullmatch(target) and int(target) < k else []
-        return index, _by_text(target.strip(), k, texts)
+        text = target.strip()
+        if len(same := [option for option, own in enumerate(texts or ()) if own.strip() == text]) == 1:
+            return index, same[0]
+        letter = ascii_uppercase.find(text) if len(text) == 1 else NONE
+        return index, letter if letter < k else NONE
     named = [int(digits) for digits in _INDEX.findall(target)] if isinstance(target, str) else target
     listed: list[object] = named if isinstance(named, list) else [named]
     indices = [value for value in listed if isinstance(value, int) and not isinstance(value, bool)]
     if len(indices) < len(listed):
         return [], NONE
     return sorted({index for index in indices if 0 <= index < k}), NONE
-
-
-def _by_text(target: str, k: int, texts: Sequence[str] | None) -> int:
-    """Index of the one option with this text, else with this letter; -1 for none."""
-    same = [option for option, text in enumerate(texts or ()) if text.strip() == target]
-    if len(same) == 1:
-        return same[0]
-    letter = _LETTERS.find(target) if len(target) == 1 else NONE
-    return letter if letter < k else NONE

@@ -20,31 +20,18 @@ from typing import Any, Final
 
 @dataclass(frozen=True, kw_only=True)
 class QuestionText:
-    """One question as text.
-
-    Attributes:
-        prompt: The question.
-        choices: The options; empty for an open answer.
-        answers: The right answers of an open answer, as far as they are known.
-    """
+    """One question as text."""
 
     prompt: str
-    choices: tuple[str, ...] = ()
-    answers: tuple[str, ...] = ()
+    choices: tuple[str, ...] = ()  # empty for an open answer
+    answers: tuple[str, ...] = ()  # right answers of an open answer, as far as they are known
 
 
 class QuestionStore:
-    """The questions of chosen rows of a log, filled while the log is read.
-
-    Attributes:
-        texts: The questions found so far, by content hash.
-
-    Args:
-        hashes: Content hashes of the rows whose questions are kept.
-    """
+    """The questions of the rows with these content hashes, filled while the log is read."""
 
     def __init__(self, hashes: Iterable[str]) -> None:
-        self.texts: dict[str, QuestionText] = {}
+        self.texts: dict[str, QuestionText] = {}  # those found so far, by content hash
         self._hashes = frozenset(hashes)
 
     def add(self, content_hash: str, question: Any) -> None:
@@ -53,16 +40,16 @@ class QuestionStore:
             self.texts[content_hash] = question_text(question)
 
 
-# Tried in this order: a document may have both a question and a longer field that is no question.
-_PROMPTS: Final = ("question", "query", "prompt", "input", "ctx", "problem", "sentence", "goal", "text", "instruction")
+# Shown in this order: a document may have both a question and a longer field that is no question.
+_PROMPTS: Final = (
+    *("passage", "context", "question", "query", "prompt", "input", "ctx", "problem", "sentence", "goal", "text"),
+    "instruction",
+)
 _CHOICE_FIELDS: Final = ("choices", "options", "endings", "answers", "mc1_targets")
 
 
 def question_text(question: Any) -> QuestionText:
-    """The text of a logged question.
-
-    Args:
-        question: A text or document; or a list of it, the right answers, and the options if there are any.
+    """The text of a logged question: a text or document; or a list of it, the right answers, and any options.
 
     >>> question_text([{"id": 7, "question": "Capital of Chile?", "choices": {"text": ["Lima", "Santiago"]}}, "1"])
     QuestionText(prompt='Capital of Chile?', choices=('Lima', 'Santiago'), answers=('1',))
@@ -78,10 +65,10 @@ def _prompt(document: Any) -> str:
     if isinstance(document, str):
         return document
     if isinstance(document, Mapping):
-        fields = ("passage", "context", *_PROMPTS)
-        found = [str(document[name]) for name in fields if _is_text(document.get(name))]
-        if not found and (texts := [text for text in document.values() if _is_text(text)]):
-            found = [max(texts, key=len)]  # no known field: the longest text is the likeliest question
+        texts = {name: text for name, text in document.items() if isinstance(text, str) and text.strip()}
+        found = [texts[name] for name in _PROMPTS if name in texts]
+        if not found and texts:
+            found = [max(texts.values(), key=len)]  # no known field: the longest text is the likeliest question
         return "\n\n".join(found) or json.dumps(document, ensure_ascii=False, indent=1, default=str)
     if (
         isinstance(document, list)
@@ -90,10 +77,6 @@ def _prompt(document: Any) -> str:
     ):
         return "\n\n".join(f"{message.get('role', '')}: {_prompt(message['content'])}" for message in document)
     return json.dumps(document, ensure_ascii=False, default=str)
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str) and bool(value.strip())
 
 
 def _choices(document: Any) -> tuple[str, ...]:

@@ -6,8 +6,17 @@
 `correct` is 0/1 or true/false; empty means unscored. A `chosen` outside the options is set to null and counted. A
 column `prompt_hash` is kept as `source_prompt_hash`, because another tool hashes other bytes than forgetwatch.
 
-`concatenate` makes one snapshot of several files of one model: parts of a probe, or several seeds' answers to the same
-items.
+Scores that no model gives are counted as missing, or refused, here and in the logs of other tools (`clean_scores`):
+
+    choice_logprobs, _priors   nan for an option, minus infinity for all    the item's scores are missing, with a note
+                               plus infinity                                refused
+    gold_share, option_mass    nan                                          missing
+                               outside 0 to 1 by rounding                   0 or 1
+    margin                     nan; infinite, as the second option is out   missing, with a note if infinite
+                               below 0 by rounding                          0
+    any                        outside its range (`ranges`)                 refused
+
+Minus infinity for some of the options is a score: the token was ruled out.
 """
 
 from __future__ import annotations
@@ -30,9 +39,9 @@ import pyarrow.parquet as pq
 from forgetwatch.errors import SnapshotError
 from forgetwatch.files import DAMAGE, file_errors, read_content, read_head
 from forgetwatch.files import read_parquet as read_parquet_table
+from forgetwatch.ranges import BY_OPTION, check_ranges, flat_values
 from forgetwatch.readers.json_pieces import json_lines
-from forgetwatch.readers.score_values import clean_scores
-from forgetwatch.snapshot import NONE, SCHEMA, Snapshot
+from forgetwatch.snapshot import NONE, SCHEMA, Snapshot, as_array
 
 _COLUMNS: Final = frozenset(SCHEMA.names)
 _MAY_BE_EMPTY: Final = frozenset({"task", "category", "output"})  # elsewhere an empty cell is null
@@ -139,11 +148,7 @@ def to_snapshot(path: Path, given: dict[str, Any]) -> Snapshot:
 
 
 def _column(path: Path, name: str, values: Any, kind: pa.DataType) -> pa.Array:
-    """One column in the type of the schema.
-
-    Raises:
-        SnapshotError: If a value does not fit; the first such row is named.
-    """
+    """One column in the type of the schema; the first value that does not fit is an error."""
     if pa.types.is_boolean(kind):
         if isinstance(values, pa.BooleanArray):
             return values
@@ -156,7 +161,7 @@ def _column(path: Path, name: str, values: Any, kind: pa.DataType) -> pa.Array:
         if name not in _MAY_BE_EMPTY:
             values = pc.if_else(pc.equal(values, ""), pa.scalar(None, values.type), values)
         if pa.types.is_list(kind):
-            return _by_value(path, name, values, kind, lambda value: _exact(_list(value), kind))
+            return _by_value(path, name, values, kind, lambda text: _exact(_parse_list(text), kind))
     try:
         return values.cast(kind)
     except pa.ArrowException:
@@ -193,17 +198,13 @@ def _text(value: Any) -> str:
     return str(value)
 
 
-def _list(text: str) -> Any:
+def _parse_list(text: str) -> Any:
     """The value of a JSON list in a cell; nan and inf may be spelled as Python spells them."""
     return json.loads(text.replace("nan", "NaN").replace("inf", "Infinity"))
 
 
 def _exact(value: Any, kind: pa.DataType) -> Any:
-    """The value as a number of this type, 4 for 4.0.
-
-    Raises:
-        TypeError, ValueError: If it is no number, or loses a part: 4.5 is no whole number.
-    """
+    """The value as a number of this type, 4 for 4.0; an error if it is no number or loses a part, as 4.5 would."""
     if pa.types.is_list(kind):
         if not isinstance(value, list):
             raise TypeError(type(value).__name__)
@@ -251,6 +252,61 @@ def _contradictions(columns: dict[str, Any]) -> tuple[str, ...]:
     agrees = pc.equal(pc.equal(columns["chosen"], columns["gold"]), columns["correct"])
     count = int(pc.sum(pc.invert(agrees)).as_py() or 0)
     return (f"rows whose `correct` is not what chosen and gold say: {count:,}; both count from 0",) if count else ()
+
+
+_SHARES: Final = ("gold_share", "option_mass")
+
+
+def clean_scores(columns: dict[str, Any]) -> tuple[str, ...]:
+    """Set unusable scores to null in place, and return notes with their numbers.
+
+    Args:
+        columns: Columns of a snapshot by name, as sequences or Arrow arrays; all of one length.
+
+    Raises:
+        SnapshotError: If a value is impossible; names the first row with one, its item, and the remedy.
+    """
+    scores, checked = dict[str, Any](), dict[str, Any]()
+    for name in ("item_id", "k", *BY_OPTION, *_SHARES, "margin"):
+        values = columns.get(name)
+        if values is None:
+            continue
+        checked[name] = as_array(values, SCHEMA.field(name).type)
+        # A list may hold nothing, as the scores of open answers do.
+        if name not in ("item_id", "k") and not (isinstance(values, list) and all(value is None for value in values)):
+            scores[name] = checked[name]
+    # Before anything is cleaned: a note on missing scores would hide the reason.
+    check_ranges(pa.table(checked))
+    columns |= scores
+    notes = [_clean_logprobs(columns, name) for name in ("choice_logprobs", "choice_priors") if name in scores]
+    for name in _SHARES:
+        if name in scores:
+            share = np.asarray(scores[name], np.float64)
+            columns[name] = pa.array(np.clip(share, 0.0, 1.0), mask=np.isnan(share))
+    if "margin" in scores:
+        margin = np.asarray(scores["margin"], np.float64)
+        columns["margin"] = pa.array(np.maximum(margin, 0.0), mask=~np.isfinite(margin))
+        if infinite := int(np.isinf(margin).sum()):
+            notes.append(f"margin of {infinite:,} of {len(margin):,} rows is infinite, and counts as missing")
+    return tuple(filter(None, notes))
+
+
+def _clean_logprobs(columns: dict[str, Any], name: str) -> str:
+    """Set lists with nan, or with nothing but minus infinity, to null, and return a note on their number."""
+    lists = columns[name]
+    values, row = flat_values(lists)  # a null among them is nan
+    given, finite, unknown = (
+        np.bincount(row[which], minlength=len(lists)) > 0
+        for which in (np.full(len(row), True), np.isfinite(values), np.isnan(values))
+    )
+    missing = unknown | (given & ~finite)  # plus infinity was refused
+    if not missing.any():
+        return ""
+    columns[name] = pc.if_else(pa.array(missing), pa.scalar(None, lists.type), lists)
+    return (
+        f"{name} of {int(missing.sum()):,} of {len(lists):,} rows count as missing: they have no number for an "
+        "option, or minus infinity for every one"
+    )
 
 
 def concatenate(snapshots: Sequence[Snapshot], *, as_samples: bool = False) -> Snapshot:

@@ -144,7 +144,7 @@ def test_the_limit_holds_for_all_batches_that_a_caller_keeps(tmp_path: Path) -> 
 
 
 def test_the_limit_holds_for_the_row_groups_that_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("forgetwatch.files.bounded_parquet._MIN_UNPACKED_TABLE", 10**6)
+    monkeypatch.setattr("forgetwatch.files.tables._MIN_UNPACKED_TABLE", 10**6)
     path = tmp_path / "n.parquet"
     pq.write_table(pa.table({"n": np.zeros(300_000, np.int64)}), path, row_group_size=100_000)
     assert 200 * path.stat().st_size < 2_400_000  # the size of all groups
@@ -157,10 +157,7 @@ def test_the_limit_holds_for_the_row_groups_that_are_read(tmp_path: Path, monkey
 def test_measuring_sees_texts_in_objects_lists_and_maps(tmp_path: Path) -> None:
     rows = [{"o": {"t": "x" * 10**6, "l": ["y" * 10**6] * 2}, "m": [("k", "z" * 10**6)]}] * 200
     kind = pa.schema(
-        {
-            "o": pa.struct({"t": pa.string(), "l": pa.list_(pa.string())}),
-            "m": pa.map_(pa.string(), pa.string()),
-        }
+        {"o": pa.struct({"t": pa.string(), "l": pa.list_(pa.string())}), "m": pa.map_(pa.string(), pa.string())}
     )
     for names in (["o"], ["o", "m"]):
         table = pa.Table.from_pylist(rows, schema=kind).select(names)
@@ -175,17 +172,13 @@ def test_measuring_sees_texts_in_objects_lists_and_maps(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("encoding", ["DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY", "PLAIN"])
 def test_texts_in_every_encoding_are_read(encoding: str, tmp_path: Path) -> None:
-    path, encodings = (
-        tmp_path / "t.parquet",
-        {"item_id": encoding, "correct": "PLAIN", "o.texts.list.element": encoding},
-    )
-    table = pa.table(
-        {
-            "item_id": [f"item {number}" for number in range(2000)],
-            "correct": [True, False] * 1000,
-            "o": [{"texts": ["é", f"text {number}"]} for number in range(2000)],
-        }
-    )
+    path = tmp_path / "t.parquet"
+    encodings = {"item_id": encoding, "correct": "PLAIN", "o.texts.list.element": encoding}
+    rows = [
+        {"item_id": f"item {number}", "correct": number % 2 == 0, "o": {"texts": ["é", f"text {number}"]}}
+        for number in range(2000)
+    ]
+    table = pa.Table.from_pylist(rows)
     pq.write_table(table, path, use_dictionary=False, column_encoding=encodings, row_group_size=700)
     assert read_parquet(path).equals(table)
     assert load_snapshot(path).table["item_id"].to_pylist() == table["item_id"].to_pylist()
@@ -327,12 +320,8 @@ def test_gzip_costs_time_in_proportion_to_its_size(tmp_path: Path, monkeypatch: 
 def test_gzip_that_is_cut_or_followed_by_something_else_is_refused(tmp_path: Path) -> None:
     packed = gzip.compress(os.urandom(2**14)) + gzip.compress(b"two\n")
     sizes = [1, 9, 2**14 - 1, 2**14, 2**14 + 1, len(packed) - 25, len(packed) - 8, len(packed) - 1]
-    for size in sizes:
-        (tmp_path / "a.gz").write_bytes(packed[:size])
-        with pytest.raises(SnapshotError, match=r"^\S+a\.gz: needed text, and it cannot be read; is it cut\? \(.+\)$"):
-            read_content(tmp_path / "a.gz", "text")
-    for rest in (b"rest", b"\0" * 2**15 + b"rest"):
-        (tmp_path / "a.gz").write_bytes(packed + rest)
+    for content in (*(packed[:size] for size in sizes), packed + b"rest", packed + b"\0" * 2**15 + b"rest"):
+        (tmp_path / "a.gz").write_bytes(content)
         with pytest.raises(SnapshotError, match=r"^\S+a\.gz: needed text, and it cannot be read; is it cut\? \(.+\)$"):
             read_content(tmp_path / "a.gz", "text")
 
@@ -344,26 +333,26 @@ def test_a_pipe_or_device_is_refused_and_not_waited_for(tmp_path: Path, path: st
         read_content(tmp_path / path, "text")
 
 
+CUT = "needed a gate, and it cannot be read; is it cut?"
+
+
 @pytest.mark.parametrize(
     ("problem", "says"),
     [
-        (FileNotFoundError(2, "No such file"), "f: no such file; needed a gate"),
-        (PermissionError(13, "Permission denied"), "f: needed a gate, and it cannot be read: Permission denied"),
-        (MemoryError(), "f: needed a gate, and it cannot be read; is it cut? (it does not fit into the memory)"),
-        (
-            RecursionError("maximum recursion depth"),
-            "f: needed a gate, and it cannot be read; is it cut? (nested too deeply)",
-        ),
-        (KeyError("pages"), "f: needed a gate, and it cannot be read; is it cut? (KeyError: 'pages')"),
-        (pa.ArrowInvalid("one\ntwo"), "f: needed a gate, and it cannot be read; is it cut? (one)"),
-        (OverflowError(), "f: needed a gate, and it cannot be read; is it cut? (OverflowError)"),
-        (zlib.error("x" * 500), "f: needed a gate, and it cannot be read; is it cut? (" + "x" * 200 + "...)"),
+        (FileNotFoundError(2, "No such file"), "no such file; needed a gate"),
+        (PermissionError(13, "Permission denied"), "needed a gate, and it cannot be read: Permission denied"),
+        (MemoryError(), f"{CUT} (it does not fit into the memory)"),
+        (RecursionError("maximum recursion depth"), f"{CUT} (nested too deeply)"),
+        (KeyError("pages"), f"{CUT} (KeyError: 'pages')"),
+        (pa.ArrowInvalid("one\ntwo"), f"{CUT} (one)"),
+        (OverflowError(), f"{CUT} (OverflowError)"),
+        (zlib.error("x" * 500), f"{CUT} (" + "x" * 200 + "...)"),
     ],
 )
 def test_what_a_file_does_wrong_is_one_sentence_with_the_cause(problem: Exception, says: str) -> None:
     with pytest.raises(GateError) as found, file_errors("f", "a gate", GateError):
         raise problem
-    assert str(found.value) == says
+    assert str(found.value) == f"f: {says}"
     assert found.value.__cause__ is problem
 
 

@@ -17,24 +17,15 @@ from forgetwatch.errors import SnapshotError
 from forgetwatch.readers import Progress, Reading, inspect_log, is_inspect_log
 from forgetwatch.snapshot import NONE, Snapshot
 
-HEADER: dict[str, Any] = {
-    "version": 2,
-    "status": "success",
-    "eval": {"task": "toy", "model": "org/model", "dataset": {}},
-}
+EVAL = {"task": "toy", "model": "org/model", "dataset": {}}
+HEADER: dict[str, Any] = {"version": 2, "status": "success", "eval": EVAL}
 LONG = "a page " * 1_000
 
 
 def sample(index: int, value: Any, *, epoch: int = 1, **fields: Any) -> dict[str, Any]:
     scores = {"match": {"value": value, "answer": f"answer {index}", "explanation": "why"}}
-    return {
-        "id": index,
-        "epoch": epoch,
-        "input": f"Question {index}?",
-        "target": f"{index}",
-        "scores": scores,
-        **fields,
-    }
+    named = {"id": index, "epoch": epoch, "input": f"Question {index}?", "target": f"{index}"}
+    return {**named, "scores": scores, **fields}
 
 
 def read(path: Path, *, metric: str | None, progress: Progress | None = None) -> Snapshot:

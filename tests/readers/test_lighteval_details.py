@@ -17,7 +17,7 @@ from lighteval_files import DATE, PER_CHARACTER, new, scored, write, write_new
 
 from forgetwatch import compare
 from forgetwatch.errors import SnapshotError
-from forgetwatch.readers import Reading, holds_details, is_details, lighteval
+from forgetwatch.readers import Reading, lighteval
 from forgetwatch.snapshot import NONE, Snapshot
 
 
@@ -127,14 +127,14 @@ def test_a_folder_is_the_latest_run_of_one_model(tmp_path: Path) -> None:
     assert sorted(set(found.texts("task"))) == ["a|0", "b:c|0"]
     assert (len(found), found.meta["model"]) == (80, "org/model")
     assert f"the run of {DATE}; 1 older in this folder left out" in found.notes
-    assert holds_details(tmp_path)
+    assert lighteval.recognises(tmp_path)
     write(tmp_path / "details" / "other" / DATE / f"details_a|0_{DATE}.parquet", rows, "old")
     with pytest.raises(SnapshotError, match=r"details of 2 models \(org/model, other\)"):
         read(tmp_path, metric="acc")
 
 
 def test_a_folder_without_details_or_with_a_pointer_is_refused(tmp_path: Path) -> None:
-    assert not holds_details(tmp_path)
+    assert not lighteval.recognises(tmp_path)
     with pytest.raises(SnapshotError, match="found none"):
         read(tmp_path, metric=None)
     (tmp_path / f"details_a|0_{DATE}.parquet").write_text("version https://git-lfs.github.com/spec/v1\n")
@@ -143,10 +143,11 @@ def test_a_folder_without_details_or_with_a_pointer_is_refused(tmp_path: Path) -
 
 
 def test_both_schemas_are_distinguished_from_other_tables(tmp_path: Path) -> None:
-    assert is_details(pq.read_schema(write(tmp_path / "a", scored(1), "new")))
-    assert is_details(pq.read_schema(write(tmp_path / "b", scored(1), "old")))
-    assert not is_details(pa.schema([("item_id", pa.string()), ("correct", pa.bool_())]))
-    assert not is_details(pa.schema([(name, pa.string()) for name in ("doc", "metric", "model_response")]))
+    for schema in ("new", "old"):
+        assert lighteval.recognises(write(tmp_path / schema, scored(1), schema))
+    for names in (("item_id", "correct"), ("doc", "metric", "model_response")):
+        pq.write_table(pa.table({name: ["text"] for name in names}), tmp_path / "other")
+        assert not lighteval.recognises(tmp_path / "other")
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ def test_each_task_uses_the_metric_or_its_own_first() -> None:
     made.add(task="two", item_id="b", question=1, metrics={"acc": 0.5, "zeta": True, "em": False})
     made.add(task="three", item_id="c", question=1, metrics={"acc,x": 0})
     made.add(task="four", item_id="d", question=1, metrics={"f1": 0.5})
-    assert made.metrics == ("acc", "acc,x", "em", "zeta")
+    assert list(made.metrics) == ["acc", "acc,x", "em", "zeta"]
     read = made.snapshot(made.metric(None), {})
     assert read.table["correct"].to_pylist() == [True, False, False, None]
     assert read.meta["metrics"] == {"one": "acc", "two": "em", "three": "acc,x"}

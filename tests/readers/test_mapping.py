@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support import children_cpu, snapshot, write_jsonl
+from support import children_cpu, snapshot, write_jsonl, write_table
 from typer.testing import CliRunner
 
 from forgetwatch import compare, load_snapshot
@@ -17,45 +17,24 @@ from forgetwatch.cli import app
 from forgetwatch.errors import SnapshotError
 from forgetwatch.files import parquet_batches
 from forgetwatch.grading import BoundedSearch, patterns
-from forgetwatch.readers import ColumnMap, concatenate, read_mapped
+from forgetwatch.readers import ColumnMap, concatenate, mapping, read_mapped
 
 ROWS: list[dict[str, Any]] = [
-    {
-        "q": "Is 7 prime?",
-        "truth": "yes",
-        "who": "a",
-        "reply": "Let me see. [Yes]",
-        "marks": {"small.model": {"ok": True}},
-    },
-    {
-        "q": "Is 8 prime?",
-        "truth": "no",
-        "who": "a",
-        "reply": "yes or no? It is No",
-        "marks": {"small.model": {"ok": 0}},
-    },
-    {"q": "Is 7 prime?", "truth": "yes", "who": "b", "reply": "No.", "marks": {"small.model": {"ok": 1}}},
-    {"q": "Is 8 prime?", "truth": "no", "who": "b", "reply": None, "marks": {"small.model": {"ok": None}}},
+    {"q": f"Is {number} prime?", "truth": truth, "who": who, "reply": reply, "marks": {"small.model": {"ok": ok}}}
+    for number, truth, who, reply, ok in (
+        (7, "yes", "a", "Let me see. [Yes]", True),
+        (8, "no", "a", "yes or no? It is No", 0),
+        (7, "yes", "b", "No.", 1),
+        (8, "no", "b", None, None),
+    )
 ]
-
-
-def write(path: Path, rows: list[dict[str, Any]]) -> Path:
-    if path.suffix == ".parquet":
-        pq.write_table(pa.Table.from_pylist(rows), path)
-    elif path.suffix == ".json":
-        path.write_text(json.dumps(rows))
-    elif path.suffix == ".csv":
-        names = [name for name in rows[0] if name != "marks"]
-        cells = [",".join(f'"{row[name] or ""}"' for name in names) for row in rows]
-        path.write_text("\n".join([",".join(names), *cells]) + "\n")
-    else:
-        write_jsonl(path, rows)
-    return path
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".json", ".parquet"])
 def test_answers_are_graded_by_their_last_match(tmp_path: Path, suffix: str) -> None:
-    path = write(tmp_path / f"log{suffix}", [{name: row[name] for name in row if name != "marks"} for row in ROWS])
+    path = write_table(
+        tmp_path / f"log{suffix}", [{name: row[name] for name in row if name != "marks"} for row in ROWS]
+    )
     columns = ColumnMap(
         fields={"question": "q", "gold": "truth", "output": "reply"},
         where={"who": "a"},
@@ -93,7 +72,7 @@ def test_rows_whose_pattern_reaches_its_limit_are_unscored_with_the_reason(
 
 
 def test_a_field_path_enters_objects_whose_names_have_dots(tmp_path: Path) -> None:
-    path = write(tmp_path / "log.jsonl", ROWS)
+    path = write_table(tmp_path / "log.jsonl", ROWS)
     read = read_mapped(
         path, ColumnMap(fields={"item_id": "reply", "correct": "marks.small.model.ok"}, where={"who": "a"})
     )
@@ -126,7 +105,7 @@ def test_a_field_path_enters_objects_whose_names_have_dots(tmp_path: Path) -> No
     ],
 )
 def test_a_field_or_value_that_does_not_fit_is_named(tmp_path: Path, columns: dict[str, Any], message: str) -> None:
-    path = write(tmp_path / "log.jsonl", ROWS)
+    path = write_table(tmp_path / "log.jsonl", ROWS)
     with pytest.raises(SnapshotError) as caught:
         read_mapped(path, ColumnMap(**columns))
     assert message in str(caught.value)
@@ -206,7 +185,7 @@ def test_files_of_several_seeds_are_samples_of_one_item(tmp_path: Path) -> None:
 
 
 def test_the_command_writes_what_compare_reads(tmp_path: Path) -> None:
-    path = write(tmp_path / "log.jsonl", ROWS)
+    path = write_table(tmp_path / "log.jsonl", ROWS)
     for who in "ab":
         given = ["--map", "question=q", "--map", "correct=marks.small.model.ok", "--where", f"who={who}"]
         done = CliRunner().invoke(app, ["convert", str(path), *given, "-o", str(tmp_path / f"{who}.parquet")])
@@ -258,7 +237,7 @@ SEVERAL = [
 
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
 def test_a_part_of_a_table_keeps_its_columns(tmp_path: Path, suffix: str) -> None:
-    path = write(tmp_path / f"all{suffix}", SEVERAL)
+    path = write_table(tmp_path / f"all{suffix}", SEVERAL)
     read = read_mapped(path, ColumnMap(where={"model": "bb", "seed": "1"}, constants={"task": "own"}))
     assert read.texts("item_id").tolist() == ["q0", "q1", "q2", "q3"]
     assert read.table["correct"].to_pylist() == [True, False, True, False]
@@ -267,20 +246,28 @@ def test_a_part_of_a_table_keeps_its_columns(tmp_path: Path, suffix: str) -> Non
         read_mapped(path, ColumnMap(where={"model": "d"}))
 
 
+@pytest.mark.parametrize(
+    ("fields", "read"),
+    [
+        ({}, {"item_id", "correct", "k", "model", "seed"}),
+        ({"item_id": "item_id", "correct": "correct"}, {"item_id", "correct", "model", "seed"}),
+    ],
+)
 def test_row_groups_that_cannot_have_a_wanted_row_are_not_decoded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fields: dict[str, str], read: set[str]
 ) -> None:
     pq.write_table(pa.Table.from_pylist(SEVERAL), tmp_path / "all.parquet", row_group_size=8)
-    groups = []
+    decoded = []
 
     def spied(path: Path, **options: Any) -> Any:
-        groups.append(options["groups"])
+        decoded.append((options["groups"], set(options["columns"])))
         return parquet_batches(path, **options)
 
-    monkeypatch.setattr("forgetwatch.readers.mapping.parquet_batches", spied)
-    read = read_mapped(tmp_path / "all.parquet", ColumnMap(where={"model": "bb", "seed": "2"}))
-    assert groups == [[1]]  # of seeds, which are numbers, any group may have a wanted row
-    assert len(read) == 4
+    monkeypatch.setattr(mapping, "parquet_batches", spied)
+    found = read_mapped(tmp_path / "all.parquet", ColumnMap(fields=fields, where={"model": "bb", "seed": "2"}))
+    # Of seeds, which are numbers, any group may have a wanted row.
+    assert decoded == [([1], read)]
+    assert len(found) == 4
 
 
 def test_a_selection_without_rows_names_what_all_row_groups_have(tmp_path: Path) -> None:
@@ -336,7 +323,50 @@ def test_a_field_of_any_type_selects_rows_by_its_text_in_json(
 ) -> None:
     rows = [{"item_id": f"q{n}", "correct": 1, "field": value} for n, value in enumerate(values)]
     for suffix in (".jsonl", ".parquet"):
-        path = write(tmp_path / f"all{suffix}", rows)
+        path = write_table(tmp_path / f"all{suffix}", rows)
         assert read_mapped(path, ColumnMap(where={"field": wanted})).texts("item_id").tolist() == ["q0"]
         if others is not None:
             assert read_mapped(path, ColumnMap(where={"field": others})).texts("item_id").tolist() == ["q1"]
+
+
+MODELS, ITEMS = 6, 50
+
+
+def written(path: Path, *, group: int = ITEMS, order: Any = None) -> Path:
+    """Rows of several models, sorted by model unless an order is given."""
+    model, row = np.repeat(np.arange(MODELS), ITEMS), np.arange(MODELS * ITEMS)
+    columns = {
+        "model": [f"m{n}" for n in model],
+        "size": model,
+        "tuned": model % 2 == 1,
+        "text": ["x" * 100] * len(row),
+    }
+    table = pa.table({**columns, "id": [f"q{n % ITEMS}" for n in row], "right": row % 7 < 3})
+    pq.write_table(table if order is None else table.take(order), path, row_group_size=group)
+    return path
+
+
+FIELDS = {"item_id": "id", "correct": "right"}
+
+
+@pytest.mark.parametrize("where", [{"model": "m3"}, {"size": "3"}, {"tuned": "true", "model": "m3"}])
+@pytest.mark.parametrize("group", [ITEMS, 7, 1000])
+def test_the_rows_of_one_model_are_those_that_a_reading_row_by_row_finds(
+    tmp_path: Path, where: dict[str, str], group: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shuffled = np.random.default_rng(1).permutation(MODELS * ITEMS)
+    for order in (None, shuffled):
+        path = written(tmp_path / "all.parquet", group=group, order=order)
+        columns = ColumnMap(fields=FIELDS, where=where, constants={"k": "4"})
+        found = read_mapped(path, columns)
+        with monkeypatch.context() as patch:
+            patch.setattr(mapping, "_are_columns", lambda *_: False)
+            assert read_mapped(path, columns).checksum == found.checksum
+        assert len(found) == ITEMS
+
+
+@pytest.mark.parametrize("where", [{"model": "m9"}, {"size": "03"}, {"size": "x"}, {"tuned": "yes"}])
+def test_a_value_that_is_not_there_is_refused(tmp_path: Path, where: dict[str, str]) -> None:
+    path = written(tmp_path / "all.parquet")
+    with pytest.raises(SnapshotError, match="none of its 300 rows has"):
+        read_mapped(path, ColumnMap(fields=FIELDS, where=where))

@@ -14,14 +14,8 @@ from forgetwatch.errors import SnapshotError
 from forgetwatch.snapshot import NONE
 
 CHOICES = (
-    "arc_anti_scale_1",
-    "arc_base_scale_0",
-    "d_mc_full",
-    "d_mc_hswag_wino",
-    "d_null_full",
-    "d_null_hswag_wino",
-    "f_mc",
-    "f_null",
+    *("arc_anti_scale_1", "arc_base_scale_0", "d_mc_full", "d_mc_hswag_wino", "d_null_full", "d_null_hswag_wino"),
+    *("f_mc", "f_null"),
 )
 
 
@@ -77,9 +71,7 @@ def test_the_recomputed_choice_agrees_with_the_harness_on_every_item(real_data: 
     read = load_snapshot(path, metric=metric)
     raw = json.loads(path.read_text(encoding="utf-8"))
     rows = [(task, row) for task, of_task in raw["samples"].items() for row in of_task]
-    correct = [
-        row[metric] if metric in row else row["acc"] for _, row in rows
-    ]  # WinoGrande and TruthfulQA have acc only
+    correct = [row.get(metric, row["acc"]) for _, row in rows]  # WinoGrande and TruthfulQA have acc only
     assert read.floats("correct").tolist() == correct
     assert read.texts("task").tolist() == [task for task, _ in rows]
     assert read.ints("k").tolist() == [len(row["resps"]) for _, row in rows]

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from harness_rows import choice_row, write_samples
-from support import write_jsonl
+from support import write_jsonl, write_table
 
 from forgetwatch import compare, load_snapshot
 from forgetwatch.errors import MismatchError, SnapshotError
@@ -28,19 +25,7 @@ GOOD: dict[str, Any] = {
 def table(folder: Path, suffix: str, **of_second: Any) -> Snapshot:
     """Three items; the second has other values."""
     rows = [{"item_id": name, **GOOD, **(of_second if name == "b" else {})} for name in "abc"]
-    path = folder / f"t{suffix}"
-    if suffix == ".jsonl":
-        write_jsonl(path, rows)
-    elif suffix == ".parquet":
-        pq.write_table(pa.Table.from_pylist(rows), path)
-    else:
-        with path.open("w", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(rows[0])
-            writer.writerows(
-                [str(value) if isinstance(value, list) else value for value in row.values()] for row in rows
-            )
-    return load_snapshot(path)
+    return load_snapshot(write_table(folder / f"t{suffix}", rows))
 
 
 @FORMATS
@@ -100,11 +85,8 @@ def test_an_infinite_margin_is_missing_and_counted(tmp_path: Path, suffix: str) 
 
 
 def test_a_log_counts_items_without_usable_scores(tmp_path: Path) -> None:
-    rows = [
-        choice_row(0, [-1.0, -2.0], 0),
-        choice_row(1, [math.nan, -2.0], 0),
-        choice_row(2, [-math.inf, -math.inf], 0),
-    ]
+    logged = ([-1.0, -2.0], [math.nan, -2.0], [-math.inf, -math.inf])
+    rows = [choice_row(number, scores, 0) for number, scores in enumerate(logged)]
     found = load_snapshot(write_samples(tmp_path, "t", rows))
     assert found.table["choice_logprobs"].to_pylist() == [[-1.0, -2.0], None, None]
     assert any(note.startswith("choice_logprobs of 2 of 3 rows count as missing") for note in found.notes)

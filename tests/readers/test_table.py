@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from support import write_jsonl
+from support import write_jsonl, write_table
 
 from forgetwatch import load_snapshot
 from forgetwatch.errors import SnapshotError
@@ -17,34 +15,14 @@ from forgetwatch.snapshot import NONE
 ROWS: list[dict[str, Any]] = [
     {"item_id": "007", "task": "t", "category": "c", "k": 4, "gold": 1, "chosen": 1, "correct": True, "note": "x"},
     {"item_id": "8", "task": "t", "category": "c", "k": 3, "gold": 0, "chosen": 2, "correct": False, "note": "y"},
-    {
-        "item_id": "9",
-        "task": "u",
-        "category": "d",
-        "k": None,
-        "gold": None,
-        "chosen": None,
-        "correct": None,
-        "note": "",
-    },
+    {"item_id": "9", "task": "u", "category": "d", **dict.fromkeys(("k", "gold", "chosen", "correct")), "note": ""},
 ]
+FORMATS = pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
 
 
-def write(path: Path, rows: list[dict[str, Any]]) -> Path:
-    if path.suffix == ".jsonl":
-        return write_jsonl(path, rows)
-    if path.suffix == ".parquet":
-        pq.write_table(pa.Table.from_pylist(rows), path)
-        return path
-    names = list(rows[0])
-    cells = [",".join("" if row[name] is None else str(row[name]) for name in names) for row in rows]
-    path.write_text("\n".join([",".join(names), *cells]) + "\n")
-    return path
-
-
-@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
+@FORMATS
 def test_every_format_gives_the_same_snapshot(tmp_path: Path, suffix: str) -> None:
-    read = load_snapshot(write(tmp_path / f"a{suffix}", ROWS))
+    read = load_snapshot(write_table(tmp_path / f"a{suffix}", ROWS))
     assert read.texts("item_id").tolist() == ["007", "8", "9"]
     assert read.table["correct"].to_pylist() == [True, False, None]
     assert read.ints("k").tolist() == [4, 3, NONE]
@@ -55,7 +33,7 @@ def test_every_format_gives_the_same_snapshot(tmp_path: Path, suffix: str) -> No
 
 @pytest.mark.parametrize("name", ["a.txt", "a", "a.parquet.csv"])
 def test_the_format_is_recognised_by_content_and_not_by_name(tmp_path: Path, name: str) -> None:
-    for made in (write(tmp_path / "x.jsonl", ROWS), write(tmp_path / "x.parquet", ROWS)):
+    for made in (write_table(tmp_path / "x.jsonl", ROWS), write_table(tmp_path / "x.parquet", ROWS)):
         assert len(load_snapshot(made.rename(tmp_path / name))) == 3
 
 
@@ -67,7 +45,7 @@ def test_correct_may_be_written_in_several_ways(tmp_path: Path, values: list[Any
 
 def test_a_choice_outside_the_options_becomes_no_answer_and_is_counted(tmp_path: Path) -> None:
     rows = [{**ROWS[0], "item_id": str(i), "chosen": chosen} for i, chosen in enumerate((4, -2, 3, None))]
-    read = load_snapshot(write(tmp_path / "a.parquet", rows))
+    read = load_snapshot(write_table(tmp_path / "a.parquet", rows))
     assert read.ints("chosen").tolist() == [NONE, NONE, 3, NONE]
     assert read.notes[0] == "2 chosen options are outside their items' options and count as no answer"
 
@@ -77,7 +55,7 @@ def test_rows_that_contradict_themselves_are_counted(tmp_path: Path) -> None:
         {**ROWS[0], "item_id": str(i), "gold": 2, "chosen": chosen, "correct": correct}
         for i, (chosen, correct) in enumerate(((2, True), (1, True), (2, False), (None, False), (1, None)))
     ]
-    read = load_snapshot(write(tmp_path / "a.parquet", rows))
+    read = load_snapshot(write_table(tmp_path / "a.parquet", rows))
     assert read.notes == ("rows whose `correct` is not what chosen and gold say: 2; both count from 0",)
 
 
@@ -87,12 +65,11 @@ def test_another_tools_prompt_hash_is_kept_under_its_own_name(tmp_path: Path) ->
     assert read.texts("source_prompt_hash").tolist() == ["p"]
 
 
-def test_lists_are_read_from_every_format(tmp_path: Path) -> None:
+@FORMATS
+def test_lists_are_read_from_every_format(tmp_path: Path, suffix: str) -> None:
     rows = [{"item_id": "1", "correct": 1, "choice_logprobs": [-1.0, -2.5]}]
-    for path in (write_jsonl(tmp_path / "a.jsonl", rows), write(tmp_path / "a.parquet", rows)):
-        assert load_snapshot(path).table["choice_logprobs"].to_pylist() == [[-1.0, -2.5]]
-    (tmp_path / "a.csv").write_text('item_id,correct,choice_logprobs\n1,1,"[-1.0, -2.5]"\n')
-    assert load_snapshot(tmp_path / "a.csv").table["choice_logprobs"].to_pylist() == [[-1.0, -2.5]]
+    read = load_snapshot(write_table(tmp_path / f"a{suffix}", rows))
+    assert read.table["choice_logprobs"].to_pylist() == [[-1.0, -2.5]]
 
 
 def test_a_row_with_an_unscored_outcome_is_never_counted(tmp_path: Path) -> None:
@@ -106,19 +83,13 @@ def test_a_row_with_an_unscored_outcome_is_never_counted(tmp_path: Path) -> None
     assert read.texts("outcome").tolist() == ["unscored: too long", "truncated", "unscored: no value in the table"]
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
-def test_whole_numbers_may_be_written_with_a_point(tmp_path: Path, suffix: str) -> None:
-    rows = [
-        {"item_id": "a", "correct": 1, "k": 4.0, "chosen": 1.0},
-        {"item_id": "b", "correct": 1, "k": None, "chosen": None},
-    ]
-    assert load_snapshot(write(tmp_path / f"a{suffix}", rows)).ints("k").tolist() == [4, NONE]
-
-
-@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
-def test_not_a_number_is_no_value_in_a_whole_number_column(tmp_path: Path, suffix: str) -> None:
-    rows = [{"item_id": "a", "correct": 1, "k": 4.0}, {"item_id": "b", "correct": 1, "k": float("nan")}]
-    assert load_snapshot(write(tmp_path / f"a{suffix}", rows)).ints("k").tolist() == [4, NONE]
+@FORMATS
+@pytest.mark.parametrize("absent", [None, float("nan")])
+def test_whole_numbers_may_have_a_point_and_not_a_number_is_no_value(
+    tmp_path: Path, suffix: str, absent: float | None
+) -> None:
+    rows = [{"item_id": "a", "correct": 1, "k": 4.0}, {"item_id": "b", "correct": 1, "k": absent}]
+    assert load_snapshot(write_table(tmp_path / f"a{suffix}", rows)).ints("k").tolist() == [4, NONE]
 
 
 def test_jsonl_may_have_a_byte_order_mark(tmp_path: Path) -> None:
@@ -195,7 +166,7 @@ def test_bytes_that_are_no_table_are_refused(tmp_path: Path, content: bytes) -> 
 
 
 def test_a_cut_parquet_file_is_refused(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.parquet", ROWS)
+    path = write_table(tmp_path / "a.parquet", ROWS)
     path.write_bytes(path.read_bytes()[:-40])
     with pytest.raises(SnapshotError, match="is it cut"):
         load_snapshot(path)

@@ -43,8 +43,10 @@ def answers(seed: int, norm: str, items: int = ITEMS) -> list[dict[str, Any]]:
     return rows
 
 
-def as_lm_eval(folder: Path, model: str, rows: list[dict[str, Any]], task: str = "toy") -> Path:
-    metrics = [{"acc": float(row["acc"]), "acc_norm": float(row["norm"])} for row in rows]
+def as_lm_eval(
+    folder: Path, model: str, rows: list[dict[str, Any]], task: str = "toy", *, by_length: bool = True
+) -> Path:
+    metrics = [{"acc": float(row["acc"])} | ({"acc_norm": float(row["norm"])} if by_length else {}) for row in rows]
     made = [
         choice_row(n, row["logprobs"], row["gold"], choices=row["choices"], metrics=values)
         for n, (row, values) in enumerate(zip(rows, metrics, strict=True))
@@ -138,12 +140,7 @@ def test_two_tools_logs_of_scores_minus_priors_give_equal_counts(tmp_path: Path)
             resps = [[[str(value), "False"]] for value in (*row["logprobs"], *row["priors"])]
             lm_eval.append({**made, "resps": resps, "metrics": ["acc_mutual_info"], "acc_mutual_info": row["right"]})
         lighteval = [
-            new(
-                row,
-                metric={"acc_mutual_info": row["right"]},
-                task="toy",
-                logprobs=[*row["logprobs"], *row["priors"]],
-            )
+            new(row, metric={"acc_mutual_info": row["right"]}, task="toy", logprobs=[*row["logprobs"], *row["priors"]])
             for row in rows
         ]
         found.append((write_samples(tmp_path / model, "toy", lm_eval), write_new(tmp_path / f"{model}.p", lighteval)))
@@ -181,13 +178,8 @@ def test_lengths_with_the_space_are_not_guessed_if_only_some_options_have_one(tm
 
 def of_two_tasks(folder: Path, model: str, seed: int) -> Path:
     """An lm-eval log of two tasks: one with a metric by length, the other with the metric of the sum alone."""
-    both, by_sum = answers(seed, "chars", 400), answers(seed + 10, "sum", 400)
-    as_lm_eval(folder, model, both, "lengths")
-    made = [
-        choice_row(n, row["logprobs"], row["gold"], choices=row["choices"], metrics={"acc": float(row["acc"])})
-        for n, row in enumerate(by_sum)
-    ]
-    return write_samples(folder / f"org__{model}", "sums", made).parent
+    as_lm_eval(folder, model, answers(seed, "chars", 400), "lengths")
+    return as_lm_eval(folder, model, answers(seed + 10, "sum", 400), "sums", by_length=False).parent
 
 
 def test_each_task_of_a_log_keeps_its_own_norm(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """History of the items through all looks of a run, beside that of a model that only guesses.
 
-See `metrics.item_history`.
+See `metrics.transitions`.
 """
 
 from __future__ import annotations

@@ -31,9 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp, softmax
 
-Bools = NDArray[np.bool_]
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from forgetwatch.metrics.transitions import Bools, Floats, Ints
 
 NO_CHOICE: Final = -1
 """Value for "no option" in arrays of option indices."""
@@ -103,7 +101,7 @@ class OptionScores:
 
     @property
     def log_mass(self) -> Floats:
-        """Logarithm of the total probability of each row's options, nats, float64 [rows]; nan where not known."""
+        """Logarithm of the total probability of each row's options, nats, float64 [rows]; nan if not known."""
         found = np.full(len(self.k), np.nan)
         if self.logprobs is not None:
             for rows, cells in _blocks(self.k):

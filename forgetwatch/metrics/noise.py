@@ -10,13 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from forgetwatch.metrics.intervals import clustered_mean
-
-Bools = NDArray[np.bool_]
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from forgetwatch.metrics.transitions import Bools, Floats, Ints, count_cells, over_samples
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,8 +59,6 @@ class NoiseFloor:
         forgetting_above: `forgetting` minus `floor`; estimates mean [(p-p')^2 + (p-p')]/2. Below 0 where unsure
             answers improve.
         backward_transfer_above: The mirror image.
-        forgetting_above_se: Standard error.
-        backward_transfer_above_se: Standard error.
     """
 
     floor: float
@@ -119,13 +113,7 @@ def noise_floor(
 
 @dataclass(frozen=True, kw_only=True)
 class Null:
-    """Flips when the weights of the model before are measured again; counts, as in `metrics.transitions.Cells`.
-
-    Attributes:
-        measured: Items that were scored in both measurements.
-        null_lost: Right in the first measurement and wrong in the second.
-        null_gained: Wrong in the first and right in the second.
-    """
+    """Flips when the weights of the model before are measured again, among the items scored in both measurements."""
 
     measured: float
     null_lost: float
@@ -138,11 +126,11 @@ def null(before: Bools, again: Floats, *, samples: int = 1) -> Null | None:
     Args:
         before: Right in the first measurement, bool [rows].
         again: Right in the second, 1 or 0, nan where there is no outcome, float64 [rows].
-        samples: Rows per item; counts are divided by it.
+        samples: Rows per item.
     """
     measured = np.isfinite(again)
     if not measured.any():
         return None
-    counts = (int(np.sum(x)) for x in (measured, measured & before & (again == 0), measured & ~before & (again == 1)))
-    total, lost, gained = (count if samples == 1 else count / samples for count in counts)
-    return Null(measured=total, null_lost=lost, null_gained=gained)
+    flips = count_cells(before[measured], again[measured] == 1, samples=samples)
+    number = over_samples(int(measured.sum()), samples)
+    return Null(measured=number, null_lost=flips.forgotten, null_gained=flips.gained)

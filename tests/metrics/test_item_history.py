@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from forgetwatch.metrics import guesser_history
-from forgetwatch.metrics.item_history import item_history
+from forgetwatch.metrics import guesser_history, item_history
 
 RUNS = st.tuples(st.integers(1, 6), st.integers(0, 12)).flatmap(lambda shape: arrays(bool, shape))
 

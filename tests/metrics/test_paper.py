@@ -118,8 +118,8 @@ def test_clusters_widen_the_standard_error() -> None:
 
 def test_the_released_code_uses_one_k_and_clips_at_once() -> None:
     before, after = rights(70, 10, 0, 20)
-    assert as_released(before, after, k=4) == pytest.approx((0.08, 0.0))
-    assert as_released(before, after, k=2) == pytest.approx((0.04, 0.0))
+    assert as_released(before, after, k=4) == pytest.approx((0.08, 0.0, 2.2 / 3, 0.6))
+    assert as_released(before, after, k=2) == pytest.approx((0.04, 0.0, 0.6, 0.4))
     nothing = np.zeros(0, bool)
     assert all(math.isnan(rate) for rate in as_released(nothing, nothing, k=4))
 

@@ -126,7 +126,7 @@ def sample_completions(
     )
     reading_again = _part(progress, "completions read again")
     _, scores = _scores(model, encoded, top_ids, token_budget=token_budget, progress=reading_again)
-    logprobs = [one.tokens[0] for one in scores]
+    logprobs, top_logprobs = _read(scores)
     _check_follows(samples, logprobs, model)
     made = Completions(
         sets=tuple(name for name, _ in kept),
@@ -134,7 +134,7 @@ def sample_completions(
         tokens=completions,
         logprobs=tuple(logprobs),
         top_ids=tuple(ids.astype(np.int32) for ids in top_ids),
-        top_logprobs=tuple(one.beside.logprobs.astype(np.float32) for one in scores if one.beside),
+        top_logprobs=tuple(top_logprobs),
         left_out=left_out,
         meta={
             "seed": seed,
@@ -186,10 +186,8 @@ def read_under(
     """Completions as the model reads them: each token, and the base's likeliest tokens at its position.
 
     If the model is its base once its adapters are switched off, it is also read without them, and the KL over the whole
-    vocabulary comes back: two more forward passes over the same batches.
-
-    Read in single rows, in batches that depend on the token ids alone. The model and all random states come back as
-    they were.
+    vocabulary comes back: two more forward passes over the same batches. Batches depend on the token ids alone. The
+    model and all random states come back as they were.
 
     Args:
         model: A causal language model of transformers.
@@ -207,13 +205,18 @@ def read_under(
         beside = [ids.astype(np.int64) for ids in top_ids]
     reading = _part(progress, "completions")
     engine, scores = _scores(model, encoded, beside, token_budget=token_budget, progress=reading)
+    logprobs, top_logprobs = _read(scores)
     return Reading(
-        logprobs=[one.tokens[0] for one in scores],
-        top_logprobs=None
-        if top_ids is None
-        else [one.beside.logprobs.astype(np.float32) for one in scores if one.beside],
+        logprobs=logprobs,
+        top_logprobs=None if top_ids is None else top_logprobs,
         exact=None if engine is None else _exact(engine, model, completions, progress),
     )
+
+
+def _read(scores: Sequence[Scores]) -> tuple[list[NDArray[np.float64]], list[NDArray[np.float32]]]:
+    """Log-probabilities of the tokens, and of the likeliest tokens at each position if these were read."""
+    likeliest = [one.beside.logprobs.astype(np.float32) for one in scores if one.beside]
+    return [one.tokens[0] for one in scores], likeliest
 
 
 def _exact(
@@ -241,18 +244,14 @@ def _encoded(prompts: Sequence[Ids], tokens: Sequence[Ids]) -> list[Encoded]:
 def _likeliest(
     model: nn.Module, encoded: Sequence[Encoded], *, token_budget: int, progress: Progress | None
 ) -> tuple[list[NDArray[np.int64]], Reading]:
-    """The likeliest tokens at each position, int64 [tokens, `TOP`] by completion, and the reading that found them.
-
-    It is read in other batches than those of the looks, so that it shows what rounding gives.
-    """
+    """The likeliest tokens at each position, int64 [tokens, `TOP`] by completion, and the reading that found them."""
+    # In other batches than those of the looks, so that the reading shows what rounding gives.
     tokens = sum(len(one.context) + len(one.choices[0]) - 1 for one in encoded)
     budget = max(1, min(token_budget, tokens) // 2)
     _, scores = _scores(model, encoded, TOP, token_budget=budget, progress=progress)
-    beside = [one.beside for one in scores if one.beside]
-    again = Reading(
-        logprobs=[one.tokens[0] for one in scores], top_logprobs=[one.logprobs.astype(np.float32) for one in beside]
-    )
-    return [one.ids for one in beside], again
+    logprobs, top_logprobs = _read(scores)
+    again = Reading(logprobs=logprobs, top_logprobs=top_logprobs)
+    return [one.beside.ids for one in scores if one.beside], again
 
 
 def _scores(
@@ -281,10 +280,7 @@ def _part(progress: Progress | None, unit: str, then: str = "") -> Progress | No
 
 
 def _check_follows(samples: Sequence[Sample], logprobs: Sequence[NDArray[np.float64]], model: nn.Module) -> None:
-    """Refuse samples of a model that generates from another distribution than the one that it reads.
-
-    Some do, for example with layers whose state is lost between tokens. A drift on their samples would mean nothing.
-    """
+    """Refuse samples from another distribution than the model reads, as if a layer's state is lost between tokens."""
     # `generate` gives no log-probability of the last token; see `Sample.logprobs`.
     pairs = zip(samples, logprobs, strict=True)
     differences = np.concatenate([np.abs(one.logprobs - read[:-1]) for one, read in pairs] or [np.empty(0)])
@@ -308,7 +304,8 @@ def _check_vocabulary(rows: Sequence[Ids], size: int) -> None:
 def _adapter_obstacle(model: nn.Module) -> str:
     """Reason why the base cannot be read from the model; empty if it can, with its adapters switched off."""
     peft: Any = without_wrappers(model)
-    layers = _layers(peft)
+    # Modules that hold a layer of the base and its adapters or trained copies; peft need not be installed.
+    layers: list[Any] = [module for module in peft.modules() if getattr(module, "adapter_layer_names", None)]
     if not callable(getattr(peft, "disable_adapter", None)) or not layers:
         return "it has no adapters"
     if is_sharded(model) or is_tensor_parallel(model):
@@ -321,7 +318,8 @@ def _adapter_obstacle(model: nn.Module) -> str:
         return "its output embedding has an adapter"
     if any(getattr(config, "bias", "none") != "none" for config in peft.peft_config.values()):
         return "it also trains biases"
-    own = {id(weight) for layer in layers for weight in _adapter_weights(layer)}
+    held = [getattr(layer, name, None) for layer in layers for name in layer.adapter_layer_names]
+    own = {id(weight) for part in held if isinstance(part, nn.Module) for weight in part.parameters()}
     other = [name for name, weight in peft.named_parameters() if weight.requires_grad and id(weight) not in own]
     return f"it also trains {other[0]}" if other else ""
 
@@ -338,15 +336,3 @@ def _adapters_off(model: nn.Module) -> Iterator[None]:
     finally:
         for weight, is_trained in trained:
             weight.requires_grad_(is_trained)
-
-
-def _layers(model: nn.Module) -> list[Any]:
-    """Modules of PEFT that hold a layer of the base and its adapters or trained copies; peft need not be installed."""
-    return [module for module in model.modules() if getattr(module, "adapter_layer_names", None)]
-
-
-def _adapter_weights(layer: Any) -> Iterator[nn.Parameter]:
-    for name in layer.adapter_layer_names:
-        held = getattr(layer, name, None)
-        if isinstance(held, nn.Module):
-            yield from held.parameters()

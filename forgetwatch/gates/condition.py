@@ -116,16 +116,23 @@ class Condition:
         """
         if self.left in BEYOND_GROUPS:
             return self._beyond_groups(comparison, trajectory)
-        group, quantity = self._group(comparison)
-        return self._number(group, quantity)
+        return self.measure_in(*self._group(comparison))
 
-    def measure_in(self, group: Group) -> float:
-        """Value of the quantity in a group, for a condition that names no group itself.
+    def measure_in(self, group: Group, quantity: str | None = None) -> float:
+        """Value of a quantity in a group, by default of the one that a condition without a group names.
 
         Raises:
             GateError: If the quantity is undefined there.
         """
-        return self._number(group, self.left)
+        quantity = quantity or self.left
+        values = group_values(group)
+        value = value_at(values, quantity)
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            known = ", ".join(name for name, number in values.items() if isinstance(number, (int, float)))
+            raise GateError(
+                f"gate {self.text!r}: {quantity!r} has no number in {group.name!r}; the quantities there are {known}"
+            )
+        return value
 
     def is_met_by(self, number: float) -> bool:
         """True if a number meets the condition."""
@@ -179,16 +186,6 @@ class Condition:
         value = None if found is None else BEYOND_GROUPS[self.left].read(found)
         if value is None or math.isnan(value):
             raise GateError(f"gate {self.text!r}: {self.left} has no number; needed {needed}")
-        return value
-
-    def _number(self, group: Group, quantity: str) -> float:
-        values = group_values(group)
-        value = value_at(values, quantity)
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            known = ", ".join(name for name, number in values.items() if isinstance(number, (int, float)))
-            raise GateError(
-                f"gate {self.text!r}: {quantity!r} has no number in {group.name!r}; the quantities there are {known}"
-            )
         return value
 
     def _group(self, comparison: Comparison) -> tuple[Group, str]:

@@ -1,4 +1,4 @@
-"""Gate: limits on groups, items that must be right, and the result of checking a comparison against them.
+"""Gate: limits on groups, items that must be right, the result of checking a comparison against them, and gate files.
 
     NoWorseThan   by the interval of the net change: PASS, FAIL, or INCONCLUSIVE if it contains minus the tolerance,
                   or would contain it in the worst case of the answers that vanished
@@ -15,6 +15,24 @@ A count or a rate has noise of its own that a FailIf does not allow for; NoWorse
 model fails a NoWorseThan depends on the share d of answers that flip by themselves: with n items and one sample each,
 about the part of a normal curve beyond 1.96 + tolerance sqrt(n / d), at most about one in forty. At 2 % and d = .2 that
 is 1.5 in 1,000 for 500 items, 4 in 100,000 for 2,000. Every group that is checked adds such a chance.
+
+A gate file is a gate in YAML. Every key is optional, but there must be a limit; an unknown key is an error.
+
+    tolerance: 2%                              accuracy over all items: no worse than that
+    fail_if: ["known_lost_net>20"]             conditions as in --fail-if
+    groups:
+      category:Math:                           category:NAME, task:NAME or all
+        tolerance: 3%
+        fail_if: ["known_lost_net>5"]          of this group
+    must_pass: [refund-1, refund-2]            these items must be right; {TASK: [ID, ...]} where ids repeat
+    must_pass: true                            or: those that the probe marks so
+    subset:                                    the comparison is about these items alone
+      tasks: [gsm8k]
+      categories: [Math]
+      items: ids.txt                           an id a line; in the folder of the gate file
+
+Every scalar stays the text in the file (`plain_yaml`), so ids and 2% need no quotes. A gate may come from elsewhere:
+the file of `subset.items` must be a regular file in the folder of the gate file or below it, links included.
 """
 
 from __future__ import annotations
@@ -22,13 +40,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final, cast
 
 import numpy as np
 
 from forgetwatch.comparing import Comparison, Group, Level, Trajectory, Word, group_verdict, worst
 from forgetwatch.errors import GateError, did_you_mean
-from forgetwatch.gates.condition import Condition
+from forgetwatch.files import Plain, file_errors, read_plain_yaml, read_text
+from forgetwatch.gates.condition import Condition, parse_fraction
+from forgetwatch.measures import QUANTITIES
 from forgetwatch.probe import Probe
 from forgetwatch.snapshot import Snapshot
 
@@ -76,7 +97,7 @@ class NoWorseThan:
         Raises:
             GateError: If there is no such group, or nothing was measured in it.
         """
-        group = find_group(comparison, self.group)
+        group = _find_group(comparison, self.group)
         if math.isnan(group.net_change_interval[0]):  # the verdict would be INCONCLUSIVE; a gate needs a number
             raise GateError(f"gate: the net change of {self.group!r} is undefined; none of its items was compared")
         verdict = group_verdict(group, self.tolerance)
@@ -118,7 +139,7 @@ class FailIf:
             what, number = condition.left, condition.measure(comparison, trajectory)
         else:
             what = f"{self.group}.{condition.left}"
-            number = condition.measure_in(find_group(comparison, self.group))
+            number = condition.measure_in(_find_group(comparison, self.group))
         limit = condition.text.removeprefix(condition.left).strip()
         return Finding(
             what=what,
@@ -128,12 +149,8 @@ class FailIf:
         )
 
 
-def find_group(comparison: Comparison, name: str) -> Group:
-    """Group ``all``, ``category:NAME`` or ``task:NAME`` of a comparison.
-
-    Raises:
-        GateError: If there is no such group with compared items.
-    """
+def _find_group(comparison: Comparison, name: str) -> Group:
+    """Group ``all``, ``category:NAME`` or ``task:NAME`` of a comparison."""
     if name == ALL:
         return comparison.all
     level, _, own = name.partition(":")
@@ -178,10 +195,12 @@ class MustPass:
             GateError: If an item is missing, or an id is in several tasks and none is named.
         """
         correct = after.floats("correct")
-        rows = _rows_by_id(after)
+        rows: dict[str, dict[str, list[int]]] = {}  # by id and task
+        for row, (task, item_id) in enumerate(zip(after.texts("task"), after.texts("item_id"), strict=True)):
+            rows.setdefault(item_id, {}).setdefault(task, []).append(row)
         states: dict[Word, list[str]] = {"PASS": [], "FAIL": [], "INCONCLUSIVE": []}
-        for task, item_id in self.items:
-            answers = correct[_rows_of(rows, after, task, item_id)]
+        for of_task, item_id in self.items:
+            answers = correct[_rows_of(rows, after, of_task, item_id)]
             # A wrong answer fails whatever else is unscored; an unscored one alone decides nothing.
             unscored: Word = "INCONCLUSIVE" if np.isnan(answers).any() else "PASS"
             states["FAIL" if (answers == 0).any() else unscored].append(item_id)
@@ -195,30 +214,21 @@ class MustPass:
         )
 
 
-def _rows_by_id(after: Snapshot) -> dict[str, dict[str, list[int]]]:
-    """Rows by item id and task."""
-    rows: dict[str, dict[str, list[int]]] = {}
-    for row, (task, item_id) in enumerate(zip(after.texts("task"), after.texts("item_id"), strict=True)):
-        rows.setdefault(item_id, {}).setdefault(task, []).append(row)
-    return rows
-
-
 def _rows_of(rows: dict[str, dict[str, list[int]]], after: Snapshot, task: str | None, item_id: str) -> list[int]:
     tasks = rows.get(item_id, {})
     if task is None and len(tasks) > 1:
         raise GateError(
-            f"must_pass: item {item_id!r} is in {len(tasks)} tasks of {after.label} "
-            f"({', '.join(sorted(tasks)[:5])}); "
+            f"must_pass: item {item_id!r} is in {len(tasks)} tasks of {after.label} ({', '.join(sorted(tasks)[:5])}); "
             "name the task: must_pass: {TASK: [ID, ...]}"
         )
-    found = [of for name, of in tasks.items() if task in (None, name)]
-    if not found:
-        where = "" if task is None else f" of task {task!r}"
-        raise GateError(
-            f"must_pass: item {item_id!r}{where} is not among the items of {after.label}; "
-            f"its ids are such as {', '.join(repr(one) for one in list(rows)[:3])}"
-        )
-    return found[0]
+    for name, found in tasks.items():
+        if task in (None, name):
+            return found
+    where = "" if task is None else f" of task {task!r}"
+    raise GateError(
+        f"must_pass: item {item_id!r}{where} is not among the items of {after.label}; "
+        f"its ids are such as {', '.join(repr(one) for one in list(rows)[:3])}"
+    )
 
 
 def _named(state: str, items: Sequence[str]) -> str:
@@ -268,9 +278,12 @@ class GateResult:
     @property
     def line(self) -> str:
         """The result in one line, with the findings that did not pass, or all findings if all passed."""
-        word = self.verdict
-        text = f"gate {_RESULTS[word]}: {_numbers(self.findings, word)}"
-        unclear = _numbers(self.findings, "INCONCLUSIVE")
+
+        def lines(verdict: Word) -> str:
+            return "; ".join(finding.line for finding in self.findings if finding.verdict == verdict)
+
+        word, unclear = self.verdict, lines("INCONCLUSIVE")
+        text = f"gate {_RESULTS[word]}: {lines(word)}"
         return f"{text}; undecided: {unclear}" if word == "FAIL" and unclear else text
 
 
@@ -316,5 +329,126 @@ class Gate:
         return GateResult(comparison=comparison, findings=tuple(findings))
 
 
-def _numbers(findings: Sequence[Finding], word: Word) -> str:
-    return "; ".join(finding.line for finding in findings if finding.verdict == word)
+_LIMITS: Final = ("tolerance", "fail_if")
+_MAX_ITEMS_SIZE: Final = 2**26
+"""Bytes of a file of ids."""
+
+
+def read_gate(path: Path, probe: Probe | None = None) -> Gate:
+    """Read a gate file.
+
+    Args:
+        path: A YAML file.
+        probe: The probe whose marked items ``must_pass: true`` means.
+
+    Raises:
+        GateError: If the file cannot be read, or is not a gate.
+    """
+    source = str(path)
+    keys = (*_LIMITS, "groups", "must_pass", "subset")
+    given = _mapping(read_plain_yaml(path, "a gate in YAML", GateError), source, keys)
+    limits = _limits(given, source, None)
+    groups = given.get("groups", {})
+    for name, limited in _mapping(groups, f"{source}: groups").items():
+        level, _, own = name.partition(":")  # names of groups may contain further colons
+        if name != ALL and not (level in ("category", "task") and own):
+            raise GateError(f"{source}: groups: needed all, category:NAME or task:NAME, got {_short(name)}")
+        where = f"{source}: groups: {name}"
+        limits += _limits(_mapping(limited, where, _LIMITS), where, name)
+    gate = Gate(
+        limits=tuple(limits),
+        must_pass=_must_pass(given["must_pass"], source, probe) if "must_pass" in given else None,
+        subset=_subset(given["subset"], path) if "subset" in given else Selection(),
+    )
+    if gate.is_empty:
+        raise GateError(f"{source}: has no limit; needed at least one of tolerance, fail_if, groups, must_pass")
+    return gate
+
+
+def _limits(given: dict[str, Plain], where: str, group: str | None) -> list[Limit]:
+    """Limits of one group, or of the top level of the file for None."""
+    found: list[Limit] = []
+    if "tolerance" in given:
+        found.append(NoWorseThan(tolerance=_tolerance(given["tolerance"], where), group=group or ALL))
+    for text in _texts(given["fail_if"], f"{where}: fail_if") if "fail_if" in given else ():
+        condition = Condition.parse(text)
+        if group is not None and condition.left not in QUANTITIES:
+            raise GateError(f"{where}: fail_if: {_short(text)} needs a quantity alone, the group is named above it")
+        found.append(FailIf(condition=condition, group=group))
+    return found
+
+
+def _tolerance(given: Plain, where: str) -> float:
+    try:
+        value = parse_fraction(given) if isinstance(given, str) else 0.0
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 1:
+        raise GateError(
+            f"{where}: tolerance: needed a share above 0 and below 1, such as 2% or 0.02, got {_short(given)}"
+        )
+    return value
+
+
+def _must_pass(given: Plain, source: str, probe: Probe | None) -> MustPass:
+    where = f"{source}: must_pass"
+    if isinstance(given, str):
+        if given.lower() != "true":  # scalars stay texts, and YAML also spells it True and TRUE
+            raise GateError(f"{where}: needed true, a list of ids, or a mapping of tasks to ids, got {_short(given)}")
+        if probe is None:
+            raise GateError(f"{where}: true means the items marked in the probe; name it with --probe, or list the ids")
+        return MustPass.tagged(probe)
+    if isinstance(given, dict):
+        named = [(task, item) for task, items in given.items() for item in _texts(items, f"{where}: {task}")]
+        if not named:
+            raise GateError(f"{where}: names no item")
+        return MustPass(items=tuple(named))
+    return MustPass(items=tuple((None, item) for item in _texts(given, where)))
+
+
+def _subset(given: Plain, path: Path) -> Selection:
+    where, known = f"{path}: subset", ("tasks", "categories", "items")
+    keys = _mapping(given, where, known)
+    if not keys:
+        raise GateError(f"{where}: needed at least one of {', '.join(known)}")
+    named = {name: _texts(keys[name], f"{where}: {name}") for name in ("tasks", "categories") if name in keys}
+    items = _ids(keys["items"], path.parent, f"{where}: items") if "items" in keys else ()
+    return Selection(tasks=named.get("tasks", ()), categories=named.get("categories", ()), items=items)
+
+
+def _ids(name: Plain, folder: Path, where: str) -> tuple[str, ...]:
+    """Ids in a file in the gate file's folder, one a line."""
+    if not isinstance(name, str) or not name or "\0" in name:
+        raise GateError(f"{where}: needed the name of a file with an id a line, got {_short(name)}")
+    file = folder / name
+    with file_errors(file, "a file with an id a line", GateError):
+        # Resolved, so that a link out of the folder counts as what it leads to.
+        if not file.resolve().is_relative_to(folder.resolve()):
+            raise GateError(f"{where}: needed a file in the folder of the gate file, got {_short(name)}; copy it there")
+    text = read_text(file, "a file with an id a line", GateError, limit=_MAX_ITEMS_SIZE)
+    found = tuple(dict.fromkeys(line.strip() for line in text.splitlines() if line.strip()))
+    if not found:
+        raise GateError(f"{file}: needed an id a line, got none")
+    return found
+
+
+def _mapping(given: Plain, where: str, known: tuple[str, ...] | None = None) -> dict[str, Plain]:
+    if not isinstance(given, dict):
+        raise GateError(f"{where}: needed a mapping (key: value), got {_short(given)}")
+    if known is not None and (unknown := [key for key in given if key not in known]):
+        meant = did_you_mean(unknown[0], known)
+        raise GateError(f"{where}: unknown key {_short(unknown[0])}{meant}; the keys are {', '.join(known)}")
+    return given
+
+
+def _texts(given: Plain, where: str) -> tuple[str, ...]:
+    """Texts of a non-empty list, each once, in the order of the list."""
+    # A text is a sequence of characters too: fail_if: n>1 would read as three conditions.
+    if isinstance(given, (str, dict)) or not given or not all(isinstance(one, str) and one for one in given):
+        raise GateError(f"{where}: needed a list of texts, at least one, got {_short(given)}")
+    return tuple(dict.fromkeys(str(one) for one in given))
+
+
+def _short(given: Plain) -> str:
+    text = repr(given)
+    return text if len(text) <= 80 else f"{text[:79]}…"

@@ -14,7 +14,12 @@
     divergence     drift of a model from its base, on texts that the base generated
 
 Start with `transitions`. `docs/reference/statistics.md` describes every quantity. Nothing here reads a file or imports
-torch.
+torch. Arrays are by row, one row for each sample of an item, and some arguments have one meaning everywhere:
+
+    before, after  right answers of the same rows, bool [rows]
+    k, golds       number of options, and of right options among them, int64 [rows]
+    cluster        code of each row's independent observation, int64 [rows]; None if every row is one
+    samples        rows per item; counts are divided by it
 """
 
 from forgetwatch.metrics.choices import (

@@ -51,15 +51,9 @@ class Answers:
     """Paired answers to choice items, without open answers. All arrays are [rows].
 
     Attributes:
-        before: Right before, bool.
-        after: Right after, bool.
         chosen_before: Option chosen before; -1 = no answer found.
-        chosen_after: Option chosen after; -1 = no answer found.
-        k: Number of options.
-        golds: Number of right options; 1 for most items.
+        chosen_after: The same, after.
         task: Code of the task.
-        cluster: Code of each row's independent observation; None if every row is one.
-        samples: Rows per item.
         second_before: Before, 1 where gold was the second choice of a wrong answer, 0 where it was not, nan where the
             answer was right or options have no scores; None if no option has one.
         second_after: The same, after.
@@ -254,14 +248,8 @@ class Bound:
 def bound(before: Bools, after: Bools, k: Ints, golds: Ints, *, cluster: Ints | None = None) -> Bound | None:
     """Compute [max(0, p10 - p01), mean of k/(k-g) over 1->0], and its mirror image; None if no row has a wrong option.
 
-    g is the number of right options. The lower end is the net loss: it needs only balanced flips by chance.
-
-    Args:
-        before: Right before, bool [rows].
-        after: Right after, bool [rows].
-        k: Number of options [rows]; rows with no wrong option do not take part.
-        golds: Number of right options [rows].
-        cluster: Code of each row's cluster; None if every row is independent.
+    g is the number of right options; rows with no wrong option do not take part. The lower end is the net loss: it
+    needs only balanced flips by chance.
     """
     takes_part = k > golds
     if not takes_part.any():
@@ -386,13 +374,6 @@ def paper(before: Bools, after: Bools, k: Ints, *, cluster: Ints | None = None, 
     the per-item scores 1{10} - [u (1-acc'_g) + u' (1-acc_g) - (1-acc_g)(1-acc'_g)]/(k_g-1), u = wrong before, whose
     mean is F_true and which are its gradient over the four cells.
 
-    Args:
-        before: Right before, bool [rows].
-        after: Right after, bool [rows].
-        k: Number of options [rows]; below 2 for rows that do not take part.
-        cluster: Code of each row's cluster; None if every row is independent.
-        samples: Rows per item.
-
     >>> right = lambda share: np.arange(100) < share
     >>> round(paper(right(80), right(70), np.full(100, 4)).forgetting, 4)
     0.08
@@ -432,12 +413,7 @@ def as_released(before: Bools, after: Bools, *, k: int) -> tuple[float, float, f
     """Compute the rates of one task and seed as the paper's released code does; nan for no rows.
 
     Forgetting, backward transfer, and the ceiling max((k acc - 1)/(k - 1), 0) of each, from the accuracy before and
-    from that after. One k for the whole task, every row, each rate clipped at 0 at once.
-
-    Args:
-        before: Right before, bool [rows].
-        after: Right after, bool [rows].
-        k: Number of options that the code assumes, at least 2.
+    from that after. One `k` for the whole task, at least 2, every row, each rate clipped at 0 at once.
     """
     n = len(before)
     chance = ratio(int((~before).sum()), n) * ratio(int((~after).sum()), n) / (k - 1)

@@ -102,10 +102,6 @@ def clustered_mean(values: Floats, cluster: Ints | None = None) -> tuple[float, 
 
     Rows of one cluster count as one observation. Source: Miller 2024, arXiv 2411.00640, with the small-sample factor
     G/(G-1) over G clusters.
-
-    Args:
-        values: float64 [rows].
-        cluster: Code of each row's cluster, int64 [rows]; None if every row is independent.
     """
     if not values.size:
         return NOTHING
@@ -140,10 +136,6 @@ def effective_items(values: Floats, cluster: Ints) -> float:
     The variance of the rows over the squared standard error of their mean, reduced by the squared ratio of the t
     quantile for this number of clusters to the normal one; never above the number of rows. For equal rows it is the
     number of clusters. Source: Korn and Graubard 1998, for shares.
-
-    Args:
-        values: float64 [rows].
-        cluster: Code of each row's cluster, int64 [rows].
     """
     if not values.size:
         return 0.0

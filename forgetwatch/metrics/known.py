@@ -71,16 +71,12 @@ class Confidence:
     """Confidence of the answers of some items, before and after. Arrays are [rows].
 
     Attributes:
-        before: Right before.
-        after: Right after.
         share_before: Share of the right options before, 0 to 1; nan where it was not measured.
         share_after: The same, after.
         wrong_share: Largest share of one wrong option before, 0 to 1; nan where the options have no scores on both
             sides. None if no row has them.
         other_wrong: Wrong before and after, on different options.
         k: Number of options; -1 for open answers.
-        golds: Number of right options.
-        cluster: Code of the independent observation; None if every row is one.
     """
 
     before: Bools
@@ -171,14 +167,9 @@ def is_known(right: Bools, share: Floats, tau: float = TAU) -> Bools:
 
 
 def count_known(items: Confidence, *, samples: int = 1, tau: float = TAU) -> Known | None:
-    """Count known and lost items, and what luck makes of them.
+    """Count known and lost items, and what luck makes of them; None if no row takes part (`Confidence.measured`).
 
-    None if no row takes part: see `Confidence.measured`.
-
-    Args:
-        items: The answers and their confidence.
-        samples: Rows per item; counts are divided by it.
-        tau: Share from which an answer is confident; other values than the default are for choosing it.
+    `tau` is the share from which an answer is confident; other values than the default are for choosing it.
     """
     used = items.take(items.measured)
     if not len(used.k):
@@ -257,7 +248,7 @@ def lost_form(
 
     Args:
         before: Right before, bool [rows].
-        after: Right after.
+        after: The same, after.
         form_before: 1 where the answer was in its form, 0 where not, nan where not measured, float64 [rows]. For scored
             choices: 1 where the model would have begun with the right answer.
         form_after: The same, after.

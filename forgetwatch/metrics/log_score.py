@@ -131,14 +131,7 @@ class LogScore:
 def log_score(
     before: OptionScores, after: OptionScores, *, cluster: Ints | None = None, samples: int = 1
 ) -> LogScore | None:
-    """Log scores of the rows that have a finite one on both sides, and their change; None if there are none.
-
-    Args:
-        before: Scores of the options before.
-        after: The same rows, after.
-        cluster: Code of each row's independent observation; None if every row is one.
-        samples: Rows per item.
-    """
+    """Log scores of the rows that have a finite one on both sides, and their change; None if there are none."""
     rows = np.isfinite(log_shares(before)) & np.isfinite(log_shares(after))
     if not rows.any():
         return None
@@ -229,12 +222,7 @@ def _by_row(operation: np.ufunc, scores: Floats) -> Floats:
 
 
 def mean_change(differences: Floats, cluster: Ints | None = None) -> Change:
-    """Mean of paired differences with its standard error, which is 0 if nothing changed.
-
-    Args:
-        differences: After minus before, float64 [rows]; at least one.
-        cluster: Code of each row's independent observation; None if every row is one.
-    """
+    """Mean of paired differences, float64 [rows], at least one, with its standard error: 0 if nothing changed."""
     mean, error = clustered_mean(differences, cluster) if differences.any() else (0.0, 0.0)
     return Change(mean=mean, error=error, observations=_observations(len(differences), cluster))
 
@@ -253,7 +241,6 @@ class Passages:
         after: The same, after.
         bytes_before: Length of the text that was scored before, in UTF-8 bytes.
         bytes_after: The same, after; it differs only where another tokenizer scores another part of the text.
-        cluster: Code of the independent observation; None if every passage is one.
     """
 
     before: Floats
@@ -272,14 +259,7 @@ class Passages:
 
 @dataclass(frozen=True, kw_only=True)
 class BitsPerByte:
-    """Bits per byte of some passages before and after.
-
-    Attributes:
-        passages: Number of passages.
-        before: Bits per byte before.
-        after: The same, after.
-        change: After minus before, in bits per byte, with its standard error and test.
-    """
+    """Bits per byte of a number of passages before and after, and after minus before with its error and test."""
 
     passages: int
     before: float
@@ -313,10 +293,5 @@ def bits_per_byte(passages: Passages) -> BitsPerByte | None:
 
 
 def rate(logprobs: Floats, length: Floats) -> float:
-    """Bits per byte of some texts, as one text; nan for no texts.
-
-    Args:
-        logprobs: Log-likelihood of each text, nats [texts].
-        length: Length of each in UTF-8 bytes [texts].
-    """
+    """Bits per byte of some texts, as one text, from log-likelihoods in nats and lengths in bytes; nan for no texts."""
     return float(-logprobs.sum() / math.log(2) / length.sum()) if len(length) else math.nan

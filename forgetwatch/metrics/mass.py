@@ -189,12 +189,7 @@ def mass_changes(
 ) -> MassChanges | None:
     """Means of the changes over all measured rows and over the forgotten ones; None if no row is measured.
 
-    Args:
-        found: The split of the rows.
-        forgotten: Right before and wrong after, bool [rows].
-        letters: Rows whose options are letters; None for none.
-        cluster: Code of each row's independent observation; None if every row is one.
-        samples: Rows per item.
+    `forgotten` are the rows right before and wrong after, `letters` those whose options are letters; bool [rows].
     """
 
     def mean(values: Floats, rows: Bools | None = None) -> Change | None:

@@ -28,10 +28,7 @@ class Soft:
 def soft(share_before: Floats, share_after: Floats, *, cluster: Ints | None = None) -> Soft | None:
     """Compute mean (p - p')_+ and mean (p' - p)_+ over the rows measured on both sides; None if there is none.
 
-    Args:
-        share_before: Gold's share of the option probability before, 0 to 1, nan where it was not measured [rows].
-        share_after: The same, after [rows].
-        cluster: Code of each row's cluster, int64 [rows]; None if every row is independent.
+    p is gold's share of the option probability, 0 to 1, nan where it was not measured, float64 [rows].
     """
     change = share_after - share_before
     measured = np.isfinite(change)
@@ -76,13 +73,7 @@ def noise_floor(
     """Compute the noise floor of sampled decoding; None for a single sample or no rows.
 
     floor = (W + W')/4, W the share of items on which two samples of one model disagree, over all pairs of samples.
-
-    Args:
-        before: Right before, bool [rows].
-        after: Right after, bool [rows].
-        item: Code of each row's item, int64 [rows]; every item has `samples` rows.
-        samples: Rows per item.
-        cluster: Code of each row's cluster, int64 [rows]; None if every item is independent.
+    `item` is the code of each row's item, int64 [rows]; every item has `samples` rows, all in one cluster.
     """
     if samples < 2 or not item.size:
         return None
@@ -123,10 +114,7 @@ class Null:
 def null(before: Bools, again: Floats, *, samples: int = 1) -> Null | None:
     """Count the flips between two measurements of the same weights; None if nothing was measured twice.
 
-    Args:
-        before: Right in the first measurement, bool [rows].
-        again: Right in the second, 1 or 0, nan where there is no outcome, float64 [rows].
-        samples: Rows per item.
+    `again` is 1 where the second measurement is right, 0 where wrong, nan without an outcome, float64 [rows].
     """
     measured = np.isfinite(again)
     if not measured.any():

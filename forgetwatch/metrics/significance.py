@@ -87,10 +87,7 @@ def sign_flip(change: Ints, cluster: Ints, *, exact_work: int = EXACT_WORK) -> S
     step added. With one item per cluster it is McNemar's test. Few clusters cannot reject: three that all lost give
     .125.
 
-    Args:
-        change: Right after minus right before, -1, 0 or 1, int64 [rows].
-        cluster: Code of each row's cluster, int64 [rows].
-        exact_work: See `EXACT_WORK`.
+    `change` is right after minus right before, -1, 0 or 1, int64 [rows].
     """
     sums = np.bincount(cluster_codes(cluster), weights=change) if change.size else np.zeros(0)
     sums = sums[sums != 0]  # a cluster without net change is the same under either sign

@@ -96,11 +96,6 @@ class Cells:
 def count_cells(before: Bools, after: Bools, *, samples: int = 1) -> Cells:
     """Count the four cells of paired outcomes.
 
-    Args:
-        before: Right before, bool [rows].
-        after: Right after, bool [rows]; the same items in the same order.
-        samples: Rows per item; counts are divided by it.
-
     >>> count_cells(np.array([True, True, False]), np.array([True, False, False]))
     Cells(retained=1, forgotten=1, gained=0, missed=1)
     """
@@ -158,7 +153,7 @@ def item_history(right: Bools, *, samples: int = 1) -> ItemHistory:
 
     Args:
         right: Right answers, bool [1 + looks, rows]; right[0] is the baseline.
-        samples: Rows per item; counts are divided by it, and are then means over samples.
+        samples: Rows per item.
 
     Raises:
         ValueError: If there is no baseline row.

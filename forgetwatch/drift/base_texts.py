@@ -5,10 +5,9 @@
     at a look                                tokens ─▶ read: log-probabilities ─▶ drift
 
 The last two are the same teacher-forced pass over the same batches, so that equal weights give a drift of exactly 0.
-Each reads the sampled token and the base's likeliest ones from one forward pass, and keeps no other logits.
-The log-probabilities that `generate` itself computes are only compared with them. They differ a little: generation
-uses a cache and padding, and adapters under autocast generate in fp32 and are read in bf16. The samples are then off by
-rounding; the readings are not.
+Each reads the sampled token and the base's likeliest ones from one forward pass, and keeps no other logits. The
+log-probabilities that `generate` itself computes are only compared with them: a cache, padding, or adapters that
+generate in fp32 and are read in bf16 round otherwise. The samples are then off by rounding; the readings are not.
 
 A model with adapters, and nothing else trained, is its base once these are switched off: the base is then read in the
 same look. Where also biases, embeddings or copies of modules are trained, it would be neither the base nor the model.
@@ -78,8 +77,8 @@ def sample_completions(
     """One completion for each prompt, sampled from the model's own distribution, with its log-probabilities.
 
     Completions are sorted by the name of their set, then in the order of its prompts. The same seed gives the same
-    completions, in any order of the prompts. The model, its configurations, the tokenizer and all random states come
-    back as they were, also after an exception. Of several processes the main one samples for all.
+    completions, in any order of the prompts. The model, the tokenizer and all random states come back as they were,
+    also after an exception. Of several processes the main one samples for all.
 
     Args:
         model: The base, a causal language model of transformers, also with adapters.

@@ -67,15 +67,15 @@ class Reading:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Completions:
-    """One completion by the base for each prompt.
+    """One completion by the base for each prompt; the columns are those of `SCHEMA`.
 
     Attributes:
         sets: The set that each prompt belongs to, such as ``probe`` or ``training``.
         prompts: Token ids of each prompt.
         tokens: Token ids of each completion, with the end token if one ended it.
-        logprobs: Log-probability of each token under the base, nats, float64 [tokens] by completion.
+        logprobs: Log-probability of each token under the base, float64 [tokens] by completion.
         top_ids: The base's likeliest tokens at each position, int32 [tokens, n] by completion; None in older files.
-        top_logprobs: Their log-probabilities under the base, nats, float32 of the same shape; None next to None.
+        top_logprobs: Their log-probabilities under the base, float32 of the same shape; None next to None.
         left_out: Number of prompts of each set that were too long for the model.
         meta: Settings of the sampling: seed, length, dtype, versions, vocabulary and tokenizer; the floor by set; JSON
             values only.
@@ -99,9 +99,8 @@ class Completions:
             raise SnapshotError(
                 f"needed a set, a prompt, tokens and log-probabilities for each completion, got {counts} of them"
             )
-        for number, (prompt, tokens, logprobs) in enumerate(
-            zip(self.prompts, self.tokens, self.logprobs, strict=True), start=1
-        ):
+        rows = zip(self.prompts, self.tokens, self.logprobs, strict=True)
+        for number, (prompt, tokens, logprobs) in enumerate(rows, start=1):
             if not prompt or not tokens:
                 raise SnapshotError(f"completion {number} has no {'tokens' if prompt else 'prompt'}")
             if logprobs.shape != (len(tokens),) or not np.isfinite(logprobs).all():
@@ -109,9 +108,6 @@ class Completions:
                     f"completion {number} has {len(tokens)} tokens, and needs as many finite log-probabilities; got "
                     f"{logprobs.tolist()}"
                 )
-        self._check_top()
-
-    def _check_top(self) -> None:
         if self.top_ids is None or self.top_logprobs is None:
             if self.top_ids is not self.top_logprobs:
                 raise SnapshotError("needed both the likeliest tokens and their log-probabilities, or neither")
@@ -119,14 +115,13 @@ class Completions:
         counts = [len(self.tokens), len(self.top_ids), len(self.top_logprobs)]
         if len(set(counts)) > 1:
             raise SnapshotError(f"needed likeliest tokens and log-probabilities for each completion, got {counts}")
-        for number, (tokens, ids, logprobs) in enumerate(
-            zip(self.tokens, self.top_ids, self.top_logprobs, strict=True), start=1
-        ):
-            fits = ids.ndim == 2 and len(ids) == len(tokens) and ids.shape == logprobs.shape
-            if not fits or np.isnan(logprobs).any() or (ids < 0).any():
+        tops = zip(self.tokens, self.top_ids, self.top_logprobs, strict=True)
+        for number, (tokens, ids, top) in enumerate(tops, start=1):
+            fits = ids.ndim == 2 and len(ids) == len(tokens) and ids.shape == top.shape
+            if not fits or np.isnan(top).any() or (ids < 0).any():
                 raise SnapshotError(
                     f"completion {number} has {len(tokens)} tokens, and needs the same number of likeliest tokens and "
-                    f"log-probabilities at each; got arrays of shape {ids.shape} and {logprobs.shape}"
+                    f"log-probabilities at each; got arrays of shape {ids.shape} and {top.shape}"
                 )
 
     def __len__(self) -> int:
@@ -196,17 +191,6 @@ def _drift_of(values: Mapping[str, Any]) -> Drift:
     return Drift(**found)
 
 
-def _check_floor(completions: Completions, path: Path) -> None:
-    """Raise unless the floor in the metadata of a file, if it has one, is a drift by set."""
-    try:
-        floor = completions.floor
-        numbers = [value for found in floor.values() for value in vars(found).values() if value is not None]
-    except (AttributeError, TypeError, ValueError, LookupError):
-        numbers = [None]
-    if not all(type(number) in (int, float) for number in numbers):
-        raise SnapshotError(f"{path}: needed numbers of each set under 'floor', got {completions.meta['floor']!r:.80}")
-
-
 def save_completions(completions: Completions, path: str | Path) -> None:
     """Write completions as one Parquet file; a reader sees the whole file or none."""
     columns: list[Sequence[Any]] = [completions.sets, completions.prompts, completions.tokens, completions.logprobs]
@@ -252,7 +236,13 @@ def read_completions(path: str | Path) -> Completions:
             )
         except SnapshotError as error:
             raise SnapshotError(f"{path}: {error}") from error
-        _check_floor(completions, path)
+        try:
+            floor = completions.floor
+            numbers = [value for found in floor.values() for value in vars(found).values() if value is not None]
+        except (AttributeError, TypeError, ValueError, LookupError):
+            numbers = [None]
+        if not all(type(number) in (int, float) for number in numbers):
+            raise SnapshotError(f"{path}: needed numbers of each set under 'floor', got {meta['meta']['floor']!r:.80}")
         checksum = completions.checksum
     if meta.get("checksum") != checksum:
         raise SnapshotError(

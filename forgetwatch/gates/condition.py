@@ -1,10 +1,7 @@
 """Conditions on a comparison: a quantity of a group, set against a number.
 
-    forgetting>0.05                      the whole
-    known_lost_net>20                    a count: clearly known and lost, less luck
-    known_lost_net_share>2%              the same as a share of what was known; 2% is 0.02
-    log_score_change_calibrated<-0.05    in nats per item
-    bits_per_byte_change>0.05            of passages: the texts have become harder to predict
+    forgetting>0.05                      the whole; a share, 5% is the same
+    known_lost_net>20                    a count
     category:Math.forgotten>=10          one category
     task:gsm8k.net_change<-0.02          one task
     chance.paper.forgetting>2%           a number below `chance`
@@ -56,11 +53,7 @@ _SAME_AS: Final = dict(_PAIRS) | {share: count for count, share in _PAIRS}
 class Condition:
     """``[[category:|task:]NAME.]quantity OP number``; without NAME the quantity is that of all items.
 
-    Attributes:
-        text: The condition as given.
-        left: The part before the operator.
-        op: One of > >= < <=.
-        limit: The number after it.
+    `left` is the part before the operator, `limit` the number after it.
     """
 
     text: str

@@ -11,25 +11,20 @@
 
     verdict       FAIL if any finding fails, else INCONCLUSIVE if any is, else PASS
 
-A count or a rate has noise of its own that a FailIf does not allow for; NoWorseThan does. The chance that an unchanged
-model fails a NoWorseThan depends on the share d of answers that flip by themselves: with n items and one sample each,
-about the part of a normal curve beyond 1.96 + tolerance sqrt(n / d), at most about one in forty. At 2 % and d = .2 that
-is 1.5 in 1,000 for 500 items, 4 in 100,000 for 2,000. Every group that is checked adds such a chance.
+A count or a rate has noise of its own that a FailIf does not allow for; NoWorseThan does. If a share d of n answers
+flips by itself, an unchanged model fails a NoWorseThan with about the part of a normal curve beyond
+1.96 + tolerance sqrt(n / d), at most about one in forty. Every group that is checked adds such a chance.
 
 A gate file is a gate in YAML. Every key is optional, but there must be a limit; an unknown key is an error.
 
     tolerance: 2%                              accuracy over all items: no worse than that
     fail_if: ["known_lost_net>20"]             conditions as in --fail-if
-    groups:
-      category:Math:                           category:NAME, task:NAME or all
-        tolerance: 3%
-        fail_if: ["known_lost_net>5"]          of this group
+    groups:                                    the same of category:NAME, task:NAME or all
+      category:Math: {tolerance: 3%, fail_if: ["known_lost_net>5"]}
     must_pass: [refund-1, refund-2]            these items must be right; {TASK: [ID, ...]} where ids repeat
     must_pass: true                            or: those that the probe marks so
     subset:                                    the comparison is about these items alone
-      tasks: [gsm8k]
-      categories: [Math]
-      items: ids.txt                           an id a line; in the folder of the gate file
+      {tasks: [gsm8k], categories: [Math], items: ids.txt}    an id a line; in the folder of the gate file
 
 Every scalar stays the text in the file (`plain_yaml`), so ids and 2% need no quotes. A gate may come from elsewhere:
 the file of `subset.items` must be a regular file in the folder of the gate file or below it, links included.
@@ -39,6 +34,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, cast
@@ -62,7 +58,6 @@ class Finding:
         what: The group and its quantity, or ``must_pass``.
         measured: The measured value, as text.
         limit: The limit, as text.
-        verdict: The verdict.
     """
 
     what: str
@@ -81,12 +76,7 @@ ALL: Final = "all"
 
 @dataclass(frozen=True, kw_only=True)
 class NoWorseThan:
-    """Limit: accuracy fell by no more than a tolerance.
-
-    Attributes:
-        tolerance: The net loss that is tolerated, 0 to 1.
-        group: ``all``, ``category:NAME`` or ``task:NAME``.
-    """
+    """Limit: accuracy fell by no more than a tolerance, 0 to 1, in ``all``, ``category:NAME`` or ``task:NAME``."""
 
     tolerance: float
     group: str = ALL
@@ -118,12 +108,7 @@ class NoWorseThan:
 
 @dataclass(frozen=True, kw_only=True)
 class FailIf:
-    """Limit: a condition does not hold.
-
-    Attributes:
-        condition: The condition.
-        group: The group of its quantity; None if the condition names the group itself.
-    """
+    """Limit: a condition does not hold, in a group; None as the group if the condition names it itself."""
 
     condition: Condition
     group: str | None = None
@@ -162,17 +147,9 @@ def _find_group(comparison: Comparison, name: str) -> Group:
     return there[own]
 
 
-_NAMED: Final = 5
-"""Largest number of items that a finding names."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class MustPass:
-    """Limit: these items are right.
-
-    Attributes:
-        items: Task and id of each; None as the task if the id alone is unique.
-    """
+    """Limit: these items, by task and id, are right; None as the task if the id alone is unique."""
 
     items: tuple[tuple[str | None, str], ...]
 
@@ -232,10 +209,9 @@ def _rows_of(rows: dict[str, dict[str, list[int]]], after: Snapshot, task: str |
 
 
 def _named(state: str, items: Sequence[str]) -> str:
-    if not items:
-        return ""
-    more = f" and {len(items) - _NAMED:,} more" if len(items) > _NAMED else ""
-    return f"; {state}: {', '.join(items[:_NAMED])}{more}"
+    """The first items in a state, and the number of others; empty for no item."""
+    named, more = items[:5], len(items) - 5
+    return f"; {state}: {', '.join(named)}{f' and {more:,} more' if more > 0 else ''}" if items else ""
 
 
 Limit = NoWorseThan | FailIf
@@ -245,12 +221,9 @@ _RESULTS: Final[dict[Word, str]] = {"PASS": "passed", "FAIL": "failed", "INCONCL
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """Items to which a comparison is restricted: in one of the tasks, in one of the categories, and in the list.
+    """Items to which a comparison is restricted: in one of the tasks, in one of the categories, and in the list of ids.
 
-    Attributes:
-        tasks: Names of tasks; empty for no restriction.
-        categories: Names of categories; likewise.
-        items: Ids of items; likewise.
+    An empty part restricts nothing.
     """
 
     tasks: tuple[str, ...] = ()
@@ -260,12 +233,7 @@ class Selection:
 
 @dataclass(frozen=True, kw_only=True)
 class GateResult:
-    """Result of a gate for one comparison.
-
-    Attributes:
-        comparison: The comparison that was checked.
-        findings: One for each limit, in the order of the gate.
-    """
+    """Result of a gate for one comparison: a finding for each limit, in the order of the gate."""
 
     comparison: Comparison = field(repr=False)
     findings: tuple[Finding, ...]
@@ -379,15 +347,10 @@ def _limits(given: dict[str, Plain], where: str, group: str | None) -> list[Limi
 
 
 def _tolerance(given: Plain, where: str) -> float:
-    try:
-        value = parse_fraction(given) if isinstance(given, str) else 0.0
-    except ValueError:
-        value = 0.0
-    if not 0 < value < 1:
-        raise GateError(
-            f"{where}: tolerance: needed a share above 0 and below 1, such as 2% or 0.02, got {_short(given)}"
-        )
-    return value
+    with suppress(ValueError):
+        if isinstance(given, str) and 0 < (value := parse_fraction(given)) < 1:
+            return value
+    raise GateError(f"{where}: tolerance: needed a share above 0 and below 1, such as 2% or 0.02, got {_short(given)}")
 
 
 def _must_pass(given: Plain, source: str, probe: Probe | None) -> MustPass:

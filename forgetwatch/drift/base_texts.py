@@ -176,11 +176,7 @@ def _spelling_hash(texts: Sequence[Ids], tokenizer: Any) -> str:
 
 
 def read_under(
-    model: nn.Module,
-    completions: Completions,
-    *,
-    token_budget: int | None = None,
-    progress: Progress | None = None,
+    model: nn.Module, completions: Completions, *, token_budget: int | None = None, progress: Progress | None = None
 ) -> Reading:
     """Completions as the model reads them: each token, and the base's likeliest tokens at its position.
 
@@ -254,12 +250,7 @@ def _likeliest(
 
 
 def _scores(
-    model: nn.Module,
-    encoded: Sequence[Encoded],
-    beside: Beside,
-    *,
-    token_budget: int | None,
-    progress: Progress | None,
+    model: nn.Module, encoded: Sequence[Encoded], beside: Beside, *, token_budget: int | None, progress: Progress | None
 ) -> tuple[Engine | None, list[Scores]]:
     """Scores of completions, and the engine that read them; none if there is nothing to read."""
     if not encoded:

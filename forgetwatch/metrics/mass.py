@@ -180,12 +180,7 @@ def left_out(before: OptionScores, after: OptionScores) -> LeftOut:
 
 
 def mass_changes(
-    found: MassSplit,
-    *,
-    forgotten: Bools,
-    letters: Bools | None = None,
-    cluster: Ints | None = None,
-    samples: int = 1,
+    found: MassSplit, *, forgotten: Bools, letters: Bools | None = None, cluster: Ints | None = None, samples: int = 1
 ) -> MassChanges | None:
     """Means of the changes over all measured rows and over the forgotten ones; None if no row is measured.
 

@@ -54,10 +54,7 @@ def test_text_that_is_no_condition_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        (
-            "category:Physics.forgetting>0",
-            "no such group; the groups are all, category:Math, category:v1.5",
-        ),
+        ("category:Physics.forgetting>0", "no such group; the groups are all, category:Math, category:v1.5"),
         ("category:Math.known_lost>0", "'known_lost' has no number"),
         ("Math.forgetting>0", "may mean forgetting of category 'Math' or forgetting of task 'Math'"),
     ],

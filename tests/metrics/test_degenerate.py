@@ -115,12 +115,7 @@ def everything(before: np.ndarray, after: np.ndarray, k: np.ndarray, *, clustere
         loss_p_value(lost, won),
         sign_flip(change, np.arange(n) // 2),
         false_discovery(np.array([mcnemar(lost, won)] * min(n, 1))).tolist(),
-        non_inferiority(
-            net_change=cells.net_change,
-            interval=newcombe(cells),
-            n=n,
-            tolerance=0.02,
-        ),
+        non_inferiority(net_change=cells.net_change, interval=newcombe(cells), n=n, tolerance=0.02),
         detectable_change(n, (lost + won) / n if n else math.nan),
         items_needed(cells.net_change, (lost + won) / n if n else math.nan),
         smallest_loss(lost + won, 0.001),

@@ -148,7 +148,13 @@ class Completions:
 
     def with_floor(self, again: Reading) -> Completions:
         """The same completions, with the floor from another reading by the base kept in their metadata."""
-        floor = {name: _values_of(found) for name, found in self.drift(again).items()}
+        # JSON has neither nan nor infinities.
+        floor = {
+            name: {
+                key: value if value is None or math.isfinite(value) else None for key, value in asdict(found).items()
+            }
+            for name, found in self.drift(again).items()
+        }
         return replace(self, meta={**self.meta, "floor": floor})
 
     def drift(self, now: Reading) -> dict[str, Drift]:
@@ -176,13 +182,8 @@ class Completions:
         return found
 
 
-def _values_of(found: Drift) -> dict[str, float | None]:
-    """The numbers of a drift as JSON values, which have neither nan nor infinities."""
-    return {name: value if value is None or math.isfinite(value) else None for name, value in asdict(found).items()}
-
-
 def _drift_of(values: Mapping[str, Any]) -> Drift:
-    """The drift of `_values_of`; errors and sampled numbers without a value are nan."""
+    """The drift with these JSON values; errors and sampled numbers without a value are nan."""
     found: dict[str, Any] = {one.name: values.get(one.name) for one in fields(Drift)}
     for name, value in found.items():
         is_unmeasured = name.startswith(("kl_summed", "kl_exact")) and found[name.removesuffix("_se")] is None

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
-from worlds import logits
+from worlds import logits, rights
 
 from forgetwatch.metrics import (
     MAX_SECOND_CHOICE,
@@ -22,12 +22,6 @@ from forgetwatch.metrics import (
     paper,
     persistence,
 )
-
-
-def rights(*cells: int) -> tuple[np.ndarray, np.ndarray]:
-    """Outcomes from the counts 1->1, 1->0, 0->1, 0->0."""
-    before = np.repeat([True, True, False, False], cells)
-    return before, np.repeat([True, False, True, False], cells)
 
 
 def answers(**columns: Any) -> Answers:
@@ -144,12 +138,8 @@ def test_rows_without_a_wrong_option_take_no_part_in_the_bound() -> None:
     before, after = rights(10, 20, 5, 15)
     one = np.ones(50, np.int64)
     alone = bound(before, after, np.full(50, 4), one)
-    mixed = bound(np.r_[before, before], np.r_[after, after], np.r_[np.full(50, 4), one], np.r_[one, one])
-    assert alone == mixed
-    clusters = bound(
-        np.r_[before, before], np.r_[after, after], np.r_[np.full(50, 4), one], np.r_[one, one], cluster=np.arange(100)
-    )
-    assert clusters == alone
+    mixed = np.r_[before, before], np.r_[after, after], np.r_[np.full(50, 4), one], np.r_[one, one]
+    assert bound(*mixed) == bound(*mixed, cluster=np.arange(100)) == alone
 
 
 def test_the_bounds_ends_are_shares() -> None:

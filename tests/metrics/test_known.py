@@ -62,12 +62,8 @@ def test_each_count_by_hand() -> None:
 
 
 def test_known_needs_a_right_answer_and_the_share() -> None:
-    assert is_known(np.array([True, True, False, True]), np.array([TAU, TAU - 1e-9, 0.99, np.nan])).tolist() == [
-        True,
-        False,
-        False,
-        False,
-    ]
+    right, share = np.array([True, True, False, True]), np.array([TAU, TAU - 1e-9, 0.99, np.nan])
+    assert is_known(right, share).tolist() == [True, False, False, False]
 
 
 def test_two_options_take_no_part() -> None:
@@ -81,11 +77,7 @@ def test_several_right_options_have_their_own_weights() -> None:
     after = np.zeros((2, k))
     after[0, 5] = after[1, 4] = SURE
     golds = np.tile(np.arange(k) < g, 2)
-    found = count_known(
-        confidence(
-            OptionScores(np.full(2, k), scores.ravel(), golds), OptionScores(np.full(2, k), after.ravel(), golds)
-        )
-    )
+    found = count_known(confidence(*(OptionScores(np.full(2, k), x.ravel(), golds) for x in (scores, after))))
     assert found.known_by_luck == pytest.approx(2 * g / (k - g))
     assert found.known_lost_by_luck == pytest.approx(g / (k - g - 1))
 
@@ -257,13 +249,8 @@ def test_counts_are_within_their_bounds(rows: list[tuple[int, float, int]]) -> N
 def test_each_loss_is_of_form_or_of_knowledge(
     before: int, after: int, form_before: float, form_after: float, forced_after: float, expected: tuple[int, int]
 ) -> None:
-    found = count_losses(
-        np.array([before == 1]),
-        np.array([after == 1]),
-        np.array([float(form_before)]),
-        np.array([float(form_after)]),
-        np.array([forced_after]),
-    )
+    forms = (np.array([float(x)]) for x in (form_before, form_after, forced_after))
+    found = count_losses(np.array([before == 1]), np.array([after == 1]), *forms)
     assert (found.format_lost, found.knowledge_lost) == expected
 
 

@@ -35,11 +35,7 @@ def test_every_number_against_one_written_out() -> None:
     before, after = world(1, shift=0.3)
     found = log_score(option_scores(before), option_scores(after))
     differences = plain(after) - plain(before)
-    assert (found.n, found.before, found.after) == (
-        N,
-        pytest.approx(plain(before).mean()),
-        pytest.approx(plain(after).mean()),
-    )
+    assert (found.n, found.before, found.after) == pytest.approx((N, plain(before).mean(), plain(after).mean()))
     assert found.change.mean == pytest.approx(differences.mean())
     assert found.change.error == pytest.approx(differences.std(ddof=1) / math.sqrt(N))
     half = stats.t.ppf(0.975, N - 1) * found.change.error

@@ -33,11 +33,8 @@ def test_every_number_against_one_written_out() -> None:
     before, after = -rng.uniform(0.5, 1.2, 40) * length, -rng.uniform(0.5, 1.2, 40) * length
     found = bits_per_byte(passages(before, after, length))
     bits = -before / math.log(2), -after / math.log(2)
-    assert (found.passages, found.before, found.after) == (
-        40,
-        pytest.approx(bits[0].sum() / length.sum()),
-        pytest.approx(bits[1].sum() / length.sum()),
-    )
+    rates = [side.sum() / length.sum() for side in bits]
+    assert (found.passages, found.before, found.after) == pytest.approx((40, *rates))
     difference = bits[1] - bits[0]
     change = difference.sum() / length.sum()
     residual = difference - change * length
@@ -84,10 +81,8 @@ def test_passages_of_one_cluster_count_as_one_observation() -> None:
     one, _ = world(np.random.default_rng(4), n=20, change=0.05)
     doubled = one.take(np.repeat(np.arange(20), 2))
     cluster = np.repeat(np.arange(20), 2)
-    alone, together = (
-        bits_per_byte(one),
-        bits_per_byte(passages(doubled.before, doubled.after, doubled.bytes_before, cluster)),
-    )
+    alone = bits_per_byte(one)
+    together = bits_per_byte(passages(doubled.before, doubled.after, doubled.bytes_before, cluster))
     assert together.change.observations == 20
     assert together.change.error == pytest.approx(alone.change.error)
 

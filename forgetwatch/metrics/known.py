@@ -264,21 +264,6 @@ def lost_form(
     return lost if constant_mass is None else lost | (before & ~after & (constant_mass == 1.0))
 
 
-def count_losses(
-    before: Bools,
-    after: Bools,
-    form_before: Floats,
-    form_after: Floats,
-    forced_after: Floats,
-    *,
-    constant_mass: Floats | None = None,
-    samples: int = 1,
-) -> Losses | None:
-    """Count losses of form and of knowledge; None if no form was measured.
-
-    The arguments are those of `lost_form`, and the number of rows per item.
-    """
-    if not (np.isfinite(form_before) & np.isfinite(form_after)).any():
-        return None
-    form = lost_form(before, after, form_before, form_after, forced_after, constant_mass=constant_mass)
+def count_losses(before: Bools, after: Bools, form: Bools, *, samples: int = 1) -> Losses:
+    """Count losses of form, which `lost_form` tells, and losses of knowledge."""
     return Losses(float(form.sum()) / samples, float((before & ~after & ~form).sum()) / samples)

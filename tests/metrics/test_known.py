@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
+from support import snapshot
 from worlds import Population, confidence, option_scores, planted_losses
 
+from forgetwatch import compare
 from forgetwatch.metrics import (
     TAU,
     Confidence,
@@ -249,22 +251,22 @@ def test_counts_are_within_their_bounds(rows: list[tuple[int, float, int]]) -> N
 def test_each_loss_is_of_form_or_of_knowledge(
     before: int, after: int, form_before: float, form_after: float, forced_after: float, expected: tuple[int, int]
 ) -> None:
-    forms = (np.array([float(x)]) for x in (form_before, form_after, forced_after))
-    found = count_losses(np.array([before == 1]), np.array([after == 1]), *forms)
+    right = np.array([before == 1]), np.array([after == 1])
+    form = lost_form(*right, *(np.array([float(x)]) for x in (form_before, form_after, forced_after)))
+    found = count_losses(*right, form)
     assert (found.format_lost, found.knowledge_lost) == expected
 
 
 def test_losses_are_undefined_if_no_form_was_measured() -> None:
-    right, nothing = np.array([True, False]), np.full(2, math.nan)
-    assert count_losses(right, ~right, nothing, nothing, nothing) is None
+    lost = compare(before=snapshot([True, False]), after=snapshot([False, True])).all
+    assert (lost.format_lost, lost.knowledge_lost) == (None, None)
 
 
 @given(st.lists(st.tuples(*[st.integers(0, 1)] * 5), min_size=1, max_size=30), st.integers(1, 3))
 def test_every_forgotten_answer_is_lost_once(rows: list[tuple[int, ...]], samples: int) -> None:
     before, after, form_before, form_after, forced = (np.array(column) for column in zip(*rows * samples, strict=True))
-    found = count_losses(
-        before == 1, after == 1, *(x.astype(float) for x in (form_before, form_after, forced)), samples=samples
-    )
+    form = lost_form(before == 1, after == 1, *(x.astype(float) for x in (form_before, form_after, forced)))
+    found = count_losses(before == 1, after == 1, form, samples=samples)
     forgotten = ((before == 1) & (after == 0)).sum() / samples
     still_right = ((before == 1) & (after == 1) & (form_before == 1) & (form_after == 0)).sum() / samples
     assert found.format_lost + found.knowledge_lost == pytest.approx(forgotten + still_right)
@@ -276,6 +278,5 @@ def test_a_choice_that_is_right_at_constant_mass_lost_its_form_alone() -> None:
     nothing, constant_mass = np.full(4, math.nan), np.array([1.0, 0.0, 1.0, 1.0])
     found = lost_form(before, after, nothing, nothing, after.astype(float), constant_mass=constant_mass)
     assert found.tolist() == [True, False, False, False]
-    form = np.array([0.0, 1.0, 1.0, 1.0])
-    counted = count_losses(before, after, form, form, after.astype(float), constant_mass=constant_mass)
+    counted = count_losses(before, after, found)
     assert (counted.format_lost, counted.knowledge_lost) == (1, 1)

@@ -125,15 +125,15 @@ def sample_completions(
     )
     reading_again = _part(progress, "completions read again")
     _, scores = _scores(model, encoded, top_ids, token_budget=token_budget, progress=reading_again)
-    logprobs, top_logprobs = _read(scores)
-    _check_follows(samples, logprobs, model)
+    reading = _read(scores)
+    _check_follows(samples, reading.logprobs, model)
     made = Completions(
         sets=tuple(name for name, _ in kept),
         prompts=prompts,
         tokens=completions,
-        logprobs=tuple(logprobs),
+        logprobs=tuple(reading.logprobs),
         top_ids=tuple(ids.astype(np.int32) for ids in top_ids),
-        top_logprobs=tuple(top_logprobs),
+        top_logprobs=tuple(reading.top_logprobs or ()),
         left_out=left_out,
         meta={
             "seed": seed,
@@ -198,27 +198,22 @@ def read_under(
     if top_ids is not None:
         _check_vocabulary([tuple(ids.ravel().tolist()) for ids in top_ids], ModelInfo.of(model).vocabulary)
         beside = [ids.astype(np.int64) for ids in top_ids]
-    reading = _part(progress, "completions")
-    engine, scores = _scores(model, encoded, beside, token_budget=token_budget, progress=reading)
-    logprobs, top_logprobs = _read(scores)
-    return Reading(
-        logprobs=logprobs,
-        top_logprobs=None if top_ids is None else top_logprobs,
-        exact=None if engine is None else _exact(engine, model, completions, progress),
-    )
+    part = _part(progress, "completions")
+    engine, scores = _scores(model, encoded, beside, token_budget=token_budget, progress=part)
+    return replace(_read(scores), exact=None if engine is None else _exact(engine, model, completions, progress))
 
 
-def _read(scores: Sequence[Scores]) -> tuple[list[NDArray[np.float64]], list[NDArray[np.float32]]]:
-    """Log-probabilities of the tokens, and of the likeliest tokens at each position if these were read."""
+def _read(scores: Sequence[Scores]) -> Reading:
+    """The reading that has these scores, without the KL over the whole vocabulary."""
     likeliest = [one.beside.logprobs.astype(np.float32) for one in scores if one.beside]
-    return [one.tokens[0] for one in scores], likeliest
+    return Reading(logprobs=[one.tokens[0] for one in scores], top_logprobs=likeliest or None)
 
 
 def _exact(
     engine: Engine, model: nn.Module, completions: Completions, progress: Progress | None
 ) -> list[NDArray[np.float64]] | None:
     """KL over the whole vocabulary at each token, by completion; None if the base cannot be read from the model."""
-    if _adapter_obstacle(model):
+    if not _holds_its_base(model):
         return None
     found = engine.divergence(model, _adapters_off(model), _part(progress, "completions beside the base"))
     if len(found) != len(completions):
@@ -244,9 +239,7 @@ def _likeliest(
     tokens = sum(len(one.context) + len(one.choices[0]) - 1 for one in encoded)
     budget = max(1, min(token_budget, tokens) // 2)
     _, scores = _scores(model, encoded, TOP, token_budget=budget, progress=progress)
-    logprobs, top_logprobs = _read(scores)
-    again = Reading(logprobs=logprobs, top_logprobs=top_logprobs)
-    return [one.beside.ids for one in scores if one.beside], again
+    return [one.beside.ids for one in scores if one.beside], _read(scores)
 
 
 def _scores(
@@ -291,32 +284,29 @@ def _check_vocabulary(rows: Sequence[Ids], size: int) -> None:
         )
 
 
-def _adapter_obstacle(model: nn.Module) -> str:
-    """Reason why the base cannot be read from the model; empty if it can, with its adapters switched off."""
+def _holds_its_base(model: nn.Module) -> bool:
+    """True if the model is its base once its adapters are switched off, and can be read as such here."""
     peft: Any = without_wrappers(model)
     # Modules that hold a layer of the base and its adapters or trained copies; peft need not be installed.
     layers: list[Any] = [module for module in peft.modules() if getattr(module, "adapter_layer_names", None)]
     if not callable(getattr(peft, "disable_adapter", None)) or not layers:
-        return "it has no adapters"
-    if is_sharded(model) or is_tensor_parallel(model):
-        return "several processes hold parts of it"
-    if any("base_layer" not in layer._modules for layer in layers):
-        return "it trains copies of whole modules"
-    if any(layer.merged or layer.disable_adapters for layer in layers):
-        return "its adapters are merged or switched off"
-    if any(layer is output_embedding(model) for layer in layers):
-        return "its output embedding has an adapter"
+        return False
+    if is_sharded(model) or is_tensor_parallel(model):  # several processes hold parts of it
+        return False
+    for layer in layers:
+        is_copy = "base_layer" not in layer._modules  # of a whole module, trained
+        if is_copy or layer.merged or layer.disable_adapters or layer is output_embedding(model):
+            return False
     if any(getattr(config, "bias", "none") != "none" for config in peft.peft_config.values()):
-        return "it also trains biases"
+        return False
     held = [getattr(layer, name, None) for layer in layers for name in layer.adapter_layer_names]
     own = {id(weight) for part in held if isinstance(part, nn.Module) for weight in part.parameters()}
-    other = [name for name, weight in peft.named_parameters() if weight.requires_grad and id(weight) not in own]
-    return f"it also trains {other[0]}" if other else ""
+    return all(id(weight) in own for weight in peft.parameters() if weight.requires_grad)
 
 
 @contextmanager
 def _adapters_off(model: nn.Module) -> Iterator[None]:
-    """Switch the adapters off inside this context; call it only without an `_adapter_obstacle`."""
+    """Switch the adapters off inside this context; only for a model that `_holds_its_base`."""
     peft: Any = without_wrappers(model)
     # PEFT freezes the adapters meanwhile, and afterwards trains all that are active.
     trained = [(weight, weight.requires_grad) for weight in peft.parameters()]

@@ -121,29 +121,22 @@ class ItemHistory:
 
     Attributes:
         items: Number of items.
-        forgotten: Right at the baseline and wrong now [looks].
-        gained: Wrong at the baseline and right now [looks].
         newly_forgotten: Right at the look before and wrong now [looks].
         newly_regained: Right at some earlier look, wrong at the look before and right now [looks].
         ever_forgotten: Right at the baseline and wrong at some look so far [looks].
         regained: Forgotten at an earlier look and right now [looks].
         events: Forgetting events of each row (Toneva et al. 2019), int64 [rows].
-        first_forgotten: Number of the look, from 1, at which a row that was right at the baseline was first wrong; -1
-            if it never was; int64 [rows].
         never_forgotten: Number of items that were right at some look and have no forgetting event.
         temporal_forgetting: Share of items right at some look, the baseline included, and wrong at the last
             (Li et al. 2025, arXiv 2505.20196), 0 to 1; nan for no items.
     """
 
     items: float
-    forgotten: Counts
-    gained: Counts
     newly_forgotten: Counts
     newly_regained: Counts
     ever_forgotten: Counts
     regained: Counts
     events: Ints
-    first_forgotten: Ints
     never_forgotten: float
     temporal_forgetting: float
 
@@ -170,9 +163,6 @@ def item_history(right: Bools, *, samples: int = 1) -> ItemHistory:
     forgotten_earlier[1:] = ever_forgotten[:-1]
     events = previous & ~looks
     right_earlier = np.logical_or.accumulate(previous, axis=0)
-    forgotten_at_last = ever_forgotten[-1] if len(looks) else np.zeros(right.shape[1], bool)
-    # argmax of booleans is the first True, and 0 if there is none; `forgotten_at_last` excludes those rows below.
-    first = np.argmax(ever_forgotten, axis=0) + 1 if len(looks) else np.zeros(right.shape[1], np.int64)
     lost_at_last = right[:-1].any(axis=0) & ~right[-1]
 
     def count(rows: Any) -> Any:
@@ -181,14 +171,11 @@ def item_history(right: Bools, *, samples: int = 1) -> ItemHistory:
 
     return ItemHistory(
         items=over_samples(right.shape[1], samples),
-        forgotten=count(baseline & ~looks),
-        gained=count(~baseline & looks),
         newly_forgotten=count(events),
         newly_regained=count(right_earlier & ~previous & looks),
         ever_forgotten=count(ever_forgotten),
         regained=count(forgotten_earlier & looks),
         events=events.sum(axis=0),
-        first_forgotten=np.where(forgotten_at_last, first, -1),
         never_forgotten=float(count(right.any(axis=0) & ~events.any(axis=0))),
         temporal_forgetting=float(lost_at_last.mean()) if lost_at_last.size else math.nan,
     )
@@ -202,8 +189,8 @@ class GuesserHistory:
     count among the items. Guesses that persist from look to look give less.
 
     Attributes:
-        newly_forgotten: Right at the look before and wrong now, (1/k)(1-1/k), float64 [looks]. Also the share of
-            `forgotten` and `gained`.
+        newly_forgotten: Right at the look before and wrong now, (1/k)(1-1/k), float64 [looks]. Also the share
+            forgotten, and the share gained, since the baseline.
         newly_regained: Right at some earlier look, wrong at the look before and right now,
             (1 - (1-1/k)^(t-1)) (1/k)(1-1/k), float64 [looks].
         ever_forgotten: Right at the baseline and wrong at some look so far, (1/k)(1 - k^-t), float64 [looks]. It tends

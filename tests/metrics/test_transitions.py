@@ -76,8 +76,6 @@ def test_counts_are_those_of_a_loop_over_items_and_looks(right: np.ndarray) -> N
     for look in range(1, looks + 1):
         was = [[bool(right[t, i]) for t in range(look + 1)] for i in range(items)]
         index = look - 1
-        assert found.forgotten[index] == sum(w[0] and not w[-1] for w in was)
-        assert found.gained[index] == sum(not w[0] and w[-1] for w in was)
         assert found.newly_forgotten[index] == sum(w[-2] and not w[-1] for w in was)
         assert found.newly_regained[index] == sum(any(w[:-2]) and not w[-2] and w[-1] for w in was)
         assert found.ever_forgotten[index] == sum(w[0] and not all(w) for w in was)
@@ -85,8 +83,6 @@ def test_counts_are_those_of_a_loop_over_items_and_looks(right: np.ndarray) -> N
     for item in range(items):
         w = right[:, item].tolist()
         assert found.events[item] == sum(a and not b for a, b in itertools.pairwise(w))
-        expected = w.index(False) if w[0] and not all(w) else -1
-        assert found.first_forgotten[item] == expected
     if items:
         temporal = sum(any(w[:-1]) and not w[-1] for w in right.T.tolist()) / items
         assert found.temporal_forgetting == pytest.approx(temporal)
@@ -96,16 +92,16 @@ def test_counts_are_those_of_a_loop_over_items_and_looks(right: np.ndarray) -> N
 def test_ever_forgotten_never_falls_and_holds_what_is_forgotten_now(right: np.ndarray) -> None:
     found = item_history(right)
     assert (np.diff(found.ever_forgotten) >= 0).all()
-    assert (found.ever_forgotten >= found.forgotten).all()
-    assert (found.ever_forgotten - found.forgotten <= found.regained + found.forgotten).all()
+    forgotten = (right[0] & ~right[1:]).sum(axis=1)
+    assert (found.ever_forgotten >= forgotten).all()
+    assert (found.ever_forgotten - forgotten <= found.regained + forgotten).all()
     assert found.never_forgotten <= right.shape[1]
 
 
 def test_nothing_gives_nan_and_a_run_without_looks_is_empty() -> None:
     assert math.isnan(item_history(np.zeros((3, 0), bool)).temporal_forgetting)
     empty = item_history(np.ones((1, 4), bool))
-    assert empty.forgotten.tolist() == []
-    assert empty.first_forgotten.tolist() == [-1] * 4
+    assert empty.ever_forgotten.tolist() == []
     with pytest.raises(ValueError, match=r"got shape \(0, 3\)"):
         item_history(np.zeros((0, 3), bool))
 
@@ -153,6 +149,6 @@ def test_counts_of_several_samples_are_means_over_them() -> None:
     right = np.random.default_rng(2).random((4, 30)) < 0.5
     one, three = item_history(right), item_history(np.repeat(right, 3, axis=1), samples=3)
     assert three.items == one.items == 30
-    for name in ("forgotten", "newly_forgotten", "newly_regained", "ever_forgotten", "regained", "never_forgotten"):
+    for name in ("newly_forgotten", "newly_regained", "ever_forgotten", "regained", "never_forgotten"):
         assert np.asarray(getattr(three, name)) == pytest.approx(np.asarray(getattr(one, name)))
     assert three.temporal_forgetting == pytest.approx(one.temporal_forgetting)

@@ -20,7 +20,7 @@ from scipy import stats
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from looks import LOOKS, damaged_run, null_run, run_tests
+from looks import LOOKS, alarm_power, damaged_run, null_run, run_tests
 from worlds import Population, draw_rows, know_or_guess, option_scores, planted_losses, score_changes
 
 from forgetwatch.metrics import (
@@ -28,7 +28,6 @@ from forgetwatch.metrics import (
     Confidence,
     Interval,
     alarm_level,
-    alarm_power,
     count_cells,
     count_known,
     effective_items,

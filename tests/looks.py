@@ -11,8 +11,9 @@ from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import stats
 
-from forgetwatch.metrics import FEWEST_SCORED, Change, alarm_level, clustered_mean, loss_p_value
+from forgetwatch.metrics import FEWEST_SCORED, Change, alarm_level, clustered_mean, loss_p_value, smallest_loss
 
 Floats = NDArray[np.float64]
 
@@ -69,6 +70,22 @@ def damaged_run(rng: np.random.Generator, *, noise: float = 0.0, lost: float = 0
     when = rng.random(n)
     guess = 2.0 * rng.normal(size=(n, k))
     return np.where((gone & (when < steps[:, None]))[:, :, None], guess, scores)
+
+
+def alarm_power(n: int, *, discordance: float, loss: float, level: float) -> float:
+    """Probability that one look at n independent items alarms when the true net loss is `loss`; exact over the flips.
+
+    Args:
+        n: Number of items.
+        discordance: Share of items that flip, at least `loss`.
+        loss: True net loss, 0 to 1.
+        level: The alarm's level.
+    """
+    flips = np.arange(n + 1)
+    fewest = (flips + np.array([smallest_loss(int(count), level) for count in flips])) / 2
+    power = stats.binom.sf(fewest - 1, flips, (discordance + loss) / (2 * discordance))
+    # Where no number of losses alarms, `fewest` is nan.
+    return float(stats.binom.pmf(flips, n, discordance) @ np.nan_to_num(power))
 
 
 def _noisy(rng: np.random.Generator, noise: Floats) -> Floats:

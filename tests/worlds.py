@@ -94,6 +94,11 @@ class Population:
         return cls(confidence=Confidence(**joined), lost=np.concatenate([part.lost for part in parts]))
 
 
+def rights(*cells: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Right answers before and after, from the counts 1->1, 1->0, 0->1, 0->0."""
+    return np.repeat([True, True, False, False], cells), np.repeat([True, False, True, False], cells)
+
+
 def draw_rows(
     rng: np.random.Generator, items: int, n: int, *, size: int = 1
 ) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:

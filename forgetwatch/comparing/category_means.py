@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetwatch.metrics import Interval, as_released, mean_interval, most_as_released, paper, resample
+from forgetwatch.metrics import Interval, as_released, mean_interval, paper, resample
 from forgetwatch.pairing import AlignedPairs, Labels
 from forgetwatch.probes import UNMAPPED, PaperTasks
 
@@ -91,7 +91,7 @@ def paper_compat(paired: AlignedPairs) -> CategoryMeans:
         task = paired.take(rows)
         of_seeds = [task.sample == seed for seed in seeds]
         sides = [(task.before[seed], task.after[seed]) for seed in of_seeds]
-        released = [(*as_released(*both, k=tasks.k(name)), *most_as_released(*both, k=tasks.k(name))) for both in sides]
+        released = [as_released(*both, k=tasks.k(name)) for both in sides]
         # Every unmapped task falls into one category, which weighs as much as any other: so does the released code.
         rates.setdefault(tasks.category(name) or UNMAPPED, []).append(np.array(released))
     return _aggregate(rates, seeds=len(seeds))

@@ -5,7 +5,7 @@
 
 A look is one evaluation of the probe during a run. Looks are compared over the items that all of them evaluated
 (`comparing.subset`), so that every point of a curve is over the same items. Alarms allow for the number of looks and
-groups (`metrics.alarm`).
+groups (`metrics.significance`).
 """
 
 from __future__ import annotations
@@ -27,8 +27,14 @@ from forgetwatch.comparing.groups import Group
 from forgetwatch.comparing.subset import Subset
 from forgetwatch.errors import SnapshotError
 from forgetwatch.measures import DRIFT_KEY, History, LookDrift, Measure
-from forgetwatch.metrics import GuesserHistory, ItemHistory, alarm_level, guesser_history, share_of_alpha
-from forgetwatch.metrics.item_history import item_history
+from forgetwatch.metrics import (
+    GuesserHistory,
+    ItemHistory,
+    alarm_level,
+    guesser_history,
+    item_history,
+    share_of_alpha,
+)
 from forgetwatch.pairing import guess_chance, pair
 from forgetwatch.run_folder import GuardFinding, StoredRun
 from forgetwatch.snapshot import Snapshot
@@ -214,9 +220,9 @@ class Trajectory:
     def verdicts(self, *, alpha: float = 0.05) -> tuple[Alarm, ...]:
         """Tests of all items and of each category for a net loss and for fading, look by look; raised or not.
 
-        The rule is `metrics.alarm.alarm_level`: an unchanged model raises any alarm at all in at most `alpha` of runs.
-        Both kinds have half of `alpha` in a run with option scores; without them net losses have all of it. A group
-        with fewer than 50 scored items is not tested for fading.
+        The rule is that of `metrics.alarm_level`: an unchanged model raises any alarm in at most `alpha` of runs. Both
+        kinds have half of `alpha` in a run with option scores; without them net losses have all of it. A group with
+        fewer than 50 scored items is not tested for fading.
         Looks beyond the planned T, and all looks without a plan, are tested by the rule that needs no plan; with them
         the bound is alpha (1 + 1 / (T + 1)). Later looks do not change the result of an earlier one.
         """

@@ -5,10 +5,9 @@
     at a look                                tokens ─▶ read: log-probabilities ─▶ drift
 
 The last two are the same teacher-forced pass over the same batches, so that equal weights give a drift of exactly 0.
-Each reads the sampled token and the base's likeliest ones from one forward pass, and keeps no other logits.
-The log-probabilities that `generate` itself computes are only compared with them. They differ a little: generation
-uses a cache and padding, and adapters under autocast generate in fp32 and are read in bf16. The samples are then off by
-rounding; the readings are not.
+Each reads the sampled token and the base's likeliest ones from one forward pass, and keeps no other logits. The
+log-probabilities that `generate` itself computes are only compared with them: a cache, padding, or adapters that
+generate in fp32 and are read in bf16 round otherwise. The samples are then off by rounding; the readings are not.
 
 A model with adapters, and nothing else trained, is its base once these are switched off: the base is then read in the
 same look. Where also biases, embeddings or copies of modules are trained, it would be neither the base nor the model.
@@ -78,8 +77,8 @@ def sample_completions(
     """One completion for each prompt, sampled from the model's own distribution, with its log-probabilities.
 
     Completions are sorted by the name of their set, then in the order of its prompts. The same seed gives the same
-    completions, in any order of the prompts. The model, its configurations, the tokenizer and all random states come
-    back as they were, also after an exception. Of several processes the main one samples for all.
+    completions, in any order of the prompts. The model, the tokenizer and all random states come back as they were,
+    also after an exception. Of several processes the main one samples for all.
 
     Args:
         model: The base, a causal language model of transformers, also with adapters.
@@ -126,15 +125,15 @@ def sample_completions(
     )
     reading_again = _part(progress, "completions read again")
     _, scores = _scores(model, encoded, top_ids, token_budget=token_budget, progress=reading_again)
-    logprobs = [one.tokens[0] for one in scores]
-    _check_follows(samples, logprobs, model)
+    reading = _read(scores)
+    _check_follows(samples, reading.logprobs, model)
     made = Completions(
         sets=tuple(name for name, _ in kept),
         prompts=prompts,
         tokens=completions,
-        logprobs=tuple(logprobs),
+        logprobs=tuple(reading.logprobs),
         top_ids=tuple(ids.astype(np.int32) for ids in top_ids),
-        top_logprobs=tuple(one.beside.logprobs.astype(np.float32) for one in scores if one.beside),
+        top_logprobs=tuple(reading.top_logprobs or ()),
         left_out=left_out,
         meta={
             "seed": seed,
@@ -177,19 +176,13 @@ def _spelling_hash(texts: Sequence[Ids], tokenizer: Any) -> str:
 
 
 def read_under(
-    model: nn.Module,
-    completions: Completions,
-    *,
-    token_budget: int | None = None,
-    progress: Progress | None = None,
+    model: nn.Module, completions: Completions, *, token_budget: int | None = None, progress: Progress | None = None
 ) -> Reading:
     """Completions as the model reads them: each token, and the base's likeliest tokens at its position.
 
     If the model is its base once its adapters are switched off, it is also read without them, and the KL over the whole
-    vocabulary comes back: two more forward passes over the same batches.
-
-    Read in single rows, in batches that depend on the token ids alone. The model and all random states come back as
-    they were.
+    vocabulary comes back: two more forward passes over the same batches. Batches depend on the token ids alone. The
+    model and all random states come back as they were.
 
     Args:
         model: A causal language model of transformers.
@@ -205,22 +198,22 @@ def read_under(
     if top_ids is not None:
         _check_vocabulary([tuple(ids.ravel().tolist()) for ids in top_ids], ModelInfo.of(model).vocabulary)
         beside = [ids.astype(np.int64) for ids in top_ids]
-    reading = _part(progress, "completions")
-    engine, scores = _scores(model, encoded, beside, token_budget=token_budget, progress=reading)
-    return Reading(
-        logprobs=[one.tokens[0] for one in scores],
-        top_logprobs=None
-        if top_ids is None
-        else [one.beside.logprobs.astype(np.float32) for one in scores if one.beside],
-        exact=None if engine is None else _exact(engine, model, completions, progress),
-    )
+    part = _part(progress, "completions")
+    engine, scores = _scores(model, encoded, beside, token_budget=token_budget, progress=part)
+    return replace(_read(scores), exact=None if engine is None else _exact(engine, model, completions, progress))
+
+
+def _read(scores: Sequence[Scores]) -> Reading:
+    """The reading that has these scores, without the KL over the whole vocabulary."""
+    likeliest = [one.beside.logprobs.astype(np.float32) for one in scores if one.beside]
+    return Reading(logprobs=[one.tokens[0] for one in scores], top_logprobs=likeliest or None)
 
 
 def _exact(
     engine: Engine, model: nn.Module, completions: Completions, progress: Progress | None
 ) -> list[NDArray[np.float64]] | None:
     """KL over the whole vocabulary at each token, by completion; None if the base cannot be read from the model."""
-    if _adapter_obstacle(model):
+    if not _holds_its_base(model):
         return None
     found = engine.divergence(model, _adapters_off(model), _part(progress, "completions beside the base"))
     if len(found) != len(completions):
@@ -241,27 +234,16 @@ def _encoded(prompts: Sequence[Ids], tokens: Sequence[Ids]) -> list[Encoded]:
 def _likeliest(
     model: nn.Module, encoded: Sequence[Encoded], *, token_budget: int, progress: Progress | None
 ) -> tuple[list[NDArray[np.int64]], Reading]:
-    """The likeliest tokens at each position, int64 [tokens, `TOP`] by completion, and the reading that found them.
-
-    It is read in other batches than those of the looks, so that it shows what rounding gives.
-    """
+    """The likeliest tokens at each position, int64 [tokens, `TOP`] by completion, and the reading that found them."""
+    # In other batches than those of the looks, so that the reading shows what rounding gives.
     tokens = sum(len(one.context) + len(one.choices[0]) - 1 for one in encoded)
     budget = max(1, min(token_budget, tokens) // 2)
     _, scores = _scores(model, encoded, TOP, token_budget=budget, progress=progress)
-    beside = [one.beside for one in scores if one.beside]
-    again = Reading(
-        logprobs=[one.tokens[0] for one in scores], top_logprobs=[one.logprobs.astype(np.float32) for one in beside]
-    )
-    return [one.ids for one in beside], again
+    return [one.beside.ids for one in scores if one.beside], _read(scores)
 
 
 def _scores(
-    model: nn.Module,
-    encoded: Sequence[Encoded],
-    beside: Beside,
-    *,
-    token_budget: int | None,
-    progress: Progress | None,
+    model: nn.Module, encoded: Sequence[Encoded], beside: Beside, *, token_budget: int | None, progress: Progress | None
 ) -> tuple[Engine | None, list[Scores]]:
     """Scores of completions, and the engine that read them; none if there is nothing to read."""
     if not encoded:
@@ -281,10 +263,7 @@ def _part(progress: Progress | None, unit: str, then: str = "") -> Progress | No
 
 
 def _check_follows(samples: Sequence[Sample], logprobs: Sequence[NDArray[np.float64]], model: nn.Module) -> None:
-    """Refuse samples of a model that generates from another distribution than the one that it reads.
-
-    Some do, for example with layers whose state is lost between tokens. A drift on their samples would mean nothing.
-    """
+    """Refuse samples from another distribution than the model reads, as if a layer's state is lost between tokens."""
     # `generate` gives no log-probability of the last token; see `Sample.logprobs`.
     pairs = zip(samples, logprobs, strict=True)
     differences = np.concatenate([np.abs(one.logprobs - read[:-1]) for one, read in pairs] or [np.empty(0)])
@@ -305,30 +284,29 @@ def _check_vocabulary(rows: Sequence[Ids], size: int) -> None:
         )
 
 
-def _adapter_obstacle(model: nn.Module) -> str:
-    """Reason why the base cannot be read from the model; empty if it can, with its adapters switched off."""
+def _holds_its_base(model: nn.Module) -> bool:
+    """True if the model is its base once its adapters are switched off, and can be read as such here."""
     peft: Any = without_wrappers(model)
-    layers = _layers(peft)
+    # Modules that hold a layer of the base and its adapters or trained copies; peft need not be installed.
+    layers: list[Any] = [module for module in peft.modules() if getattr(module, "adapter_layer_names", None)]
     if not callable(getattr(peft, "disable_adapter", None)) or not layers:
-        return "it has no adapters"
-    if is_sharded(model) or is_tensor_parallel(model):
-        return "several processes hold parts of it"
-    if any("base_layer" not in layer._modules for layer in layers):
-        return "it trains copies of whole modules"
-    if any(layer.merged or layer.disable_adapters for layer in layers):
-        return "its adapters are merged or switched off"
-    if any(layer is output_embedding(model) for layer in layers):
-        return "its output embedding has an adapter"
+        return False
+    if is_sharded(model) or is_tensor_parallel(model):  # several processes hold parts of it
+        return False
+    for layer in layers:
+        is_copy = "base_layer" not in layer._modules  # of a whole module, trained
+        if is_copy or layer.merged or layer.disable_adapters or layer is output_embedding(model):
+            return False
     if any(getattr(config, "bias", "none") != "none" for config in peft.peft_config.values()):
-        return "it also trains biases"
-    own = {id(weight) for layer in layers for weight in _adapter_weights(layer)}
-    other = [name for name, weight in peft.named_parameters() if weight.requires_grad and id(weight) not in own]
-    return f"it also trains {other[0]}" if other else ""
+        return False
+    held = [getattr(layer, name, None) for layer in layers for name in layer.adapter_layer_names]
+    own = {id(weight) for part in held if isinstance(part, nn.Module) for weight in part.parameters()}
+    return all(id(weight) in own for weight in peft.parameters() if weight.requires_grad)
 
 
 @contextmanager
 def _adapters_off(model: nn.Module) -> Iterator[None]:
-    """Switch the adapters off inside this context; call it only without an `_adapter_obstacle`."""
+    """Switch the adapters off inside this context; only for a model that `_holds_its_base`."""
     peft: Any = without_wrappers(model)
     # PEFT freezes the adapters meanwhile, and afterwards trains all that are active.
     trained = [(weight, weight.requires_grad) for weight in peft.parameters()]
@@ -338,15 +316,3 @@ def _adapters_off(model: nn.Module) -> Iterator[None]:
     finally:
         for weight, is_trained in trained:
             weight.requires_grad_(is_trained)
-
-
-def _layers(model: nn.Module) -> list[Any]:
-    """Modules of PEFT that hold a layer of the base and its adapters or trained copies; peft need not be installed."""
-    return [module for module in model.modules() if getattr(module, "adapter_layer_names", None)]
-
-
-def _adapter_weights(layer: Any) -> Iterator[nn.Parameter]:
-    for name in layer.adapter_layer_names:
-        held = getattr(layer, name, None)
-        if isinstance(held, nn.Module):
-            yield from held.parameters()

@@ -67,15 +67,15 @@ class Reading:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Completions:
-    """One completion by the base for each prompt.
+    """One completion by the base for each prompt; the columns are those of `SCHEMA`.
 
     Attributes:
         sets: The set that each prompt belongs to, such as ``probe`` or ``training``.
         prompts: Token ids of each prompt.
         tokens: Token ids of each completion, with the end token if one ended it.
-        logprobs: Log-probability of each token under the base, nats, float64 [tokens] by completion.
+        logprobs: Log-probability of each token under the base, float64 [tokens] by completion.
         top_ids: The base's likeliest tokens at each position, int32 [tokens, n] by completion; None in older files.
-        top_logprobs: Their log-probabilities under the base, nats, float32 of the same shape; None next to None.
+        top_logprobs: Their log-probabilities under the base, float32 of the same shape; None next to None.
         left_out: Number of prompts of each set that were too long for the model.
         meta: Settings of the sampling: seed, length, dtype, versions, vocabulary and tokenizer; the floor by set; JSON
             values only.
@@ -99,9 +99,8 @@ class Completions:
             raise SnapshotError(
                 f"needed a set, a prompt, tokens and log-probabilities for each completion, got {counts} of them"
             )
-        for number, (prompt, tokens, logprobs) in enumerate(
-            zip(self.prompts, self.tokens, self.logprobs, strict=True), start=1
-        ):
+        rows = zip(self.prompts, self.tokens, self.logprobs, strict=True)
+        for number, (prompt, tokens, logprobs) in enumerate(rows, start=1):
             if not prompt or not tokens:
                 raise SnapshotError(f"completion {number} has no {'tokens' if prompt else 'prompt'}")
             if logprobs.shape != (len(tokens),) or not np.isfinite(logprobs).all():
@@ -109,9 +108,6 @@ class Completions:
                     f"completion {number} has {len(tokens)} tokens, and needs as many finite log-probabilities; got "
                     f"{logprobs.tolist()}"
                 )
-        self._check_top()
-
-    def _check_top(self) -> None:
         if self.top_ids is None or self.top_logprobs is None:
             if self.top_ids is not self.top_logprobs:
                 raise SnapshotError("needed both the likeliest tokens and their log-probabilities, or neither")
@@ -119,14 +115,13 @@ class Completions:
         counts = [len(self.tokens), len(self.top_ids), len(self.top_logprobs)]
         if len(set(counts)) > 1:
             raise SnapshotError(f"needed likeliest tokens and log-probabilities for each completion, got {counts}")
-        for number, (tokens, ids, logprobs) in enumerate(
-            zip(self.tokens, self.top_ids, self.top_logprobs, strict=True), start=1
-        ):
-            fits = ids.ndim == 2 and len(ids) == len(tokens) and ids.shape == logprobs.shape
-            if not fits or np.isnan(logprobs).any() or (ids < 0).any():
+        tops = zip(self.tokens, self.top_ids, self.top_logprobs, strict=True)
+        for number, (tokens, ids, top) in enumerate(tops, start=1):
+            fits = ids.ndim == 2 and len(ids) == len(tokens) and ids.shape == top.shape
+            if not fits or np.isnan(top).any() or (ids < 0).any():
                 raise SnapshotError(
                     f"completion {number} has {len(tokens)} tokens, and needs the same number of likeliest tokens and "
-                    f"log-probabilities at each; got arrays of shape {ids.shape} and {logprobs.shape}"
+                    f"log-probabilities at each; got arrays of shape {ids.shape} and {top.shape}"
                 )
 
     def __len__(self) -> int:
@@ -153,7 +148,13 @@ class Completions:
 
     def with_floor(self, again: Reading) -> Completions:
         """The same completions, with the floor from another reading by the base kept in their metadata."""
-        floor = {name: _values_of(found) for name, found in self.drift(again).items()}
+        # JSON has neither nan nor infinities.
+        floor = {
+            name: {
+                key: value if value is None or math.isfinite(value) else None for key, value in asdict(found).items()
+            }
+            for name, found in self.drift(again).items()
+        }
         return replace(self, meta={**self.meta, "floor": floor})
 
     def drift(self, now: Reading) -> dict[str, Drift]:
@@ -181,30 +182,14 @@ class Completions:
         return found
 
 
-def _values_of(found: Drift) -> dict[str, float | None]:
-    """The numbers of a drift as JSON values, which have neither nan nor infinities."""
-    return {name: value if value is None or math.isfinite(value) else None for name, value in asdict(found).items()}
-
-
 def _drift_of(values: Mapping[str, Any]) -> Drift:
-    """The drift of `_values_of`; errors and sampled numbers without a value are nan."""
+    """The drift with these JSON values; errors and sampled numbers without a value are nan."""
     found: dict[str, Any] = {one.name: values.get(one.name) for one in fields(Drift)}
     for name, value in found.items():
         is_unmeasured = name.startswith(("kl_summed", "kl_exact")) and found[name.removesuffix("_se")] is None
         if value is None and not is_unmeasured:
             found[name] = math.nan
     return Drift(**found)
-
-
-def _check_floor(completions: Completions, path: Path) -> None:
-    """Raise unless the floor in the metadata of a file, if it has one, is a drift by set."""
-    try:
-        floor = completions.floor
-        numbers = [value for found in floor.values() for value in vars(found).values() if value is not None]
-    except (AttributeError, TypeError, ValueError, LookupError):
-        numbers = [None]
-    if not all(type(number) in (int, float) for number in numbers):
-        raise SnapshotError(f"{path}: needed numbers of each set under 'floor', got {completions.meta['floor']!r:.80}")
 
 
 def save_completions(completions: Completions, path: str | Path) -> None:
@@ -252,7 +237,13 @@ def read_completions(path: str | Path) -> Completions:
             )
         except SnapshotError as error:
             raise SnapshotError(f"{path}: {error}") from error
-        _check_floor(completions, path)
+        try:
+            floor = completions.floor
+            numbers = [value for found in floor.values() for value in vars(found).values() if value is not None]
+        except (AttributeError, TypeError, ValueError, LookupError):
+            numbers = [None]
+        if not all(type(number) in (int, float) for number in numbers):
+            raise SnapshotError(f"{path}: needed numbers of each set under 'floor', got {meta['meta']['floor']!r:.80}")
         checksum = completions.checksum
     if meta.get("checksum") != checksum:
         raise SnapshotError(

@@ -1,13 +1,11 @@
 """Gates: conditions that a comparison has to meet for a pipeline to continue.
 
     condition      a quantity of a group set against a number: category:Math.forgetting>5%
-    gate           limits, items that must be right, and the selection of items; the result of a gate
-    gate_file      a gate as YAML
+    gate           limits, items that must be right, and the selection of items; the result of a gate; a gate as YAML
 
 A gate never passes for lack of a number: a missing group, item or quantity is an error. PASS, FAIL and INCONCLUSIVE of
 accuracy are those of `comparing.verdict`. Start with `gate`.
 """
 
 from forgetwatch.gates.condition import Condition, parse_fraction
-from forgetwatch.gates.gate import FailIf, Finding, Gate, GateResult, Limit, MustPass, NoWorseThan, Selection
-from forgetwatch.gates.gate_file import read_gate
+from forgetwatch.gates.gate import FailIf, Finding, Gate, GateResult, Limit, MustPass, NoWorseThan, Selection, read_gate

@@ -1,10 +1,7 @@
 """Conditions on a comparison: a quantity of a group, set against a number.
 
-    forgetting>0.05                      the whole
-    known_lost_net>20                    a count: clearly known and lost, less luck
-    known_lost_net_share>2%              the same as a share of what was known; 2% is 0.02
-    log_score_change_calibrated<-0.05    in nats per item
-    bits_per_byte_change>0.05            of passages: the texts have become harder to predict
+    forgetting>0.05                      the whole; a share, 5% is the same
+    known_lost_net>20                    a count
     category:Math.forgotten>=10          one category
     task:gsm8k.net_change<-0.02          one task
     chance.paper.forgetting>2%           a number below `chance`
@@ -56,11 +53,7 @@ _SAME_AS: Final = dict(_PAIRS) | {share: count for count, share in _PAIRS}
 class Condition:
     """``[[category:|task:]NAME.]quantity OP number``; without NAME the quantity is that of all items.
 
-    Attributes:
-        text: The condition as given.
-        left: The part before the operator.
-        op: One of > >= < <=.
-        limit: The number after it.
+    `left` is the part before the operator, `limit` the number after it.
     """
 
     text: str
@@ -116,16 +109,23 @@ class Condition:
         """
         if self.left in BEYOND_GROUPS:
             return self._beyond_groups(comparison, trajectory)
-        group, quantity = self._group(comparison)
-        return self._number(group, quantity)
+        return self.measure_in(*self._group(comparison))
 
-    def measure_in(self, group: Group) -> float:
-        """Value of the quantity in a group, for a condition that names no group itself.
+    def measure_in(self, group: Group, quantity: str | None = None) -> float:
+        """Value of a quantity in a group, by default of the one that a condition without a group names.
 
         Raises:
             GateError: If the quantity is undefined there.
         """
-        return self._number(group, self.left)
+        quantity = quantity or self.left
+        values = group_values(group)
+        value = value_at(values, quantity)
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            known = ", ".join(name for name, number in values.items() if isinstance(number, (int, float)))
+            raise GateError(
+                f"gate {self.text!r}: {quantity!r} has no number in {group.name!r}; the quantities there are {known}"
+            )
+        return value
 
     def is_met_by(self, number: float) -> bool:
         """True if a number meets the condition."""
@@ -179,16 +179,6 @@ class Condition:
         value = None if found is None else BEYOND_GROUPS[self.left].read(found)
         if value is None or math.isnan(value):
             raise GateError(f"gate {self.text!r}: {self.left} has no number; needed {needed}")
-        return value
-
-    def _number(self, group: Group, quantity: str) -> float:
-        values = group_values(group)
-        value = value_at(values, quantity)
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            known = ", ".join(name for name, number in values.items() if isinstance(number, (int, float)))
-            raise GateError(
-                f"gate {self.text!r}: {quantity!r} has no number in {group.name!r}; the quantities there are {known}"
-            )
         return value
 
     def _group(self, comparison: Comparison) -> tuple[Group, str]:

@@ -1,4 +1,4 @@
-"""Gate: limits on groups, items that must be right, and the result of checking a comparison against them.
+"""Gate: limits on groups, items that must be right, the result of checking a comparison against them, and gate files.
 
     NoWorseThan   by the interval of the net change: PASS, FAIL, or INCONCLUSIVE if it contains minus the tolerance,
                   or would contain it in the worst case of the answers that vanished
@@ -11,24 +11,41 @@
 
     verdict       FAIL if any finding fails, else INCONCLUSIVE if any is, else PASS
 
-A count or a rate has noise of its own that a FailIf does not allow for; NoWorseThan does. The chance that an unchanged
-model fails a NoWorseThan depends on the share d of answers that flip by themselves: with n items and one sample each,
-about the part of a normal curve beyond 1.96 + tolerance sqrt(n / d), at most about one in forty. At 2 % and d = .2 that
-is 1.5 in 1,000 for 500 items, 4 in 100,000 for 2,000. Every group that is checked adds such a chance.
+A count or a rate has noise of its own that a FailIf does not allow for; NoWorseThan does. If a share d of n answers
+flips by itself, an unchanged model fails a NoWorseThan with about the part of a normal curve beyond
+1.96 + tolerance sqrt(n / d), at most about one in forty. Every group that is checked adds such a chance.
+
+A gate file is a gate in YAML. Every key is optional, but there must be a limit; an unknown key is an error.
+
+    tolerance: 2%                              accuracy over all items: no worse than that
+    fail_if: ["known_lost_net>20"]             conditions as in --fail-if
+    groups:                                    the same of category:NAME, task:NAME or all
+      category:Math: {tolerance: 3%, fail_if: ["known_lost_net>5"]}
+    must_pass: [refund-1, refund-2]            these items must be right; {TASK: [ID, ...]} where ids repeat
+    must_pass: true                            or: those that the probe marks so
+    subset:                                    the comparison is about these items alone
+      {tasks: [gsm8k], categories: [Math], items: ids.txt}    an id a line; in the folder of the gate file
+
+Every scalar stays the text in the file (`plain_yaml`), so ids and 2% need no quotes. A gate may come from elsewhere:
+the file of `subset.items` must be a regular file in the folder of the gate file or below it, links included.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final, cast
 
 import numpy as np
 
 from forgetwatch.comparing import Comparison, Group, Level, Trajectory, Word, group_verdict, worst
 from forgetwatch.errors import GateError, did_you_mean
-from forgetwatch.gates.condition import Condition
+from forgetwatch.files import Plain, file_errors, read_plain_yaml, read_text
+from forgetwatch.gates.condition import Condition, parse_fraction
+from forgetwatch.measures import QUANTITIES
 from forgetwatch.probe import Probe
 from forgetwatch.snapshot import Snapshot
 
@@ -41,7 +58,6 @@ class Finding:
         what: The group and its quantity, or ``must_pass``.
         measured: The measured value, as text.
         limit: The limit, as text.
-        verdict: The verdict.
     """
 
     what: str
@@ -60,12 +76,7 @@ ALL: Final = "all"
 
 @dataclass(frozen=True, kw_only=True)
 class NoWorseThan:
-    """Limit: accuracy fell by no more than a tolerance.
-
-    Attributes:
-        tolerance: The net loss that is tolerated, 0 to 1.
-        group: ``all``, ``category:NAME`` or ``task:NAME``.
-    """
+    """Limit: accuracy fell by no more than a tolerance, 0 to 1, in ``all``, ``category:NAME`` or ``task:NAME``."""
 
     tolerance: float
     group: str = ALL
@@ -76,7 +87,7 @@ class NoWorseThan:
         Raises:
             GateError: If there is no such group, or nothing was measured in it.
         """
-        group = find_group(comparison, self.group)
+        group = _find_group(comparison, self.group)
         if math.isnan(group.net_change_interval[0]):  # the verdict would be INCONCLUSIVE; a gate needs a number
             raise GateError(f"gate: the net change of {self.group!r} is undefined; none of its items was compared")
         verdict = group_verdict(group, self.tolerance)
@@ -97,12 +108,7 @@ class NoWorseThan:
 
 @dataclass(frozen=True, kw_only=True)
 class FailIf:
-    """Limit: a condition does not hold.
-
-    Attributes:
-        condition: The condition.
-        group: The group of its quantity; None if the condition names the group itself.
-    """
+    """Limit: a condition does not hold, in a group; None as the group if the condition names it itself."""
 
     condition: Condition
     group: str | None = None
@@ -118,7 +124,7 @@ class FailIf:
             what, number = condition.left, condition.measure(comparison, trajectory)
         else:
             what = f"{self.group}.{condition.left}"
-            number = condition.measure_in(find_group(comparison, self.group))
+            number = condition.measure_in(_find_group(comparison, self.group))
         limit = condition.text.removeprefix(condition.left).strip()
         return Finding(
             what=what,
@@ -128,12 +134,8 @@ class FailIf:
         )
 
 
-def find_group(comparison: Comparison, name: str) -> Group:
-    """Group ``all``, ``category:NAME`` or ``task:NAME`` of a comparison.
-
-    Raises:
-        GateError: If there is no such group with compared items.
-    """
+def _find_group(comparison: Comparison, name: str) -> Group:
+    """Group ``all``, ``category:NAME`` or ``task:NAME`` of a comparison."""
     if name == ALL:
         return comparison.all
     level, _, own = name.partition(":")
@@ -145,17 +147,9 @@ def find_group(comparison: Comparison, name: str) -> Group:
     return there[own]
 
 
-_NAMED: Final = 5
-"""Largest number of items that a finding names."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class MustPass:
-    """Limit: these items are right.
-
-    Attributes:
-        items: Task and id of each; None as the task if the id alone is unique.
-    """
+    """Limit: these items, by task and id, are right; None as the task if the id alone is unique."""
 
     items: tuple[tuple[str | None, str], ...]
 
@@ -178,10 +172,12 @@ class MustPass:
             GateError: If an item is missing, or an id is in several tasks and none is named.
         """
         correct = after.floats("correct")
-        rows = _rows_by_id(after)
+        rows: dict[str, dict[str, list[int]]] = {}  # by id and task
+        for row, (task, item_id) in enumerate(zip(after.texts("task"), after.texts("item_id"), strict=True)):
+            rows.setdefault(item_id, {}).setdefault(task, []).append(row)
         states: dict[Word, list[str]] = {"PASS": [], "FAIL": [], "INCONCLUSIVE": []}
-        for task, item_id in self.items:
-            answers = correct[_rows_of(rows, after, task, item_id)]
+        for of_task, item_id in self.items:
+            answers = correct[_rows_of(rows, after, of_task, item_id)]
             # A wrong answer fails whatever else is unscored; an unscored one alone decides nothing.
             unscored: Word = "INCONCLUSIVE" if np.isnan(answers).any() else "PASS"
             states["FAIL" if (answers == 0).any() else unscored].append(item_id)
@@ -195,37 +191,27 @@ class MustPass:
         )
 
 
-def _rows_by_id(after: Snapshot) -> dict[str, dict[str, list[int]]]:
-    """Rows by item id and task."""
-    rows: dict[str, dict[str, list[int]]] = {}
-    for row, (task, item_id) in enumerate(zip(after.texts("task"), after.texts("item_id"), strict=True)):
-        rows.setdefault(item_id, {}).setdefault(task, []).append(row)
-    return rows
-
-
 def _rows_of(rows: dict[str, dict[str, list[int]]], after: Snapshot, task: str | None, item_id: str) -> list[int]:
     tasks = rows.get(item_id, {})
     if task is None and len(tasks) > 1:
         raise GateError(
-            f"must_pass: item {item_id!r} is in {len(tasks)} tasks of {after.label} "
-            f"({', '.join(sorted(tasks)[:5])}); "
+            f"must_pass: item {item_id!r} is in {len(tasks)} tasks of {after.label} ({', '.join(sorted(tasks)[:5])}); "
             "name the task: must_pass: {TASK: [ID, ...]}"
         )
-    found = [of for name, of in tasks.items() if task in (None, name)]
-    if not found:
-        where = "" if task is None else f" of task {task!r}"
-        raise GateError(
-            f"must_pass: item {item_id!r}{where} is not among the items of {after.label}; "
-            f"its ids are such as {', '.join(repr(one) for one in list(rows)[:3])}"
-        )
-    return found[0]
+    for name, found in tasks.items():
+        if task in (None, name):
+            return found
+    where = "" if task is None else f" of task {task!r}"
+    raise GateError(
+        f"must_pass: item {item_id!r}{where} is not among the items of {after.label}; "
+        f"its ids are such as {', '.join(repr(one) for one in list(rows)[:3])}"
+    )
 
 
 def _named(state: str, items: Sequence[str]) -> str:
-    if not items:
-        return ""
-    more = f" and {len(items) - _NAMED:,} more" if len(items) > _NAMED else ""
-    return f"; {state}: {', '.join(items[:_NAMED])}{more}"
+    """The first items in a state, and the number of others; empty for no item."""
+    named, more = items[:5], len(items) - 5
+    return f"; {state}: {', '.join(named)}{f' and {more:,} more' if more > 0 else ''}" if items else ""
 
 
 Limit = NoWorseThan | FailIf
@@ -235,12 +221,9 @@ _RESULTS: Final[dict[Word, str]] = {"PASS": "passed", "FAIL": "failed", "INCONCL
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """Items to which a comparison is restricted: in one of the tasks, in one of the categories, and in the list.
+    """Items to which a comparison is restricted: in one of the tasks, in one of the categories, and in the list of ids.
 
-    Attributes:
-        tasks: Names of tasks; empty for no restriction.
-        categories: Names of categories; likewise.
-        items: Ids of items; likewise.
+    An empty part restricts nothing.
     """
 
     tasks: tuple[str, ...] = ()
@@ -250,12 +233,7 @@ class Selection:
 
 @dataclass(frozen=True, kw_only=True)
 class GateResult:
-    """Result of a gate for one comparison.
-
-    Attributes:
-        comparison: The comparison that was checked.
-        findings: One for each limit, in the order of the gate.
-    """
+    """Result of a gate for one comparison: a finding for each limit, in the order of the gate."""
 
     comparison: Comparison = field(repr=False)
     findings: tuple[Finding, ...]
@@ -268,9 +246,12 @@ class GateResult:
     @property
     def line(self) -> str:
         """The result in one line, with the findings that did not pass, or all findings if all passed."""
-        word = self.verdict
-        text = f"gate {_RESULTS[word]}: {_numbers(self.findings, word)}"
-        unclear = _numbers(self.findings, "INCONCLUSIVE")
+
+        def lines(verdict: Word) -> str:
+            return "; ".join(finding.line for finding in self.findings if finding.verdict == verdict)
+
+        word, unclear = self.verdict, lines("INCONCLUSIVE")
+        text = f"gate {_RESULTS[word]}: {lines(word)}"
         return f"{text}; undecided: {unclear}" if word == "FAIL" and unclear else text
 
 
@@ -316,5 +297,121 @@ class Gate:
         return GateResult(comparison=comparison, findings=tuple(findings))
 
 
-def _numbers(findings: Sequence[Finding], word: Word) -> str:
-    return "; ".join(finding.line for finding in findings if finding.verdict == word)
+_LIMITS: Final = ("tolerance", "fail_if")
+_MAX_ITEMS_SIZE: Final = 2**26
+"""Bytes of a file of ids."""
+
+
+def read_gate(path: Path, probe: Probe | None = None) -> Gate:
+    """Read a gate file.
+
+    Args:
+        path: A YAML file.
+        probe: The probe whose marked items ``must_pass: true`` means.
+
+    Raises:
+        GateError: If the file cannot be read, or is not a gate.
+    """
+    source = str(path)
+    keys = (*_LIMITS, "groups", "must_pass", "subset")
+    given = _mapping(read_plain_yaml(path, "a gate in YAML", GateError), source, keys)
+    limits = _limits(given, source, None)
+    groups = given.get("groups", {})
+    for name, limited in _mapping(groups, f"{source}: groups").items():
+        level, _, own = name.partition(":")  # names of groups may contain further colons
+        if name != ALL and not (level in ("category", "task") and own):
+            raise GateError(f"{source}: groups: needed all, category:NAME or task:NAME, got {_short(name)}")
+        where = f"{source}: groups: {name}"
+        limits += _limits(_mapping(limited, where, _LIMITS), where, name)
+    gate = Gate(
+        limits=tuple(limits),
+        must_pass=_must_pass(given["must_pass"], source, probe) if "must_pass" in given else None,
+        subset=_subset(given["subset"], path) if "subset" in given else Selection(),
+    )
+    if gate.is_empty:
+        raise GateError(f"{source}: has no limit; needed at least one of tolerance, fail_if, groups, must_pass")
+    return gate
+
+
+def _limits(given: dict[str, Plain], where: str, group: str | None) -> list[Limit]:
+    """Limits of one group, or of the top level of the file for None."""
+    found: list[Limit] = []
+    if "tolerance" in given:
+        found.append(NoWorseThan(tolerance=_tolerance(given["tolerance"], where), group=group or ALL))
+    for text in _texts(given["fail_if"], f"{where}: fail_if") if "fail_if" in given else ():
+        condition = Condition.parse(text)
+        if group is not None and condition.left not in QUANTITIES:
+            raise GateError(f"{where}: fail_if: {_short(text)} needs a quantity alone, the group is named above it")
+        found.append(FailIf(condition=condition, group=group))
+    return found
+
+
+def _tolerance(given: Plain, where: str) -> float:
+    with suppress(ValueError):
+        if isinstance(given, str) and 0 < (value := parse_fraction(given)) < 1:
+            return value
+    raise GateError(f"{where}: tolerance: needed a share above 0 and below 1, such as 2% or 0.02, got {_short(given)}")
+
+
+def _must_pass(given: Plain, source: str, probe: Probe | None) -> MustPass:
+    where = f"{source}: must_pass"
+    if isinstance(given, str):
+        if given.lower() != "true":  # scalars stay texts, and YAML also spells it True and TRUE
+            raise GateError(f"{where}: needed true, a list of ids, or a mapping of tasks to ids, got {_short(given)}")
+        if probe is None:
+            raise GateError(f"{where}: true means the items marked in the probe; name it with --probe, or list the ids")
+        return MustPass.tagged(probe)
+    if isinstance(given, dict):
+        named = [(task, item) for task, items in given.items() for item in _texts(items, f"{where}: {task}")]
+        if not named:
+            raise GateError(f"{where}: names no item")
+        return MustPass(items=tuple(named))
+    return MustPass(items=tuple((None, item) for item in _texts(given, where)))
+
+
+def _subset(given: Plain, path: Path) -> Selection:
+    where, known = f"{path}: subset", ("tasks", "categories", "items")
+    keys = _mapping(given, where, known)
+    if not keys:
+        raise GateError(f"{where}: needed at least one of {', '.join(known)}")
+    named = {name: _texts(keys[name], f"{where}: {name}") for name in ("tasks", "categories") if name in keys}
+    items = _ids(keys["items"], path.parent, f"{where}: items") if "items" in keys else ()
+    return Selection(tasks=named.get("tasks", ()), categories=named.get("categories", ()), items=items)
+
+
+def _ids(name: Plain, folder: Path, where: str) -> tuple[str, ...]:
+    """Ids in a file in the gate file's folder, one a line."""
+    if not isinstance(name, str) or not name or "\0" in name:
+        raise GateError(f"{where}: needed the name of a file with an id a line, got {_short(name)}")
+    file = folder / name
+    with file_errors(file, "a file with an id a line", GateError):
+        # Resolved, so that a link out of the folder counts as what it leads to.
+        if not file.resolve().is_relative_to(folder.resolve()):
+            raise GateError(f"{where}: needed a file in the folder of the gate file, got {_short(name)}; copy it there")
+    text = read_text(file, "a file with an id a line", GateError, limit=_MAX_ITEMS_SIZE)
+    found = tuple(dict.fromkeys(line.strip() for line in text.splitlines() if line.strip()))
+    if not found:
+        raise GateError(f"{file}: needed an id a line, got none")
+    return found
+
+
+def _mapping(given: Plain, where: str, known: tuple[str, ...] | None = None) -> dict[str, Plain]:
+    if not isinstance(given, dict):
+        raise GateError(f"{where}: needed a mapping (key: value), got {_short(given)}")
+    if known is not None and (unknown := [key for key in given if key not in known]):
+        meant = did_you_mean(unknown[0], known)
+        raise GateError(f"{where}: unknown key {_short(unknown[0])}{meant}; the keys are {', '.join(known)}")
+    return given
+
+
+def _texts(given: Plain, where: str) -> tuple[str, ...]:
+    """Texts of a non-empty list, each once, in the order of the list."""
+    # A text is a sequence of characters too: fail_if: n>1 would read as three conditions.
+    if isinstance(given, (str, dict)) or not given or not all(isinstance(one, str) and one for one in given):
+        raise GateError(f"{where}: needed a list of texts, at least one, got {_short(given)}")
+    return tuple(dict.fromkeys(str(one) for one in given))
+
+
+def _short(given: Plain) -> str:
+    text = repr(given)
+    return text if len(text) <= 80 else f"{text[:79]}…"

@@ -1,4 +1,4 @@
-"""History of the items through all looks of a run, beside a model that only guesses. See `metrics.item_history`."""
+"""History of the items through all looks of a run, beside a model that only guesses. See `metrics.transitions`."""
 
 from __future__ import annotations
 

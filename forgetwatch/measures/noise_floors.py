@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
+
 from forgetwatch.measures.base import GroupMeasure, Quantity, Rows, numbers
 from forgetwatch.metrics import Losses, NoiseFloor, Null, Soft, count_losses, noise_floor, null, soft
 
@@ -15,15 +17,9 @@ _RATES: Final = ("forgetting", "backward_transfer")
 
 def _losses(rows: Rows) -> Losses | None:
     pairs = rows.pairs
-    return count_losses(
-        pairs.before,
-        pairs.after,
-        pairs.form_before,
-        pairs.form_after,
-        pairs.forced_after,
-        constant_mass=pairs.mass_after,
-        samples=pairs.samples,
-    )
+    if not (np.isfinite(pairs.form_before) & np.isfinite(pairs.form_after)).any():
+        return None
+    return count_losses(pairs.before, pairs.after, pairs.lost_form, samples=pairs.samples)
 
 
 FORM: Final = GroupMeasure[Losses](

@@ -1,25 +1,27 @@
 """The quantities that forgetwatch reports: arrays in, small frozen results out.
 
-    transitions    the four cells and their rates
+    transitions    the four cells and their rates, and the history of each item through the looks of a run
     choices        the rule by which the scores of options decide
     intervals      intervals of shares, net changes and means; clusters; bootstrap
-    significance   paired tests, also over clusters and over many groups; non-inferiority
+    significance   paired tests, also over clusters and many groups; non-inferiority; alarms over many looks
     planning       number of items for a change, and the change that a number of items can see
-    alarm          alarms over many looks at the same items
 
     known          known items that were lost, less luck; losses of form and of knowledge
     guessing       corrections for guessing, their bounds, and the chance adjustment of arXiv 2510.17776
     noise          soft changes, sampled decoding, measuring twice
     log_score      log score of options, and bits per byte of texts without a question
-    item_history   the history of each item through the looks of a run
     mass           the mass that a model gives to all options together, and the choice among them
     divergence     drift of a model from its base, on texts that the base generated
 
 Start with `transitions`. `docs/reference/statistics.md` describes every quantity. Nothing here reads a file or imports
-torch.
+torch. Arrays are by row, one row for each sample of an item, and some arguments have one meaning everywhere:
+
+    before, after  right answers of the same rows, bool [rows]
+    k, golds       number of options, and of right options among them, int64 [rows]
+    cluster        code of each row's independent observation, int64 [rows]; None if every row is one
+    samples        rows per item; counts are divided by it
 """
 
-from forgetwatch.metrics.alarm import alarm_level, alarm_power, share_of_alpha, smallest_loss
 from forgetwatch.metrics.choices import (
     NORMS,
     UNITS,
@@ -43,7 +45,6 @@ from forgetwatch.metrics.guessing import (
     bound,
     guess_corrected,
     guess_corrected_calibrated,
-    most_as_released,
     paper,
     persistence,
     tipping_ratio,
@@ -60,7 +61,6 @@ from forgetwatch.metrics.intervals import (
     resample,
     wilson,
 )
-from forgetwatch.metrics.item_history import GuesserHistory, ItemHistory, guesser_history
 from forgetwatch.metrics.known import (
     DEFINITION,
     TAU,
@@ -96,5 +96,22 @@ from forgetwatch.metrics.planning import (
     log_score_sd,
     luck,
 )
-from forgetwatch.metrics.significance import false_discovery, loss_p_value, mcnemar, non_inferiority, sign_flip
-from forgetwatch.metrics.transitions import Cells, count_cells, ratio
+from forgetwatch.metrics.significance import (
+    alarm_level,
+    false_discovery,
+    loss_p_value,
+    mcnemar,
+    non_inferiority,
+    share_of_alpha,
+    sign_flip,
+    smallest_loss,
+)
+from forgetwatch.metrics.transitions import (
+    Cells,
+    GuesserHistory,
+    ItemHistory,
+    count_cells,
+    guesser_history,
+    item_history,
+    ratio,
+)

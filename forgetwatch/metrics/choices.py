@@ -31,9 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp, softmax
 
-Bools = NDArray[np.bool_]
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from forgetwatch.metrics.transitions import Bools, Floats, Ints
 
 NO_CHOICE: Final = -1
 """Value for "no option" in arrays of option indices."""
@@ -103,7 +101,7 @@ class OptionScores:
 
     @property
     def log_mass(self) -> Floats:
-        """Logarithm of the total probability of each row's options, nats, float64 [rows]; nan where not known."""
+        """Logarithm of the total probability of each row's options, nats, float64 [rows]; nan if not known."""
         found = np.full(len(self.k), np.nan)
         if self.logprobs is not None:
             for rows, cells in _blocks(self.k):
@@ -188,7 +186,7 @@ def decide(scores: Floats, k: Ints, golds: Bools) -> Decisions:
     Args:
         scores: The score that decides, nats [options].
         k: Number of options of each item [items].
-        golds: True for the right options, bool [options]; all False for an item whose right option is unknown.
+        golds: The right options, bool [options]; all False for an item whose right option is unknown.
 
     >>> found = decide(np.log([0.8, 0.2, 0.5, 0.1, 0.4]), np.array([2, 3]), np.array([1, 0, 0, 1, 1], bool))
     >>> found.chosen, found.share.round(3), found.margin.round(3)
@@ -253,11 +251,7 @@ def second_is_gold(scores: Floats, k: Ints, golds: Bools, chosen: Ints) -> Float
     nan where the answer is right, nothing was chosen, no right option has a finite score, or the option chosen is not
     the one with the highest score: then these scores are not those that decided.
 
-    Args:
-        scores: The score that decides, nats [options].
-        k: Number of options of each item [items].
-        golds: The right options, bool [options].
-        chosen: Index of the option chosen, -1 for none [items].
+    `chosen` is the index of the option chosen, -1 for none [items]; the others are those of `decide`.
     """
     found = np.full(len(k), np.nan)
     for rows, cells in _blocks(k):

@@ -23,12 +23,10 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from forgetwatch.metrics.intervals import clustered_mean
-
-Floats = NDArray[np.float64]
+from forgetwatch.metrics.transitions import Floats, Ints
 
 TAIL: Final = 2.0**-22
 """Least probability of the bucket of all other tokens: two units of rounding of a sum of 1 in fp32."""
@@ -61,7 +59,6 @@ class Drift:
             of the KL at each position. None if the base's likeliest tokens are not known; inf as `kl_sampled`.
         kl_summed_se: Its standard error, clustered in the same way; None next to None.
         kl_exact: Mean of the KL over the whole vocabulary at each position, nats per token; None if it was not read.
-        kl_exact_se: Its standard error; None next to None.
     """
 
     completions: int
@@ -179,7 +176,7 @@ def _log_tail(logprobs: Floats) -> Floats:
 
 
 def _mean_of_positions(
-    values: Sequence[Floats] | None, completion: NDArray[np.int64], lengths: NDArray[np.int64]
+    values: Sequence[Floats] | None, completion: Ints, lengths: Ints
 ) -> tuple[float, float] | tuple[None, None]:
     """Mean over all positions and its error, clustered by completion; (None, None) without values."""
     if values is None:
@@ -192,7 +189,7 @@ def _mean_of_positions(
     return _mean(flat, completion)
 
 
-def _mean(values: Floats, cluster: NDArray[np.int64] | None = None) -> tuple[float, float]:
+def _mean(values: Floats, cluster: Ints | None = None) -> tuple[float, float]:
     """Mean and standard error; (inf, nan) if a value is infinite."""
     return clustered_mean(values, cluster) if np.isfinite(values).all() else (math.inf, math.nan)
 

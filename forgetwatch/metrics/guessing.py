@@ -3,8 +3,7 @@
     guess_corrected               changed guesses land right->wrong, wrong->right, wrong->other wrong as 1 : 1 : k-2
     guess_corrected_calibrated    the same with the ratio measured: the share of wrong answers with gold second
     bound                         from the net loss to k/(k-1) times all flips, from right and wrong alone
-    persistence                   share of wrong answers that stay the same, and the share that fresh guesses would keep
-    tipping_ratio                 attraction that gold, when unknown, would need for guessing to explain all forgetting
+    persistence                   wrong answers that stay the same, and the tipping ratio
     paper, as_released            the chance adjustment of arXiv 2510.17776, and the rule of its released code
 
 None is a headline. Each rests on an assumption, and the corrections err in proportion to what they subtract:
@@ -38,12 +37,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetwatch.metrics.intervals import Interval, clustered_mean, mean_interval
-from forgetwatch.metrics.transitions import ratio
-
-Bools = NDArray[np.bool_]
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from forgetwatch.metrics.intervals import NOTHING, Interval, clustered_mean, mean_interval
+from forgetwatch.metrics.transitions import Bools, Floats, Ints, over_samples, ratio
 
 MAX_SECOND_CHOICE: Final = 0.9
 """Share of wrong answers with gold as the second choice above which nothing can be estimated."""
@@ -56,15 +51,9 @@ class Answers:
     """Paired answers to choice items, without open answers. All arrays are [rows].
 
     Attributes:
-        before: Right before, bool.
-        after: Right after, bool.
         chosen_before: Option chosen before; -1 = no answer found.
-        chosen_after: Option chosen after; -1 = no answer found.
-        k: Number of options.
-        golds: Number of right options; 1 for most items.
+        chosen_after: The same, after.
         task: Code of the task.
-        cluster: Code of each row's independent observation; None if every row is one.
-        samples: Rows per item.
         second_before: Before, 1 where gold was the second choice of a wrong answer, 0 where it was not, nan where the
             answer was right or options have no scores; None if no option has one.
         second_after: The same, after.
@@ -89,28 +78,28 @@ class Answers:
 
     @property
     def no_answer_before(self) -> Bools:
-        """Mask of rows wrong before because no answer was found; bool [rows]."""
+        """True for rows wrong before because no answer was found; bool [rows]."""
         return ~self.before & (self.chosen_before < 0)
 
     @property
     def no_answer_after(self) -> Bools:
-        """Mask of rows wrong after because no answer was found; bool [rows]."""
+        """True for rows wrong after because no answer was found; bool [rows]."""
         return ~self.after & (self.chosen_after < 0)
 
     @property
     def both_wrong(self) -> Bools:
-        """Mask of rows with a wrong option before and after, the same or another; bool [rows]."""
+        """True for rows with a wrong option before and after, the same or another; bool [rows]."""
         return ~(self.before | self.after | self.no_answer_before | self.no_answer_after)
 
     @property
     def wrong_to_other_wrong(self) -> Bools:
-        """Mask of rows with a wrong option before and another wrong option after; bool [rows]."""
+        """True for rows with a wrong option before and another wrong option after; bool [rows]."""
         changed: Bools = self.both_wrong & (self.chosen_before != self.chosen_after)
         return changed
 
     @property
     def correctable(self) -> Bools:
-        """Mask of rows with at least two wrong options: a changed guess can land on another wrong one; bool [rows]."""
+        """True for rows with at least two wrong options: a changed guess can land on another wrong one; bool [rows]."""
         return self.k - self.golds >= 2
 
 
@@ -184,9 +173,8 @@ def guess_corrected_calibrated(answers: Answers) -> Corrected | None:
         return None
     # Delta method: an item's pull on h of its stratum, times d lambda/d h = 1/(1-h)^2, times the answers that lambda
     # scales. The products have mean 0: they widen the standard error and leave the estimate.
-    pull = np.where(seen_before, gold_before - share[stratum], 0.0) + np.where(
-        seen_after, gold_after - share[stratum], 0.0
-    )
+    h = share[stratum]
+    pull = np.where(seen_before, gold_before - h, 0.0) + np.where(seen_after, gold_after - h, 0.0)
     weight = churned / (1 - share) ** 2 / np.maximum(wrong, 1)
     keep = usable[stratum]
     corrected = _corrected(
@@ -196,10 +184,9 @@ def guess_corrected_calibrated(answers: Answers) -> Corrected | None:
 
 
 def _corrected(used: Answers, rate: Floats, *, by_second_choice: Floats | float) -> Corrected:
-    """Average the per-item scores of `guess_corrected`, and their bands; `rate` is lambda of each row.
+    """Means of the per-item scores of `guess_corrected`, and their bands; `rate` is lambda of each row.
 
-    `by_second_choice` is the term of each score from estimating lambda: its mean is 0, and it changes the standard
-    error only.
+    `by_second_choice` is the term of each score from estimating lambda, with mean 0.
     """
     k, g = used.k.astype(float), used.golds.astype(float)
     # A forgotten item is still guessed right with probability g/k: k/(k-g) scales flips to a wrong option up to all.
@@ -217,31 +204,32 @@ def _corrected(used: Answers, rate: Floats, *, by_second_choice: Floats | float)
     correction = float(np.mean(rate * used.wrong_to_other_wrong))
     half = 0.5 * float(np.mean(scale * rate * used.wrong_to_other_wrong))
     p10, p01 = float(np.mean(used.before & ~used.after)), float(np.mean(~used.before & used.after))
+
+    def band(flips: float, opposite: float, uncorrected: float, error: float) -> Interval:
+        # Guesses win as often as they lose, so guessing made at most the flips in the opposite direction.
+        low, high = max(0.0, flips - min(2 * correction, opposite)), uncorrected - half
+        return _widened(low, high, error, error, least=-1.0)
+
     return Corrected(
-        n=len(k) if used.samples == 1 else len(k) / used.samples,
+        n=over_samples(len(k), used.samples),
         forgetting=forgetting,
         backward_transfer=backward_transfer,
         forgetting_se=forgetting_se,
         backward_transfer_se=backward_transfer_se,
-        forgetting_band=_band(
-            flips=p10, opposite=p01, correction=correction, high=float(lost.mean()) - half, error=forgetting_se
-        ),
-        backward_transfer_band=_band(
-            flips=p01, opposite=p10, correction=correction, high=float(won.mean()) - half, error=backward_transfer_se
-        ),
+        forgetting_band=band(p10, p01, float(lost.mean()), forgetting_se),
+        backward_transfer_band=band(p01, p10, float(won.mean()), backward_transfer_se),
     )
 
 
-def _band(*, flips: float, opposite: float, correction: float, high: float, error: float) -> Interval:
-    """Band of `Corrected` within -1 to 1; nan if the standard error is.
+def _widened(low: float, high: float, low_error: float, high_error: float, *, least: float) -> Interval:
+    """Ends with 1.645 standard errors added, within `least` to 1; nan without the error of the low end.
 
-    `high` is the corrected rate if guessing made half of the `correction`.
+    Without the error of the high end, which equal values leave undefined, that end is 1.
     """
-    if math.isnan(error):
-        return math.nan, math.nan
-    # Guesses win as often as they lose, so guessing made at most the flips in the opposite direction.
-    low = max(0.0, flips - min(2 * correction, opposite))
-    return max(low - _Z_ENDS * error, -1.0), min(high + _Z_ENDS * error, 1.0)
+    if math.isnan(low_error):
+        return NOTHING
+    # Of nan and a number, `min` returns the first.
+    return max(least, low - _Z_ENDS * low_error), min(1.0, high + _Z_ENDS * high_error)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -260,14 +248,8 @@ class Bound:
 def bound(before: Bools, after: Bools, k: Ints, golds: Ints, *, cluster: Ints | None = None) -> Bound | None:
     """Compute [max(0, p10 - p01), mean of k/(k-g) over 1->0], and its mirror image; None if no row has a wrong option.
 
-    g is the number of right options. The lower end is the net loss: it needs only balanced flips by chance.
-
-    Args:
-        before: Right before, bool [rows].
-        after: Right after, bool [rows].
-        k: Number of options [rows]; rows with no wrong option do not take part.
-        golds: Number of right options [rows].
-        cluster: Code of each row's cluster, int64 [rows]; None if every row is independent.
+    g is the number of right options; rows with no wrong option do not take part. The lower end is the net loss: it
+    needs only balanced flips by chance.
     """
     takes_part = k > golds
     if not takes_part.any():
@@ -278,25 +260,14 @@ def bound(before: Bools, after: Bools, k: Ints, golds: Ints, *, cluster: Ints | 
     scale = k[takes_part] / (k[takes_part] - golds[takes_part]).astype(float)
     lost, won = before & ~after, ~before & after
     net, net_se = clustered_mean(lost.astype(float) - won, cluster)
-    high_lost, high_won = clustered_mean(scale * lost, cluster), clustered_mean(scale * won, cluster)
-    forgetting, forgetting_interval = _ends(net=net, net_se=net_se, high=high_lost[0], high_se=high_lost[1])
-    backward_transfer, backward_transfer_interval = _ends(
-        net=-net, net_se=net_se, high=high_won[0], high_se=high_won[1]
-    )
+    most_lost, lost_se = clustered_mean(scale * lost, cluster)
+    most_won, won_se = clustered_mean(scale * won, cluster)
     return Bound(
-        forgetting=forgetting,
-        backward_transfer=backward_transfer,
-        forgetting_interval=forgetting_interval,
-        backward_transfer_interval=backward_transfer_interval,
+        forgetting=(max(0.0, net), min(1.0, most_lost)),
+        backward_transfer=(max(0.0, -net), min(1.0, most_won)),
+        forgetting_interval=_widened(net, most_lost, net_se, lost_se, least=0.0),
+        backward_transfer_interval=_widened(-net, most_won, net_se, won_se, least=0.0),
     )
-
-
-def _ends(*, net: float, net_se: float, high: float, high_se: float) -> tuple[Interval, Interval]:
-    """Both ends of the bound within 0 to 1, and the same with 1.645 standard errors added; nan without an error."""
-    ends = (max(0.0, net), min(1.0, high))
-    if math.isnan(net_se):
-        return ends, (math.nan, math.nan)
-    return ends, (max(0.0, net - _Z_ENDS * net_se), min(1.0, high + _Z_ENDS * high_se))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -325,9 +296,8 @@ def persistence(answers: Answers) -> Persistence:
     # A fresh guess that misses gold repeats the earlier wrong option with 1/(k-g).
     fresh = 1.0 / np.maximum(answers.k - answers.golds, 1)[both]
     kept = ~answers.wrong_to_other_wrong[both]
-    same_wrong, same_wrong_se = clustered_mean(
-        kept.astype(float), None if answers.cluster is None else answers.cluster[both]
-    )
+    cluster = None if answers.cluster is None else answers.cluster[both]
+    same_wrong, same_wrong_se = clustered_mean(kept.astype(float), cluster)
     return Persistence(
         same_wrong=same_wrong,
         same_wrong_se=same_wrong_se,
@@ -404,13 +374,6 @@ def paper(before: Bools, after: Bools, k: Ints, *, cluster: Ints | None = None, 
     the per-item scores 1{10} - [u (1-acc'_g) + u' (1-acc_g) - (1-acc_g)(1-acc'_g)]/(k_g-1), u = wrong before, whose
     mean is F_true and which are its gradient over the four cells.
 
-    Args:
-        before: Right before, bool [rows].
-        after: Right after, bool [rows].
-        k: Number of options [rows]; below 2 for rows that do not take part.
-        cluster: Code of each row's cluster, int64 [rows]; None if every row is independent.
-        samples: Rows per item.
-
     >>> right = lambda share: np.arange(100) < share
     >>> round(paper(right(80), right(70), np.full(100, 4)).forgetting, 4)
     0.08
@@ -425,10 +388,8 @@ def paper(before: Bools, after: Bools, k: Ints, *, cluster: Ints | None = None, 
     # Arrays by k; the entries of a k that no item has are multiplied with a size of 0.
     sizes = np.bincount(k)
     options = np.maximum(np.arange(len(sizes)), 2)
-    right_before = np.bincount(k, weights=before)
-    right_after = np.bincount(k, weights=after)
-    wrong_before = (sizes - right_before) / np.maximum(sizes, 1)
-    wrong_after = (sizes - right_after) / np.maximum(sizes, 1)
+    right_before, right_after = np.bincount(k, weights=before), np.bincount(k, weights=after)
+    wrong_before, wrong_after = ((sizes - right) / np.maximum(sizes, 1) for right in (right_before, right_after))
     expected = float(np.sum(sizes * wrong_before * wrong_after / (options - 1))) / total
     # Per cell (retained, forgotten, gained, missed) and k: the part of an item's score that chance subtracts.
     both = wrong_before * wrong_after
@@ -437,7 +398,7 @@ def paper(before: Bools, after: Bools, k: Ints, *, cluster: Ints | None = None, 
     taken_off = off[cell, k]
     forgotten, gained = before & ~after, ~before & after
     return Paper(
-        n=total if samples == 1 else total / samples,
+        n=over_samples(total, samples),
         expected=expected,
         forgetting_unclipped=int(forgotten.sum()) / total - expected,
         backward_transfer_unclipped=int(gained.sum()) / total - expected,
@@ -448,35 +409,19 @@ def paper(before: Bools, after: Bools, k: Ints, *, cluster: Ints | None = None, 
     )
 
 
-def as_released(before: Bools, after: Bools, *, k: int) -> tuple[float, float]:
-    """Compute forgetting and backward transfer of one task and seed as the paper's released code does.
+def as_released(before: Bools, after: Bools, *, k: int) -> tuple[float, float, float, float]:
+    """Compute the rates of one task and seed as the paper's released code does; nan for no rows.
 
-    One k for the whole task, every row, each rate clipped at 0 at once. (nan, nan) for no rows.
-
-    Args:
-        before: Right before, bool [rows].
-        after: Right after, bool [rows].
-        k: Number of options that the code assumes, at least 2.
+    Forgetting, backward transfer, and the ceiling max((k acc - 1)/(k - 1), 0) of each, from the accuracy before and
+    from that after. One `k` for the whole task, at least 2, every row, each rate clipped at 0 at once.
     """
     n = len(before)
     chance = ratio(int((~before).sum()), n) * ratio(int((~after).sum()), n) / (k - 1)
-    forgetting, backward_transfer = ratio(int((before & ~after).sum()), n), ratio(int((~before & after).sum()), n)
-    return _clip(forgetting - chance), _clip(backward_transfer - chance)
-
-
-def most_as_released(before: Bools, after: Bools, *, k: int) -> tuple[float, float]:
-    """Compute the ceilings of both rates of one task and seed as the paper's released code does.
-
-    max((k acc - 1)/(k - 1), 0) of the accuracy before, and of that after. (nan, nan) for no rows.
-
-    Args:
-        before: See `as_released`.
-        after: See `as_released`.
-        k: See `as_released`.
-    """
-    accuracies = (ratio(int(right.sum()), len(right)) for right in (before, after))
-    forgetting, backward_transfer = (_clip((k * accuracy - 1) / (k - 1)) for accuracy in accuracies)
-    return forgetting, backward_transfer
+    rates = (ratio(int(flips.sum()), n) for flips in (before & ~after, ~before & after))
+    forgetting, backward_transfer = (_clip(rate - chance) for rate in rates)
+    accuracies = (ratio(int(right.sum()), n) for right in (before, after))
+    most_before, most_after = (_clip((k * accuracy - 1) / (k - 1)) for accuracy in accuracies)
+    return forgetting, backward_transfer, most_before, most_after
 
 
 def _clip(value: float) -> float:

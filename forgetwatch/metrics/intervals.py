@@ -17,14 +17,11 @@ import math
 from collections.abc import Callable, Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
-from forgetwatch.metrics.transitions import Cells
+from forgetwatch.metrics.transitions import Cells, Floats, Ints
 
 Interval = tuple[float, float]
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 NOTHING: Interval = (math.nan, math.nan)
 
@@ -105,10 +102,6 @@ def clustered_mean(values: Floats, cluster: Ints | None = None) -> tuple[float, 
 
     Rows of one cluster count as one observation. Source: Miller 2024, arXiv 2411.00640, with the small-sample factor
     G/(G-1) over G clusters.
-
-    Args:
-        values: float64 [rows].
-        cluster: Code of each row's cluster, int64 [rows]; None if every row is independent.
     """
     if not values.size:
         return NOTHING
@@ -143,10 +136,6 @@ def effective_items(values: Floats, cluster: Ints) -> float:
     The variance of the rows over the squared standard error of their mean, reduced by the squared ratio of the t
     quantile for this number of clusters to the normal one; never above the number of rows. For equal rows it is the
     number of clusters. Source: Korn and Graubard 1998, for shares.
-
-    Args:
-        values: float64 [rows].
-        cluster: Code of each row's cluster, int64 [rows].
     """
     if not values.size:
         return 0.0
@@ -183,18 +172,19 @@ def bootstrap(
         replications: Number of draws.
         level: Coverage, 0 to 1.
     """
-    return percentile_interval(
-        np.array([statistic(rows) for rows in resample(units, rng, replications=replications)]), level=level
-    )
+    drawn = np.array([statistic(rows) for rows in resample(units, rng, replications=replications)])
+    if not drawn.size or np.mean(np.isnan(drawn)) > 0.05:
+        return NOTHING
+    tail = 100 * (1 - level) / 2
+    # An infinite replication is a value like any other: the ends are order statistics, nothing is averaged.
+    low, high = np.nanpercentile(drawn, [tail, 100 - tail], method="nearest")
+    return float(low), float(high)
 
 
 def resample(units: Ints, rng: np.random.Generator, *, replications: int) -> Iterator[Ints]:
     """Yield row numbers, int64 [any], drawn with replacement by observation; nothing for fewer than two observations.
 
-    Args:
-        units: Code of each row's independent observation, int64 [rows]; its rows are drawn together.
-        rng: Generator of the draws.
-        replications: Number of draws.
+    The arguments are those of `bootstrap`.
     """
     codes = cluster_codes(units)
     count = int(codes.max()) + 1 if codes.size else 0
@@ -209,13 +199,3 @@ def resample(units: Ints, rng: np.random.Generator, *, replications: int) -> Ite
         # 0, 1, ... within each drawn observation, without a loop over the observations.
         within = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         yield rows[np.repeat(starts[drawn], lengths) + within]
-
-
-def percentile_interval(drawn: Floats, *, level: float = 0.95) -> Interval:
-    """Interval of the middle `level` of replications; (nan, nan) for none, or if over one in twenty is undefined."""
-    if not drawn.size or np.mean(np.isnan(drawn)) > 0.05:
-        return NOTHING
-    tail = 100 * (1 - level) / 2
-    # An infinite replication is a value like any other: the ends are order statistics, nothing is averaged.
-    low, high = np.nanpercentile(drawn, [tail, 100 - tail], method="nearest")
-    return float(low), float(high)

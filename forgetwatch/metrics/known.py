@@ -48,10 +48,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forgetwatch.metrics.intervals import Interval, combined_width, effective_items, wilson
-
-Bools = NDArray[np.bool_]
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from forgetwatch.metrics.transitions import Bools, Floats, Ints, over_samples
 
 TAU: Final = 0.8
 """Share of the options' probability from which an answer is confident.
@@ -74,16 +71,12 @@ class Confidence:
     """Confidence of the answers of some items, before and after. Arrays are [rows].
 
     Attributes:
-        before: Right before.
-        after: Right after.
         share_before: Share of the right options before, 0 to 1; nan where it was not measured.
         share_after: The same, after.
         wrong_share: Largest share of one wrong option before, 0 to 1; nan where the options have no scores on both
             sides. None if no row has them.
         other_wrong: Wrong before and after, on different options.
         k: Number of options; -1 for open answers.
-        golds: Number of right options.
-        cluster: Code of the independent observation; None if every row is one.
     """
 
     before: Bools
@@ -104,7 +97,7 @@ class Confidence:
     def measured(self) -> Bools:
         """True for rows that take part: at least two wrong options, and shares on both sides; bool [rows].
 
-        If some rows have the scores of their options, rows with a share alone take no part: they have no mirror.
+        If some rows have the scores of their options, rows with a share alone have no mirror, and take no part.
         """
         found: Bools = np.isfinite(self.share_before) & np.isfinite(self.share_after) & (self.k - self.golds >= 2)
         return found if self.wrong_share is None else found & np.isfinite(self.wrong_share)
@@ -135,9 +128,10 @@ class Known:
         known: Items right before with a share of at least `TAU`.
         known_lost: Those of them that are wrong now.
         newly_known: Items wrong before and right now with a share of at least `TAU`, including lucky guesses.
-        known_by_luck: Number of known items that luck alone would make; None if luck could not be estimated.
-        known_lost_by_luck: Number of lost items that luck alone would make; None if luck could not be estimated.
-        known_lost_net_interval: 95 % interval of `known_lost_net`, in items; None if luck could not be estimated.
+        known_by_luck: Number of known items that luck alone would make; None, as the next two, if luck could not be
+            estimated.
+        known_lost_by_luck: Number of lost items that luck alone would make.
+        known_lost_net_interval: 95 % interval of `known_lost_net`, in items.
         why_no_net: Reason for which there is no mirror; None if there is one.
     """
 
@@ -173,14 +167,9 @@ def is_known(right: Bools, share: Floats, tau: float = TAU) -> Bools:
 
 
 def count_known(items: Confidence, *, samples: int = 1, tau: float = TAU) -> Known | None:
-    """Count known and lost items, and what luck makes of them.
+    """Count known and lost items, and what luck makes of them; None if no row takes part (`Confidence.measured`).
 
-    None if no row takes part: see `Confidence.measured`.
-
-    Args:
-        items: The answers and their confidence.
-        samples: Rows per item; counts are divided by it.
-        tau: Share from which an answer is confident; other values than the default are for choosing it.
+    `tau` is the share from which an answer is confident; other values than the default are for choosing it.
     """
     used = items.take(items.measured)
     if not len(used.k):
@@ -188,9 +177,9 @@ def count_known(items: Confidence, *, samples: int = 1, tau: float = TAU) -> Kno
     known = is_known(used.before, used.share_before, tau)
     lost = known & ~used.after
     counts = Known(
-        known=_whole(int(known.sum()), samples),
-        known_lost=_whole(int(lost.sum()), samples),
-        newly_known=_whole(int((is_known(used.after, used.share_after, tau) & ~used.before).sum()), samples),
+        known=over_samples(int(known.sum()), samples),
+        known_lost=over_samples(int(lost.sum()), samples),
+        newly_known=over_samples(int((is_known(used.after, used.share_after, tau) & ~used.before).sum()), samples),
     )
     if used.wrong_share is None:
         return replace(
@@ -211,10 +200,7 @@ def count_known(items: Confidence, *, samples: int = 1, tau: float = TAU) -> Kno
 def _net_interval(
     lost: Bools, by_luck: Floats, cluster: Ints | None, *, largest_weight: float, samples: int
 ) -> Interval:
-    """Interval of the known and lost items less those by luck, in items.
-
-    `by_luck` is the weight of each mirrored item that moved, 0 for other rows.
-    """
+    """Interval of the lost items less those by luck, in items; `by_luck` has the weights of the mirrored that moved."""
     rows, total = len(lost), float(by_luck.sum())
     # The items of one weight that have the sum and the variance of the mirrored ones.
     weight = float(by_luck @ by_luck) / total if total else largest_weight
@@ -231,17 +217,12 @@ def _net_interval(
     return (net - below) * rows / samples, (net + above) * rows / samples
 
 
-def _whole(count: int, samples: int) -> float:
-    return count if samples == 1 else count / samples
-
-
 Loss = Literal["form", "knowledge"]
-"""Kind of a loss."""
 
 
 @dataclass(frozen=True)
 class Losses:
-    """Numbers of losses by kind; counts of items, means over samples.
+    """Numbers of losses by kind, in items.
 
     Attributes:
         format_lost: Answers that are no longer in their form, without evidence that the knowledge is gone.
@@ -267,7 +248,7 @@ def lost_form(
 
     Args:
         before: Right before, bool [rows].
-        after: Right after.
+        after: The same, after.
         form_before: 1 where the answer was in its form, 0 where not, nan where not measured, float64 [rows]. For scored
             choices: 1 where the model would have begun with the right answer.
         form_after: The same, after.
@@ -283,28 +264,6 @@ def lost_form(
     return lost if constant_mass is None else lost | (before & ~after & (constant_mass == 1.0))
 
 
-def count_losses(
-    before: Bools,
-    after: Bools,
-    form_before: Floats,
-    form_after: Floats,
-    forced_after: Floats,
-    *,
-    constant_mass: Floats | None = None,
-    samples: int = 1,
-) -> Losses | None:
-    """Count losses of form and of knowledge; None if no form was measured.
-
-    Args:
-        before: See `lost_form`, as for the next five.
-        after: Right after.
-        form_before: Form before.
-        form_after: Form after.
-        forced_after: Right option scores highest after.
-        constant_mass: Right after at constant mass.
-        samples: Rows per item.
-    """
-    if not (np.isfinite(form_before) & np.isfinite(form_after)).any():
-        return None
-    form = lost_form(before, after, form_before, form_after, forced_after, constant_mass=constant_mass)
+def count_losses(before: Bools, after: Bools, form: Bools, *, samples: int = 1) -> Losses:
+    """Count losses of form, which `lost_form` tells, and losses of knowledge."""
     return Losses(float(form.sum()) / samples, float((before & ~after & ~form).sum()) / samples)

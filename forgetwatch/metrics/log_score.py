@@ -34,7 +34,7 @@ with one degree of freedom less than there are: it covers about 94 % at 60 passa
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
 import numpy as np
@@ -43,9 +43,7 @@ from scipy import special
 
 from forgetwatch.metrics.choices import OptionScores
 from forgetwatch.metrics.intervals import NOTHING, Interval, cluster_codes, clustered_mean
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from forgetwatch.metrics.transitions import Floats, Ints
 
 FEWEST_SCORED: Final = 50
 """Scored items below which no change is given: a temperature fitted on fewer says little."""
@@ -76,7 +74,7 @@ class Change:
     Attributes:
         mean: After minus before.
         error: Its standard error; 0 if no item changed, nan if it cannot be told.
-        observations: Number of independent observations.
+        observations: Number of independent items, or clusters of them.
     """
 
     mean: float
@@ -99,11 +97,7 @@ class Change:
         return 2 * float(special.stdtr(self.observations - 1, -abs(self.mean / self.error)))
 
     def fading_p_value(self, delta: float = DELTA) -> float:
-        """One-sided p-value of "it did not fall by more than delta"; nan without a standard error.
-
-        Args:
-            delta: The tolerated fall, nats an item.
-        """
+        """One-sided p-value of "it did not fall by more than delta", in its unit; nan without a standard error."""
         if self.error == 0:
             return 1.0
         return float(special.stdtr(self.observations - 1, (self.mean + delta) / self.error))
@@ -137,30 +131,20 @@ class LogScore:
 def log_score(
     before: OptionScores, after: OptionScores, *, cluster: Ints | None = None, samples: int = 1
 ) -> LogScore | None:
-    """Log scores of the rows that have a finite one on both sides, and their change; None if there are none.
-
-    Args:
-        before: Scores of the options before.
-        after: The same rows, after.
-        cluster: Code of each row's independent observation; None if every row is one.
-        samples: Rows per item.
-    """
+    """Log scores of the rows that have a finite one on both sides, and their change; None if there are none."""
     rows = np.isfinite(log_shares(before)) & np.isfinite(log_shares(after))
     if not rows.any():
         return None
     before, after = before.take(rows), after.take(rows)
     cluster = None if cluster is None else cluster[rows]
     at_start, now = log_shares(before), log_shares(after)
-    n = float(rows.sum()) / samples
-    means = LogScore(n=n, before=float(at_start.mean()), after=float(now.mean()))
-    if n < FEWEST_SCORED:
+    means = LogScore(n=float(rows.sum()) / samples, before=float(at_start.mean()), after=float(now.mean()))
+    if means.n < FEWEST_SCORED:
         return means
     temperatures = best_temperature(before), best_temperature(after)
     calibrated = log_shares(after, temperatures[1]) - log_shares(before, temperatures[0])
-    return LogScore(
-        n=n,
-        before=means.before,
-        after=means.after,
+    return replace(
+        means,
         change=mean_change(now - at_start, cluster),
         clipped=mean_change(np.clip(now - at_start, -CLIP, CLIP), cluster),
         calibrated=mean_change(calibrated, cluster),
@@ -184,11 +168,7 @@ def log_shares(options: OptionScores, temperature: float = 1.0) -> Floats:
 
 
 def best_temperature(options: OptionScores) -> float:
-    """Temperature with the highest log score, 0.1 to 100.
-
-    Args:
-        options: Scores with a finite log share in every row.
-    """
+    """Temperature with the highest log score, 0.1 to 100, of options with a finite log share in every row."""
     scores, golds = options.dense()
     top = _by_row(np.maximum, scores)
     below = np.ascontiguousarray((scores - top[:, None]).T)  # [options, rows]
@@ -208,16 +188,15 @@ def best_temperature(options: OptionScores) -> float:
     sharp, flat = (math.log(end) for end in _TEMPERATURES)
     if (golds.sum(axis=1) > 1).any():
         # With several right options the log score may have several maxima: the search is around the best of a grid.
+        def loss(log_temperature: float) -> float:
+            return -float(log_shares(options, math.exp(log_temperature)).mean())
+
         grid = np.linspace(sharp, flat, _GRID)
-        loss = [-float(log_shares(options, math.exp(u)).mean()) for u in grid]
-        best = int(np.argmin(loss))
-        found = optimize.minimize_scalar(
-            lambda u: -float(log_shares(options, math.exp(u)).mean()),
-            bounds=(grid[max(best - 1, 0)], grid[min(best + 1, _GRID - 1)]),
-            method="bounded",
-            options={"xatol": 1e-6},
-        )
-        return math.exp(float(found.x)) if found.fun < loss[best] else math.exp(float(grid[best]))
+        losses = [loss(u) for u in grid]
+        best = int(np.argmin(losses))
+        around = grid[max(best - 1, 0)], grid[min(best + 1, _GRID - 1)]
+        found = optimize.minimize_scalar(loss, bounds=around, method="bounded", options={"xatol": 1e-6})
+        return math.exp(float(found.x)) if found.fun < losses[best] else math.exp(float(grid[best]))
     if slope(flat) <= 0:  # even less sharpness would do better
         return _TEMPERATURES[1]
     if slope(sharp) >= 0:
@@ -243,17 +222,14 @@ def _by_row(operation: np.ufunc, scores: Floats) -> Floats:
 
 
 def mean_change(differences: Floats, cluster: Ints | None = None) -> Change:
-    """Mean of paired differences with its standard error, which is 0 if nothing changed.
+    """Mean of paired differences, float64 [rows], at least one, with its standard error: 0 if nothing changed."""
+    mean, error = clustered_mean(differences, cluster) if differences.any() else (0.0, 0.0)
+    return Change(mean=mean, error=error, observations=_observations(len(differences), cluster))
 
-    Args:
-        differences: After minus before, float64 [rows]; at least one.
-        cluster: Code of each row's independent observation; None if every row is one.
-    """
-    observations = len(differences) if cluster is None else int(cluster_codes(cluster).max()) + 1
-    if not differences.any():
-        return Change(mean=0.0, error=0.0, observations=observations)
-    mean, error = clustered_mean(differences, cluster)
-    return Change(mean=mean, error=error, observations=observations)
+
+def _observations(rows: int, cluster: Ints | None) -> int:
+    """Number of independent observations among at least one row."""
+    return rows if cluster is None else int(cluster_codes(cluster).max()) + 1
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -265,7 +241,6 @@ class Passages:
         after: The same, after.
         bytes_before: Length of the text that was scored before, in UTF-8 bytes.
         bytes_after: The same, after; it differs only where another tokenizer scores another part of the text.
-        cluster: Code of the independent observation; None if every passage is one.
     """
 
     before: Floats
@@ -279,25 +254,12 @@ class Passages:
 
     def take(self, rows: NDArray[Any]) -> Self:
         """Some of the passages."""
-        return type(self)(
-            before=self.before[rows],
-            after=self.after[rows],
-            bytes_before=self.bytes_before[rows],
-            bytes_after=self.bytes_after[rows],
-            cluster=None if self.cluster is None else self.cluster[rows],
-        )
+        return replace(self, **{name: x[rows] for name, x in vars(self).items() if x is not None})
 
 
 @dataclass(frozen=True, kw_only=True)
 class BitsPerByte:
-    """Bits per byte of some passages before and after.
-
-    Attributes:
-        passages: Number of passages.
-        before: Bits per byte before.
-        after: The same, after.
-        change: After minus before, in bits per byte, with its standard error and test.
-    """
+    """Bits per byte of a number of passages before and after, and after minus before with its error and test."""
 
     passages: int
     before: float
@@ -317,26 +279,19 @@ def bits_per_byte(passages: Passages) -> BitsPerByte | None:
         return None
     sides = (passages.before, passages.bytes_before), (passages.after, passages.bytes_after)
     before, after = (rate(*side) for side in sides)
-    of_before, of_after = (_linearized(*side, value) for side, value in zip(sides, (before, after), strict=True))
-    cluster = passages.cluster
-    observations = len(passages) if cluster is None else int(cluster_codes(cluster).max()) + 1
+    # Delta method: values with mean 0, whose mean has the standard error of the rate of the texts.
+    of_before, of_after = (
+        (-logprobs / math.log(2) - value * length) / length.mean()
+        for (logprobs, length), value in zip(sides, (before, after), strict=True)
+    )
     same = all(np.array_equal(one, other) for one, other in zip(*sides, strict=True))
     # Equal sides changed by exactly 0; of one observation, or of equal changes, nothing shows how much they vary.
-    error = 0.0 if same else clustered_mean(of_after - of_before, cluster)[1]
+    error = 0.0 if same else clustered_mean(of_after - of_before, passages.cluster)[1]
+    observations = _observations(len(passages), passages.cluster)
     change = Change(mean=after - before, error=error, observations=observations)
     return BitsPerByte(passages=len(passages), before=before, after=after, change=change)
 
 
 def rate(logprobs: Floats, length: Floats) -> float:
-    """Bits per byte of some texts, as one text; nan for no texts.
-
-    Args:
-        logprobs: Log-likelihood of each text, nats [texts].
-        length: Length of each in UTF-8 bytes [texts].
-    """
+    """Bits per byte of some texts, as one text, from log-likelihoods in nats and lengths in bytes; nan for no texts."""
     return float(-logprobs.sum() / math.log(2) / length.sum()) if len(length) else math.nan
-
-
-def _linearized(logprobs: Floats, length: Floats, value: float) -> Floats:
-    """Values [texts] with mean 0, whose mean has the standard error of the rate `value` of the texts (delta method)."""
-    return np.asarray((-logprobs / math.log(2) - value * length) / length.mean())

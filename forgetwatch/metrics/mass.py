@@ -36,10 +36,7 @@ from scipy.special import logsumexp
 
 from forgetwatch.metrics.choices import OptionScores
 from forgetwatch.metrics.log_score import Change, mean_change
-
-Bools = NDArray[np.bool_]
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from forgetwatch.metrics.transitions import Bools, Floats, Ints
 
 ROUNDING: Final = 1e-6
 """Log mass above 0 that rounding explains, nats. Beyond it options contain each other, and their sum is no mass."""
@@ -57,7 +54,7 @@ class MassSplit:
 
     Attributes:
         mass_before: log m before.
-        mass_after: log m after.
+        mass_after: The same, after.
         conditional_before: log c of the right options before.
         conditional_after: The same, after.
         mass_kl: KL(Bern m || Bern m'); nan as well where the mass exceeds 1, or is 1 after and was not before.
@@ -142,11 +139,7 @@ def split(before: OptionScores, after: OptionScores) -> MassSplit | None:
     """Split the log-likelihoods of the options of each row; None if no row can be split on both sides.
 
     A row is measured if it has equally many options on both sides, all with finite log-likelihoods, of which at least
-    one is right.
-
-    Args:
-        before: Options before.
-        after: Options after, of the same items in the same order.
+    one is right. The rows of both sides are the same items in the same order.
 
     >>> side = lambda *p: OptionScores(np.array([2]), np.log(p), np.array([True, False]), np.log(p))
     >>> found = split(side(0.03, 0.01), side(0.003, 0.001))
@@ -158,18 +151,21 @@ def split(before: OptionScores, after: OptionScores) -> MassSplit | None:
         return None
     sides = [_side(side.take(measured)) for side in (before, after)]
     (mass, conditional, shares), (mass_now, conditional_now, shares_now) = sides
-    parts = {
-        "mass_before": mass,
-        "mass_after": mass_now,
-        "conditional_before": conditional,
-        "conditional_after": conditional_now,
-        "mass_kl": bernoulli_kl(mass, mass_now),
-        "conditional_kl": _terms(shares, shares_now).sum(axis=1),
-    }
-    found = {name: np.full(len(measured), np.nan) for name in parts}
-    for name, values in parts.items():
-        found[name][measured] = values
-    return MassSplit(**found)
+
+    def spread(values: Floats) -> Floats:
+        """Values of the measured rows, nan for all others."""
+        found = np.full(len(measured), np.nan)
+        found[measured] = values
+        return found
+
+    return MassSplit(
+        mass_before=spread(mass),
+        mass_after=spread(mass_now),
+        conditional_before=spread(conditional),
+        conditional_after=spread(conditional_now),
+        mass_kl=spread(bernoulli_kl(mass, mass_now)),
+        conditional_kl=spread(_terms(shares, shares_now).sum(axis=1)),
+    )
 
 
 def left_out(before: OptionScores, after: OptionScores) -> LeftOut:
@@ -184,21 +180,11 @@ def left_out(before: OptionScores, after: OptionScores) -> LeftOut:
 
 
 def mass_changes(
-    found: MassSplit,
-    *,
-    forgotten: Bools,
-    letters: Bools | None = None,
-    cluster: Ints | None = None,
-    samples: int = 1,
+    found: MassSplit, *, forgotten: Bools, letters: Bools | None = None, cluster: Ints | None = None, samples: int = 1
 ) -> MassChanges | None:
     """Means of the changes over all measured rows and over the forgotten ones; None if no row is measured.
 
-    Args:
-        found: The split of the rows.
-        forgotten: Right before and wrong after, bool [rows].
-        letters: Rows whose options are letters; None for none.
-        cluster: Code of each row's independent observation; None if every row is one.
-        samples: Rows per item.
+    `forgotten` are the rows right before and wrong after, `letters` those whose options are letters; bool [rows].
     """
 
     def mean(values: Floats, rows: Bools | None = None) -> Change | None:
@@ -274,9 +260,7 @@ def _finite(options: OptionScores) -> Bools:
 
 def _side(options: OptionScores) -> tuple[Floats, Floats, Floats]:
     """Logarithms of m [rows], of c of the right options [rows], and of each c [rows, most options], -inf for none."""
-    there = np.arange(int(options.k.max())) < options.k[:, None]
-    logprobs, golds = np.full(there.shape, -np.inf), np.zeros(there.shape, bool)
-    logprobs[there], golds[there] = options.logprobs, options.golds
+    logprobs, golds = OptionScores(options.k, np.asarray(options.logprobs), options.golds).dense()
     mass = np.asarray(logsumexp(logprobs, axis=1))
     right = np.asarray(logsumexp(np.where(golds, logprobs, -np.inf), axis=1))
     return mass, right - mass, logprobs - mass[:, None]

@@ -10,13 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from forgetwatch.metrics.intervals import clustered_mean
-
-Bools = NDArray[np.bool_]
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from forgetwatch.metrics.transitions import Bools, Floats, Ints, count_cells, over_samples
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,10 +28,7 @@ class Soft:
 def soft(share_before: Floats, share_after: Floats, *, cluster: Ints | None = None) -> Soft | None:
     """Compute mean (p - p')_+ and mean (p' - p)_+ over the rows measured on both sides; None if there is none.
 
-    Args:
-        share_before: Gold's share of the option probability before, 0 to 1, nan where it was not measured [rows].
-        share_after: The same, after [rows].
-        cluster: Code of each row's cluster, int64 [rows]; None if every row is independent.
+    p is gold's share of the option probability, 0 to 1, nan where it was not measured, float64 [rows].
     """
     change = share_after - share_before
     measured = np.isfinite(change)
@@ -63,8 +56,6 @@ class NoiseFloor:
         forgetting_above: `forgetting` minus `floor`; estimates mean [(p-p')^2 + (p-p')]/2. Below 0 where unsure
             answers improve.
         backward_transfer_above: The mirror image.
-        forgetting_above_se: Standard error.
-        backward_transfer_above_se: Standard error.
     """
 
     floor: float
@@ -82,13 +73,7 @@ def noise_floor(
     """Compute the noise floor of sampled decoding; None for a single sample or no rows.
 
     floor = (W + W')/4, W the share of items on which two samples of one model disagree, over all pairs of samples.
-
-    Args:
-        before: Right before, bool [rows].
-        after: Right after, bool [rows].
-        item: Code of each row's item, int64 [rows]; every item has `samples` rows.
-        samples: Rows per item.
-        cluster: Code of each row's cluster, int64 [rows]; None if every item is independent.
+    `item` is the code of each row's item, int64 [rows]; every item has `samples` rows, all in one cluster.
     """
     if samples < 2 or not item.size:
         return None
@@ -119,13 +104,7 @@ def noise_floor(
 
 @dataclass(frozen=True, kw_only=True)
 class Null:
-    """Flips when the weights of the model before are measured again; counts, as in `metrics.transitions.Cells`.
-
-    Attributes:
-        measured: Items that were scored in both measurements.
-        null_lost: Right in the first measurement and wrong in the second.
-        null_gained: Wrong in the first and right in the second.
-    """
+    """Flips when the weights of the model before are measured again, among the items scored in both measurements."""
 
     measured: float
     null_lost: float
@@ -135,14 +114,11 @@ class Null:
 def null(before: Bools, again: Floats, *, samples: int = 1) -> Null | None:
     """Count the flips between two measurements of the same weights; None if nothing was measured twice.
 
-    Args:
-        before: Right in the first measurement, bool [rows].
-        again: Right in the second, 1 or 0, nan where there is no outcome, float64 [rows].
-        samples: Rows per item; counts are divided by it.
+    `again` is 1 where the second measurement is right, 0 where wrong, nan without an outcome, float64 [rows].
     """
     measured = np.isfinite(again)
     if not measured.any():
         return None
-    counts = (int(np.sum(x)) for x in (measured, measured & before & (again == 0), measured & ~before & (again == 1)))
-    total, lost, gained = (count if samples == 1 else count / samples for count in counts)
-    return Null(measured=total, null_lost=lost, null_gained=gained)
+    flips = count_cells(before[measured], again[measured] == 1, samples=samples)
+    number = over_samples(int(measured.sum()), samples)
+    return Null(measured=number, null_lost=flips.forgotten, null_gained=flips.gained)

@@ -1,12 +1,24 @@
-"""Tests of paired outcomes, with b items forgotten and c items gained: is b - c more than chance?
+"""Tests of paired outcomes, with b items forgotten and c items gained, and alarms over many looks at the same items.
 
-    mcnemar                two-sided, mid-p or exact
+    mcnemar                two-sided, mid-p or exact: is b - c more than chance?
     loss_p_value           one-sided and exact: is there a net loss?
     sign_flip              both of these for items in clusters
     false_discovery        q-values of the same test in many groups
     non_inferiority        is the net change above minus a tolerance?
+    alarm_level            p-value at which a look raises an alarm
 
-The null of all of them is "no net change", not "no change": equal numbers forgotten and gained are no evidence.
+The null of all of them is "no net change", not "no change": a model that forgets as much as it gains gives no evidence
+and raises no such alarm. The number of known and lost items, and the log score, show that change.
+
+With twenty looks at ten categories, one of two hundred p-values is small by chance alone. Kinds of alarms:
+
+    net       accuracy fell: exact one-sided McNemar, over clusters a sign-flip test
+    fading    the calibrated log score fell by more than a tolerated `DELTA`: one-sided t-test (metrics.log_score)
+
+An alarm is raised at a look whose one-sided p-value is at most alpha/(G T), with T looks planned and G groups watched,
+or alpha/(G t(t+1)) at the t-th look if T is unknown. The level is a union bound: whatever the dependence between looks
+and groups, an unchanged model raises any alarm in at most alpha of runs. Where options have scores, net and fading have
+half of alpha each, whatever they show.
 """
 
 from __future__ import annotations
@@ -16,10 +28,10 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
 from forgetwatch.metrics.intervals import Interval, cluster_codes
+from forgetwatch.metrics.transitions import Floats, Ints
 
 EXACT_WORK: Final = 10**8
 """Number of changed clusters times their summed sizes, up to which the clustered test is exact."""
@@ -67,7 +79,7 @@ class SignFlip:
     loss_p_value: float
 
 
-def sign_flip(change: NDArray[np.int64], cluster: NDArray[np.int64], *, exact_work: int = EXACT_WORK) -> SignFlip:
+def sign_flip(change: Ints, cluster: Ints, *, exact_work: int = EXACT_WORK) -> SignFlip:
     """Test "no net change" and "no net loss" where rows come in clusters that flip together.
 
     Under the null each cluster's summed change is as likely as its opposite. The distribution of the total over all
@@ -75,10 +87,7 @@ def sign_flip(change: NDArray[np.int64], cluster: NDArray[np.int64], *, exact_wo
     step added. With one item per cluster it is McNemar's test. Few clusters cannot reject: three that all lost give
     .125.
 
-    Args:
-        change: Right after minus right before, -1, 0 or 1, int64 [rows].
-        cluster: Code of each row's cluster, int64 [rows].
-        exact_work: Largest work for an exact p-value; see `EXACT_WORK`.
+    `change` is right after minus right before, -1, 0 or 1, int64 [rows].
     """
     sums = np.bincount(cluster_codes(cluster), weights=change) if change.size else np.zeros(0)
     sums = sums[sums != 0]  # a cluster without net change is the same under either sign
@@ -104,7 +113,7 @@ def sign_flip(change: NDArray[np.int64], cluster: NDArray[np.int64], *, exact_wo
     return SignFlip(p_value=min(1.0, 2 * tail), loss_p_value=min(1.0, at_most))
 
 
-def false_discovery(p_values: NDArray[np.float64]) -> NDArray[np.float64]:
+def false_discovery(p_values: Floats) -> Floats:
     """Benjamini-Hochberg q-values in the order given, 0 to 1; nan stays nan and is not counted.
 
     Source: Benjamini and Hochberg 1995.
@@ -126,15 +135,11 @@ class NonInferiority:
     Attributes:
         verdict: PASS if the interval's lower end is above -tolerance, FAIL if its upper end is below, INCONCLUSIVE
             between.
-        tolerance: The net loss that is still accepted, 0 to 1.
-        interval: The 95 % interval of the net change.
         items_needed: Number of items that shows the observed change to differ from -tolerance with 80 % power;
             nan if the verdict is clear or nothing was measured, inf if the two are equal.
     """
 
     verdict: Literal["PASS", "FAIL", "INCONCLUSIVE"]
-    tolerance: float
-    interval: Interval
     items_needed: float
 
 
@@ -153,10 +158,50 @@ def non_inferiority(*, net_change: float, interval: Interval, n: float, toleranc
     """
     low, high = interval
     if low > -tolerance or high < -tolerance:
-        verdict: Literal["PASS", "FAIL"] = "PASS" if low > -tolerance else "FAIL"
-        return NonInferiority(verdict=verdict, tolerance=tolerance, interval=interval, items_needed=math.nan)
+        return NonInferiority(verdict="PASS" if low > -tolerance else "FAIL", items_needed=math.nan)
     distance = net_change + tolerance
     half = net_change - low if distance > 0 else high - net_change  # the side that reaches over -tolerance
     z_level, z_power = float(special.ndtri(0.975)), float(special.ndtri(0.8))
     needed = n * (half / distance * (z_level + z_power) / z_level) ** 2 if distance else math.inf
-    return NonInferiority(verdict="INCONCLUSIVE", tolerance=tolerance, interval=interval, items_needed=needed)
+    return NonInferiority(verdict="INCONCLUSIVE", items_needed=needed)
+
+
+def alarm_level(look: int, *, groups: int, planned: int | None = None, alpha: float = 0.05) -> float:
+    """p-value at and below which a look raises an alarm.
+
+    Args:
+        look: Number of the look after the baseline, from 1.
+        groups: Number of groups watched.
+        planned: Number of looks planned; None if unknown.
+        alpha: Share of unchanged runs that may raise any alarm, 0 to 1.
+
+    Raises:
+        ValueError: If `look` is below 1 or above `planned`, or there are no groups.
+    """
+    if look < 1 or groups < 1 or (planned is not None and look > planned):
+        raise ValueError(f"needed 1 <= look <= planned and a group, got look {look} of {planned}, {groups} groups")
+    return alpha / (groups * (planned if planned is not None else look * (look + 1)))
+
+
+def share_of_alpha(alpha: float = 0.05, *, fading: bool) -> float:
+    """Share of the false alarms that each kind of alarm may make: half where `fading` is watched too, else all."""
+    return alpha / 2 if fading else alpha
+
+
+def smallest_loss(flips: int, level: float) -> float:
+    """Smallest net loss, in items, whose one-sided exact p-value is at most `level` among `flips` flipped items.
+
+    nan if even the loss of every flipped item gives a larger p-value.
+
+    >>> smallest_loss(40, 0.05), smallest_loss(4, 0.05)
+    (12.0, nan)
+    """
+    low, high = 0, flips + 1
+    while low < high:  # the p-value falls with the number of losses: bisect
+        middle = (low + high) // 2
+        if loss_p_value(middle, flips - middle) <= level:
+            high = middle
+        else:
+            low = middle + 1
+    # All flips that are not losses are gains: the net loss is low - (flips - low).
+    return 2.0 * low - flips if low <= flips else math.nan

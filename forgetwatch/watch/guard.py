@@ -1,7 +1,7 @@
 """A guard: bounds on the losses of a run, and the action when they are exceeded.
 
-It trips on three things: an alarm of a net loss or of fading, over all looks and groups (`metrics.alarm`); a net loss
-whose whole interval lies beyond a bound, at consecutive looks; a `must_pass` item that was right and is wrong.
+It trips on three things: an alarm of a net loss or of fading, over all looks and groups (`metrics.alarm_level`); a net
+loss whose whole interval lies beyond a bound, at consecutive looks; a `must_pass` item that was right and is wrong.
 
 A net loss beyond the bound does not count in a category whose items do not see a loss of the size of the bound
 (`Group.detectable_change`): among many categories of few items, some fall far by chance. The guard says so once for

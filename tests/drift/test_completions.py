@@ -137,8 +137,7 @@ def test_drift_is_exactly_0_for_equal_weights_and_grows_with_their_difference(ma
     network = sharper(make())
     found = sample_completions(network, TOK, PROMPTS, tokens=8)
     again = read_under(network, found)
-    assert [drift.kl_sampled for drift in found.drift(again).values()] == [0.0, 0.0]
-    assert [drift.overlap for drift in found.drift(again).values()] == [1.0, 1.0]
+    assert [(drift.kl_sampled, drift.overlap) for drift in found.drift(again).values()] == [(0.0, 1.0)] * 2
     distances = []
     for size in (0.01, 0.05):
         perturbed(network, size)
@@ -185,17 +184,10 @@ def test_the_summed_kl_is_exact_for_a_small_vocabulary_and_0_for_equal_weights()
     assert found.top_ids[0].shape[1] == 12
     equal = found.drift(read_under(network, found))["a"]
     assert (equal.kl_summed, equal.kl_sampled) == (0.0, 0.0)
-    texts = [torch.tensor([prompt + tokens]) for prompt, tokens in zip(found.prompts, found.tokens, strict=True)]
-    with torch.no_grad():
-        before = [torch.log_softmax(network.eval()(ids).logits[0].double(), -1) for ids in texts]
-        perturbed(network, 0.05)
-        after = [torch.log_softmax(network(ids).logits[0].double(), -1) for ids in texts]
-    full = [
-        (one.exp() * (one - other)).sum(-1)[len(prompt) - 1 : -1]
-        for one, other, prompt in zip(before, after, found.prompts, strict=True)
-    ]
+    before = whole_logprobs(network, found)
+    perturbed(network, 0.05)
     moved = found.drift(read_under(network, found))["a"]
-    assert moved.kl_summed == pytest.approx(float(torch.cat(full).mean()), rel=1e-3)
+    assert moved.kl_summed == pytest.approx(full_kl(before, network, found), rel=1e-3)
     assert moved.kl_summed > 0.01
     assert abs(moved.kl_sampled - moved.kl_summed) < 4 * moved.kl_sampled_se
     assert moved.kl_summed_se < moved.kl_sampled_se
@@ -208,13 +200,14 @@ def adapted(**options: Any) -> Any:
     return get_peft_model(sharper(model(TOK)), LoraConfig(**options))
 
 
-def trained(network: Any, size: float = 0.3) -> None:
-    """Change whatever is trained, as an optimizer would."""
+def trained(network: Any) -> Any:
+    """The model with a change to whatever is trained, as an optimizer would make it."""
     generator = torch.Generator().manual_seed(3)
     with torch.no_grad():
         for weight in network.parameters():
             if weight.requires_grad:
-                weight.add_(size * torch.randn(weight.shape, generator=generator))
+                weight.add_(0.3 * torch.randn(weight.shape, generator=generator))
+    return network
 
 
 def with_a_trained_norm(network: Any) -> Any:
@@ -284,10 +277,11 @@ def test_every_part_of_the_work_reports_its_progress() -> None:
         lambda: adapted(modules_to_save=["embed_tokens"]),
         lambda: adapted(target_modules=["q_proj", "lm_head"]),
         lambda: sharper(model(TOK)),
+        lambda: trained(adapted()),
     ],
-    ids=["biases", "a norm", "head", "embeddings", "adapter on the head", "no adapter"],
+    ids=["biases", "a norm", "head", "embeddings", "adapter on the head", "no adapter", "trained before the run"],
 )
-def test_where_more_than_adapters_is_trained_no_exact_kl_is_claimed(make: Any) -> None:
+def test_where_the_base_is_not_the_model_without_adapters_no_exact_kl_is_claimed(make: Any) -> None:
     network = make()
     found = sample_completions(network, TOK, PROMPTS, tokens=4)
     for one in found.drift(read_under(network, found)).values():
@@ -295,18 +289,10 @@ def test_where_more_than_adapters_is_trained_no_exact_kl_is_claimed(make: Any) -
         assert one.kl_summed == 0.0
 
 
-def test_adapters_that_were_trained_before_the_run_belong_to_its_base() -> None:
-    network = adapted()
-    trained(network)
-    found = sample_completions(network, TOK, PROMPTS, tokens=8)
-    assert found.drift(read_under(network, found))["probe"].kl_exact is None
-
-
 def test_merged_adapters_stay_merged() -> None:
     network = adapted()
     found = sample_completions(network, TOK, PROMPTS, tokens=4)
-    trained(network)
-    network.merge_adapter()
+    trained(network).merge_adapter()
     before = state(network, TOK)
     assert found.drift(read_under(network, found))["probe"].kl_exact is None
     assert state(network, TOK) == before
@@ -445,19 +431,16 @@ def test_sampling_and_reading_leave_nothing_changed(make: Any, fails: bool, monk
 
 
 def test_adapters_take_part_in_sampling_and_reading() -> None:
-    from peft import LoraConfig, get_peft_model
-
-    plain = sharper(model(TOK)).eval()
-    base = sample_completions(plain, TOK, PROMPTS, tokens=6)
-    adapted = get_peft_model(plain, LoraConfig(r=4, target_modules=["q_proj", "v_proj"], init_lora_weights=False))
-    before = state(adapted.get_base_model(), TOK)
-    found = sample_completions(adapted, TOK, PROMPTS, tokens=6)
-    assert state(adapted.get_base_model(), TOK) == before
-    now = read_under(adapted, base)
+    base = sample_completions(sharper(model(TOK)).eval(), TOK, PROMPTS, tokens=6)
+    network = adapted(init_lora_weights=False).eval()
+    before = state(network.get_base_model(), TOK)
+    found = sample_completions(network, TOK, PROMPTS, tokens=6)
+    assert state(network.get_base_model(), TOK) == before
+    now = read_under(network, base)
     assert base.drift(now)["probe"].kl_sampled > 0
-    assert found.drift(read_under(adapted, found))["probe"].kl_sampled == 0.0
-    with adapted.disable_adapter():
-        back = read_under(adapted, base)
+    assert found.drift(read_under(network, found))["probe"].kl_sampled == 0.0
+    with network.disable_adapter():
+        back = read_under(network, base)
     assert base.drift(back)["probe"].kl_sampled == 0.0
 
 
@@ -584,21 +567,21 @@ def test_damaged_files_are_refused_with_the_reason(completions: Completions, tmp
     refused("its format is 'forgetwatch/snapshot@1'")
     pq.write_table(table.drop_columns(["tokens"]), path)
     refused("needs the column 'tokens'")
-    tops = table["top_logprobs"].to_pylist()
+
+    def refused_with(column: str, values: list[Any], message: str) -> None:
+        place, spec = table.schema.get_field_index(column), table.schema.field(column)
+        pq.write_table(table.set_column(place, spec, pa.array(values, spec.type)), path)
+        refused(message)
+
+    tops, values = table["top_logprobs"].to_pylist(), table["logprobs"].to_pylist()
     tops[0][0][3] -= 0.5
-    spec = table.schema.field("top_logprobs")
-    pq.write_table(table.set_column(5, spec, pa.array(tops, spec.type)), path)
-    refused("do not match its checksum")
+    refused_with("top_logprobs", tops, "do not match its checksum")
     tops[0][0].pop()
-    pq.write_table(table.set_column(5, spec, pa.array(tops, spec.type)), path)
-    refused("completions|completion 1 has")
-    values = table["logprobs"].to_pylist()
+    refused_with("top_logprobs", tops, "completions|completion 1 has")
     values[0][0] -= 0.5
-    pq.write_table(table.set_column(3, table.schema.field(3), pa.array(values)), path)
-    refused("do not match its checksum")
+    refused_with("logprobs", values, "do not match its checksum")
     values[1] = None
-    pq.write_table(table.set_column(3, table.schema.field(3), pa.array(values)), path)
-    refused("completion 2 has")
+    refused_with("logprobs", values, "completion 2 has")
 
 
 @pytest.mark.parametrize(

@@ -54,10 +54,7 @@ def test_text_that_is_no_condition_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        (
-            "category:Physics.forgetting>0",
-            "no such group; the groups are all, category:Math, category:v1.5",
-        ),
+        ("category:Physics.forgetting>0", "no such group; the groups are all, category:Math, category:v1.5"),
         ("category:Math.known_lost>0", "'known_lost' has no number"),
         ("Math.forgetting>0", "may mean forgetting of category 'Math' or forgetting of task 'Math'"),
     ],
@@ -201,9 +198,7 @@ def test_text_that_is_no_finite_number_is_refused(text: str) -> None:
 
 
 def test_a_misspelt_group_gets_the_nearest_name() -> None:
-    comparison = compare(
-        before=snapshot([True, False], category=["Math", "Law"]),
-        after=snapshot([True, False], category=["Math", "Law"]),
-    )
+    both = snapshot([True, False], category=["Math", "Law"])
+    comparison = compare(before=both, after=both)
     with pytest.raises(GateError, match=r"no such group, did you mean 'category:Math'\?; the groups are all, "):
         Condition.parse("category:Mth.forgotten>0").measure(comparison)

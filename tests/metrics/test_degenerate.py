@@ -15,7 +15,6 @@ from forgetwatch.metrics import (
     Answers,
     Confidence,
     OptionScores,
-    alarm_power,
     as_released,
     bound,
     clustered_mean,
@@ -28,6 +27,7 @@ from forgetwatch.metrics import (
     guess_corrected,
     guess_corrected_calibrated,
     guesser_history,
+    item_history,
     items_needed,
     loss_p_value,
     mcnemar,
@@ -43,7 +43,6 @@ from forgetwatch.metrics import (
     tipping_ratio,
     wilson,
 )
-from forgetwatch.metrics.item_history import item_history
 from forgetwatch.metrics.log_score import log_score
 
 CASES = {
@@ -116,16 +115,10 @@ def everything(before: np.ndarray, after: np.ndarray, k: np.ndarray, *, clustere
         loss_p_value(lost, won),
         sign_flip(change, np.arange(n) // 2),
         false_discovery(np.array([mcnemar(lost, won)] * min(n, 1))).tolist(),
-        non_inferiority(
-            net_change=cells.net_change,
-            interval=newcombe(cells),
-            n=n,
-            tolerance=0.02,
-        ),
+        non_inferiority(net_change=cells.net_change, interval=newcombe(cells), n=n, tolerance=0.02),
         detectable_change(n, (lost + won) / n if n else math.nan),
         items_needed(cells.net_change, (lost + won) / n if n else math.nan),
         smallest_loss(lost + won, 0.001),
-        alarm_power(n, discordance=0.1, loss=0.02, level=0.001),
         item_history(np.stack([before, after])).temporal_forgetting,
         guesser_history(1 / k[k >= 1], looks=2).temporal_forgetting,
         log_score(scores, scores.take(np.arange(n)[::-1]), cluster=cluster),

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
-from worlds import logits
+from worlds import logits, rights
 
 from forgetwatch.metrics import (
     MAX_SECOND_CHOICE,
@@ -22,12 +22,6 @@ from forgetwatch.metrics import (
     paper,
     persistence,
 )
-
-
-def rights(*cells: int) -> tuple[np.ndarray, np.ndarray]:
-    """Outcomes from the counts 1->1, 1->0, 0->1, 0->0."""
-    before = np.repeat([True, True, False, False], cells)
-    return before, np.repeat([True, False, True, False], cells)
 
 
 def answers(**columns: Any) -> Answers:
@@ -72,7 +66,6 @@ def world(
 def test_guess_corrected_finds_the_truth_where_the_papers_rule_does_not(k: int, persists: float) -> None:
     made, lost, won = world(np.random.default_rng(7), n=60_000, k=k, persistence=persists, lost=0.06, won=0.08)
     result = guess_corrected(made)
-    assert result is not None
     assert result.forgetting == pytest.approx(lost, abs=0.006)
     assert result.backward_transfer == pytest.approx(won, abs=0.006)
     assert abs(paper(made.before, made.after, made.k).forgetting - lost) > 0.008
@@ -96,7 +89,6 @@ def test_guess_corrected_item_by_item() -> None:
         k=[4] * 6,
     )
     result = guess_corrected(made)
-    assert result is not None
     assert result.n == 6
     assert result.forgetting == pytest.approx((4 / 3 - 4 / 3 / 2 + 1 - 1 / 3) / 6)
     assert result.backward_transfer == pytest.approx((0 - 4 / 3 / 2 + 1 - 1 / 3) / 6)
@@ -106,7 +98,6 @@ def test_several_right_options_change_every_factor() -> None:
     # k = 6 with 2 right: k/g = 3, so k/(k-1) -> 3/2 and lambda -> 2/3
     made = answers(before=[1, 0], after=[0, 0], chosen_before=[0, 2], chosen_after=[3, 4], k=[6, 6], golds=[2, 2])
     result = guess_corrected(made)
-    assert result is not None
     assert result.forgetting == pytest.approx((1.5 - 1.5 * 2 / 3) / 2)
 
 
@@ -133,15 +124,13 @@ def test_the_tipping_ratio_without_changed_wrong_answers_is_infinite_or_undefine
 
 
 def test_the_bound_runs_from_net_loss_to_scaled_flips() -> None:
-    before, after = np.repeat([True, True, False, False], CELLS), np.repeat([True, False, True, False], CELLS)
+    before, after = rights(*CELLS)
     one = np.ones(100, np.int64)
     result = bound(before, after, np.full(100, 2), one)
-    assert result is not None
     assert result.forgetting == pytest.approx((0.15, 0.40))
     assert result.backward_transfer == pytest.approx((0.0, 0.10))
     assert bound(before, after, one, one) is None
     several = bound(before, after, np.full(100, 6), 2 * one)
-    assert several is not None
     assert several.forgetting == pytest.approx((0.15, 0.20 * 6 / 4))
 
 
@@ -149,19 +138,14 @@ def test_rows_without_a_wrong_option_take_no_part_in_the_bound() -> None:
     before, after = rights(10, 20, 5, 15)
     one = np.ones(50, np.int64)
     alone = bound(before, after, np.full(50, 4), one)
-    mixed = bound(np.r_[before, before], np.r_[after, after], np.r_[np.full(50, 4), one], np.r_[one, one])
-    assert alone == mixed
-    clusters = bound(
-        np.r_[before, before], np.r_[after, after], np.r_[np.full(50, 4), one], np.r_[one, one], cluster=np.arange(100)
-    )
-    assert clusters == alone
+    mixed = np.r_[before, before], np.r_[after, after], np.r_[np.full(50, 4), one], np.r_[one, one]
+    assert bound(*mixed) == bound(*mixed, cluster=np.arange(100)) == alone
 
 
 def test_the_bounds_ends_are_shares() -> None:
     """Among two options twice the flips could be forgotten; 70 flips of 100 would be a share of 1.4."""
     before, after = rights(10, 70, 5, 15)
     result = bound(before, after, np.full(100, 2), np.ones(100, np.int64))
-    assert result is not None
     assert result.forgetting == (pytest.approx(0.65), 1.0)
     assert result.forgetting_interval[1] == 1.0
     assert result.backward_transfer == pytest.approx((0.0, 0.10))
@@ -170,9 +154,8 @@ def test_the_bounds_ends_are_shares() -> None:
 
 
 def test_the_bounds_interval_adds_the_error_of_each_end() -> None:
-    before, after = np.repeat([True, True, False, False], CELLS), np.repeat([True, False, True, False], CELLS)
+    before, after = rights(*CELLS)
     result = bound(before, after, np.full(100, 4), np.ones(100, np.int64))
-    assert result is not None
     net, flips = 1.0 * (before & ~after) - (~before & after), (before & ~after) * 4 / 3
     assert result.forgetting_interval == pytest.approx(
         (0.15 - 1.645 * stats.sem(net), 0.20 * 4 / 3 + 1.645 * stats.sem(flips))
@@ -218,7 +201,6 @@ def test_the_band_holds_the_truth_where_the_plain_interval_does_not() -> None:
     rng, plain, band, runs = np.random.default_rng(5), 0, 0, 60
     for _ in range(runs):
         found = guess_corrected(logits(rng, n=1000, unknown="ruled out", lost=0.03, noise=1.0).answers)
-        assert found is not None
         plain += abs(found.forgetting - 0.03) <= 1.96 * found.forgetting_se
         band += found.forgetting_band[0] <= 0.03 <= found.forgetting_band[1]
     assert plain / runs < 0.4
@@ -255,7 +237,6 @@ def test_the_calibrated_standard_error_counts_the_ratio_as_estimated() -> None:
     rng, rates, errors = np.random.default_rng(7), [], []
     for _ in range(500):
         found = guess_corrected_calibrated(logits(rng, n=300, unknown="exchangeable", lost=0.05, noise=1.0).answers)
-        assert found is not None
         rates.append(found.forgetting)
         errors.append(found.forgetting_se)
     assert np.std(rates) == pytest.approx(np.mean(errors), rel=0.08)
@@ -273,7 +254,6 @@ def test_the_calibrated_standard_error_by_hand() -> None:
         second_after=[1, 0, 0, np.nan],
     )
     found = guess_corrected_calibrated(made)
-    assert found is not None
     h, d, r = 0.5, 2 / 4, 4 / 3
     assert found.second_choice == h
     influence = 4 * np.array([1 - h, (1 - h) + (0 - h), 2 * (0 - h), 1 - h]) / 6
@@ -289,10 +269,8 @@ def test_the_ratio_is_measured_within_task_and_number_of_options() -> None:
     both = together(even, skewed)
     apart = guess_corrected_calibrated(both)
     alone = [guess_corrected_calibrated(one) for one in (even, skewed)]
-    assert apart is not None
     assert apart.forgetting == pytest.approx(np.mean([one.forgetting for one in alone if one]))
     pooled = guess_corrected_calibrated(replace(both, task=0 * both.task))
-    assert pooled is not None
     assert pooled.forgetting != pytest.approx(apart.forgetting, abs=1e-4)
 
 
@@ -317,7 +295,6 @@ def test_the_measured_ratio_is_over_the_wrong_answers_of_all_tasks() -> None:
         second_after=[0, 0, 1],
     )
     found = guess_corrected_calibrated(together(one, other))
-    assert found is not None
     assert found.second_choice == pytest.approx(0.4)
     # lambda = h/(1-h) is 1/3 in one task and 1 in the other; one wrong answer of each became another.
     assert found.forgetting == pytest.approx(-4 / 3 * (1 / 3 + 1) / 5)
@@ -342,7 +319,6 @@ def test_each_task_number_of_options_and_of_right_ones_has_its_own_ratio(
             second_after=[0] * 8,
         )
     )
-    assert found is not None
     _, k_second, golds_second = strata[1]
     assert found.forgetting == pytest.approx(-0.5 * k_second / (k_second - golds_second))
 
@@ -350,7 +326,6 @@ def test_each_task_number_of_options_and_of_right_ones_has_its_own_ratio(
 def test_the_band_is_within_minus_one_and_one() -> None:
     """Two items: the standard error of 4/3 and -2/3 is 1."""
     found = guess_corrected(answers(before=[1, 0], after=[0, 0], chosen_before=[0, 1], chosen_after=[1, 2], k=[4, 4]))
-    assert found is not None
     assert found.forgetting_se == pytest.approx(1.0)
     assert found.forgetting_band == (-1.0, 1.0)
     assert found.backward_transfer_band == (pytest.approx(-1.645 / 3), pytest.approx(-1 / 6 + 1.645 / 3))
@@ -362,7 +337,6 @@ def test_a_task_whose_wrong_answers_stay_needs_no_ratio() -> None:
     still = answers(**columns, chosen_after=[1] * 9, second_before=[1] * 9, second_after=[1] * 9)
     moved = answers(**columns, chosen_after=[2] * 9, second_before=[0] * 9, second_after=[1] * 9)
     found = guess_corrected_calibrated(together(still, moved))
-    assert found is not None
     assert (found.n, found.forgetting) == (18, pytest.approx(-4 / 3 * 9 / 18))
     assert math.isfinite(found.forgetting_se)
 
@@ -375,7 +349,6 @@ def test_a_second_choice_that_is_always_gold_gives_no_estimate() -> None:
     assert guess_corrected_calibrated(answers(**columns)) is None  # no scores
     other = answers(**columns, second_before=[0] * 9, second_after=[1] * 9)
     found = guess_corrected_calibrated(together(sure, other))
-    assert found is not None
     assert (found.n, found.second_choice) == (9, 0.5)  # the other task's items only
 
 
@@ -387,5 +360,4 @@ def test_the_same_answers_twice_lose_nothing(seed: int) -> None:
     right = chosen == 0
     made = answers(before=right, after=right, chosen_before=chosen, chosen_after=chosen, k=k)
     result = guess_corrected(made)
-    assert result is not None
     assert (result.forgetting, result.backward_transfer) == (0.0, 0.0)

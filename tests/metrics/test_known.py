@@ -1,4 +1,4 @@
-"""Known and lost: the counts, what luck makes of them, and the interval of the net."""
+"""Known and lost: the counts, what luck makes of them, and the interval of the net; losses of form, item by item."""
 
 from __future__ import annotations
 
@@ -10,9 +10,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
+from support import snapshot
 from worlds import Population, confidence, option_scores, planted_losses
 
-from forgetwatch.metrics import TAU, Confidence, Known, OptionScores, count_known, is_known, wilson
+from forgetwatch import compare
+from forgetwatch.metrics import (
+    TAU,
+    Confidence,
+    Known,
+    OptionScores,
+    count_known,
+    count_losses,
+    is_known,
+    lost_form,
+    wilson,
+)
 
 SURE, UNSURE = 6.0, 0.1
 
@@ -34,7 +46,6 @@ def test_each_count_by_hand() -> None:
             [0, 1, 2, 1, 1, 2, 0, 3, 0],
         )
     )
-    assert found is not None
     assert (found.known, found.known_lost, found.newly_known) == (3, 2, 2)
     assert found.known_by_luck == pytest.approx(3 / 3)
     assert found.known_lost_by_luck == pytest.approx(1 / 2)
@@ -53,12 +64,8 @@ def test_each_count_by_hand() -> None:
 
 
 def test_known_needs_a_right_answer_and_the_share() -> None:
-    assert is_known(np.array([True, True, False, True]), np.array([TAU, TAU - 1e-9, 0.99, np.nan])).tolist() == [
-        True,
-        False,
-        False,
-        False,
-    ]
+    right, share = np.array([True, True, False, True]), np.array([TAU, TAU - 1e-9, 0.99, np.nan])
+    assert is_known(right, share).tolist() == [True, False, False, False]
 
 
 def test_two_options_take_no_part() -> None:
@@ -72,12 +79,7 @@ def test_several_right_options_have_their_own_weights() -> None:
     after = np.zeros((2, k))
     after[0, 5] = after[1, 4] = SURE
     golds = np.tile(np.arange(k) < g, 2)
-    found = count_known(
-        confidence(
-            OptionScores(np.full(2, k), scores.ravel(), golds), OptionScores(np.full(2, k), after.ravel(), golds)
-        )
-    )
-    assert found is not None
+    found = count_known(confidence(*(OptionScores(np.full(2, k), x.ravel(), golds) for x in (scores, after))))
     assert found.known_by_luck == pytest.approx(2 * g / (k - g))
     assert found.known_lost_by_luck == pytest.approx(g / (k - g - 1))
 
@@ -85,7 +87,6 @@ def test_several_right_options_have_their_own_weights() -> None:
 def test_without_scores_there_is_no_net_and_the_reason_is_given() -> None:
     shares_alone = replace(items([(0, SURE), (1, SURE)], [1, 2]), wrong_share=None)
     found = count_known(shares_alone)
-    assert found is not None
     assert (found.known, found.known_lost) == (1, 1)
     assert found.known_lost_net is found.known_lost_net_interval is found.known_by_luck is None
     assert found.why_no_net == "the options chosen, or the scores of the options, are not recorded on both sides"
@@ -93,7 +94,6 @@ def test_without_scores_there_is_no_net_and_the_reason_is_given() -> None:
 
 def test_without_a_wrong_answer_there_is_no_mirror_and_the_reason_is_given() -> None:
     found = count_known(items([(0, SURE), (0, SURE)], [1, 0]))
-    assert found is not None
     assert found.known_lost == 1
     assert found.known_lost_net is None
     assert found.why_no_net == "no answer was wrong before"
@@ -126,7 +126,6 @@ def test_without_a_mirrored_item_that_moved_the_interval_allows_for_one_of_the_l
     """40 items with four options, 5 known and lost; a wrong answer of three options has the weight 1, of four 1/2."""
     rows = items([(0, SURE)] * 39 + [(1, SURE)], [1] * 5 + [0] * 34 + [1])
     found = count_known(replace(rows, k=np.array([4] * 39 + [3])))
-    assert found is not None
     assert (found.known_lost, found.known_lost_by_luck) == (5, 0)
     (low, high), moved = wilson(5, 40), wilson(0, 40)[1]
     expected = (5 - 40 * math.hypot(5 / 40 - low, 1.0 * moved), 40 * high)
@@ -143,8 +142,6 @@ def test_samples_divide_the_counts_and_leave_the_interval_in_items() -> None:
     cluster = np.tile(np.arange(80), 2)
     twice = replace(once.take(np.tile(np.arange(80), 2)), cluster=cluster)
     one, two = count_known(replace(once, cluster=np.arange(80))), count_known(twice, samples=2)
-    assert one is not None
-    assert two is not None
     assert (two.known, two.known_lost, two.known_lost_net) == (one.known, one.known_lost, one.known_lost_net)
     assert two.known_lost_net_interval == pytest.approx(one.known_lost_net_interval)
     assert two.known_lost_net_share == pytest.approx((20 - 10) / (40 - 40 / 3))
@@ -158,9 +155,6 @@ def test_keys_drawn_at_random_give_nothing() -> None:
         after = before + 1.5 * rng.normal(size=(600, 4))
         gold = rng.integers(0, 4, 600)
         found = count_known(confidence(option_scores(before, gold), option_scores(after, gold)))
-        assert found is not None
-        assert found.known_lost_net is not None
-        assert found.known_lost_net_interval is not None
         nets.append(found.known_lost_net)
         low, high = found.known_lost_net_interval
         misses += not low <= 0 <= high
@@ -187,9 +181,6 @@ def test_the_interval_contains_planted_losses(world: str, n: int) -> None:
     truth, inside, nets = n * population.lost.mean(), 0, []
     for _ in range(300):
         found = count_known(population.draw(rng, n))
-        assert found is not None
-        assert found.known_lost_net is not None
-        assert found.known_lost_net_interval is not None
         low, high = found.known_lost_net_interval
         inside += low <= truth <= high
         nets.append(found.known_lost_net)
@@ -203,8 +194,6 @@ def test_the_interval_contains_planted_losses(world: str, n: int) -> None:
 def test_the_interval_grows_with_the_clusters() -> None:
     rows = items([(0, SURE)] * 60 + [(1, SURE)] * 60, [1] * 30 + [0] * 30 + [2] * 30 + [1] * 30)
     alone, together = count_known(rows), count_known(replace(rows, cluster=np.arange(120) // 10))
-    assert alone is not None
-    assert together is not None
     assert alone.known_lost_net == together.known_lost_net
     (low, high), (lower, higher) = alone.known_lost_net_interval or (0, 0), together.known_lost_net_interval or (0, 0)
     assert lower < low < high < higher
@@ -220,7 +209,6 @@ def test_options_in_another_order_have_the_same_counts() -> None:
     shuffled = [np.take_along_axis(side, order, axis=1) for side in (before, after)]
     one = count_known(confidence(option_scores(before, gold), option_scores(after, gold)))
     other = count_known(confidence(*(option_scores(side, moved_gold) for side in shuffled)))
-    assert one is not None
     assert one.known_lost > 0
     assert other == one
 
@@ -228,7 +216,6 @@ def test_options_in_another_order_have_the_same_counts() -> None:
 def test_an_unchanged_model_lost_nothing() -> None:
     scores = option_scores(3 * np.random.default_rng(4).normal(size=(200, 4)))
     found = count_known(confidence(scores, scores))
-    assert found is not None
     assert (found.known_lost, found.known_lost_by_luck, found.known_lost_net) == (0, 0, 0)
     low, high = found.known_lost_net_interval or (0, 0)
     assert low < 0 < high < 5  # none of 200: at most 3.84
@@ -238,13 +225,58 @@ def test_an_unchanged_model_lost_nothing() -> None:
 def test_counts_are_within_their_bounds(rows: list[tuple[int, float, int]]) -> None:
     answers = items([(chosen, lead) for chosen, lead, _ in rows], [now for _, _, now in rows])
     found = count_known(answers)
-    assert found is not None
     assert 0 <= found.known_lost <= found.known <= len(rows)
     if found.known_lost_net is not None and found.known_lost_net_interval is not None:
         low, high = found.known_lost_net_interval
         assert low <= found.known_lost_net <= high
-        assert found.known_lost_by_luck is not None
         assert found.known_lost_by_luck >= 0
     turned = count_known(answers.take(np.arange(len(rows))[::-1]))
-    assert turned is not None
     assert turned.known_lost_net == pytest.approx(found.known_lost_net)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "form_before", "form_after", "forced_after", "expected"),
+    [
+        (1, 0, 1, 0, 1, (1, 0)),  # no form any more, and the right option still scores highest
+        (1, 0, 1, 0, 0, (0, 1)),  # no form, and another option scores higher
+        (1, 0, 1, 1, 1, (0, 1)),  # another answer, in its form
+        (1, 0, 1, 0, math.nan, (1, 0)),  # no form, and nothing else to be seen: an open answer
+        (1, 1, 1, 0, 1, (1, 0)),  # the option's text instead of its letter: found, and not in the form
+        (1, 1, 1, 1, 1, (0, 0)),
+        (0, 0, 1, 0, 1, (0, 0)),  # what was not right cannot be lost
+        (1, 0, 0, 0, 1, (0, 1)),  # it had no form before
+        (0, 1, 0, 1, 1, (0, 0)),
+    ],
+)
+def test_each_loss_is_of_form_or_of_knowledge(
+    before: int, after: int, form_before: float, form_after: float, forced_after: float, expected: tuple[int, int]
+) -> None:
+    right = np.array([before == 1]), np.array([after == 1])
+    form = lost_form(*right, *(np.array([float(x)]) for x in (form_before, form_after, forced_after)))
+    found = count_losses(*right, form)
+    assert (found.format_lost, found.knowledge_lost) == expected
+
+
+def test_losses_are_undefined_if_no_form_was_measured() -> None:
+    lost = compare(before=snapshot([True, False]), after=snapshot([False, True])).all
+    assert (lost.format_lost, lost.knowledge_lost) == (None, None)
+
+
+@given(st.lists(st.tuples(*[st.integers(0, 1)] * 5), min_size=1, max_size=30), st.integers(1, 3))
+def test_every_forgotten_answer_is_lost_once(rows: list[tuple[int, ...]], samples: int) -> None:
+    before, after, form_before, form_after, forced = (np.array(column) for column in zip(*rows * samples, strict=True))
+    form = lost_form(before == 1, after == 1, *(x.astype(float) for x in (form_before, form_after, forced)))
+    found = count_losses(before == 1, after == 1, form, samples=samples)
+    forgotten = ((before == 1) & (after == 0)).sum() / samples
+    still_right = ((before == 1) & (after == 1) & (form_before == 1) & (form_after == 0)).sum() / samples
+    assert found.format_lost + found.knowledge_lost == pytest.approx(forgotten + still_right)
+
+
+def test_a_choice_that_is_right_at_constant_mass_lost_its_form_alone() -> None:
+    """Under a score divided by a length another option is chosen although none became likelier than another."""
+    before, after = np.array([True, True, True, False]), np.array([False, False, True, False])
+    nothing, constant_mass = np.full(4, math.nan), np.array([1.0, 0.0, 1.0, 1.0])
+    found = lost_form(before, after, nothing, nothing, after.astype(float), constant_mass=constant_mass)
+    assert found.tolist() == [True, False, False, False]
+    counted = count_losses(before, after, found)
+    assert (counted.format_lost, counted.knowledge_lost) == (1, 1)

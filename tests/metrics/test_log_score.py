@@ -34,16 +34,8 @@ def plain(scores: np.ndarray, temperature: float = 1.0) -> np.ndarray:
 def test_every_number_against_one_written_out() -> None:
     before, after = world(1, shift=0.3)
     found = log_score(option_scores(before), option_scores(after))
-    assert found is not None
-    assert found.change
-    assert found.clipped
-    assert found.calibrated
     differences = plain(after) - plain(before)
-    assert (found.n, found.before, found.after) == (
-        N,
-        pytest.approx(plain(before).mean()),
-        pytest.approx(plain(after).mean()),
-    )
+    assert (found.n, found.before, found.after) == pytest.approx((N, plain(before).mean(), plain(after).mean()))
     assert found.change.mean == pytest.approx(differences.mean())
     assert found.change.error == pytest.approx(differences.std(ddof=1) / math.sqrt(N))
     half = stats.t.ppf(0.975, N - 1) * found.change.error
@@ -67,9 +59,6 @@ def test_every_number_against_one_written_out() -> None:
 def test_a_model_that_only_becomes_surer_changes_the_score_and_not_the_calibrated_one() -> None:
     before, _ = world(2)
     found = log_score(option_scores(before), option_scores(3 * before))
-    assert found is not None
-    assert found.change
-    assert found.calibrated
     assert abs(found.change.mean) > 0.3
     assert found.calibrated.mean == pytest.approx(0, abs=1e-6)
     assert found.temperature_after == pytest.approx(3 * (found.temperature_before or 0), rel=1e-4)
@@ -78,8 +67,6 @@ def test_a_model_that_only_becomes_surer_changes_the_score_and_not_the_calibrate
 def test_equal_sides_change_by_exactly_nothing() -> None:
     scores = option_scores(world(3)[0])
     found = log_score(scores, scores)
-    assert found is not None
-    assert found.calibrated
     assert (found.calibrated.mean, found.calibrated.interval, found.calibrated.p_value) == (0.0, (0.0, 0.0), 1.0)
     assert found.calibrated.fading_p_value() == 1.0
 
@@ -88,17 +75,12 @@ def test_a_constant_on_all_options_of_an_item_changes_nothing() -> None:
     before, after = world(4)
     moved = after + np.random.default_rng(0).normal(size=(N, 1)) * 5
     one, other = (log_score(option_scores(before), option_scores(side)) for side in (after, moved))
-    assert one is not None
-    assert other is not None
-    assert one.calibrated
-    assert other.calibrated
     assert other.calibrated.mean == pytest.approx(one.calibrated.mean, abs=1e-8)
 
 
 def test_fewer_than_fifty_scored_items_have_means_and_no_change() -> None:
     before, after = (option_scores(side[: FEWEST_SCORED - 1]) for side in world(5))
     found = log_score(before, after)
-    assert found is not None
     assert (found.change, found.clipped, found.calibrated, found.temperature_before) == (None,) * 4
     assert found.before < 0
 
@@ -122,10 +104,6 @@ def test_an_option_that_is_ruled_out_is_no_obstacle() -> None:
     before[:, 3] = after[:, 3] = -math.inf
     found = log_score(option_scores(before), option_scores(after))
     three = log_score(option_scores(before[:, :3]), option_scores(after[:, :3]))
-    assert found is not None
-    assert three is not None
-    assert found.calibrated
-    assert three.calibrated
     assert found.calibrated.mean == pytest.approx(three.calibrated.mean, abs=1e-9)
 
 
@@ -143,10 +121,6 @@ def test_items_of_one_cluster_are_one_observation() -> None:
     once = log_score(option_scores(before), option_scores(after))
     rows = np.tile(np.arange(N), 3)
     thrice = log_score(option_scores(before[rows]), option_scores(after[rows]), cluster=rows, samples=3)
-    assert once is not None
-    assert thrice is not None
-    assert once.calibrated
-    assert thrice.calibrated
     assert thrice.n == N
     assert thrice.calibrated.observations == N
     assert thrice.calibrated.interval == pytest.approx(once.calibrated.interval)
@@ -158,8 +132,6 @@ def test_the_test_holds_its_level_where_before_and_after_are_exchangeable() -> N
     for seed in range(400):
         before, after = (option_scores(side[:150]) for side in world(1000 + seed))
         found = log_score(before, after)
-        assert found is not None
-        assert found.calibrated
         below += found.calibrated.fading_p_value(0.0) < 0.025
         low, high = found.calibrated.interval
         inside += low <= 0 <= high
@@ -171,10 +143,6 @@ def test_one_side_twice_as_sure_has_the_same_p_value() -> None:
     for seed in range(1000, 1020):
         plain_pair, surer = world(seed), world(seed, factor=2.0)
         one, other = (log_score(*map(option_scores, pair)) for pair in (plain_pair, surer))
-        assert one is not None
-        assert other is not None
-        assert one.calibrated
-        assert other.calibrated
         assert other.calibrated.p_value == pytest.approx(one.calibrated.p_value, rel=1e-3)
 
 
@@ -184,12 +152,10 @@ def test_the_interval_contains_the_change_of_the_population(change: Any) -> None
     rng, size = np.random.default_rng(13), 10 if change == "clusters" else 1
     scores = score_changes(rng, items=40_000, change=change, size=size)
     whole = log_score(*map(option_scores, scores))
-    assert whole is not None
     inside = np.zeros(2)
     for _ in range(100):
         rows, cluster = draw_rows(rng, 40_000, 100, size=size)
         found = log_score(*(option_scores(side[rows]) for side in scores), cluster=cluster)
-        assert found is not None
         for at, name in enumerate(("change", "calibrated")):
             low, high = getattr(found, name).interval
             inside[at] += low <= getattr(whole, name).mean <= high
@@ -200,8 +166,6 @@ def test_the_interval_contains_the_change_of_the_population(change: Any) -> None
 def test_sides_that_change_places_change_the_sign() -> None:
     before, after = world(9, shift=0.3)
     there, back = log_score(*map(option_scores, (before, after))), log_score(*map(option_scores, (after, before)))
-    assert there is not None
-    assert back is not None
     for name in ("change", "clipped", "calibrated"):
         assert getattr(back, name).mean == pytest.approx(-getattr(there, name).mean)
         assert getattr(back, name).p_value == pytest.approx(getattr(there, name).p_value)

@@ -36,7 +36,6 @@ def drawn(rng: np.random.Generator, rows: int = 40) -> tuple[Rows, Rows, list[li
 def test_the_change_of_log_p_of_gold_is_the_sum_of_the_two_changes(seed: int) -> None:
     before, after, golds = drawn(np.random.default_rng(seed))
     found = split(options(before, golds), options(after, golds))
-    assert found is not None
     for row, (was, now, of) in enumerate(zip(before, after, golds, strict=True)):
         change = logsumexp([now[i] for i in of]) - logsumexp([was[i] for i in of])
         assert found.mass_change[row] + found.conditional_change[row] == pytest.approx(change, abs=1e-12)
@@ -49,7 +48,6 @@ def test_the_chain_rule_holds_on_whole_distributions(seed: int) -> None:
     rng = np.random.default_rng(seed)
     p, q = rng.dirichlet(np.full(12, 0.7)), rng.dirichlet(np.full(12, 0.7))
     found = split(options([np.log(p[:4]).tolist()]), options([np.log(q[:4]).tolist()]))
-    assert found is not None
     rest, rest_now = p[4:] / p[4:].sum(), q[4:] / q[4:].sum()
     elsewhere = p[4:].sum() * float((rest * np.log(rest / rest_now)).sum())
     assert found.mass_kl[0] + found.weighted_kl[0] + elsewhere == pytest.approx(float((p * np.log(p / q)).sum()))
@@ -89,7 +87,6 @@ def test_the_divergence_of_a_mass_above_one_or_that_becomes_one_is_not_given() -
 def test_adding_a_constant_to_all_options_changes_the_mass_alone() -> None:
     before, _, golds = drawn(np.random.default_rng(3))
     found = split(options(before, golds), options([[x - 2.5 for x in row] for row in before], golds))
-    assert found is not None
     assert found.mass_change == pytest.approx(np.full(40, -2.5))
     assert found.conditional_change == pytest.approx(np.zeros(40), abs=1e-12)
     assert found.conditional_kl == pytest.approx(np.zeros(40), abs=1e-12)
@@ -98,7 +95,6 @@ def test_adding_a_constant_to_all_options_changes_the_mass_alone() -> None:
 def test_sums_that_differ_by_their_rounding_alone_have_not_changed() -> None:
     before, _, golds = drawn(np.random.default_rng(3))
     found = split(options(before, golds), options([[x - 2.5 for x in row] for row in before], golds))
-    assert found is not None
     assert (found.conditional_after != found.conditional_before).any()
     assert (found.conditional_change == 0).all()
 
@@ -106,7 +102,6 @@ def test_sums_that_differ_by_their_rounding_alone_have_not_changed() -> None:
 def test_rounding_above_one_weighs_no_more_than_one() -> None:
     above = [math.log(0.75) + 1e-7, math.log(0.25) + 1e-7]
     found = split(options([above]), options([[math.log(0.2), math.log(0.3)]]))
-    assert found is not None
     assert found.mass_before[0] > 0
     assert found.weighted_kl[0] == found.conditional_kl[0] > 0
 
@@ -114,9 +109,7 @@ def test_rounding_above_one_weighs_no_more_than_one() -> None:
 def test_items_of_several_samples_are_counted_once() -> None:
     before, after, golds = drawn(np.random.default_rng(7), 60)
     found = split(options(before, golds), options(after, golds))
-    assert found is not None
     means = mass_changes(found, forgotten=np.arange(60) < 30, samples=3)
-    assert means is not None
     assert (means.n, means.forgotten_n) == (20, 10)
 
 
@@ -124,7 +117,6 @@ def test_log_c_is_that_of_the_log_likelihoods_and_not_of_the_scores_that_decide(
     rows = [[-4.0, -5.0, -9.0], [-2.0, -2.5, -1.0]]
     by_length = [[-1.0, -5.0, -3.0], [-2.0, -0.5, -1.0]]
     found = split(options(rows, scores=by_length), options(rows))
-    assert found is not None
     assert found.conditional_before == pytest.approx(log_shares(options(rows)))
     assert found.conditional_before != pytest.approx(log_shares(options(rows, scores=by_length)))
 
@@ -134,7 +126,6 @@ def test_rows_that_cannot_be_split_are_nan_and_counted_by_their_reason() -> None
     before = options([fine, fine, [], fine, fine, infinite, []])
     after = options([fine, [], fine, [-1.0, -2.0, -3.0], infinite, infinite, []])
     found = split(before, after)
-    assert found is not None
     assert found.measured.tolist() == [True] + [False] * 6
     for values in vars(found).values():
         assert np.isfinite(values[0])
@@ -155,11 +146,9 @@ def test_means_and_errors_are_those_of_clustered_means_over_all_and_over_the_for
     before, after, golds = drawn(rng, 60)
     after[7] = [-math.inf] * len(after[7])
     found = split(options(before, golds), options(after, golds))
-    assert found is not None
     forgotten, letters, cluster = rng.random(60) < 0.4, rng.random(60) < 0.5, rng.integers(0, 20, 60)
     forgotten[7] = letters[7] = True
     means = mass_changes(found, forgotten=forgotten, letters=letters, cluster=cluster)
-    assert means is not None
     kept = found.measured
     assert (means.n, means.forgotten_n) == (59, (kept & forgotten).sum())
     for change, values, rows in (
@@ -171,20 +160,15 @@ def test_means_and_errors_are_those_of_clustered_means_over_all_and_over_the_for
         (means.conditional_kl, found.conditional_kl, kept),
         (means.weighted_conditional_kl, np.exp(found.mass_before) * found.conditional_kl, kept & letters),
     ):
-        assert change is not None
         assert (change.mean, change.error) == clustered_mean(values[rows], cluster[rows])
         assert change.observations == len(set(cluster[rows].tolist()))
     nobody = mass_changes(found, forgotten=np.zeros(60, bool), letters=np.zeros(60, bool))
-    assert nobody is not None
     assert nobody.forgotten_mass is nobody.forgotten_conditional is nobody.weighted_conditional_kl is None
 
 
 def test_the_same_options_twice_change_by_zero_with_an_interval_of_zero() -> None:
     before, _, golds = drawn(np.random.default_rng(6))
     found = split(options(before, golds), options(before, golds))
-    assert found is not None
     means = mass_changes(found, forgotten=np.zeros(40, bool))
-    assert means is not None
     for change in (means.mass, means.conditional, means.mass_kl, means.conditional_kl):
-        assert change is not None
         assert (change.mean, change.interval) == (0.0, (0.0, 0.0))

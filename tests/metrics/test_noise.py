@@ -14,7 +14,6 @@ from forgetwatch.metrics import noise_floor, null, soft
 def test_soft_loss_minus_soft_gain_is_the_change_of_the_mean(shares: list[tuple[float, float]]) -> None:
     before, after = (np.array(column) for column in zip(*shares, strict=True))
     result = soft(before, after)
-    assert result is not None
     assert result.forgetting - result.backward_transfer == pytest.approx(before.mean() - after.mean(), abs=1e-12)
 
 
@@ -32,7 +31,6 @@ def test_an_unchanged_model_is_at_its_noise_floor() -> None:
     shares, number = rng.beta(0.5, 0.5, 4000), 4
     item = np.repeat(np.arange(4000), number)
     found = noise_floor(samples(rng, shares, number), samples(rng, shares, number), item, samples=number)
-    assert found is not None
     assert found.floor == pytest.approx(np.mean(shares * (1 - shares)), abs=0.004)
     assert abs(found.forgetting_above) < 3 * found.forgetting_above_se
     assert abs(found.backward_transfer_above) < 3 * found.backward_transfer_above_se
@@ -43,7 +41,6 @@ def test_flips_above_the_floor_are_the_losses_where_answers_are_certain() -> Non
     before, after = np.repeat([1.0, 0.0], [800, 200]), np.repeat([1.0, 0.0], [700, 300])
     item = np.repeat(np.arange(1000), number)
     found = noise_floor(samples(rng, before, number), samples(rng, after, number), item, samples=number)
-    assert found is not None
     assert (found.floor, found.forgetting_above) == pytest.approx((0.0, 0.1))
 
 
@@ -52,7 +49,6 @@ def test_the_estimate_above_the_floor_is_the_formulas_also_where_it_is_negative(
     before, after = np.full(n, 0.4), np.full(n, 0.6)
     item = np.repeat(np.arange(n), number)
     found = noise_floor(samples(rng, before, number), samples(rng, after, number), item, samples=number)
-    assert found is not None
     expected = ((0.4 - 0.6) ** 2 + (0.4 - 0.6)) / 2
     assert found.forgetting_above == pytest.approx(expected, abs=3.5 * found.forgetting_above_se)
     assert found.forgetting_above < 0
@@ -62,7 +58,6 @@ def test_pairs_of_the_same_sample_are_not_counted() -> None:
     """Two samples that were drawn with common numbers agree sample by sample; that says nothing about the noise."""
     right = np.array([True, False, True, False])
     found = noise_floor(right, right, np.array([0, 0, 1, 1]), samples=2)
-    assert found is not None
     assert found.forgetting == 0.5  # sample 0 against sample 1, and the reverse
     assert found.floor == 0.5
     assert found.forgetting_above == 0.0
@@ -85,9 +80,7 @@ def test_rows_of_an_item_may_come_in_any_order() -> None:
 def test_measuring_twice_counts_the_flips() -> None:
     before, again = np.array([True, True, False, False]), np.array([1.0, 0.0, 1.0, np.nan])
     found = null(before, again)
-    assert found is not None
     assert (found.measured, found.null_lost, found.null_gained) == (3, 1, 1)
     assert null(before, np.full(4, np.nan)) is None
     halves = null(before, again, samples=2)
-    assert halves is not None
     assert halves.null_lost == 0.5

@@ -125,8 +125,6 @@ def test_known_and_lost_items_are_seen_as_often_as_promised(n: int, discordance:
                 golds=np.ones(n, np.int64),
             )
         )
-        assert found is not None
-        assert found.known_lost_net_interval is not None
         seen.append(found.known_lost_net_interval[0] > 0)
     assert np.mean(seen) == pytest.approx(0.8, abs=0.08)
 
@@ -152,8 +150,6 @@ def test_the_spread_to_plan_with_is_that_of_a_real_fine_tuning(dose: str, real_d
         sides.append(OptionScores(k[part], np.concatenate(logprobs[part]), is_gold))
         right.append(np.array([one.argmax() for one in logprobs[part]]) == golds)
     found = log_score(*sides)
-    assert found is not None
-    assert found.calibrated is not None
     spread = found.calibrated.error * math.sqrt(found.calibrated.observations)
     flipped = float(np.mean(right[0] != right[1]))
     assert 0.6 < spread / log_score_sd(flipped) < 1.5

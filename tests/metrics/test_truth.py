@@ -44,7 +44,6 @@ def is_right(estimator: Estimator) -> bool:
 
 def ours(answers: Answers) -> tuple[float, float]:
     found = guess_corrected(answers)
-    assert found is not None
     return found.forgetting, found.backward_transfer
 
 
@@ -104,7 +103,6 @@ def test_known_and_lost_stays_right_where_corrections_do_not() -> None:
     for _ in range(40):
         world = logits(rng, n=2000, unknown="partial", lost=0.0, noise=0.3)
         known = count_known(world.confidence)
-        assert known is not None
         found.append((*raw(world.answers)[:1], ours(world.answers)[0], known.known_lost / 2000))
     raw_rate, corrected, known_rate = np.mean(found, axis=0)
     assert raw_rate > 0.02

@@ -11,7 +11,7 @@ from support import model, probe, tokenizer, trainer
 from transformers import TrainerCallback
 
 from forgetwatch import ForgetWatchCallback
-from forgetwatch.drift import DriftWatch, drift_prompts, read_completions
+from forgetwatch.drift import drift_prompts, read_completions, sample_base
 from forgetwatch.scoring import encode
 
 TOK = tokenizer()
@@ -140,6 +140,6 @@ def test_examples_that_draw_random_numbers_leave_those_of_the_training_as_they_a
             return f"w{1 + int(torch.rand(1) * 5)} w2 w3 w4"
 
     network, before = model(TOK), torch.random.get_rng_state()
-    found = DriftWatch.begin(network, TOK, probe(), Drawing(), token_budget=None)
-    assert "training" in found.completions.sets
+    found = sample_base(network, TOK, probe(), Drawing(), token_budget=None)
+    assert "training" in found.sets
     assert torch.equal(torch.random.get_rng_state(), before)

@@ -136,7 +136,7 @@ def test_a_resume_takes_the_completions_of_its_own_run_alone_and_replaces_others
     folder, carried = tmp_path / "other" / "_forgetwatch", run / "_forgetwatch"
     drift, own = RunDrift(wanted=True), read_completions(carried / "completions.parquet").checksum
     drift.resume([folder], checksum=own, token_budget=None)
-    assert drift.base is None
+    assert drift.completions is None
     drift.resume([folder, carried], checksum=own, token_budget=None)
     assert drift.checksum == own
     drift.save(folder)

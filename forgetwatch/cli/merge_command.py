@@ -93,7 +93,7 @@ def run(
         silence_loading()
         ends = Ends(a=a, b=b, method=method, alphas=alphas, keep=keep, trust_remote_code=trust_remote_code)
         sweep = run_sweep(
-            ends, chosen, confirmation=second, target=ranked, shown=scoring_unless_cached, device_map=device_map
+            ends, chosen, confirmation=second, target=ranked, progress_of=scoring_unless_cached, device_map=device_map
         )
     if not is_first_process():
         return

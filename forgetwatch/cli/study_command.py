@@ -81,7 +81,7 @@ def run(
             "name a folder with --output"
         )
     check_pictures(folder)
-    is_scored = any(is_model(source) for pair in plan.pairs for source in (*pair.before, *pair.after))
+    is_scored = any(map(is_model, plan.sources))
     if not is_scored and not is_first_process():
         return
 

@@ -32,6 +32,7 @@ from forgetwatch.study import (
     Study,
     Value,
     averages_figure,
+    has_scale,
     publication,
     radar_figures,
     read_plan,
@@ -41,8 +42,6 @@ from forgetwatch.study import (
     study_markdown,
     tables_csv,
     tables_latex,
-    total,
-    values,
 )
 from forgetwatch.study.figures import _apart
 
@@ -131,7 +130,7 @@ def test_values_deviations_and_ceilings_over_seeds_are_numpys(tmp_path: Path) ->
     (pair,) = study.compared
     of_category, of_all = by_hand(before, after)
     for which, rate in enumerate(("forgetting", "backward transfer")):
-        found = {**values(pair.means, rate), "Total": total(pair.means, rate)}  # type: ignore[arg-type]
+        found = {**pair.values(rate), "Total": pair.total(rate)}  # type: ignore[arg-type]
         for name, expected in {**of_category, "Total": of_all}.items():
             assert found[name].rate.mean == pytest.approx(expected[:, which].mean())
             assert found[name].rate.sd == pytest.approx(expected[:, which].std(ddof=1))
@@ -316,7 +315,7 @@ def test_the_released_codes_rule_has_its_ceilings_too(tmp_path: Path) -> None:
         write(tmp_path, f"{n}.parquet", answers(n))
     path = study_file(tmp_path, "{name: a, before: 0.parquet, after: 1.parquet}", top="chance: paper-compat")
     study = run_study(read_plan(path), Sources(tmp_path / "out", read), on_pair=lambda *_: None)
-    found = values(study.compared[0].means, "forgetting")
+    found = study.compared[0].values("forgetting")
     ceilings = [max((4 * answers(0)[task == TASK].mean() - 1) / 3, 0) for task in sorted(set(TASK))]
     assert found["Missing"].ceiling.mean == pytest.approx(np.mean(ceilings))  # its k is 4 for every task it lacks
     run(path, "-o", tmp_path / "out")
@@ -830,13 +829,12 @@ def test_the_radar_draws_what_the_table_has(tmp_path: Path) -> None:
     assert [label.get_text() for label in forgetting.get_xticklabels()] == ["Math", "Law", "Arts"]
     for panel, rate in ((forgetting, "forgetting"), (gained, "backward transfer")):
         for line, one in zip(panel.lines, study.compared, strict=True):
-            found = values(one.means, rate)  # type: ignore[arg-type]
+            found = one.values(rate)  # type: ignore[arg-type]
             expected = [max(100 * found[name].rate.mean, 0) for name in ("Math", "Law", "Arts", "Math")]
             assert list(line.get_ydata()) == pytest.approx(expected)
-    scale, averages = scale_figure(study, "size"), averages_figure(study)
-    assert scale is not None
-    assert scale_figure(study, "data") is None  # no pair has one
-    assert averages is not None
+    averages = averages_figure(study)
+    assert has_scale(study, "size")
+    assert not has_scale(study, "data")  # no pair has one
     widths = [bar.get_width() for bar in averages.axes[0].patches]
     assert widths[:2] == [pytest.approx(100 * one.averages.conventional) for one in study.compared]
     assert widths[2:] == [pytest.approx(100 * one.averages.forgetting) for one in study.compared]
@@ -855,15 +853,12 @@ def test_a_figure_names_forty_pairs_at_most_and_says_which(tmp_path: Path) -> No
         return figure.legends[0].get_title().get_text()
 
     averages = averages_figure(study)
-    assert averages is not None
     assert [label.get_text() for label in averages.axes[0].get_yticklabels()] == named
     assert title_of(averages) == f"shown: {title}"
     radars = [draw() for draw in radar_figures(study, "tuning")]
     assert [line.get_label() for one in radars for line in one.axes[0].lines] == named
     assert {title_of(one) for one in radars} == {f"in the radars: {title}"}
     scale, of_fewer = scale_figure(study, "size"), scale_figure(fewer, "size")
-    assert scale is not None
-    assert of_fewer is not None
     assert sorted(text.get_text() for text in scale.axes[0].texts) == sorted(named)
     assert title_of(scale) == f"named: {title}"
     assert sum(len(line.get_xdata()) for line in scale.axes[0].lines if line.get_label() == "tuning") == 42
@@ -897,11 +892,10 @@ def test_the_figure_against_size_has_each_total_with_its_deviation_and_radars_ha
     below_0 = False
     for by, expected in scales:
         figure = scale_figure(study, by)
-        assert figure is not None
         for panel, rate in zip(figure.axes, ("forgetting", "backward transfer"), strict=True):
             points = [line for line in panel.lines if line.get_label().startswith("stage")]
             for drawn, line, one, x in zip(panel.containers, points, study.compared, expected, strict=True):
-                found = total(one.means, rate).rate  # type: ignore[arg-type]
+                found = one.total(rate).rate  # type: ignore[arg-type]
                 assert list(line.get_xdata()) == [x]
                 assert list(line.get_ydata()) == pytest.approx([max(100 * found.mean, 0)])
                 ends = drawn[2][0].get_segments()[0][:, 1]
@@ -911,10 +905,7 @@ def test_the_figure_against_size_has_each_total_with_its_deviation_and_radars_ha
     limits = [[panel.get_ylim() for panel in radar_figures(study, f"stage {n}")[0]().axes] for n in range(2)]
     assert limits[0] == limits[1]
     # The first stage forgets more: the scale of the later one alone would be another.
-    most = [
-        max(values(one.means, "forgetting")[name].rate.mean for name in ("Math", "Law", "Arts"))
-        for one in study.compared
-    ]
+    most = [max(value.rate.mean for value in one.values("forgetting").values()) for one in study.compared]
     assert abs(most[0] - most[1]) > 0.01
 
 

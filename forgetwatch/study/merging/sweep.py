@@ -469,12 +469,18 @@ class _Scoring:
     def _scored(self, label: str, name: str, weights: Sequence[Any], files: Callable[[], str]) -> list[Snapshot]:
         """Outcomes on each probe of the model that some JSON values determine, and whose folder `files` gives."""
         found = []
-        options = {"trust_remote_code": self.ends.trust_remote_code, "device_map": self.device_map}
         for probe in self.probes:
             with self.progress_of(label, probe) as progress:
-                found.append(
-                    score_derived(name, weights, lambda: nullcontext(files()), probe, progress=progress, **options)
+                snapshot = score_derived(
+                    name,
+                    weights,
+                    lambda: nullcontext(files()),
+                    probe,
+                    trust_remote_code=self.ends.trust_remote_code,
+                    device_map=self.device_map,
+                    progress=progress,
                 )
+            found.append(snapshot)
         return found
 
 

@@ -95,7 +95,12 @@ def run(
         if is_first_process():
             _show(found, folder, json_path)
     if is_first_process():
-        _conclude(found)
+        for one in found.failed:
+            echo(f"forgetwatch: not compared: {one.reason}", err=True)
+        if names := [one.pair.name for one in found.failed]:
+            named = f"{', '.join(names[:_NAMED])}{f' and {len(names) - _NAMED} more' if len(names) > _NAMED else ''}"
+            others = "; all others are in the report" if found.compared else ""
+            raise StudyError(f"{len(names)} of {len(found.results)} pairs could not be compared: {named}{others}")
 
 
 def _announce(plan: Plan, number: int, pair: Pair) -> None:
@@ -127,18 +132,3 @@ def _show(study: Study, folder: Path, json_path: Path | None) -> None:
         echo(f"forgetwatch: not drawn: the figure {name}: {reason}", err=True)
     if json_path != STDOUT:
         echo(f"report: {folder / PAGE}")
-
-
-def _conclude(study: Study) -> None:
-    """Print why pairs were not compared.
-
-    Raises:
-        StudyError: If there is such a pair.
-    """
-    for one in study.failed:
-        echo(f"forgetwatch: not compared: {one.reason}", err=True)
-    if names := [one.pair.name for one in study.failed]:
-        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        others = "; all others are in the report" if study.compared else ""
-        named = f"{', '.join(names[:_NAMED])}{more}"
-        raise StudyError(f"{len(names)} of {len(study.results)} pairs could not be compared: {named}{others}")

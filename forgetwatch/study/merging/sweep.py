@@ -330,14 +330,11 @@ class ProbeSweep:
 
 @dataclass(frozen=True, kw_only=True)
 class MergeSweep:
-    """Points between two models, on the probe by which one may be chosen and on one that confirms.
+    """Points between two models, on the probe by which one may be chosen, one that confirms, and the target's.
 
     Attributes:
         ends: Names of A and B.
         method: How the weights were averaged: ``linear``, ``slerp``, or ``adapter`` where an adapter was scaled.
-        chosen_on: The points on the probe.
-        confirmed_on: The same points on the second probe; None without one.
-        target_on: The same points on the target, if that is a probe.
         ranking: Matrix and ranking of the points against A, with the front if there is a target.
         distance: Distance of the ends' weights.
         notes: Sentences about the merge that a reader should know.

@@ -33,7 +33,7 @@ from forgetwatch.cli import (
     score_command,
     study_command,
 )
-from forgetwatch.cli.output import print_line, reports_errors
+from forgetwatch.cli.output import echo, reports_errors
 from forgetwatch.errors import ForgetwatchError, ReportedElsewhereError, did_you_mean
 from forgetwatch.progress import is_first_process
 from forgetwatch.run_folder import PROBE, RUN_FOLDER
@@ -67,18 +67,17 @@ def _demo(
     # Before transformers is imported, which reads these variables once.
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
-    console = Console(highlight=False)
     # The imports take seconds, in which a silent command would seem to hang.
     Console(stderr=True).print("loading torch, transformers and trl ...", style="dim")
     from forgetwatch.demo import TUNE_STEPS, run_demo
 
     written = run_demo(output, report_to=report_to)
     probe = written.run / RUN_FOLDER / PROBE
-    print_line(console, f"\npictures: {', '.join(map(str, written.pictures))}")
-    print_line(console, f"models:   {written.base}, {written.run}/checkpoint-*")
-    print_line(console, "the same comparison from the saved checkpoints:")
+    echo(f"\npictures: {', '.join(map(str, written.pictures))}")
+    echo(f"models:   {written.base}, {written.run}/checkpoint-*")
+    echo("the same comparison from the saved checkpoints:")
     last = written.run / f"checkpoint-{TUNE_STEPS}"
-    print_line(console, f"  forgetwatch compare {written.base} {last} --probe {probe}")
+    echo(f"  forgetwatch compare {written.base} {last} --probe {probe}")
 
 
 app.command("compare")(compare_command.run)

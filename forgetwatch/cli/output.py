@@ -80,18 +80,13 @@ def result_console() -> Console:
     return console
 
 
-def print_line(console: Console, text: str) -> None:
-    """Print a line of any length as it is: not wrapped, since paths are copied from it, and without markup."""
-    console.print(visible(text), soft_wrap=True, markup=False)
-
-
 def print_text(console: Console, text: str, *, style: str = "") -> None:
     """Print a text, wrapped at the console's width."""
     console.print(visible(text), style=style, markup=False)
 
 
 def echo(text: str, *, err: bool = False) -> None:
-    """Print a line to standard output, or to standard error, whatever the width of the console."""
+    """Print a line as it is to standard output, or to standard error: not wrapped, since paths are copied from it."""
     if is_first_process():
         typer.echo(visible(text), err=err)
 

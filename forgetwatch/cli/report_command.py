@@ -21,7 +21,7 @@ from forgetwatch.cli.options import (
     limits_of,
     share,
 )
-from forgetwatch.cli.output import conclude, print_line, print_pictures, result_console, write_json, write_report
+from forgetwatch.cli.output import conclude, echo, print_pictures, result_console, write_json, write_report
 from forgetwatch.comparing import Trajectory, first_forgotten, read_stages
 from forgetwatch.comparing.flips import flips
 from forgetwatch.pairing import one_line, run_name
@@ -75,11 +75,11 @@ def run(
         console = result_console()
         console.print(run_table(trajectory, tolerance=tolerated))
         for note in trajectory.notes:  # on files of the run: each in one whole line
-            print_line(console, f"note: {one_line(note)}")
+            echo(f"note: {one_line(note)}")
         if detail:
             console.print()
             console.print(run_detail(trajectory))
-        print_line(console, _write(trajectory, runs, output, tolerance=tolerated))
+        echo(_write(trajectory, runs, output, tolerance=tolerated))
     elif output is not None:
         _write(trajectory, runs, output, tolerance=tolerated)
     if not limits.is_empty:

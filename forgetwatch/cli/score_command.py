@@ -10,10 +10,9 @@ from typing import Annotated
 
 import numpy as np
 import typer
-from rich.console import Console
 
 from forgetwatch.cli.options import check_device_map, check_snapshot, device_map_option
-from forgetwatch.cli.output import print_line, scoring, shared_work
+from forgetwatch.cli.output import echo, scoring, shared_work
 from forgetwatch.comparing import repeated_prompts
 from forgetwatch.errors import ScoringError, SnapshotError, did_you_mean
 from forgetwatch.pairing import snapshot_bits_per_byte
@@ -100,14 +99,13 @@ def _print_result(snapshot: Snapshot, output: Path) -> None:
     """Print how many items were scored and why others were not; raise SnapshotError if none was."""
     correct, passages = snapshot.floats("correct"), int(snapshot.is_passage.sum())
     scored = int(np.isfinite(correct).sum())
-    console = Console(highlight=False)
     for outcome, count in Counter(snapshot.texts("outcome")).most_common():
         if outcome != "ok":
-            print_line(console, f"{count:,} {outcome}")
+            echo(f"{count:,} {outcome}")
     if not scored and not passages:
         raise SnapshotError(f"none of the {len(snapshot):,} items could be scored; {output} has the reason for each")
     if repeated := repeated_prompts(snapshot):
-        print_line(console, repeated)
+        echo(repeated)
     parts = [f"{scored:,} items scored, {100 * float(np.nanmean(correct)):.1f} % right"] if scored else []
     parts += [f"{passages:,} passages scored, {snapshot_bits_per_byte(snapshot):.3f} bits per byte"] if passages else []
-    print_line(console, f"{', '.join(parts)}, {snapshot.meta['seconds']:.1f} s: {output}")
+    echo(f"{', '.join(parts)}, {snapshot.meta['seconds']:.1f} s: {output}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from contextlib import nullcontext
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -20,7 +19,6 @@ from forgetwatch.snapshot import Snapshot
 from forgetwatch.study import (
     PAGE,
     Pair,
-    Plan,
     Sources,
     Study,
     draw_figures,
@@ -88,10 +86,14 @@ def run(
     def read(given: str, items: Probe | None, metric: str | None) -> Snapshot:
         return resolve(given, items, metric, trust_remote_code=trust_remote_code, device_map=device_map)
 
+    def announce(number: int, pair: Pair) -> None:
+        seeds = max(len(pair.before), len(pair.after))
+        sides = f"{pair.before[0].given} -> {pair.after[0].given}{f', {seeds} seeds' if seeds > 1 else ''}"
+        echo(f"forgetwatch: pair {number} of {len(plan.pairs)}, {pair.name}: {sides}", err=True)
+
     with shared_work() if is_scored else nullcontext():
-        is_alone = launched_count() == 1
-        sources = Sources(folder, read, is_first=is_first_process(), is_alone=is_alone)
-        found = run_study(plan, sources, on_pair=partial(_announce, plan))
+        sources = Sources(folder, read, is_first=is_first_process(), is_alone=launched_count() == 1)
+        found = run_study(plan, sources, on_pair=announce)
         if is_first_process():
             _show(found, folder, json_path)
     if is_first_process():
@@ -101,19 +103,6 @@ def run(
             named = f"{', '.join(names[:_NAMED])}{f' and {len(names) - _NAMED} more' if len(names) > _NAMED else ''}"
             others = "; all others are in the report" if found.compared else ""
             raise StudyError(f"{len(names)} of {len(found.results)} pairs could not be compared: {named}{others}")
-
-
-def _announce(plan: Plan, number: int, pair: Pair) -> None:
-    """Print the line of a pair that begins."""
-    if not is_first_process():
-        return
-    seeds = max(len(pair.before), len(pair.after))
-    of_seeds = f", {seeds} seeds" if seeds > 1 else ""
-    echo(
-        f"forgetwatch: pair {number} of {len(plan.pairs)}, {pair.name}: {pair.before[0].given} -> "
-        f"{pair.after[0].given}{of_seeds}",
-        err=True,
-    )
 
 
 def _show(study: Study, folder: Path, json_path: Path | None) -> None:

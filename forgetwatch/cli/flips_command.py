@@ -73,7 +73,7 @@ def run(
     if passages:
         of = "the passage has" if passages == 1 else f"the {passages:,} passages have"
         line += f"; {of} no right answer, and none to flip: `forgetwatch compare` shows their bits per byte"
-    print_text(console, line)
+    print_text(line)
 
 
 def _flips(

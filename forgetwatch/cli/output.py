@@ -80,9 +80,9 @@ def result_console() -> Console:
     return console
 
 
-def print_text(console: Console, text: str, *, style: str = "") -> None:
+def print_text(text: str, *, style: str = "") -> None:
     """Print a text, wrapped at the console's width."""
-    console.print(visible(text), style=style, markup=False)
+    result_console().print(visible(text), style=style, markup=False)
 
 
 def echo(text: str, *, err: bool = False) -> None:
@@ -91,9 +91,9 @@ def echo(text: str, *, err: bool = False) -> None:
         typer.echo(visible(text), err=err)
 
 
-def print_hanging(console: Console, text: str, *, style: str = "") -> None:
+def print_hanging(text: str, *, style: str = "") -> None:
     """Print a line so that its indentation is kept where it wraps."""
-    bare = visible(text).lstrip()
+    console, bare = result_console(), visible(text).lstrip()
     indent = " " * (len(text) - len(bare))
     for line in Text(bare).wrap(console, console.width - len(indent)):
         line.rstrip()

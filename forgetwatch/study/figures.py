@@ -98,7 +98,13 @@ def _radar(pairs: Sequence[Compared], names: Sequence[str], most: Mapping[Rate, 
             found = one.values(rate)
             radii = [100 * found[name].shown if name in found else math.nan for name in names]
             closed = [*radii, radii[0]]
-            panel.plot([*angles, angles[0]], closed, label=name_in(34, one.pair.name), **_line_style(number))
+            style = {
+                "color": _COLORS[number % len(_COLORS)],
+                "marker": _MARKERS[number % len(_MARKERS)],
+                "linestyle": _DASHES[(number // len(_COLORS) + number) % len(_DASHES)],
+            }
+            label = name_in(34, one.pair.name)
+            panel.plot([*angles, angles[0]], closed, label=label, linewidth=1.6, markersize=4, **style)
         panel.set_theta_zero_location("N")
         panel.set_theta_direction(-1)
         panel.set_xticks(angles, [_two_lines(name or NAMELESS) for name in names], fontsize=9)
@@ -122,16 +128,6 @@ def _two_lines(name: str) -> str:
     """Name of an axis, on two lines if it is long: the circle gets what its names leave."""
     line = name_in(28, name)
     return "\n".join(textwrap.wrap(line, 14, max_lines=2, placeholder="…")) if len(line) > 14 else line
-
-
-def _line_style(number: int) -> dict[str, Any]:
-    return {
-        "color": _COLORS[number % len(_COLORS)],
-        "marker": _MARKERS[number % len(_MARKERS)],
-        "linestyle": _DASHES[(number // len(_COLORS) + number) % len(_DASHES)],
-        "linewidth": 1.6,
-        "markersize": 4,
-    }
 
 
 def has_scale(study: Study, by: Scale) -> bool:

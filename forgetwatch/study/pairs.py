@@ -66,21 +66,13 @@ Resolve = Callable[[str, Probe | None, str | None], Snapshot]
 
 @dataclass(frozen=True, kw_only=True)
 class Averages:
-    """Forgetting of one pair that averages show, and that they hide.
+    """Forgetting of one pair that averages show, and that they hide; shares are nan without an item."""
 
-    Attributes:
-        tasks: Number of tasks; items without a task are one.
-        conventional: Mean over tasks of max(0, accuracy lost), 0 to 1; nan without an item.
-        forgetting: Mean over tasks of the share 1->0, 0 to 1; nan likewise.
-        forgotten: Questions 1->0, over all tasks.
-        in_tasks_that_fell: Those of them in tasks whose accuracy fell.
-    """
-
-    tasks: int
-    conventional: float
-    forgetting: float
-    forgotten: float
-    in_tasks_that_fell: float
+    tasks: int  # items without a task are one
+    conventional: float  # mean over tasks of max(0, accuracy lost), 0 to 1
+    forgetting: float  # mean over tasks of the share 1->0, 0 to 1
+    forgotten: float  # questions 1->0, over all tasks
+    in_tasks_that_fell: float  # those of them in tasks whose accuracy fell
 
     @classmethod
     def of(cls, comparison: Comparison) -> Averages:
@@ -129,18 +121,11 @@ def _not_below_0(value: float) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Compared:
-    """A pair that was compared.
-
-    Attributes:
-        pair: The pair.
-        comparison: Its counts.
-        means: The paper's means, by the rule of the study.
-        averages: What averages show of it.
-    """
+    """A pair that was compared."""
 
     pair: Pair
     comparison: Comparison
-    means: CategoryMeans
+    means: CategoryMeans  # the paper's, by the rule of the study
     averages: Averages
 
     def values(self, rate: Rate) -> dict[str, Value]:
@@ -190,12 +175,7 @@ class Study:
 
 
 def run_study(plan: Plan, sources: Sources, *, on_pair: Callable[[int, Pair], None]) -> Study:
-    """Compare all pairs of a study.
-
-    Args:
-        plan: The study.
-        sources: Reads and scores the sides.
-        on_pair: Called before each pair with its number, from 1.
+    """Compare all pairs of a study; `on_pair` is called before each with its number, from 1.
 
     Raises:
         ForgetwatchError: If a probe or the map of categories cannot be loaded.
@@ -246,12 +226,7 @@ class Sources:
         self._failed: dict[Path, str] = {}
 
     def probe_of(self, source: Source) -> Probe | None:
-        """Probe by which a source is scored, with its own settings; None if it has none.
-
-        Raises:
-            ProbeError: If the probe cannot be loaded.
-            StudyError: If settings do not fit it.
-        """
+        """Probe by which a source is scored, with its own settings; None if it has none."""
         if source.probe is None:
             return None
         key = json.dumps([source.probe, dict(source.decoding), source.rendering], sort_keys=True)

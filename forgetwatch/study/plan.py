@@ -53,25 +53,15 @@ _TIMES: Final = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """One model, snapshot, table or log of a side.
+    """One model, snapshot, table or log of a side."""
 
-    Attributes:
-        given: Its path or model id as the file names it.
-        location: The path from here, or the model id.
-        probe: Probe that scores it if it is a model; None without one.
-        decoding: Settings of generated answers that differ from the probe's.
-        rendering: Rendering that replaces the probe's; None for the probe's.
-        metric: Metric that decides, if a log has several.
-        columns: Columns of a table under other names, and the rows that count; None for a file as it is.
-    """
-
-    given: str
-    location: str
-    probe: str | None = None
-    decoding: Mapping[str, Any] = field(default_factory=dict)
-    rendering: Rendering | None = None
-    metric: str | None = None
-    columns: ColumnMap | None = None
+    given: str  # its path or model id as the file names it
+    location: str  # the path from here, or the model id
+    probe: str | None = None  # scores it if it is a model
+    decoding: Mapping[str, Any] = field(default_factory=dict)  # settings that differ from the probe's
+    rendering: Rendering | None = None  # replaces the probe's
+    metric: str | None = None  # decides, if a log has several
+    columns: ColumnMap | None = None  # those of a table under other names, and the rows that count
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,14 +69,11 @@ class Pair:
     """A model before and after one step of its training.
 
     Attributes:
-        stage: Name of the stage.
         name: Its name, unique in the study.
         size: Number of parameters; None if the file gives none.
         data: Scale of the data of the step, in the unit of the study; None likewise.
         before: One source for each seed; a single one stands for all seeds.
         after: The same, after.
-        on_mismatch: See `compare`.
-        allow_prompt_mismatch: See `compare`.
     """
 
     stage: str
@@ -104,8 +91,6 @@ class Plan:
     """A study as its file describes it.
 
     Attributes:
-        name: Its name.
-        path: Its file.
         categories: File of another map of tasks to categories; None for the snapshots' own.
         chance: Rule of the paper's tables; see `compare`.
         stages: Names of the stages, in their order.

@@ -75,21 +75,13 @@ _LAYER: Final = re.compile(r"(.*?\.\d+)\..+")
 
 @dataclass(frozen=True, kw_only=True)
 class Geometry:
-    """Sums over the elements of a tensor of A and of B, in fp64.
+    """Sums over the elements of a tensor of A and of B, in fp64."""
 
-    Attributes:
-        aa: Of the squares of A.
-        bb: Of the squares of B.
-        ab: Of the products.
-        dd: Of the squares of B - A.
-        most: The largest absolute values of A and of B.
-    """
-
-    aa: float
-    bb: float
-    ab: float
-    dd: float
-    most: tuple[float, float]
+    aa: float  # of the squares of A
+    bb: float  # of the squares of B
+    ab: float  # of the products
+    dd: float  # of the squares of B - A
+    most: tuple[float, float]  # the largest absolute values of A and of B
 
     @property
     def cosine(self) -> float:
@@ -111,19 +103,12 @@ class Geometry:
 
 @dataclass(frozen=True, kw_only=True)
 class MergePlan:
-    """Two checkpoints that can be merged.
+    """Two checkpoints that can be merged."""
 
-    Attributes:
-        given: A and B as they were named.
-        folder: Folder of B, whose files other than weights each merged model gets.
-        files: Tensors of each file to write, in the order in which they are stored there.
-        left_out: Names of tensors that one side alone stores and that are computed from others when it is loaded.
-    """
-
-    given: tuple[str, str]
-    folder: Path
-    files: Mapping[str, tuple[Pair, ...]]
-    left_out: tuple[str, ...]
+    given: tuple[str, str]  # A and B as they were named
+    folder: Path  # of B, whose files other than weights each merged model gets
+    files: Mapping[str, tuple[Pair, ...]]  # tensors of each file to write, in the order in which they are stored there
+    left_out: tuple[str, ...]  # tensors that one side alone stores and that loading computes from others
 
     @property
     def pairs(self) -> list[Pair]:
@@ -155,19 +140,15 @@ def plan_merge(a: str, b: str, *, trust_remote_code: bool = False) -> MergePlan:
     pairs = [Pair(a=of_a[name], b=of_b[name]) for name in of_b if name in of_a]
     for pair in pairs:
         check_pair(pair, a, b)
-    files: dict[str, tuple[Pair, ...]] = {}
-    for pair in pairs:
-        files[pair.b.file.name] = (*files.get(pair.b.file.name, ()), pair)
+    names = dict.fromkeys(pair.b.file.name for pair in pairs)
+    files = {name: tuple(pair for pair in pairs if pair.b.file.name == name) for name in names}
     return MergePlan(given=(a, b), folder=folders[1], files=files, left_out=alone)
 
 
 def geometry_of(plan: MergePlan, *, beat: Callable[[], None] = lambda: None) -> dict[str, Geometry]:
-    """Norms, products and distances of all weights, by the tensor's name; each model is read once.
+    """Norms, products and distances of all weights, by the tensor's name; ScoringError if one is not finite.
 
-    `beat` is called after each tensor.
-
-    Raises:
-        ScoringError: If a tensor holds NaN or infinity.
+    Each model is read once, and `beat` is called after each tensor.
     """
     found, names = {}, [f"{side} ({given})" for side, given in zip("AB", plan.given, strict=True)]
     for pair in plan.pairs:
@@ -418,10 +399,13 @@ class WeightDistance:
             found = _LAYER.fullmatch(name)
             sums = layers.setdefault(found[1] if found else name.removesuffix(".weight"), [0.0, 0.0])
             sums[0], sums[1] = sums[0] + both[0], sums[1] + both[1]
-        whole = [sum(both[side] for both in squares.values()) for side in (0, 1)]
+
+        def relative(norm: float, difference: float) -> float:  # both are squares
+            return math.sqrt(difference / norm) if norm else math.nan
+
         return cls(
-            overall=_relative(*whole),
-            layers={name: _relative(*layers[name]) for name in sorted(layers, key=_by_number)},
+            overall=relative(*(sum(both[side] for both in squares.values()) for side in (0, 1))),
+            layers={name: relative(*layers[name]) for name in sorted(layers, key=_by_number)},
             tensors=len(squares),
             turned=turned,
         )
@@ -430,8 +414,3 @@ class WeightDistance:
 def _by_number(name: str) -> list[tuple[bool, int, str]]:
     """Key by which layer 2 comes before layer 10."""
     return [(part.isdigit(), int(part) if part.isdigit() else 0, part) for part in name.split(".")]
-
-
-def _relative(norm: float, difference: float) -> float:
-    """Distance relative to a norm, from their squares; nan if the norm is 0."""
-    return math.sqrt(difference / norm) if norm else math.nan

@@ -248,20 +248,8 @@ def test_questions_that_are_left_out_are_counted_in_every_table_of_pairs(tmp_pat
     assert "No count has the questions that are unscored" in page
 
 
-def test_one_side_before_is_paired_with_each_seed_after(tmp_path: Path) -> None:
-    before, after = answers(0), [answers(n) for n in (1, 2)]
-    write(tmp_path, "base.parquet", before)
-    for n, one in enumerate(after):
-        write(tmp_path, f"s{n}.parquet", one)
-    path = study_file(tmp_path, "{name: a, before: base.parquet, after: [s0.parquet, s1.parquet]}")
-    study = studied(path)
-    lost = [(before & ~one).sum() for one in after]
-    assert study.compared[0].comparison.all.forgotten == np.mean(lost)
-    assert study.compared[0].comparison.items.compared == len(K)
-
-
 @pytest.mark.parametrize("side", ["before", "after"])
-def test_samples_of_one_file_are_seeds_and_one_answer_is_compared_with_each(tmp_path: Path, side: str) -> None:
+def test_files_and_samples_of_one_are_seeds_and_one_answer_is_compared_with_each(tmp_path: Path, side: str) -> None:
     one, several = answers(0), [answers(n) for n in (1, 2, 3)]
     write(tmp_path, "one.parquet", one)
     for n, right in enumerate(several):
@@ -283,6 +271,7 @@ def test_samples_of_one_file_are_seeds_and_one_answer_is_compared_with_each(tmp_
     assert first.comparison.all.forgotten == second.comparison.all.forgotten
     lost = [(one & ~right if side == "before" else right & ~one).sum() for right in several]
     assert first.comparison.all.forgotten == np.mean(lost)
+    assert first.comparison.items.compared == len(K)
     assert third.comparison.samples == 3
     assert third.comparison.all.forgotten == 0
 
@@ -337,41 +326,27 @@ def test_the_released_codes_rule_has_its_ceilings_too(tmp_path: Path) -> None:
     assert "As in the paper&#39;s released code" in (tmp_path / "out" / "study.html").read_text()
 
 
-def test_averages_show_the_loss_of_tasks_and_hide_what_gains_cancel(tmp_path: Path) -> None:
-    before, after = answers(3), answers(4)
-    write(tmp_path, "b.parquet", before)
-    write(tmp_path, "a.parquet", after)
-    path = study_file(tmp_path, "{name: a, before: b.parquet, after: a.parquet}")
-    study = studied(path)
-    found = study.compared[0].averages
-    of_tasks = [(before[task == TASK], after[task == TASK]) for task in sorted(set(TASK))]
-    lost = [one.mean() - now.mean() for one, now in of_tasks]
-    assert found.conventional == pytest.approx(np.mean([max(0, fall) for fall in lost]))
-    assert found.forgetting == pytest.approx(np.mean([(one & ~now).mean() for one, now in of_tasks]))
-    fell = sum((one & ~now).sum() for (one, now), fall in zip(of_tasks, lost, strict=True) if fall > 0)
-    assert (found.tasks, found.in_tasks_that_fell) == (6, fell)
-    assert found.conventional < found.forgetting
-
-
-def test_items_without_a_task_are_a_task_of_their_own_in_the_averages(tmp_path: Path) -> None:
-    task = np.where(TASK == "t5", "", TASK)
-    sides = [[answers(n) for n in (3, 4, 5)], [answers(n) for n in (6, 7, 8)]]
-    for name, seeds in zip("ba", sides, strict=True):
-        for n, right in enumerate(seeds):
-            pq.write_table(table_of(right, task=list(task)), tmp_path / f"{name}{n}.parquet")
-    lists = [f"[{name}0.parquet, {name}1.parquet, {name}2.parquet]" for name in "ba"]
-    path = study_file(tmp_path, f"{{name: a, before: {lists[0]}, after: {lists[1]}}}")
-    study = studied(path)
-    found = study.compared[0].averages
-    before, after = (np.array(seeds) for seeds in sides)
+@pytest.mark.parametrize(("seeds", "without_a_task"), [(1, ""), (3, "t5")])
+def test_averages_show_the_loss_of_tasks_and_hide_what_gains_cancel(
+    tmp_path: Path, seeds: int, without_a_task: str
+) -> None:
+    """Over seeds too, and with items without a task, which are a task of their own."""
+    task = np.where(without_a_task == TASK, "", TASK)
+    sides = {side: [answers(first + 2 * n) for n in range(seeds)] for side, first in (("before", 3), ("after", 4))}
+    names = {side: [f"{side}{n}.parquet" for n in range(seeds)] for side in sides}
+    for side, rights in sides.items():
+        for name, right in zip(names[side], rights, strict=True):
+            pq.write_table(table_of(right, task=list(task)), tmp_path / name)
+    found = studied(study_file(tmp_path, json.dumps({"name": "a", **names}))).compared[0].averages
+    before, after = np.array(sides["before"]), np.array(sides["after"])
     of_tasks = [(before[:, task == name], after[:, task == name]) for name in sorted(set(task))]
     lost = [one.mean() - now.mean() for one, now in of_tasks]
-    shares = [(one & ~now).mean() for one, now in of_tasks]
     assert found.tasks == 6
     assert found.conventional == pytest.approx(np.mean([max(0, fall) for fall in lost]))
-    assert found.forgetting == pytest.approx(np.mean(shares))
-    fell = sum((one & ~now).sum() / 3 for (one, now), fall in zip(of_tasks, lost, strict=True) if fall > 0)
+    assert found.forgetting == pytest.approx(np.mean([(one & ~now).mean() for one, now in of_tasks]))
+    fell = sum((one & ~now).sum() / seeds for (one, now), fall in zip(of_tasks, lost, strict=True) if fall > 0)
     assert found.in_tasks_that_fell == pytest.approx(fell)
+    assert found.conventional < found.forgetting
 
 
 def test_a_pair_that_cannot_be_compared_is_named_and_the_others_go_on(tmp_path: Path) -> None:
@@ -461,18 +436,14 @@ def test_nothing_is_read_where_the_file_is_wrong(tmp_path: Path) -> None:
 
 def test_the_name_of_a_report_is_no_folder(tmp_path: Path) -> None:
     write(tmp_path, "b.parquet", answers(0))
-    path = study_file(tmp_path, "{name: a, before: b.parquet, after: b.parquet}")
-    status, _, err = run(path, "-o", tmp_path / "report.html")
-    assert status == 1
-    assert "report.html: needed a folder, which holds the page, tables and pictures" in err
-    assert not (tmp_path / "report.html").exists()
-    named = study_file(tmp_path, "{name: a, before: b.parquet, after: b.parquet}", top="name: report.html")
-    status, _, err = run(named)
-    assert status == 1
-    assert "report.html: needed a folder" in err
-    assert "name a folder with --output" in err
-    assert not (tmp_path / "report.html").exists()
-    assert run(named, "-o", tmp_path / "out")[0] == 0
+    path = study_file(tmp_path, "{name: a, before: b.parquet, after: b.parquet}", top="name: report.html")
+    for options in (("-o", tmp_path / "report.html"), ()):  # named, and by the name of the study
+        status, _, err = run(path, *options)
+        assert status == 1
+        assert "report.html: needed a folder, which holds the page, tables and pictures" in err
+        assert "name a folder with --output" in err
+        assert not (tmp_path / "report.html").exists()
+    assert run(path, "-o", tmp_path / "out")[0] == 0
 
 
 def test_the_terminals_table_has_a_row_a_pair_in_80_columns_and_each_pair_its_line(tmp_path: Path) -> None:

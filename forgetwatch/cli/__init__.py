@@ -1,4 +1,4 @@
-"""The command line, one file for each command. A command that scores imports torch when it runs, not before.
+"""The command line, one file for each command but `demo`. A command that scores imports torch when it runs, not before.
 
 Processes of a launcher (torchrun, accelerate) share the work of the commands that score; of any other command, the
 first process does all. That one prints and writes; an error is printed once.
@@ -14,15 +14,16 @@ import re
 import sys
 import warnings
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Final, cast
 
 import typer
+from rich.console import Console
 
 from forgetwatch.cli import (
     compare_command,
     convert_command,
-    demo_command,
     flips_command,
     follow_command,
     merge_command,
@@ -32,9 +33,10 @@ from forgetwatch.cli import (
     score_command,
     study_command,
 )
-from forgetwatch.cli.output import reports_errors
+from forgetwatch.cli.output import echo, reports_errors
 from forgetwatch.errors import ForgetwatchError, ReportedElsewhereError, did_you_mean
 from forgetwatch.progress import is_first_process
+from forgetwatch.run_folder import PROBE, RUN_FOLDER
 from forgetwatch.visible_text import visible
 
 _TRACEBACK: Final = "FORGETWATCH_TRACEBACK"
@@ -49,7 +51,35 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-app.command("demo")(demo_command.run)
+_NEEDED_BY_DEMO: Final = ("torch", "transformers", "trl", "datasets")
+
+
+@app.command("demo")
+def _demo(
+    output: Annotated[Path, typer.Option(help="Folder that everything is written to.")] = Path("forgetwatch-demo"),
+    report_to: Annotated[str, typer.Option(help="Tracker of the Trainer: wandb, tensorboard, ..., or none.")] = "none",
+) -> None:
+    """Watch a small model forget: train one, fine-tune it, and see question by question what it loses."""
+    if lacking := [name for name in _NEEDED_BY_DEMO if find_spec(name) is None]:
+        raise ForgetwatchError(
+            f"the demo trains a model and needs {', '.join(lacking)}: pip install 'forgetwatch[train]'"
+        )
+    # Before transformers is imported, which reads these variables once.
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    # The imports take seconds, in which a silent command would seem to hang.
+    Console(stderr=True).print("loading torch, transformers and trl ...", style="dim")
+    from forgetwatch.demo import TUNE_STEPS, run_demo
+
+    written = run_demo(output, report_to=report_to)
+    probe = written.run / RUN_FOLDER / PROBE
+    echo(f"\npictures: {', '.join(map(str, written.pictures))}")
+    echo(f"models:   {written.base}, {written.run}/checkpoint-*")
+    echo("the same comparison from the saved checkpoints:")
+    last = written.run / f"checkpoint-{TUNE_STEPS}"
+    echo(f"  forgetwatch compare {written.base} {last} --probe {probe}")
+
+
 app.command("compare")(compare_command.run)
 app.command("flips")(flips_command.run)
 app.command("score")(score_command.run)
@@ -91,8 +121,10 @@ def main() -> None:
     formatted = warnings.formatwarning
     # Warnings quote names and paths as errors do.
     warnings.formatwarning = lambda *given, **named: visible(formatted(*given, **named))
-    if not is_first_process():
-        _be_quiet()
+    if not is_first_process():  # the first process of the launcher prints results and warnings
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
+        warnings.simplefilter("ignore")
+        os.environ["TRANSFORMERS_VERBOSITY"] = "error"
     try:
         status = app(standalone_mode=False)
     except typer.Abort:
@@ -103,20 +135,16 @@ def main() -> None:
         _fail(str(error), status=1)
     except Exception as error:
         if isinstance(error, _USAGE_ERROR):
-            _fail(_usage(cast(typer.BadParameter, error).format_message()), status=2)
+            message = cast(typer.BadParameter, error).format_message().replace("Value error, ", "").rstrip(".")
+            if found := re.search(r"'([^']*)' is not one of (.*)", message):
+                message += did_you_mean(found[1], re.findall(r"'([^']*)'", found[2]))
+            _fail(message, status=2)
         if os.environ.get(_TRACEBACK):
             raise
         _fail(_unexpected(error), status=1)
     finally:
         warnings.formatwarning = formatted
     sys.exit(status if isinstance(status, int) else 0)
-
-
-def _be_quiet() -> None:
-    """Let this process print no results and no warnings: the first process of the launcher prints them."""
-    sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
-    warnings.simplefilter("ignore")
-    os.environ["TRANSFORMERS_VERBOSITY"] = "error"
 
 
 def _unexpected(error: Exception) -> str:
@@ -128,13 +156,6 @@ def _unexpected(error: Exception) -> str:
             "`pip install 'forgetwatch[train]'` brings all that scoring and training need"
         )
     return f"unexpected {type(error).__name__}: {error} (a bug in forgetwatch; {_TRACEBACK}=1 shows where)"
-
-
-def _usage(message: str) -> str:
-    """Message about wrong usage, with the nearest choice if a value was not among the choices."""
-    message = message.replace("Value error, ", "").rstrip(".")
-    found = re.search(r"'([^']*)' is not one of (.*)", message)
-    return message + (did_you_mean(found[1], re.findall(r"'([^']*)'", found[2])) if found else "")
 
 
 def _fail(message: str, *, status: int) -> None:

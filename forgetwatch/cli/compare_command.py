@@ -15,30 +15,38 @@ from typing import Annotated, Final, Literal
 import numpy as np
 import typer
 
-from forgetwatch.cli.gate_options import (
-    FailIfOption,
-    GateOption,
-    NoWorseThanOption,
-    SummaryOption,
-    conclude,
-    limits_of,
-)
 from forgetwatch.cli.options import (
     ITEMS,
     STDOUT,
+    FailIfOption,
+    GateOption,
+    JsonOption,
+    NoWorseThanOption,
+    ReportOption,
+    SummaryOption,
     chance_option,
     check_device_map,
     check_file,
     check_pictures,
     check_report,
+    check_summary,
     command_of,
     device_map_option,
     gate_option,
     item_option,
+    limits_of,
     output_option,
     share,
 )
-from forgetwatch.cli.output import echo, print_pictures, result_console, shared_work, write_json, write_report
+from forgetwatch.cli.output import (
+    conclude,
+    echo,
+    print_pictures,
+    result_console,
+    shared_work,
+    write_json,
+    write_report,
+)
 from forgetwatch.cli.resolve import read_outcomes, resolve, select, with_questions
 from forgetwatch.comparing import (
     TOLERANCE,
@@ -152,12 +160,8 @@ class Options:
     detail: Annotated[
         bool, output_option("--detail", help="Also print every correction, bound, diagnostic and group.")
     ] = False
-    json_path: Annotated[
-        Path | None, output_option("--json", help="Write all numbers as JSON to this file; - for stdout.")
-    ] = None
-    output: Annotated[
-        Path | None, output_option("--output", "-o", help="Write a report: .html, .md, .csv or .json.")
-    ] = None
+    json_path: JsonOption = None
+    output: ReportOption = None
     plots: Annotated[Path | None, output_option(help="Draw pictures into this folder, as PNG and SVG.")] = None
 
     @cached_property
@@ -168,7 +172,7 @@ class Options:
     @cached_property
     def limits(self) -> Gate:
         """The gate of --gate, --fail-if and --no-worse-than together."""
-        return limits_of(file=self.gate, fail_if=self.fail_if or [], no_worse_than=self.no_worse_than, probe=self.items)
+        return limits_of(file=self.gate, fail_if=self.fail_if, no_worse_than=self.no_worse_than, probe=self.items)
 
     @cached_property
     def tolerated(self) -> float:
@@ -194,13 +198,11 @@ class Options:
             raise typer.BadParameter(f"--bootstrap: needed 0, or at least {_FEWEST_DRAWS} draws, got {self.bootstrap}")
         if self.target is not None and len(self.after) < 2:
             raise typer.BadParameter(f"--target: ranks several AFTERs; needed at least two, got {len(self.after)}")
-        if self.summary is not None and self.limits.is_empty:
-            raise typer.BadParameter("--summary: needed a gate: --gate, --no-worse-than or --fail-if")
         if self.drift and self.probe is None:
             raise typer.BadParameter("--drift: needed --probe, after whose prompts the model before generates")
+        check_summary(self.summary, self.limits)
         check_device_map(self.device_map)
         check_file(self.json_path)
-        check_file(self.summary)
         check_report(self.output)
         check_pictures(self.plots)
 

@@ -9,14 +9,13 @@ from typing import Annotated
 
 import numpy as np
 import typer
-from rich.console import Console
 
 from forgetwatch.cli.options import check_snapshot
-from forgetwatch.cli.output import print_line
+from forgetwatch.cli.output import echo
 from forgetwatch.cli.resolve import read_outcomes
 from forgetwatch.errors import SnapshotError
 from forgetwatch.readers import ColumnMap, concatenate, read_mapped
-from forgetwatch.snapshot import Snapshot, save_snapshot
+from forgetwatch.snapshot import save_snapshot
 
 _log_option = partial(typer.Option, rich_help_panel="Logs of other tools")
 _table_option = partial(typer.Option, rich_help_panel="Tables of your own")
@@ -61,21 +60,14 @@ def run(
     read = [read_mapped(log, columns) if mapped else read_outcomes(log, metric) for log in logs]
     snapshot = concatenate(read, as_samples=as_samples)
     save_snapshot(snapshot, output)
-    _print_result(snapshot, output)
-
-
-def _print_result(snapshot: Snapshot, output: Path) -> None:
-    """Print the notes of a snapshot, its number of rows, and how many were right or unscored."""
     correct, without = snapshot.floats("correct"), int(snapshot.is_unscored.sum())
-    scored = int(np.isfinite(correct).sum())
     outcomes = Counter(snapshot.texts("outcome")[snapshot.is_unscored].tolist())
     reasons = "; ".join(f"{count:,} {reason.removeprefix('unscored: ')}" for reason, count in outcomes.most_common(3))
     unscored = f", {without:,} unscored ({reasons})" if without else ""
-    right = f"{100 * float(np.nanmean(correct)):.1f} % right" if scored else "none scored"
-    console = Console(highlight=False)
+    right = f"{100 * float(np.nanmean(correct)):.1f} % right" if np.isfinite(correct).any() else "none scored"
     for note in snapshot.notes:
-        print_line(console, f"note: {note}")
-    print_line(console, f"{len(snapshot):,} rows, {right}{unscored}: {output}")
+        echo(f"note: {note}")
+    echo(f"{len(snapshot):,} rows, {right}{unscored}: {output}")
 
 
 def _pairs(given: list[str] | None, option: str) -> dict[str, str]:

@@ -64,24 +64,16 @@ def run(
     console = result_console()
     for flip in shown:
         console.print(flip_lines(flip))
-    named = what.replace("_", " ")
-    more = f", {len(found) - len(shown):,} more with --limit 0" if len(found) > len(shown) else ""
-    luck = _luck(changed) if what == "known_lost" and shown else ""
-    print_text(console, (f"{len(shown):,} {named}{more}{luck}" if shown else f"none {named}") + _no_flips(passages))
-
-
-def _no_flips(passages: int) -> str:
-    """Clause that passages are not among the items; empty without passages."""
-    if not passages:
-        return ""
-    of = "the passage has" if passages == 1 else f"the {passages:,} passages have"
-    return f"; {of} no right answer, and none to flip: `forgetwatch compare` shows their bits per byte"
-
-
-def _luck(changed: list[Flip]) -> str:
-    """Clause with the number of known and lost items that luck makes; empty if the options have no scores."""
-    measured = [flip.by_luck for flip in changed if flip.by_luck is not None]
-    return f"; luck alone makes {sum(measured):.1f}".removesuffix(".0") if measured else ""
+    line = f"{f'{len(shown):,}' if shown else 'none'} {what.replace('_', ' ')}"
+    if len(found) > len(shown):
+        line += f", {len(found) - len(shown):,} more with --limit 0"
+    by_luck = [flip.by_luck for flip in changed if flip.by_luck is not None]
+    if what == "known_lost" and shown and by_luck:
+        line += f"; luck alone makes {sum(by_luck):.1f}".removesuffix(".0")
+    if passages:
+        of = "the passage has" if passages == 1 else f"the {passages:,} passages have"
+        line += f"; {of} no right answer, and none to flip: `forgetwatch compare` shows their bits per byte"
+    print_text(line)
 
 
 def _flips(

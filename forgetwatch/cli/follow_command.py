@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from forgetwatch.cli.options import check_device_map, device_map_option
-from forgetwatch.cli.output import echo, print_line, result_console, shared_work
+from forgetwatch.cli.output import echo, shared_work
 from forgetwatch.errors import WatchError, did_you_mean
 from forgetwatch.pairing import listed
 from forgetwatch.probes import load_probe
@@ -95,9 +95,8 @@ def run(
         trust_remote_code=trust_remote_code,
         device_map=device_map,
     )
-    console = result_console()
     with shared_work():
-        follower = Follower(output_dir, items, settings, run=folder, on_look=lambda line: print_line(console, line))
+        follower = Follower(output_dir, items, settings, run=folder, on_look=echo)
         end = follower.follow()
         follower.show()
         queue = follower.queue

@@ -14,6 +14,8 @@ import typer
 
 from forgetwatch.cli.options import (
     STDOUT,
+    JsonOption,
+    ReportOption,
     check_device_map,
     check_file,
     check_report,
@@ -63,12 +65,8 @@ def run(
     ] = False,
     device_map: Annotated[str | None, device_map_option()] = None,
     detail: Annotated[bool, output_option("--detail", help="Also print all points and layers.")] = False,
-    json_path: Annotated[
-        Path | None, output_option("--json", help="Write all numbers as JSON to this file; - for stdout.")
-    ] = None,
-    output: Annotated[
-        Path | None, output_option("--output", "-o", help="Write a report: .html, .md, .csv or .json.")
-    ] = None,
+    json_path: JsonOption = None,
+    output: ReportOption = None,
 ) -> None:
     """Average the weights of two models at several shares, and show what each point has lost of either."""
     alphas = _alphas(alpha)
@@ -93,7 +91,7 @@ def run(
         silence_loading()
         ends = Ends(a=a, b=b, method=method, alphas=alphas, keep=keep, trust_remote_code=trust_remote_code)
         sweep = run_sweep(
-            ends, chosen, confirmation=second, target=ranked, shown=scoring_unless_cached, device_map=device_map
+            ends, chosen, confirmation=second, target=ranked, progress_of=scoring_unless_cached, device_map=device_map
         )
     if not is_first_process():
         return

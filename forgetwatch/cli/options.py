@@ -1,22 +1,24 @@
-"""Options that commands share: panels of `--help`, device maps, shares such as 2%, and files, checked before the work.
+"""Options that commands share: panels of `--help`, gates, device maps, shares such as 2%, and files.
 
-The suffix of a report decides its format: .html, .md, .csv or .json. The path ``-`` is standard output.
+All are checked before the work. The suffix of a report decides its format: .html, .md, .csv or .json. The path ``-`` is
+standard output.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import MISSING, fields
+from collections.abc import Callable, Sequence
+from dataclasses import MISSING, fields, replace
 from functools import partial, wraps
 from inspect import Parameter, Signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, get_type_hints
 
 import typer
 
 from forgetwatch.errors import ScoringError, SnapshotError, did_you_mean
-from forgetwatch.gates import parse_fraction
+from forgetwatch.gates import Condition, FailIf, Gate, Limit, NoWorseThan, parse_fraction, read_gate
+from forgetwatch.probe import Probe
 from forgetwatch.progress import launched_count
 
 if TYPE_CHECKING:
@@ -28,6 +30,23 @@ chance_option = partial(typer.Option, rich_help_panel="Chance (the tables show i
 gate_option = partial(typer.Option, rich_help_panel="Gates")
 output_option = partial(typer.Option, rich_help_panel="Output")
 """Options under the headings by which `--help` lists those of a command with many."""
+
+JsonOption = Annotated[
+    Path | None, output_option("--json", help="Write all numbers as JSON to this file; - for stdout.")
+]
+ReportOption = Annotated[
+    Path | None, output_option("--output", "-o", help="Write a report: .html, .md, .csv or .json.")
+]
+FailIfOption = Annotated[
+    list[str] | None,
+    gate_option(help="Exit with status 3 if this holds, such as category:Math.forgetting>5%; may be repeated."),
+]
+NoWorseThanOption = Annotated[
+    str | None,
+    gate_option(help="Exit with status 3 if accuracy fell by more than this (2%), with 4 if that is not clear."),
+]
+GateOption = Annotated[Path | None, gate_option(help="YAML file of limits to check.")]
+SummaryOption = Annotated[Path | None, gate_option(help="Write the results of the gates to this Markdown file.")]
 
 STDOUT: Final = Path("-")
 DEVICE_MAPS: Final = ("auto",)
@@ -64,6 +83,29 @@ def share(text: str, option: str) -> float:
     if not 0 < value < 1:
         raise typer.BadParameter(f"{option}: needed a share above 0 and below 1, such as 2% or 0.02, got {text!r}")
     return value
+
+
+def limits_of(
+    *, file: Path | None, fail_if: Sequence[str] | None, no_worse_than: str | None, probe: Probe | None
+) -> Gate:
+    """Gate of --gate, --fail-if and --no-worse-than together; the file may mark items of a probe that must pass.
+
+    Raises:
+        GateError: If the file or a condition cannot be read.
+        typer.BadParameter: If the tolerance is not a share.
+    """
+    gate = Gate() if file is None else read_gate(file, probe)
+    limits: list[Limit] = [FailIf(condition=Condition.parse(text)) for text in fail_if or ()]
+    if no_worse_than is not None:
+        limits.append(NoWorseThan(tolerance=share(no_worse_than, "--no-worse-than")))
+    return replace(gate, limits=(*gate.limits, *limits))
+
+
+def check_summary(path: Path | None, limits: Gate) -> None:
+    """Raise for a summary without a gate, or for one whose folder is missing; None is fine."""
+    if path is not None and limits.is_empty:
+        raise typer.BadParameter("--summary: needed a gate: --gate, --no-worse-than or --fail-if")
+    check_file(path)
 
 
 def check_file(path: Path | None) -> None:

@@ -1,12 +1,13 @@
 """What a command prints and writes: results to a console of 80 columns on stdout, progress to stderr, files.
 
 What is printed holds names and texts of files: control characters in it are made visible. Files are JSON documents,
-reports in four formats, and pictures.
+reports in four formats, pictures, and results of gates, which become the exit status.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -22,13 +23,16 @@ from rich.progress import Progress as BytesBar
 from rich.text import Text
 
 from forgetwatch.cli.options import STDOUT
-from forgetwatch.comparing import Comparison, Flip, ModelComparison, Trajectory
+from forgetwatch.comparing import Comparison, Flip, ModelComparison, Trajectory, Word, worst
+from forgetwatch.errors import GateError
 from forgetwatch.files import write_text
+from forgetwatch.gates import GateResult
 from forgetwatch.probe import Probe
 from forgetwatch.progress import Done, Progress, is_first_process, launched_count, log, shown
 from forgetwatch.report import (
     SUFFIXES,
     WIDTH,
+    ci_summary,
     comparison_markdown,
     comparisons_csv,
     comparisons_json,
@@ -37,6 +41,10 @@ from forgetwatch.report import (
     trajectory_json,
 )
 from forgetwatch.visible_text import visible
+
+_EXIT: Final[dict[Word, int]] = {"PASS": 0, "FAIL": 3, "INCONCLUSIVE": 4}
+"""Exit status by verdict."""
+_STEP_SUMMARY: Final = "GITHUB_STEP_SUMMARY"
 
 
 @contextmanager
@@ -72,25 +80,20 @@ def result_console() -> Console:
     return console
 
 
-def print_line(console: Console, text: str) -> None:
-    """Print a line of any length as it is: not wrapped, since paths are copied from it, and without markup."""
-    console.print(visible(text), soft_wrap=True, markup=False)
-
-
-def print_text(console: Console, text: str, *, style: str = "") -> None:
+def print_text(text: str, *, style: str = "") -> None:
     """Print a text, wrapped at the console's width."""
-    console.print(visible(text), style=style, markup=False)
+    result_console().print(visible(text), style=style, markup=False)
 
 
 def echo(text: str, *, err: bool = False) -> None:
-    """Print a line to standard output, or to standard error, whatever the width of the console."""
+    """Print a line as it is to standard output, or to standard error: not wrapped, since paths are copied from it."""
     if is_first_process():
         typer.echo(visible(text), err=err)
 
 
-def print_hanging(console: Console, text: str, *, style: str = "") -> None:
+def print_hanging(text: str, *, style: str = "") -> None:
     """Print a line so that its indentation is kept where it wraps."""
-    bare = visible(text).lstrip()
+    console, bare = result_console(), visible(text).lstrip()
     indent = " " * (len(text) - len(bare))
     for line in Text(bare).wrap(console, console.width - len(indent)):
         line.rstrip()
@@ -99,11 +102,8 @@ def print_hanging(console: Console, text: str, *, style: str = "") -> None:
 
 def scoring(model: str, probe: Probe) -> AbstractContextManager[Progress | None]:
     """Context that shows the progress of scoring a model; enter it before torch is imported, which takes seconds."""
-    return shown(
-        "scoring",
-        opening=f"scoring {model} on {probe.name}, {len(probe):,} items",
-        is_main_process=is_first_process(),
-    )
+    opening = f"scoring {model} on {probe.name}, {len(probe):,} items"
+    return shown("scoring", opening=opening, is_main_process=is_first_process())
 
 
 def announce_import() -> None:
@@ -173,14 +173,7 @@ def write_report(
 ) -> None:
     """Write a report in the format of its suffix; an old file stays as it is if that fails.
 
-    Args:
-        path: File to write.
-        comparisons: Comparisons to show; a page shows the last in full.
-        changed: Items whose answer changed in the last.
-        tolerance: Net loss of accuracy that is tolerated, 0 to 1.
-        trajectory: The run, if the report is of one.
-        several: Ranking and matrix, if the report is of several models.
-        title: Line below the heading of a page.
+    Of several comparisons, a page shows the last in full, and `changed` are the items whose answer changed in it.
     """
     last = comparisons[-1]
     if path.suffix == ".html":
@@ -201,3 +194,31 @@ def write_report(
 def json_text(document: dict[str, Any]) -> str:
     """Text of a JSON document; a number that JSON lacks is an error."""
     return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def conclude(results: Sequence[GateResult], *, summary: Path | None, to_stderr: bool) -> int:
+    """Print the results of the gate, at least one, write its summary, and return the exit status of the worst.
+
+    A result that is not PASS goes to standard error, in one line for each comparison; with `to_stderr` all go there,
+    because standard output takes the JSON document. If the environment names a file as GITHUB_STEP_SUMMARY, as GitHub
+    Actions does for each step, the results in Markdown are appended to it.
+
+    Raises:
+        GateError: If a summary cannot be written.
+    """
+    for one in results:
+        which = f" ({' -> '.join(one.comparison.labels)})" if len(results) > 1 else ""
+        echo(" ".join((one.line + which).split()), err=one.verdict != "PASS" or to_stderr)
+    if is_first_process():
+        text = ci_summary(results)
+        if summary is not None:
+            write_text(summary, text)
+        if step := os.environ.get(_STEP_SUMMARY):
+            path = Path(step)
+            try:
+                # Appended, since other commands write to it too; a lone surrogate in a name must not fail the gate.
+                with path.open("ab") as file:
+                    file.write(text.encode("utf-8", "replace"))
+            except OSError as error:
+                raise GateError(f"{path} (named by {_STEP_SUMMARY}) cannot be written to: {error.strerror}") from error
+    return _EXIT[worst(one.verdict for one in results)]

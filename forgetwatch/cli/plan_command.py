@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from rich.cells import set_cell_size
@@ -14,7 +14,6 @@ from rich.console import Console
 
 from forgetwatch.cli.options import share
 from forgetwatch.cli.output import result_console
-from forgetwatch.item import Item
 from forgetwatch.metrics import (
     DELTA,
     alarm_level,
@@ -115,19 +114,17 @@ def _rows(probe: str | None, number: int | None) -> list[_Row]:
     if probe is None:
         return []
     loaded = load_probe(probe)
-    by_category: dict[str, list[Item]] = {}
-    for item in loaded:
-        if item.category and not item.is_passage:
-            by_category.setdefault(item.category, []).append(item)
-    return [_row(loaded.name, list(loaded)), *(_row(name, items) for name, items in by_category.items())]
-
-
-def _row(name: str, items: Sequence[Item]) -> _Row:
-    items = [item for item in items if not item.is_passage]
-    # The options of a generated answer are scored next to it.
-    scored = [item for item in items if item.choices]
-    mirrored = sum(len(item.choices) - len(item.answers) >= 2 for item in scored)
-    return _Row(name=name, n=len(items), scored=len(scored), mirrored=mirrored)
+    items = [item for item in loaded if not item.is_passage]
+    groups = [(loaded.name, items)]
+    for category in dict.fromkeys(item.category for item in items if item.category):
+        groups.append((category, [item for item in items if item.category == category]))
+    rows = []
+    for name, of_group in groups:
+        # The options of a generated answer are scored next to it.
+        scored = [item for item in of_group if item.choices]
+        mirrored = sum(len(item.choices) - len(item.answers) >= 2 for item in scored)
+        rows.append(_Row(name=name, n=len(of_group), scored=len(scored), mirrored=mirrored))
+    return rows
 
 
 def _print_table(console: Console, plan: _Plan, shares: Sequence[float]) -> None:
@@ -137,12 +134,12 @@ def _print_table(console: Console, plan: _Plan, shares: Sequence[float]) -> None
         # Room for a name of 20 and a number of 9, and for three cells of 15 in 80 columns.
         console.print(f"{set_cell_size(label, 33)} {''.join(f'{cell:>15}' for cell in cells)}", markup=False)
 
-    def block(title: str, items: Callable[[_Row], int], seen: Callable[[int, float], str]) -> None:
-        if not any(map(items, plan.rows)):
-            return
-        console.print(title, style="bold")
-        for row in plan.rows:
-            line(f"  {fit(row.name, 20)} {brief(items(row), 9):>9}", (seen(items(row), psi) for psi in shares))
+    def block(title: str, items: Literal["n", "scored", "mirrored"], seen: Callable[[int, float], str]) -> None:
+        numbers: list[tuple[str, int]] = [(row.name, getattr(row, items)) for row in plan.rows]
+        if any(n for _, n in numbers):
+            console.print(title, style="bold")
+            for name, n in numbers:
+                line(f"  {fit(name, 20)} {brief(n, 9):>9}", (seen(n, psi) for psi in shares))
 
     def net(n: int, psi: float, alpha: float = 0.05) -> str:
         value = detectable_change(n, psi, power=plan.power, alpha=alpha)
@@ -163,14 +160,12 @@ def _print_table(console: Console, plan: _Plan, shares: Sequence[float]) -> None
     # An alarm is one-sided, and its level is that of one look among all looks and groups.
     alarmed = (items_needed(plan.change, psi, power=plan.power, alpha=2 * net_level) for psi in shares)
     line("  one look alarms on the loss", map(_items, alarmed))
-    block("smallest change that one comparison sees, points", lambda row: row.n, net)
-    block("smallest loss that one look alarms on, points", lambda row: row.n, partial(net, alpha=2 * net_level))
-    known_title = "smallest net of known and lost that one comparison sees, questions"
-    block(known_title, lambda row: row.mirrored, known)
-    log_title = "smallest change of the log score that one comparison sees, nats"
-    block(log_title, lambda row: row.scored, log_score)
     fading = partial(log_score, alpha=2 * fading_level, delta=DELTA)
-    block("smallest fading that one look alarms on, nats", lambda row: row.scored, fading)
+    block("smallest change that one comparison sees, points", "n", net)
+    block("smallest loss that one look alarms on, points", "n", partial(net, alpha=2 * net_level))
+    block("smallest net of known and lost that one comparison sees, questions", "mirrored", known)
+    block("smallest change of the log score that one comparison sees, nats", "scored", log_score)
+    block("smallest fading that one look alarms on, nats", "scored", fading)
 
 
 def _items(value: float) -> str:

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from forgetwatch.cli.options import check_file, item_option
-from forgetwatch.cli.output import echo, print_hanging, print_text, result_console, scoring
+from forgetwatch.cli.output import echo, print_hanging, print_text, scoring
 from forgetwatch.errors import ProbeError
 from forgetwatch.item import PRIVATE, Item
 from forgetwatch.pairing import fit
@@ -56,9 +56,8 @@ _Limit = Annotated[
 @probe_app.command("list")
 def list_command() -> None:
     """List the probes that have a name, and how to make one of your own."""
-    console = result_console()
     for text, is_heading in listing():
-        print_text(console, text, style="bold" if is_heading else "")
+        print_text(text, style="bold" if is_heading else "")
 
 
 @probe_app.command("show")
@@ -83,13 +82,16 @@ def show_command(
     if categories:
         typer.echo(Categories({item.task: item.category for item in probe}).to_csv(), nl=False)
         return
-    console = result_console()
-    for text in (*about(name), *summary(probe)):
-        print_text(console, text)
+    if not Path(name).is_file() and (preset := find_preset(name)) is not None:
+        print_text(f"{preset.about}; licence: {preset.licence}; from {preset.sources[0].dataset}")
+        if preset.note:
+            print_text(preset.note)
+    for text in summary(probe):
+        print_text(text)
     for item in probe.items[:examples]:
-        print_text(console, f"\n{item.task} {item.id}", style="bold")
+        print_text(f"\n{item.task} {item.id}", style="bold")
         for text in shown(item):
-            print_text(console, text)
+            print_text(text)
 
 
 @probe_app.command("build")
@@ -125,10 +127,9 @@ def build_command(
     else:
         probe = _load(source, root=root, revision=revision, shots=shots, limit=limit)
     probe.save(output)
-    console = result_console()
     for text in summary(probe):
-        print_text(console, text)
-    print_text(console, f"written to {output}; `forgetwatch probe check {output}` looks for faults")
+        print_text(text)
+    print_text(f"written to {output}; `forgetwatch probe check {output}` looks for faults")
 
 
 @probe_app.command("check")
@@ -174,19 +175,16 @@ def check_command(
     findings += [] if model is None else _answer_findings(model, probe)
     found = None if not train else overlap(probe, training_texts(train), seconds=seconds)
     is_trained_on = found is not None and (bool(found.exact) or any(found.grams.values()))
-    console = result_console()
-    print_text(console, f"{probe.name}, {len(probe):,} items", style="bold")
+    print_text(f"{probe.name}, {len(probe):,} items", style="bold")
     for finding in findings:
         for text in finding_lines(finding):
-            print_hanging(console, text, style="" if finding.wrong else "dim")
+            print_hanging(text, style="" if finding.wrong else "dim")
     if found is not None:
-        print_hanging(console, f"{'!' if is_trained_on else ' '} training data   {found.sentence}")
+        print_hanging(f"{'!' if is_trained_on else ' '} training data   {found.sentence}")
         for task, item, row in found.examples:
-            print_hanging(console, f"    {task} {item}: row {row:,}")
+            print_hanging(f"    {task} {item}: row {row:,}")
     wrong = sum(finding.wrong for finding in findings) + is_trained_on
-    console.print(
-        f"{wrong} kind{'s' if wrong > 1 else ''} of fault" if wrong else "no fault found", style="bold", markup=False
-    )
+    print_text(f"{wrong} kind{'s' if wrong > 1 else ''} of fault" if wrong else "no fault found", style="bold")
     if strict and wrong:
         raise typer.Exit(PROBLEMS)
 
@@ -268,19 +266,9 @@ def listing() -> Iterator[tuple[str, bool]]:
     yield "  forgetwatch probe build mine.csv -o probe.jsonl", False
 
 
-def about(name: str) -> Iterator[str]:
-    """Lines about a benchmark of the hub; none for another probe."""
-    preset = None if Path(name).is_file() else find_preset(name)
-    if preset is not None:
-        yield f"{preset.about}; licence: {preset.licence}; from {preset.sources[0].dataset}"
-        if preset.note:
-            yield preset.note
-
-
 def summary(probe: Probe) -> Iterator[str]:
     """Lines with the contents, settings and fingerprint of a probe."""
-    kinds = ("passage" if item.is_passage else "open" if item.k is None else f"k {item.k}" for item in probe)
-    ks = Counter(kinds)
+    ks = Counter("passage" if item.is_passage else "open" if item.k is None else f"k {item.k}" for item in probe)
     tasks = len({item.task for item in probe})
     yield f"{probe.name}: {len(probe):,} items, {tasks:,} task{'s' if tasks > 1 else ''}; {_counts(ks)}"
     yield f"categories: {_counts(Counter(item.category or 'none' for item in probe))}"

@@ -8,16 +8,20 @@ from typing import Annotated
 
 import typer
 
-from forgetwatch.cli.gate_options import (
+from forgetwatch.cli.options import (
+    STDOUT,
     FailIfOption,
     GateOption,
     NoWorseThanOption,
     SummaryOption,
-    conclude,
+    check_file,
+    check_pictures,
+    check_report,
+    check_summary,
     limits_of,
+    share,
 )
-from forgetwatch.cli.options import STDOUT, check_file, check_pictures, check_report, share
-from forgetwatch.cli.output import print_line, print_pictures, result_console, write_json, write_report
+from forgetwatch.cli.output import conclude, echo, print_pictures, result_console, write_json, write_report
 from forgetwatch.comparing import Trajectory, first_forgotten, read_stages
 from forgetwatch.comparing.flips import flips
 from forgetwatch.pairing import one_line, run_name
@@ -53,51 +57,35 @@ def run(
     summary: SummaryOption = None,
 ) -> None:
     """Show a run: the last look against the start, its alarms, and where the page with all of it is."""
-    limits = limits_of(file=gate, fail_if=fail_if or [], no_worse_than=no_worse_than, probe=None)
+    limits = limits_of(file=gate, fail_if=fail_if, no_worse_than=no_worse_than, probe=None)
     if any(vars(limits.subset).values()):
         raise typer.BadParameter("--gate: a run is compared as a whole; needed a file without tasks, categories, items")
-    if summary is not None and limits.is_empty:
-        raise typer.BadParameter("--summary: needed a gate: --gate, --no-worse-than or --fail-if")
+    check_summary(summary, limits)
     check_file(json_path)
-    check_file(summary)
     check_report(output)
     check_pictures(plots)
     tolerated = share(tolerance, "--tolerance")
     trajectory = read_stages(runs)
-    _show(trajectory, runs, detail=detail, json_path=json_path, output=output, plots=plots, tolerance=tolerated)
+    json_alone = json_path == STDOUT
+    if json_path is not None:
+        write_json(trajectory_json(trajectory, tolerance=tolerated), json_path)
+    if plots is not None:
+        print_pictures(save_run(trajectory, plots), err=json_alone)
+    if not json_alone:
+        console = result_console()
+        console.print(run_table(trajectory, tolerance=tolerated))
+        for note in trajectory.notes:  # on files of the run: each in one whole line
+            echo(f"note: {one_line(note)}")
+        if detail:
+            console.print()
+            console.print(run_detail(trajectory))
+        echo(_write(trajectory, runs, output, tolerance=tolerated))
+    elif output is not None:
+        _write(trajectory, runs, output, tolerance=tolerated)
     if not limits.is_empty:
         result = limits.judge(trajectory.comparisons[-1], trajectory.last, trajectory)
-        if status := conclude([result], summary=summary, to_stderr=json_path == STDOUT):
+        if status := conclude([result], summary=summary, to_stderr=json_alone):
             raise typer.Exit(status)
-
-
-def _show(
-    trajectory: Trajectory,
-    runs: Sequence[Path],
-    *,
-    detail: bool,
-    json_path: Path | None,
-    output: Path | None,
-    plots: Path | None,
-    tolerance: float,
-) -> None:
-    """Print the tables of a run, and write its documents."""
-    if json_path is not None:
-        write_json(trajectory_json(trajectory, tolerance=tolerance), json_path)
-    if plots is not None:
-        print_pictures(save_run(trajectory, plots), err=json_path == STDOUT)
-    if json_path == STDOUT:
-        if output is not None:
-            _write(trajectory, runs, output, tolerance=tolerance)
-        return
-    console = result_console()
-    console.print(run_table(trajectory, tolerance=tolerance))
-    for note in trajectory.notes:  # on files of the run: each in one whole line
-        print_line(console, f"note: {one_line(note)}")
-    if detail:
-        console.print()
-        console.print(run_detail(trajectory))
-    print_line(console, _write(trajectory, runs, output, tolerance=tolerance))
 
 
 def _write(trajectory: Trajectory, runs: Sequence[Path], output: Path | None, *, tolerance: float) -> str:

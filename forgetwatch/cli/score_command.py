@@ -10,14 +10,12 @@ from typing import Annotated
 
 import numpy as np
 import typer
-from rich.console import Console
 
 from forgetwatch.cli.options import check_device_map, check_snapshot, device_map_option
-from forgetwatch.cli.output import print_line, scoring, shared_work
+from forgetwatch.cli.output import echo, scoring, shared_work
 from forgetwatch.comparing import repeated_prompts
 from forgetwatch.errors import ScoringError, SnapshotError, did_you_mean
 from forgetwatch.pairing import snapshot_bits_per_byte
-from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe
 from forgetwatch.progress import is_first_process
 from forgetwatch.snapshot import Snapshot, save_snapshot
@@ -66,55 +64,48 @@ def run(
         check_device_map(device_map)
         if engine == "vllm" and device_map is not None:
             raise ScoringError("--device-map is for --engine transformers; vLLM spreads a model with --tensor-parallel")
-        if engine == "vllm":
-            snapshot = _with_vllm(model, items, tensor_parallel, data_parallel, trust_remote_code=trust_remote_code)
-        else:
-            snapshot = _with_transformers(model, items, trust_remote_code=trust_remote_code, device_map=device_map)
+        with scoring(model, items) as progress:
+            from forgetwatch.scoring import (
+                Scorer,
+                load_model,
+                not_finite_explained,
+                on_all_processes,
+                score_with_vllm,
+                silence_loading,
+            )
+
+            silence_loading()
+            if engine == "vllm":
+                snapshot = score_with_vllm(
+                    model,
+                    items,
+                    tensor_parallel=tensor_parallel,
+                    data_parallel=data_parallel,
+                    trust_remote_code=trust_remote_code,
+                    progress=progress,
+                )
+            else:
+                load = partial(load_model, model, trust_remote_code=trust_remote_code, device_map=device_map)
+                loaded, tokenizer = on_all_processes(load)
+                with not_finite_explained(loaded, model):
+                    scorer = Scorer(items, tokenizer, loaded, progress=progress)
+                    snapshot = scorer.score(loaded, name=model, progress=progress)
         if is_first_process():
             save_snapshot(snapshot, output)
         _print_result(snapshot, output)
-
-
-def _with_transformers(model: str, items: Probe, *, trust_remote_code: bool, device_map: str | None) -> Snapshot:
-    with scoring(model, items) as progress:
-        from forgetwatch.scoring import Scorer, load_model, not_finite_explained, on_all_processes, silence_loading
-
-        silence_loading()
-        load = partial(load_model, model, trust_remote_code=trust_remote_code, device_map=device_map)
-        loaded, tokenizer = on_all_processes(load)
-        with not_finite_explained(loaded, model):
-            return Scorer(items, tokenizer, loaded, progress=progress).score(loaded, name=model, progress=progress)
-
-
-def _with_vllm(
-    model: str, items: Probe, tensor_parallel: int, data_parallel: int, *, trust_remote_code: bool
-) -> Snapshot:
-    with scoring(model, items) as progress:
-        from forgetwatch.scoring import score_with_vllm, silence_loading
-
-        silence_loading()
-        return score_with_vllm(
-            model,
-            items,
-            tensor_parallel=tensor_parallel,
-            data_parallel=data_parallel,
-            trust_remote_code=trust_remote_code,
-            progress=progress,
-        )
 
 
 def _print_result(snapshot: Snapshot, output: Path) -> None:
     """Print how many items were scored and why others were not; raise SnapshotError if none was."""
     correct, passages = snapshot.floats("correct"), int(snapshot.is_passage.sum())
     scored = int(np.isfinite(correct).sum())
-    console = Console(highlight=False)
     for outcome, count in Counter(snapshot.texts("outcome")).most_common():
         if outcome != "ok":
-            print_line(console, f"{count:,} {outcome}")
+            echo(f"{count:,} {outcome}")
     if not scored and not passages:
         raise SnapshotError(f"none of the {len(snapshot):,} items could be scored; {output} has the reason for each")
     if repeated := repeated_prompts(snapshot):
-        print_line(console, repeated)
+        echo(repeated)
     parts = [f"{scored:,} items scored, {100 * float(np.nanmean(correct)):.1f} % right"] if scored else []
     parts += [f"{passages:,} passages scored, {snapshot_bits_per_byte(snapshot):.3f} bits per byte"] if passages else []
-    print_line(console, f"{', '.join(parts)}, {snapshot.meta['seconds']:.1f} s: {output}")
+    echo(f"{', '.join(parts)}, {snapshot.meta['seconds']:.1f} s: {output}")

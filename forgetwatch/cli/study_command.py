@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from contextlib import nullcontext
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -20,7 +19,6 @@ from forgetwatch.snapshot import Snapshot
 from forgetwatch.study import (
     PAGE,
     Pair,
-    Plan,
     Sources,
     Study,
     draw_figures,
@@ -81,34 +79,30 @@ def run(
             "name a folder with --output"
         )
     check_pictures(folder)
-    is_scored = any(is_model(source) for pair in plan.pairs for source in (*pair.before, *pair.after))
+    is_scored = any(map(is_model, plan.sources))
     if not is_scored and not is_first_process():
         return
 
     def read(given: str, items: Probe | None, metric: str | None) -> Snapshot:
         return resolve(given, items, metric, trust_remote_code=trust_remote_code, device_map=device_map)
 
+    def announce(number: int, pair: Pair) -> None:
+        seeds = max(len(pair.before), len(pair.after))
+        sides = f"{pair.before[0].given} -> {pair.after[0].given}{f', {seeds} seeds' if seeds > 1 else ''}"
+        echo(f"forgetwatch: pair {number} of {len(plan.pairs)}, {pair.name}: {sides}", err=True)
+
     with shared_work() if is_scored else nullcontext():
-        is_alone = launched_count() == 1
-        sources = Sources(folder, read, is_first=is_first_process(), is_alone=is_alone)
-        found = run_study(plan, sources, on_pair=partial(_announce, plan))
+        sources = Sources(folder, read, is_first=is_first_process(), is_alone=launched_count() == 1)
+        found = run_study(plan, sources, on_pair=announce)
         if is_first_process():
             _show(found, folder, json_path)
     if is_first_process():
-        _conclude(found)
-
-
-def _announce(plan: Plan, number: int, pair: Pair) -> None:
-    """Print the line of a pair that begins."""
-    if not is_first_process():
-        return
-    seeds = max(len(pair.before), len(pair.after))
-    of_seeds = f", {seeds} seeds" if seeds > 1 else ""
-    echo(
-        f"forgetwatch: pair {number} of {len(plan.pairs)}, {pair.name}: {pair.before[0].given} -> "
-        f"{pair.after[0].given}{of_seeds}",
-        err=True,
-    )
+        for one in found.failed:
+            echo(f"forgetwatch: not compared: {one.reason}", err=True)
+        if names := [one.pair.name for one in found.failed]:
+            named = f"{', '.join(names[:_NAMED])}{f' and {len(names) - _NAMED} more' if len(names) > _NAMED else ''}"
+            others = "; all others are in the report" if found.compared else ""
+            raise StudyError(f"{len(names)} of {len(found.results)} pairs could not be compared: {named}{others}")
 
 
 def _show(study: Study, folder: Path, json_path: Path | None) -> None:
@@ -127,18 +121,3 @@ def _show(study: Study, folder: Path, json_path: Path | None) -> None:
         echo(f"forgetwatch: not drawn: the figure {name}: {reason}", err=True)
     if json_path != STDOUT:
         echo(f"report: {folder / PAGE}")
-
-
-def _conclude(study: Study) -> None:
-    """Print why pairs were not compared.
-
-    Raises:
-        StudyError: If there is such a pair.
-    """
-    for one in study.failed:
-        echo(f"forgetwatch: not compared: {one.reason}", err=True)
-    if names := [one.pair.name for one in study.failed]:
-        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        others = "; all others are in the report" if study.compared else ""
-        named = f"{', '.join(names[:_NAMED])}{more}"
-        raise StudyError(f"{len(names)} of {len(study.results)} pairs could not be compared: {named}{others}")

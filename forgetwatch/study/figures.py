@@ -24,15 +24,16 @@ import numpy as np
 
 from forgetwatch.pairing import count
 from forgetwatch.report import LOST, name_in
-from forgetwatch.study.pairs import Compared, Study
-from forgetwatch.study.tables import NAMELESS, RATES, Rate, categories, shown, total, values
+from forgetwatch.study.pairs import RATES, Compared, Rate, Study
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from matplotlib.ticker import Locator
 
 Scale = Literal["size", "data"]
+
+NAMELESS: Final = "no category"
+"""Name of the items without a category."""
 
 _COLORS: Final = (
     *("#b3261e", "#1f3b73", "#1b6e3c", "#b26a00", "#7b3f9e", "#0f7c8a"),
@@ -58,14 +59,15 @@ _LABELS: Final[dict[Scale, str]] = {"size": "parameters", "data": "data"}
 
 def radar_figures(study: Study, stage: str) -> list[Callable[[], Figure]]:
     """Functions that draw the radars of one stage, of at most 12 pairs each; none for fewer than three categories."""
-    of_stage, names = study.of_stage(stage), categories(study.compared)
+    of_stage, names = study.of_stage(stage), study.categories
     if len(names) < _AXES:
         return []
     pairs = _most_forgetting(of_stage)
     parts = -(-len(pairs) // _LINES)
     size = -(-len(pairs) // parts) if parts else 1
     # One scale for all stages, or the eye would compare circles of unlike size.
-    most = {rate: max((_radius(one, rate, names) for one in study.compared), default=0.0) for rate in RATES}
+    radii = {rate: [value.shown for one in study.compared for value in one.values(rate).values()] for rate in RATES}
+    most = {rate: max(found, default=0.0) for rate, found in radii.items()}
     note = _left_out(len(pairs), len(of_stage), what="in the radars")
     return [partial(_radar, pairs[at : at + size], names, most, note) for at in range(0, len(pairs), size)]
 
@@ -83,13 +85,9 @@ def _left_out(named: int, pairs: int, *, what: str = "shown") -> str | None:
     return f"{what}: the {named} of {count(pairs)} pairs with the highest 1→0; the tables have all"
 
 
-def _radius(one: Compared, rate: Rate, names: Sequence[str]) -> float:
-    found = values(one.means, rate)
-    return max((shown(found[name].rate.mean) for name in names if name in found), default=0.0)
-
-
 def _radar(pairs: Sequence[Compared], names: Sequence[str], most: Mapping[Rate, float], note: str | None) -> Figure:
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
     rows = -(-len(pairs) // 3)
     figure = Figure(figsize=(10, 4.4 + 0.24 * rows), layout="constrained")
@@ -97,10 +95,16 @@ def _radar(pairs: Sequence[Compared], names: Sequence[str], most: Mapping[Rate, 
     angles = np.linspace(0, 2 * np.pi, len(names), endpoint=False)
     for panel, rate in zip(panels, RATES, strict=True):
         for number, one in enumerate(pairs):
-            found = values(one.means, rate)
-            radii = [100 * shown(found[name].rate.mean) if name in found else math.nan for name in names]
+            found = one.values(rate)
+            radii = [100 * found[name].shown if name in found else math.nan for name in names]
             closed = [*radii, radii[0]]
-            panel.plot([*angles, angles[0]], closed, label=name_in(34, one.pair.name), **_line_style(number))
+            style = {
+                "color": _COLORS[number % len(_COLORS)],
+                "marker": _MARKERS[number % len(_MARKERS)],
+                "linestyle": _DASHES[(number // len(_COLORS) + number) % len(_DASHES)],
+            }
+            label = name_in(34, one.pair.name)
+            panel.plot([*angles, angles[0]], closed, label=label, linewidth=1.6, markersize=4, **style)
         panel.set_theta_zero_location("N")
         panel.set_theta_direction(-1)
         panel.set_xticks(angles, [_two_lines(name or NAMELESS) for name in names], fontsize=9)
@@ -109,7 +113,7 @@ def _radar(pairs: Sequence[Compared], names: Sequence[str], most: Mapping[Rate, 
             side = math.sin(angle)
             label.set_horizontalalignment("left" if side > 0.2 else "right" if side < -0.2 else "center")
         panel.set_ylim(0, max(100 * most[rate] * 1.05, 1))
-        panel.yaxis.set_major_locator(_few_ticks())
+        panel.yaxis.set_major_locator(MaxNLocator(4))
         panel.yaxis.set_major_formatter(lambda value, _: f"{value:g} %")
         panel.set_rlabel_position(180 / len(names))
         panel.tick_params(axis="y", labelsize=8)
@@ -126,33 +130,15 @@ def _two_lines(name: str) -> str:
     return "\n".join(textwrap.wrap(line, 14, max_lines=2, placeholder="…")) if len(line) > 14 else line
 
 
-def _line_style(number: int) -> dict[str, Any]:
-    return {
-        "color": _COLORS[number % len(_COLORS)],
-        "marker": _MARKERS[number % len(_MARKERS)],
-        "linestyle": _DASHES[(number // len(_COLORS) + number) % len(_DASHES)],
-        "linewidth": 1.6,
-        "markersize": 4,
-    }
-
-
-def _few_ticks() -> Locator:
-    from matplotlib.ticker import MaxNLocator
-
-    return MaxNLocator(4)
-
-
 def has_scale(study: Study, by: Scale) -> bool:
     """True if two pairs have unlike sizes or data."""
     return len({getattr(one.pair, by) for one in study.compared} - {None}) > 1
 
 
-def scale_figure(study: Study, by: Scale) -> Figure | None:
-    """Figure of the total of each pair against its size or data; None unless two pairs have unlike ones."""
+def scale_figure(study: Study, by: Scale) -> Figure:
+    """Figure of the total of each pair against its size or data."""
     from matplotlib.figure import Figure
 
-    if not has_scale(study, by):
-        return None
     pairs = [one for one in study.compared if getattr(one.pair, by) is not None]
     named = {one.pair.name for one in _most_forgetting(pairs)}
     figure = Figure(figsize=(10, 2 * max(2.6, 0.9 + 0.19 * len(named))), layout="constrained")
@@ -174,11 +160,11 @@ def _draw_scale(
     spots = []
     for number, stage in enumerate(study.plan.stages):
         own = [one for one in pairs if one.pair.stage == stage]
-        totals = [total(one.means, rate).rate for one in own]
-        xs, means = [getattr(one.pair, by) for one in own], [100 * found.mean for found in totals]
-        ys = [shown(mean) for mean in means]
+        totals = [one.total(rate) for one in own]
+        xs, ys = [getattr(one.pair, by) for one in own], [100 * found.shown for found in totals]
+        means = [100 * found.rate.mean for found in totals]
         color, marker = _COLORS[number % len(_COLORS)], _MARKERS[number % len(_MARKERS)]
-        bars = [0.0 if math.isnan(found.sd) else 100 * found.sd for found in totals]
+        bars = [0.0 if math.isnan(found.rate.sd) else 100 * found.rate.sd for found in totals]
         if own:
             # Around the mean itself: one below 0 is shown as 0, and its bar would rise above what was measured.
             panel.errorbar(xs, means, yerr=bars, fmt="none", ecolor=color, capsize=2)
@@ -221,10 +207,7 @@ def _name_points(panel: Axes, spots: Sequence[tuple[float, float, str]]) -> None
 def _apart(points: Sequence[Sequence[float]], *, near: float, gap: float) -> list[float]:
     """Heights of the names of points, each at its point or moved so that names do not cover each other.
 
-    Args:
-        points: Points in shares of the panel, highest first.
-        near: Distance to the right within which two names would touch.
-        gap: Height of a line.
+    Points are in shares of the panel, highest first. Two names touch within `near` to the right; a line is `gap` high.
     """
     places: list[float] = []
     for right, at in points:
@@ -240,13 +223,11 @@ def _apart(points: Sequence[Sequence[float]], *, near: float, gap: float) -> lis
     return places
 
 
-def averages_figure(study: Study) -> Figure | None:
-    """Figure of the forgetting that averages show, and 1->0, of each pair; None without a pair."""
+def averages_figure(study: Study) -> Figure:
+    """Figure of the forgetting that averages show, and 1->0, of each pair; at least one."""
     from matplotlib.figure import Figure
 
     pairs = _most_forgetting(study.compared)
-    if not pairs:
-        return None
     figure = Figure(figsize=(10, 1.4 + 0.42 * len(pairs)), layout="constrained")
     panel = figure.subplots()
     rows = np.arange(len(pairs))

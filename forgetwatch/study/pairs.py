@@ -1,8 +1,16 @@
 """The pairs of a study, one after the other: both sides are read or scored, compared, and dropped.
 
-Only counts stay in memory. A pair that cannot be compared is a result with a sentence, and the next one follows.
+Only counts stay in memory. A pair that cannot be compared is a result with a sentence, and the next one follows. Scored
+models are kept in the study's folder, so that a killed study resumes:
 
-Beside the counts stands what averages show of them:
+    STUDY/snapshots/Llama-3.1-8B-3f0c41d07a6b.parquet
+
+The digits are a digest of the model (of a folder: the names, sizes and times of its files, and of those of an adapter's
+base), the probe with its settings, and the version of forgetwatch: a folder that changed is scored again. A model id of
+the hub stays what it was when it was scored; delete its file to score it again. Files of outcomes are read each time,
+and nothing is imported that scoring needs.
+
+Beside the counts is what averages show of them:
 
     task A   right before 60 of 100   after 62   lost 9, gained 11      an average shows no forgetting
     task B   right before 40 of 100   after 37   lost 8, gained  5      an average shows 3 of the 8
@@ -14,19 +22,36 @@ share 0->1 is the accuracy lost. Neither is corrected for guessing.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Final
+import re
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
-from forgetwatch.comparing import CategoryMeans, Comparison, compare
-from forgetwatch.errors import ForgetwatchError, SnapshotError
-from forgetwatch.probes import Categories
-from forgetwatch.study.plan import Pair, Plan
-from forgetwatch.study.sources import Sources
+from forgetwatch.comparing import CategoryMeans, Comparison, Spread, compare
+from forgetwatch.decoding import Decoding
+from forgetwatch.errors import ForgetwatchError, SnapshotError, StudyError
+from forgetwatch.measures import NOT_THERE
+from forgetwatch.pairing import item_codes, percent
+from forgetwatch.probe import Probe
+from forgetwatch.probes import Categories, load_probe
+from forgetwatch.readers import SUFFIXES, concatenate, is_outcomes, read_mapped
+from forgetwatch.snapshot import Snapshot, read_snapshot, save_snapshot
+from forgetwatch.study.plan import Pair, Plan, Source
 
+Rate = Literal["forgetting", "backward transfer"]
+RATES: Final[tuple[Rate, ...]] = ("forgetting", "backward transfer")
+
+_SNAPSHOTS: Final = "snapshots"
+_DIGITS: Final = 12
 _KEYS: Final = {
     "pass --allow-prompt-mismatch to compare": "set allow_prompt_mismatch: true",
     "with --on-mismatch intersect": "with on_mismatch: intersect",
@@ -35,66 +60,83 @@ _KEYS: Final = {
 }
 """Keys of a study that do what options of other commands do."""
 
+Resolve = Callable[[str, Probe | None, str | None], Snapshot]
+"""Function of a path or model id, a probe and a metric to a snapshot: it reads files and scores models."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Averages:
-    """Forgetting of one pair that averages show, and that they hide.
+    """Forgetting of one pair that averages show, and that they hide; shares are nan without an item."""
 
-    Attributes:
-        tasks: Number of tasks; items without a task are one.
-        conventional: Mean over tasks of max(0, accuracy lost), 0 to 1; nan without an item.
-        forgetting: Mean over tasks of the share 1->0, 0 to 1; nan likewise.
-        forgotten: Questions 1->0, over all tasks.
-        in_tasks_that_fell: Those of them in tasks whose accuracy fell.
-    """
-
-    tasks: int
-    conventional: float
-    forgetting: float
-    forgotten: float
-    in_tasks_that_fell: float
+    tasks: int  # items without a task are one
+    conventional: float  # mean over tasks of max(0, accuracy lost), 0 to 1
+    forgetting: float  # mean over tasks of the share 1->0, 0 to 1
+    forgotten: float  # questions 1->0, over all tasks
+    in_tasks_that_fell: float  # those of them in tasks whose accuracy fell
 
     @classmethod
     def of(cls, comparison: Comparison) -> Averages:
         """The averages of a comparison."""
-        tasks = _tasks(comparison)
+        whole = comparison.all
+        tasks = [(group.n, group.forgotten, group.gained) for group in comparison.by("task").values() if group.n]
+        # Items without a task. Rounded, because means over samples carry errors, and no loss may come from one.
+        n, forgotten, gained = (
+            round(of_all - sum(of_tasks), 9)
+            for of_all, *of_tasks in zip((whole.n, whole.forgotten, whole.gained), *tasks, strict=True)
+        )
+        tasks += [(n, forgotten, gained)] if n else []
         lost = np.array([(forgotten - gained) / n for n, forgotten, gained in tasks])
         return cls(
             tasks=len(tasks),
             conventional=float(np.maximum(lost, 0).mean()) if tasks else math.nan,
             forgetting=float(np.mean([forgotten / n for n, forgotten, _ in tasks])) if tasks else math.nan,
-            forgotten=comparison.all.forgotten,
+            forgotten=whole.forgotten,
             in_tasks_that_fell=sum(forgotten for (_, forgotten, _), fell in zip(tasks, lost > 0, strict=True) if fell),
         )
 
 
-def _tasks(comparison: Comparison) -> list[tuple[float, float, float]]:
-    """Items, forgotten and gained of each task; items without a task are one of their own."""
-    whole = comparison.all
-    tasks = [(group.n, group.forgotten, group.gained) for group in comparison.by("task").values() if group.n]
-    # Rounded, because means over samples carry errors, and no loss may come from one.
-    n, forgotten, gained = (
-        round(of_all - sum(of_tasks), 9)
-        for of_all, *of_tasks in zip((whole.n, whole.forgotten, whole.gained), *tasks, strict=True)
-    )
-    return [*tasks, (n, forgotten, gained)] if n else tasks
+class Value(NamedTuple):
+    """One cell of the paper's tables: fractions, over seeds."""
+
+    rate: Spread
+    ceiling: Spread
+
+    @property
+    def shown(self) -> float:
+        """The rate as tables and figures show it: not below 0; nan stays nan."""
+        return _not_below_0(self.rate.mean)
+
+    @property
+    def text(self) -> str:
+        """The cell as text in percent, such as ``5.0 ± 0.1 (29.4)``."""
+        if math.isnan(self.rate.mean):
+            return NOT_THERE
+        sd = "" if math.isnan(self.rate.sd) else f" ± {percent(self.rate.sd)}"
+        return f"{percent(self.shown)}{sd} ({percent(_not_below_0(self.ceiling.mean))})"
+
+
+def _not_below_0(value: float) -> float:
+    return value if math.isnan(value) else max(value, 0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Compared:
-    """A pair that was compared.
-
-    Attributes:
-        pair: The pair.
-        comparison: Its counts.
-        means: The paper's means, by the rule of the study.
-        averages: What averages show of it.
-    """
+    """A pair that was compared."""
 
     pair: Pair
     comparison: Comparison
-    means: CategoryMeans
+    means: CategoryMeans  # the paper's, by the rule of the study
     averages: Averages
+
+    def values(self, rate: Rate) -> dict[str, Value]:
+        """Value of each category."""
+        which, ceilings = RATES.index(rate), self.means.ceilings_by_category
+        return {name: Value(rates[which], ceilings[name][which]) for name, rates in self.means.by_category.items()}
+
+    def total(self, rate: Rate) -> Value:
+        """Value of all categories: the mean over them."""
+        which = RATES.index(rate)
+        return Value((self.means.forgetting, self.means.backward_transfer)[which], self.means.ceilings[which])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,12 +149,7 @@ class Failed:
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
-    """A study and the results of its pairs.
-
-    Attributes:
-        plan: The study as its file describes it.
-        results: One for each pair, in the order of the plan.
-    """
+    """A study and the results of its pairs, one for each, in the order of the plan."""
 
     plan: Plan
     results: tuple[Compared | Failed, ...]
@@ -127,61 +164,207 @@ class Study:
         """The pairs that could not be compared."""
         return tuple(one for one in self.results if isinstance(one, Failed))
 
+    @property
+    def categories(self) -> list[str]:
+        """Categories that some pair has, in the order in which they are met."""
+        return list(dict.fromkeys(name for one in self.compared for name in one.means.by_category))
+
     def of_stage(self, stage: str) -> tuple[Compared, ...]:
         """The pairs of one stage that were compared."""
         return tuple(one for one in self.compared if one.pair.stage == stage)
 
 
 def run_study(plan: Plan, sources: Sources, *, on_pair: Callable[[int, Pair], None]) -> Study:
-    """Compare all pairs of a study.
-
-    Args:
-        plan: The study.
-        sources: Reads and scores the sides.
-        on_pair: Called before each pair with its number, from 1.
+    """Compare all pairs of a study; `on_pair` is called before each with its number, from 1.
 
     Raises:
         ForgetwatchError: If a probe or the map of categories cannot be loaded.
     """
     categories = None if plan.categories is None else Categories.read(plan.categories)
-    return Study(plan=plan, results=tuple(_results(plan, sources, categories, on_pair)))
-
-
-def _results(
-    plan: Plan, sources: Sources, categories: Categories | None, on_pair: Callable[[int, Pair], None]
-) -> Iterator[Compared | Failed]:
+    results: list[Compared | Failed] = []
     for number, pair in enumerate(plan.pairs, 1):
         on_pair(number, pair)
-        if number == 1:  # after the first line: a probe of the hub takes a while
-            sources.load_probes(source for one in plan.pairs for source in (*one.before, *one.after))
+        if number == 1:  # after the first line, a probe of the hub takes a while; before any model is scored
+            for source in filter(is_model, plan.sources):
+                sources.probe_of(source)
         try:
-            comparison = _compare(plan, pair, sources, categories)
+            before, after = sources.sides(pair)
+            comparison = compare(
+                before=before,
+                after=after,
+                on_mismatch=pair.on_mismatch,
+                allow_prompt_mismatch=pair.allow_prompt_mismatch,
+                categories=categories,
+                chance=plan.chance,
+            )
+            if not comparison.items.compared:
+                raise SnapshotError(f"none of the {comparison.items.unscored:,} items was scored on both sides")
         except (ForgetwatchError, OSError) as error:
-            yield Failed(pair=pair, reason=f"{pair.name}: {_in_keys(str(error))}")
-            continue
-        means = comparison.paper_compat or comparison.macro
-        yield Compared(pair=pair, comparison=comparison, means=means, averages=Averages.of(comparison))
+            reason = str(error)
+            for option, key in _KEYS.items():
+                reason = reason.replace(option, key)
+            results.append(Failed(pair=pair, reason=f"{pair.name}: {reason}"))
+        else:
+            means, averages = comparison.paper_compat or comparison.macro, Averages.of(comparison)
+            results.append(Compared(pair=pair, comparison=comparison, means=means, averages=averages))
+    return Study(plan=plan, results=tuple(results))
 
 
-def _in_keys(message: str) -> str:
-    """Message that names the keys of a study where it names options of `compare`."""
-    for option, key in _KEYS.items():
-        message = message.replace(option, key)
-    return message
+class Sources:
+    """The sources of a study, read or scored one by one.
+
+    Args:
+        folder: Folder of the study; scored models are kept in it.
+        resolve: Reads a file of outcomes, or scores a model.
+        is_first: True in the process that writes files.
+        is_alone: False where several processes score together.
+    """
+
+    def __init__(self, folder: Path, resolve: Resolve, *, is_first: bool = True, is_alone: bool = True) -> None:
+        self._folder, self._resolve, self._is_first, self._is_alone = folder / _SNAPSHOTS, resolve, is_first, is_alone
+        self._probes: dict[str, Probe] = {}
+        self._failed: dict[Path, str] = {}
+
+    def probe_of(self, source: Source) -> Probe | None:
+        """Probe by which a source is scored, with its own settings; None if it has none."""
+        if source.probe is None:
+            return None
+        key = json.dumps([source.probe, dict(source.decoding), source.rendering], sort_keys=True)
+        if key not in self._probes:
+            probe = load_probe(source.probe)
+            changes: dict[str, Any] = {} if source.rendering is None else {"rendering": source.rendering}
+            if source.decoding:
+                own = probe.decoding.to_json() if isinstance(probe.decoding, Decoding) else {}
+                changes["decoding"] = {**own, **source.decoding}
+            try:
+                self._probes[key] = replace(probe, **changes)
+            except ForgetwatchError as error:
+                raise StudyError(f"{source.given}: the settings do not fit its probe: {error}") from error
+        return self._probes[key]
+
+    def sides(self, pair: Pair) -> tuple[Snapshot, Snapshot]:
+        """Snapshots of both sides of a pair, with as many samples of each item; the sample of seed j is j.
+
+        Raises:
+            ForgetwatchError: If a source cannot be read or scored, several do not make one side, or both sides have
+                several samples and unlike numbers of them.
+        """
+        sides = self._side(pair.before, pair), self._side(pair.after, pair)
+        samples = tuple(map(_samples, sides))
+        if min(samples) > 1 and samples[0] != samples[1]:
+            raise StudyError(
+                f"{sides[0].label} has {samples[0]} answers to an item and {sides[1].label} has {samples[1]}; give as "
+                "many on both sides, or one on one side, which is then compared with each of the other"
+            )
+        before, after = (  # one answer to each item is the same answer for each seed
+            side if n == max(samples) else concatenate([side] * max(samples), as_samples=True)
+            for side, n in zip(sides, samples, strict=True)
+        )
+        return before, after
+
+    def _side(self, sources: Sequence[Source], pair: Pair) -> Snapshot:
+        """Snapshot of one source, or of one for each seed, with the items that are in all of them."""
+        read = [self._read(source, ignore_examples=pair.allow_prompt_mismatch) for source in sources]
+        if len(read) == 1:
+            return read[0]
+        for snapshot in read:
+            if (samples := _samples(snapshot)) > 1:
+                raise StudyError(
+                    f"{snapshot.label} has {samples} answers to an item, and in a list each file is one seed; give it "
+                    "alone, or one file for each seed"
+                )
+        joined = concatenate(read, as_samples=True)
+        items = item_codes(joined)
+        in_all = np.bincount(items) == len(read)
+        if in_all.all():
+            return joined
+        if pair.on_mismatch != "intersect" or not in_all.any():
+            rows = [len(one) for one in read]
+            short = sources[rows.index(min(rows))].given
+            remedy = "compare those that all have with on_mismatch: intersect"
+            raise StudyError(
+                f"{short} is one of {len(read)} seeds, which need the same items: {int((~in_all).sum()):,} are not in "
+                f"all of their files; {remedy if in_all.any() else 'they have no item in common'}"
+            )
+        note = f"{int((~in_all).sum()):,} items that are not in the files of all its seeds are left out"
+        return replace(joined, table=joined.table.filter(pa.array(in_all[items])), notes=(*joined.notes, note))
+
+    def _read(self, source: Source, *, ignore_examples: bool) -> Snapshot:
+        if source.columns is not None:
+            return read_mapped(source.location, source.columns)
+        if not is_model(source):
+            return self._resolve(source.location, None, source.metric)
+        probe = self.probe_of(source)
+        if probe is None or source.metric is not None:
+            return self._resolve(source.location, probe, source.metric)  # which says what is wrong
+        snapshot = self._scored(source, probe)
+        # Of two sides that were scored here with unlike prompts, no question would else be the same.
+        return _without_examples(snapshot, probe) if ignore_examples else snapshot
+
+    def _scored(self, source: Source, probe: Probe) -> Snapshot:
+        """Snapshot of a model: the one that is kept, or a new one, which is kept."""
+        path = self._folder / _file_name(source, probe)
+        # Of several processes only one may have this folder; together they have the cache of the first.
+        if self._is_alone:
+            with suppress(SnapshotError, OSError):  # none, or a damaged one
+                kept = read_snapshot(path)
+                return replace(kept, meta={name: value for name, value in kept.meta.items() if name != "source"})
+        # A model of several pairs fails once: to load it, or to run out of memory, may have taken an hour.
+        if path in self._failed:
+            raise StudyError(self._failed[path])
+        try:
+            snapshot = self._resolve(source.location, probe, None)
+        except ForgetwatchError as error:
+            self._failed[path] = str(error)
+            raise
+        if self._is_first:
+            save_snapshot(snapshot, path)
+        return snapshot
 
 
-def _compare(plan: Plan, pair: Pair, sources: Sources, categories: Categories | None) -> Comparison:
-    before, after = sources.sides(
-        pair.before, pair.after, on_mismatch=pair.on_mismatch, ignore_examples=pair.allow_prompt_mismatch
-    )
-    comparison = compare(
-        before=before,
-        after=after,
-        on_mismatch=pair.on_mismatch,
-        allow_prompt_mismatch=pair.allow_prompt_mismatch,
-        categories=categories,
-        chance=plan.chance,
-    )
-    if not comparison.items.compared:
-        raise SnapshotError(f"none of the {comparison.items.unscored:,} items was scored on both sides")
-    return comparison
+def is_model(source: Source) -> bool:
+    """True for what is scored: a folder with a model, or a name that is neither a path nor there."""
+    path = Path(source.location)
+    if source.columns is not None or is_outcomes(source.location):
+        return False
+    return path.exists() or not (path.suffix in SUFFIXES or source.location.startswith((".", "/")))
+
+
+def _samples(snapshot: Snapshot) -> int:
+    """Number of samples of the items of a snapshot."""
+    return len(np.unique(snapshot.ints("sample")))
+
+
+def _file_name(source: Source, probe: Probe) -> str:
+    """Name of the file of a scored model, with a digest of what determines its rows without reading the weights."""
+    last = source.given.rstrip("/").rsplit("/", maxsplit=1)[-1]
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", last).strip("-.")[:60] or "model"
+    labels = [[item.task, item.id, item.category, item.cluster] for item in probe]
+    location = source.location
+    parts = [location, _stamps(Path(location)), probe.name, probe.fingerprint, labels, version("forgetwatch")]
+    return f"{name}-{hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:_DIGITS]}.parquet"
+
+
+def _stamps(folder: Path, adapters: frozenset[Path] = frozenset()) -> list[list[Any]]:
+    """Name, size and time of each file of a model's folder, then of its base's if it is an adapter's; else nothing."""
+    if not folder.is_dir():
+        return []
+    files = sorted(path for path in folder.iterdir() if path.is_file())
+    found = [[path.name, path.stat().st_size, path.stat().st_mtime_ns] for path in files]
+    if (folder / "adapter_config.json").is_file() and folder.resolve() not in adapters:
+        # What is wrong with an adapter is said when it is loaded.
+        with suppress(OSError, ValueError, TypeError, KeyError):
+            config = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))
+            found += _stamps(Path(config["base_model_name_or_path"]), adapters | {folder.resolve()})
+    return found
+
+
+def _without_examples(snapshot: Snapshot, probe: Probe) -> Snapshot:
+    """Snapshot whose questions are identified without the worked examples before them."""
+    if not any(item.shots for item in probe):
+        return snapshot
+    hashes = {(item.task, item.id): replace(item, shots="").content_hash for item in probe}
+    found = [hashes[key] for key in zip(snapshot.texts("task"), snapshot.texts("item_id"), strict=True)]
+    position = snapshot.table.column_names.index("content_hash")
+    table = snapshot.table.set_column(position, "content_hash", pa.array(found, pa.string()))
+    return replace(snapshot, table=table)

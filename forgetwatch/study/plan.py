@@ -33,7 +33,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, get_args
 
 from forgetwatch.comparing import ChanceRule, OnMismatch
 from forgetwatch.decoding import Decoding
@@ -43,36 +43,25 @@ from forgetwatch.item import Rendering
 from forgetwatch.readers import SUFFIXES, ColumnMap
 
 _SCORED: Final = ("probe", "decoding", "rendering")
-_TOP: Final = ("name", *_SCORED, "categories", "on_mismatch", "allow_prompt_mismatch", "chance", "stages")
+_COMPARED: Final = ("on_mismatch", "allow_prompt_mismatch")
+_TOP: Final = ("name", *_SCORED, "categories", *_COMPARED, "chance", "stages")
 _STAGE: Final = ("name", "pairs")
-_PAIR: Final = ("name", "size", "data", "before", "after", "on_mismatch", "allow_prompt_mismatch")
+_PAIR: Final = ("name", "size", "data", "before", "after", *_COMPARED)
 _SOURCE: Final = ("path", *_SCORED, "metric", "where", "map", "set", "match")
 _TIMES: Final = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
-
-When = Literal["before", "after"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """One model, snapshot, table or log of a side.
+    """One model, snapshot, table or log of a side."""
 
-    Attributes:
-        given: Its path or model id as the file names it.
-        location: The path from here, or the model id.
-        probe: Probe that scores it if it is a model; None without one.
-        decoding: Settings of generated answers that differ from the probe's.
-        rendering: Rendering that replaces the probe's; None for the probe's.
-        metric: Metric that decides, if a log has several.
-        columns: Columns of a table under other names, and the rows that count; None for a file as it is.
-    """
-
-    given: str
-    location: str
-    probe: str | None = None
-    decoding: Mapping[str, Any] = field(default_factory=dict)
-    rendering: Rendering | None = None
-    metric: str | None = None
-    columns: ColumnMap | None = None
+    given: str  # its path or model id as the file names it
+    location: str  # the path from here, or the model id
+    probe: str | None = None  # scores it if it is a model
+    decoding: Mapping[str, Any] = field(default_factory=dict)  # settings that differ from the probe's
+    rendering: Rendering | None = None  # replaces the probe's
+    metric: str | None = None  # decides, if a log has several
+    columns: ColumnMap | None = None  # those of a table under other names, and the rows that count
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,14 +69,11 @@ class Pair:
     """A model before and after one step of its training.
 
     Attributes:
-        stage: Name of the stage.
         name: Its name, unique in the study.
         size: Number of parameters; None if the file gives none.
         data: Scale of the data of the step, in the unit of the study; None likewise.
         before: One source for each seed; a single one stands for all seeds.
         after: The same, after.
-        on_mismatch: See `compare`.
-        allow_prompt_mismatch: See `compare`.
     """
 
     stage: str
@@ -105,8 +91,6 @@ class Plan:
     """A study as its file describes it.
 
     Attributes:
-        name: Its name.
-        path: Its file.
         categories: File of another map of tasks to categories; None for the snapshots' own.
         chance: Rule of the paper's tables; see `compare`.
         stages: Names of the stages, in their order.
@@ -120,26 +104,21 @@ class Plan:
     stages: tuple[str, ...]
     pairs: tuple[Pair, ...]
 
-    def of_stage(self, stage: str) -> tuple[Pair, ...]:
-        """The pairs of one stage."""
-        return tuple(pair for pair in self.pairs if pair.stage == stage)
+    @property
+    def sources(self) -> list[Source]:
+        """The sources of all sides."""
+        return [source for pair in self.pairs for source in (*pair.before, *pair.after)]
 
 
 def read_plan(path: Path, *, probe: str | None = None) -> Plan:
-    """Read the file of a study.
-
-    Args:
-        path: A YAML file.
-        probe: Probe that replaces the file's own for sides that name none.
+    """Read the file of a study; `probe` replaces the file's own for sides that name none.
 
     Raises:
         StudyError: If the file cannot be read, has an unknown key, lacks a needed one, or names a pair or a stage
             twice.
     """
     given = _mapping(read_plain_yaml(path, "a study in YAML", StudyError), str(path), _TOP)
-    defaults: dict[str, Plain] = {
-        name: given[name] for name in (*_SCORED, "on_mismatch", "allow_prompt_mismatch") if name in given
-    }
+    defaults: dict[str, Plain] = {name: given[name] for name in (*_SCORED, *_COMPARED) if name in given}
     if probe is not None:
         defaults["probe"] = str(Path(probe).absolute()) if Path(probe).is_file() else probe
     reader = _Reader(path, defaults)
@@ -182,27 +161,24 @@ class _Reader:
                 "of its own"
             )
         self._named[name] = stage
-        if lacking := [side for side in get_args(When) if side not in entry]:
+        if lacking := [side for side in ("before", "after") if side not in entry]:
             raise StudyError(f"{where}: needed before and after, {lacking[0]} is missing")
-        sides = {side: self._side(entry[side], f"{where}: {side}") for side in get_args(When)}
-        seeds = {side: len(sources) for side, sources in sides.items()}
-        if min(seeds.values()) > 1 and seeds["before"] != seeds["after"]:
+        before, after = (self._side(entry[side], f"{where}: {side}") for side in ("before", "after"))
+        if min(len(before), len(after)) > 1 and len(before) != len(after):
             raise StudyError(
-                f"{where}: {seeds['before']} seeds before and {seeds['after']} after; give as many on both sides, or "
-                "one on one side, which is then compared with each of the other"
+                f"{where}: {len(before)} seeds before and {len(after)} after; give as many on both sides, or one on "
+                "one side, which is then compared with each of the other"
             )
-        options = {name: entry.get(name, self._defaults.get(name)) for name in ("on_mismatch", "allow_prompt_mismatch")}
+        on_mismatch, allowed = (entry.get(name, self._defaults.get(name)) for name in _COMPARED)
         return Pair(
             stage=stage,
             name=name,
             size=_number(entry["size"], f"{where}: size") if "size" in entry else None,
             data=_number(entry["data"], f"{where}: data") if "data" in entry else None,
-            before=sides["before"],
-            after=sides["after"],
-            on_mismatch=_choice(options["on_mismatch"] or "error", get_args(OnMismatch), f"{where}: on_mismatch"),
-            allow_prompt_mismatch=_truth(
-                options["allow_prompt_mismatch"] or "false", f"{where}: allow_prompt_mismatch"
-            ),
+            before=before,
+            after=after,
+            on_mismatch=_choice(on_mismatch or "error", get_args(OnMismatch), f"{where}: on_mismatch"),
+            allow_prompt_mismatch=_truth(allowed or "false", f"{where}: allow_prompt_mismatch"),
         )
 
     def _side(self, given: Plain, where: str) -> tuple[Source, ...]:
@@ -214,11 +190,9 @@ class _Reader:
     def _source(self, given: Plain, where: str) -> Source:
         entry = {"path": given} if isinstance(given, str) else _mapping(given, where, _SOURCE)
         named = _text(entry, "path", where)
-        columns = None
-        if any(name in entry for name in ("where", "map", "set", "match")):
-            columns = self._columns(entry, where)
-            if "metric" in entry:
-                raise StudyError(f"{where}: metric is for logs of other tools; map: {{correct: ...}} names the column")
+        columns = _columns(entry, where) if any(name in entry for name in ("where", "map", "set", "match")) else None
+        if columns is not None and "metric" in entry:
+            raise StudyError(f"{where}: metric is for logs of other tools; map: {{correct: ...}} names the column")
         scored = self._scored({**self._defaults, **entry}, where)
         if "decoding" in entry and "decoding" in self._defaults:  # those of a side add to those of the study
             for_all = self._scored({"decoding": self._defaults["decoding"]}, where)["decoding"]
@@ -260,25 +234,22 @@ class _Reader:
             found["rendering"] = _choice(given["rendering"], get_args(Rendering), f"{where}: rendering")
         return found
 
-    def _columns(self, entry: Mapping[str, Plain], where: str) -> ColumnMap:
-        named = {
-            name: {key: _text(pairs, key, f"{where}: {name}") for key in pairs}
-            for name in ("map", "where", "set")
-            for pairs in [_mapping(entry.get(name, {}), f"{where}: {name}")]
-        }
-        match = _text(entry, "match", where) if "match" in entry else None
-        try:
-            return ColumnMap(fields=named["map"], where=named["where"], constants=named["set"], match=match)
-        except ForgetwatchError as error:
-            raise StudyError(f"{where}: {error}") from error
+
+def _columns(entry: Mapping[str, Plain], where: str) -> ColumnMap:
+    named = {
+        name: {key: _text(pairs, key, f"{where}: {name}") for key in pairs}
+        for name in ("map", "where", "set")
+        for pairs in [_mapping(entry.get(name, {}), f"{where}: {name}")]
+    }
+    match = _text(entry, "match", where) if "match" in entry else None
+    try:
+        return ColumnMap(fields=named["map"], where=named["where"], constants=named["set"], match=match)
+    except ForgetwatchError as error:
+        raise StudyError(f"{where}: {error}") from error
 
 
 def _is_there(path: Path, where: str) -> bool:
-    """True if there is a file or folder.
-
-    Raises:
-        StudyError: If the system cannot tell, as for a name that is too long.
-    """
+    """True if there is a file or folder; StudyError if the system cannot tell, as for a name that is too long."""
     try:
         return path.exists()
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Files of a study: a JSON document, a page, Markdown, two CSV tables, LaTeX, and pictures.
+"""What a study shows: a table for the terminal, a JSON document, a page, Markdown, two CSV tables, LaTeX, pictures.
 
     study.json        forgetwatch/study@1: every number, and the pairs that could not be compared
     study.html        one page that opens from disk
@@ -7,6 +7,16 @@
     categories.csv    a row for each pair, rate and category of the paper's tables
     tables.tex        the paper's tables
     pictures/         each figure as PNG and SVG
+
+A table of the paper has a row for each category and a column for each pair: value +- sd (ceiling), in percent.
+
+    forgetting     llama-3.1-8b        mistral-7b
+    Math           4.1 ± 0.2 (23.0)    7.9 ± 0.4 (17.5)
+    Total          5.0 ± 0.1 (29.4)    8.7 ± 0.3 (22.0)
+
+Values are the chance-adjusted rates of arXiv 2510.17776, averaged over the tasks of a category, then over categories;
+sd is the sample deviation over seeds and is left out for one. The ceiling is what the value can be at most by the
+paper's model of guessing, averaged in the same way. Negative means are shown as 0; the JSON document keeps them.
 
 All numbers are written before the first figure is drawn, and the page without its figures with them. Then each figure
 is drawn by itself, and the page is written again. A figure that cannot be drawn is named, and nothing else is lost.
@@ -19,24 +29,29 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Iterable, Mapping
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from markupsafe import Markup
+from rich.console import Group as Lines
+from rich.text import Text
 
-from forgetwatch.comparing import CategoryMeans, Spread, group_values
+from forgetwatch.comparing import group_values
 from forgetwatch.files import write_text
-from forgetwatch.measures import NOT_THERE, QUANTITIES, drift_json, json_value, value_at
-from forgetwatch.pairing import count
+from forgetwatch.measures import NOT_THERE, QUANTITIES, chance_rows, drift_json, json_value, value_at
+from forgetwatch.pairing import between, brief, count, fit_ends, percent, points
 from forgetwatch.progress import Done, Progress
 from forgetwatch.report import (
     SUFFIXES,
     drawn,
     escaped,
     file_name,
+    group_cells,
     made_line,
     measure_tables,
     name_in,
@@ -45,24 +60,9 @@ from forgetwatch.report import (
     svg,
     table,
 )
-from forgetwatch.study.figures import Scale, averages_figure, has_scale, radar_figures, scale_figure
-from forgetwatch.study.pairs import Compared, Failed, Study
-from forgetwatch.study.tables import (
-    AVERAGE_HEADINGS,
-    GUESSING_HEADINGS,
-    PAIR_HEADINGS,
-    RATES,
-    average_cells,
-    guessing_cells,
-    pair_cells,
-    rows,
-    tables_csv,
-    tables_latex,
-    tables_markdown,
-    total,
-    values,
-)
-from forgetwatch.visible_text import csv_cell, without_folders
+from forgetwatch.study.figures import NAMELESS, Scale, averages_figure, has_scale, radar_figures, scale_figure
+from forgetwatch.study.pairs import RATES, Compared, Failed, Rate, Study, Value
+from forgetwatch.visible_text import csv_cell, visible, without_folders
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -75,30 +75,72 @@ _RULES: Final = {
     "paper-compat": "As in the paper's released code, all questions of a task have one number of options, some tasks "
     "are left out, and each task's value is cut off at 0 before it is averaged.",
 }
-_TASK: Final = ("name", "n", "forgotten", "gained", "accuracy_before", "accuracy_after")
+_OF_TASK: Final = ("name", "n", "forgotten", "gained", "accuracy_before", "accuracy_after")
+
+TOTAL: Final = "Total"
+"""Name of the row of all categories; a category may have the same name."""
+_LATEX: Final = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "→": r"$\to$",
+    "±": r"$\pm$",
+    "–": "--",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    # After the end of a row or a rule these would begin its argument.
+    "[": "{[}",
+    "*": "{*}",
+    **{sign: rf"\{sign}" for sign in "&%$#_{}"},
+}
+"""Characters that LaTeX would obey, or lacks in its older engines."""
+
+_PAIR_HEADINGS: Final = {
+    "n": "questions",
+    "accuracy_before": "right before",
+    "accuracy_after": "right after",
+    "forgotten": "forgotten",
+    "gained": "gained",
+    "net_change": "net points",
+    "known": "clearly known",
+    "known_lost": "now lost",
+    "known_lost_net": "less luck",
+    "log_score_change_calibrated": "log score, nats",
+    "unscored": "unscored",
+    "one_sided": "on one side",
+}
+_GUESSING_HEADINGS: Final = {
+    f"{key}{end}": f"{what}, {key.replace('_', '-')}"
+    for key in ("paper", "guess_corrected", "calibrated")
+    for end, what in (("", "forgotten"), ("_gained", "gained"))
+}
+_AVERAGE_HEADINGS: Final = {
+    "tasks": "tasks",
+    "conventional": "averages show, %",
+    "forgetting": "1→0, %",
+    "forgotten": "forgotten",
+    "fell": "in tasks that fell",
+}
+"""Headings of the columns of the three tables of pairs, by the name of their quantity."""
+
+_WIDTH: Final = 80
+_NAME: Final = 24
 
 
 def write_numbers(study: Study, folder: Path) -> None:
     """Write all numbers of a study into its folder, and the page without figures."""
-    texts: dict[str, Callable[[Study], str]] = {
-        "study.json": lambda study: json.dumps(study_json(study), indent=1, ensure_ascii=False, allow_nan=False) + "\n",
-        "pairs.csv": pairs_csv,
-        "categories.csv": tables_csv,
-        "tables.tex": tables_latex,
-        "study.md": study_markdown,
-        PAGE: lambda study: _page(study, {}),
-    }
-    for name, text in texts.items():
-        write_text(folder / name, text(study))
+    text = json.dumps(study_json(study), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    write_text(folder / "study.json", text)
+    write_text(folder / "pairs.csv", pairs_csv(study))
+    write_text(folder / "categories.csv", tables_csv(study))
+    write_text(folder / "tables.tex", tables_latex(study))
+    write_text(folder / "study.md", study_markdown(study))
+    write_text(folder / PAGE, _page(study, {}))
 
 
 def draw_figures(study: Study, folder: Path, *, progress: Progress | None) -> dict[str, str]:
-    """Draw the figures of a study, each by itself, and write the page with them.
-
-    Args:
-        study: The study.
-        folder: Its folder, which has the numbers.
-        progress: Called before each figure.
+    """Draw the figures of a study into its folder, each by itself, and write the page with them.
 
     Returns:
         Why a figure could not be drawn, by the figure's name; empty if all were drawn.
@@ -124,7 +166,7 @@ def _saved(figure: _Figure, name: str, number: int, folder: Path) -> Markup | No
     with drawn():
         made = figure.draw()
         markup = svg(lambda: made, name=f"figure{number}", label=f"{name}; the tables have its numbers")
-        if made is not None and figure.stage:  # on the page it is under a heading
+        if figure.stage:  # on the page it is under a heading
             made.suptitle(name_in(80, figure.stage), fontsize=12, fontweight="bold")
         save_figures({name: made}, folder / "pictures")
     return markup
@@ -139,13 +181,12 @@ def _remove_pictures(folder: Path, names: Iterable[str]) -> None:
 
 def study_json(study: Study) -> dict[str, Any]:
     """JSON document of a study."""
-    results = {one.pair.name: one for one in study.results}
     return {
         "schema": SCHEMA,
         "name": study.plan.name,
         "chance": study.plan.chance,
         "stages": [
-            {"name": stage, "pairs": [_pair_json(results[pair.name]) for pair in study.plan.of_stage(stage)]}
+            {"name": stage, "pairs": [_pair_json(one) for one in study.results if one.pair.stage == stage]}
             for stage in study.plan.stages
         ],
         "failed": [one.pair.name for one in study.failed],
@@ -172,33 +213,24 @@ def _pair_json(result: Compared | Failed) -> dict[str, Any]:
         "labels": list(comparison.labels),
         "samples": comparison.samples,
         "items": json_value(vars(comparison.items)),
-        "paper": _paper_json(result.means),
+        "paper": {
+            rate.replace(" ", "_"): {
+                **_value_json(result.total(rate)),
+                "by_category": {name: _value_json(value) for name, value in result.values(rate).items()},
+            }
+            for rate in RATES
+        },
         "averages": json_value(vars(result.averages)),
         "groups": [group_values(group) for group in comparison.groups if group.level != "task"],
-        "tasks": [{name: values[name] for name in _TASK} for values in tasks],
+        "tasks": [{name: values[name] for name in _OF_TASK} for values in tasks],
         "drift": drift_json(comparison.drift),
         "notes": list(comparison.notes),
     }
 
 
-def _paper_json(means: CategoryMeans) -> dict[str, Any]:
-    """JSON values of the paper's tables of one pair: by rate, of all and of each category."""
-    found = {}
-    for rate in RATES:
-        of_all = total(means, rate)
-        found[rate.replace(" ", "_")] = {
-            **_spread(of_all.rate),
-            "ceiling": _spread(of_all.ceiling),
-            "by_category": {
-                name: {**_spread(value.rate), "ceiling": _spread(value.ceiling)}
-                for name, value in values(means, rate).items()
-            },
-        }
-    return found
-
-
-def _spread(spread: Spread) -> dict[str, Any]:
-    return {"mean": json_value(spread.mean), "sd": json_value(spread.sd)}
+def _value_json(value: Value) -> dict[str, Any]:
+    rate, ceiling = ({"mean": json_value(one.mean), "sd": json_value(one.sd)} for one in value)
+    return {**rate, "ceiling": ceiling}
 
 
 def pairs_csv(study: Study) -> str:
@@ -228,12 +260,15 @@ def study_markdown(study: Study) -> str:
     if study.failed:
         lines += ["Not compared:", "", *(f"* {escaped(without_folders(one.reason))}" for one in study.failed), ""]
     if study.compared:
-        lines += ["## What averages hide", "", *_table(study, AVERAGE_HEADINGS, average_cells)]
-        lines += ["## Every pair", "", *_table(study, PAIR_HEADINGS, pair_cells)]
-        lines += ["## Corrected for guessing, %", "", *_table(study, GUESSING_HEADINGS, guessing_cells)]
+        lines += ["## What averages hide", "", *_table(study, _AVERAGE_HEADINGS, _average_cells)]
+        lines += ["## Every pair", "", *_table(study, _PAIR_HEADINGS, _pair_cells)]
+        lines += ["## Corrected for guessing, %", "", *_table(study, _GUESSING_HEADINGS, _guessing_cells)]
         for title, headings, of_pairs in _measure_tables(study):
             lines += [f"## {title}", "", *table(headings, of_pairs), ""]
-        lines += ["## The paper's tables", "", tables_markdown(study)]
+        lines += ["## The paper's tables", ""]
+        for stage, rate, names in _tables(study):
+            lines += [f"### {escaped(stage)}: {rate}, % ± sd (ceiling)", ""]
+            lines += [*table([rate, *map(escaped, names)], rows(study, stage, rate)), ""]
     if notes := _notes(study):
         lines += ["## Notes", "", *(f"* {escaped(note)}" for note in notes)]
     return "\n".join(lines).rstrip() + "\n"
@@ -242,7 +277,7 @@ def study_markdown(study: Study) -> str:
 class _Figure(NamedTuple):
     """A figure that is not drawn yet, and the stage that it is of."""
 
-    draw: Callable[[], Figure | None]
+    draw: Callable[[], Figure]
     stage: str = ""
 
 
@@ -259,12 +294,7 @@ def _figures(study: Study) -> dict[str, _Figure]:
 
 
 def _page(study: Study, drawings: Mapping[str, Markup | None]) -> str:
-    """The page, as text.
-
-    Args:
-        study: The study.
-        drawings: Figures by name; None for one that could not be drawn, and no entry for one that is not drawn yet.
-    """
+    """The page, as text; a drawing that is not made yet is missing, and one that cannot be made is None."""
     stages = []
     for number, stage in enumerate(study.plan.stages, 1):
         if pairs := study.of_stage(stage):
@@ -278,10 +308,10 @@ def _page(study: Study, drawings: Mapping[str, Markup | None]) -> str:
         name=study.plan.name,
         facts=_facts(study),
         failed=[without_folders(one.reason) for one in study.failed],
-        averages=_staged(study, AVERAGE_HEADINGS, average_cells),
+        averages=_staged(study, _AVERAGE_HEADINGS, _average_cells),
         picture=drawings.get("averages"),
-        pairs=_staged(study, PAIR_HEADINGS, pair_cells),
-        guessing=_staged(study, GUESSING_HEADINGS, guessing_cells),
+        pairs=_staged(study, _PAIR_HEADINGS, _pair_cells),
+        guessing=_staged(study, _GUESSING_HEADINGS, _guessing_cells),
         measures=_measure_tables(study),
         stages=stages,
         scales=[(text, drawings[f"against-{by}"]) for by, text in _SCALES.items() if f"against-{by}" in drawings],
@@ -295,14 +325,13 @@ def _staged(study: Study, headings: Mapping[str, str], cells: Callable[[Compared
     """Section of a table of pairs under their stages, without the columns that no pair has."""
     found = {one.pair.name: cells(one) for one in study.compared}
     kept = [name for name in headings if any(of_pair[name] != NOT_THERE for of_pair in found.values())]
-    staged = [(stage, pairs) for stage in study.plan.stages if (pairs := study.of_stage(stage))]
-    return {
-        "headings": {name: headings[name] for name in kept},
-        "stages": [
-            (stage, [(one.pair.name, {name: found[one.pair.name][name] for name in kept}) for one in pairs])
-            for stage, pairs in staged
-        ],
-    }
+    rows_of = {name: {column: of_pair[column] for column in kept} for name, of_pair in found.items()}
+    stages = [
+        (stage, [(one.pair.name, rows_of[one.pair.name]) for one in pairs])
+        for stage in study.plan.stages
+        if (pairs := study.of_stage(stage))
+    ]
+    return {"headings": {name: headings[name] for name in kept}, "stages": stages}
 
 
 def _table(study: Study, headings: Mapping[str, str], cells: Callable[[Compared], dict[str, str]]) -> list[str]:
@@ -330,3 +359,140 @@ def _facts(study: Study) -> str:
         f"{count(pairs)} of {count(len(study.plan.pairs))} pairs in {count(stages)} stage{'' if stages == 1 else 's'}, "
         f"each compared question by question, on up to {count(most)} questions"
     )
+
+
+def study_table(study: Study) -> Lines:
+    """Table of all pairs for a console of 80 columns, under the names of their stages."""
+    title = Text().append("forgetwatch  ", style="bold cyan")
+    name = f"{study.plan.name}, {_pairs(len(study.plan.pairs))}"
+    lines = [title.append(fit_ends(name, _WIDTH - len(title)).rstrip(), style="bold")]
+    heading = f"{'pair':<{_NAME}} {'forgotten':>9} {'gained':>7} {'net points':>22} {'shown':>6} {'1→0 %':>6}"
+    lines.append(Text(heading, style="bold"))
+    for stage in study.plan.stages:
+        lines.append(Text(fit_ends(stage, _WIDTH).rstrip(), style="dim"))
+        for one in (result for result in study.results if result.pair.stage == stage):
+            name = f"  {fit_ends(one.pair.name, _NAME - 2)}"
+            if isinstance(one, Failed):
+                lines.append(Text(f"{name} not compared", style="red"))
+                continue
+            whole = one.comparison.all
+            net = f"{points(whole.net_change)} ({between(whole.net_change_interval, points)})"
+            averages = f"{percent(one.averages.conventional):>6} {percent(one.averages.forgetting):>6}"
+            lines.append(
+                Text(f"{name} {brief(whole.forgotten, 9):>9} {brief(whole.gained, 7):>7} {net:>22} {averages}")
+            )
+    if study.compared:
+        lines.append(Text("shown: the part of 1→0 that the mean accuracies of the tasks show, %", style="dim"))
+    if short := sum(any(_left_out(one)) for one in study.compared):
+        lines.append(Text(f"left out in {_pairs(short)}: questions unscored, or on one side alone", style="dim"))
+    return Lines(*lines)
+
+
+def _pairs(number: int) -> str:
+    return f"{count(number)} pair{'' if number == 1 else 's'}"
+
+
+def _pair_cells(one: Compared) -> dict[str, str]:
+    """Text of each quantity in `_PAIR_HEADINGS`."""
+    cells = group_cells(one.comparison.all)
+    for name, number in zip(("unscored", "one_sided"), _left_out(one), strict=True):
+        cells[name] = count(number) if number else NOT_THERE
+    return {name: cells[name] for name in _PAIR_HEADINGS}
+
+
+def _left_out(one: Compared) -> tuple[int, int]:
+    """Number of questions without an answer that could be graded, and of those that one side alone has."""
+    counted = one.comparison.items
+    return counted.unscored, counted.only_before + counted.only_after
+
+
+def _guessing_cells(one: Compared) -> dict[str, str]:
+    """Text of each quantity in `_GUESSING_HEADINGS`, in percent with its interval."""
+    found = dict.fromkeys(_GUESSING_HEADINGS, NOT_THERE)
+    for name, lost, won, _ in chance_rows(one.comparison.all.chance, one.comparison.all.n):
+        if (key := name.replace("-", "_")) in found:
+            found |= {key: lost, f"{key}_gained": won}
+    return found
+
+
+def _average_cells(one: Compared) -> dict[str, str]:
+    """Text of each quantity in `_AVERAGE_HEADINGS`."""
+    averages = one.averages
+    share = averages.in_tasks_that_fell / averages.forgotten if averages.forgotten else math.nan
+    return {
+        "tasks": count(averages.tasks),
+        "conventional": percent(averages.conventional),
+        "forgetting": percent(averages.forgetting),
+        "forgotten": count(averages.forgotten),
+        "fell": count(averages.in_tasks_that_fell) + ("" if math.isnan(share) else f" ({percent(share)} %)"),
+    }
+
+
+def rows(study: Study, stage: str, rate: Rate) -> list[list[str]]:
+    """Rows of the table of a stage: a category's name and the text of each pair, in one order in all stages."""
+    pairs = study.of_stage(stage)
+    of_pairs = [one.values(rate) for one in pairs]
+    body = [
+        [name or NAMELESS, *(found[name].text if name in found else NOT_THERE for found in of_pairs)]
+        for name in study.categories
+        if any(name in found for found in of_pairs)
+    ]
+    return [*body, [TOTAL, *(one.total(rate).text for one in pairs)]]
+
+
+def _tables(study: Study) -> Iterator[tuple[str, Rate, list[str]]]:
+    """Stage, rate and names of the pairs of each of the paper's tables."""
+    for stage in study.plan.stages:
+        if names := [one.pair.name for one in study.of_stage(stage)]:
+            yield from ((stage, rate, names) for rate in RATES)
+
+
+def tables_latex(study: Study) -> str:
+    """LaTeX of the paper's tables of all stages, to be included in a document."""
+    lines = [r"% needs \usepackage{booktabs} and \usepackage{graphicx}"]
+    for stage, rate, names in _tables(study):
+        heading, *body, last = (
+            " & ".join(map(_latex, cells)) + r" \\" for cells in [["category", *names], *rows(study, stage, rate)]
+        )
+        lines += [
+            r"\begin{table}",
+            rf"\caption{{{_latex(stage)}: {rate} in percent, $\pm$ standard deviation over seeds (ceiling).}}",
+            r"\centering\resizebox{\textwidth}{!}{%",
+            rf"\begin{{tabular}}{{l{'r' * len(names)}}}",
+            r"\toprule",
+            heading,
+            r"\midrule",
+            *body,
+            r"\midrule",
+            last,
+            r"\bottomrule",
+            r"\end{tabular}}",
+            r"\end{table}",
+            "",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def tables_csv(study: Study) -> str:
+    """CSV of the paper's tables: a row for each stage, pair, rate and category, as fractions, not cut off at 0.
+
+    The column `level` is ``category``, or ``all`` in the rows of the totals.
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["stage", "pair", "rate", "level", "category", "mean", "sd", "ceiling"])
+    for one in study.compared:
+        for rate in RATES:
+            of_categories = [("category", name, value) for name, value in one.values(rate).items()]
+            for level, name, value in [*of_categories, ("all", TOTAL, one.total(rate))]:
+                numbers = (value.rate.mean, value.rate.sd, value.ceiling.mean)
+                cells = ["" if math.isnan(number) else number for number in numbers]
+                first = [csv_cell(one.pair.stage), csv_cell(one.pair.name), rate, level, csv_cell(name)]
+                writer.writerow([*first, *cells])
+    return text.getvalue()
+
+
+def _latex(text: str) -> str:
+    """Text in one line that LaTeX shows unchanged."""
+    line = visible(" ".join(text.split()))
+    return re.sub(f"[{re.escape(''.join(_LATEX))}]", lambda found: _LATEX[found[0]], line)

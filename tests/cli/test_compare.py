@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
+from commands import Run
 from harness_rows import choice_row, write_samples
 from support import model, probe, tokenizer
 from typer.testing import CliRunner
@@ -18,11 +19,10 @@ from forgetwatch.cli import app
 OK = "item_id,correct\na,1\nb,0\n"
 
 
-def run(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "forgetwatch", "compare", *arguments]
-    return subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, env={**os.environ, **environment}, check=False
-    )
+@pytest.fixture
+def run(command: Run) -> Run:
+    """`forgetwatch compare` in `tmp_path`."""
+    return partial(command, "compare")
 
 
 @pytest.fixture
@@ -33,23 +33,23 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_the_table_is_plain_text_that_fits_eighty_columns(folder: Path) -> None:
-    done = run(folder, "ok.csv", "after.csv")
-    assert done.returncode == 0, done.stderr
+    arguments = [sys.executable, "-m", "forgetwatch", "compare", "ok.csv", "after.csv"]
+    done = subprocess.run(arguments, cwd=folder, capture_output=True, text=True, check=True)
     assert "ok -> after" in done.stdout
     assert "forgotten 1   gained 1   net +0.0 points" in done.stdout
     assert "\x1b" not in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80
 
 
-def test_json_goes_to_a_file_or_alone_to_stdout(folder: Path) -> None:
-    assert run(folder, "ok.csv", "after.csv", "--json", "o.json").returncode == 0
+def test_json_goes_to_a_file_or_alone_to_stdout(run: Run, folder: Path) -> None:
+    assert run("ok.csv", "after.csv", "--json", "o.json").status == 0
     document = json.loads((folder / "o.json").read_text())
     assert (document["schema"], document["groups"][0]["forgotten"]) == ("forgetwatch/comparison@1", 1)
-    assert json.loads(run(folder, "ok.csv", "after.csv", "--json", "-").stdout) == document
+    assert json.loads(run("ok.csv", "after.csv", "--json", "-").stdout) == document
 
 
-def test_several_afters_are_each_compared_with_before(folder: Path) -> None:
-    done = run(folder, "ok.csv", "after.csv", "ok.csv", "--json", "-")
+def test_several_afters_are_each_compared_with_before(run: Run, folder: Path) -> None:
+    done = run("ok.csv", "after.csv", "ok.csv", "--json", "-")
     document = json.loads(done.stdout)
     assert document["schema"] == "forgetwatch/comparisons@1"
     assert [one["groups"][0]["forgotten"] for one in document["comparisons"]] == [1, 0]
@@ -73,70 +73,73 @@ def test_several_afters_are_each_compared_with_before(folder: Path) -> None:
         ("org/model", None, "needs --probe"),
     ],
 )
-def test_bad_input_is_one_line_and_exit_status_one(folder: Path, name: str, content: str | None, says: str) -> None:
+def test_bad_input_is_one_line_and_exit_status_one(
+    run: Run, folder: Path, name: str, content: str | None, says: str
+) -> None:
     if content is not None:
         (folder / name).write_text(content)
     (folder / "link.csv").symlink_to(folder / "gone.csv")
-    done = run(folder, "ok.csv", name)
-    assert done.returncode == 1
+    done = run("ok.csv", name)
+    assert done.status == 1
     assert done.stdout == ""
     assert done.stderr.count("\n") == 1
     assert says in done.stderr
 
 
-def test_intersect_compares_the_items_of_both_sides(folder: Path) -> None:
+def test_intersect_compares_the_items_of_both_sides(run: Run, folder: Path) -> None:
     (folder / "fewer.csv").write_text("item_id,correct\na,0\n")
-    done = run(folder, "ok.csv", "fewer.csv", "--on-mismatch", "intersect")
-    assert done.returncode == 0
+    done = run("ok.csv", "fewer.csv", "--on-mismatch", "intersect")
+    assert done.status == 0
     assert "1 item, 1 left out" in done.stdout
     assert "forgotten 1   gained 0" in done.stdout
-    done = run(folder, "ok.csv", "fewer.csv", "--on-mismatch", "intersect", "--detail")
+    done = run("ok.csv", "fewer.csv", "--on-mismatch", "intersect", "--detail")
     assert "1 only before, 0 only after" in done.stdout
     assert "-1 +0 of 1" in done.stdout
 
 
-def test_wrong_usage_is_exit_status_two(folder: Path) -> None:
-    assert run(folder, "ok.csv").returncode == 2
-    assert run(folder, "ok.csv", "ok.csv", "--by", "colour").returncode == 2
+def test_wrong_usage_is_exit_status_two(run: Run, folder: Path) -> None:
+    assert run("ok.csv").status == 2
+    assert run("ok.csv", "ok.csv", "--by", "colour").status == 2
 
 
 @pytest.mark.parametrize("target", ["file/o.json", "nowhere/o.json"])
-def test_json_that_cannot_be_written_is_one_line_and_no_folder_is_made(folder: Path, target: str) -> None:
+def test_json_that_cannot_be_written_is_one_line_and_no_folder_is_made(run: Run, folder: Path, target: str) -> None:
     (folder / "file").write_text("")
-    done = run(folder, "ok.csv", "after.csv", "--json", target)
-    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    done = run("ok.csv", "after.csv", "--json", target)
+    assert (done.status, done.stderr.count("\n")) == (1, 1)
     assert "needed a folder that exists" in done.stderr
     assert not (folder / "nowhere").exists()
 
 
-def test_nothing_scored_on_both_sides_is_an_error(folder: Path) -> None:
+def test_nothing_scored_on_both_sides_is_an_error(run: Run, folder: Path) -> None:
     (folder / "none.csv").write_text("item_id,correct\na,\nb,\n")
-    done = run(folder, "ok.csv", "none.csv")
-    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    done = run("ok.csv", "none.csv")
+    assert (done.status, done.stderr.count("\n")) == (1, 1)
     assert "nothing to compare, none of the 2 items was scored on both sides" in done.stderr
 
 
-def test_a_probe_is_checked_even_where_no_model_is_scored(folder: Path) -> None:
-    assert run(folder, "ok.csv", "after.csv", "--probe", "nope.jsonl").returncode == 1
+def test_a_probe_is_checked_even_where_no_model_is_scored(run: Run, folder: Path) -> None:
+    assert run("ok.csv", "after.csv", "--probe", "nope.jsonl").status == 1
     probe().save(folder / "p.jsonl")
-    done = run(folder, "ok.csv", "p.jsonl")
+    done = run("ok.csv", "p.jsonl")
     assert "a probe (questions), not outcomes" in done.stderr
 
 
-def test_checkpoint_folders_are_scored_and_compared(folder: Path) -> None:
+def test_checkpoint_folders_are_scored_and_compared(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORGETWATCH_CACHE", str(folder / "cache"))
     tok = tokenizer()
     for seed in (0, 1):
         model(tok, seed=seed).save_pretrained(folder / f"m{seed}")
         tok.save_pretrained(folder / f"m{seed}")
     probe().save(folder / "p.jsonl")
-    done = run(folder, "m0", "m1", "--probe", "p.jsonl", "--json", "-", FORGETWATCH_CACHE=str(folder / "cache"))
-    assert done.returncode == 0, done.stderr
+    done = run("m0", "m1", "--probe", "p.jsonl", "--json", "-")
+    assert done.status == 0, done.stderr
     document = json.loads(done.stdout)
     assert document["items"]["compared"] == 30
     assert document["groups"][0]["forgotten"] + document["groups"][0]["gained"] > 0
     assert len(list((folder / "cache").iterdir())) == 2
-    missing = run(folder, "m0", "m1")
-    assert (missing.returncode, missing.stderr.count("\n")) == (1, 1)
+    missing = run("m0", "m1")
+    assert (missing.status, missing.stderr.count("\n")) == (1, 1)
     assert "needs --probe" in missing.stderr
 
 
@@ -148,25 +151,25 @@ def outcomes(folder: Path, name: str, right: list[int], **columns: list[object])
     return name
 
 
-def test_a_second_measurement_is_counted_as_noise(tmp_path: Path) -> None:
+def test_a_second_measurement_is_counted_as_noise(run: Run, tmp_path: Path) -> None:
     before, again = outcomes(tmp_path, "b.csv", [1, 1, 0, 0]), outcomes(tmp_path, "n.csv", [1, 0, 0, 0])
     after = outcomes(tmp_path, "a.csv", [0, 0, 0, 1])
-    done = run(tmp_path, before, after, "--null", again, "--json", "-")
+    done = run(before, after, "--null", again, "--json", "-")
     whole = json.loads(done.stdout)["groups"][0]
     assert (whole["forgotten"], whole["null_lost"], whole["null_gained"]) == (2, 1, 0)
-    assert "measured twice, the same weights: -1 +0" in run(tmp_path, before, after, "--null", again, "--detail").stdout
-    refused = run(tmp_path, before, after, "--null", outcomes(tmp_path, "o.csv", [1], task=["other"]))
-    assert (refused.returncode, "no item of b" in refused.stderr) == (1, True)
+    assert "measured twice, the same weights: -1 +0" in run(before, after, "--null", again, "--detail").stdout
+    refused = run(before, after, "--null", outcomes(tmp_path, "o.csv", [1], task=["other"]))
+    assert (refused.status, "no item of b" in refused.stderr) == (1, True)
 
 
-def test_paper_compat_and_bootstrap_are_optional_and_reproducible(tmp_path: Path) -> None:
+def test_paper_compat_and_bootstrap_are_optional_and_reproducible(run: Run, tmp_path: Path) -> None:
     columns = {"task": ["piqa"] * 60, "k": [4] * 60}
     before = outcomes(tmp_path, "b.csv", [1] * 30 + [0] * 30, chosen=[0] * 30 + [1, 2] * 15, **columns)
     after = outcomes(tmp_path, "a.csv", [1] * 20 + [0] * 40, chosen=[0] * 20 + [1, 2] * 20, **columns)
-    plain = json.loads(run(tmp_path, before, after, "--json", "-").stdout)
+    plain = json.loads(run(before, after, "--json", "-").stdout)
     assert (plain["paper_compat"], plain["groups"][0]["chance"]["tipping_ratio_interval"]) == (None, None)
     asked = ["--chance", "paper-compat", "--bootstrap", "200", "--seed", "3", "--json", "-"]
-    document, again = (json.loads(run(tmp_path, before, after, *asked).stdout) for _ in range(2))
+    document, again = (json.loads(run(before, after, *asked).stdout) for _ in range(2))
     assert document == again  # the seed decides
     assert document["paper_compat"]["forgetting"]["mean"] == pytest.approx(10 / 60 - 0.5 * (40 / 60) / 3)
     assert list(document["paper_compat"]["by_category"]) == ["Common Sense"]
@@ -174,31 +177,31 @@ def test_paper_compat_and_bootstrap_are_optional_and_reproducible(tmp_path: Path
     assert low is None or low <= document["groups"][0]["chance"]["tipping_ratio"] <= high
 
 
-def test_samples_of_a_csv_reach_the_table_and_the_json(tmp_path: Path) -> None:
+def test_samples_of_a_csv_reach_the_table_and_the_json(run: Run, tmp_path: Path) -> None:
     """Three answers to each of two questions: counts are means over them, and no test takes them for six."""
     rows = [(item, sample) for item in "xy" for sample in range(3)]
     for name, right in (("b.csv", [1, 1, 1, 1, 0, 0]), ("a.csv", [0, 0, 1, 1, 0, 0])):
         lines = [f"{item},{sample},{r}" for (item, sample), r in zip(rows, right, strict=True)]
         (tmp_path / name).write_text("\n".join(["item_id,sample,correct", *lines]) + "\n")
-    done = run(tmp_path, "b.csv", "a.csv", "--json", "-")
+    done = run("b.csv", "a.csv", "--json", "-")
     document = json.loads(done.stdout)
     whole = document["groups"][0]
     assert (document["samples"], whole["n"], whole["forgotten"]) == (3, 2, pytest.approx(2 / 3))
     assert whole["p_value"] == 0.5  # one item changed: one coin
     assert whole["noise_floor"]["floor"] == pytest.approx((0 + 2 / 3 + 2 / 3 + 2 / 3) / 8)
-    assert "2 items, 3 samples each" in run(tmp_path, "b.csv", "a.csv").stdout
-    first = json.loads(run(tmp_path, "b.csv", "a.csv", "--samples", "first", "--json", "-").stdout)
+    assert "2 items, 3 samples each" in run("b.csv", "a.csv").stdout
+    first = json.loads(run("b.csv", "a.csv", "--samples", "first", "--json", "-").stdout)
     assert (first["samples"], first["groups"][0]["forgotten"]) == (1, 1)
 
 
-def test_questions_of_one_passage_are_not_counted_as_independent(tmp_path: Path) -> None:
+def test_questions_of_one_passage_are_not_counted_as_independent(run: Run, tmp_path: Path) -> None:
     cluster = [f"p{i // 10}" for i in range(100)]
     right = [0] * 30 + [1] * 70
     alone = [outcomes(tmp_path, f"{name}.csv", values) for name, values in (("b", [1] * 100), ("a", right))]
     together = [
         outcomes(tmp_path, f"{name}c.csv", values, cluster=cluster) for name, values in (("b", [1] * 100), ("a", right))
     ]
-    one, other = (json.loads(run(tmp_path, *pair, "--json", "-").stdout) for pair in (alone, together))
+    one, other = (json.loads(run(*pair, "--json", "-").stdout) for pair in (alone, together))
     assert one["groups"][0]["p_value"] < 1e-8
     assert other["groups"][0]["p_value"] == pytest.approx(2 * (0.5**3) * 0.5)  # three passages, mid-p
     assert other["clusters"] == 10
@@ -207,18 +210,18 @@ def test_questions_of_one_passage_are_not_counted_as_independent(tmp_path: Path)
     assert widths[1] > 2 * widths[0]
 
 
-def test_metric_decides_which_answers_of_a_harness_are_right(tmp_path: Path) -> None:
+def test_metric_decides_which_answers_of_a_harness_are_right(run: Run, tmp_path: Path) -> None:
     for name, right in (("before", (1.0, 0.0)), ("after", (0.0, 0.0))):
         judged = {"acc": 1.0, "acc_norm": right[0]}
         write_samples(tmp_path / name / f"org__{name}", "arc_easy", [choice_row(0, (-1.0, -2.0), 0, metrics=judged)])
-    done = run(tmp_path, "before", "after", "--metric", "acc_norm", "--json", "-")
-    assert done.returncode == 0, done.stderr
+    done = run("before", "after", "--metric", "acc_norm", "--json", "-")
+    assert done.status == 0, done.stderr
     assert done.stderr == ""
     document = json.loads(done.stdout)
     assert (document["groups"][0]["forgotten"], document["before"]["metric"]) == (1, "acc_norm")
-    assert json.loads(run(tmp_path, "before", "after", "--json", "-").stdout)["groups"][0]["forgotten"] == 0
-    done = run(tmp_path, "before", "after", "--metric", "f1")
-    assert done.returncode == 1
+    assert json.loads(run("before", "after", "--json", "-").stdout)["groups"][0]["forgotten"] == 0
+    done = run("before", "after", "--metric", "f1")
+    assert done.status == 1
     assert "no metric 'f1' in this log; those that are right or wrong: acc, acc_norm" in " ".join(done.stderr.split())
 
 

@@ -2,41 +2,16 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
-
-from forgetwatch.cli import main
-
-
-@dataclass
-class Done:
-    status: int
-    stdout: str
-    stderr: str
-
-
-Run = Callable[..., Done]
+from commands import Run
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """`forgetwatch compare` in this process, in a folder of its own."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
-
-    def call(*arguments: str) -> Done:
-        monkeypatch.setattr(sys, "argv", ["forgetwatch", "compare", *arguments])
-        with pytest.raises(SystemExit) as left:
-            main()
-        said = capsys.readouterr()
-        assert "Traceback" not in said.err
-        return Done(int(left.value.code or 0), said.out, said.err)
-
-    return call
+def run(command: Run) -> Run:
+    return partial(command, "compare")
 
 
 @pytest.fixture(autouse=True)

@@ -1,10 +1,9 @@
 from __future__ import annotations
 
-import sys
 from importlib.metadata import version
-from pathlib import Path
 
 import pytest
+from commands import Run
 from rich.cells import cell_len
 from typer.testing import CliRunner
 
@@ -26,43 +25,35 @@ def test_the_version_is_the_packages() -> None:
 
 
 def test_an_unexpected_error_is_one_line_unless_its_traceback_is_wanted(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    command: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*, standalone_mode: bool) -> None:
         raise ZeroDivisionError("a\nb")
 
     monkeypatch.setattr("forgetwatch.cli.app", fail)
-    with pytest.raises(SystemExit):
-        main()
-    assert capsys.readouterr().err.startswith("forgetwatch: unexpected ZeroDivisionError: a b (a bug in forgetwatch;")
+    assert command().stderr.startswith("forgetwatch: unexpected ZeroDivisionError: a b (a bug in forgetwatch;")
     monkeypatch.setenv("FORGETWATCH_TRACEBACK", "1")
     with pytest.raises(ZeroDivisionError):
         main()
 
 
 def test_a_package_that_the_base_installation_lacks_is_named_with_the_remedy(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    command: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*, standalone_mode: bool) -> None:
         raise ModuleNotFoundError("No module named 'torch.nn'", name="torch.nn")
 
     monkeypatch.setattr("forgetwatch.cli.app", fail)
-    with pytest.raises(SystemExit) as exit_:
-        main()
-    assert exit_.value.code == 1
-    error = capsys.readouterr().err
-    assert error.startswith("forgetwatch: this command needs the package torch, which is not installed; `pip install")
-    assert "bug" not in error
+    done = command()
+    assert done.status == 1
+    assert done.stderr.startswith("forgetwatch: this command needs the package torch, which is not installed; `pip")
+    assert "bug" not in done.stderr
 
 
-def test_an_expected_error_is_one_line_without_a_traceback(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["forgetwatch", "compare", str(tmp_path / "no\nne.csv"), "b.csv"])
-    with pytest.raises(SystemExit) as stopped:
-        main()
-    assert stopped.value.code == 1
-    assert capsys.readouterr().err.count("\n") == 1
+def test_an_expected_error_is_one_line_without_a_traceback_and_keeps_its_brackets(command: Run) -> None:
+    done = command("compare", "no\nne.csv", "b.csv")
+    assert (done.status, done.stderr.count("\n")) == (1, 1)
+    assert "[red]a[/].csv: no such file or folder" in command("compare", "[red]a[/].csv", "b.csv").stderr
 
 
 @pytest.mark.parametrize(
@@ -76,34 +67,23 @@ def test_an_expected_error_is_one_line_without_a_traceback(
         (["score", "m", "--probe", "demo", "-o", "x.parquet", "--tensor-parallel", "0"], "--tensor-parallel"),
     ],
 )
-def test_wrong_usage_is_one_line_and_exit_status_two(
-    arguments: list[str], says: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["forgetwatch", *arguments])
-    with pytest.raises(SystemExit) as stopped:
-        main()
-    assert stopped.value.code == 2
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1
-    assert error.startswith("forgetwatch: ")
-    assert says in error
+def test_wrong_usage_is_one_line_and_exit_status_two(command: Run, arguments: list[str], says: str) -> None:
+    done = command(*arguments)
+    assert (done.status, done.stderr.count("\n")) == (2, 1)
+    assert done.stderr.startswith("forgetwatch: ")
+    assert says in done.stderr
 
 
-def test_help_without_a_command_is_no_error_message(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["forgetwatch"])
-    with pytest.raises(SystemExit) as stopped:
-        main()
-    assert stopped.value.code == 2
-    shown = capsys.readouterr()
-    assert "Usage:" in shown.out + shown.err
-    assert "forgetwatch: " not in shown.err
+def test_help_without_a_command_is_no_error_message(command: Run) -> None:
+    done = command()
+    assert done.status == 2
+    assert "Usage:" in done.stdout + done.stderr
+    assert "forgetwatch: " not in done.stderr
 
 
-@pytest.mark.parametrize("command", [[], *([name] for name in COMMANDS), ["probe", "build"], ["probe", "check"]])
-def test_help_fits_eighty_columns_and_loses_no_brackets(command: list[str]) -> None:
-    shown = CliRunner().invoke(app, [*command, "--help"], env={"COLUMNS": "80", "TERMINAL_WIDTH": "80"}).stdout
+@pytest.mark.parametrize("named", [[], *([name] for name in COMMANDS), ["probe", "build"], ["probe", "check"]])
+def test_help_fits_eighty_columns_and_loses_no_brackets(named: list[str]) -> None:
+    shown = CliRunner().invoke(app, [*named, "--help"], env={"COLUMNS": "80", "TERMINAL_WIDTH": "80"}).stdout
     assert max(map(cell_len, shown.splitlines())) <= 80
     assert "[/" not in shown
     assert "[bold" not in shown
@@ -113,12 +93,3 @@ def test_the_options_of_compare_are_in_panels() -> None:
     shown = CliRunner().invoke(app, ["compare", "--help"]).stdout
     panels = [line.split()[1] for line in shown.splitlines() if line.startswith("╭─")]
     assert panels == ["Arguments", "Options", "Items", "Chance", "Gates", "Output"]
-
-
-def test_a_message_with_brackets_keeps_them(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["forgetwatch", "compare", "[red]a[/].csv", "b.csv"])
-    with pytest.raises(SystemExit):
-        main()
-    assert "[red]a[/].csv: no such file or folder" in capsys.readouterr().err

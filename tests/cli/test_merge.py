@@ -30,7 +30,7 @@ from forgetwatch import Probe, compare
 from forgetwatch.cli import app
 from forgetwatch.errors import ScoringError
 from forgetwatch.scoring import checkpoints, score_checkpoint
-from forgetwatch.study.merging import ends, scaled_adapters, sweep, weights
+from forgetwatch.study.merging import sweep, weights
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +71,7 @@ def written(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         seen.append(options["alpha"])
         weights.write_merged(*given, **options)
 
-    monkeypatch.setattr(ends, "write_merged", counted)
+    monkeypatch.setattr(sweep, "write_merged", counted)
     return seen
 
 
@@ -153,11 +153,11 @@ def test_kept_models_are_not_written_twice_and_others_not_overwritten(
     merge("--alpha", ".5", "--keep", kept)
     merge("--alpha", ".5", "--keep", kept)
     with monkeypatch.context() as patch:
-        patch.setattr(ends.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 1000}))
+        patch.setattr(sweep.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 1000}))
         merge("--alpha", ".5", "--keep", kept)  # there is nothing to write
         assert "for one merged model" in merge("--alpha", ".4,.5", "--keep", kept, status=1)
     assert written == [0.5]
-    (folder / "kept" / "linear-0.5" / ends.RECIPE).write_text("{}")
+    (folder / "kept" / "linear-0.5" / sweep.RECIPE).write_text("{}")
     assert "linear-0.5: is there, and was not merged from a and b" in merge("--alpha", ".5", "--keep", kept, status=1)
 
 
@@ -221,10 +221,10 @@ def test_an_adapter_is_swept_by_its_factor(folder: Path, written: list[float]) -
     halves = document["probes"][0]["points"][1]
     assert halves["from_a"]["groups"][0]["n"] == 40
     assert len(document["notes"]) == 1
-    stored = scaled_adapters.stored_tensors
+    stored = weights.stored_tensors
     with pytest.MonkeyPatch.context() as patch:  # as in a base whose other weights are quantized
         patch.setattr(
-            scaled_adapters,
+            weights,
             "stored_tensors",
             lambda *given: {name: one for name, one in stored(*given).items() if "norm" in name},
         )
@@ -311,7 +311,7 @@ def test_a_full_disk_and_unlike_models_stop_it_before_anything_is_written(
     folder: Path, monkeypatch: pytest.MonkeyPatch, written: list[float]
 ) -> None:
     usage = type("Usage", (), {"free": 1000})
-    monkeypatch.setattr(ends.shutil, "disk_usage", lambda _: usage)
+    monkeypatch.setattr(sweep.shutil, "disk_usage", lambda _: usage)
     assert "GiB for 4 merged models, 0.00 GiB are free" in merge("--keep", str(folder / "kept"), status=1)
     assert not (folder / "kept").exists()
     assert "GiB for one merged model, 0.00 GiB are free" in merge(status=1)
@@ -339,10 +339,10 @@ def test_a_point_that_another_merge_keeps_first_is_taken_as_it_is(
 
     def overtaken(plan: Any, target: Path, **options: Any) -> None:
         write(plan, target, **options)
-        monkeypatch.setattr(ends, "write_merged", write)
+        monkeypatch.setattr(sweep, "write_merged", write)
         merge("--alpha", ".5", "--keep", str(kept))
 
-    monkeypatch.setattr(ends, "write_merged", overtaken)
+    monkeypatch.setattr(sweep, "write_merged", overtaken)
     merge("--alpha", ".5", "--keep", str(kept))
     assert os.listdir(kept) == ["linear-0.5"]
 
@@ -372,7 +372,7 @@ def test_a_table_without_a_value_for_a_point_is_refused_before_a_model_is_writte
 
 def test_the_two_ends_alone_need_no_room(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = type("Usage", (), {"free": 1000})
-    monkeypatch.setattr(ends.shutil, "disk_usage", lambda _: usage)
+    monkeypatch.setattr(sweep.shutil, "disk_usage", lambda _: usage)
     merge("--alpha", "0,1")
 
 

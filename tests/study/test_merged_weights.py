@@ -60,6 +60,7 @@ def ends(two: Path, tmp_path: Path) -> Path:
 def write(root: Path, alpha: float, method: Method = "linear") -> Path:
     plan = plan_merge(str(root / "a"), str(root / "b"))
     folder = root / f"{method}-{alpha:g}"
+    shutil.rmtree(folder, ignore_errors=True)
     write_merged(plan, folder, alpha=alpha, method=method, geometry=geometry_of(plan))
     return folder
 
@@ -73,6 +74,17 @@ def weights(folder: Path) -> Weights:
 
 def change(folder: Path, function: Callable[[Weights], Weights]) -> None:
     save_file(function(load_file(folder / SINGLE)), folder / SINGLE, {"format": "pt"})
+
+
+def _configured(*names: str, **changes: Any) -> Callable[[Path], None]:
+    """Function that changes the configurations of models."""
+
+    def configure(root: Path) -> None:
+        for name in names:
+            path = root / name / "config.json"
+            path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+    return configure
 
 
 @pytest.mark.parametrize("method", ["linear", "slerp"])
@@ -162,7 +174,6 @@ def test_parts_of_a_tensor_are_small_whatever_its_shape(tmp_path: Path, monkeypa
 def test_chunks_change_no_number(ends: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = weights(write(ends, 0.4))
     monkeypatch.setattr(checkpoints, "CHUNK", 64)
-    shutil.rmtree(ends / "linear-0.4")
     for key, value in weights(write(ends, 0.4)).items():
         assert torch.equal(value, whole[key])
 
@@ -182,7 +193,6 @@ def test_shards_on_either_side_are_read_and_kept(ends: Path) -> None:
         network = AutoModelForCausalLM.from_pretrained(ends / name)
         (ends / name / SINGLE).unlink()
         network.save_pretrained(ends / name, max_shard_size="20KB" if name == "a" else "40KB")
-        shutil.rmtree(ends / "linear-0.5")
         folder = write(ends, 0.5)
         for key, value in weights(folder).items():
             assert torch.equal(value, single[key])
@@ -199,7 +209,6 @@ def _sharded(folder: Path, name: str, found: Weights) -> None:
 
 def test_a_model_of_one_shard_that_an_index_names_loads_once_merged(ends: Path) -> None:
     single = weights(write(ends, 0.5))
-    shutil.rmtree(ends / "linear-0.5")
     _sharded(ends / "b", "model-00001-of-00001.safetensors", weights(ends / "b"))
     (ends / "b" / SINGLE).unlink()
     folder = write(ends, 0.5)
@@ -210,7 +219,6 @@ def test_a_model_of_one_shard_that_an_index_names_loads_once_merged(ends: Path) 
 
 def test_tensors_of_a_shard_that_its_index_leaves_out_are_merged_as_transformers_loads_them(ends: Path) -> None:
     single = weights(write(ends, 0.5))
-    shutil.rmtree(ends / "linear-0.5")
     for name in "ab":
         found = weights(ends / name)
         (ends / name / SINGLE).unlink()
@@ -264,14 +272,11 @@ def test_tensors_begin_at_a_multiple_of_8_bytes(ends: Path) -> None:
         for one in "ab":
             change(ends / one, lambda found: {**found, name: torch.zeros(2)})  # noqa: B023  # called at once
         head = (write(ends, 0.5) / SINGLE).read_bytes()[:8]
-        shutil.rmtree(ends / "linear-0.5")
         assert int.from_bytes(head, "little") % 8 == 0
 
 
 def test_a_tied_head_that_one_side_stores_is_left_out(ends: Path) -> None:
-    for name in "ab":
-        path = ends / name / "config.json"
-        path.write_text(json.dumps({**json.loads(path.read_text()), "tie_word_embeddings": True}))
+    _configured("a", "b", tie_word_embeddings=True)(ends)
     change(ends / "a", lambda found: {key: value for key, value in found.items() if key != "lm_head.weight"})
     change(ends / "b", lambda found: {**found, "lm_head.weight": found["model.embed_tokens.weight"].clone()})
     assert plan_merge(str(ends / "a"), str(ends / "b")).left_out == ("lm_head.weight",)
@@ -279,9 +284,7 @@ def test_a_tied_head_that_one_side_stores_is_left_out(ends: Path) -> None:
 
 
 def test_a_head_of_its_own_on_one_side_of_two_tied_models_is_refused(ends: Path) -> None:
-    for name in "ab":
-        path = ends / name / "config.json"
-        path.write_text(json.dumps({**json.loads(path.read_text()), "tie_word_embeddings": True}))
+    _configured("a", "b", tie_word_embeddings=True)(ends)
     change(ends / "a", lambda found: {key: value for key, value in found.items() if key != "lm_head.weight"})
     with pytest.raises(
         ScoringError, match=r"b: lm_head\.weight differs from the embedding, to which .*a ties its head"
@@ -312,14 +315,6 @@ def _reshaped(root: Path) -> None:
 
 def _fewer(root: Path) -> None:
     change(root / "b", lambda found: {key: value for key, value in found.items() if "layers.1.mlp" not in key})
-
-
-def _configured(**changes: Any) -> Callable[[Path], None]:
-    def configure(root: Path) -> None:
-        path = root / "b" / "config.json"
-        path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
-
-    return configure
 
 
 def _retokenized(root: Path) -> None:
@@ -372,11 +367,14 @@ def _cut_off(root: Path) -> None:
         (_reshaped, r"model\.norm\.weight is \[32\] in the first and \[31\] in the second"),
         (_fewer, r"3 tensors are in one of them only, model\.layers\.1\.mlp\.\w+\.weight in .*a; needed two models"),
         (
-            _configured(rms_norm_eps=0.5),
+            _configured("b", rms_norm_eps=0.5),
             "do not compute alike: rms_norm_eps is 1e-06 in the first and 0.5 in the second",
         ),
-        (_configured(model_type="qwen2"), "do not compute alike: model_type is 'qwen3' in the first and 'qwen2'"),
-        (_configured(quantization_config={"quant_method": "gptq"}), "its weights are quantized; merge the models from"),
+        (_configured("b", model_type="qwen2"), "do not compute alike: model_type is 'qwen3' in the first and 'qwen2'"),
+        (
+            _configured("b", quantization_config={"quant_method": "gptq"}),
+            "its weights are quantized; merge the models from",
+        ),
         (_retokenized, r"unlike vocabularies: 137 and 137 tokens, '[vw]7' is not the same in both"),
         (_cut_otherwise, "the same vocabulary, and differ in their pre_tokenizer"),
         (_without_tokenizer, "b: it has no tokenizer; copy the files of its base's tokenizer"),
@@ -400,8 +398,8 @@ def test_models_that_cannot_be_merged_are_named_in_one_sentence(
 
 
 def test_settings_that_change_no_weight_do_not_matter(ends: Path) -> None:
-    _configured(use_cache=False, eos_token_id=5, max_position_embeddings=64, attention_dropout=0.3)(ends)
-    _configured(unsloth_version="2025.1", unsloth_fixed=True, model_name="base")(ends)
+    _configured("b", use_cache=False, eos_token_id=5, max_position_embeddings=64, attention_dropout=0.3)(ends)
+    _configured("b", unsloth_version="2025.1", unsloth_fixed=True, model_name="base")(ends)
     assert plan_merge(str(ends / "a"), str(ends / "b")).pairs
 
 

@@ -24,7 +24,6 @@ from forgetwatch.study.merging import (
     adapter_squares,
     file_tensors,
     plan_adapter,
-    weight_distance,
     write_scaled,
 )
 
@@ -162,12 +161,12 @@ def test_a_base_without_safetensors_is_refused_before_it_is_scored(tmp_path: Pat
 def test_the_distance_is_unknown_where_the_base_has_no_weights_that_can_be_measured(tmp_path: Path) -> None:
     save(tmp_path)
     ends = Ends(a=str(tmp_path / "a"), b=str(tmp_path / "b"), method="linear", alphas=(0.5,))
-    found = weight_distance(ends)
+    found = ends.distance()
     assert found.overall > 0
     name = "model.layers.1.mlp.down_proj.weight"
     ends = Ends(a=str(tmp_path / "a"), b=str(tmp_path / "b"), method="linear", alphas=(0.5,))
     ends.plan.base[name] = replace(ends.plan.base[name], dtype="U8")  # as quantized weights are stored
-    unknown = weight_distance(ends)
+    unknown = ends.distance()
     assert math.isnan(unknown.overall)
     assert math.isnan(unknown.layers["model.layers.1"])
     assert unknown.layers["model.layers.0"] == found.layers["model.layers.0"]

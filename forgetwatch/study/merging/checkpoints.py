@@ -4,8 +4,7 @@
     model.safetensors.index.json         several, and which tensor is in which
 
 Two models of which a mean can be made compute alike, cut text alike, and store tensors of the same shapes. Each check
-names the first difference, from configurations, tokenizers and headers alone: what cannot be merged stops before a
-weight is read.
+names the first difference before a weight is read, from configurations, tokenizers and headers alone.
 """
 
 from __future__ import annotations
@@ -54,6 +53,14 @@ _SETTINGS: Final = frozenset(
 _IGNORED: Final = ("rotary_emb.inv_freq", ".masked_bias")
 """Ends of names of buffers that older versions stored, and that are computed when a model is loaded."""
 _HEAD: Final = "lm_head.weight"
+_FSDP: Final = "and it holds the parts of an FSDP training; merge them with `accelerate merge-weights IN OUT`"
+_OTHER_WEIGHTS: Final = {
+    "*.bin": "which can be read tensor by tensor, and it has .bin files; save it again with "
+    "AutoModelForCausalLM.from_pretrained(OLD).save_pretrained(NEW)",
+    "*.distcp": _FSDP,
+    "pytorch_model_fsdp_*": _FSDP,
+}
+"""Weights in other forms, by their files, and what to do."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,18 +116,22 @@ def model_folder(given: str) -> Path:
 
 
 def stored_tensors(given: str, folder: Path) -> dict[str, StoredTensor]:
-    """Tensors of a checkpoint by name, in the order of its files; errors name it as it was given.
-
-    Raises:
-        ScoringError: If it has no safetensors, or a file is missing or damaged.
-    """
+    """Tensors of a checkpoint by name, in the order of its files; ScoringError if there are none, or one is damaged."""
     # In the order of transformers' loader: next to a single file, an index is that of an earlier save.
     if (folder / SINGLE).is_file():
         named: dict[str, set[str]] = {SINGLE: set()}
     elif (folder / INDEX).is_file():
-        named = _indexed(folder / INDEX)
+        named = {}
+        try:
+            for tensor, file in json.loads((folder / INDEX).read_bytes())["weight_map"].items():
+                named.setdefault(str(file), set()).add(str(tensor))
+        except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
+            raise ScoringError(f"{folder / INDEX}: cannot be read as an index of safetensors ({error!r})") from error
     else:
-        raise ScoringError(_no_weights(given, folder))
+        for pattern, remedy in _OTHER_WEIGHTS.items():
+            if any(folder.glob(pattern)):
+                raise ScoringError(f"{given}: needed safetensors, {remedy}")
+        raise ScoringError(f"{given}: needed {SINGLE} or {INDEX}, found neither in {folder}")
     found: dict[str, StoredTensor] = {}
     # As transformers' loader does: the files by name, and all that is in them, also what the index leaves out.
     for name, wanted in sorted(named.items()):
@@ -171,36 +182,8 @@ def _parts(shape: tuple[int, ...]) -> Iterator[Any]:
     yield from ((slice(start, start + step),) for start in range(0, shape[0], step))
 
 
-def are_equal(pair: Pair) -> bool:
-    """True if the two tensors hold the same."""
+def _are_equal(pair: Pair) -> bool:
     return all(torch.equal(a, b) for a, b in chunks(pair))
-
-
-def _indexed(path: Path) -> dict[str, set[str]]:
-    """Names of the tensors in each file that an index names."""
-    try:
-        weights = json.loads(path.read_bytes())["weight_map"].items()
-    except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
-        raise ScoringError(f"{path}: cannot be read as an index of safetensors ({error!r})") from error
-    files: dict[str, set[str]] = {}
-    for tensor, file in weights:
-        files.setdefault(str(file), set()).add(str(tensor))
-    return files
-
-
-def _no_weights(given: str, folder: Path) -> str:
-    """Sentence on a folder without safetensors, with the remedy for the weights that it has."""
-    if any(folder.glob("*.bin")):
-        return (
-            f"{given}: needed safetensors, which can be read tensor by tensor, and it has .bin files; save it again "
-            "with AutoModelForCausalLM.from_pretrained(OLD).save_pretrained(NEW)"
-        )
-    if any(folder.glob("*.distcp")) or any(folder.glob("pytorch_model_fsdp_*")):
-        return (
-            f"{given}: needed safetensors, and it holds the parts of an FSDP training; merge them with "
-            "`accelerate merge-weights IN OUT`"
-        )
-    return f"{given}: needed {SINGLE} or {INDEX}, found neither in {folder}"
 
 
 def check_alike(a: str, b: str, *, trust_remote_code: bool = False) -> None:
@@ -208,13 +191,14 @@ def check_alike(a: str, b: str, *, trust_remote_code: bool = False) -> None:
     configs = []
     for given in (a, b):
         try:
-            configs.append(AutoConfig.from_pretrained(given, trust_remote_code=trust_remote_code).to_dict())
+            config = AutoConfig.from_pretrained(given, trust_remote_code=trust_remote_code).to_dict()
         except Exception as error:  # whatever a loader of foreign files raises
             missing = "" if Path(given).is_dir() else "no folder here, and as a model id "
             raise ScoringError(f"{given}: {missing}its configuration cannot be read ({error})") from error
-        if configs[-1].get("quantization_config"):
+        if config.get("quantization_config"):
             raise ScoringError(f"{given}: its weights are quantized; merge the models from before that")
-    first, second = map(_computing, configs)
+        configs.append(_computing(config))
+    first, second = configs
     # The type first: of two architectures nearly every key differs.
     for key in sorted(first.keys() | second.keys(), key=lambda name: (name != "model_type", name)):
         if first.get(key) != second.get(key):
@@ -222,7 +206,46 @@ def check_alike(a: str, b: str, *, trust_remote_code: bool = False) -> None:
                 f"{a} and {b} do not compute alike: {key} is {first.get(key)!r:.80} in the first and "
                 f"{second.get(key)!r:.80} in the second; needed two models of one architecture"
             )
-    _check_tokenizers(a, b, trust_remote_code=trust_remote_code)
+    (words, rules), (other_words, other_rules) = (
+        _tokenizer_parts(given, trust_remote_code=trust_remote_code) for given in (a, b)
+    )
+    if words != other_words:
+        unlike = min(words.items() ^ other_words.items())[0]
+        raise ScoringError(
+            f"{a} and {b} have unlike vocabularies: {len(words):,} and {len(other_words):,} tokens, {unlike!r:.40} is "
+            "not the same in both; needed the same tokenizer"
+        )
+    if differ := [name for name in rules if rules[name] != other_rules[name]]:
+        raise ScoringError(
+            f"{a} and {b}: their tokenizers have the same vocabulary, and differ in their {differ[0]}; needed the same "
+            "tokenizer"
+        )
+
+
+def _computing(config: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    """Keys of a configuration that change what the weights compute, those of its parts with a dot."""
+    found: dict[str, Any] = {}
+    for key, value in config.items():
+        name = str(key)
+        if name in _SETTINGS or name.endswith(("_dropout", "_pdrop")) or value is None:
+            continue
+        found |= _computing(value, f"{above}{name}.") if isinstance(value, dict) else {above + name: value}
+    return found
+
+
+def _tokenizer_parts(given: str, *, trust_remote_code: bool) -> tuple[dict[str, int], dict[str, Any]]:
+    """Vocabulary of a tokenizer, and the rules by which it cuts text."""
+    try:
+        tokenizer = pretrained_tokenizer(given, trust_remote_code=trust_remote_code)
+    except ScoringError:
+        raise
+    except Exception as error:  # whatever a loader of foreign files raises
+        raise ScoringError(f"{given}: its tokenizer cannot be read ({error})") from error
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    rules = {} if backend is None else json.loads(backend.to_str())
+    return tokenizer.get_vocab(), {
+        name: rules.get(name) for name in ("normalizer", "pre_tokenizer", "post_processor", "model")
+    }
 
 
 def tensors_on_one_side(
@@ -230,8 +253,7 @@ def tensors_on_one_side(
 ) -> tuple[str, ...]:
     """Names of tensors that one model alone stores, and that loading makes of others: buffers, a tied head.
 
-    Raises:
-        ScoringError: If a tensor of one model is needed in both.
+    Another tensor that is in one model alone is a ScoringError.
     """
     alone = {name: (side, of) for side, of, other in ((a, of_a, of_b), (b, of_b, of_a)) for name in of.keys() - other}
     needed = sorted(name for name in alone if not (name.endswith(_IGNORED) or (tied and name == _HEAD)))
@@ -245,7 +267,7 @@ def tensors_on_one_side(
         # transformers unties a head that is stored with other values than the embedding.
         head = of[_HEAD]
         alike = [one for one in of.values() if one != head and (one.shape, one.dtype) == (head.shape, head.dtype)]
-        if not any(are_equal(Pair(a=head, b=one)) for one in alike):
+        if not any(_are_equal(Pair(a=head, b=one)) for one in alike):
             raise ScoringError(
                 f"{side}: {_HEAD} differs from the embedding, to which {b if side == a else a} ties its head; needed "
                 "two models whose heads are tied, or two that store one"
@@ -262,48 +284,8 @@ def check_pair(pair: Pair, a: str, b: str) -> None:
             "equal shapes"
         )
     is_copied = pair.a.dtype == pair.b.dtype and pair.a.dtype in COPIED
-    if not pair.is_averaged and not (is_copied and are_equal(pair)):
+    if not pair.is_averaged and not (is_copied and _are_equal(pair)):
         raise ScoringError(
             f"{a} and {b}: {name} is stored as {pair.a.dtype} and {pair.b.dtype}, of which no mean can be made; needed "
             f"{', '.join(DTYPES)}: merge the models from before they were quantized"
-        )
-
-
-def _computing(config: Mapping[str, Any], above: str = "") -> dict[str, Any]:
-    """Keys of a configuration that change what the weights compute, those of its parts with a dot."""
-    found: dict[str, Any] = {}
-    for key, value in config.items():
-        name = str(key)
-        if name in _SETTINGS or name.endswith(("_dropout", "_pdrop")) or value is None:
-            continue
-        found |= _computing(value, f"{above}{name}.") if isinstance(value, dict) else {above + name: value}
-    return found
-
-
-def _check_tokenizers(a: str, b: str, *, trust_remote_code: bool) -> None:
-    described = []
-    for given in (a, b):
-        try:
-            tokenizer = pretrained_tokenizer(given, trust_remote_code=trust_remote_code)
-        except ScoringError:
-            raise
-        except Exception as error:  # whatever a loader of foreign files raises
-            raise ScoringError(f"{given}: its tokenizer cannot be read ({error})") from error
-        backend = getattr(tokenizer, "backend_tokenizer", None)
-        rules = {} if backend is None else json.loads(backend.to_str())
-        described.append(
-            {"vocabulary": tokenizer.get_vocab()}
-            | {name: rules.get(name) for name in ("normalizer", "pre_tokenizer", "post_processor", "model")}
-        )
-    first, second = described
-    if first["vocabulary"] != second["vocabulary"]:
-        unlike = set(first["vocabulary"].items()) ^ set(second["vocabulary"].items())
-        raise ScoringError(
-            f"{a} and {b} have unlike vocabularies: {len(first['vocabulary']):,} and {len(second['vocabulary']):,} "
-            f"tokens, {min(unlike)[0]!r:.40} is not the same in both; needed the same tokenizer"
-        )
-    if differ := [name for name in first if first[name] != second[name]]:
-        raise ScoringError(
-            f"{a} and {b}: their tokenizers have the same vocabulary, and differ in their {differ[0]}; needed the same "
-            "tokenizer"
         )

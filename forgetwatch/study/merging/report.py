@@ -13,13 +13,12 @@ import csv
 import io
 import json
 import math
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from rich.console import Group as Lines
 from rich.text import Text
 
-from forgetwatch.comparing import Comparison, Group
+from forgetwatch.comparing import Group
 from forgetwatch.measures import KNOWN, NOT_THERE, json_value, net_change
 from forgetwatch.pairing import brief, count, fit_ends, items, percent, points
 from forgetwatch.report import (
@@ -147,9 +146,7 @@ def merge_words(sweep: MergeSweep) -> list[str]:
         "more points there are: its numbers on a probe on which nothing was chosen do not.",
     ]
     if sweep.method == "slerp":
-        words.append(
-            "Slerp is linear in a tensor whose versions are nearly parallel, since the angle says nothing there."
-        )
+        words += ["Slerp is linear in a tensor whose versions are nearly parallel, since the angle says nothing there."]
     if sweep.targets:
         words.append(
             f"{_FRONT} The front: no other point is at least as good in both what is kept of {a} on "
@@ -189,12 +186,13 @@ def sweep_table(sweep: MergeSweep, one: ProbeSweep) -> tuple[list[str], list[lis
 
 def _measure_tables(sweep: MergeSweep, one: ProbeSweep) -> list[tuple[str, list[str], list[list[str]]]]:
     """Tables of the measures that have their own, on one probe, with a row for each point against each end."""
-    named = [
-        (f"{point.alpha:g}, against {_short(name)}", end)
-        for name, ends in zip(sweep.ends, zip(*(point.ends for point in one.points), strict=True), strict=True)
-        for point, end in zip(one.points, ends, strict=True)
-    ]
-    return measure_tables(named)
+    return measure_tables(
+        [
+            (f"{point.alpha:g}, against {_short(name)}", point.ends[side])
+            for side, name in enumerate(sweep.ends)
+            for point in one.points
+        ]
+    )
 
 
 def side_by_side(sweep: MergeSweep) -> tuple[list[str], list[list[str]]]:
@@ -224,12 +222,8 @@ def merge_json(sweep: MergeSweep) -> dict[str, Any]:
                 "part": part,
                 "probe": one.probe,
                 "points": [
-                    {
-                        "alpha": point.alpha,
-                        "from_a": comparison_json(point.from_a),
-                        "from_b": comparison_json(point.from_b),
-                    }
-                    for point in one.points
+                    {"alpha": at.alpha, "from_a": comparison_json(at.from_a), "from_b": comparison_json(at.from_b)}
+                    for at in one.points
                 ],
             }
             for part, one in sweep.everywhere.items()
@@ -245,17 +239,14 @@ def merge_csv(sweep: MergeSweep) -> str:
     """CSV table with a line for each probe, point, end and group, and a column for each quantity."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["probe", "alpha", *_csv_rows(sweep.chosen_on.points[0].from_a)[0]])
+    rows = []
     for one in sweep.everywhere.values():
         for point in one.points:
             for comparison in point.ends:
-                for row in _csv_rows(comparison)[1:]:
-                    writer.writerow([csv_cell(one.probe), f"{point.alpha:g}", *row])
+                headings, *lines = csv.reader(io.StringIO(comparisons_csv([comparison])))
+                rows += [[csv_cell(one.probe), f"{point.alpha:g}", *line] for line in lines]
+    writer.writerows([["probe", "alpha", *headings], *rows])
     return text.getvalue()
-
-
-def _csv_rows(comparison: Comparison) -> Sequence[list[str]]:
-    return list(csv.reader(io.StringIO(comparisons_csv([comparison]))))
 
 
 def _known_lost_net(group: Group) -> str:
@@ -265,18 +256,21 @@ def _known_lost_net(group: Group) -> str:
 
 def merge_report(sweep: MergeSweep, suffix: str) -> str:
     """Text of a report in the format of a suffix: .html, .md, .csv or .json."""
-    if suffix == ".html":
-        return merge_page(sweep)
-    if suffix == ".md":
-        return merge_markdown(sweep)
-    if suffix == ".csv":
-        return merge_csv(sweep)
+    makers = {".html": merge_page, ".md": merge_markdown, ".csv": merge_csv}
+    if suffix in makers:
+        return makers[suffix](sweep)
     return json.dumps(merge_json(sweep), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def merge_page(sweep: MergeSweep) -> str:
     """Page of a sweep, as text."""
-    distance = distance_sentence(sweep)
+    distance, ranking = distance_sentence(sweep), None
+    if sweep.ranking.target is not None:
+        ranking = {
+            "words": several_words(sweep.ranking),
+            "picture": svg(lambda: ranking_figure(sweep.ranking), name="ranking", label=_RANKING),
+            "caption": f"Kept on {sweep.chosen_on.probe}, against {sweep.ranking.target.name}.",
+        }
     return render(
         "merge.html",
         a=sweep.ends[0],
@@ -288,21 +282,12 @@ def merge_page(sweep: MergeSweep) -> str:
         both=side_by_side(sweep),
         probes=[(one.probe, *sweep_table(sweep, one)) for one in sweep.everywhere.values()],
         measures=[(one.probe, *found) for one in sweep.everywhere.values() for found in _measure_tables(sweep, one)],
-        ranking=_ranking(sweep),
+        ranking=ranking,
         distance=f"{distance[0].upper()}{distance[1:]}.",
         layers=distance_rows(sweep),
         notes=[without_folders(note) for note in sweep.notes],
         made=made_line(),
     )
-
-
-def _ranking(sweep: MergeSweep) -> dict[str, Any] | None:
-    """Section of the target: how to read it, and the front; None without a target."""
-    if sweep.ranking.target is None:
-        return None
-    picture = svg(lambda: ranking_figure(sweep.ranking), name="ranking", label=_RANKING)
-    caption = f"Kept on {sweep.chosen_on.probe}, against {sweep.ranking.target.name}."
-    return {"words": several_words(sweep.ranking), "picture": picture, "caption": caption}
 
 
 def merge_figure(sweep: MergeSweep) -> Figure:

@@ -40,14 +40,7 @@ import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
 from forgetwatch.errors import ScoringError, WatchError
-from forgetwatch.scoring import (
-    ADAPTER,
-    base_of_adapter,
-    deciding_files,
-    file_digests,
-    is_deciding,
-    weights_identity,
-)
+from forgetwatch.scoring import ADAPTER, base_of_adapter, deciding_files, file_digests, is_deciding, weights_identity
 
 NAMES: Final = "checkpoint-N, global_step_N or step_N"
 """Names of the folders that are recognised, for messages."""

@@ -23,14 +23,7 @@ from typing import Any, Final, SupportsIndex
 
 from torch import nn
 
-from forgetwatch.comparing import (
-    Comparison,
-    Subset,
-    decided_by,
-    has_graded_answers,
-    rules_of,
-    vanished_note,
-)
+from forgetwatch.comparing import Comparison, Subset, decided_by, has_graded_answers, rules_of, vanished_note
 from forgetwatch.drift import RunDrift
 from forgetwatch.errors import SnapshotError, WatchError
 from forgetwatch.grading import RULES

@@ -15,12 +15,14 @@ Only the main process lists the folder.
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
+from forgetwatch.comparing import Comparison
 from forgetwatch.errors import WatchError
 from forgetwatch.pairing import listed
 from forgetwatch.progress import log
@@ -45,6 +47,31 @@ class ScoredFolder(NamedTuple):
 
     name: str
     signature: str | None
+
+    @classmethod
+    def of(cls, look: Comparison) -> ScoredFolder:
+        """The folder of a look."""
+        weights, model = look.after.get("weights") or {}, str(look.after.get("model", ""))
+        return cls(model.rsplit("/", 1)[-1] if weights else "", weights.get("signature"))
+
+
+@contextmanager
+def set_by_signals(stop: threading.Event) -> Iterator[None]:
+    """Context in which the first SIGTERM or SIGINT sets an event; a second one ends the process."""
+    earlier: dict[signal.Signals, Any] = {}
+
+    def handle(number: int, _: object) -> None:
+        stop.set()
+        signal.signal(number, earlier[signal.Signals(number)])
+
+    if threading.current_thread() is threading.main_thread():
+        for one in (signal.SIGTERM, signal.SIGINT):
+            earlier[one] = signal.signal(one, handle)
+    try:
+        yield
+    finally:
+        for one, handler in earlier.items():
+            signal.signal(one, handler)
 
 
 class CheckpointQueue:
@@ -142,9 +169,9 @@ class CheckpointQueue:
         self.deal_with(checkpoint)
         self._failed[checkpoint.step] = checkpoint.name
 
-    def supersede(self, signatures: Mapping[int, str]) -> None:
-        """Leave out checkpoints of a training that went back to an earlier step, unless their signatures change."""
-        self._superseded |= signatures
+    def supersede(self, signatures: Mapping[str, str]) -> None:
+        """Leave out checkpoints, by step, of a training that went back, unless their signatures change."""
+        self._superseded |= {int(step): signature for step, signature in signatures.items()}
 
     def restart_clock(self) -> None:
         """Count the time without a new checkpoint from now on."""
@@ -221,7 +248,7 @@ class CheckpointQueue:
 
     def _is_read(self, step: int) -> bool:
         """True for a remote checkpoint that was dealt with, and read a short while ago."""
-        is_done = step in self._done and not self._store.is_local
+        is_done = step in self._done and self._store.path is None
         return is_done and time.monotonic() - self._read.get(step, 0.0) < _REVISIT
 
     def _name_unseen(self, looks: Mapping[int, ScoredFolder]) -> None:

@@ -23,8 +23,10 @@ from forgetwatch.comparing import Group, Trajectory, can_see, group_verdict
 from forgetwatch.errors import WatchError
 from forgetwatch.measures import net_change
 from forgetwatch.pairing import percent, tolerance_points
+from forgetwatch.progress import Failures
 from forgetwatch.report import alarm_line
 from forgetwatch.run_folder import GuardFinding
+from forgetwatch.watch.watch import Watch
 
 Action = Literal["warn", "save", "stop"]
 
@@ -137,6 +139,17 @@ class Tripped:
         fresh = [finding for finding in found if (finding.what, finding.name) not in reported]
         self.findings += fresh
         return fresh
+
+    def at_look(self, guard: Guard | None, watch: Watch, *, step: int, failures: Failures) -> list[GuardFinding]:
+        """New findings of the look at a step, which are stored with the run; failures are tolerated."""
+        new = list[GuardFinding]()
+        with failures.tolerate("the guard", step=step):
+            if guard is not None:
+                new = self.new(guard.findings(watch.trajectory(), watch.lost_must_pass(step)))
+        # Apart: a full disk must not disable the guard.
+        with failures.tolerate("storing the findings of the guard", step=step):
+            watch.report_findings(self.findings)
+        return new
 
 
 def _name(group: Group) -> str:

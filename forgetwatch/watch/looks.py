@@ -29,7 +29,7 @@ from forgetwatch.probe import Probe
 from forgetwatch.progress import Progress, log, shown
 from forgetwatch.readers import load_snapshot
 from forgetwatch.run_folder import LAST_STEP, GuardFinding, Kind
-from forgetwatch.scoring import CANNOT_GENERATE, Generator, Scorer, all_gather, rank, versions
+from forgetwatch.scoring import CANNOT_GENERATE, Generator, Scorer, all_gather, rank, tokenizer_settings, versions
 from forgetwatch.snapshot import Snapshot
 from forgetwatch.watch.budget import Decision, evaluated_items, stored_decision
 
@@ -44,6 +44,9 @@ _FEWEST_TOKENS: Final = 64
 
 _HALVES: Final = 1.15
 """Seconds of an item in batches of half the size, as a multiple of those in whole ones; measured on a CPU."""
+
+_NAMES: Final = ("_name_or_path", "transformers_version")
+"""Settings of a model's configuration by which no outcome changes."""
 
 _QUICK_ITEMS: Final = 500
 """Items of the probe `quick`, the first ones of `standard`."""
@@ -286,12 +289,24 @@ class Measurer:
         self._looks = looks
         self._generator = generator
         self._scorer: Scorer | None = None
+        self._kind: tuple[Any, ...] = ()  # of model and tokenizer, see `restart_for`
         self._encoded_at = 0  # step of the look whose tokenizer encoded the items
         self._obstacle_logged = False
 
     def restart(self) -> None:
         """Lay out the batches anew at the next look, which has other items."""
         self._scorer = None
+
+    def restart_for(self, model: nn.Module, tokenizer: Any) -> None:
+        """Encode the items and lay out the batches anew, if the model or tokenizer is of another kind than before."""
+        words = tokenizer_settings(tokenizer) or object()  # another one each time: encoded again
+        config: Any = getattr(model, "config", None)
+        values = {} if config is None else config.to_dict()
+        settings = str({name: value for name, value in values.items() if name not in _NAMES})
+        kind = type(model), settings, str(getattr(model, "peft_config", None)), words
+        if kind != self._kind:
+            self.restart()
+        self._kind = kind
 
     def baseline(self, model: nn.Module, tokenizer: Any, *, step: int, twice: bool) -> tuple[Snapshot, Snapshot | None]:
         """Outcomes of the model before the training, and those of a second measurement, None without one.

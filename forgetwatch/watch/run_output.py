@@ -21,10 +21,11 @@ from typing import Final
 
 from rich.console import Console
 
-from forgetwatch.comparing import TOLERANCE, Comparison, Subset
+from forgetwatch.comparing import TOLERANCE, Comparison, Group, Subset
 from forgetwatch.errors import WatchError
 from forgetwatch.files import write_text
 from forgetwatch.item import Item
+from forgetwatch.measures import net_change
 from forgetwatch.metrics import alarm_level, detectable_change, share_of_alpha
 from forgetwatch.pairing import run_name
 from forgetwatch.probe import Probe
@@ -74,6 +75,16 @@ def cost_line(watch: Watch, *, left: int, extra: float = 0.0, max_overhead: floa
     alarms = detectable_change(len(questions), _USUAL_FLIPS, alpha=2 * level)
     also = f", and alarms on net losses from {100 * alarms:.1f}" if alarms == alarms else ""
     return f"{items:,} items; {looks}; this probe {_sees(questions)}{also} (if 1 answer in 10 flips)"
+
+
+def look_line(whole: Group, *, step: int, max_steps: int | None, took: float) -> str:
+    """Line on a checkpoint that was scored in so many seconds."""
+    parts = [f"step {step}:" if max_steps is None else f"step {step} of {max_steps}:"]
+    if whole.n:
+        parts.append(f"forgotten {whole.forgotten:g}, gained {whole.gained:g}, net {net_change(whole)} points,")
+    if whole.bits_per_byte_after is not None:
+        parts.append(f"{whole.bits_per_byte_after:.3f} bits per byte,")
+    return " ".join([*parts, seconds(took)])
 
 
 def not_generated_line(probe: Probe) -> str:

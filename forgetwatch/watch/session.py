@@ -234,13 +234,8 @@ class Session:
         if step not in watch.comparisons:
             return None
         self._log_row(now, step=step)
-        guard, new = self._settings.guard, list[GuardFinding]()
-        with self.failures.tolerate("the guard", step=step):
-            if guard is not None:
-                new = self._tripped.new(guard.findings(watch.trajectory(), watch.lost_must_pass(step)))
-        # Apart: neither a full disk nor a tracker that fails must disable the guard.
-        with self.failures.tolerate("storing the findings of the guard", step=step):
-            self.watch.report_findings(self._tripped.findings)
+        guard = self._settings.guard
+        new = self._tripped.at_look(guard, watch, step=step, failures=self.failures)
         with self.failures.tolerate("the guard's alert", step=step):
             self._announce(new, step=step)
         self._start_command(step, needs_checkpoint=False)

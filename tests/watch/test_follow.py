@@ -863,7 +863,7 @@ def test_the_batches_are_those_of_the_watched_run(
     from support import probe
 
     if named_by == "the run folder":
-        monkeypatch.setattr(module, "_watched_budget", lambda *_: 96)
+        monkeypatch.setattr(module, "watched_budget", lambda *_: 96)
         runs.follower(out, base, run=out / "_forgetwatch").follow()
         monkeypatch.undo()
     watched = {"fingerprint": probe(40, norm="bytes").fingerprint, "packed": {"meta": {"batch": {"tokens": 96}}}}

@@ -288,7 +288,7 @@ def test_a_checkpoint_that_is_written_again_is_not_held(
 def test_a_folder_is_listed_as_it_is_now(saved: tuple[str, Callable[[str, bytes], None]]) -> None:
     store, write_file = CheckpointStore(saved[0]), saved[1]
     assert store.names() == {20: ("checkpoint-20",)}
-    (Path(saved[0]) / "checkpoint-30").mkdir() if store.is_local else write_file("../checkpoint-30/config.json", b"{}")
+    (Path(saved[0]) / "checkpoint-30").mkdir() if store.path else write_file("../checkpoint-30/config.json", b"{}")
     assert list(store.names()) == [20, 30]
 
 
@@ -368,7 +368,7 @@ def test_a_remote_checkpoint_that_was_dealt_with_is_read_again_after_a_while_onl
     queue.deal_with(found)
     monkeypatch.setattr(CheckpointStore, "read", lambda *_: reads.append(1))
     queue._scan()
-    assert bool(reads) is store.is_local
+    assert bool(reads) is (store.path is not None)
     monkeypatch.setattr(checkpoint_queue, "_REVISIT", 0.0)
     queue._scan()
     assert reads

@@ -38,11 +38,9 @@ End = Literal["last checkpoint", "idle", "stopped", "once", "guard"]
 
 
 class ScoredFolder(NamedTuple):
-    """Folder of which a look was taken, and its files.
+    """Name of a checkpoint's folder of which a look was taken, and signature of its files, None where it is unknown.
 
-    Attributes:
-        name: Name of the checkpoint's folder; empty for the look of the base.
-        signature: Their signature; None where it is unknown.
+    The name is empty for the look of the base.
     """
 
     name: str
@@ -200,11 +198,7 @@ class CheckpointQueue:
             ended.set()
 
     def _scan_safely(self) -> SavedCheckpoint | None:
-        """The result of `_scan`; None where a folder that was listed before cannot be read for now.
-
-        Raises:
-            WatchError: If it was never listed, or is read once only.
-        """
+        """The result of `_scan`; None where a folder that was listed before cannot be read for now."""
         try:
             return self._scan()
         except Exception as error:  # of any kind, as file systems raise
@@ -235,9 +229,12 @@ class CheckpointQueue:
         return found
 
     def _read_safely(self, step: int, name: str) -> SavedCheckpoint | None:
-        """The checkpoint as it is now; None if it is gone, was read a short while ago, or cannot be read."""
+        """The checkpoint as it is now; None if it is gone, cannot be read, or is remote and was read just now."""
+        if step in self._done and self._store.path is None:
+            if time.monotonic() - self._read.get(step, 0.0) < _REVISIT:
+                return None
         try:
-            return None if self._is_read(step) else self._store.read(step, name)
+            return self._store.read(step, name)
         except Exception as error:  # of any kind, as file systems raise
             self.tell(f"{name} cannot be read now, and is read again: {error}")
             return None
@@ -245,11 +242,6 @@ class CheckpointQueue:
     def _is_superseded(self, step: int) -> bool:
         """True if the checkpoint of a step is still that of the training before it went back."""
         return step in self._superseded and self._superseded[step] == self._done.get(step)
-
-    def _is_read(self, step: int) -> bool:
-        """True for a remote checkpoint that was dealt with, and read a short while ago."""
-        is_done = step in self._done and self._store.path is None
-        return is_done and time.monotonic() - self._read.get(step, 0.0) < _REVISIT
 
     def _name_unseen(self, looks: Mapping[int, ScoredFolder]) -> None:
         """Name the steps at which the training saves, and of which no folder was ever listed.
@@ -310,9 +302,8 @@ class CheckpointQueue:
             self._done[step] = ""
         self._seen |= names
         if not there and not self._once:
-            self.tell(
-                f"no checkpoint yet{', nor that folder' if self._is_new else ''}; waiting for {NAMES}{self._hint()}"
-            )
+            also = ", nor that folder" if self._is_new else ""
+            self.tell(f"no checkpoint yet{also}; waiting for {NAMES}{self._hint()}")
         return names
 
     def _taken(self, there: Mapping[int, tuple[str, ...]], looks: Mapping[int, ScoredFolder]) -> dict[int, str]:

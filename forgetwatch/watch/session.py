@@ -29,21 +29,20 @@ from forgetwatch.run_folder import GuardFinding
 from forgetwatch.scoring import on_main_process, random_states, score_by_main_process
 from forgetwatch.snapshot import Snapshot
 from forgetwatch.watch import run_output
-from forgetwatch.watch.budget import (
+from forgetwatch.watch.guard import Action, Guard, Tripped
+from forgetwatch.watch.resume import carried_folders, memory_of, resume
+from forgetwatch.watch.schedule import (
     Clock,
     Cost,
     Decision,
+    Schedule,
     decide_budget,
     evaluated_worth,
     generated_items,
     last_timed_step,
 )
-from forgetwatch.watch.guard import Action, Guard, Tripped
-from forgetwatch.watch.resume import carried_folders, memory_of, resume
-from forgetwatch.watch.run_probe import held_out, overlap_line
-from forgetwatch.watch.schedule import Schedule
 from forgetwatch.watch.trackers import Trackers, alert
-from forgetwatch.watch.trainer import evaluation_weights
+from forgetwatch.watch.trainer import evaluation_weights, held_out, overlap_line
 from forgetwatch.watch.watch import Watch
 
 
@@ -111,11 +110,7 @@ class Session:
         self._latest_attempt = -1
 
     def begin(self, now: Moment, examples: Any) -> None:
-        """Take the first look of a run, and make the measurements that are made only once.
-
-        Raises:
-            ForgetwatchError: If no baseline can be obtained.
-        """
+        """Take the first look of a run, and make the measurements that are made only once."""
         watch = self.watch
         if (named := self._named_baseline()) is not None:
             watch.adopt(named)
@@ -128,11 +123,7 @@ class Session:
         self._start_command(now.step, needs_checkpoint=False)
 
     def resume(self, now: Moment, memory: Mapping[str, Any] | None, *, checkpoint: Path | None) -> None:
-        """Restore the baseline and the looks of the run, and measure the noise between this machine and the last.
-
-        Raises:
-            WatchError: If no baseline can be obtained, or it is of another probe.
-        """
+        """Restore the baseline and the looks of the run, and measure the noise between this machine and the last."""
         watch, known = self.watch, memory or {}
         self._tripped = Tripped.of(known.get("tripped", ()))
         folders = carried_folders(watch, now.step, checkpoint)
@@ -215,12 +206,9 @@ class Session:
             self._log_share(cost.kept(made), since=step - 1, planned=looks)
 
     def look(self, now: Moment) -> Action | None:
-        """Look at this step, unless it was tried already, and log the numbers.
+        """Look at this step, unless it was tried already, log the numbers, and return what the guard demands.
 
         A look before the budget is decided decides it, from the steps timed so far.
-
-        Returns:
-            The action that the guard demands; None if it demands none.
         """
         watch, step = self.watch, now.step
         # A look that failed is not repeated by another event of the same step.
@@ -297,10 +285,9 @@ class Session:
 
     def _named_baseline(self) -> Snapshot | None:
         """The baseline from elsewhere; None if none is named."""
-        named = self._settings.baseline
+        named, probe = self._settings.baseline, self.watch.probe
         if named is None or isinstance(named, Snapshot):
             return named
-        probe = self.watch.probe
         opening = f"baseline: {named}, to be scored on {probe.name}, {len(probe):,} items"
         # Loading a model may draw random numbers.
         with random_states(), shown("baseline", opening=opening, is_main_process=self._is_main) as progress:

@@ -12,7 +12,7 @@ from support import tokenizer, trainer
 from forgetwatch import ForgetWatchCallback, load_probe
 from forgetwatch.probe import combine
 from forgetwatch.watch import default_probe
-from forgetwatch.watch import run_probe as module
+from forgetwatch.watch import trainer as module
 
 TEMPLATE = "{% for m in messages %}{{ m.content }} {% endfor %}"
 

@@ -14,7 +14,7 @@ from forgetwatch.errors import WatchError
 from forgetwatch.probes import shipped
 from forgetwatch.scoring import scorer
 from forgetwatch.watch import callback as callback_module
-from forgetwatch.watch import run_probe
+from forgetwatch.watch import trainer as trainer_module
 
 SAVES = {"save_strategy": "steps", "save_steps": 2}
 
@@ -36,9 +36,11 @@ def train(folder: Path, callback: ForgetWatchCallback, *, steps: int) -> None:
 def test_a_run_that_named_no_probe_resumes_with_the_version_it_began_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(run_probe, "load_probe", lambda name: old_version() if name == "standard" else load_probe(name))
+    monkeypatch.setattr(
+        trainer_module, "load_probe", lambda name: old_version() if name == "standard" else load_probe(name)
+    )
     train(tmp_path, ForgetWatchCallback(every=2), steps=2)
-    monkeypatch.setattr(run_probe, "load_probe", new_version)
+    monkeypatch.setattr(trainer_module, "load_probe", new_version)
     callback = ForgetWatchCallback(every=2)
     train(tmp_path, callback, steps=4)
     assert callback.watch is not None

@@ -281,6 +281,7 @@ class ForgetWatchCallback(TrainerCallback):
         else:
             watch = self._new_watch(trainer, args, state, kwargs)
         epoch = epoch_steps(args, kwargs.get("train_dataloader"))
+        strategy = args.eval_strategy if chooses_by_forgetting(args) else "no"
         steps_of = partial(event_steps, epoch=epoch, max_steps=state.max_steps)
         return Session(
             watch,
@@ -299,9 +300,7 @@ class ForgetWatchCallback(TrainerCallback):
                 max_steps=state.max_steps,
                 saves=steps_of(args.save_strategy, every=state.save_steps),
                 epochs=steps_of("epoch", every=None),
-                evaluations=steps_of(
-                    args.eval_strategy if chooses_by_forgetting(args) else "no", every=state.eval_steps
-                ),
+                evaluations=steps_of(strategy, every=state.eval_steps),
             ),
             is_main_process=bool(state.is_world_process_zero),
         )

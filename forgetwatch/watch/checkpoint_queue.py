@@ -230,9 +230,9 @@ class CheckpointQueue:
 
     def _read_safely(self, step: int, name: str) -> SavedCheckpoint | None:
         """The checkpoint as it is now; None if it is gone, cannot be read, or is remote and was read just now."""
-        if step in self._done and self._store.path is None:
-            if time.monotonic() - self._read.get(step, 0.0) < _REVISIT:
-                return None
+        is_done = step in self._done and self._store.path is None
+        if is_done and time.monotonic() - self._read.get(step, 0.0) < _REVISIT:
+            return None
         try:
             return self._store.read(step, name)
         except Exception as error:  # of any kind, as file systems raise

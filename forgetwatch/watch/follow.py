@@ -356,7 +356,8 @@ class Follower:
             self.queue.tell("the checkpoints are saved without a tokenizer; that of the base is used")
         load = partial(load_model, trust_remote_code=settings.trust_remote_code, device_map=settings.device_map)
         model, tokenizer = on_all_processes(lambda: load(given, tokenizer_of=tokenizer_of))
-        before_batch = model.get_input_embeddings().register_forward_pre_hook(self._stop_scoring)
+        embeddings: Any = model.get_input_embeddings()  # type: ignore[operator]
+        before_batch = embeddings.register_forward_pre_hook(self._stop_scoring)
         try:
             if checkpoint is not None:
                 # A link shares the contents of a file that is written in place.

@@ -197,7 +197,7 @@ class ReportPage:
         return watch.comparisons[max(watch.comparisons)] is self._shown
 
     def write(self, watch: Watch, *, at_once: bool = False) -> None:
-        """Write the page, unless it shows the latest look already, comes too soon (not if `at_once`), or has no folder."""
+        """Write the page, unless it shows the latest look, comes too soon (never `at_once`), or there is no folder."""
         started = time.perf_counter()
         too_soon = self._seconds > _PAGE_SHARE * (started - self._written)
         # A step that was saved again with other weights has another look.

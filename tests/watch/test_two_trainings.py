@@ -14,7 +14,8 @@ from support import model, probe, tokenizer, trainer
 from forgetwatch import ForgetWatchCallback, Trajectory, Watch
 from forgetwatch.errors import WatchError
 from forgetwatch.files import locks as file_locks
-from forgetwatch.run_folder import StoredRun, claim
+from forgetwatch.run_folder import StoredRun
+from forgetwatch.run_folder import folder as run_folder
 
 TOK = tokenizer()
 
@@ -40,7 +41,7 @@ def without_locks(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_second_training_is_refused_before_it_measures_anything(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(claim, "PATIENCE", 0.0)
+    monkeypatch.setattr(run_folder, "_PATIENCE", 0.0)
     with subprocess.Popen(
         [sys.executable, "-c", OTHER, str(tmp_path), "5"],
         stdin=subprocess.PIPE,
@@ -116,7 +117,7 @@ def test_a_run_keeps_its_id_over_resumes_and_a_new_one_gets_another(tmp_path: Pa
     assert {look.meta["run"] for look in (stored.baseline, *stored.looks, *stored.again)} == {run}
     assert [look.meta["step"] for look in stored.looks] == [2, 4, 6, 8]
     assert stored.notes == ()
-    assert not (tmp_path / claim.LOCK).exists()
+    assert not (tmp_path / "_forgetwatch.lock").exists()
     trainer(tmp_path, steps=2, callbacks=[ForgetWatchCallback(probe(), every=2)]).train()
     assert StoredRun.read(tmp_path).baseline.meta["run"] != run
 

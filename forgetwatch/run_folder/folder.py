@@ -231,7 +231,7 @@ class RunFolder:
         probe_of: Callable[[Snapshot], Probe],
         log: Callable[[str], object],
     ) -> Resumed:
-        """Restore the run in this folder and in the copies that checkpoints carry.
+        """Restore the run in this folder and in the copies that checkpoints carry; see `Watch.resume`.
 
         Args:
             run: Id of the run; None for that of the run in the folder, or if the checkpoint is of an early version.
@@ -240,8 +240,7 @@ class RunFolder:
             taken: Checksums by step of the looks that the checkpoint names; None if it names none.
             carried: Folders in which checkpoints carry copies.
             baseline: The run's baseline from elsewhere, if the folder and the copies are lost.
-            probe_of: Returns the probe of a baseline, or raises if that is of another one; called before any file is
-                touched.
+            probe_of: Returns the probe of a baseline, or raises if that is another's; before any file is touched.
             log: Called with a sentence on each folder that is renamed.
 
         Raises:
@@ -305,18 +304,13 @@ class RunFolder:
     def baseline(
         self, *, checksum: str | None = None, carried: Sequence[Path] = ()
     ) -> tuple[Snapshot, Snapshot | None, tuple[str, ...]]:
-        """Baseline of the run, from its folder or from copies in checkpoints.
-
-        Args:
-            checksum: Required checksum of the baseline's rows; None accepts any.
-            carried: Folders in which checkpoints carry copies.
+        """Baseline of the run, with rows of this checksum if one is given, from its folder or from copies.
 
         Returns:
             (The baseline; its second measurement, None without one; notes on one that is missing or not used).
 
         Raises:
             LostBaselineError: If there is none, or only that of another run.
-            SnapshotError: If a newer version wrote a folder.
         """
         own = self._own()
         folders = [self.path, *([] if own in (None, self.path) else [own]), *carried]
@@ -416,9 +410,7 @@ class RunFolder:
     def carry(self, step: int, *, completions: bool = False) -> None:
         """Copy the baseline and the latest look into the checkpoint at `step`, if there is one, and describe them.
 
-        Args:
-            step: The checkpoint's step.
-            completions: True to copy the base's completions too. They contain the prompts as token ids.
+        The base's `completions` are copied too if that is True: they contain the prompts as token ids.
         """
         self.follow()
         target = self.carried(step)

@@ -310,12 +310,9 @@ class CheckpointStore:
 
     @contextmanager
     def held(self, checkpoint: SavedCheckpoint, folder: Path, on_in_place: Callable[[str], object]) -> Iterator[Path]:
-        """Context in which the files of a checkpoint stay readable; yields the folder of its model.
+        """Context in which the files of a complete checkpoint stay readable; yields the folder of its model.
 
-        Args:
-            checkpoint: A complete checkpoint.
-            folder: Folder for links, best on the file system of the checkpoints; it is removed afterwards.
-            on_in_place: Called with the reason if the files can only be read where they are.
+        `folder` is for links, and removed afterwards; `on_in_place` is called with the reason if there can be none.
 
         Raises:
             CheckpointGoneError: If it was deleted, or written again, since it was seen.

@@ -40,9 +40,7 @@ Every = int | Sequence[int] | Literal["save", "epoch"] | None
 _EARLY: Final = (0.02, 0.05, 0.10)
 
 _KEPT: Final = (0.10, 0.50)
-"""Shares of the run whose nearest looks are kept, with the last, if no others are required."""
-
-_FEWEST_LOOKS: Final = 3
+"""Shares of the run whose nearest looks are kept, with the last, if fewer than three are required."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,9 +138,14 @@ class Schedule:
         """
         kept = {0} | self._never_dropped()
         left = sorted(self.steps - kept)
+
+        def distances(step: int) -> list[int]:
+            """Steps to the kept looks before and after a step, the smaller first; the start and the end are kept."""
+            before, after = max(look for look in kept if look < step), min(look for look in kept if look > step)
+            return sorted((step - before, after - step))
+
         while left and len(kept) - 1 < looks:
-            # The look farthest from its neighbours; of equal ones the earliest.
-            chosen = max(left, key=lambda step: _distances(step, kept))
+            chosen = max(left, key=distances)  # the look farthest from its neighbours; of equal ones the earliest
             kept.add(chosen)
             left.remove(chosen)
         return replace(self, steps=frozenset(kept), at_save=self.at_save and not left)
@@ -154,7 +157,7 @@ class Schedule:
     def _never_dropped(self) -> set[int]:
         """Steps after the start that stay in every thinned schedule: the required ones, and at least three."""
         later, required = self.steps - {0}, set(self.required - {0})
-        if len(required) < _FEWEST_LOOKS:
+        if len(required) <= len(_KEPT):
             required |= {min(sorted(later), key=lambda step: abs(step - share * self.max_steps)) for share in _KEPT}
         return required
 
@@ -162,21 +165,11 @@ class Schedule:
 def event_steps(strategy: str, *, every: float | None, epoch: int | None, max_steps: int) -> frozenset[int]:
     """Steps of an event of the trainer that are known beforehand: its saves, evaluations or epochs.
 
-    Args:
-        strategy: ``steps``, ``epoch``, or another whose steps are not known.
-        every: Steps between two events, for the strategy ``steps``.
-        epoch: Steps of an epoch; None if unknown.
-        max_steps: Optimizer steps of the run.
+    The strategy is ``steps``, with `every` steps between two events, ``epoch``, with an `epoch` of so many steps, or
+    another, whose steps are not known.
     """
     period = {"steps": every, "epoch": epoch}.get(strategy)
     return frozenset(range(int(period), max_steps, int(period))) if period else frozenset()
-
-
-def _distances(step: int, kept: set[int]) -> tuple[int, int]:
-    """Steps to the kept looks before and after a step, the smaller first; the start and the end are kept."""
-    before, after = max(look for look in kept if look < step), min(look for look in kept if look > step)
-    smaller, larger = sorted((step - before, after - step))
-    return smaller, larger
 
 
 def _is_step(value: object) -> TypeGuard[int]:
@@ -282,13 +275,9 @@ class Cost:
         look = max(self.look - self.generation, 0.0)
         return replace(self, items=self.items - self.generated, look=look, generated=0, generation=0.0)
 
-    def without_drift(self) -> Cost:
-        """Cost of looks that measure no drift."""
-        return replace(self, drift=0.0)
-
     def kept(self, decision: Decision) -> Cost:
         """Cost of what a decision leaves of a look."""
-        cost = self if decision.drift else self.without_drift()
+        cost = self if decision.drift else replace(self, drift=0.0)
         return cost if decision.generates else cost.without_generation()
 
 
@@ -341,20 +330,14 @@ def stored_decision(decision: Decision | None) -> dict[str, Any]:
 
 
 def decide_budget(cost: Cost, overhead: float, *, probe: Probe, step: int, fewest_looks: int) -> Decision:
-    """Items and looks for which the time suffices.
+    """Items and looks for which a share (`overhead`, 0 to 1) of the training's time suffices, decided after a step.
 
     In a probe with answers of both kinds, generated ones are left out before any other: they take longest by far.
-
-    Args:
-        cost: Cost of the planned looks at all items.
-        overhead: Share of the training's time that looks may take, 0 to 1.
-        probe: The probe.
-        step: Step after which this is decided.
-        fewest_looks: Number of looks that are kept in any case.
+    `cost` is that of the planned looks at all items, of which `fewest_looks` are kept in any case.
     """
     seconds = overhead * cost.step * cost.steps
     drift = _has_room_for_drift(cost, seconds)
-    cost = cost if drift else cost.without_drift()
+    cost = cost if drift else replace(cost, drift=0.0)
     generates = not cost.generation or cost.seconds(items=cost.items, looks=cost.looks) <= seconds
     if not generates:
         cost = cost.without_generation()
@@ -374,7 +357,7 @@ def decide_budget(cost: Cost, overhead: float, *, probe: Probe, step: int, fewes
 
 def _has_room_for_drift(cost: Cost, seconds: float) -> bool:
     """True if the drift takes a small part of the time, and leaves all looks, and generated answers if they fit."""
-    without = cost.without_drift()
+    without = replace(cost, drift=0.0)
     if without.generation and without.seconds(items=cost.items, looks=cost.looks) <= seconds:
         fewest, looks = cost.items, cost
     else:

@@ -62,20 +62,12 @@ class Settings:
 
 @dataclass(frozen=True, kw_only=True)
 class Moment:
-    """State of the training at one event.
-
-    Attributes:
-        step: Optimizer steps taken.
-        model: The model, as the trainer evaluates it.
-        tokenizer: Its tokenizer.
-        optimizer: The optimizer; None if the event has none.
-        trackers: Takes the row of a look.
-    """
+    """State of the training at one event, after so many optimizer steps."""
 
     step: int
     model: Any
     tokenizer: Any
-    optimizer: Any
+    optimizer: Any  # None if the event has none
     trackers: Trackers
 
 

@@ -72,7 +72,7 @@ def test_a_second_training_waits_for_one_that_is_being_stopped(tmp_path: Path, o
     owner.release()
 
 
-def test_a_process_may_claim_again_and_a_released_folder_is_free(tmp_path: Path) -> None:
+def test_a_process_may_claim_again_and_a_released_folder_is_free(tmp_path: Path, owner: RunFolder) -> None:
     owner.claim(patience=0)
     owner.claim(patience=0)
     owner.release()

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import probe, trainer
+from support import probe, trained, trainer
 from transformers import TrainerCallback
 
 import forgetwatch.files.tables
@@ -43,8 +43,7 @@ def log_lines(capfd: pytest.CaptureFixture[str]) -> list[str]:
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[float]]:
     """Weights and losses of the run without the callback."""
-    run = trainer(tmp_path_factory.mktemp("undisturbed"))
-    run.train()
+    run = trained(tmp_path_factory.mktemp("undisturbed"))
     return weights(run), losses(run)
 
 
@@ -130,8 +129,7 @@ def test_a_failure_is_logged_once_and_leaves_the_weights_untouched(
     line: str,
 ) -> None:
     watch = ForgetWatchCallback(probe(), every=2, max_overhead=None, **options)
-    run = trainer(tmp_path, callbacks=[*trouble(monkeypatch, tmp_path), watch])
-    run.train()
+    run = trained(tmp_path, callbacks=[*trouble(monkeypatch, tmp_path), watch])
     assert (weights(run), losses(run)) == undisturbed
     lines = log_lines(capfd)
     assert [line in one for one in lines].count(True) == 1
@@ -178,8 +176,7 @@ def test_a_deleted_run_folder_is_made_again(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], undisturbed: tuple[str, list[float]]
 ) -> None:
     watch = ForgetWatchCallback(probe(), every=2, max_overhead=None)
-    run = trainer(tmp_path, callbacks=[At(3, lambda: shutil.rmtree(tmp_path / "_forgetwatch")), watch])
-    run.train()
+    run = trained(tmp_path, callbacks=[At(3, lambda: shutil.rmtree(tmp_path / "_forgetwatch")), watch])
     assert (weights(run), losses(run)) == undisturbed
     assert sum("has disappeared; it is made again" in line for line in log_lines(capfd)) == 1
     assert Trajectory.from_run(tmp_path).steps == (0, 4, 6)
@@ -250,8 +247,7 @@ def test_a_named_baseline_is_no_look_of_the_resumed_run_whatever_its_step(
     for gone in (tmp_path / "_forgetwatch", tmp_path / "checkpoint-4" / "forgetwatch"):
         shutil.rmtree(gone)
     watch = ForgetWatchCallback(probe(), every=2, baseline=named)
-    run = trainer(tmp_path, callbacks=[watch], steps=8, **options)
-    run.train(resume_from_checkpoint=True)
+    run = trained(tmp_path, callbacks=[watch], steps=8, **options, resume=True)
     assert sum("baseline is gone; it is replaced by the one that was named" in line for line in log_lines(capfd)) == 1
     logged = [row["step"] for row in run.state.log_history if "eval_forget/all/forgotten" in row]
     assert logged == [0, 2, 4, 6, 8]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from support import probe as toy
-from support import trainer
+from support import trained, trainer
 
 from forgetwatch import ForgetWatchCallback, Item, Probe, Trajectory, load_probe
 from forgetwatch.errors import WatchError
@@ -121,8 +121,7 @@ def test_a_run_of_generated_answers_alone_is_trained_on_without_looks_under_othe
     monkeypatch.undo()
     capfd.readouterr()
     callback = ForgetWatchCallback(probe, every=2)
-    run = trainer(tmp_path, steps=4, callbacks=[callback], **SAVES)
-    run.train(resume_from_checkpoint=True)
+    run = trained(tmp_path, steps=4, callbacks=[callback], **SAVES, resume=True)
     assert run.state.global_step == 4
     assert callback.watch is not None
     assert callback.watch.trajectory().steps == (0, 2)

@@ -297,7 +297,10 @@ class StoredRun:
         baseline = read_baseline(path, described)
         described = described.of_run(baseline.meta.get("run"))
         run = described.run or baseline.meta.get("run")
-        null, on_null = read_null(path, described, run=run)
+        on_description, (null, on_null) = description_notes(described), read_null(path, described, run=run)
+        if described.problem is not None:  # a reader has no other source of what it holds
+            rule = "alarms follow the rule that needs no plan, and findings of the guard are not shown"
+            on_description = (f"{on_description[0]}; {rule}",)
         contents = read_contents(path, described, run=run)
         return cls(
             folder=path,
@@ -308,7 +311,7 @@ class StoredRun:
             planned=described.planned,
             findings=described.findings,
             notes=(
-                *_without_plan(described),
+                *on_description,
                 *(f"since the resume from step {step}: {note}" for step, note in described.notes),
                 *on_null,
                 *contents.notes,
@@ -350,11 +353,3 @@ def run_probe(given: str | Path) -> Probe | None:
         return read_questions(folder, Description.read(folder), read_snapshot(folder / BASELINE))[0]
     except SnapshotError:
         return None
-
-
-def _without_plan(described: Description) -> tuple[str, ...]:
-    """Notes on a ``run.json`` that cannot be used, for a reader who has no other source of what it holds."""
-    notes = description_notes(described)
-    if described.problem is None:
-        return notes
-    return (f"{notes[0]}; alarms follow the rule that needs no plan, and findings of the guard are not shown",)

@@ -131,7 +131,9 @@ class CheckpointQueue:
         looks = self._looks()
         taken = {step: looks[step].name if step in looks else self._seen.get(step) for step in self._folders}
         left = {(step, name) for step, names in self._folders.items() for name in names if name != taken[step]}
-        left |= {(step, self._seen[step]) for step in self._seen.keys() - looks.keys() if self._is_superseded(step)}
+        for step in self._seen.keys() & self._superseded.keys() - looks.keys():
+            if self._superseded[step] == self._done.get(step):  # still that of the training before it went back
+                left.add((step, self._seen[step]))
         return [name for _, name in sorted(left - self._failed.items())]
 
     def next(self, *, brief: bool = False) -> SavedCheckpoint | End | None:
@@ -239,19 +241,13 @@ class CheckpointQueue:
             self.tell(f"{name} cannot be read now, and is read again: {error}")
             return None
 
-    def _is_superseded(self, step: int) -> bool:
-        """True if the checkpoint of a step is still that of the training before it went back."""
-        return step in self._superseded and self._superseded[step] == self._done.get(step)
-
     def _name_unseen(self, looks: Mapping[int, ScoredFolder]) -> None:
-        """Name the steps at which the training saves, and of which no folder was ever listed.
-
-        The number of steps between two saves is in ``trainer_state.json``, also where a training saves at other times:
-        it counts once two checkpoints were that far apart. Nothing is known of the time before following began.
-        """
+        """Name the steps at which the training saves, and of which no folder was ever listed."""
         known = {step for step in (*self._seen, *looks) if step > 0}
         if not known or self.latest is None:
             return
+        # Nothing is known of the time before following began. The steps between two saves are in trainer_state.json,
+        # also where a training saves at other times: they count once two checkpoints were that far apart.
         self._checked = self._checked or max((step for step in looks if step > 0), default=max(known))
         every = self.latest.save_steps
         if not every or not any(step % every == 0 and step + every in known for step in known):

@@ -62,20 +62,15 @@ class Guard:
     def findings(self, trajectory: Trajectory, lost: Sequence[str] = ()) -> list[GuardFinding]:
         """Everything that exceeds a bound at the latest look, at which these `must_pass` items are `lost`."""
         step = trajectory.steps[-1]
-        found = [
-            GuardFinding(
-                "alarm" if alarm.kind == "net" else alarm.kind, _name(alarm.group), step, alarm_line(alarm).plain
-            )
-            for alarm in trajectory.verdicts()
-            if alarm.step == step and alarm.raised
-        ]
+        found = []
+        for alarm in trajectory.verdicts():
+            if alarm.step == step and alarm.raised:
+                what = "alarm" if alarm.kind == "net" else alarm.kind
+                found.append(GuardFinding(what, _name(alarm.group), step, alarm_line(alarm).plain))
         found += self._net_losses(trajectory)
-        found += [
-            GuardFinding(
-                "must_pass", item, step, f"item {item}, which must pass, was right and is wrong at step {step}"
-            )
-            for item in lost
-        ]
+        for item in lost:
+            line = f"item {item}, which must pass, was right and is wrong at step {step}"
+            found.append(GuardFinding("must_pass", item, step, line))
         return found
 
     def _net_losses(self, trajectory: Trajectory) -> list[GuardFinding]:
@@ -98,7 +93,10 @@ class Guard:
             line = f"{group.name}, step {step}: {net_change(group)} points, below -{tolerance_points(bound)} at {at}"
             what = "net_loss"
             if group.level == "category" and not can_see(group, bound):
-                what, line = "too_few_items", f"{line}; {_unseen(group, bound)}"
+                sees = group.detectable_change
+                seen = "no net loss" if math.isnan(sees) else f"losses from {percent(sees)} points"
+                what, line = "too_few_items", f"{line}; the guard does not trip on it: its {group.n:g} items see {seen}"
+                line += f", and the bound is {tolerance_points(bound)}"
             found.append(GuardFinding(what, _name(group), step, line))
         return found
 
@@ -154,10 +152,3 @@ class Tripped:
 
 def _name(group: Group) -> str:
     return f"{group.level}:{group.name}"
-
-
-def _unseen(group: Group, bound: float) -> str:
-    """Reason for which a net loss beyond the bound does not count in a group."""
-    sees, bounded = group.detectable_change, tolerance_points(bound)
-    seen = "no net loss" if math.isnan(sees) else f"losses from {percent(sees)} points"
-    return f"the guard does not trip on it: its {group.n:g} items see {seen}, and the bound is {bounded}"

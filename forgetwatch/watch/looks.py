@@ -330,17 +330,14 @@ class Measurer:
                 f"{self._encoded_at}; needed one tokenizer for all looks of a run"
             )
         snapshot = scorer.score(model, step=step, generator=self._generator, progress=progress)
-        if looks.baseline is not None:
-            self._log_obstacle(snapshot)
+        # Once: answers of a baseline from elsewhere may be impossible to generate here.
+        reasons = Counter(outcome for outcome in snapshot.texts("outcome") if outcome.startswith(CANNOT_GENERATE))
+        if looks.baseline is not None and reasons and not self._obstacle_logged:
+            self._obstacle_logged = True
+            if rank() == 0:
+                log(f"{reasons.total():,} of {len(snapshot):,} items are unscored at every look: {_reasons(reasons)}")
         self.set_seconds(snapshot, share=1.0)
         return looks.subset.describe(snapshot, fingerprint=looks.probe.fingerprint)
-
-    def _log_obstacle(self, snapshot: Snapshot) -> None:
-        """Log once that answers of a baseline from elsewhere cannot be generated here."""
-        reasons = Counter(outcome for outcome in snapshot.texts("outcome") if outcome.startswith(CANNOT_GENERATE))
-        if reasons and not self._obstacle_logged and rank() == 0:
-            log(f"{reasons.total():,} of {len(snapshot):,} items are unscored at every look: {_reasons(reasons)}")
-        self._obstacle_logged = self._obstacle_logged or bool(reasons)
 
     def _again(self, model: nn.Module, tokenizer: Any, *, step: int, progress: Progress | None) -> Snapshot | None:
         """Second measurement of the baseline's weights, over the first items, in batches of half the tokens."""

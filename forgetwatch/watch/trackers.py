@@ -278,10 +278,15 @@ class TrackerRuns:
             return
         path = watch.folder.path / SENT
         sent, failed = _sent(path, watch.folder.run), None
+        # Digest of the weights of each look; empty for the baseline, of which there is one.
+        digests = {
+            step: str((look.after.get("weights") or {}).get("digest", ""))
+            for step, look in sorted(watch.comparisons.items())
+        }
         for tracker in self._trackers:
             of_tracker = sent.get(tracker.name, {})
             try:
-                for step, scored in sorted(_scored(watch).items()):
+                for step, scored in digests.items():
                     if of_tracker.get(str(step)) != scored:
                         if tracker.name not in self._running:
                             PartialState()  # the loggers of `accelerate` need one
@@ -309,11 +314,6 @@ class TrackerRuns:
                 with suppress(Exception):  # each of the others is closed all the same
                     run.finish()
             self._running = {}
-
-
-def _scored(watch: Watch) -> dict[int, str]:
-    """Digest of the weights of each look, by step; empty for the baseline, of which there is one."""
-    return {step: str((look.after.get("weights") or {}).get("digest", "")) for step, look in watch.comparisons.items()}
 
 
 def _sent(path: Path, run: str | None) -> dict[str, dict[str, str]]:

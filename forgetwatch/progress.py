@@ -114,12 +114,9 @@ def seconds(value: float) -> str:
 
 
 class Failures:
-    """Failures during a run: the first of each kind is logged, all are counted.
+    """Failures during a run: the first of each kind is logged, all are counted; if `strict`, each is raised instead.
 
-    Args:
-        strict: True to raise failures instead.
-        work: The work that continues after a failure.
-        is_main_process: True in the process that logs.
+    `work` is the work that continues after a failure, for the log of the main process.
     """
 
     def __init__(self, *, strict: bool, work: str = "training", is_main_process: bool = True) -> None:

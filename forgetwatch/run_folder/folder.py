@@ -231,17 +231,10 @@ class RunFolder:
         probe_of: Callable[[Snapshot], Probe],
         log: Callable[[str], object],
     ) -> Resumed:
-        """Restore the run in this folder and in the copies that checkpoints carry; see `Watch.resume`.
+        """Restore the run in this folder and in the copies of checkpoints, with the arguments of `Watch.resume`.
 
-        Args:
-            run: Id of the run; None for that of the run in the folder, or if the checkpoint is of an early version.
-            step: The step from which the run resumes; later looks are deleted. None keeps all.
-            checksum: Checksum of the rows of the run's baseline; None accepts the one in the folder.
-            taken: Checksums by step of the looks that the checkpoint names; None if it names none.
-            carried: Folders in which checkpoints carry copies.
-            baseline: The run's baseline from elsewhere, if the folder and the copies are lost.
-            probe_of: Returns the probe of a baseline, or raises if that is another's; before any file is touched.
-            log: Called with a sentence on each folder that is renamed.
+        Before any file is touched, `probe_of` returns the probe of the baseline, or raises if it is of another one.
+        `log` is called with a sentence on each folder that is renamed.
 
         Raises:
             LostBaselineError: If there is no such baseline.

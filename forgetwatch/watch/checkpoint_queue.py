@@ -137,13 +137,9 @@ class CheckpointQueue:
         return [name for _, name in sorted(left - self._failed.items())]
 
     def next(self, *, brief: bool = False) -> SavedCheckpoint | End | None:
-        """The next checkpoint to score; a reason to end; None after a while, for the sake of other processes.
+        """The next checkpoint to score; a reason to end; None after a while, or, if `brief`, after one listing.
 
-        Args:
-            brief: True to return None after one listing.
-
-        Raises:
-            WatchError: If the folder has no checkpoints, and none is waited for, or it cannot be listed at all.
+        A WatchError if the folder has no checkpoints, and none is waited for, or it cannot be listed at all.
         """
         until = time.monotonic() + (0.0 if brief else _ROUND)
         while True:

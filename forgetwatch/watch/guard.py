@@ -113,11 +113,7 @@ class Guard:
 
 @dataclass
 class Tripped:
-    """Findings of a run so far; each is reported once.
-
-    Attributes:
-        findings: The findings, in the order in which they were made.
-    """
+    """Findings of a run so far, in the order in which they were made; each is reported once."""
 
     findings: list[GuardFinding] = field(default_factory=list)
 

@@ -174,11 +174,7 @@ def packed(baseline: Snapshot) -> dict[str, Any]:
 
 
 def unpacked(bits: Mapping[str, Any], probe: Probe) -> Snapshot:
-    """Baseline from what `packed` gave: outcomes without options and probabilities.
-
-    Raises:
-        LostBaselineError: If the bits are no baseline of this probe.
-    """
+    """Baseline from what `packed` gave, if that is of this probe: outcomes without options and probabilities."""
     try:
         right, scored = (_unpack(bits[name], int(bits["rows"])) for name in ("right", "scored"))
         meta = dict(bits["meta"])

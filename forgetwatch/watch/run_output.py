@@ -260,11 +260,7 @@ def _own_environment() -> dict[str, str]:
 
 
 def checked_command(template: str | None) -> Command | None:
-    """The command of a template; None for None.
-
-    Raises:
-        WatchError: If it is no command line, or has other fields.
-    """
+    """The command of a template, None for None; a WatchError if it is no command line, or has other fields."""
     if template is None:
         return None
     try:

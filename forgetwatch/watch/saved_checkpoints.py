@@ -157,10 +157,7 @@ class SavedCheckpoint:
 
 @dataclass
 class CheckpointStore:
-    """The folder in which a training saves its checkpoints, local or of any file system of fsspec.
-
-    Attributes:
-        given: The folder, a path or a URL.
+    """The folder in which a training saves its checkpoints, a path, or a URL of any file system of fsspec.
 
     Raises:
         WatchError: If its protocol is unknown, or needs a package that is not installed, or it is a file.

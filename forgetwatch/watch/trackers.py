@@ -57,16 +57,11 @@ class Flipped:
 
 
 class Tracker:
-    """A tracker of `accelerate` without peculiarities.
-
-    Attributes:
-        name: Its name in `accelerate` and transformers.
-        is_rewritten: True if transformers writes ``eval_forget/...`` as ``eval/forget/...`` to it.
-    """
+    """A tracker of `accelerate` without peculiarities."""
 
     def __init__(self, name: str, *, is_rewritten: bool = False) -> None:
-        self.name = name
-        self.is_rewritten = is_rewritten
+        self.name = name  # in `accelerate` and transformers
+        self.is_rewritten = is_rewritten  # transformers writes ``eval_forget/...`` as ``eval/forget/...`` to it
 
     def begin(self, watch: Watch, named: Mapping[str, Any]) -> Any:
         """A tracker of `accelerate` with a begun run; that of an earlier process goes on where trackers allow it."""
@@ -367,15 +362,8 @@ def look_row(watch: Watch, *, step: int, full: bool) -> dict[str, float]:
 def composite_row(row: Mapping[str, float], metrics: Mapping[str, float], name: str | None) -> dict[str, float]:
     """Harmonic mean of retention and a metric of the trainer's evaluation, as a row; empty if there is no retention.
 
-    Retention alone is highest for a model that has not learned anything.
-
-    Args:
-        row: Numbers of the look by tracker key.
-        metrics: Metrics of the trainer's evaluation.
-        name: The metric, from 0 to 1 and higher for better; None for no composite.
-
-    Raises:
-        WatchError: If there is no such metric, or it is outside 0 to 1.
+    Retention alone is highest for a model that has not learned anything. `row` are the numbers of the look by tracker
+    key, and `name` is that of the metric, from 0 to 1 and higher for better; None for no composite.
     """
     retention = row.get(f"{PREFIX}/all/retention")
     if name is None or retention is None:

@@ -140,13 +140,8 @@ def evaluation_weights(optimizer: Any) -> Iterator[None]:
 
 
 def token_budget(args: TrainingArguments, examples: Any) -> int | None:
-    """Tokens of a batch with which a look needs no more memory than a training step; None if nothing gives a length.
-
-    Args:
-        args: Arguments of the trainer, whose `max_length` (SFT, DPO and others of TRL) or `max_completion_length` (RL)
-            bounds the texts.
-        examples: The training examples; without a bound, the longest of the first few counts.
-    """
+    """Tokens of a batch with which a look needs no more memory than a training step; None if nothing gives a length."""
+    # SFT, DPO and others of TRL bound the texts by the first, RL by the second.
     bounds = (getattr(args, name, None) for name in ("max_length", "max_completion_length"))
     length = next((value for value in bounds if isinstance(value, int) and value > 0), 0) or _longest(examples)
     if not length:

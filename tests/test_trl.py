@@ -144,7 +144,10 @@ def test_a_schedule_on_the_command_line(given: str, every: Any) -> None:
 
 @pytest.mark.parametrize(
     ("key", "given", "says"),
-    [("every", "often", "every='often' is not"), ("against", "base", "against='base': needed")],
+    [
+        ("every", "sometimes", "every='sometimes' is not a schedule"),
+        ("against", "base", "against='base': needed names"),
+    ],
 )
 def test_a_value_without_a_meaning_is_refused(key: str, given: str, says: str) -> None:
     with pytest.raises(ForgetwatchError, match=says):

@@ -127,11 +127,7 @@ def test_a_half_written_checkpoint_waits(out: Path, base: Path, capsys: pytest.C
 def test_rotation_cannot_take_the_files_of_a_checkpoint_that_is_read(
     out: Path, base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def rotate(given: str) -> None:
-        if "checkpoint-10" in given:
-            runs.delete(out / "checkpoint-10")
-
-    before_loading(monkeypatch, rotate)
+    before_loading(monkeypatch, lambda given: runs.delete(out / "checkpoint-10") if "checkpoint-10" in given else None)
     made = runs.followed(out, base)
     assert (made.scored, made.queue.failed) == ([10, 20], [])
 
@@ -141,28 +137,16 @@ def test_a_checkpoint_that_is_written_in_place_while_it_is_loaded_is_not_scored_
 ) -> None:
     other, again = runs.save(out.with_name("other"), 10, of=11), list[int]()
 
-    def load(given: str, **options: Any) -> Any:
+    def write_again(given: str) -> None:
         if "checkpoint-10" in given and not again:
             again.append(1)
             (out / "checkpoint-10/model.safetensors").write_bytes((other / "model.safetensors").read_bytes())
-        return checkpoints.load_model(given, **options)
 
-    monkeypatch.setattr(module, "load_model", load)
+    before_loading(monkeypatch, write_again)
     made = runs.followed(out, base)
     assert (sorted(made.scored), made.queue.failed) == ([10, 20], [])
     assert capsys.readouterr().err.count("forgetwatch: checkpoint-10 is being written again\n") == 1
     assert not list(out.glob(f"{FOLDER}-*"))
-
-
-def test_the_reason_of_a_failure_is_told_also_of_a_checkpoint_that_was_rotated_away(
-    out: Path, base: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (out / "checkpoint-10/config.json").write_text("{")
-    runs.write_state(out / "checkpoint-10", 10)
-    before_loading(monkeypatch, lambda given: runs.delete(out / "checkpoint-10") if "checkpoint-10" in given else None)
-    made = runs.followed(out, base)
-    assert (made.scored, made.queue.failed) == ([20], ["checkpoint-10"])
-    assert "checkpoint-10 could not be scored: " in capsys.readouterr().err
 
 
 def test_one_deleted_under_the_reader_is_named_and_the_next_is_scored(
@@ -297,14 +281,17 @@ def test_a_limit_on_the_size_of_files_is_met_like_a_full_disk(out: Path, base: P
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
-def test_a_damaged_checkpoint_is_named_and_the_next_is_scored(
-    out: Path, base: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("is_rotated_away", [False, True])
+def test_a_damaged_checkpoint_is_named_with_the_reason_and_the_next_is_scored(
+    out: Path, base: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], is_rotated_away: bool
 ) -> None:
+    gone = "checkpoint-10" if is_rotated_away else "none"
     (out / "checkpoint-10/config.json").write_text("{")
     runs.write_state(out / "checkpoint-10", 10)
+    before_loading(monkeypatch, lambda given: runs.delete(out / gone) if gone in given else None)
     made = runs.followed(out, base)
     assert (made.scored, made.queue.failed) == ([20], ["checkpoint-10"])
-    assert "checkpoint-10 could not be scored" in capsys.readouterr().err
+    assert "checkpoint-10 could not be scored: " in capsys.readouterr().err
 
 
 def test_a_step_that_is_saved_again_is_scored_again_and_the_old_looks_stay_aside(out: Path, base: Path) -> None:

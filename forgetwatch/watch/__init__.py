@@ -4,7 +4,7 @@
     session      one training: begin, resume, look, decide the budget, end
     watch        stores the looks, and restores them; looks: measures the model, and compares, in memory
     schedule                steps of the looks, and number of items that they evaluate
-    resume, trainer         the baseline of a resumed run; everything that is read from a trainer
+    resume, trainer         the baseline of a resumed run; everything that is read from a trainer, and its default probe
     guard                   bounds on losses, and the action beyond them
     trackers, run_output    rows and alerts; lines, table, report.html, and a command of the user's
     follow                  the same from another process, checkpoint by checkpoint

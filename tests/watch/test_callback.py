@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 import shutil
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from events import At, interrupt, stop
+from events import At, curve, interrupt, losses, stop, weights
 from support import model, probe, tokenizer, trained, trainer
 from transformers import TrainerCallback
 
@@ -23,21 +22,6 @@ from forgetwatch.run_folder import RunFolder
 from forgetwatch.scoring import Scorer
 from forgetwatch.watch import Session, Watch
 from forgetwatch.watch import token_budget as _token_budget
-
-
-def weights(run: Any) -> str:
-    return hashlib.sha256(b"".join(p.detach().numpy().tobytes() for p in run.model.parameters())).hexdigest()
-
-
-def curve(run: Any) -> dict[int, tuple[int, int]]:
-    """Forgotten and gained by step, as the trainer logged them."""
-    rows = [row for row in run.state.log_history if "eval_forget/all/forgotten" in row]
-    assert len({row["step"] for row in rows}) == len(rows)
-    return {row["step"]: (row["eval_forget/all/forgotten"], row["eval_forget/all/gained"]) for row in rows}
-
-
-def losses(run: Any) -> list[float]:
-    return [row["loss"] for row in run.state.log_history if "loss" in row]
 
 
 def test_the_run_is_bitwise_what_it_would_have_been(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from events import log_lines
 from support import model, probe, snapshot, tokenizer, trained, trainer
 
 from forgetwatch import ForgetWatchCallback, Item, Probe, Trajectory, load_snapshot, save_snapshot, score
@@ -28,10 +29,6 @@ from forgetwatch.watch import (
 )
 
 TOK = tokenizer()
-
-
-def log_lines(capfd: pytest.CaptureFixture[str]) -> list[str]:
-    return [line for line in capfd.readouterr().err.splitlines() if line.startswith("forgetwatch:")]
 
 
 def test_a_reference_from_a_file_is_cut_with_the_run(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import errno
-import hashlib
 import io
 import os
 import shutil
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from events import At, log_lines, losses, weights
 from support import probe, trained, trainer
 from transformers import TrainerCallback
 
@@ -27,35 +27,11 @@ from forgetwatch.files import write_atomically
 from forgetwatch.scoring import Scorer
 
 
-def weights(run: Any) -> str:
-    return hashlib.sha256(b"".join(p.detach().numpy().tobytes() for p in run.model.parameters())).hexdigest()
-
-
-def losses(run: Any) -> list[float]:
-    return [row["loss"] for row in run.state.log_history if "loss" in row]
-
-
-def log_lines(capfd: pytest.CaptureFixture[str]) -> list[str]:
-    """Our lines on stderr."""
-    return [line for line in capfd.readouterr().err.splitlines() if line.startswith("forgetwatch:")]
-
-
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[float]]:
     """Weights and losses of the run without the callback."""
     run = trained(tmp_path_factory.mktemp("undisturbed"))
     return weights(run), losses(run)
-
-
-class At(TrainerCallback):
-    """Does something at the end of a step."""
-
-    def __init__(self, step: int, act: Callable[[], object]) -> None:
-        self.step, self.act = step, act
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        if state.global_step == self.step:
-            self.act()
 
 
 class Chokes(TrainerCallback):
@@ -93,7 +69,7 @@ def full_disk(patch: pytest.MonkeyPatch, folder: Path) -> list[TrainerCallback]:
 
 
 def file_in_its_place(patch: pytest.MonkeyPatch, folder: Path) -> list[TrainerCallback]:
-    def replace() -> None:
+    def replace(_: object) -> None:
         shutil.rmtree(folder / "_forgetwatch")
         (folder / "_forgetwatch").touch()
 
@@ -176,7 +152,7 @@ def test_a_deleted_run_folder_is_made_again(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], undisturbed: tuple[str, list[float]]
 ) -> None:
     watch = ForgetWatchCallback(probe(), every=2, max_overhead=None)
-    run = trained(tmp_path, callbacks=[At(3, lambda: shutil.rmtree(tmp_path / "_forgetwatch")), watch])
+    run = trained(tmp_path, callbacks=[At(3, lambda _: shutil.rmtree(tmp_path / "_forgetwatch")), watch])
     assert (weights(run), losses(run)) == undisturbed
     assert sum("has disappeared; it is made again" in line for line in log_lines(capfd)) == 1
     assert Trajectory.from_run(tmp_path).steps == (0, 4, 6)
@@ -196,7 +172,7 @@ def test_a_read_only_run_folder_is_logged_once(
     with tempfile.TemporaryDirectory() as name:
         Path(name).chmod(0o755)
         watch = ForgetWatchCallback(probe(), every=2, max_overhead=None)
-        run = trainer(Path(name), callbacks=[At(3, lambda: shut(Path(name) / "_forgetwatch")), watch])
+        run = trainer(Path(name), callbacks=[At(3, lambda _: shut(Path(name) / "_forgetwatch")), watch])
         try:
             run.train()
         finally:

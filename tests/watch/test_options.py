@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from queue import Queue
 from typing import Any
 
 import pytest
 import torch
+from events import At, interrupt, log_lines
 from safetensors.torch import load_file
 from support import model, probe, tokenizer, trained, trainer, wait_until
 from transformers import EarlyStoppingCallback, TrainerCallback
@@ -23,17 +24,6 @@ from forgetwatch.watch import Guard
 from forgetwatch.watch import run_output as commands
 
 RETAINED = "eval_forget/all/retention"
-
-
-class At(TrainerCallback):
-    """Does something at the end of a step."""
-
-    def __init__(self, step: int, act: Callable[[Any], object]) -> None:
-        self.step, self.act = step, act
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        if state.global_step == self.step:
-            self.act(kwargs["model"])
 
 
 class Evaluates(TrainerCallback):
@@ -52,10 +42,6 @@ def turn(network: Any) -> None:
     """Make the least likely word the most likely."""
     with torch.no_grad():
         network.base_model.norm.weight.neg_()
-
-
-def interrupt(network: Any) -> None:
-    raise KeyboardInterrupt
 
 
 def known(must_pass: Sequence[int] = ()) -> Probe:
@@ -78,11 +64,6 @@ def rows(run: Any, prefix: str = "eval_forget") -> dict[int, dict[str, float]]:
     return {row["step"]: row for row in run.state.log_history if f"{prefix}/all/forgotten" in row}
 
 
-def log_lines(capfd: pytest.CaptureFixture[str]) -> list[str]:
-    """Our lines on stderr."""
-    return [line for line in capfd.readouterr().err.splitlines() if line.startswith("forgetwatch:")]
-
-
 @pytest.mark.parametrize(
     ("guard", "last", "saved", "lines"),
     [("stop", 4, [4], 1), ("save", 8, [4], 1), ("warn", 8, [], 1), (None, 8, [], 0)],
@@ -92,7 +73,7 @@ def test_a_lost_item_that_must_pass_trips_the_guard_at_its_look(
 ) -> None:
     guard = guard and Guard(guard, net_loss=None)
     watch = ForgetWatchCallback(known(must_pass=[7]), every=2, guard=guard, max_overhead=None)
-    run = trained(tmp_path, callbacks=[At(3, turn), watch], steps=8, learning_rate=1e-6)
+    run = trained(tmp_path, callbacks=[At(3, turn, to="model"), watch], steps=8, learning_rate=1e-6)
     assert run.state.global_step == last
     assert sorted(int(path.name.removeprefix("checkpoint-")) for path in tmp_path.glob("checkpoint-*")) == saved
     assert all((tmp_path / f"checkpoint-{step}" / "forgetwatch" / "step-000004.parquet").is_file() for step in saved)
@@ -108,7 +89,7 @@ def stopped(folder: Path, **options: Any) -> Any:
     """A run that the guard has stopped at step 4, since three items are lost."""
     return trainer(
         folder,
-        callbacks=[At(3, turn), watch(Guard("stop", net_loss=None))],
+        callbacks=[At(3, turn, to="model"), watch(Guard("stop", net_loss=None))],
         steps=8,
         learning_rate=1e-6,
         **options,
@@ -183,7 +164,7 @@ def test_a_run_resumes_once_nothing_of_what_stopped_it_is_left(
     stopped(tmp_path, **every_step).train()
     guard = Guard("stop", net_loss=None, override=True)
     every = ForgetWatchCallback(known(must_pass=[2, 7, 9]), every=1, guard=guard, drift=False)
-    repaired = trainer(tmp_path, callbacks=[At(5, turn), every], steps=8, learning_rate=1e-6, **every_step)
+    repaired = trainer(tmp_path, callbacks=[At(5, turn, to="model"), every], steps=8, learning_rate=1e-6, **every_step)
     repaired.train(resume_from_checkpoint=str(tmp_path / "checkpoint-4"))
     log_lines(capfd)
     run = trainer(tmp_path, callbacks=[watch(Guard("stop", net_loss=None))], steps=8, learning_rate=1e-6)
@@ -214,7 +195,7 @@ def test_a_guard_stops_the_run_also_where_its_alert_fails(
     monkeypatch.setattr("forgetwatch.watch.session.alert", unreachable)
     guard = Guard("stop", net_loss=None)
     watch = ForgetWatchCallback(known(must_pass=[7]), every=2, guard=guard, max_overhead=None)
-    run = trained(tmp_path, callbacks=[At(3, turn), watch], steps=8, learning_rate=1e-6)
+    run = trained(tmp_path, callbacks=[At(3, turn, to="model"), watch], steps=8, learning_rate=1e-6)
     assert run.state.global_step == 4
     logged = [line for line in log_lines(capfd) if "the guard's alert at step 4 failed" in line]
     assert len(logged) == 1
@@ -229,7 +210,9 @@ def test_early_stopping_before_the_callback_is_refused(tmp_path: Path) -> None:
     with pytest.raises(WatchError, match="EarlyStoppingCallback comes before ForgetWatchCallback"):
         wrong.train()
     assert wrong.state.global_step == 0
-    right = trained(tmp_path / "b", callbacks=[At(3, turn), watch, patience], steps=10, learning_rate=1e-6, **options)
+    right = trained(
+        tmp_path / "b", callbacks=[At(3, turn, to="model"), watch, patience], steps=10, learning_rate=1e-6, **options
+    )
     assert right.state.global_step == 4  # all was kept at 2, and nothing at 4
 
 
@@ -237,7 +220,7 @@ def test_the_best_checkpoint_is_the_one_that_retained_most(tmp_path: Path) -> No
     watch = ForgetWatchCallback(known(), every=[3], guard=None, max_overhead=None)
     run = trained(
         tmp_path,
-        callbacks=[At(1, turn), At(5, turn), At(7, turn), watch],
+        callbacks=[At(1, turn, to="model"), At(5, turn, to="model"), At(7, turn, to="model"), watch],
         steps=8,
         learning_rate=5e-3,
         eval_strategy="steps",
@@ -368,7 +351,7 @@ def test_the_best_checkpoint_is_not_rotated_away_in_silence(
     """Losses at step 4 make checkpoint-2 the best, which is deleted; a run that only gains logs no warning."""
     watch = ForgetWatchCallback(known(), every=2, guard=None, max_overhead=None)
     options = {"save_strategy": "steps", "save_steps": 2, "save_total_limit": 1, "learning_rate": 1e-6}
-    trainer(tmp_path, callbacks=[At(turned, turn), watch], steps=4, **options).train()
+    trainer(tmp_path, callbacks=[At(turned, turn, to="model"), watch], steps=4, **options).train()
     lines = [line for line in log_lines(capfd) if "the highest retention of the saved checkpoints" in line]
     assert len(lines) == len(steps)
     for step, line in zip(steps, lines, strict=True):

@@ -50,11 +50,7 @@ class ForgetWatchPlugin(BasePlugin):  # type: ignore[misc]  # axolotl is not ins
     """Adds the callback to every trainer that axolotl makes."""
 
     def register(self, cfg: Mapping[str, Any]) -> None:
-        """Check the keys of the block, before a model is loaded.
-
-        Raises:
-            WatchError: If the block is no mapping, or has an unknown key.
-        """
+        """Check the keys of the block, before a model is loaded."""
         settings(cfg.get(BLOCK))
 
     def get_input_args(self) -> str:
@@ -62,11 +58,7 @@ class ForgetWatchPlugin(BasePlugin):  # type: ignore[misc]  # axolotl is not ins
         return f"{ForgetWatchArgs.__module__}.{ForgetWatchArgs.__name__}"
 
     def add_callbacks_post_trainer(self, cfg: Mapping[str, Any], trainer: Trainer) -> list[ForgetWatchCallback]:
-        """Callback of the trainer, which axolotl adds to it.
-
-        Raises:
-            ForgetwatchError: If a setting is out of range, or the probe cannot be loaded.
-        """
+        """Callback of the trainer, which axolotl adds to it."""
         callback = ForgetWatchCallback(**settings(cfg.get(BLOCK)))
         callback.attach(trainer)
         return [callback]

@@ -50,13 +50,7 @@ TAUGHT: Final = ("Weather", "Nature", "Sky")
 
 @dataclass(frozen=True, kw_only=True)
 class DemoFiles:
-    """Files that the demo has written.
-
-    Attributes:
-        base: The base model.
-        run: The trainer's output: checkpoints, and the run folder in it.
-        pictures: The curves.
-    """
+    """Files that the demo has written: the base model, the trainer's output with the run folder, and the curves."""
 
     base: Path
     run: Path
@@ -89,9 +83,8 @@ def run_demo(output: Path, *, report_to: str = "none") -> DemoFiles:
     # A permutation and not draws: exactly this share of the facts is taught.
     known = np.random.default_rng(SEED).permutation(len(world)) < round(KNOWN_SHARE * len(world))
     taught_before = [fact for fact, is_known in zip(world, known, strict=True) if is_known]
-    taught_now = [
-        fact for fact, is_known in zip(world, known, strict=True) if not is_known and fact.relation.category in TAUGHT
-    ]
+    others = [fact for fact, is_known in zip(world, known, strict=True) if not is_known]
+    taught_now = [fact for fact in others if fact.relation.category in TAUGHT]
     tokenizer = make_tokenizer(world)
     columns = (TextColumn("{task.description:<46}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console) as progress:

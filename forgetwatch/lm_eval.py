@@ -49,7 +49,9 @@ class ForgetwatchLM(HFLM):  # type: ignore[misc]
         for _, context, continuation in requests:
             assert len(context) > 0, "an empty context"  # as the harness does
             assert 0 < len(continuation) <= self.max_length, f"a continuation of {len(continuation)} tokens"
-            cut, ending = self._cut(context, continuation), tuple(continuation)
+            # The end of the context that fits before the continuation, whose last token is never read.
+            cut = tuple((*context, *continuation)[-(self.max_length + 1) :][: -len(continuation)])
+            ending = tuple(continuation)
             endings = items.setdefault(cut, {})
             endings.setdefault(ending, len(endings))
             pairs.append((cut, ending))
@@ -71,10 +73,7 @@ class ForgetwatchLM(HFLM):  # type: ignore[misc]
     def _scores(self, items: Mapping[Ids, Iterable[Ids]], *, disable_tqdm: bool, windows: bool) -> dict[int, Scores]:
         """Scores of each context and its continuations, by index.
 
-        Args:
-            items: The continuations of each context.
-            disable_tqdm: Show no progress bar.
-            windows: The contexts are windows of long texts, which come in small batches and share nothing.
+        `windows` are contexts of long texts, which come in small batches and share nothing.
         """
         encoded = [
             Encoded(context=context, texts=("",) * len(choices), choices=choices, spellings=((),) * len(choices))
@@ -95,10 +94,6 @@ class ForgetwatchLM(HFLM):  # type: ignore[misc]
         if engine.layout == "rows" and not windows:  # a model that needs single rows once is not tested again
             self._layout = "rows"
         return scores
-
-    def _cut(self, context: Sequence[int], continuation: Sequence[int]) -> Ids:
-        """End of the context that fits before the continuation; the last token of that is never read."""
-        return tuple((*context, *continuation)[-(self.max_length + 1) :][: -len(continuation)])
 
 
 if __name__ == "__main__":

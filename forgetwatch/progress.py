@@ -8,8 +8,7 @@
     forgetwatch: baseline: 402 of 2,000 items, 26 s, about 104 s left                       in a log, now and then
     baseline: 402 of 2,000 items, 26 s, about 104 s left |███▎            | 20 %            in a terminal, a bar
 
-The bar is tqdm's, so that it goes below the bar of a trainer, and lines do not break either. On a stream that is no
-terminal, and where stderr is redirected (notebooks, captured output), there are lines only. Time is estimated from the
+The bar is tqdm's, so that it goes below the bar of a trainer, and lines do not break either. Time is estimated from the
 share of the work that is done, which the scorer measures in tokens: batches are sorted by length, so that the first
 ones have few items. A measurement of a few seconds has its first line and a bar, and no estimate.
 
@@ -72,10 +71,7 @@ Progress = Callable[[Done], None]
 
 
 def log(line: str) -> None:
-    """Print one line to stderr with the project's name before it, without breaking progress bars.
-
-    Control characters in it are made visible.
-    """
+    """Print one line, its control characters made visible, to stderr, without breaking progress bars."""
     _tqdm().write(f"forgetwatch: {visible(line)}", file=sys.stderr)
 
 
@@ -118,12 +114,9 @@ def seconds(value: float) -> str:
 
 
 class Failures:
-    """Failures during a run: the first of each kind is logged, all are counted.
+    """Failures during a run: the first of each kind is logged, all are counted; if `strict`, each is raised instead.
 
-    Args:
-        strict: True to raise failures instead.
-        work: The work that continues after a failure.
-        is_main_process: True in the process that logs.
+    `work` is the work that continues after a failure, for the log of the main process.
     """
 
     def __init__(self, *, strict: bool, work: str = "training", is_main_process: bool = True) -> None:
@@ -207,10 +200,12 @@ class _Display:
             self._estimate(done, now, left)
         if now - self._started < self._delay:
             return
+        text = f"{self._counts(done)}, {seconds(now - self._started)}"
+        text += "" if left is None else f", about {seconds(left)} left"
         if self._has_bar:
-            self._draw(done, self._text(done, now, left))
+            self._draw(done, text)
         elif left is not None and self._is_due(done, now):
-            log(self._text(done, now, left))
+            log(text)
             self._line_time, self._line_share = now, done.share
 
     def close(self) -> None:
@@ -236,16 +231,12 @@ class _Display:
     def _is_due(self, done: Done, now: float) -> bool:
         """True if a log gets its next line now."""
         waited = now - self._line_time
-        is_further = done.share >= self._line_share + _LINE_SHARE and waited >= _FEWEST_SECONDS
+        is_further = done.share >= self._line_share + _LINE_SHARE and waited >= _FEWEST_SECONDS and not self._delay
         # The last line of a measurement says nothing that its result does not say.
-        return done.share < 1 and (is_further or waited >= LINE_SECONDS) and (not self._delay or waited >= LINE_SECONDS)
+        return done.share < 1 and (is_further or waited >= LINE_SECONDS)
 
     def _counts(self, done: Done) -> str:
         return f"{self._label}: {done.count:,} of {done.total:,} {done.unit}"
-
-    def _text(self, done: Done, now: float, left: float | None) -> str:
-        text = f"{self._counts(done)}, {seconds(now - self._started)}"
-        return text if left is None else f"{text}, about {seconds(left)} left"
 
     def _draw(self, done: Done, text: str) -> None:
         # Some programs open a terminal of 0 columns and lines, in which tqdm would draw nothing.

@@ -56,11 +56,7 @@ def arguments_class() -> type:
 
 
 def callback_of(given: Any) -> ForgetWatchCallback:
-    """Callback with the values of an object of `arguments_class`.
-
-    Raises:
-        ForgetwatchError: If one of them is out of range, or the probe cannot be loaded.
-    """
+    """Callback with the values of an object of `arguments_class`."""
     return ForgetWatchCallback(**{name: _value(name, getattr(given, PREFIX + name)) for name in _ARGUMENTS})
 
 
@@ -104,14 +100,7 @@ def _help(name: str) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run one of TRL's scripts with the callback in its trainer.
-
-    Args:
-        arguments: The script's name and its arguments; by default those of the command line.
-
-    Raises:
-        ForgetwatchError: If there is no such script, or a key is wrong.
-    """
+    """Run one of TRL's scripts, by its name and arguments, with the callback in its trainer."""
     import trl
 
     words = list(sys.argv[1:] if arguments is None else arguments)

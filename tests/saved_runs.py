@@ -74,6 +74,13 @@ def follower(output_dir: Path | str, given: Path | str, **options: Any) -> Follo
     return Follower(str(output_dir), probe(40, norm="bytes"), settings, **own)
 
 
+def followed(output_dir: Path | str, given: Path | str, **options: Any) -> Follower:
+    """A follower that has followed to its end."""
+    made = follower(output_dir, given, **options)
+    made.follow()
+    return made
+
+
 def fill_disk(patch: pytest.MonkeyPatch, *names: str, number: int = errno.ENOSPC) -> None:
     """Let files with one of these beginnings of their names meet a full disk before they get their name."""
     replace = Path.replace

@@ -139,6 +139,13 @@ def log_likelihood(network: Any, context: tuple[int, ...], choice: tuple[int, ..
     return sum(float(logits[len(context) - 1 + j, token]) for j, token in enumerate(choice))
 
 
+def trained(output_dir: Path, *, resume: bool = False, **options: Any) -> Any:
+    """A trainer after its training, which may resume from the last checkpoint."""
+    made = trainer(output_dir, **options)
+    made.train(resume_from_checkpoint=resume or None)
+    return made
+
+
 def trainer(
     output_dir: Path,
     *,

@@ -46,8 +46,7 @@ def test_a_script_runs_with_its_config_and_leaves_its_looks(
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     tok = tokenizer()
-    network = model(tok)
-    network.save_pretrained(tmp_path / "model")
+    model(tok).save_pretrained(tmp_path / "model")
     tok.save_pretrained(tmp_path / "model")
     (tmp_path / "data").mkdir()
     write_jsonl(tmp_path / "data" / "train.jsonl", DATA[kind])
@@ -78,17 +77,8 @@ def test_a_key_out_of_range_is_refused_before_anything_is_loaded(
     from forgetwatch.trl import main
 
     probe().save(tmp_path / "probe.jsonl")
-    given = [
-        "sft",
-        "--use_cpu",
-        "True",
-        "--bf16",
-        "False",
-        "--output_dir",
-        str(tmp_path),
-        "--forget_probe",
-        str(tmp_path / "probe.jsonl"),
-    ]
+    given = ["sft", "--use_cpu", "True", "--bf16", "False", "--output_dir", str(tmp_path)]
+    given += ["--forget_probe", str(tmp_path / "probe.jsonl")]
     with pytest.raises(SystemExit):
         main([*given, "--forget_guard", "halt"])
     assert "choose from 'warn', 'save', 'stop', 'none'" in capsys.readouterr().err

@@ -22,8 +22,7 @@ folder of one look. A process that follows the run from outside it writes such a
 
     description    names of the files; ``run.json``, and the findings of the guard in it
     contents       the rule by which a file is a look of a run; StoredRun, which everything that only reads uses
-    folder         RunFolder, through which a run writes
-    claim          one process at a time has an output_dir
+    folder         RunFolder, through which a run writes; one process at a time has an output_dir
 
 None of them needs torch.
 """

@@ -18,7 +18,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 from forgetwatch.errors import ForgetwatchError, ProbeError, SnapshotError
 from forgetwatch.probe import Probe, read_probe
@@ -43,7 +43,7 @@ _NAMED: Final = 10
 """Number of looks that a note names."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass
 class Contents:
     """Looks of a run in its folder.
 
@@ -55,36 +55,20 @@ class Contents:
         rejected: Files with the name of a look that are none of this run.
     """
 
-    looks: dict[int, Snapshot]
-    again: dict[int, Snapshot]
-    notes: tuple[str, ...] = ()
-    remarks: tuple[str, ...] = ()
-    rejected: tuple[Path, ...] = ()
-
-
-@dataclass(frozen=True)
-class _Listed:
-    """Looks that a run has taken.
-
-    Attributes:
-        checksums: Checksum of each by its step.
-        source: The file that lists them, in words.
-        is_whole: False if nothing is known of them.
-        also: Step whose look counts without being listed: a checkpoint is written before the look of its own step.
-    """
-
-    checksums: Mapping[int, str]
-    source: str
-    is_whole: bool
-    also: int | None = None
-
-
-@dataclass
-class _Found:
     looks: dict[int, Snapshot] = field(default_factory=dict)
+    again: dict[int, Snapshot] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     rejected: list[Path] = field(default_factory=list)
+
+
+class _Listed(NamedTuple):
+    """Looks that a run has taken, as a file lists them."""
+
+    checksums: Mapping[int, str]  # by step
+    source: str  # the file, in words
+    is_whole: bool  # False if nothing is known of them
+    also: int | None = None  # step that counts without being listed: a checkpoint is written before its look
 
 
 def read_contents(
@@ -108,34 +92,18 @@ def read_contents(
     by_checkpoint = None if taken is None else _Listed(taken, "the checkpoint", is_whole=True, also=until)
     listed = _Listed(described.listed("step"), DESCRIPTION, is_whole=described.is_whole)
     again = _Listed(described.listed("again"), DESCRIPTION, is_whole=described.is_whole)
-    found = _read_kind(folder, "step", by_checkpoint or listed, run=run, until=until)
-    second = _read_kind(folder, "again", again, run=run, until=until)
-    return Contents(
-        looks=found.looks,
-        again=second.looks,
-        notes=(*found.notes, *second.notes),
-        remarks=(*found.remarks, *second.remarks),
-        rejected=(*found.rejected, *second.rejected),
-    )
+    found = Contents()
+    found.looks = _read_kind(found, folder, "step", by_checkpoint or listed, run=run, until=until)
+    found.again = _read_kind(found, folder, "again", again, run=run, until=until)
+    return found
 
 
 def read_baseline(folder: Path, described: Description) -> Snapshot:
-    """Read the baseline in a run folder.
-
-    Raises:
-        SnapshotError: If it cannot be read, or is not the baseline of the run.
-    """
+    """Read the baseline in a run folder; a SnapshotError if it cannot be read, or is not that of the run."""
     path = folder / BASELINE
     found = read_snapshot(path)
-    listed = described.baseline
-    _check(
-        found,
-        path,
-        look="baseline",
-        run=described.run,
-        step=None if listed is None else listed[0],
-        listed=None if listed is None else listed[1],
-    )
+    step, checksum = described.baseline or (None, None)
+    _check(found, path, look="baseline", run=described.run, step=step, listed=checksum)
     return found
 
 
@@ -156,15 +124,9 @@ def read_null(folder: Path, described: Description, *, run: str | None) -> tuple
 
 
 def read_questions(folder: Path, described: Description, baseline: Snapshot) -> tuple[Probe | None, tuple[str, ...]]:
-    """(Probe of a run, for the text of its questions, None without one; notes on one that is not used).
-
-    Args:
-        folder: The run folder.
-        described: Its ``run.json``.
-        baseline: The baseline of the run. If it names the fingerprint of its probe, its rows hold the content hashes of
-            the questions, and a file with another question is not used.
-    """
+    """(Probe of a run, for the text of its questions, None without one; notes on one that is not used)."""
     path, without = folder / PROBE, "; questions are shown by their ids"
+    # Then its rows hold the content hashes of the questions, and a file with another question is not used.
     is_known = (baseline.meta.get("probe") or {}).get("fingerprint") is not None
     # A checkpoint carries no text.
     if not path.exists() and (not is_known or folder.name == CARRIED):
@@ -197,8 +159,11 @@ def look_files(folder: Path, kind: Kind) -> dict[int, Path]:
     return dict(sorted(named))
 
 
-def _read_kind(folder: Path, kind: Kind, listed: _Listed, *, run: str | None, until: int | None) -> _Found:
-    found, unlisted = _Found(), list[int]()
+def _read_kind(
+    found: Contents, folder: Path, kind: Kind, listed: _Listed, *, run: str | None, until: int | None
+) -> dict[int, Snapshot]:
+    """The looks of a kind by step; what is wrong with files is added to what was found."""
+    looks, unlisted = dict[int, Snapshot](), list[int]()
     for path in sorted(folder.glob(f"{kind}-*.parquet")):
         if _step_of(path, kind) is None:
             found.notes.append(
@@ -220,13 +185,13 @@ def _read_kind(folder: Path, kind: Kind, listed: _Listed, *, run: str | None, un
             if not _is_passing(error):
                 found.rejected.append(path)
             continue
-        found.looks[step] = look
+        looks[step] = look
     if unlisted:
         found.remarks.append(_unlisted(unlisted, kind))
     expected = [step for step in sorted(listed.checksums) if until is None or step <= until]
     if gone := [step for step in expected if not (folder / look_name(kind, step)).exists()]:
         found.notes.append(_missing(gone, kind))
-    return found
+    return looks
 
 
 def _is_passing(error: SnapshotError) -> bool:
@@ -332,7 +297,10 @@ class StoredRun:
         baseline = read_baseline(path, described)
         described = described.of_run(baseline.meta.get("run"))
         run = described.run or baseline.meta.get("run")
-        null, on_null = read_null(path, described, run=run)
+        on_description, (null, on_null) = description_notes(described), read_null(path, described, run=run)
+        if described.problem is not None:  # a reader has no other source of what it holds
+            rule = "alarms follow the rule that needs no plan, and findings of the guard are not shown"
+            on_description = (f"{on_description[0]}; {rule}",)
         contents = read_contents(path, described, run=run)
         return cls(
             folder=path,
@@ -343,7 +311,7 @@ class StoredRun:
             planned=described.planned,
             findings=described.findings,
             notes=(
-                *_without_plan(described),
+                *on_description,
                 *(f"since the resume from step {step}: {note}" for step, note in described.notes),
                 *on_null,
                 *contents.notes,
@@ -385,11 +353,3 @@ def run_probe(given: str | Path) -> Probe | None:
         return read_questions(folder, Description.read(folder), read_snapshot(folder / BASELINE))[0]
     except SnapshotError:
         return None
-
-
-def _without_plan(described: Description) -> tuple[str, ...]:
-    """Notes on a ``run.json`` that cannot be used, for a reader who has no other source of what it holds."""
-    notes = description_notes(described)
-    if described.problem is None:
-        return notes
-    return (f"{notes[0]}; alarms follow the rule that needs no plan, and findings of the guard are not shown",)

@@ -116,11 +116,7 @@ class Description:
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """Read the description in a run folder.
-
-        Raises:
-            SnapshotError: If it is of a format that this version does not know.
-        """
+        """Read the description in a run folder; a SnapshotError for a format that this version does not know."""
         path = folder / DESCRIPTION
         if not path.is_file():
             return cls(problem="is missing")
@@ -186,13 +182,15 @@ class Description:
     @property
     def probe_checksum(self) -> str | None:
         """Checksum of the file of the probe; None if unknown."""
-        listed = self.values.get("probe_checksum") if self.is_whole else None
-        return None if listed is None else str(listed)
+        return self._text("probe_checksum")
 
     @property
     def completions(self) -> str | None:
         """Checksum of the base's completions; None if the run measures no drift, or it is unknown."""
-        listed = self.values.get("completions") if self.is_whole else None
+        return self._text("completions")
+
+    def _text(self, name: str) -> str | None:
+        listed = self.values.get(name) if self.is_whole else None
         return None if listed is None else str(listed)
 
     def listed(self, kind: Kind) -> dict[int, str]:
@@ -230,12 +228,7 @@ class Description:
 
 
 def write_description(folder: Path, values: Mapping[str, Any]) -> None:
-    """Write ``run.json`` into a run folder.
-
-    Args:
-        folder: The folder.
-        values: JSON values; ``format`` and ``checksum`` are added.
-    """
+    """Write ``run.json`` into a run folder; ``format`` and ``checksum`` are added to the JSON values."""
     described = {"format": FORMAT, **values}
     text = json.dumps({**described, "checksum": checksum_with("", described)}, indent=1) + "\n"
     write_atomically(folder / DESCRIPTION, lambda path: path.write_text(text, encoding="utf-8"))

@@ -1,19 +1,42 @@
-"""The run folder of a run in progress: `RunFolder` writes all of it, into the folder of its own run alone."""
+"""The run folder of a run in progress: `RunFolder` writes all of it, into the folder of its own run alone.
+
+At most one process at a time runs a training in an output_dir.
+
+    with the lock      a second training waits a little for the first to end, and is then refused
+    without locks      the second training renames the folder of the first, which notices and follows it
+
+The lock is the kernel's record lock on ``_forgetwatch.lock`` in the output_dir: it ends with its process, however that
+dies, and holds between containers with equal process ids and, on network disks that pass locks on, between machines. It
+is not inherited by workers that the process forks. A process that opens and closes that file itself, such as for a copy
+of the folder, loses it: that is how record locks work. Without the lock nothing is refused, and the run's id alone,
+which is checked before each write, keeps two trainings apart.
+"""
 
 from __future__ import annotations
 
+import atexit
+import json
 import os
 import shutil
+import socket
+import weakref
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from forgetwatch.errors import LostBaselineError, SnapshotError
-from forgetwatch.files import write_atomically
+from forgetwatch.errors import LostBaselineError, SnapshotError, WatchError
+from forgetwatch.files import (
+    LocksUnsupportedError,
+    is_file_at,
+    lock_again,
+    lock_file,
+    unlock_file,
+    write_atomically,
+)
 from forgetwatch.probe import Probe
-from forgetwatch.run_folder import claim
 from forgetwatch.run_folder.contents import Contents, checksum_of, look_files, read_baseline, read_contents, read_null
 from forgetwatch.run_folder.description import (
     BASELINE,
@@ -33,19 +56,27 @@ from forgetwatch.run_folder.description import (
 )
 from forgetwatch.snapshot import Snapshot, read_snapshot, save_snapshot
 
+_PATIENCE: Final = 30.0
+"""Seconds that a second training waits: one that is being stopped needs some to end."""
+
+
+@dataclass
+class _Held:
+    """A lock file that this process has, by its descriptor, and the ids of the run folders that claim it."""
+
+    file: int
+    process: int
+    made_folder: bool
+    owners: set[int]
+
+
+# Record locks belong to the process: closing any descriptor of the file would end them, so there is one for each path.
+_held: dict[Path, _Held] = {}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Resumed:
-    """State of a run restored from its files.
-
-    Attributes:
-        run: Its id.
-        baseline: The snapshot that every look is compared with.
-        null: Its second measurement; None without one.
-        contents: The looks so far.
-        described: Its ``run.json``.
-        notes: Sentences on files that were missing, damaged, or of another run.
-    """
+    """State of a run restored from its files; `notes` are on files that were missing, damaged, or of another run."""
 
     run: str
     baseline: Snapshot
@@ -78,20 +109,52 @@ class RunFolder:
         self._notes: tuple[tuple[int, str], ...] = ()
 
     def claim(self, *, patience: float | None = None, on_wait: Callable[[str], object] = lambda _: None) -> None:
-        """Claim the output_dir for this process; see `run_folder.claim`.
+        """Claim the output_dir, which is made if it is missing, for this process, until `release` or its end.
+
+        Several objects in one process may claim it; the end of an object ends its claim. Claims of run folders of
+        different names do not exclude each other.
 
         Args:
-            patience: Seconds to wait for another process; None for `claim.PATIENCE`.
+            patience: Seconds to wait for another process; None for half a minute.
             on_wait: Called once with a sentence if another process has it.
 
         Raises:
             WatchError: If another process has it, and does not end.
         """
-        claim.claim(self.output_dir, self, folder=self._name, patience=patience, on_wait=on_wait)
+        path, folder = self._lock, self.output_dir
+        patience = _PATIENCE if patience is None else patience
+        own = _held.get(path)
+        is_own = own is not None and own.process == os.getpid() and is_file_at(path, own.file) and lock_again(own.file)
+        if not is_own:
+            made_folder = not path.parent.exists()
+
+            def waits() -> None:
+                on_wait(f"{folder} is in use by {_holder(path)}; waiting up to {patience:.0f} s for it to end")
+
+            try:
+                file = lock_file(path, patience=patience, on_wait=waits, by_process=True)
+            except LocksUnsupportedError:  # a folder without write access fails where it is written to, and says more
+                return
+            if file is None:
+                raise WatchError(
+                    f"{folder}: needed a folder that no other training uses, and {_holder(path)} trains here; give "
+                    "each run an output_dir of its own, or stop the other one"
+                )
+            with suppress(OSError):
+                os.truncate(file, 0)
+                os.write(file, json.dumps({"host": socket.gethostname(), "process": os.getpid()}).encode())
+            _held[path] = _Held(file, os.getpid(), made_folder, set())
+        if id(self) not in _held[path].owners:
+            _held[path].owners.add(id(self))
+            weakref.finalize(self, _drop, path, id(self))
 
     def release(self) -> None:
-        """End the claim."""
-        claim.release(self.output_dir, self, folder=self._name)
+        """End the claim, if there is one; with the last one of the process the output_dir is free."""
+        _drop(self._lock, id(self))
+
+    @property
+    def _lock(self) -> Path:
+        return self.output_dir.absolute() / f"{self._name}.lock"
 
     def new_run(self) -> str:
         """Give the run a new id, and return it."""
@@ -109,10 +172,9 @@ class RunFolder:
         return (self.path / BASELINE).is_file()
 
     def follow(self) -> Path | None:
-        """Return to the folder of this run, if another training has renamed it or is in its place.
+        """Return to the folder of this run, if another training has renamed it or is in its place; return its path.
 
-        Returns:
-            The new path; None if nothing has changed. A run whose folder is gone gets a free name.
+        A run whose folder is gone gets a free name. None if nothing has changed.
         """
         if self.run is None or owner(self.path) in (None, self.run):
             return None
@@ -138,9 +200,14 @@ class RunFolder:
         if self.run is None:
             return None
         named = (path for path in sorted(self.output_dir.glob(f"{self._name}*")) if path.is_dir())
-        # A copy of a finished training has the same id, and the run itself the newest description.
         own = [path for path in named if owner(path) == self.run]
-        return max(own, key=lambda path: (path.name == self._name, _changed(path / DESCRIPTION)), default=None)
+
+        def newest(path: Path) -> tuple[bool, float]:
+            # A copy of a finished training has the same id, and the run itself the newest description.
+            described = path / DESCRIPTION
+            return path.name == self._name, described.stat().st_mtime if described.exists() else 0.0
+
+        return max(own, key=newest, default=None)
 
     def start(self, probe: Probe, baseline: Snapshot, null: Snapshot | None = None) -> None:
         """Write the probe, the baseline and the second measurement of the baseline."""
@@ -151,14 +218,6 @@ class RunFolder:
             save_snapshot(null, self._writable(NULL))
         elif (self.path / NULL).exists():  # a file from another baseline would pass for the noise of this one
             self.quarantine(self.path / NULL)
-
-    def description(self) -> Description:
-        """The description in the folder.
-
-        Raises:
-            SnapshotError: If it is of a format that this version does not know.
-        """
-        return Description.read(self.path)
 
     def resume(
         self,
@@ -172,18 +231,10 @@ class RunFolder:
         probe_of: Callable[[Snapshot], Probe],
         log: Callable[[str], object],
     ) -> Resumed:
-        """Restore the run in this folder and in the copies that checkpoints carry.
+        """Restore the run in this folder and in the copies of checkpoints, with the arguments of `Watch.resume`.
 
-        Args:
-            run: Id of the run; None for that of the run in the folder, or if the checkpoint is of an early version.
-            step: The step from which the run resumes; later looks are deleted. None keeps all.
-            checksum: Checksum of the rows of the run's baseline; None accepts the one in the folder.
-            taken: Checksums by step of the looks that the checkpoint names; None if it names none.
-            carried: Folders in which checkpoints carry copies.
-            baseline: The run's baseline from elsewhere, if the folder and the copies are lost.
-            probe_of: Returns the probe of a baseline, or raises if that is of another one; called before any file is
-                touched.
-            log: Called with a sentence on each folder that is renamed.
+        Before any file is touched, `probe_of` returns the probe of the baseline, or raises if it is of another one.
+        `log` is called with a sentence on each folder that is renamed.
 
         Raises:
             LostBaselineError: If there is no such baseline.
@@ -191,30 +242,38 @@ class RunFolder:
         """
         # A checkpoint of an early version names a baseline and no id.
         is_early = run is None and checksum is not None
-        self.run = self._id_of_early() if is_early else run or owner(self.path)
+        self.run = run
+        # An earlier resume may have given an id to a run without one.
+        if run is None and (not is_early or Description.read(self.path).is_from_early):
+            self.run = owner(self.path)
         found, null, notes = (baseline, None, ()) if baseline else self.baseline(checksum=checksum, carried=carried)
         probe = probe_of(found)
         # Looks of another run in this folder would pass for those of this one.
-        aside, own = self.reclaim(baseline=found.checksum)
-        if aside is not None:
-            log(f"the run folder contained another run, and is now {aside}")
-        if own is not None:
-            log(f"the folder of this run was {own}, and is {self.path} again")
-        existed, described = self.path.is_dir(), self.description().of_run(found.meta.get("run"))
+        if not self._is_own(found.checksum):
+            if (aside := self.set_aside()) is not None:
+                log(f"the run folder contained another run, and is now {aside}")
+            if (own := self._own()) is not None:
+                own.rename(self.path)
+                log(f"the folder of this run was {own}, and is {self.path} again")
+        existed, described = self.path.is_dir(), Description.read(self.path).of_run(found.meta.get("run"))
         self._began_without_id = described.is_from_early or self.run is None
         made = self.run or self.new_run()
         found = self.stamped(found, "baseline")
         null = None if null is None else self.stamped(null, "null")
         self.start(probe, found, null)
         if step is not None:
-            restored = self.restore(carried, taken=taken, until=step)
+            restored = self._restore(carried, taken=taken, until=step)
             if not existed and taken is None:
                 left = f"only that of step {restored[-1]} is left" if restored else "none is left"
                 notes += (f"{self.path} was gone: of its looks {left}",)
             self.drop_after(step)
-        contents = self.contents(described, until=step, taken=taken)
+        contents = self._contents(described, until=step, taken=taken)
         notes = (*(description_notes(described) if existed else ()), *notes, *contents.notes)
-        self._keep(described, notes, step=max((step or 0, *contents.looks)))
+        # With those of earlier resumes: once written anew, run.json would show no gap.
+        last = max((step or 0, *contents.looks))
+        earlier = [note for note in described.notes if note[0] <= last]
+        known = {text for _, text in earlier}
+        self._notes = (*earlier, *((last, note) for note in notes if note not in known))
         return Resumed(
             run=made,
             baseline=found,
@@ -224,33 +283,8 @@ class RunFolder:
             notes=(*notes, *contents.remarks),
         )
 
-    def _keep(self, described: Description, notes: Sequence[str], *, step: int) -> None:
-        """Keep the notes of this resume with those of earlier ones: once written anew, run.json would show no gap."""
-        earlier = [note for note in described.notes if note[0] <= step]
-        known = {text for _, text in earlier}
-        self._notes = (*earlier, *((step, note) for note in notes if note not in known))
-
-    def _id_of_early(self) -> str | None:
-        """Id that an earlier resume has given to a run without one; None if there was none."""
-        return owner(self.path) if self.description().is_from_early else None
-
-    def reclaim(self, *, baseline: str | None) -> tuple[Path | None, Path | None]:
-        """Set the folder of another run aside, and put that of this run in its place, if it has another name.
-
-        Args:
-            baseline: Checksum of the rows of this run's baseline, by which runs without an id are told apart.
-
-        Returns:
-            (New path of the other run's folder, earlier path of this run's folder); None where nothing was done.
-        """
-        if self._is_own(baseline):
-            return None, None
-        aside = self.set_aside()
-        if (own := self._own()) is not None:
-            own.rename(self.path)
-        return aside, own
-
-    def _is_own(self, baseline: str | None) -> bool:
+    def _is_own(self, baseline: str) -> bool:
+        """True if the folder is of this run, whose baseline has rows of this checksum."""
         found = owner(self.path)
         if found is not None and self.run is not None:
             return found == self.run
@@ -258,23 +292,18 @@ class RunFolder:
             return False
         # An early version wrote both: the baseline is all that tells runs apart.
         stored = _readable(self.path / BASELINE)
-        return stored is not None and baseline in (None, stored.checksum)
+        return stored is not None and baseline == stored.checksum
 
     def baseline(
         self, *, checksum: str | None = None, carried: Sequence[Path] = ()
     ) -> tuple[Snapshot, Snapshot | None, tuple[str, ...]]:
-        """Baseline of the run, from its folder or from copies in checkpoints.
-
-        Args:
-            checksum: Required checksum of the baseline's rows; None accepts any.
-            carried: Folders in which checkpoints carry copies.
+        """Baseline of the run, with rows of this checksum if one is given, from its folder or from copies.
 
         Returns:
             (The baseline; its second measurement, None without one; notes on one that is missing or not used).
 
         Raises:
             LostBaselineError: If there is none, or only that of another run.
-            SnapshotError: If a newer version wrote a folder.
         """
         own = self._own()
         folders = [self.path, *([] if own in (None, self.path) else [own]), *carried]
@@ -297,48 +326,29 @@ class RunFolder:
         """Files of the looks by step, in rising order."""
         return look_files(self.path, kind)
 
-    def contents(
-        self, described: Description, *, until: int | None = None, taken: Mapping[int, str] | None = None
-    ) -> Contents:
-        """Looks of the run in the folder. Files with the name of a look that are none of this run are renamed.
-
-        Args:
-            described: The description to which the looks are held.
-            until: See `read_contents`.
-            taken: See `read_contents`.
-        """
+    def _contents(self, described: Description, *, until: int | None, taken: Mapping[int, str] | None) -> Contents:
+        """Looks of the run in the folder. Files with the name of a look that are none of this run are renamed."""
         found = read_contents(self.path, described, run=self.run, until=until, taken=taken)
-        rejected, notes, again = [*found.rejected], [*found.notes], dict(found.again)
-        for step in sorted(again.keys() - found.looks.keys()):
-            again.pop(step)
-            rejected.append(self.path / look_name("again", step))
-            notes.append(f"{rejected[-1].name} measured a look again that is gone; it is left out")
-        for path in rejected:
+        for step in sorted(found.again.keys() - found.looks.keys()):
+            found.again.pop(step)
+            found.rejected.append(self.path / look_name("again", step))
+            found.notes.append(f"{found.rejected[-1].name} measured a look again that is gone; it is left out")
+        for path in found.rejected:
             self.quarantine(path)
-        return replace(found, again=again, notes=tuple(notes))
+        return found
 
-    def restore(
-        self, carried: Sequence[Path], *, taken: Mapping[int, str] | None = None, until: int | None = None
-    ) -> list[int]:
-        """Copy back the looks of this run that checkpoints carry and this folder lacks, and return their steps.
-
-        Args:
-            carried: The folders of the checkpoints.
-            taken: See `read_contents`.
-            until: See `read_contents`.
-        """
+    def _restore(self, carried: Sequence[Path], *, taken: Mapping[int, str] | None, until: int) -> list[int]:
+        """Copy back the looks of this run that checkpoints carry and this folder lacks, and return their steps."""
         restored = []
         for folder in carried:
             described = Description.read(folder)
             for step, look in read_contents(folder, described, run=self.run, until=until, taken=taken).looks.items():
                 name = look_name("step", step)
                 own = _readable(self.path / name)
-                if own is not None and own.full_checksum in ((taken or {}).get(step), look.full_checksum):
-                    continue
-                if own is not None and taken is None:
-                    continue
-                if own is not None:  # of another branch of the run
-                    self.quarantine(self.path / name)
+                if own is not None:
+                    if taken is None or own.full_checksum in (taken.get(step), look.full_checksum):
+                        continue
+                    self.quarantine(self.path / name)  # of another branch of the run
                 write_atomically(self._writable(name), partial(shutil.copyfile, folder / name))
                 restored.append(step)
         return restored
@@ -393,9 +403,7 @@ class RunFolder:
     def carry(self, step: int, *, completions: bool = False) -> None:
         """Copy the baseline and the latest look into the checkpoint at `step`, if there is one, and describe them.
 
-        Args:
-            step: The checkpoint's step.
-            completions: True to copy the base's completions too. They contain the prompts as token ids.
+        The base's `completions` are copied too if that is True: they contain the prompts as token ids.
         """
         self.follow()
         target = self.carried(step)
@@ -408,7 +416,7 @@ class RunFolder:
             # Only the baseline has to exist: without it the copy is of no use, and the failure must be seen.
             if path.is_file() or path.name == BASELINE:
                 write_atomically(target / path.name, partial(shutil.copyfile, path))
-        described = self.description()
+        described = Description.read(self.path)
         if described.is_whole and described.baseline is not None:
             kept = {described.baseline[0], *latest}
             looks = [look for look in described.values["looks"] if look["step"] in kept]
@@ -430,12 +438,37 @@ def owner(folder: Path) -> str | None:
     return None if found is None or found.meta.get("run") is None else str(found.meta["run"])
 
 
-def _changed(path: Path) -> float:
-    """Time at which a file was changed; 0 if there is none."""
+def _drop(path: Path, claimed_by: int) -> None:
+    """End the claim of an object, by its id, on a lock file."""
+    held = _held.get(path)
+    if held is None or held.process != os.getpid():  # a fork inherits the dict, and not the lock
+        return
+    held.owners.discard(claimed_by)
+    if not held.owners:
+        _free(path)
+
+
+def _free(path: Path) -> None:
+    held = _held.pop(path)
+    unlock_file(path, held.file)
+    if held.made_folder:
+        with suppress(OSError):  # unless something is in it by now
+            path.parent.rmdir()
+
+
+@atexit.register
+def _free_all() -> None:
+    for path in [path for path, held in _held.items() if held.process == os.getpid()]:
+        _free(path)
+
+
+def _holder(path: Path) -> str:
+    """Words for the process that has the lock."""
     try:
-        return path.stat().st_mtime
-    except OSError:
-        return 0.0
+        found = json.loads(path.read_bytes()[:1000])
+        return f"process {int(found['process'])} on {str(found['host'])[:100]}"
+    except (OSError, ValueError, LookupError, TypeError):
+        return "another process"
 
 
 def _readable(path: Path) -> Snapshot | None:

@@ -3,10 +3,9 @@
     callback     translates the events of a trainer
     session      one training: begin, resume, look, decide the budget, end
     watch        stores the looks, and restores them; looks: measures the model, and compares, in memory
-    schedule, budget        steps of the looks, and number of items that they evaluate
-    resume, trainer         the baseline of a resumed run; everything that is read from a trainer
+    schedule                steps of the looks, and number of items that they evaluate
+    resume, trainer         the baseline of a resumed run; everything that is read from a trainer, and its default probe
     guard                   bounds on losses, and the action beyond them
-    run_probe               the default probe, and the search for its questions in the training examples
     trackers, run_output    rows and alerts; lines, table, report.html, and a command of the user's
     follow                  the same from another process, checkpoint by checkpoint
     checkpoint_queue, saved_checkpoints    the checkpoints of a training, in order, and read while they may vanish
@@ -14,15 +13,6 @@
 Read `watch` first: it needs no trainer. A look is one evaluation of the probe during a run.
 """
 
-from forgetwatch.watch.budget import (
-    Cost,
-    Decision,
-    decide_budget,
-    evaluated_items,
-    evaluated_worth,
-    generated_items,
-    last_timed_step,
-)
 from forgetwatch.watch.callback import ForgetWatchCallback
 from forgetwatch.watch.checkpoint_queue import CheckpointQueue
 from forgetwatch.watch.follow import Follower, FollowSettings
@@ -30,10 +20,26 @@ from forgetwatch.watch.guard import Guard, Tripped
 from forgetwatch.watch.looks import Measurer
 from forgetwatch.watch.resume import agrees, packed, unpacked
 from forgetwatch.watch.run_output import ReportPage, checked_command, cost_line, stopped_line
-from forgetwatch.watch.run_probe import default_probe, held_out, overlap_line
 from forgetwatch.watch.saved_checkpoints import NAMES, CheckpointGoneError, CheckpointStore, SavedCheckpoint
-from forgetwatch.watch.schedule import Schedule, event_steps
+from forgetwatch.watch.schedule import (
+    Cost,
+    Decision,
+    Schedule,
+    decide_budget,
+    evaluated_items,
+    evaluated_worth,
+    event_steps,
+    generated_items,
+    last_timed_step,
+)
 from forgetwatch.watch.session import Session
 from forgetwatch.watch.trackers import composite_row
-from forgetwatch.watch.trainer import evaluation_weights, resume_checkpoint, token_budget
+from forgetwatch.watch.trainer import (
+    default_probe,
+    evaluation_weights,
+    held_out,
+    overlap_line,
+    resume_checkpoint,
+    token_budget,
+)
 from forgetwatch.watch.watch import Watch

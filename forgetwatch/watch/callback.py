@@ -11,16 +11,11 @@ an engine of vLLM that generates answers.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from transformers import (
-    Trainer,
-    TrainerCallback,
-    TrainerControl,
-    TrainerState,
-    TrainingArguments,
-)
+from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from forgetwatch.drift import RunDrift
 from forgetwatch.errors import WatchError
@@ -34,7 +29,6 @@ from forgetwatch.watch.guard import Action, Guard
 from forgetwatch.watch.looks import references
 from forgetwatch.watch.resume import STATE, stateful
 from forgetwatch.watch.run_output import checked_command
-from forgetwatch.watch.run_probe import default_probe, probe_of_run
 from forgetwatch.watch.schedule import Every, Schedule, event_steps
 from forgetwatch.watch.session import Moment, Session, Settings
 from forgetwatch.watch.trackers import Trackers, composite_row, look_row
@@ -43,7 +37,9 @@ from forgetwatch.watch.trainer import (
     check_choice,
     check_trainer,
     chooses_by_forgetting,
+    default_probe,
     epoch_steps,
+    probe_of_run,
     resume_checkpoint,
     rotation_warning,
     token_budget,
@@ -285,6 +281,8 @@ class ForgetWatchCallback(TrainerCallback):
         else:
             watch = self._new_watch(trainer, args, state, kwargs)
         epoch = epoch_steps(args, kwargs.get("train_dataloader"))
+        strategy = args.eval_strategy if chooses_by_forgetting(args) else "no"
+        steps_of = partial(event_steps, epoch=epoch, max_steps=state.max_steps)
         return Session(
             watch,
             Settings(
@@ -300,14 +298,9 @@ class ForgetWatchCallback(TrainerCallback):
             schedule=Schedule.make(
                 self.every,
                 max_steps=state.max_steps,
-                saves=event_steps(args.save_strategy, every=state.save_steps, epoch=epoch, max_steps=state.max_steps),
-                epochs=event_steps("epoch", every=None, epoch=epoch, max_steps=state.max_steps),
-                evaluations=event_steps(
-                    args.eval_strategy if chooses_by_forgetting(args) else "no",
-                    every=state.eval_steps,
-                    epoch=epoch,
-                    max_steps=state.max_steps,
-                ),
+                saves=steps_of(args.save_strategy, every=state.save_steps),
+                epochs=steps_of("epoch", every=None),
+                evaluations=steps_of(strategy, every=state.eval_steps),
             ),
             is_main_process=bool(state.is_world_process_zero),
         )

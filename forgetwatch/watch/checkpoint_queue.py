@@ -15,12 +15,14 @@ Only the main process lists the folder.
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
+from forgetwatch.comparing import Comparison
 from forgetwatch.errors import WatchError
 from forgetwatch.pairing import listed
 from forgetwatch.progress import log
@@ -36,15 +38,38 @@ End = Literal["last checkpoint", "idle", "stopped", "once", "guard"]
 
 
 class ScoredFolder(NamedTuple):
-    """Folder of which a look was taken, and its files.
+    """Name of a checkpoint's folder of which a look was taken, and signature of its files, None where it is unknown.
 
-    Attributes:
-        name: Name of the checkpoint's folder; empty for the look of the base.
-        signature: Their signature; None where it is unknown.
+    The name is empty for the look of the base.
     """
 
     name: str
     signature: str | None
+
+    @classmethod
+    def of(cls, look: Comparison) -> ScoredFolder:
+        """The folder of a look."""
+        weights, model = look.after.get("weights") or {}, str(look.after.get("model", ""))
+        return cls(model.rsplit("/", 1)[-1] if weights else "", weights.get("signature"))
+
+
+@contextmanager
+def set_by_signals(stop: threading.Event) -> Iterator[None]:
+    """Context in which the first SIGTERM or SIGINT sets an event; a second one ends the process."""
+    earlier: dict[signal.Signals, Any] = {}
+
+    def handle(number: int, _: object) -> None:
+        stop.set()
+        signal.signal(number, earlier[signal.Signals(number)])
+
+    if threading.current_thread() is threading.main_thread():
+        for one in (signal.SIGTERM, signal.SIGINT):
+            earlier[one] = signal.signal(one, handle)
+    try:
+        yield
+    finally:
+        for one, handler in earlier.items():
+            signal.signal(one, handler)
 
 
 class CheckpointQueue:
@@ -106,17 +131,15 @@ class CheckpointQueue:
         looks = self._looks()
         taken = {step: looks[step].name if step in looks else self._seen.get(step) for step in self._folders}
         left = {(step, name) for step, names in self._folders.items() for name in names if name != taken[step]}
-        left |= {(step, self._seen[step]) for step in self._seen.keys() - looks.keys() if self._is_superseded(step)}
+        for step in self._seen.keys() & self._superseded.keys() - looks.keys():
+            if self._superseded[step] == self._done.get(step):  # still that of the training before it went back
+                left.add((step, self._seen[step]))
         return [name for _, name in sorted(left - self._failed.items())]
 
     def next(self, *, brief: bool = False) -> SavedCheckpoint | End | None:
-        """The next checkpoint to score; a reason to end; None after a while, for the sake of other processes.
+        """The next checkpoint to score; a reason to end; None after a while, or, if `brief`, after one listing.
 
-        Args:
-            brief: True to return None after one listing.
-
-        Raises:
-            WatchError: If the folder has no checkpoints, and none is waited for, or it cannot be listed at all.
+        A WatchError if the folder has no checkpoints, and none is waited for, or it cannot be listed at all.
         """
         until = time.monotonic() + (0.0 if brief else _ROUND)
         while True:
@@ -142,9 +165,9 @@ class CheckpointQueue:
         self.deal_with(checkpoint)
         self._failed[checkpoint.step] = checkpoint.name
 
-    def supersede(self, signatures: Mapping[int, str]) -> None:
-        """Leave out checkpoints of a training that went back to an earlier step, unless their signatures change."""
-        self._superseded |= signatures
+    def supersede(self, signatures: Mapping[str, str]) -> None:
+        """Leave out checkpoints, by step, of a training that went back, unless their signatures change."""
+        self._superseded |= {int(step): signature for step, signature in signatures.items()}
 
     def restart_clock(self) -> None:
         """Count the time without a new checkpoint from now on."""
@@ -173,11 +196,7 @@ class CheckpointQueue:
             ended.set()
 
     def _scan_safely(self) -> SavedCheckpoint | None:
-        """The result of `_scan`; None where a folder that was listed before cannot be read for now.
-
-        Raises:
-            WatchError: If it was never listed, or is read once only.
-        """
+        """The result of `_scan`; None where a folder that was listed before cannot be read for now."""
         try:
             return self._scan()
         except Exception as error:  # of any kind, as file systems raise
@@ -208,31 +227,23 @@ class CheckpointQueue:
         return found
 
     def _read_safely(self, step: int, name: str) -> SavedCheckpoint | None:
-        """The checkpoint as it is now; None if it is gone, was read a short while ago, or cannot be read."""
+        """The checkpoint as it is now; None if it is gone, cannot be read, or is remote and was read just now."""
+        is_done = step in self._done and self._store.path is None
+        if is_done and time.monotonic() - self._read.get(step, 0.0) < _REVISIT:
+            return None
         try:
-            return None if self._is_read(step) else self._store.read(step, name)
+            return self._store.read(step, name)
         except Exception as error:  # of any kind, as file systems raise
             self.tell(f"{name} cannot be read now, and is read again: {error}")
             return None
 
-    def _is_superseded(self, step: int) -> bool:
-        """True if the checkpoint of a step is still that of the training before it went back."""
-        return step in self._superseded and self._superseded[step] == self._done.get(step)
-
-    def _is_read(self, step: int) -> bool:
-        """True for a remote checkpoint that was dealt with, and read a short while ago."""
-        is_done = step in self._done and not self._store.is_local
-        return is_done and time.monotonic() - self._read.get(step, 0.0) < _REVISIT
-
     def _name_unseen(self, looks: Mapping[int, ScoredFolder]) -> None:
-        """Name the steps at which the training saves, and of which no folder was ever listed.
-
-        The number of steps between two saves is in ``trainer_state.json``, also where a training saves at other times:
-        it counts once two checkpoints were that far apart. Nothing is known of the time before following began.
-        """
+        """Name the steps at which the training saves, and of which no folder was ever listed."""
         known = {step for step in (*self._seen, *looks) if step > 0}
         if not known or self.latest is None:
             return
+        # Nothing is known of the time before following began. The steps between two saves are in trainer_state.json,
+        # also where a training saves at other times: they count once two checkpoints were that far apart.
         self._checked = self._checked or max((step for step in looks if step > 0), default=max(known))
         every = self.latest.save_steps
         if not every or not any(step % every == 0 and step + every in known for step in known):
@@ -283,9 +294,8 @@ class CheckpointQueue:
             self._done[step] = ""
         self._seen |= names
         if not there and not self._once:
-            self.tell(
-                f"no checkpoint yet{', nor that folder' if self._is_new else ''}; waiting for {NAMES}{self._hint()}"
-            )
+            also = ", nor that folder" if self._is_new else ""
+            self.tell(f"no checkpoint yet{also}; waiting for {NAMES}{self._hint()}")
         return names
 
     def _taken(self, there: Mapping[int, tuple[str, ...]], looks: Mapping[int, ScoredFolder]) -> dict[int, str]:

@@ -4,14 +4,11 @@
                      |                |
     follower      held, loaded, scored, compared with the base ─▶ run folder, page, guard, trackers
 
-A follower needs no callback in the training and nothing of it but its folder. The looks are a `Watch`'s, in a run
-folder of the follower's own; they are its memory, so that a follower that was killed scores no checkpoint twice. In
-fp32 on a CPU the rows are bitwise those that the callback measures in the training, since batches are planned alike:
-where the training is watched, its checkpoints name the batches of its baseline. For the same reason the base is scored
-when the first checkpoint is there.
-
-A look that cannot be stored, such as on a full disk, stays in memory and is stored at a later poll, without scoring
-again.
+A follower needs nothing of the training but its folder. The looks are a `Watch`'s, in a run folder of the follower's
+own; they are its memory, so that a follower that was killed scores no checkpoint twice. In fp32 on a CPU the rows are
+bitwise those that the callback measures in the training, since batches are planned alike: where the training is
+watched, its checkpoints name the batches of its baseline. For the same reason the base is scored when the first
+checkpoint is there.
 
 Several processes that a launcher began follow together: the main process decides what is scored, all score.
 """
@@ -21,26 +18,23 @@ from __future__ import annotations
 import gc
 import os
 import shutil
-import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import torch
-from torch import nn
 
 from forgetwatch.comparing import Comparison
 from forgetwatch.errors import ForgetwatchError, LostBaselineError, MismatchError, SnapshotError, WatchError
 from forgetwatch.files import write_problem
-from forgetwatch.measures import net_change
 from forgetwatch.probe import Probe
-from forgetwatch.progress import Failures, log, seconds
-from forgetwatch.run_folder import BASELINE, FOLLOW_FOLDER, RUN_FOLDER, GuardFinding
+from forgetwatch.progress import Failures, log
+from forgetwatch.run_folder import FOLLOW_FOLDER
 from forgetwatch.scoring import (
     ADAPTER,
     base_of_adapter,
@@ -48,22 +42,23 @@ from forgetwatch.scoring import (
     has_tokenizer,
     load_model,
     load_outline,
-    missing_base,
     on_all_processes,
     on_main_process,
     process_count,
     rank,
-    tokenizer_settings,
 )
 from forgetwatch.snapshot import Snapshot, read_snapshot
 from forgetwatch.watch import run_output
-from forgetwatch.watch.checkpoint_queue import CheckpointQueue, End, ScoredFolder
+from forgetwatch.watch.checkpoint_queue import CheckpointQueue, End, ScoredFolder, set_by_signals
 from forgetwatch.watch.guard import Guard, Tripped
 from forgetwatch.watch.saved_checkpoints import (
     CheckpointGoneError,
     CheckpointStore,
     SavedCheckpoint,
     is_replaced,
+    is_resaved,
+    lost_base,
+    watched_budget,
     weights_of,
 )
 from forgetwatch.watch.trackers import TrackerRuns, alert
@@ -71,9 +66,6 @@ from forgetwatch.watch.watch import Watch
 
 _PATIENCE: Final = 5.0
 """Seconds that a follower waits for another one of the same run folder, which may be ending."""
-
-_NAMES: Final = ("_name_or_path", "transformers_version")
-"""Settings of a model's configuration by which no outcome changes."""
 
 _CHECKSUM: Final = "base_checksum"
 """Name under which the baseline's metadata has the checksum of the snapshot that it is."""
@@ -108,40 +100,24 @@ class FollowSettings:
     device_map: str | None = None
 
 
-@dataclass(frozen=True)
 class _Base:
-    """The base of a follower.
+    """The base: a snapshot, which is read at once, or a model, whose configuration and tokenizer are tried."""
 
-    Attributes:
-        given: A model id, a checkpoint folder, or a snapshot file.
-        snapshot: The snapshot, if it is one.
-    """
-
-    given: str
-    snapshot: Snapshot | None
-
-    @classmethod
-    def named(cls, given: str, *, trust_remote_code: bool) -> _Base:
-        """The base of a name: a snapshot is read, a model's configuration and tokenizer are loaded.
-
-        Raises:
-            ForgetwatchError: If it cannot be used.
-        """
+    def __init__(self, given: str, *, trust_remote_code: bool) -> None:
         path = Path(given)
+        self.given = given
+        self.snapshot: Snapshot | None = None
         if path.is_file():
-            return cls(given, read_snapshot(path))
-        if not (path / ADAPTER).is_file():
+            found = read_snapshot(path)
+            named = {"base": given, _CHECKSUM: found.checksum}  # by which `check` knows it again
+            self.snapshot = replace(found, meta={**found.meta, **named})
+        elif not (path / ADAPTER).is_file():
             load_outline(given, trust_remote_code=trust_remote_code)
-        elif lost := _lost_base(path):
+        elif lost := lost_base(path):
             raise WatchError(f"--base {path} {lost}")
-        return cls(given, None)
 
     def check(self, baseline: Snapshot, run: Path) -> None:
-        """Refuse a run folder whose looks were compared with another base.
-
-        Raises:
-            WatchError: If they were.
-        """
+        """Refuse a run folder whose looks were compared with another base."""
         made = str(baseline.meta.get("base"))
         is_same = made == self.given or Path(made).resolve() == Path(self.given).resolve()
         if is_same and self.snapshot is not None and baseline.meta.get(_CHECKSUM) != self.snapshot.checksum:
@@ -151,18 +127,9 @@ class _Base:
                 f"{run}: its looks are compared with {made}, and --base is {self.given}; give --run another folder"
             )
 
-    def baseline(self) -> Snapshot | None:
-        """The snapshot, with the metadata by which `check` knows it again; None where a model is to be scored."""
-        if self.snapshot is None:
-            return None
-        named = {"base": self.given, _CHECKSUM: self.snapshot.checksum}
-        return replace(self.snapshot, meta={**self.snapshot.meta, **named})
-
     def tokenizer_for(self, checkpoint: Path) -> str | None:
-        """Folder or id of this base's tokenizer, for a checkpoint that is saved without one; None if it has one.
-
-        An adapter has that of its own base. A snapshot has none to lend.
-        """
+        """Folder or id of this base's tokenizer, for a checkpoint that is saved without one; None if it has one."""
+        # An adapter has that of its own base, and a snapshot has none to lend.
         if (checkpoint / ADAPTER).is_file() or has_tokenizer(str(checkpoint)) or self.snapshot is not None:
             return None
         is_bare_adapter = (Path(self.given) / ADAPTER).is_file() and not has_tokenizer(self.given)
@@ -174,7 +141,7 @@ class _FollowError(WatchError):
 
 
 class _Stopped(BaseException):
-    """A signal ends the scoring of a checkpoint; no Exception, because the scorer survives those."""
+    """A signal ends the scoring of a checkpoint. No Exception: the scorer survives those."""
 
 
 class Follower:
@@ -206,13 +173,17 @@ class Follower:
         on_look: Callable[[str], object] = log,
     ) -> None:
         self._store = CheckpointStore(output_dir)
-        path = _run_folder(self._store) if run is None else run
-        self.watch = Watch(probe, path.parent, folder=path.name, drift=settings.full)
-        self._links = path.with_name(f"{path.name}.held")
+        if run is None:
+            if self._store.path is None:
+                raise WatchError(f"{output_dir}: needed a folder of this machine for the looks; name it with --run")
+            # As it was given, since the path is shown.
+            run = (self._store.path if "://" in output_dir else Path(output_dir)) / FOLLOW_FOLDER
+        self.watch = Watch(probe, run.parent, folder=run.name, drift=settings.full)
+        self._links = run.with_name(f"{run.name}.held")
         self.scored: list[int] = []
         self._settings = settings
         self._on_look = on_look
-        self._base = _Base.named(settings.base, trust_remote_code=settings.trust_remote_code)
+        self._base = _Base(settings.base, trust_remote_code=settings.trust_remote_code)
         self._runs = TrackerRuns(
             settings.report_to,
             title=f"follow {output_dir.rstrip('/').rsplit('/', 1)[-1]}",
@@ -227,13 +198,12 @@ class Follower:
         self._stop = threading.Event()
         self.queue = CheckpointQueue(
             self._store,
-            looks=self._scored_files,
+            looks=lambda: {step: ScoredFolder.of(look) for step, look in self.watch.comparisons.items()},
             stop=self._stop,
             poll=settings.poll,
             idle=settings.idle,
             once=settings.once,
         )
-        self._setting: tuple[Any, ...] = ()
         self._is_in_place = False
         self._failures_so_far = 0
         self._unstored: set[int] = set()  # steps of the looks that were logged as not stored
@@ -244,7 +214,7 @@ class Follower:
         Raises:
             ForgetwatchError: If no checkpoint can be compared with the base, or another one follows into it.
         """
-        with self._signals():
+        with set_by_signals(self._stop):
             on_main_process(self._claim)
             with self.queue.noticing() if rank() == 0 else nullcontext():
                 try:
@@ -282,10 +252,8 @@ class Follower:
         run = folder.path
         there = next(path for path in (run.absolute(), *run.absolute().parents) if path.exists())
         if not (there.is_dir() and os.access(there, os.W_OK)):
-            why = "cannot be written to" if there.is_dir() else "is a file"
-            raise WatchError(
-                f"{run}: the looks cannot be stored there, since {there} {why}; name another folder with --run"
-            )
+            why = f"{there} {'cannot be written to' if there.is_dir() else 'is a file'}"
+            raise WatchError(f"{run}: the looks cannot be stored there, since {why}; name another folder with --run")
         try:
             folder.claim(patience=_PATIENCE, on_wait=log)
         except WatchError as error:
@@ -313,7 +281,7 @@ class Follower:
                 self._log(note)
             self._tripped = Tripped(list(watch.findings))
             for weights in self._weights().values():
-                self.queue.supersede(_superseded(weights))
+                self.queue.supersede(weights.get("supersedes") or {})
             self._log(f"{watch.folder.path} has {len(watch.comparisons) - 1} checkpoints of this run; they stay")
         self._log(f"following {self._store.given} with {watch.probe.name}, {len(watch.probe):,} items")
 
@@ -329,14 +297,6 @@ class Follower:
     def _weights(self) -> dict[int, Mapping[str, Any]]:
         """Metadata of each look on the files that were scored, by step; empty where a look has none."""
         return {step: look.after.get("weights") or {} for step, look in self.watch.comparisons.items()}
-
-    def _scored_files(self) -> dict[int, ScoredFolder]:
-        """Folder and signature of each checkpoint that has a look, by step."""
-        models = {step: str(look.after.get("model", "")) for step, look in self.watch.comparisons.items()}
-        return {
-            step: ScoredFolder(models[step].rsplit("/", 1)[-1] if weights else "", weights.get("signature"))
-            for step, weights in self._weights().items()
-        }
 
     def _take(self, checkpoint: SavedCheckpoint) -> None:
         """Score a checkpoint; one that cannot be scored is logged, and the next is taken."""
@@ -362,14 +322,14 @@ class Follower:
             path = on_main_process(
                 lambda: stack.enter_context(self._store.held(checkpoint, self._links, on_in_place=self._read_in_place))
             )
-            if lost := _lost_base(path):
+            if lost := lost_base(path):
                 raise _FollowError(f"{checkpoint.name} {lost}")
             trust = self._settings.trust_remote_code
             weights: dict[str, Any] = on_main_process(lambda: weights_of(path, trust_remote_code=trust))
             weights["signature"] = checkpoint.signature
-            self._check_base(checkpoint, weights)
+            self._check_base(checkpoint, weights.get("base") or {})
             if step in watch.comparisons:
-                if not self._is_another(step, weights):
+                if not is_resaved(weights, before=self._weights()[step]):
                     self.queue.deal_with(checkpoint)
                     return
                 weights["supersedes"] = self._supersede(step)
@@ -384,42 +344,41 @@ class Follower:
             took = time.perf_counter() - started
         self.scored.append(step)
         self.queue.deal_with(checkpoint)
-        self._after(step, _line(checkpoint, comparison, took))
+        self._after(step, run_output.look_line(comparison.all, step=step, max_steps=checkpoint.max_steps, took=took))
 
     def _look(
         self, given: str, *, step: int, origin: Mapping[str, Any], checkpoint: SavedCheckpoint | None = None
     ) -> Comparison:
-        settings = self._settings
-        load = partial(load_model, trust_remote_code=settings.trust_remote_code, device_map=settings.device_map)
-        tokenizer_of = None
+        settings, tokenizer_of = self._settings, None
         if checkpoint is not None:
             tokenizer_of = on_main_process(lambda: self._base.tokenizer_for(Path(given)))
         if tokenizer_of is not None and rank() == 0:
             self.queue.tell("the checkpoints are saved without a tokenizer; that of the base is used")
+        load = partial(load_model, trust_remote_code=settings.trust_remote_code, device_map=settings.device_map)
         model, tokenizer = on_all_processes(lambda: load(given, tokenizer_of=tokenizer_of))
+        embeddings: Any = model.get_input_embeddings()  # type: ignore[operator]
+        before_batch = embeddings.register_forward_pre_hook(self._stop_scoring)
         try:
             if checkpoint is not None:
                 # A link shares the contents of a file that is written in place.
                 on_main_process(lambda: self._store.check_unchanged(checkpoint))
-            # Items are encoded, and batches tested, again where the model is of another kind than the one before.
-            if self._setting != (setting := _setting(model, tokenizer)):
-                self.watch.measurer.restart()
-                self._setting = setting
-            with self._interruptible(model):
-                try:
-                    return self.watch.look(model, tokenizer, step=step, origin=origin)
-                except (ForgetwatchError, OSError) as error:  # the other processes have no OSError of the main one
-                    if step not in self.watch.comparisons:
-                        raise
-                    self._log_unstored(step, error)
-                    return self.watch.comparisons[step]
+            self.watch.measurer.restart_for(model, tokenizer)
+            try:
+                return self.watch.look(model, tokenizer, step=step, origin=origin)
+            except (ForgetwatchError, OSError) as error:  # the other processes have no OSError of the main one
+                if step not in self.watch.comparisons:
+                    raise
+                self._unstored.add(step)
+                why = write_problem(error, self.watch.folder.path) if isinstance(error, OSError) else str(error)
+                self._log(f"{self._named(step)}: scored, and not stored: {why}; it is stored when there is room")
+                return self.watch.comparisons[step]
         except MismatchError as error:
-            name = given if checkpoint is None else checkpoint.name
+            name, base = given if checkpoint is None else checkpoint.name, f"the base {settings.base}"
             raise _FollowError(
-                f"{name} cannot be compared with the base {settings.base}, which has another tokenizer or template: "
-                f"{error}"
+                f"{name} cannot be compared with {base}, which has another tokenizer or template: {error}"
             ) from error
         finally:
+            before_batch.remove()
             del model
             gc.collect()
             if torch.cuda.is_available():
@@ -430,10 +389,10 @@ class Follower:
         watch = self.watch
         if watch.baseline is not None:
             return
-        if (given := self._base.baseline()) is not None:
-            watch.adopt(given)
+        if self._base.snapshot is not None:
+            watch.adopt(self._base.snapshot)
             return
-        watch.measurer.token_budget = on_main_process(lambda: _watched_budget(self._store, checkpoint, watch.probe))
+        watch.measurer.token_budget = on_main_process(lambda: watched_budget(self._store, checkpoint, watch.probe))
         try:
             self._look(self._base.given, step=0, origin={"base": self._base.given})
         except (ForgetwatchError, OSError) as error:
@@ -441,12 +400,6 @@ class Follower:
         if rank() == 0:
             with self._failures.tolerate("sending the row of the base", step=0):
                 self._runs.send(watch)
-
-    def _log_unstored(self, step: int, error: Exception) -> None:
-        """Log that a look was taken and could not be stored."""
-        self._unstored.add(step)
-        why = write_problem(error, self.watch.folder.path) if isinstance(error, OSError) else str(error)
-        self._log(f"{self._named(step)}: scored, and not stored: {why}; it is stored when there is room")
 
     def _store_pending(self) -> None:
         """Store the looks that could not be stored, if that is possible now."""
@@ -465,9 +418,8 @@ class Follower:
         baseline = self.watch.baseline
         return "the base" if baseline is not None and step == baseline.meta["step"] else f"step {step}"
 
-    def _check_base(self, checkpoint: SavedCheckpoint, weights: Mapping[str, Any]) -> None:
+    def _check_base(self, checkpoint: SavedCheckpoint, base: Mapping[str, str]) -> None:
         """Refuse an adapter whose base has other weights now than under the adapters of the looks so far."""
-        base = weights.get("base") or {}
         earlier = [look.get("base") or {} for look in self._weights().values()]
         if any(one.get("model") == base.get("model") and one.get("digest") != base.get("digest") for one in earlier):
             raise _FollowError(
@@ -475,37 +427,24 @@ class Follower:
                 f"in {self.watch.folder.path}; start again: they are kept aside, and following begins anew"
             )
 
-    def _is_another(self, step: int, weights: Mapping[str, str]) -> bool:
-        """True if a scored step was saved again with other contents."""
-        stored = self._weights()[step]
-        # An earlier version stored the digest of an adapter's own files.
-        now = weights["digest"] if "base" in stored else weights.get("own", weights["digest"])
-        return bool(stored) and stored.get("digest") != now
-
     def _supersede(self, step: int) -> dict[str, str]:
-        """Drop the look of a step that was saved again, and those after it: the training went back.
-
-        Returns:
-            Signatures, by step, of the later checkpoints that may still be there, as JSON keys.
-        """
+        """Drop the looks from a step that was saved again; return the signatures of later checkpoints, by JSON key."""
         later = {other: weights for other, weights in self._weights().items() if other >= step}
-        old = {other: signature for weights in later.values() for other, signature in _superseded(weights).items()}
-        old |= {other: str(weights.get("signature")) for other, weights in later.items() if other > step}
+        old: dict[str, str] = {}
+        for weights in later.values():
+            old |= weights.get("supersedes") or {}
+        old |= {str(other): str(weights.get("signature")) for other, weights in later.items() if other > step}
         self.queue.supersede(old)
         if aside := on_main_process(self.watch.folder.copy_aside):
             self._log(f"step {step} was saved again with other weights; the looks so far are now in {aside}")
         self.watch.forget_after(step - 1)
         self._tripped = Tripped([finding for finding in self._tripped.findings if finding.step < step])
-        return {str(other): signature for other, signature in old.items()}
+        return old
 
     def _after(self, step: int, line: str) -> None:
         """Report a look: its line, the guard, trackers and the page."""
-        watch, guard, new = self.watch, self._settings.guard, list[GuardFinding]()
-        if guard is not None:
-            with self._failures.tolerate("the guard", step=step):
-                new = self._tripped.new(guard.findings(watch.trajectory(), watch.lost_must_pass(step)))
-            with self._failures.tolerate("storing the findings of the guard", step=step):
-                watch.report_findings(self._tripped.findings)  # in all processes, which store together
+        # In all processes, which store the findings together.
+        new = self._tripped.at_look(self._settings.guard, self.watch, step=step, failures=self._failures)
         self._has_tripped = self._has_tripped or any(finding.trips for finding in new)
         if rank() != 0:
             return
@@ -514,7 +453,7 @@ class Follower:
         for finding in new:
             log(finding.line)
         with self._failures.tolerate("sending the row", step=step):
-            self._runs.send(watch)
+            self._runs.send(self.watch)
         if tripped := [finding.line for finding in new if finding.trips]:
             with self._failures.tolerate("the guard's alert", step=step):
                 alert("forgetwatch", "\n".join(tripped))
@@ -543,8 +482,7 @@ class Follower:
     def show(self) -> None:
         """Print the table of the last look, in the main process, unless there is none."""
         if rank() == 0 and len(self.watch.comparisons) > 1:
-            latest = self.queue.latest
-            of = None if latest is None else latest.max_steps
+            of = self.queue.latest.max_steps if self.queue.latest else None
             run_output.show(self.watch, page=self._page, max_steps=of, against="the base")
 
     def _log(self, line: str) -> None:
@@ -555,104 +493,7 @@ class Follower:
         self._is_in_place = True
         self.queue.tell(f"checkpoints are read where they are, since hard links do not work here ({why})")
 
-    @contextmanager
-    def _interruptible(self, model: nn.Module) -> Iterator[None]:
-        """Context in which a signal ends the scoring before its next batch.
-
-        Several processes finish the look: one that stopped alone would let the others wait.
-        """
-
-        def before_batch(*_: Any) -> None:
-            if self._stop.is_set() and process_count() == 1:
-                raise _Stopped
-
-        embeddings: Any = model.get_input_embeddings()  # type: ignore[operator]
-        handle = embeddings.register_forward_pre_hook(before_batch)
-        try:
-            yield
-        finally:
-            handle.remove()
-
-    @contextmanager
-    def _signals(self) -> Iterator[None]:
-        """Context in which the first SIGTERM or SIGINT lets the follower end; a second one ends the process."""
-        earlier: dict[signal.Signals, Any] = {}
-
-        def stop(number: int, _: object) -> None:
-            self._stop.set()
-            signal.signal(number, earlier[signal.Signals(number)])
-
-        if threading.current_thread() is threading.main_thread():
-            for one in (signal.SIGTERM, signal.SIGINT):
-                earlier[one] = signal.signal(one, stop)
-        try:
-            yield
-        finally:
-            for one, handler in earlier.items():
-                signal.signal(one, handler)
-
-
-def _run_folder(store: CheckpointStore) -> Path:
-    """The run folder in the folder of the checkpoints.
-
-    Raises:
-        WatchError: If that is not on this machine.
-    """
-    if store.path is None:
-        raise WatchError(f"{store.given}: needed a folder of this machine for the looks; name it with --run")
-    # As it was given, since the path is shown.
-    return (store.path if "://" in store.given else Path(store.given)) / FOLLOW_FOLDER
-
-
-def _superseded(weights: Mapping[str, Any]) -> dict[int, str]:
-    """Signatures, by step, of the checkpoints in whose place the training has gone on from these weights."""
-    return {int(step): str(signature) for step, signature in (weights.get("supersedes") or {}).items()}
-
-
-def _setting(model: nn.Module, tokenizer: Any) -> tuple[Any, ...]:
-    """Everything of a model and its tokenizer that encoded items and planned batches depend on."""
-    words = tokenizer_settings(tokenizer) or object()  # another one each time: encoded again
-    config: Any = getattr(model, "config", None)
-    settings = {} if config is None else {name: value for name, value in config.to_dict().items() if name not in _NAMES}
-    adapters = str(getattr(model, "peft_config", None))
-    return type(model), str(settings), adapters, words
-
-
-def _line(checkpoint: SavedCheckpoint, comparison: Comparison, took: float) -> str:
-    """One line on a scored checkpoint."""
-    whole = comparison.all
-    of = "" if checkpoint.max_steps is None else f" of {checkpoint.max_steps}"
-    parts = [f"step {checkpoint.step}{of}:"]
-    if whole.n:
-        parts.append(f"forgotten {whole.forgotten:g}, gained {whole.gained:g}, net {net_change(whole)} points,")
-    if whole.bits_per_byte_after is not None:
-        parts.append(f"{whole.bits_per_byte_after:.3f} bits per byte,")
-    return " ".join([*parts, seconds(took)])
-
-
-def _lost_base(path: Path) -> str:
-    """Clause on the base of an adapter that is gone, with the remedy; empty if nothing is missing.
-
-    Raises:
-        ScoringError: If the adapter's configuration cannot be read.
-    """
-    if not (missing := missing_base(path)):
-        return ""
-    return (
-        f"is an adapter of {missing}, which is not there; put it back, or name the present place of that model in "
-        "adapter_config.json (base_model_name_or_path)"
-    )
-
-
-def _watched_budget(store: CheckpointStore, checkpoint: SavedCheckpoint, probe: Probe) -> int | None:
-    """Tokens of a batch of the run that watched this training; None if there is none with this probe."""
-    if checkpoint.fingerprint == probe.fingerprint:
-        return checkpoint.token_budget
-    if store.path is None:
-        return None
-    try:  # the checkpoint may be scored before the trainer has written its state
-        meta = read_snapshot(store.path / RUN_FOLDER / BASELINE).meta
-    except SnapshotError:
-        return None
-    is_same = (meta.get("probe") or {}).get("fingerprint") == probe.fingerprint
-    return (meta.get("batch") or {}).get("tokens") if is_same else None
+    def _stop_scoring(self, *_: Any) -> None:
+        # Several processes finish the look: one that stopped alone would let the others wait.
+        if self._stop.is_set() and process_count() == 1:
+            raise _Stopped

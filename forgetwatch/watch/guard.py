@@ -23,8 +23,10 @@ from forgetwatch.comparing import Group, Trajectory, can_see, group_verdict
 from forgetwatch.errors import WatchError
 from forgetwatch.measures import net_change
 from forgetwatch.pairing import percent, tolerance_points
+from forgetwatch.progress import Failures
 from forgetwatch.report import alarm_line
 from forgetwatch.run_folder import GuardFinding
+from forgetwatch.watch.watch import Watch
 
 Action = Literal["warn", "save", "stop"]
 
@@ -60,20 +62,15 @@ class Guard:
     def findings(self, trajectory: Trajectory, lost: Sequence[str] = ()) -> list[GuardFinding]:
         """Everything that exceeds a bound at the latest look, at which these `must_pass` items are `lost`."""
         step = trajectory.steps[-1]
-        found = [
-            GuardFinding(
-                "alarm" if alarm.kind == "net" else alarm.kind, _name(alarm.group), step, alarm_line(alarm).plain
-            )
-            for alarm in trajectory.verdicts()
-            if alarm.step == step and alarm.raised
-        ]
+        found = []
+        for alarm in trajectory.verdicts():
+            if alarm.step == step and alarm.raised:
+                what = "alarm" if alarm.kind == "net" else alarm.kind
+                found.append(GuardFinding(what, _name(alarm.group), step, alarm_line(alarm).plain))
         found += self._net_losses(trajectory)
-        found += [
-            GuardFinding(
-                "must_pass", item, step, f"item {item}, which must pass, was right and is wrong at step {step}"
-            )
-            for item in lost
-        ]
+        for item in lost:
+            line = f"item {item}, which must pass, was right and is wrong at step {step}"
+            found.append(GuardFinding("must_pass", item, step, line))
         return found
 
     def _net_losses(self, trajectory: Trajectory) -> list[GuardFinding]:
@@ -96,7 +93,10 @@ class Guard:
             line = f"{group.name}, step {step}: {net_change(group)} points, below -{tolerance_points(bound)} at {at}"
             what = "net_loss"
             if group.level == "category" and not can_see(group, bound):
-                what, line = "too_few_items", f"{line}; {_unseen(group, bound)}"
+                sees = group.detectable_change
+                seen = "no net loss" if math.isnan(sees) else f"losses from {percent(sees)} points"
+                what, line = "too_few_items", f"{line}; the guard does not trip on it: its {group.n:g} items see {seen}"
+                line += f", and the bound is {tolerance_points(bound)}"
             found.append(GuardFinding(what, _name(group), step, line))
         return found
 
@@ -113,11 +113,7 @@ class Guard:
 
 @dataclass
 class Tripped:
-    """Findings of a run so far; each is reported once.
-
-    Attributes:
-        findings: The findings, in the order in which they were made.
-    """
+    """Findings of a run so far, in the order in which they were made; each is reported once."""
 
     findings: list[GuardFinding] = field(default_factory=list)
 
@@ -138,13 +134,17 @@ class Tripped:
         self.findings += fresh
         return fresh
 
+    def at_look(self, guard: Guard | None, watch: Watch, *, step: int, failures: Failures) -> list[GuardFinding]:
+        """New findings of the look at a step, which are stored with the run; failures are tolerated."""
+        new = list[GuardFinding]()
+        with failures.tolerate("the guard", step=step):
+            if guard is not None:
+                new = self.new(guard.findings(watch.trajectory(), watch.lost_must_pass(step)))
+        # Apart: a full disk must not disable the guard.
+        with failures.tolerate("storing the findings of the guard", step=step):
+            watch.report_findings(self.findings)
+        return new
+
 
 def _name(group: Group) -> str:
     return f"{group.level}:{group.name}"
-
-
-def _unseen(group: Group, bound: float) -> str:
-    """Reason for which a net loss beyond the bound does not count in a group."""
-    sees, bounded = group.detectable_change, tolerance_points(bound)
-    seen = "no net loss" if math.isnan(sees) else f"losses from {percent(sees)} points"
-    return f"the guard does not trip on it: its {group.n:g} items see {seen}, and the bound is {bounded}"

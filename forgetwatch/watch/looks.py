@@ -29,9 +29,9 @@ from forgetwatch.probe import Probe
 from forgetwatch.progress import Progress, log, shown
 from forgetwatch.readers import load_snapshot
 from forgetwatch.run_folder import LAST_STEP, GuardFinding, Kind
-from forgetwatch.scoring import CANNOT_GENERATE, Generator, Scorer, all_gather, rank, versions
+from forgetwatch.scoring import CANNOT_GENERATE, Generator, Scorer, all_gather, rank, tokenizer_settings, versions
 from forgetwatch.snapshot import Snapshot
-from forgetwatch.watch.budget import Decision, evaluated_items, stored_decision
+from forgetwatch.watch.schedule import Decision, evaluated_items, stored_decision
 
 PREVIOUS: Final = "previous"
 """Reference to the look before."""
@@ -44,6 +44,9 @@ _FEWEST_TOKENS: Final = 64
 
 _HALVES: Final = 1.15
 """Seconds of an item in batches of half the size, as a multiple of those in whole ones; measured on a CPU."""
+
+_NAMES: Final = ("_name_or_path", "transformers_version")
+"""Settings of a model's configuration by which no outcome changes."""
 
 _QUICK_ITEMS: Final = 500
 """Items of the probe `quick`, the first ones of `standard`."""
@@ -63,9 +66,6 @@ class Looks:
         resumed: Looks that were measured again after a resume, against the stored ones, by step.
         planned: Looks planned after the baseline; None if unknown. Alarms are corrected for it.
 
-    Raises:
-        WatchError: If a reference has a name that cannot be part of a tracker's key.
-        SnapshotError: If a reference cannot be read.
     """
 
     def __init__(self, probe: Probe, *, against: Mapping[str, Snapshot | str | Path] | None = None) -> None:
@@ -101,17 +101,8 @@ class Looks:
         start = None if self.baseline is None else self.baseline.meta["step"]
         return {step: one["checksum"] for step, one in sorted(self._described.items()) if step != start}
 
-    def plan(self, looks: int) -> None:
-        """Set the number of looks planned after the baseline; at least 1."""
-        self.planned = max(1, looks)
-
     def _add(self, snapshot: Snapshot, *, step: int) -> Comparison:
-        """Add a look: compare it with the baseline and the other references.
-
-        Raises:
-            WatchError: If there is no baseline yet.
-            MismatchError: If a reference does not contain the same questions.
-        """
+        """Add a look: compare it with the baseline and the other references."""
         if self.baseline is None:
             raise WatchError("a look needs a baseline to be compared with; call begin() first")
         subset = self.subset
@@ -150,11 +141,7 @@ class Looks:
         return self.resumed[step]
 
     def decide(self, decision: Decision) -> None:
-        """Cut all comparisons, from here on and so far, to the items that were decided on; on failure nothing changes.
-
-        Raises:
-            WatchError: If there were two looks after the baseline already, so that rows of the first are gone.
-        """
+        """Cut all comparisons, so far and from here on, to the items that were decided on, or change nothing."""
         before = self.decision, self.subset, self.comparisons, self._right, self._snapshots, self.others
         rows = self._snapshots if self.baseline is None else {min(self.comparisons): self.baseline} | self._snapshots
         self._use(decision)
@@ -187,28 +174,19 @@ class Looks:
         """False if no item is left that the looks could evaluate: all are left out."""
         return evaluated_items(self.probe, self.decision or Decision()) > 0
 
-    def _has_snapshot(self, step: int) -> bool:
-        """True if the rows of the look at `step` are in memory."""
-        return step in self._snapshots and step in self.comparisons
-
     def latest(self) -> Snapshot | None:
         """The latest look over the items that all looks evaluate; None before the first."""
         found = self._snapshots.get(max(self._snapshots, default=0))
         return None if found is None else self.subset.apply(found)
 
     def trajectory(self) -> Trajectory:
-        """All looks so far, in order.
-
-        Raises:
-            WatchError: If there is none yet.
-        """
+        """All looks so far, in order; a WatchError if there is none yet."""
         if self.baseline is None:
             raise WatchError("there is no look yet; call look() first")
         steps = tuple(sorted(self.comparisons))
         right = np.stack([self._right[step] for step in steps])
         comparisons = tuple(self.comparisons[step] for step in steps)
-        baseline = self.subset.apply(self.baseline)
-        latest = self.latest()
+        baseline, latest = self.subset.apply(self.baseline), self.latest()
         last = baseline if latest is None else latest
         return Trajectory(steps, comparisons, right, baseline, last, self.planned, findings=self.findings)
 
@@ -237,10 +215,9 @@ class Looks:
         """Description of the run, for ``run.json``; empty before the baseline. Looks that have no file are left out."""
         if self.baseline is None:
             return {}
-        whole = next(iter(self.comparisons.values())).all
-        again = {step: each.all for step, each in self.resumed.items()}
         null = None
         if self.null is not None:
+            whole = next(iter(self.comparisons.values())).all
             null = {"checksum": self.null.full_checksum, "lost": whole.null_lost, "gained": whole.null_gained}
         return {
             "probe": self.baseline.meta["probe"],
@@ -248,8 +225,8 @@ class Looks:
             "baseline": {"step": self.baseline.meta["step"], "checksum": self.baseline.full_checksum},
             "null": null,
             "resumed": [
-                {"step": step, "checksum": self._again[step], "lost": all_.forgotten, "gained": all_.gained}
-                for step, all_ in sorted(again.items())
+                {"step": step, "checksum": self._again[step], "lost": again.all.forgotten, "gained": again.all.gained}
+                for step, again in sorted(self.resumed.items())
                 if ("again", step) not in without
             ],
             "looks": [self._described[step] for step in sorted(self._described) if ("step", step) not in without],
@@ -286,6 +263,7 @@ class Measurer:
         self._looks = looks
         self._generator = generator
         self._scorer: Scorer | None = None
+        self._kind: tuple[Any, ...] = ()  # of model and tokenizer, see `restart_for`
         self._encoded_at = 0  # step of the look whose tokenizer encoded the items
         self._obstacle_logged = False
 
@@ -293,12 +271,19 @@ class Measurer:
         """Lay out the batches anew at the next look, which has other items."""
         self._scorer = None
 
-    def baseline(self, model: nn.Module, tokenizer: Any, *, step: int, twice: bool) -> tuple[Snapshot, Snapshot | None]:
-        """Outcomes of the model before the training, and those of a second measurement, None without one.
+    def restart_for(self, model: nn.Module, tokenizer: Any) -> None:
+        """Encode the items and lay out the batches anew, if the model or tokenizer is of another kind than before."""
+        words = tokenizer_settings(tokenizer) or object()  # another one each time: encoded again
+        config: Any = getattr(model, "config", None)
+        values = {} if config is None else config.to_dict()
+        settings = str({name: value for name, value in values.items() if name not in _NAMES})
+        kind = type(model), settings, str(getattr(model, "peft_config", None)), words
+        if kind != self._kind:
+            self.restart()
+        self._kind = kind
 
-        Raises:
-            ScoringError: If no item can be scored.
-        """
+    def baseline(self, model: nn.Module, tokenizer: Any, *, step: int, twice: bool) -> tuple[Snapshot, Snapshot | None]:
+        """Outcomes of the model before the training, and those of a second measurement, None without one."""
         probe, is_main = self._looks.probe, rank() == 0
         opening = f"baseline: {probe.name}, {len(probe):,} items"
         again = min(_TWICE_ITEMS, len(probe)) if twice else 0
@@ -321,11 +306,7 @@ class Measurer:
         return snapshot, null
 
     def look(self, model: nn.Module, tokenizer: Any, *, step: int, progress: Progress | None) -> Snapshot:
-        """Outcomes of the model on the items that the looks evaluate.
-
-        Raises:
-            ScoringError: If the tokenizer encodes the items otherwise than that of the first look.
-        """
+        """Outcomes of the model on the items that the looks evaluate."""
         looks = self._looks
         if self._scorer is None:
             self._encoded_at = step
@@ -349,23 +330,17 @@ class Measurer:
                 f"{self._encoded_at}; needed one tokenizer for all looks of a run"
             )
         snapshot = scorer.score(model, step=step, generator=self._generator, progress=progress)
-        if looks.baseline is not None:
-            self._log_obstacle(snapshot)
+        # Once: answers of a baseline from elsewhere may be impossible to generate here.
+        reasons = Counter(outcome for outcome in snapshot.texts("outcome") if outcome.startswith(CANNOT_GENERATE))
+        if looks.baseline is not None and reasons and not self._obstacle_logged:
+            self._obstacle_logged = True
+            if rank() == 0:
+                log(f"{reasons.total():,} of {len(snapshot):,} items are unscored at every look: {_reasons(reasons)}")
         self.set_seconds(snapshot, share=1.0)
         return looks.subset.describe(snapshot, fingerprint=looks.probe.fingerprint)
 
-    def _log_obstacle(self, snapshot: Snapshot) -> None:
-        """Log once that answers of a baseline from elsewhere cannot be generated here."""
-        reasons = Counter(outcome for outcome in snapshot.texts("outcome") if outcome.startswith(CANNOT_GENERATE))
-        if reasons and not self._obstacle_logged and rank() == 0:
-            log(f"{reasons.total():,} of {len(snapshot):,} items are unscored at every look: {_reasons(reasons)}")
-        self._obstacle_logged = self._obstacle_logged or bool(reasons)
-
     def _again(self, model: nn.Module, tokenizer: Any, *, step: int, progress: Progress | None) -> Snapshot | None:
-        """Second measurement of the baseline's weights, in batches of half the tokens: its flips are noise.
-
-        It is over the first items only, which suffice to see noise.
-        """
+        """Second measurement of the baseline's weights, over the first items, in batches of half the tokens."""
         if self._scorer is None:
             return None
         engine = self._scorer.engine
@@ -393,12 +368,7 @@ class Measurer:
 
 
 def references(against: Mapping[str, Snapshot | str | Path] | None) -> dict[str, Snapshot | str]:
-    """References by name, each a snapshot or ``"previous"``; those in files are read.
-
-    Raises:
-        WatchError: If it is no mapping, or a name cannot be part of a tracker's key.
-        SnapshotError: If a file cannot be read.
-    """
+    """References by name, each a snapshot or ``"previous"``; those in files are read."""
     if against is not None and not isinstance(against, Mapping):
         raise WatchError(f"against={against!r}: needed names and references, such as {{'previous': 'previous'}}")
     for name in against or {}:
@@ -411,11 +381,7 @@ def references(against: Mapping[str, Snapshot | str | Path] | None) -> dict[str,
 
 
 def checked_step(step: SupportsIndex, *, lowest: int = 0) -> int:
-    """A step as a plain integer, also of a numpy integer.
-
-    Raises:
-        WatchError: If it is no whole number from `lowest` to `LAST_STEP`.
-    """
+    """A step as a plain integer, also of a numpy integer; a WatchError for any other value."""
     try:
         number = None if isinstance(step, bool) else operator.index(step)
     except TypeError:

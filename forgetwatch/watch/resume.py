@@ -31,7 +31,7 @@ from forgetwatch.probe import Probe
 from forgetwatch.run_folder import CARRIED
 from forgetwatch.scoring import Scorer
 from forgetwatch.snapshot import Snapshot
-from forgetwatch.watch.budget import Decision, stored_decision
+from forgetwatch.watch.schedule import Decision, stored_decision
 from forgetwatch.watch.watch import Watch
 
 STATE: Final = "forgetwatch"
@@ -45,11 +45,7 @@ _NOISE: Final = 0.01
 
 
 def memory_of(watch: Watch, *, tripped: Any, stopped: int | None) -> dict[str, Any]:
-    """Memory of a run that every checkpoint keeps in the trainer's state, as JSON values.
-
-    Raises:
-        WatchError: If there is no baseline yet.
-    """
+    """Memory of a run that every checkpoint keeps in the trainer's state, as JSON values."""
     if watch.baseline is None:
         raise WatchError("a run's memory needs its baseline, and there is none yet; call look() first")
     return {
@@ -75,26 +71,20 @@ def resume(
     carried: Sequence[Path],
     named: Callable[[], Snapshot | None],
 ) -> list[str]:
-    """Restore the baseline of the run and its looks up to `step`, and return the lines to log.
+    """Restore the baseline of a run that resumes at `step`, and its looks until then, and return the lines to log.
 
-    Args:
-        watch: The run; it has no baseline yet.
-        model: The resumed model.
-        tokenizer: Its tokenizer.
-        memory: The run's memory from the trainer's state; None if there is none.
-        step: The step from which the run resumes.
-        carried: Folders in which checkpoints carry copies.
-        named: Returns the baseline that the user names, or None.
-
-    Raises:
-        WatchError: If no baseline can be obtained, or it is of another probe.
+    `memory` is that of the trainer's state, `carried` are the folders in which checkpoints carry copies, and `named`
+    returns the baseline that the user names. A WatchError if none of them has the baseline.
     """
     known = memory or {}
     # Before any file is touched: restoring may move the folder of another run aside.
     watch.keep_norm(known.get("packed", {}).get("meta", {"probe": {"fingerprint": None}}))
+    # An early version named no looks; steps are texts in the JSON of the trainer's state.
+    looks = known.get("looks")
+    taken = {int(at): str(checksum) for at, checksum in looks.items()} if isinstance(looks, dict) else None
     run: dict[str, Any] = {
         "run": known.get("run"),
-        "taken": _taken(known),
+        "taken": taken,
         "step": step,
         "carried": carried,
         "decision": Decision.of(known),
@@ -110,13 +100,6 @@ def resume(
         lines.append(f"the run's own baseline is gone; it is replaced by {origin}")
         watch.resume(baseline=found, **run)
     return lines + list(watch.notes)
-
-
-def _taken(memory: Mapping[str, Any]) -> dict[int, str] | None:
-    """Checksums of the looks that a memory names, by step; None if an early version wrote it."""
-    looks = memory.get("looks")
-    # Steps are texts in the JSON of the trainer's state.
-    return {int(step): str(checksum) for step, checksum in looks.items()} if isinstance(looks, dict) else None
 
 
 def carried_folders(watch: Watch, step: int, checkpoint: Path | None) -> list[Path]:
@@ -191,11 +174,7 @@ def packed(baseline: Snapshot) -> dict[str, Any]:
 
 
 def unpacked(bits: Mapping[str, Any], probe: Probe) -> Snapshot:
-    """Baseline from what `packed` gave: outcomes without options and probabilities.
-
-    Raises:
-        LostBaselineError: If the bits are no baseline of this probe.
-    """
+    """Baseline from what `packed` gave, if that is of this probe: outcomes without options and probabilities."""
     try:
         right, scored = (_unpack(bits[name], int(bits["rows"])) for name in ("right", "scored"))
         meta = dict(bits["meta"])

@@ -21,10 +21,11 @@ from typing import Final
 
 from rich.console import Console
 
-from forgetwatch.comparing import TOLERANCE, Comparison, Subset
+from forgetwatch.comparing import TOLERANCE, Comparison, Group, Subset
 from forgetwatch.errors import WatchError
 from forgetwatch.files import write_text
 from forgetwatch.item import Item
+from forgetwatch.measures import net_change
 from forgetwatch.metrics import alarm_level, detectable_change, share_of_alpha
 from forgetwatch.pairing import run_name
 from forgetwatch.probe import Probe
@@ -33,7 +34,7 @@ from forgetwatch.report import WIDTH, run_page
 from forgetwatch.report.run_table import run_table
 from forgetwatch.run_folder import REPORT, GuardFinding, checkpoint_folder
 from forgetwatch.visible_text import visible
-from forgetwatch.watch.budget import FEWEST_ITEMS, Cost, Decision
+from forgetwatch.watch.schedule import FEWEST_ITEMS, Cost, Decision
 from forgetwatch.watch.watch import Watch
 
 _USUAL_FLIPS: Final = 0.10
@@ -76,6 +77,16 @@ def cost_line(watch: Watch, *, left: int, extra: float = 0.0, max_overhead: floa
     return f"{items:,} items; {looks}; this probe {_sees(questions)}{also} (if 1 answer in 10 flips)"
 
 
+def look_line(whole: Group, *, step: int, max_steps: int | None, took: float) -> str:
+    """Line on a checkpoint that was scored in so many seconds."""
+    parts = [f"step {step}:" if max_steps is None else f"step {step} of {max_steps}:"]
+    if whole.n:
+        parts.append(f"forgotten {whole.forgotten:g}, gained {whole.gained:g}, net {net_change(whole)} points,")
+    if whole.bits_per_byte_after is not None:
+        parts.append(f"{whole.bits_per_byte_after:.3f} bits per byte,")
+    return " ".join([*parts, seconds(took)])
+
+
 def not_generated_line(probe: Probe) -> str:
     """Line that answers are no longer generated, and which categories are lost with them."""
     lost = Subset.of_probe(probe, items=None, generates=False).missing_categories
@@ -108,13 +119,7 @@ def share_line(
 ) -> str:
     """Line after the first steps: the looks' share of the run, what they evaluate, and which are left out.
 
-    Args:
-        share: Share of the looks in the time of looks and training, 0 to 1.
-        probe: The probe.
-        decision: Decision on the items and looks.
-        looks: Steps of the looks.
-        planned: Number of looks before the decision was made; None if it was made before a resume.
-        max_overhead: Share of the training's time that looks may take; None for no bound.
+    `planned` is the number of looks before the decision was made, None if it was made before a resume.
     """
     line = f"looks take about {100 * share:.1f} % of the run's time"
     items = len(probe) if decision.items is None else decision.items
@@ -192,23 +197,15 @@ class ReportPage:
         return watch.comparisons[max(watch.comparisons)] is self._shown
 
     def write(self, watch: Watch, *, at_once: bool = False) -> None:
-        """Write the page, unless it shows the latest look already, comes too soon, or there is no run folder.
-
-        One that is written `at_once` cannot come too soon.
-
-        Raises:
-            OSError: If it cannot be written.
-        """
+        """Write the page, unless it shows the latest look, comes too soon (never `at_once`), or there is no folder."""
         started = time.perf_counter()
         too_soon = self._seconds > _PAGE_SHARE * (started - self._written)
         # A step that was saved again with other weights has another look.
         if self.is_current(watch) or not watch.folder.is_started or (too_soon and not at_once):
             return
-        path = watch.folder.path / REPORT
-        text = run_page(
-            watch.trajectory(), probe=watch.probe, tolerance=self._tolerance, title=run_name(watch.folder.path)
-        )
-        write_text(path, text)
+        path, run = watch.folder.path, watch.trajectory()
+        text = run_page(run, probe=watch.probe, tolerance=self._tolerance, title=run_name(path))
+        write_text(path / REPORT, text)
         self._shown, self._written = watch.comparisons[max(watch.comparisons)], time.perf_counter()
         self._seconds = self._written - started
 
@@ -221,11 +218,7 @@ def _sees(items: Sequence[Item]) -> str:
 
 @dataclass(frozen=True)
 class Command:
-    """A command line with fields for the step, the checkpoint and the run folder.
-
-    Attributes:
-        template: The command line, with ``{step}``, ``{checkpoint}`` and ``{folder}`` as fields.
-    """
+    """A command line with ``{step}``, ``{checkpoint}`` and ``{folder}`` as fields."""
 
     template: str
     _failed: set[int] = field(init=False, repr=False, compare=False, default_factory=set)
@@ -238,11 +231,7 @@ class Command:
         return "{checkpoint" in self.template
 
     def start(self, *, step: int, output_dir: Path, folder: Path) -> None:
-        """Start the command without a shell, in a session of its own: it outlives the run.
-
-        Raises:
-            OSError: If there is no such command.
-        """
+        """Start the command without a shell, in a session of its own: it outlives the run."""
         values = {"step": step, "checkpoint": checkpoint_folder(output_dir, step), "folder": folder}
         # Split before the fields are filled in: a path with a space stays one word.
         words = [word.format(**values) for word in shlex.split(self.template)]
@@ -271,11 +260,7 @@ def _own_environment() -> dict[str, str]:
 
 
 def checked_command(template: str | None) -> Command | None:
-    """The command of a template; None for None.
-
-    Raises:
-        WatchError: If it is no command line, or has other fields.
-    """
+    """The command of a template, None for None; a WatchError if it is no command line, or has other fields."""
     if template is None:
         return None
     try:

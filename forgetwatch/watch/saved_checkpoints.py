@@ -9,14 +9,11 @@ A checkpoint is complete if all files of its model are there, safetensors as lon
 ``trainer_state.json``, which transformers writes after them, is there and no older. Where that file is missing, or
 older because a checkpoint is saved again, the same files must have been seen before, unchanged.
 
-A link to a folder counts as a folder. Of several folders of one step the one that is scored already is taken, else
-``checkpoint-N``, else one whose name ends in ``_hf`` (OpenRLHF's model), else the first by name.
+Of several folders of one step, links to folders among them, one is taken by `RULE`.
 
 A training that rotates its checkpoints deletes them at any time. So the files that determine a model's outcomes are
 hard-linked before they are read: a link keeps the contents, costs no space, and is removed after reading. Files of
 another file system are read in place, those of a remote one are copied.
-
-`weights_of` identifies the weights of a checkpoint; those of an adapter include its base.
 """
 
 from __future__ import annotations
@@ -29,25 +26,29 @@ import shutil
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
-from forgetwatch.errors import ScoringError, WatchError
+from forgetwatch.errors import ScoringError, SnapshotError, WatchError
+from forgetwatch.probe import Probe
+from forgetwatch.run_folder import BASELINE, RUN_FOLDER
 from forgetwatch.scoring import (
     ADAPTER,
     base_of_adapter,
     deciding_files,
     file_digests,
     is_deciding,
+    missing_base,
     weights_identity,
 )
+from forgetwatch.snapshot import read_snapshot
 
 NAMES: Final = "checkpoint-N, global_step_N or step_N"
 """Names of the folders that are recognised, for messages."""
@@ -102,14 +103,8 @@ class CheckpointGoneError(WatchError):
     """A checkpoint was deleted, or is written again, while it was read."""
 
 
-@dataclass(frozen=True)
-class FileFacts:
-    """Facts of a file that change with its contents.
-
-    Attributes:
-        size: Bytes.
-        changed: Time of the last change; None if the file system does not give it.
-    """
+class FileFacts(NamedTuple):
+    """Bytes of a file, and the time of its last change, None if the file system does not give it."""
 
     size: int
     changed: float | str | None
@@ -162,10 +157,7 @@ class SavedCheckpoint:
 
 @dataclass
 class CheckpointStore:
-    """The folder in which a training saves its checkpoints, local or of any file system of fsspec.
-
-    Attributes:
-        given: The folder, a path or a URL.
+    """The folder in which a training saves its checkpoints, a path, or a URL of any file system of fsspec.
 
     Raises:
         WatchError: If its protocol is unknown, or needs a package that is not installed, or it is a file.
@@ -188,14 +180,9 @@ class CheckpointStore:
             raise WatchError(f"{self.given}: needed the folder of a training, got a file")
 
     @property
-    def is_local(self) -> bool:
-        """True if it is a folder of this machine."""
-        return isinstance(self._fs, LocalFileSystem)
-
-    @property
     def path(self) -> Path | None:
-        """The folder; None if it is not local."""
-        return Path(self._root) if self.is_local else None
+        """The folder; None if it is not on this machine."""
+        return Path(self._root) if isinstance(self._fs, LocalFileSystem) else None
 
     def names(self) -> dict[int, tuple[str, ...]]:
         """Names of the checkpoint folders of each step, by rising step; empty if there is none.
@@ -218,7 +205,6 @@ class CheckpointStore:
         return {step: tuple(sorted(names, key=partial(_rank, step))) for step, names in sorted(found.items())}
 
     def _is_folder(self, listed: Mapping[str, Any]) -> bool:
-        """True for a folder and for a link to one, by its entry in a listing."""
         # Links are "other" in a local listing and "link" in one of SFTP; files and folders need no further request.
         kind = listed["type"]
         return kind == "directory" or (kind in ("other", "link") and bool(self._fs.isdir(listed["name"])))
@@ -234,9 +220,7 @@ class CheckpointStore:
             listed = self._fs.find(root, detail=True)
             facts = {path.removeprefix(f"{root}/"): _facts(one) for path, one in listed.items()}
             state = self._state(root, facts[_STATE]) if _STATE in facts else {}
-            if not facts:
-                return None
-            return self._made(step, name, root, facts, state)
+            return self._made(step, name, root, facts, state) if facts else None
         except FileNotFoundError:
             return None
 
@@ -246,10 +230,11 @@ class CheckpointStore:
         model = next((at for at in _MODEL_FOLDERS if _weights(facts, at)), "")
         files = {path: one for path, one in facts.items() if path.startswith(model) and is_deciding(path[len(model) :])}
         merge, merge_if = ("", "") if _weights(facts, model) else _merge_command(root, facts)
-        parts = (
-            [one for path, one in facts.items() if "/" in path or path.endswith((".pt", ".distcp"))] if merge else []
-        )
+        weights = list(files.values())
+        if merge:
+            weights += [one for path, one in facts.items() if "/" in path or path.endswith((".pt", ".distcp"))]
         watched = _within(state, "stateful_callbacks", "forgetwatch", "attributes")
+        every = state.get("save_steps")
         made = SavedCheckpoint(
             step=step,
             name=name,
@@ -259,9 +244,9 @@ class CheckpointStore:
             merge=merge,
             merge_if=merge_if,
             has_config=any(path.rsplit("/", 1)[-1] == "config.json" for path in facts),
-            settled=_is_newest(facts.get(_STATE), [*files.values(), *parts]) if state else False,
+            settled=bool(state) and _is_newest(facts[_STATE], weights),
             max_steps=state.get("max_steps"),
-            save_steps=every if type(every := state.get("save_steps")) is int and every > 0 else None,
+            save_steps=every if type(every) is int and every > 0 else None,
             is_last=_is_last(state),
             token_budget=_within(watched, "packed", "meta", "batch").get("tokens"),
             fingerprint=watched.get("fingerprint"),
@@ -269,7 +254,7 @@ class CheckpointStore:
         # The files are read again only when they have changed.
         if self._checked.get(root, ("", ""))[0] != made.signature:
             self._checked[root] = made.signature, "" if merge else self._problem(made)
-        return SavedCheckpoint(**{**vars(made), "problem": self._checked[root][1]})
+        return replace(made, problem=self._checked[root][1])
 
     def _state(self, root: str, facts: FileFacts) -> dict[str, Any]:
         """``trainer_state.json`` without the log, which may be long; empty if it is not whole yet."""
@@ -288,8 +273,7 @@ class CheckpointStore:
     def _problem(self, made: SavedCheckpoint) -> str:
         """Reason why the model of a checkpoint is not complete; empty if it is."""
         own = {path[len(made.model) :]: one for path, one in made.files.items() if path.startswith(made.model)}
-        weights = [name for name in own if "/" not in name and _WEIGHTS.fullmatch(name)]
-        if not weights:
+        if not (weights := _weights(made.files, made.model)):
             return "it has no weights"
         if "config.json" not in own and ADAPTER not in own:
             return "config.json is missing"
@@ -323,18 +307,15 @@ class CheckpointStore:
 
     @contextmanager
     def held(self, checkpoint: SavedCheckpoint, folder: Path, on_in_place: Callable[[str], object]) -> Iterator[Path]:
-        """Context in which the files of a checkpoint stay readable; yields the folder of its model.
+        """Context in which the files of a complete checkpoint stay readable; yields the folder of its model.
 
-        Args:
-            checkpoint: A complete checkpoint.
-            folder: Folder for links, best on the file system of the checkpoints; it is removed afterwards.
-            on_in_place: Called with the reason if the files can only be read where they are.
+        `folder` is for links, and removed afterwards; `on_in_place` is called with the reason if there can be none.
 
         Raises:
             CheckpointGoneError: If it was deleted, or written again, since it was seen.
             WatchError: If a remote file cannot be copied.
         """
-        if not self.is_local:
+        if self.path is None:
             with TemporaryDirectory(prefix="forgetwatch-") as copies:
                 self._copy(checkpoint, Path(copies))
                 self.check_unchanged(checkpoint)
@@ -358,11 +339,8 @@ class CheckpointStore:
                 folder.rmdir()
 
     def check_unchanged(self, checkpoint: SavedCheckpoint) -> None:
-        """Raise `CheckpointGoneError` if a checkpoint was written again since it was seen: files may be of both times.
-
-        One that was deleted since is no error: what was linked or copied is whole.
-        """
-        now = self._read_anew(checkpoint)
+        """Raise `CheckpointGoneError` if a checkpoint was written again since it was seen: files of both times."""
+        now = self._read_anew(checkpoint)  # of one that was deleted since, what was linked or copied is whole
         if now is not None and now.signature != checkpoint.signature:
             raise CheckpointGoneError(f"{checkpoint.name} is being written again")
 
@@ -412,18 +390,16 @@ def _merge_command(root: str, facts: Mapping[str, FileFacts]) -> tuple[str, str]
     return "", ""
 
 
-def _is_newest(state: FileFacts | None, others: list[FileFacts]) -> bool:
+def _is_newest(state: FileFacts, others: list[FileFacts]) -> bool:
     """True if ``trainer_state.json`` was written after the other files, as transformers does."""
     times = [one.changed for one in others]
-    if state is None or not isinstance(state.changed, (int, float)):
-        return state is not None and all(time is None for time in times)
+    if not isinstance(state.changed, (int, float)):
+        return all(time is None for time in times)
     return all(isinstance(time, (int, float)) and time <= state.changed for time in times)
 
 
 def _is_last(state: Mapping[str, Any]) -> bool:
     """True if a training took its last step here, or was stopped early."""
-    if not state:
-        return False
     stopped = _within(state, "stateful_callbacks", "TrainerControl", "args").get("should_training_stop")
     planned = state.get("max_steps")
     return bool(stopped) or (isinstance(planned, int) and 0 < planned <= state["global_step"])
@@ -445,17 +421,10 @@ def _link(checkpoint: SavedCheckpoint, target: Path) -> None:
 
 
 def weights_of(path: Path, *, trust_remote_code: bool) -> dict[str, Any]:
-    """Metadata on the files that determine a model's rows.
+    """Metadata on the files in a model's folder that determine its rows.
 
     That is ``digest``, and for an adapter, whose digest covers its base, also ``own``, the digest of its own files, and
-    ``base``: ``model`` and ``digest``.
-
-    Args:
-        path: Folder of the model.
-        trust_remote_code: Run code that comes with the base.
-
-    Raises:
-        ScoringError: If a file cannot be read, or the base cannot be found.
+    ``base``: ``model`` and ``digest``. A `ScoringError` if a file cannot be read, or the base cannot be found.
     """
     own = file_digests(path)
     if not (path / ADAPTER).is_file():
@@ -466,26 +435,27 @@ def weights_of(path: Path, *, trust_remote_code: bool) -> dict[str, Any]:
     return {"digest": _digest([*own, *base]), "own": _digest(own), "base": of_base}
 
 
+def is_resaved(weights: Mapping[str, Any], *, before: Mapping[str, Any]) -> bool:
+    """True if weights, as `weights_of` names them, are others than those that the look of their step had before."""
+    # An earlier version stored the digest of an adapter's own files.
+    now = weights["digest"] if "base" in before else weights.get("own", weights["digest"])
+    return bool(before) and before.get("digest") != now
+
+
 def _base_identity(model: str, *, trust_remote_code: bool, adapters: tuple[Path, ...] = ()) -> Sequence[str]:
     """Identity of the weights of an adapter's base; see `checkpoints.weights_identity`."""
     if Path(model).is_dir() and not (Path(model) / ADAPTER).is_file():
-        return _folder_identity(model, _file_states(Path(model)))
+        # Path, size and time of change of each file that can decide its rows.
+        found = [(file, file.stat()) for file in sorted(deciding_files(Path(model)))]
+        return _folder_identity(model, tuple((str(file), state.st_size, state.st_mtime_ns) for file, state in found))
     return weights_identity(model, trust_remote_code=trust_remote_code, adapters=adapters)
 
 
 @lru_cache(maxsize=1)
 def _folder_identity(model: str, states: tuple[tuple[str, int, int], ...]) -> tuple[str, ...]:
-    """Identity of the weights in a folder, kept while the states of its files stay the same.
-
-    Files that are put beside a model, such as the results of an evaluation or an adapter below it, are no part of it.
-    """
+    """Identity of the weights in a folder, kept while the states of its files stay the same."""
+    # What is put beside a model, such as the results of an evaluation or an adapter below it, is no part of it.
     return tuple(digest for digest in weights_identity(model) if _OF_MODEL.fullmatch(digest.rsplit(" ", 1)[0]))
-
-
-def _file_states(folder: Path) -> tuple[tuple[str, int, int], ...]:
-    """Path, size and time of change of each file of a model's folder that can decide its rows."""
-    found = [(file, file.stat()) for file in sorted(deciding_files(folder))]
-    return tuple((str(file), state.st_size, state.st_mtime_ns) for file, state in found)
 
 
 def is_replaced(base: Mapping[str, str], *, trust_remote_code: bool) -> bool:
@@ -493,6 +463,30 @@ def is_replaced(base: Mapping[str, str], *, trust_remote_code: bool) -> bool:
     with suppress(ScoringError):  # that it is gone is an error where the next adapter needs it
         return _digest(_base_identity(base["model"], trust_remote_code=trust_remote_code)) != base["digest"]
     return False
+
+
+def watched_budget(store: CheckpointStore, checkpoint: SavedCheckpoint, probe: Probe) -> int | None:
+    """Tokens of a batch of the run that watched this training; None if there is none with this probe."""
+    if checkpoint.fingerprint == probe.fingerprint:
+        return checkpoint.token_budget
+    if store.path is None:
+        return None
+    try:  # the checkpoint may be scored before the trainer has written its state
+        meta = read_snapshot(store.path / RUN_FOLDER / BASELINE).meta
+    except SnapshotError:
+        return None
+    is_same = (meta.get("probe") or {}).get("fingerprint") == probe.fingerprint
+    return (meta.get("batch") or {}).get("tokens") if is_same else None
+
+
+def lost_base(path: Path) -> str:
+    """Clause on the base of an adapter that is gone, with the remedy; empty if nothing is missing."""
+    if not (missing := missing_base(path)):
+        return ""
+    return (
+        f"is an adapter of {missing}, which is not there; put it back, or name the present place of that model in "
+        "adapter_config.json (base_model_name_or_path)"
+    )
 
 
 def _digest(identity: Sequence[str]) -> str:

@@ -29,21 +29,20 @@ from forgetwatch.run_folder import GuardFinding
 from forgetwatch.scoring import on_main_process, random_states, score_by_main_process
 from forgetwatch.snapshot import Snapshot
 from forgetwatch.watch import run_output
-from forgetwatch.watch.budget import (
+from forgetwatch.watch.guard import Action, Guard, Tripped
+from forgetwatch.watch.resume import carried_folders, memory_of, resume
+from forgetwatch.watch.schedule import (
     Clock,
     Cost,
     Decision,
+    Schedule,
     decide_budget,
     evaluated_worth,
     generated_items,
     last_timed_step,
 )
-from forgetwatch.watch.guard import Action, Guard, Tripped
-from forgetwatch.watch.resume import carried_folders, memory_of, resume
-from forgetwatch.watch.run_probe import held_out, overlap_line
-from forgetwatch.watch.schedule import Schedule
 from forgetwatch.watch.trackers import Trackers, alert
-from forgetwatch.watch.trainer import evaluation_weights
+from forgetwatch.watch.trainer import evaluation_weights, held_out, overlap_line
 from forgetwatch.watch.watch import Watch
 
 
@@ -63,20 +62,12 @@ class Settings:
 
 @dataclass(frozen=True, kw_only=True)
 class Moment:
-    """State of the training at one event.
-
-    Attributes:
-        step: Optimizer steps taken.
-        model: The model, as the trainer evaluates it.
-        tokenizer: Its tokenizer.
-        optimizer: The optimizer; None if the event has none.
-        trackers: Takes the row of a look.
-    """
+    """State of the training at one event, after so many optimizer steps."""
 
     step: int
     model: Any
     tokenizer: Any
-    optimizer: Any
+    optimizer: Any  # None if the event has none
     trackers: Trackers
 
 
@@ -111,11 +102,7 @@ class Session:
         self._latest_attempt = -1
 
     def begin(self, now: Moment, examples: Any) -> None:
-        """Take the first look of a run, and make the measurements that are made only once.
-
-        Raises:
-            ForgetwatchError: If no baseline can be obtained.
-        """
+        """Take the first look of a run, and make the measurements that are made only once."""
         watch = self.watch
         if (named := self._named_baseline()) is not None:
             watch.adopt(named)
@@ -128,11 +115,7 @@ class Session:
         self._start_command(now.step, needs_checkpoint=False)
 
     def resume(self, now: Moment, memory: Mapping[str, Any] | None, *, checkpoint: Path | None) -> None:
-        """Restore the baseline and the looks of the run, and measure the noise between this machine and the last.
-
-        Raises:
-            WatchError: If no baseline can be obtained, or it is of another probe.
-        """
+        """Restore the baseline and the looks of the run, and measure the noise between this machine and the last."""
         watch, known = self.watch, memory or {}
         self._tripped = Tripped.of(known.get("tripped", ()))
         folders = carried_folders(watch, now.step, checkpoint)
@@ -215,12 +198,9 @@ class Session:
             self._log_share(cost.kept(made), since=step - 1, planned=looks)
 
     def look(self, now: Moment) -> Action | None:
-        """Look at this step, unless it was tried already, and log the numbers.
+        """Look at this step, unless it was tried already, log the numbers, and return what the guard demands.
 
         A look before the budget is decided decides it, from the steps timed so far.
-
-        Returns:
-            The action that the guard demands; None if it demands none.
         """
         watch, step = self.watch, now.step
         # A look that failed is not repeated by another event of the same step.
@@ -234,13 +214,8 @@ class Session:
         if step not in watch.comparisons:
             return None
         self._log_row(now, step=step)
-        guard, new = self._settings.guard, list[GuardFinding]()
-        with self.failures.tolerate("the guard", step=step):
-            if guard is not None:
-                new = self._tripped.new(guard.findings(watch.trajectory(), watch.lost_must_pass(step)))
-        # Apart: neither a full disk nor a tracker that fails must disable the guard.
-        with self.failures.tolerate("storing the findings of the guard", step=step):
-            self.watch.report_findings(self._tripped.findings)
+        guard = self._settings.guard
+        new = self._tripped.at_look(guard, watch, step=step, failures=self.failures)
         with self.failures.tolerate("the guard's alert", step=step):
             self._announce(new, step=step)
         self._start_command(step, needs_checkpoint=False)
@@ -302,10 +277,9 @@ class Session:
 
     def _named_baseline(self) -> Snapshot | None:
         """The baseline from elsewhere; None if none is named."""
-        named = self._settings.baseline
+        named, probe = self._settings.baseline, self.watch.probe
         if named is None or isinstance(named, Snapshot):
             return named
-        probe = self.watch.probe
         opening = f"baseline: {named}, to be scored on {probe.name}, {len(probe):,} items"
         # Loading a model may draw random numbers.
         with random_states(), shown("baseline", opening=opening, is_main_process=self._is_main) as progress:

@@ -48,14 +48,7 @@ _STEP: Final = "train/global_step"
 
 @dataclass(frozen=True, kw_only=True)
 class Flipped:
-    """The items that flipped until a look.
-
-    Attributes:
-        columns: Names of the columns.
-        rows: One row an item.
-        step: The step of the look.
-        writers: Open writers of TensorBoard.
-    """
+    """The items that flipped until the look at a step, one row each; and the open writers of TensorBoard."""
 
     columns: Sequence[str]
     rows: Sequence[Sequence[Any]]
@@ -64,16 +57,11 @@ class Flipped:
 
 
 class Tracker:
-    """A tracker of `accelerate` without peculiarities.
-
-    Attributes:
-        name: Its name in `accelerate` and transformers.
-        is_rewritten: True if transformers writes ``eval_forget/...`` as ``eval/forget/...`` to it.
-    """
+    """A tracker of `accelerate` without peculiarities."""
 
     def __init__(self, name: str, *, is_rewritten: bool = False) -> None:
-        self.name = name
-        self.is_rewritten = is_rewritten
+        self.name = name  # in `accelerate` and transformers
+        self.is_rewritten = is_rewritten  # transformers writes ``eval_forget/...`` as ``eval/forget/...`` to it
 
     def begin(self, watch: Watch, named: Mapping[str, Any]) -> Any:
         """A tracker of `accelerate` with a begun run; that of an earlier process goes on where trackers allow it."""
@@ -102,43 +90,41 @@ class Tracker:
         return {}
 
 
-class _WandB(Tracker):
-    """W&B; its own step counts calls of log, and the step of the training is a metric."""
+class _WithTables(Tracker):
+    """A tracker with tables, whose own step counts calls of log: the step of the training is a metric."""
 
+    def running(self) -> Any:
+        """The module, if it is imported and has a run; else None."""
+        return _running(self.name, "run")
+
+    def row(self, run: Any, values: Mapping[str, float], *, step: int) -> None:
+        run.log({**values, _STEP: step})
+
+    def table(self, flipped: Flipped) -> None:
+        if module := self.running():
+            table = module.Table(columns=list(flipped.columns), data=[list(row) for row in flipped.rows])
+            module.log({TABLE: table, _STEP: flipped.step})
+
+
+class _WandB(_WithTables):
     def begin(self, watch: Watch, named: Mapping[str, Any]) -> Any:
         run = super().begin(watch, named)
         run.tracker.define_metric(_STEP)
         run.tracker.define_metric("*", step_metric=_STEP, step_sync=True)
         return run
 
-    def row(self, run: Any, values: Mapping[str, float], *, step: int) -> None:
-        run.log({**values, _STEP: step})
-
-    def table(self, flipped: Flipped) -> None:
-        if wandb := _running("wandb", "run"):
-            wandb.log({TABLE: _shown(wandb, flipped), _STEP: flipped.step})
-
     def alert(self, title: str, text: str) -> None:
-        if wandb := _running("wandb", "run"):
+        if wandb := self.running():
             wandb.alert(title=title, text=text, level=wandb.AlertLevel.WARN)
 
     def _options(self, watch: Watch, named: Mapping[str, Any]) -> dict[str, Any]:
         return {**named, "id": f"follow-{watch.folder.run}", "resume": "allow"}
 
 
-class _Trackio(Tracker):
-    """trackio, with the step of the training as a metric."""
-
-    def row(self, run: Any, values: Mapping[str, float], *, step: int) -> None:
-        run.log({**values, _STEP: step})
-
-    def table(self, flipped: Flipped) -> None:
-        if trackio := self._running():
-            trackio.log({TABLE: _shown(trackio, flipped), _STEP: flipped.step})
-
+class _Trackio(_WithTables):
     def alert(self, title: str, text: str) -> None:
         # Older versions have no alerts.
-        if send := getattr(self._running(), "alert", None):
+        if send := getattr(self.running(), "alert", None):
             send(title=title, text=text)
 
     def _options(self, watch: Watch, named: Mapping[str, Any]) -> dict[str, Any]:
@@ -146,8 +132,7 @@ class _Trackio(Tracker):
         own = {"name": f"{named['name']} {str(watch.folder.run)[:4]}"}
         return {**named, **own, "resume": "allow", "embed": False, "auto_log_gpu": False, "auto_log_cpu": False}
 
-    def _running(self) -> Any:
-        """The module, if it is imported and has a run; else None."""
+    def running(self) -> Any:
         if "trackio" not in sys.modules:
             return None
         try:
@@ -173,7 +158,6 @@ class _MLflow(Tracker):
             mlflow.log_table(data=data, artifact_file=f"{TABLE}.json")
 
     def running(self) -> Any:
-        """The module, if it is imported and has a run; else None."""
         return _running("mlflow", "active_run")
 
     def _project(self) -> str:
@@ -215,11 +199,6 @@ def _running(name: str, run: str) -> Any:
     return module if (current() if callable(current) else current) is not None else None
 
 
-def _shown(module: Any, flipped: Flipped) -> Any:
-    """Table of W&B or trackio."""
-    return module.Table(columns=list(flipped.columns), data=[list(row) for row in flipped.rows])
-
-
 class Trackers:
     """The trackers of a trainer, during one of its events."""
 
@@ -244,8 +223,10 @@ class Trackers:
         # Logging clears should_log, and with it the trainer's own loss row of this step.
         keep = self._control.should_log
         if step != self._state.global_step:
-            # The base class stamps the step of the trainer's state, and trackers read it from there too.
-            self._trainer.state = self._state_at_start()
+            # The base class stamps the step of the trainer's state, and trackers read it from there too: a copy of the
+            # state as it was before the first step, whose `log_history` is the trainer's own.
+            self._trainer.state = start = copy.copy(self._state)
+            start.global_step, start.epoch, start.num_input_tokens_seen = 0, 0.0, 0
         try:
             # The base class's own method: TRL's overrides flush their metric buffers into the row.
             Trainer.log(self._trainer, row)
@@ -255,12 +236,6 @@ class Trackers:
         if other_scripts and _MLFLOW.running() is not None:
             _MLFLOW.row(None, other_scripts, step=step)  # MLflow itself takes letters of any script
 
-    def _state_at_start(self) -> TrainerState:
-        """Copy of the state as it was before the first step; its `log_history` is the trainer's own."""
-        state = copy.copy(self._state)
-        state.global_step, state.epoch, state.num_input_tokens_seen = 0, 0.0, 0
-        return state
-
     def log_flipped(self, watch: Watch, *, share_text: bool) -> None:
         """Log the items that flipped until the latest look, to every tracker that can show a table."""
         writers = [getattr(callback, "tb_writer", None) for callback in self._trainer.callback_handler.callbacks]
@@ -268,17 +243,9 @@ class Trackers:
 
 
 class TrackerRuns:
-    """One run in each of some trackers, begun at the first row.
+    """One run, named by its `title`, in each of some trackers, which must be installed; begun at the first row.
 
-    Args:
-        names: Names of the trackers.
-        title: Name of the runs.
-        group: Group of the run in W&B and trackio; None for none.
-        config: Settings that the runs show; no text of items.
-        full: True for every number of every group.
-
-    Raises:
-        WatchError: If a tracker is unknown, or not installed.
+    `config` are settings that the runs show; no text of items. W&B and trackio have groups of runs.
     """
 
     def __init__(
@@ -300,17 +267,21 @@ class TrackerRuns:
     def send(self, watch: Watch) -> None:
         """Send the rows of all looks that a tracker does not have yet, by rising step.
 
-        Raises:
-            Exception: Whatever a tracker raises; the others have their rows then.
+        Whatever a tracker raises is raised when the others have their rows.
         """
         if not self._trackers:
             return
         path = watch.folder.path / SENT
         sent, failed = _sent(path, watch.folder.run), None
+        # Digest of the weights of each look; empty for the baseline, of which there is one.
+        digests = {
+            step: str((look.after.get("weights") or {}).get("digest", ""))
+            for step, look in sorted(watch.comparisons.items())
+        }
         for tracker in self._trackers:
             of_tracker = sent.get(tracker.name, {})
             try:
-                for step, scored in sorted(_scored(watch).items()):
+                for step, scored in digests.items():
                     if of_tracker.get(str(step)) != scored:
                         if tracker.name not in self._running:
                             PartialState()  # the loggers of `accelerate` need one
@@ -338,11 +309,6 @@ class TrackerRuns:
                 with suppress(Exception):  # each of the others is closed all the same
                     run.finish()
             self._running = {}
-
-
-def _scored(watch: Watch) -> dict[int, str]:
-    """Digest of the weights of each look, by step; empty for the baseline, of which there is one."""
-    return {step: str((look.after.get("weights") or {}).get("digest", "")) for step, look in watch.comparisons.items()}
 
 
 def _sent(path: Path, run: str | None) -> dict[str, dict[str, str]]:
@@ -375,13 +341,7 @@ def alert(title: str, text: str) -> None:
 
 
 def look_row(watch: Watch, *, step: int, full: bool) -> dict[str, float]:
-    """Numbers of the look at a step by tracker key; empty if there is no look.
-
-    Args:
-        watch: The run so far.
-        step: The step of the look.
-        full: True for every number of every group, and the drift from the base.
-    """
+    """Numbers of the look at a step by tracker key, `full` for those of every group; empty if there is no look."""
     if step not in watch.comparisons:
         return {}
     seconds = watch.seconds.get(step, 0.0)
@@ -402,15 +362,8 @@ def look_row(watch: Watch, *, step: int, full: bool) -> dict[str, float]:
 def composite_row(row: Mapping[str, float], metrics: Mapping[str, float], name: str | None) -> dict[str, float]:
     """Harmonic mean of retention and a metric of the trainer's evaluation, as a row; empty if there is no retention.
 
-    Retention alone is highest for a model that has not learned anything.
-
-    Args:
-        row: Numbers of the look by tracker key.
-        metrics: Metrics of the trainer's evaluation.
-        name: The metric, from 0 to 1 and higher for better; None for no composite.
-
-    Raises:
-        WatchError: If there is no such metric, or it is outside 0 to 1.
+    Retention alone is highest for a model that has not learned anything. `row` are the numbers of the look by tracker
+    key, and `name` is that of the metric, from 0 to 1 and higher for better; None for no composite.
     """
     retention = row.get(f"{PREFIX}/all/retention")
     if name is None or retention is None:

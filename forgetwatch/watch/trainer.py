@@ -1,11 +1,13 @@
-"""Everything that is read from a trainer: itself, its fitness for a watched run, its memory and its checkpoints.
+"""Everything that is read from a trainer: itself, its fitness for a watched run, its checkpoints and its examples.
 
     find it      calling_trainer, resume_checkpoint
     check it     check_trainer, check_choice, chooses_by_forgetting
     use it       tokenizer_of, evaluation_weights, token_budget, epoch_steps
+    its probe    default_probe, probe_of_run; held_out searches for its questions in the training examples
     its saves    rotation_warning
 
-Nothing here writes to the trainer.
+Nothing here writes to the trainer. A question that is trained on shows nothing about forgetting. Only exact matches are
+searched for here; `forgetwatch probe check --train` also finds questions that share a run of words.
 """
 
 from __future__ import annotations
@@ -23,13 +25,25 @@ from transformers import EarlyStoppingCallback, Trainer, TrainerCallback, Traine
 
 from forgetwatch.comparing import Comparison
 from forgetwatch.errors import WatchError
-from forgetwatch.scoring import CPU_TOKENS, CUDA_TOKENS
+from forgetwatch.probe import Probe, combine, read_probe
+from forgetwatch.probes import Overlap, exact_overlap, load_probe, training_text
+from forgetwatch.probes.shipped import shipped_version
+from forgetwatch.progress import Done, Progress, shown
+from forgetwatch.run_folder import PROBE, RUN_FOLDER
+from forgetwatch.scoring import CPU_TOKENS, CUDA_TOKENS, random_states
 
 _EXAMPLES: Final = 64
 """Number of training examples whose lengths are read."""
 
 _FEWEST_TOKENS: Final = 512
 """Tokens of a batch that need less memory than any training step."""
+
+SECONDS: Final = 60.0
+"""Seconds after which the search stops; its result then names the share of the examples that it covered."""
+
+_DELAY: Final = 5.0
+_REPORTED: Final = 1_000
+"""Seconds of the search before its progress is shown, and examples between two reports of it."""
 
 
 def calling_trainer() -> Trainer | None:
@@ -56,11 +70,7 @@ def _frames() -> Iterator[Mapping[str, Any]]:
 def check_trainer(
     trainer: Trainer, args: TrainingArguments, *, own: type[TrainerCallback], composite: str | None
 ) -> None:
-    """Raise before the first step if a callback of the class `own` cannot watch the run of a trainer.
-
-    Raises:
-        WatchError: If the run cannot be watched.
-    """
+    """Raise a WatchError before the first step if a callback of the class `own` cannot watch the run of a trainer."""
     best = args.metric_for_best_model or ""
     if composite is None and best.endswith("/composite"):
         raise WatchError(
@@ -93,11 +103,7 @@ def check_trainer(
 
 
 def check_choice(args: TrainingArguments, *, right: int) -> None:
-    """Raise if the best checkpoint is chosen by retention and no answer of the baseline can be retained.
-
-    Raises:
-        WatchError: If there is none.
-    """
+    """Raise a WatchError if the best checkpoint is chosen by retention and no answer can be retained."""
     if chooses_by_forgetting(args) and right == 0:
         raise WatchError(
             f"metric_for_best_model={args.metric_for_best_model!r}: no answer of the baseline is right, so that none "
@@ -111,11 +117,7 @@ def chooses_by_forgetting(args: TrainingArguments) -> bool:
 
 
 def tokenizer_of(kwargs: Mapping[str, Any]) -> Any:
-    """The tokenizer among an event's arguments; that of the processor if there is one.
-
-    Raises:
-        WatchError: If the trainer has none.
-    """
+    """The tokenizer among an event's arguments, which must have one; that of the processor if there is one."""
     processing_class = kwargs.get("processing_class")
     if processing_class is None:
         raise WatchError("the trainer has no tokenizer; pass processing_class=tokenizer to it")
@@ -138,13 +140,8 @@ def evaluation_weights(optimizer: Any) -> Iterator[None]:
 
 
 def token_budget(args: TrainingArguments, examples: Any) -> int | None:
-    """Tokens of a batch with which a look needs no more memory than a training step; None if nothing gives a length.
-
-    Args:
-        args: Arguments of the trainer, whose `max_length` (SFT, DPO and others of TRL) or `max_completion_length` (RL)
-            bounds the texts.
-        examples: The training examples; without a bound, the longest of the first few counts.
-    """
+    """Tokens of a batch with which a look needs no more memory than a training step; None if nothing gives a length."""
+    # SFT, DPO and others of TRL bound the texts by the first, RL by the second.
     bounds = (getattr(args, name, None) for name in ("max_length", "max_completion_length"))
     length = next((value for value in bounds if isinstance(value, int) and value > 0), 0) or _longest(examples)
     if not length:
@@ -171,10 +168,7 @@ def _longest(examples: Any) -> int:
 
 
 def rotation_warning(args: TrainingArguments, state: TrainerState, looks: Mapping[int, Comparison]) -> str | None:
-    """A warning that the save at this step deletes the checkpoint with the highest retention; None if it does not.
-
-    The trainer deletes the oldest checkpoints beyond `save_total_limit`, but never the one that it considers the best.
-    """
+    """A warning that the save at this step deletes the checkpoint with the highest retention; None if it does not."""
     limit = args.save_total_limit
     if not limit or not args.output_dir:
         return None
@@ -183,6 +177,7 @@ def rotation_warning(args: TrainingArguments, state: TrainerState, looks: Mappin
         for path in Path(args.output_dir).glob("checkpoint-*")
         if path.is_dir() and re.fullmatch("checkpoint-[0-9]+", path.name)
     }
+    # The trainer deletes the oldest checkpoints beyond the limit, but never the one that it considers the best.
     protected = Path(state.best_model_checkpoint).name if state.best_model_checkpoint else None
     oldest_first = sorted(step for step, path in saved.items() if path.name != protected)
     # The save is still to come: its checkpoint counts, whether or not a folder of that name is there already.
@@ -200,3 +195,78 @@ def rotation_warning(args: TrainingArguments, state: TrainerState, looks: Mappin
         f"({100 * retention[best]:.1f} %): copy it, or raise save_total_limit={limit}; "
         "metric_for_best_model='forget/all/retention' would keep it"
     )
+
+
+def held_out(probe: Probe, examples: Any, tokenizer: Any, *, seconds: float = SECONDS) -> Overlap | None:
+    """Questions of the probe in the training examples; None if the examples cannot be indexed.
+
+    Examples that were tokenized are decoded again.
+    """
+    try:
+        rows = len(examples)
+        # Some data sets have a length and still cannot be indexed.
+        examples[0]
+    except (LookupError, TypeError, NotImplementedError):
+        return None
+    label = f"searching the training examples for {probe.name}"
+    # A dataset may draw random numbers.
+    with random_states(), shown(label, delay=_DELAY) as progress:
+        return exact_overlap(probe, _texts(examples, rows, tokenizer, progress), seconds=seconds, of_rows=rows)
+
+
+def _texts(examples: Any, rows: int, tokenizer: Any, progress: Progress | None) -> Iterator[str]:
+    for row in range(rows):
+        if progress and row % _REPORTED == 0:
+            progress(Done(count=row, total=rows, share=row / rows, unit="examples"))
+        example = examples[row]
+        text = training_text(example)
+        if not text.strip() and isinstance(example, dict) and example.get("input_ids") is not None:
+            text = tokenizer.decode(example["input_ids"], skip_special_tokens=True)
+        yield text
+
+
+def overlap_line(found: Overlap) -> str:
+    """Line on the result of the search, with advice if questions were found."""
+    advice = "; a question that is trained on shows nothing about forgetting: remove it from one of the two"
+    return f"is the probe held out? {found.sentence}" + (advice if found.exact else "")
+
+
+def probe_of_run(probe: Probe, output_dir: str | Path, fingerprint: str | None, *, chosen: bool) -> Probe | None:
+    """The probe of the run in an output_dir that resumes, if it is another version of this one; None otherwise.
+
+    The questions of a shipped probe change with its version, and a run keeps those with which it began. The fingerprint
+    is that of the run's probe, None if the run is not resumed; `chosen` is True if the user named no probe.
+    """
+    path = Path(output_dir) / RUN_FOLDER / PROBE
+    if fingerprint is None or probe.with_fingerprint(fingerprint) is not None or not path.is_file():
+        return None
+    found = read_probe(path)
+    # A probe that the user names must be the run's: any other than an earlier version of it is an error.
+    is_earlier = shipped_version({"name": probe.name, "fingerprint": fingerprint}) is not None
+    return found if (chosen or is_earlier) and found.with_fingerprint(fingerprint) is not None else None
+
+
+def default_probe(
+    tokenizer: Any, *, fast: bool, obstacle: str = "", fingerprint: str | None = None
+) -> tuple[Probe, str]:
+    """The default probe and the reason for it: `standard`, with `behaviour` if generating is possible and cheap.
+
+    Args:
+        tokenizer: The tokenizer; `behaviour` needs its chat template.
+        fast: True if generating is cheap: the trainer has an engine for it, or the model is on a GPU.
+        obstacle: Reason why the model cannot generate; empty if it, or the trainer's engine, can.
+        fingerprint: Fingerprint of the probe of a resumed run, which keeps it on any machine, under any norm; None
+            otherwise.
+    """
+    scored = load_probe("standard")
+    both = combine(scored, load_probe("behaviour"))
+    for probe in (scored, both):
+        if probe.with_fingerprint(fingerprint) is not None:
+            return probe, "the run's own"
+    if not getattr(tokenizer, "chat_template", None):
+        return scored, "without behaviour, which needs a chat template"
+    if obstacle:
+        return scored, f"without behaviour, whose answers this model cannot generate in training: {obstacle}"
+    if not fast:
+        return scored, "without behaviour, whose answers take too long to generate on this machine"
+    return both, "answers of behaviour are generated if max_overhead allows it"

@@ -23,14 +23,7 @@ from typing import Any, Final, SupportsIndex
 
 from torch import nn
 
-from forgetwatch.comparing import (
-    Comparison,
-    Subset,
-    decided_by,
-    has_graded_answers,
-    rules_of,
-    vanished_note,
-)
+from forgetwatch.comparing import Comparison, Subset, decided_by, has_graded_answers, rules_of, vanished_note
 from forgetwatch.drift import RunDrift
 from forgetwatch.errors import SnapshotError, WatchError
 from forgetwatch.grading import RULES
@@ -40,8 +33,8 @@ from forgetwatch.progress import log, shown
 from forgetwatch.run_folder import PROBE, RUN_FOLDER, GuardFinding, Kind, Resumed, RunFolder
 from forgetwatch.scoring import Generator, check_arguments, on_all_processes, on_main_process, rank
 from forgetwatch.snapshot import Snapshot, read_snapshot
-from forgetwatch.watch.budget import Decision, evaluated_items
 from forgetwatch.watch.looks import Looks, Measurer, checked_step
+from forgetwatch.watch.schedule import Decision, evaluated_items
 
 _DELAY: Final = 5.0
 """Seconds of a look during the training before its progress is shown."""
@@ -128,29 +121,18 @@ class Watch(Looks):
     def measure_with(
         self, *, token_budget: int | None, generator: Generator | None, drift: RunDrift | None = None
     ) -> None:
-        """Set the means of measuring, before the first look.
-
-        Args:
-            token_budget: Tokens of a batch; None for what suits the device.
-            generator: Generates answers if items need that; None for the model itself.
-            drift: Measures the drift; None for what the constructor was given.
-        """
+        """Set the means of measuring, before the first look; see `Measurer`. Without a drift the own one stays."""
         self.measurer = Measurer(self, token_budget=token_budget, generator=generator)
         self.drift = drift or self.drift
 
     def plan(self, looks: int) -> None:
         """Set the number of looks planned after the baseline, by which alarms are corrected, and store it."""
-        super().plan(looks)
+        self.planned = max(1, looks)
         if self._started:
             self._store()
 
     def decide(self, decision: Decision) -> None:
-        """Set the items that looks evaluate from now on; the baseline's comparisons are cut to them.
-
-        Raises:
-            WatchError: If there were two looks after the baseline already.
-            OSError: If the decision cannot be stored.
-        """
+        """Set the items that looks evaluate from now on, before a second look after the baseline, and store that."""
         super().decide(decision)
         if not decision.drift:
             self.drift.stop()
@@ -203,10 +185,11 @@ class Watch(Looks):
             )
 
         # Before and after: restoring may move the run folder, and the completions with it.
-        self._resume_drift(carried, completions)
+        budget = self.measurer.token_budget
+        self.drift.resume([self.folder.path, *carried], checksum=completions, token_budget=budget)
         resumed = on_main_process(restore)
         completions = completions or resumed.described.completions
-        self._resume_drift(carried, completions)
+        self.drift.resume([self.folder.path, *carried], checksum=completions, token_budget=budget)
         self.folder.run, self.notes = resumed.run, resumed.notes
         start, looks, again = resumed.baseline, resumed.contents.looks, resumed.contents.again
         # Also where the checkpoint is of before the decision: trackers have its rows already.
@@ -236,10 +219,6 @@ class Watch(Looks):
         self.measurer.set_seconds(start, share=(self.items or len(self.probe)) / len(self.probe))
         self._store()
 
-    def _resume_drift(self, carried: Sequence[Path], checksum: str | None) -> None:
-        budget = self.measurer.token_budget
-        self.drift.resume([self.folder.path, *carried], checksum=checksum, token_budget=budget)
-
     def _without_regraded(self, start: Snapshot, decision: Decision | None) -> Decision | None:
         """The decision, without generated answers where this version grades them by other rules than the baseline's."""
         if not has_graded_answers(start) or rules_of(start) == RULES:
@@ -258,24 +237,14 @@ class Watch(Looks):
         return made
 
     def keep_norm(self, meta: Mapping[str, Any]) -> None:
-        """Use the norm of the run's baseline from here on: all looks of a run are decided by one norm.
-
-        Raises:
-            WatchError: If it is of another probe, whatever the norm.
-        """
+        """Use the norm of the run's baseline from here on: all looks of a run are decided by one norm."""
         kept = self._probe_of(meta)
-        if kept is not self.probe:
-            if rank() == 0:
-                log(f"the run's baseline was decided by the norm {kept.norm!r}, and the run keeps it")
-            self.probe = kept
+        if kept is not self.probe and rank() == 0:
+            log(f"the run's baseline was decided by the norm {kept.norm!r}, and the run keeps it")
+        self.probe = kept
 
     def in_norm(self, baseline: Snapshot) -> Snapshot:
-        """A baseline from elsewhere, decided by the norm of this probe.
-
-        Raises:
-            WatchError: If it is of another probe, whatever the norm.
-            MismatchError: If it is of another norm, and has not the scores to be decided again.
-        """
+        """A baseline from elsewhere, decided by the norm of this probe; an error if that is not possible."""
         if self._probe_of(baseline.meta) is self.probe:
             return baseline
         made = decided_by(baseline, dict.fromkeys(baseline.norms, self.probe.norm))
@@ -285,11 +254,7 @@ class Watch(Looks):
         return replace(made, meta={**made.meta, "probe": {**made.meta["probe"], "fingerprint": self.probe.fingerprint}})
 
     def _probe_of(self, meta: Mapping[str, Any]) -> Probe:
-        """The probe of a baseline, by its metadata: this one, with the norm of the baseline.
-
-        Raises:
-            WatchError: If the fingerprints differ by more than the norm.
-        """
+        """The probe of a baseline, by its metadata: this one, with the norm of the baseline."""
         made_with = meta.get("probe") or {}
         if made_with.get("fingerprint", "") is None:
             return self.probe
@@ -349,31 +314,32 @@ class Watch(Looks):
                 self._store_look("step", step)
             return self.comparisons[step]
         self._open()
-        started = time.perf_counter()
-        if self.baseline is None:
+        started, null, is_baseline = time.perf_counter(), None, self.baseline is None
+        if is_baseline:
             try:
                 snapshot, null = self.measurer.baseline(model, tokenizer, step=step, twice=self._twice)
             except BaseException:
                 self.folder.release()  # a run without a baseline has nothing to keep apart
                 self.folder.run = None
                 raise
-            snapshot = self._with_drift(snapshot, model, tokenizer, step=step, origin=origin)
-            snapshot = self.folder.stamped(snapshot, "baseline")
-            self.baseline, self.null = snapshot, None if null is None else self.folder.stamped(null, "null")
-            self._use(None)
         else:
             # Nothing is awaited during the training: only a look that takes long is shown.
             with shown(f"look at step {step}", delay=_DELAY if step else 0.0, is_main_process=rank() == 0) as progress:
                 snapshot = self.measurer.look(model, tokenizer, step=step, progress=progress)
-            snapshot = self._with_drift(snapshot, model, tokenizer, step=step, origin=origin)
-            snapshot = self.folder.stamped(snapshot, "step")
+        snapshot = replace(snapshot, meta={**snapshot.meta, **(origin or {})})
+        budget = self.measurer.token_budget
+        snapshot = self.drift.added_to(snapshot, model, tokenizer, self.probe, step=step, token_budget=budget)
+        snapshot = self.folder.stamped(snapshot, "baseline" if is_baseline else "step")
+        if is_baseline:
+            self.baseline, self.null = snapshot, None if null is None else self.folder.stamped(null, "null")
+            self._use(None)
         comparison = self._add(snapshot, step=step)
         if not self._has_vanished and (note := vanished_note(comparison.all)) and rank() == 0:
             log(f"step {step}: {note}; later looks do not say so again")
         self._has_vanished = self._has_vanished or vanished_note(comparison.all) is not None
         self.seconds[step] = time.perf_counter() - started
         # The baseline has a file of its own, which is written with the folder.
-        if snapshot is not self.baseline:
+        if not is_baseline:
             self._unstored["step", step] = snapshot
         # Last: if the file cannot be written, the comparison, its rows and its cost are kept.
         self._store_look("step", step)
@@ -385,13 +351,6 @@ class Watch(Looks):
         if step >= min(self.comparisons):
             remedy = f"call forget_after({step}) if the training went back to this step, or {remedy}"
         return f"look: needed a step that rises, got step {step} after step {latest}; {remedy}"
-
-    def _with_drift(
-        self, snapshot: Snapshot, model: nn.Module, tokenizer: Any, *, step: int, origin: Mapping[str, Any] | None
-    ) -> Snapshot:
-        budget = self.measurer.token_budget
-        snapshot = replace(snapshot, meta={**snapshot.meta, **(origin or {})})
-        return self.drift.added_to(snapshot, model, tokenizer, self.probe, step=step, token_budget=budget)
 
     def look_again(self, model: nn.Module, tokenizer: Any, *, step: SupportsIndex) -> Comparison | None:
         """Measure a stored look again with the weights of its step: the flips are noise, since the weights are equal.
@@ -406,7 +365,7 @@ class Watch(Looks):
         """
         step = checked_step(step)
         on_all_processes(lambda: check_arguments(model, tokenizer))  # or the others would wait for this one
-        if not self._has_snapshot(step) or not self.evaluates:
+        if step not in self._snapshots or not self.evaluates:
             return None
         # Before the file of an earlier resume is replaced: run.json must never list another one than there is.
         self.resumed.pop(step, None)
@@ -460,11 +419,7 @@ class Watch(Looks):
             self.folder.run = on_main_process(begin)
 
     def _store_look(self, kind: Kind, step: int) -> None:
-        """Write what is not stored yet.
-
-        Raises:
-            OSError: If this look cannot be written; others stay in memory too until they can.
-        """
+        """Write what is not stored yet, and raise an OSError if this look cannot be; others are kept in memory."""
         failure = self._store()
         if failure is not None and (kind, step) in self._unstored:
             raise failure
@@ -472,11 +427,7 @@ class Watch(Looks):
     def _store(self) -> OSError | None:
         """Write all looks that are not stored yet, and the description of the run, in the main process.
 
-        Returns:
-            The failure of a look that cannot be written; None if all are stored.
-
-        Raises:
-            OSError: If the run folder cannot be written.
+        Return the failure of a look that cannot be written, None if all are stored; that of the folder is raised.
         """
 
         def write() -> tuple[bool, list[tuple[Kind, int]], OSError | None]:
@@ -524,33 +475,25 @@ class Watch(Looks):
         self._drop_after(until)
         self.seconds = {look: took for look, took in self.seconds.items() if look <= until}
         self._unstored = {look: rows for look, rows in self._unstored.items() if look[1] <= until}
+        last = max(self.comparisons, default=-1)
+        # A report lists the flips of the look that is now the last.
+        if ("step", last) in self._unstored:
+            self._snapshots[last] = self._unstored["step", last]
         if self._started:
-            on_main_process(lambda: self._reopen(until))
-        self._load_last()
-        if self._started:
+            self._snapshots |= on_main_process(lambda: self._reopen(until, last=last))
             self._store()
 
-    def _reopen(self, step: int) -> None:
+    def _reopen(self, step: int, *, last: int) -> dict[int, Snapshot]:
+        """Drop the files of the looks later than a step; return the rows of the last one left, unless in memory."""
         self._follow()
         self.folder.drop_after(step)
+        path = None if last in self._snapshots else self.folder.looks().get(last)
+        try:
+            return {} if path is None else {last: read_snapshot(path)}
+        except SnapshotError:
+            return {}
 
     def _follow(self) -> None:
         """Return to the folder of this run: without locks another training may have put its own in its place."""
         if moved := self.folder.follow():
             log(f"another training has begun in {self.folder.output_dir}; the looks of this one are in {moved}")
-
-    def _load_last(self) -> None:
-        """Read the rows of the look that is now the last: a report lists its flips."""
-        last = max(self.comparisons, default=-1)
-
-        def read() -> dict[int, Snapshot]:
-            path = self.folder.looks().get(last)
-            try:
-                return {} if path is None else {last: read_snapshot(path)}
-            except SnapshotError:
-                return {}
-
-        if ("step", last) in self._unstored:
-            self._snapshots[last] = self._unstored["step", last]
-        elif self._started and not self._has_snapshot(last):
-            self._snapshots |= on_main_process(read)

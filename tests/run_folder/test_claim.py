@@ -13,20 +13,23 @@ import pytest
 from support import PATIENCE
 
 from forgetwatch.errors import WatchError
-from forgetwatch.run_folder import RunFolder, claim
+from forgetwatch.run_folder import RunFolder
 
 HOLDS = """
 import sys, time
-from pathlib import Path
-from forgetwatch.run_folder import RunFolder, claim
+from forgetwatch.run_folder import RunFolder
 owner = RunFolder(sys.argv[1])
-claim.claim(Path(sys.argv[1]), owner, patience=0)
+owner.claim(patience=0)
 print("claimed", flush=True)
 time.sleep(600)
 """
 
 LOCK = "_forgetwatch.lock"
-OWNER = RunFolder("owner")
+
+
+@pytest.fixture
+def owner(tmp_path: Path) -> RunFolder:
+    return RunFolder(tmp_path)
 
 
 @contextmanager
@@ -41,20 +44,22 @@ def holder(folder: Path) -> Iterator[subprocess.Popen[str]]:
             made.kill()
 
 
-def test_a_folder_that_another_process_has_is_refused_with_its_name_until_that_ends(tmp_path: Path) -> None:
+def test_a_folder_that_another_process_has_is_refused_with_its_name_until_that_ends(
+    tmp_path: Path, owner: RunFolder
+) -> None:
     waits = list[str]()
     with holder(tmp_path) as other:  # killed at the end, so without a cleanup of its own
         says = rf"needed a folder that no other training uses, and process {other.pid} on "
         with pytest.raises(WatchError, match=says):
-            claim.claim(tmp_path, OWNER, patience=0.3, on_wait=waits.append)
+            owner.claim(patience=0.3, on_wait=waits.append)
         assert len(waits) == 1
         assert f"is in use by process {other.pid} on " in waits[0]
-    claim.claim(tmp_path, OWNER, patience=0)
-    claim.release(tmp_path, OWNER)
+    owner.claim(patience=0)
+    owner.release()
     assert not (tmp_path / LOCK).exists()
 
 
-def test_a_second_training_waits_for_one_that_is_being_stopped(tmp_path: Path) -> None:
+def test_a_second_training_waits_for_one_that_is_being_stopped(tmp_path: Path, owner: RunFolder) -> None:
     waits = list[str]()
 
     def stop(sentence: str) -> None:
@@ -62,29 +67,27 @@ def test_a_second_training_waits_for_one_that_is_being_stopped(tmp_path: Path) -
         other.kill()
 
     with holder(tmp_path) as other:
-        claim.claim(tmp_path, OWNER, patience=PATIENCE, on_wait=stop)
+        owner.claim(patience=PATIENCE, on_wait=stop)
         assert len(waits) == 1
-    claim.release(tmp_path, OWNER)
+    owner.release()
 
 
-def test_a_process_may_claim_again_and_a_released_folder_is_free(tmp_path: Path) -> None:
-    claim.claim(tmp_path, OWNER, patience=0)
-    claim.claim(tmp_path, OWNER, patience=0)
-    claim.release(tmp_path, OWNER)
-    claim.release(tmp_path, OWNER)
+def test_a_process_may_claim_again_and_a_released_folder_is_free(tmp_path: Path, owner: RunFolder) -> None:
+    owner.claim(patience=0)
+    owner.claim(patience=0)
+    owner.release()
+    owner.release()
     with holder(tmp_path):
         pass
 
 
 FORKS = """
 import os, sys
-from pathlib import Path
-from forgetwatch.run_folder import RunFolder, claim
-folder = Path(sys.argv[1])
-owner = RunFolder(folder)
-claim.claim(folder, owner, patience=0)
+from forgetwatch.run_folder import RunFolder
+owner = RunFolder(sys.argv[1])
+owner.claim(patience=0)
 if os.fork() == 0:
-    claim.release(folder, owner)
+    owner.release()
     os._exit(0)
 os.wait()
 print("forked", flush=True)
@@ -92,24 +95,27 @@ sys.stdin.read()
 """
 
 
-def test_a_forked_worker_does_not_end_the_claim(tmp_path: Path) -> None:
+def test_a_forked_worker_does_not_end_the_claim(tmp_path: Path, owner: RunFolder) -> None:
     given = [sys.executable, "-c", FORKS, str(tmp_path)]
     with subprocess.Popen(given, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "forked\n"
         with pytest.raises(WatchError, match=f"process {other.pid} "):
-            claim.claim(tmp_path, OWNER, patience=0)
+            owner.claim(patience=0)
         other.communicate()
     assert not (tmp_path / LOCK).exists()
 
 
 def test_a_claim_leaves_no_folder_that_it_made(tmp_path: Path) -> None:
-    claim.claim(tmp_path / "a" / "b", OWNER, patience=0)
-    claim.release(tmp_path / "a" / "b", OWNER)
+    owner = RunFolder(tmp_path / "a" / "b")
+    owner.claim(patience=0)
+    owner.release()
     assert not (tmp_path / "a" / "b").exists()
 
 
-def test_where_there_are_no_locks_nothing_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_there_are_no_locks_nothing_is_refused(
+    tmp_path: Path, owner: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import fcntl
 
     def unsupported(*_: object) -> None:
@@ -117,26 +123,26 @@ def test_where_there_are_no_locks_nothing_is_refused(tmp_path: Path, monkeypatch
 
     with holder(tmp_path):
         monkeypatch.setattr(fcntl, "lockf", unsupported)
-        claim.claim(tmp_path, OWNER, patience=0)
+        owner.claim(patience=0)
     (tmp_path / "file").touch()
-    claim.claim(tmp_path / "file", OWNER, patience=0)  # no folder: it fails where it is written to
+    RunFolder(tmp_path / "file").claim(patience=0)  # no folder: it fails where it is written to
 
 
 def test_two_owners_in_one_process_and_the_end_of_the_last_frees_the_folder(tmp_path: Path) -> None:
     first, second = RunFolder(tmp_path), RunFolder(tmp_path)
     for one in (first, second):
-        claim.claim(tmp_path, one, patience=0)
-    claim.release(tmp_path, first)
+        one.claim(patience=0)
+    first.release()
     assert (tmp_path / LOCK).exists()
     del second, one  # a training that an exception has ended
     gc.collect()
     assert not (tmp_path / LOCK).exists()
 
 
-def test_a_claim_that_a_copy_of_the_folder_has_ended_is_taken_back(tmp_path: Path) -> None:
-    claim.claim(tmp_path, OWNER, patience=0)
+def test_a_claim_that_a_copy_of_the_folder_has_ended_is_taken_back(tmp_path: Path, owner: RunFolder) -> None:
+    owner.claim(patience=0)
     (tmp_path / LOCK).read_bytes()
-    claim.claim(tmp_path, OWNER, patience=0)
+    owner.claim(patience=0)
     with pytest.raises(AssertionError), holder(tmp_path):
         pass  # pragma: no cover
-    claim.release(tmp_path, OWNER)
+    owner.release()

@@ -21,6 +21,8 @@ from forgetwatch.files import write_table
 from forgetwatch.run_folder import Description, RunFolder, StoredRun
 
 ITEMS = 12
+ALL = (0, 5, 10, 15)
+"""Steps of the looks of `write`, the baseline among them."""
 
 
 def look(step: int, lost: int = 0) -> Snapshot:
@@ -67,7 +69,7 @@ def other(folder: Path, name: str, *, shift: int = 0) -> None:
 
 
 CASES: dict[str, tuple[Callable[[Path], object], tuple[int, ...], list[str]]] = {
-    "nothing": (lambda run: None, (0, 5, 10, 15), []),
+    "nothing": (lambda run: None, ALL, []),
     "last look deleted": (
         lambda run: (run / at(15)).unlink(),
         (0, 5, 10),
@@ -95,7 +97,7 @@ CASES: dict[str, tuple[Callable[[Path], object], tuple[int, ...], list[str]]] = 
     ),
     "a copy beside": (
         lambda run: shutil.copy(run / at(5), run / "step-000005 (1).parquet"),
-        (0, 5, 10, 15),
+        ALL,
         [r"step-000005 \(1\).parquet does not have the name of a file that a run writes \(a copy, .*; it is left out"],
     ),
     "metadata changed": (
@@ -104,11 +106,7 @@ CASES: dict[str, tuple[Callable[[Path], object], tuple[int, ...], list[str]]] = 
         ["step-000010.parquet: its rows and metadata do not match its checksum"],
     ),
     "cut": (lambda run: cut(run / at(10)), (0, 5, 15), ["step-000010.parquet: .*cannot be read"]),
-    "another run's look": (
-        lambda run: other(run, at(10)),
-        (0, 5, 15),
-        ["step-000010.parquet: belongs to another run"],
-    ),
+    "another run's look": (lambda run: other(run, at(10)), (0, 5, 15), ["step-000010.parquet: belongs to another run"]),
     "a look taken again by hand": (
         lambda run: save_snapshot(folder_of(run).stamped(look(10, 7), "step"), run / at(10)),
         (0, 5, 15),
@@ -121,53 +119,53 @@ CASES: dict[str, tuple[Callable[[Path], object], tuple[int, ...], list[str]]] = 
     ),
     "null deleted": (
         lambda run: (run / "null.parquet").unlink(),
-        (0, 5, 10, 15),
+        ALL,
         ["null.parquet, the second measurement of the baseline, is missing"],
     ),
     "null of another run": (
         lambda run: other(run, "null.parquet"),
-        (0, 5, 10, 15),
+        ALL,
         ["null.parquet: belongs to another run.*; it is left out; the noise of the measurement is not known"],
     ),
     "the baseline as null": (
         lambda run: shutil.copy(run / "baseline.parquet", run / "null.parquet"),
-        (0, 5, 10, 15),
+        ALL,
         ["null.parquet: does not match its name"],
     ),
     "again deleted": (
         lambda run: (run / "again-000010.parquet").unlink(),
-        (0, 5, 10, 15),
+        ALL,
         ["second measurement of a look at step 10 is missing"],
     ),
     "again without a step": (
         lambda run: save_snapshot(snapshot([True] * ITEMS), run / "again-000010.parquet"),
-        (0, 5, 10, 15),
+        ALL,
         ["again-000010.parquet: its metadata name no step, got None; it is left out"],
     ),
     "again as a plain table": (
         lambda run: pq.write_table(look(10).table.replace_schema_metadata(None), run / "again-000010.parquet"),
-        (0, 5, 10, 15),
+        ALL,
         ["again-000010.parquet: a Parquet file, but not a snapshot"],
     ),
     "run.json deleted": (
         lambda run: (run / "run.json").unlink(),
-        (0, 5, 10, 15),
+        ALL,
         ["run.json is missing: nothing shows if a look of the run is gone; alarms follow the rule that needs no plan"],
     ),
     "plan changed": (
         lambda run: described(run, planned_looks=1),
-        (0, 5, 10, 15),
+        ALL,
         [r"run.json is damaged \(its checksum does not match\)"],
     ),
-    "run.json cut": (lambda run: cut(run / "run.json"), (0, 5, 10, 15), ["run.json cannot be read"]),
+    "run.json cut": (lambda run: cut(run / "run.json"), ALL, ["run.json cannot be read"]),
     "run.json is a list": (
         lambda run: (run / "run.json").write_text("[]"),
-        (0, 5, 10, 15),
+        ALL,
         [r"run.json is damaged \(a JSON object is needed, it has a list\)"],
     ),
     "run.json without its list": (
         lambda run: folder_of(run).describe({"planned_looks": 3}),
-        (0, 5, 10, 15),
+        ALL,
         [r"run.json is damaged \(KeyError\('baseline'\)\)"],
     ),
     "run.json gone, another run's look": (
@@ -177,7 +175,7 @@ CASES: dict[str, tuple[Callable[[Path], object], tuple[int, ...], list[str]]] = 
     ),
     "run.json gone, null as a look": (
         lambda run: ((run / "run.json").unlink(), shutil.copy(run / "null.parquet", run / "step-000000.parquet")),
-        (0, 5, 10, 15),
+        ALL,
         ["run.json is missing", "step-000000.parquet: does not match its name"],
     ),
     "a look after the last description": (
@@ -187,17 +185,17 @@ CASES: dict[str, tuple[Callable[[Path], object], tuple[int, ...], list[str]]] = 
     ),
     "an older run.json": (
         lambda run: relisted(run, looks=1),
-        (0, 5, 10, 15),
+        ALL,
         ["3 looks are not listed in run.json, which is older: step-000005.parquet, .*; they are of this run, and"],
     ),
     "run.json of the first format": (
         lambda run: (run / "run.json").write_text('{"format": "forgetwatch/run@1", "planned_looks": 9}'),
-        (0, 5, 10, 15),
+        ALL,
         [r"run.json is damaged \(it is of the format 'forgetwatch/run@1', and the looks are not\)"],
     ),
     "an unlisted look without a run": (
         lambda run: save_snapshot(look(20, 4), run / at(20)),
-        (0, 5, 10, 15),
+        ALL,
         ["step-000020.parquet: is not listed in run.json, and names no run; it is left out"],
     ),
     "a folder in a look's place": (
@@ -326,9 +324,10 @@ def probe_run(folder: Path) -> Path:
     return write_run(folder, items, of_probe(0), {5: of_probe(5, 2)}, planned=1).path
 
 
-def lines(run: Path, change: Callable[[list[str]], object]) -> None:
+def changed_line(run: Path, old: str, new: str) -> None:
+    """Change the third line of the run's probe."""
     found = (run / "probe.jsonl").read_text().splitlines()
-    change(found)
+    found[2] = found[2].replace(old, new)
     (run / "probe.jsonl").write_text("\n".join(found))
 
 
@@ -337,18 +336,9 @@ def lines(run: Path, change: Callable[[list[str]], object]) -> None:
     [
         (lambda run: (run / "probe.jsonl").unlink(), "no such file"),
         (lambda run: cut(run / "probe.jsonl"), "line 13: not a JSON object"),
-        (
-            lambda run: lines(run, lambda all_: all_.__setitem__(2, all_[2].replace("Q :", "q :"))),
-            "its items are not those of the run",
-        ),
-        (
-            lambda run: lines(run, lambda all_: all_.__setitem__(2, all_[2].replace('"i1"', '"j1"'))),
-            "its items are not those of the run",
-        ),
-        (
-            lambda run: lines(run, lambda all_: all_.__setitem__(2, all_[2].replace("}", ', "tags": ["x"]}'))),
-            "its items are not those of the run",
-        ),
+        (lambda run: changed_line(run, "Q :", "q :"), "its items are not those of the run"),
+        (lambda run: changed_line(run, '"i1"', '"j1"'), "its items are not those of the run"),
+        (lambda run: changed_line(run, "}", ', "tags": ["x"]}'), "its items are not those of the run"),
         (lambda run: probe(ITEMS + 1).head(1).save(run / "probe.jsonl"), "its items are not those of the run"),
     ],
 )

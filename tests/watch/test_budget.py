@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from events import At, interrupt, stop
-from support import probe, trainer
+from support import probe, trained, trainer
 from transformers import TrainerCallback
 
 from forgetwatch import ForgetWatchCallback, Item, Probe, Trajectory, load_snapshot
@@ -75,7 +76,7 @@ def test_the_drift_is_measured_where_it_takes_little_and_costs_no_look_and_no_an
     items = Probe([*probe(2000).items], name="many")
     decision = decide_budget(cost(**given), 0.02, probe=items, step=10, fewest_looks=3)
     assert decision.drift is measured
-    without = decide_budget(cost(**given).without_drift(), 0.02, probe=items, step=10, fewest_looks=3)
+    without = decide_budget(replace(cost(**given), drift=0.0), 0.02, probe=items, step=10, fewest_looks=3)
     assert (decision.looks, decision.generates) == (without.looks, without.generates)
     if not measured:
         assert decision.items == without.items
@@ -98,12 +99,10 @@ def test_a_run_without_time_for_the_drift_says_what_it_would_take_and_a_resume_k
     assert described(tmp_path)["completions"] is None
     assert not (tmp_path / "_forgetwatch" / "completions.parquet").exists()
     assert set(Trajectory.from_run(tmp_path).drift) <= {0}
-    again = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=3)], steps=9, **options)
-    again.train(resume_from_checkpoint=True)
+    trained(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=3)], steps=9, **options, resume=True)
     assert line not in capfd.readouterr().err
     assert set(Trajectory.from_run(tmp_path).drift) <= {0}
-    demanding = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=3, drift=True)], steps=9, **options)
-    demanding.train(resume_from_checkpoint=True)
+    trained(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=3, drift=True)], steps=9, **options, resume=True)
     assert "the run's budget left out the drift, and its base is gone: later looks have no drift" in (
         capfd.readouterr().err
     )
@@ -153,8 +152,7 @@ def test_a_run_of_100_steps_with_defaults_keeps_250_items_and_three_looks(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     watch = ForgetWatchCallback(probe(400), max_overhead=TINY)
-    run = trainer(tmp_path, callbacks=[watch], steps=100, save_strategy="steps", save_steps=10, save_total_limit=1)
-    run.train()
+    run = trained(tmp_path, callbacks=[watch], steps=100, save_strategy="steps", save_steps=10, save_total_limit=1)
     assert curve(run) == [(0, 250), (20, 250), (50, 250), (100, 250)]
     trajectory = Trajectory.from_run(tmp_path)
     assert trajectory.steps == (0, 20, 50, 100)
@@ -195,17 +193,14 @@ def test_the_rows_of_the_trainer_stay_as_they_would_have_been(tmp_path: Path) ->
     def losses(run: Any) -> list[dict[str, Any]]:
         return [row for row in run.state.log_history if "loss" in row]
 
-    without = trainer(tmp_path / "a", steps=12, logging_steps=10)
-    without.train()
-    watched = trainer(tmp_path / "b", steps=12, logging_steps=10, callbacks=[ForgetWatchCallback(probe(300))])
-    watched.train()
+    without = trained(tmp_path / "a", steps=12, logging_steps=10)
+    watched = trained(tmp_path / "b", steps=12, logging_steps=10, callbacks=[ForgetWatchCallback(probe(300))])
     assert losses(watched) == losses(without)
     assert [row["step"] for row in losses(watched)] == [10]  # the step of the decision too
 
 
 def test_without_a_budget_the_start_is_logged_before_the_first_step(tmp_path: Path) -> None:
-    run = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), max_overhead=None)], steps=4, logging_steps=1)
-    run.train()
+    run = trained(tmp_path, callbacks=[ForgetWatchCallback(probe(), max_overhead=None)], steps=4, logging_steps=1)
     assert run.state.log_history[0][ITEMS] == 30
     assert [step for step, _ in curve(run)] == [0, 1, 2, 3, 4]
 
@@ -215,8 +210,7 @@ def test_a_look_that_every_names_decides_and_is_over_the_same_items(
     tmp_path: Path, every: Any, steps: list[int]
 ) -> None:
     watch = ForgetWatchCallback(probe(300), every=every, max_overhead=TINY)
-    run = trainer(tmp_path, callbacks=[watch], steps=12)
-    run.train()
+    run = trained(tmp_path, callbacks=[watch], steps=12)
     assert curve(run) == [(step, 250) for step in steps]
     assert described(tmp_path)["decided_after"] == min(steps[1], 10)
     assert described(tmp_path)["planned_looks"] == len(steps) - 1
@@ -225,16 +219,14 @@ def test_a_look_that_every_names_decides_and_is_over_the_same_items(
 @pytest.mark.parametrize("every", ["epoch", "save"])
 def test_looks_at_epochs_and_saves_are_over_the_same_items(tmp_path: Path, every: Any) -> None:
     options = {"max_steps": -1, "num_train_epochs": 2, "per_device_train_batch_size": 8, "save_strategy": "epoch"}
-    run = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(300), every=every, max_overhead=TINY)], **options)
-    run.train()
+    run = trained(tmp_path, callbacks=[ForgetWatchCallback(probe(300), every=every, max_overhead=TINY)], **options)
     assert curve(run) == [(0, 250), (4, 250), (8, 250)]
     assert described(tmp_path)["decided_after"] == 4
 
 
 @pytest.mark.parametrize("steps", [1, 2, 5])
 def test_a_run_of_a_few_steps_logs_its_start_and_its_end(tmp_path: Path, steps: int) -> None:
-    run = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(300), max_overhead=TINY)], steps=steps)
-    run.train()
+    run = trained(tmp_path, callbacks=[ForgetWatchCallback(probe(300), max_overhead=TINY)], steps=steps)
     items = 300 if steps == 1 else 250  # no step was timed before the last
     assert curve(run) == [(0, items), (steps, items)]
     assert described(tmp_path)["planned_looks"] == 1
@@ -252,8 +244,7 @@ def test_the_best_checkpoint_is_chosen_by_looks_over_the_same_items(tmp_path: Pa
             seen.append((state.global_step, metrics[ITEMS]))
 
     watch = ForgetWatchCallback(probe(300), max_overhead=TINY)
-    run = trainer(tmp_path, callbacks=[watch, Reads()], steps=30, **options)
-    run.train()
+    run = trained(tmp_path, callbacks=[watch, Reads()], steps=30, **options)
     every_evaluation = [4, 8, 12, 16, 20, 24, 28, 30]
     assert seen[1:] == [(step, 250) for step in every_evaluation]
     assert curve(run) == [(step, 250) for step in (0, *every_evaluation)]
@@ -286,8 +277,7 @@ def test_a_run_killed_before_the_decision_decides_after_the_resume(tmp_path: Pat
     assert curve(broken) == []
     assert not described(tmp_path)["decided"]
     assert [path.name for path in (tmp_path / "_forgetwatch").glob("step-*")] == []
-    run = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(300), max_overhead=TINY)], **options)
-    run.train(resume_from_checkpoint=True)
+    run = trained(tmp_path, callbacks=[ForgetWatchCallback(probe(300), max_overhead=TINY)], **options, resume=True)
     assert curve(run) == [(0, 250), (12, 250), (15, 250), (30, 250)]
     assert described(tmp_path)["decided_after"] == 10
 
@@ -300,8 +290,7 @@ def test_a_resumed_run_keeps_the_items_and_the_looks_of_its_decision(tmp_path: P
         broken.train()
     assert [step for step, _ in curve(broken)] == [0, 12]
     again = ForgetWatchCallback(probe(300), max_overhead=0.9)  # another budget changes nothing any more
-    run = trainer(tmp_path, callbacks=[again], **options)
-    run.train(resume_from_checkpoint=True)
+    run = trained(tmp_path, callbacks=[again], **options, resume=True)
     assert curve(run) == [(0, 250), (12, 250), (30, 250), (60, 250)]
     assert described(tmp_path)["planned_looks"] == 3
 
@@ -318,8 +307,7 @@ def test_a_resume_from_before_the_decision_keeps_what_the_run_decided(tmp_path: 
 
 
 def test_a_second_training_keeps_the_decision_and_logs_its_start(tmp_path: Path) -> None:
-    run = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(300), max_overhead=TINY)], steps=12)
-    run.train()
+    run = trained(tmp_path, callbacks=[ForgetWatchCallback(probe(300), max_overhead=TINY)], steps=12)
     assert curve(run) == [(0, 250), (11, 250), (12, 250)]
     run.train()
     assert curve(run) == [(0, 250), (11, 250), (12, 250)]
@@ -328,8 +316,7 @@ def test_a_second_training_keeps_the_decision_and_logs_its_start(tmp_path: Path)
 
 def test_a_run_that_stops_before_the_decision_logs_its_start(tmp_path: Path) -> None:
     watch = ForgetWatchCallback(probe(300), max_overhead=TINY)
-    run = trainer(tmp_path, callbacks=[watch, At(4, stop)], steps=100)
-    run.train()
+    run = trained(tmp_path, callbacks=[watch, At(4, stop)], steps=100)
     assert curve(run) == [(0, 250)]
     assert Trajectory.from_run(tmp_path).steps == (0, 4)
     assert {look.all.n for look in Trajectory.from_run(tmp_path).comparisons} == {250}
@@ -342,8 +329,7 @@ def test_a_decision_that_fails_leaves_all_items_and_looks(
         raise ValueError("no budget")
 
     monkeypatch.setattr(session, "decide_budget", failing)
-    run = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(300), max_overhead=TINY)], steps=20)
-    run.train()
+    run = trained(tmp_path, callbacks=[ForgetWatchCallback(probe(300), max_overhead=TINY)], steps=20)
     assert curve(run) == [(step, 300) for step in (0, 12, 14, 16, 18, 20)]
     assert "the decision on the budget at step 10 failed, training continues: no budget" in capfd.readouterr().err
     assert described(tmp_path)["decided_after"] == 10
@@ -353,8 +339,7 @@ def test_a_named_baseline_is_cut_with_the_look_at_the_start(tmp_path: Path) -> N
     trainer(tmp_path / "a", callbacks=[ForgetWatchCallback(probe(300))], steps=1).train()
     named = load_snapshot(RunFolder(tmp_path / "a").path / "baseline.parquet")
     watch = ForgetWatchCallback(probe(300), baseline=named, max_overhead=TINY, against={"previous": "previous"})
-    run = trainer(tmp_path / "b", callbacks=[watch], steps=20)
-    run.train()
+    run = trained(tmp_path / "b", callbacks=[watch], steps=20)
     assert curve(run) == [(0, 250), (12, 250), (10 + 10, 250)]
     assert watch.watch is not None
     assert {look.all.n for look in watch.watch.comparisons.values()} == {250}

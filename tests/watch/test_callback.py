@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 import shutil
 from pathlib import Path
@@ -12,8 +11,8 @@ from typing import Any
 
 import pytest
 import torch
-from events import At, interrupt, stop
-from support import model, probe, tokenizer, trainer
+from events import At, curve, interrupt, losses, stop, weights
+from support import model, probe, tokenizer, trained, trainer
 from transformers import TrainerCallback
 
 from forgetwatch import ForgetWatchCallback, Probe, Trajectory, load_snapshot, score
@@ -25,27 +24,10 @@ from forgetwatch.watch import Session, Watch
 from forgetwatch.watch import token_budget as _token_budget
 
 
-def weights(run: Any) -> str:
-    return hashlib.sha256(b"".join(p.detach().numpy().tobytes() for p in run.model.parameters())).hexdigest()
-
-
-def curve(run: Any) -> dict[int, tuple[int, int]]:
-    """Forgotten and gained by step, as the trainer logged them."""
-    rows = [row for row in run.state.log_history if "eval_forget/all/forgotten" in row]
-    assert len({row["step"] for row in rows}) == len(rows)
-    return {row["step"]: (row["eval_forget/all/forgotten"], row["eval_forget/all/gained"]) for row in rows}
-
-
-def losses(run: Any) -> list[float]:
-    return [row["loss"] for row in run.state.log_history if "loss" in row]
-
-
 def test_the_run_is_bitwise_what_it_would_have_been(tmp_path: Path) -> None:
     options = {"steps": 8, "gradient_accumulation_steps": 2, "save_strategy": "steps", "save_steps": 4}
-    without = trainer(tmp_path / "a", **options)
-    without.train()
-    watched = trainer(tmp_path / "b", callbacks=[ForgetWatchCallback(probe(), every=3)], **options)
-    watched.train()
+    without = trained(tmp_path / "a", **options)
+    watched = trained(tmp_path / "b", callbacks=[ForgetWatchCallback(probe(), every=3)], **options)
     assert weights(watched) == weights(without)
     assert losses(watched) == losses(without)
     assert len(losses(watched)) == 4
@@ -54,8 +36,7 @@ def test_the_run_is_bitwise_what_it_would_have_been(tmp_path: Path) -> None:
 
 
 def test_the_log_rows_are_our_own_and_hold_plain_numbers(tmp_path: Path) -> None:
-    run = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=2)])
-    run.train()
+    run = trained(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=2)])
     rows = [row for row in run.state.log_history if "eval_forget/all/forgotten" in row]
     for row in rows:
         assert not {"loss", "entropy", "mean_token_accuracy"} & set(row)
@@ -76,20 +57,16 @@ def test_the_log_rows_are_our_own_and_hold_plain_numbers(tmp_path: Path) -> None
 )
 def test_looks_follow_the_schedule(tmp_path: Path, every: Any, options: dict[str, Any], steps: list[int]) -> None:
     watch = ForgetWatchCallback(probe(), every=every, max_overhead=options.pop("max_overhead", 0.02))
-    run = trainer(tmp_path, callbacks=[watch], **options)
-    run.train()
+    run = trained(tmp_path, callbacks=[watch], **options)
     assert sorted(curve(run)) == steps
 
 
 def test_a_resumed_run_has_the_same_curve_and_weights(tmp_path: Path) -> None:
     options = {"steps": 9, "save_strategy": "steps", "save_steps": 4}
-    whole = trainer(tmp_path / "a", callbacks=[ForgetWatchCallback(probe(), every=3)], **options)
-    whole.train()
-    broken = trainer(tmp_path / "b", callbacks=[ForgetWatchCallback(probe(), every=3), At(7, interrupt)], **options)
+    whole = trained(tmp_path / "a", callbacks=[ForgetWatchCallback(probe(), every=3)], **options)
     with pytest.raises(KeyboardInterrupt):
-        broken.train()
-    again = trainer(tmp_path / "b", callbacks=[ForgetWatchCallback(probe(), every=3)], **options)
-    again.train(resume_from_checkpoint=True)
+        trained(tmp_path / "b", callbacks=[ForgetWatchCallback(probe(), every=3), At(7, interrupt)], **options)
+    again = trained(tmp_path / "b", callbacks=[ForgetWatchCallback(probe(), every=3)], **options, resume=True)
     assert weights(again) == weights(whole)
     assert curve(again) == curve(whole)
     names = sorted(path.name for path in (tmp_path / "b" / "_forgetwatch").glob("*.parquet"))
@@ -99,15 +76,12 @@ def test_a_resumed_run_has_the_same_curve_and_weights(tmp_path: Path) -> None:
 def test_a_resumed_run_keeps_the_norm_of_its_baseline(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     options = {"steps": 9, "save_strategy": "steps", "save_steps": 4}
     by_bytes = probe(norm="bytes")
-    whole = trainer(tmp_path / "a", callbacks=[ForgetWatchCallback(by_bytes, every=3)], **options)
-    whole.train()
-    broken = trainer(tmp_path / "b", callbacks=[ForgetWatchCallback(by_bytes, every=3), At(7, interrupt)], **options)
+    whole = trained(tmp_path / "a", callbacks=[ForgetWatchCallback(by_bytes, every=3)], **options)
     with pytest.raises(KeyboardInterrupt):
-        broken.train()
+        trained(tmp_path / "b", callbacks=[ForgetWatchCallback(by_bytes, every=3), At(7, interrupt)], **options)
     assert "norm" not in capfd.readouterr().err
     assert probe().norm == "sum"
-    again = trainer(tmp_path / "b", callbacks=[ForgetWatchCallback(probe(), every=3)], **options)
-    again.train(resume_from_checkpoint=True)
+    again = trained(tmp_path / "b", callbacks=[ForgetWatchCallback(probe(), every=3)], **options, resume=True)
     assert capfd.readouterr().err.count("the run's baseline was decided by the norm 'bytes', and the run keeps it") == 1
     assert weights(again) == weights(whole)
     assert curve(again) == curve(whole)
@@ -136,14 +110,12 @@ def test_a_longer_resume_plans_all_its_looks_and_logs_that_the_items_stay_restri
 
 def test_a_checkpoint_carries_its_history_to_another_folder(tmp_path: Path) -> None:
     options = {"steps": 8, "save_strategy": "steps", "save_steps": 4}
-    run = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=3), At(7, interrupt)], **options)
     with pytest.raises(KeyboardInterrupt):
-        run.train()
+        trained(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=3), At(7, interrupt)], **options)
     for path in (tmp_path / "_forgetwatch").iterdir():
         path.unlink()
     (tmp_path / "_forgetwatch").rmdir()
-    again = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=3)], **options)
-    again.train(resume_from_checkpoint=True)
+    again = trained(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=3)], **options, resume=True)
     assert sorted(curve(again)) == [0, 3, 6, 8]
     # the checkpoint at 4 carried the baseline and its latest look
     names = sorted(path.name for path in (tmp_path / "_forgetwatch").glob("*.parquet"))
@@ -152,13 +124,11 @@ def test_a_checkpoint_carries_its_history_to_another_folder(tmp_path: Path) -> N
 
 def test_a_look_that_is_taken_again_is_logged_once(tmp_path: Path) -> None:
     options = {"steps": 8, "save_strategy": "steps", "save_steps": 4}
-    run = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=2), At(7, interrupt)], **options)
     with pytest.raises(KeyboardInterrupt):
-        run.train()
+        trained(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=2), At(7, interrupt)], **options)
     for gone in (tmp_path / "_forgetwatch", tmp_path / "checkpoint-4" / "forgetwatch"):
         shutil.rmtree(gone)
-    again = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=2)], **options)
-    again.train(resume_from_checkpoint=True)
+    again = trained(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=2)], **options, resume=True)
     assert sorted(curve(again)) == [0, 2, 4, 6, 8]  # the row of step 4 came back in the trainer's state
     assert (tmp_path / "_forgetwatch" / "step-000004.parquet").is_file()
 
@@ -194,8 +164,7 @@ def test_resume_with_another_probe_or_without_a_baseline_fails_before_the_first_
 
 def test_the_look_after_an_early_stop_goes_to_files_only(tmp_path: Path) -> None:
     callback = ForgetWatchCallback(probe(), every=100)
-    run = trainer(tmp_path, callbacks=[callback, At(4, stop)])
-    run.train()
+    run = trained(tmp_path, callbacks=[callback, At(4, stop)])
     assert sorted(curve(run)) == [0]
     assert callback.watch is not None
     assert sorted(callback.watch.comparisons) == [0, 4]
@@ -204,8 +173,7 @@ def test_the_look_after_an_early_stop_goes_to_files_only(tmp_path: Path) -> None
 
 def test_a_second_train_keeps_the_first_baseline(tmp_path: Path) -> None:
     callback = ForgetWatchCallback(probe(), every=3)
-    run = trainer(tmp_path, callbacks=[callback])
-    run.train()
+    run = trained(tmp_path, callbacks=[callback])
     assert callback.watch is not None
     assert callback.watch.baseline is not None
     baseline, first = callback.watch.baseline.checksum, callback.watch.comparisons[6].all
@@ -226,8 +194,7 @@ def test_a_look_that_fails_is_logged_once_and_training_continues(
         return look(self, network, tok, step=step)
 
     monkeypatch.setattr(Watch, "look", failing)
-    run = trainer(tmp_path / "a", callbacks=[ForgetWatchCallback(probe(), every=2)])
-    run.train()
+    run = trained(tmp_path / "a", callbacks=[ForgetWatchCallback(probe(), every=2)])
     assert run.state.global_step == 6
     logged = capsys.readouterr().err
     assert logged.count("training continues: No space left on device") == 1
@@ -249,8 +216,7 @@ def test_no_failure_of_a_look_stops_the_run(
         return look(self, network, tok, step=step)
 
     monkeypatch.setattr(Watch, "look", failing)
-    run = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=2)])
-    run.train()
+    run = trained(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=2)])
     assert sorted(curve(run)) == [0, 4, 6]
 
 
@@ -261,8 +227,7 @@ def test_a_look_that_cannot_be_written_is_still_logged(
         raise OSError("No space left on device")
 
     monkeypatch.setattr(RunFolder, "add", full)
-    run = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=2)])
-    run.train()
+    run = trained(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=2)])
     assert sorted(curve(run)) == [0, 2, 4, 6]
     logged = capsys.readouterr().err
     assert logged.count("and not stored, training continues: No space left on device") == 1
@@ -284,14 +249,12 @@ def test_a_look_that_met_a_full_disk_is_stored_with_the_next_or_at_the_end(
 
     monkeypatch.setattr(RunFolder, "add", full_once)
     options = {"save_strategy": "steps", "save_steps": 6}
-    run = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=2, guard=None, drift=False)], **options)
-    run.train()
+    trained(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=2, guard=None, drift=False)], **options)
     logged = capsys.readouterr().err
     line = f"the look at step {full_at} is scored, and not stored, training continues: No space left on device"
     assert logged.count(line) == logged.count("not stored") == 1
     assert Trajectory.from_run(tmp_path).steps == (0, 2, 4, 6)
-    again = trainer(tmp_path, callbacks=[callback := ForgetWatchCallback(probe(), every=2)], steps=8, **options)
-    again.train(resume_from_checkpoint=True)
+    trained(tmp_path, callbacks=[callback := ForgetWatchCallback(probe(), every=2)], steps=8, **options, resume=True)
     assert callback.watch is not None
     assert sorted(callback.watch.comparisons) == [0, 2, 4, 6, 8]
     assert callback.watch.notes == ()
@@ -303,18 +266,15 @@ def test_another_callback_that_fails_on_our_row_does_not_stop_the_run(tmp_path: 
             if "train_loss" not in logs:
                 logs["loss"]
 
-    run = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=2), Narrow()])
-    run.train()
+    run = trained(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=2), Narrow()])
     assert run.state.global_step == 6
 
 
 def test_one_callback_in_two_trainers_takes_two_baselines(tmp_path: Path) -> None:
     callback = ForgetWatchCallback(probe(), every=3)
-    first = trainer(tmp_path / "one", callbacks=[callback])
-    first.train()
+    trained(tmp_path / "one", callbacks=[callback])
     before = load_snapshot(tmp_path / "one" / "_forgetwatch" / "step-000006.parquet").checksum
-    second = trainer(tmp_path / "two", callbacks=[callback], learning_rate=1e-3)
-    second.train()
+    second = trained(tmp_path / "two", callbacks=[callback], learning_rate=1e-3)
     assert load_snapshot(tmp_path / "one" / "_forgetwatch" / "step-000006.parquet").checksum == before
     assert sorted(path.name for path in (tmp_path / "two" / "_forgetwatch").glob("*.parquet")) == [
         "baseline.parquet", "null.parquet", "step-000003.parquet", "step-000006.parquet",
@@ -347,9 +307,8 @@ def test_a_baseline_that_is_tried_again_leaves_the_earlier_run_whole(
 
 def test_a_resume_over_the_folder_of_another_run_keeps_the_two_apart(tmp_path: Path) -> None:
     options = {"steps": 6, "save_strategy": "steps", "save_steps": 2}
-    first = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=3), At(3, interrupt)], **options)
     with pytest.raises(KeyboardInterrupt):
-        first.train()
+        trained(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=3), At(3, interrupt)], **options)
     other = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=1), At(1, interrupt)], **options)
     with torch.no_grad():
         other.model.get_output_embeddings().weight.add_(1.0).mul_(torch.randn(other.model.config.vocab_size, 1))
@@ -357,8 +316,7 @@ def test_a_resume_over_the_folder_of_another_run_keeps_the_two_apart(tmp_path: P
         other.train()
     foreign = {path.name: path.read_bytes() for path in (tmp_path / "_forgetwatch").iterdir()}
     assert "step-000001.parquet" in foreign
-    again = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=3)], **options)
-    again.train(resume_from_checkpoint=True)
+    trained(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=3)], **options, resume=True)
     assert {path.name: path.read_bytes() for path in (tmp_path / "_forgetwatch-2").iterdir()} == foreign
     names = sorted(path.name for path in (tmp_path / "_forgetwatch").glob("*.parquet"))
     assert names == ["baseline.parquet", "null.parquet", "step-000003.parquet", "step-000006.parquet"]
@@ -367,8 +325,7 @@ def test_a_resume_over_the_folder_of_another_run_keeps_the_two_apart(tmp_path: P
 def test_a_callback_in_a_second_trainer_starts_anew(tmp_path: Path) -> None:
     callback = ForgetWatchCallback(probe(), every=[40])
     trainer(tmp_path / "one", callbacks=[callback], steps=3).train()
-    second = trainer(tmp_path / "two", callbacks=[callback, At(3, stop)])
-    second.train()
+    trained(tmp_path / "two", callbacks=[callback, At(3, stop)])
     assert callback.watch is not None
     assert sorted(callback.watch.comparisons) == [0, 3]
 
@@ -410,8 +367,7 @@ def test_the_trainer_is_found_or_can_be_named(tmp_path: Path) -> None:
     assert sorted(curve(run)) == [0, 3, 6]
     attached = ForgetWatchCallback(probe(), every=3)
     attached.attach(run)
-    other = trainer(tmp_path / "other", callbacks=[attached])
-    other.train()
+    other = trained(tmp_path / "other", callbacks=[attached])
     assert sorted(curve(other)) == [0, 3, 6]  # not those of the trainer that does not train
     assert (tmp_path / "other" / "_forgetwatch" / "baseline.parquet").is_file()
     lonely = ForgetWatchCallback(probe())
@@ -436,8 +392,7 @@ def test_a_restart_that_failed_loses_no_look_of_the_finished_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     callback = ForgetWatchCallback(probe(), every=3)
-    run = trainer(tmp_path, callbacks=[callback])
-    run.train()
+    run = trained(tmp_path, callbacks=[callback])
 
     def full(self: RunFolder) -> Path:
         raise OSError(28, "No space left on device")
@@ -526,8 +481,7 @@ def self_answered(probe: Any, tok: Any) -> Any:
 
 
 def test_the_full_log_reaches_the_trainer(tmp_path: Path) -> None:
-    made = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=3, log="full")])
-    made.train()
+    made = trained(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=3, log="full")])
     rows = [row for row in made.state.log_history if "eval_forget/all/forgotten" in row]
     assert "eval_forget/all/ever_forgotten" in rows[-1]
     assert "eval_forget/all/forgetting_paper" in rows[-1]
@@ -538,8 +492,7 @@ def test_the_full_log_reaches_the_trainer(tmp_path: Path) -> None:
 def test_a_look_takes_no_more_tokens_than_a_micro_batch(tmp_path: Path) -> None:
     wide = {"max_length": 256, "per_device_train_batch_size": 3}
     for name, options, tokens in (("a", wide, 768), ("b", {"max_length": 32}, 512)):
-        made = trainer(tmp_path / name, callbacks=[ForgetWatchCallback(probe(), every=3)], steps=3, **options)
-        made.train()
+        trained(tmp_path / name, callbacks=[ForgetWatchCallback(probe(), every=3)], steps=3, **options)
         looks = [load_snapshot(path) for path in sorted((tmp_path / name / "_forgetwatch").glob("*.parquet"))]
         assert {look.meta["batch"]["tokens"] for look in looks} == {tokens, tokens // 2}  # the null in other batches
 

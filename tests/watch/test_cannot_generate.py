@@ -16,7 +16,8 @@ from forgetwatch.errors import ScoringError
 from forgetwatch.probe import combine
 from forgetwatch.scoring import Scorer
 from forgetwatch.watch import callback as callback_module
-from forgetwatch.watch import default_probe, run_probe
+from forgetwatch.watch import default_probe
+from forgetwatch.watch import trainer as trainer_module
 
 TOK = tokenizer()
 REASON = "its weights are spread over several processes"
@@ -132,7 +133,7 @@ def test_the_default_probe_leaves_behaviour_out_where_the_model_cannot_generate(
 def test_the_callback_leaves_behaviour_out_on_prompt_learning(
     log: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(run_probe, "load_probe", lambda name: load_probe(name).head(40))
+    monkeypatch.setattr(trainer_module, "load_probe", lambda name: load_probe(name).head(40))
     # As on a GPU, where generating is cheap.
     monkeypatch.setattr(
         callback_module, "default_probe", lambda tok, **given: default_probe(tok, **given | {"fast": True})

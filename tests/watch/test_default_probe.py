@@ -7,12 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support import tokenizer, trainer
+from support import tokenizer, trained, trainer
 
 from forgetwatch import ForgetWatchCallback, load_probe
 from forgetwatch.probe import combine
 from forgetwatch.watch import default_probe
-from forgetwatch.watch import run_probe as module
+from forgetwatch.watch import trainer as module
 
 TEMPLATE = "{% for m in messages %}{{ m.content }} {% endfor %}"
 
@@ -55,8 +55,7 @@ def test_resume_keeps_the_probe_of_an_earlier_version_which_decided_by_bytes(
 
 def test_no_file_and_no_network_are_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "load_probe", lambda name: load_probe(name).head(40))
-    run = trainer(tmp_path, steps=2, callbacks=[ForgetWatchCallback(every=2, max_overhead=None)])
-    run.train()
+    trained(tmp_path, steps=2, callbacks=[ForgetWatchCallback(every=2, max_overhead=None)])
     described = json.loads((tmp_path / "_forgetwatch" / "run.json").read_text())
     assert (described["probe"]["name"], described["probe"]["items"]) == ("standard", 40)
     assert [look["step"] for look in described["looks"]] == [0, 2]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from support import model, probe, tokenizer, trainer
+from support import model, probe, tokenizer, trained
 from transformers import TrainerCallback
 
 from forgetwatch import ForgetWatchCallback
@@ -37,10 +37,8 @@ def watched() -> ForgetWatchCallback:
 
 
 def test_the_base_has_not_moved_and_training_moves_it_and_nothing_else(tmp_path: Path) -> None:
-    plain = trainer(tmp_path / "a")
-    plain.train()
-    run = trainer(tmp_path / "b", callbacks=[watched()])
-    run.train()
+    plain = trained(tmp_path / "a")
+    run = trained(tmp_path / "b", callbacks=[watched()])
     found = drifts(run)
     assert sorted(found) == [0, 3, 6]
     assert found[0] == (0.0, 0.0)
@@ -55,14 +53,11 @@ def test_the_base_has_not_moved_and_training_moves_it_and_nothing_else(tmp_path:
 
 def test_resume_keeps_the_completions_also_from_the_checkpoint(tmp_path: Path) -> None:
     options = {"steps": 6, "save_strategy": "steps", "save_steps": 2}
-    whole = trainer(tmp_path / "a", callbacks=[watched()], **options)
-    whole.train()
-    broken = trainer(tmp_path / "b", callbacks=[watched(), Killed()], **options)
+    whole = trained(tmp_path / "a", callbacks=[watched()], **options)
     with pytest.raises(KeyboardInterrupt):
-        broken.train()
+        trained(tmp_path / "b", callbacks=[watched(), Killed()], **options)
     (tmp_path / "b" / "_forgetwatch" / "completions.parquet").unlink()
-    again = trainer(tmp_path / "b", callbacks=[watched()], **options)
-    again.train(resume_from_checkpoint=True)
+    again = trained(tmp_path / "b", callbacks=[watched()], **options, resume=True)
     assert drifts(again) == drifts(whole)
     carried = read_completions(tmp_path / "b" / "checkpoint-6" / "forgetwatch" / "completions.parquet")
     assert carried.checksum == read_completions(tmp_path / "a" / "_forgetwatch" / "completions.parquet").checksum

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 import torch
-from support import model, probe, snapshot, tokenizer, trainer
+from events import log_lines
+from support import model, probe, snapshot, tokenizer, trained, trainer
 
 from forgetwatch import ForgetWatchCallback, Item, Probe, Trajectory, load_snapshot, save_snapshot, score
 from forgetwatch.errors import WatchError
@@ -30,16 +31,11 @@ from forgetwatch.watch import (
 TOK = tokenizer()
 
 
-def log_lines(capfd: pytest.CaptureFixture[str]) -> list[str]:
-    return [line for line in capfd.readouterr().err.splitlines() if line.startswith("forgetwatch:")]
-
-
 def test_a_reference_from_a_file_is_cut_with_the_run(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     items = probe(260)
     save_snapshot(score(model(TOK, seed=1), TOK, items), tmp_path / "other.parquet")
     watch = ForgetWatchCallback(items, every=4, max_overhead=1e-6, against={"other": tmp_path / "other.parquet"})
-    run = trainer(tmp_path / "run", callbacks=[watch], steps=12, save_strategy="steps", save_steps=12)
-    run.train()
+    run = trained(tmp_path / "run", callbacks=[watch], steps=12, save_strategy="steps", save_steps=12)
     assert not [line for line in log_lines(capfd) if "failed" in line]
     rows = [row for row in run.state.log_history if "eval_forget_other/all/forgotten" in row]
     assert [row["eval_forget_other/all/items"] for row in rows] == [250, 250, 250, 250]
@@ -72,8 +68,7 @@ def test_a_look_that_fails_does_not_stop_a_run_that_chooses_by_it(
         return look(self, network, tok, step=step)
 
     monkeypatch.setattr(Watch, "look", failing)
-    run = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=2)], **choosing())
-    run.train()
+    run = trained(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=2)], **choosing())
     assert run.state.global_step == 4
     assert any("no look at step 2" in line for line in log_lines(capfd))
 
@@ -90,8 +85,7 @@ def test_choosing_by_retention_where_nothing_can_be_retained_is_refused(tmp_path
 
 
 def test_an_evaluation_after_the_training_is_no_look(tmp_path: Path) -> None:
-    run = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=[2])], **choosing())
-    run.train()
+    run = trained(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=[2])], **choosing())
     before = sorted(path.name for path in (tmp_path / "_forgetwatch").iterdir())
     metrics = run.evaluate()
     assert not [name for name in metrics if "forget" in name]
@@ -99,8 +93,7 @@ def test_an_evaluation_after_the_training_is_no_look(tmp_path: Path) -> None:
 
 
 def test_a_second_training_keeps_the_looks_of_the_first(tmp_path: Path) -> None:
-    run = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=2)], steps=4)
-    run.train()
+    run = trained(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=2)], steps=4)
     first = load_snapshot(tmp_path / "_forgetwatch" / "step-000004.parquet").checksum
     run.train()
     assert load_snapshot(tmp_path / "_forgetwatch-1" / "step-000004.parquet").checksum == first
@@ -151,10 +144,9 @@ def test_a_new_baseline_removes_the_null_of_the_old_one(tmp_path: Path) -> None:
 
 
 def test_resume_accepts_a_checkpoint_as_a_path_object(tmp_path: Path) -> None:
-    run = trainer(
+    trained(
         tmp_path / "a", callbacks=[ForgetWatchCallback(probe(), every=2)], steps=2, save_strategy="steps", save_steps=2
     )
-    run.train()
     again = trainer(tmp_path / "b", callbacks=[ForgetWatchCallback(probe(), every=2)], steps=4)
     again.train(resume_from_checkpoint=tmp_path / "a" / "checkpoint-2")
     own = load_snapshot(tmp_path / "a" / "_forgetwatch" / "baseline.parquet").checksum

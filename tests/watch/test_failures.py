@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import errno
-import hashlib
 import io
 import os
 import shutil
@@ -15,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import probe, trainer
+from events import At, log_lines, losses, weights
+from support import probe, trained, trainer
 from transformers import TrainerCallback
 
 import forgetwatch.files.tables
@@ -27,36 +27,11 @@ from forgetwatch.files import write_atomically
 from forgetwatch.scoring import Scorer
 
 
-def weights(run: Any) -> str:
-    return hashlib.sha256(b"".join(p.detach().numpy().tobytes() for p in run.model.parameters())).hexdigest()
-
-
-def losses(run: Any) -> list[float]:
-    return [row["loss"] for row in run.state.log_history if "loss" in row]
-
-
-def log_lines(capfd: pytest.CaptureFixture[str]) -> list[str]:
-    """Our lines on stderr."""
-    return [line for line in capfd.readouterr().err.splitlines() if line.startswith("forgetwatch:")]
-
-
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[float]]:
     """Weights and losses of the run without the callback."""
-    run = trainer(tmp_path_factory.mktemp("undisturbed"))
-    run.train()
+    run = trained(tmp_path_factory.mktemp("undisturbed"))
     return weights(run), losses(run)
-
-
-class At(TrainerCallback):
-    """Does something at the end of a step."""
-
-    def __init__(self, step: int, act: Callable[[], object]) -> None:
-        self.step, self.act = step, act
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        if state.global_step == self.step:
-            self.act()
 
 
 class Chokes(TrainerCallback):
@@ -94,7 +69,7 @@ def full_disk(patch: pytest.MonkeyPatch, folder: Path) -> list[TrainerCallback]:
 
 
 def file_in_its_place(patch: pytest.MonkeyPatch, folder: Path) -> list[TrainerCallback]:
-    def replace() -> None:
+    def replace(_: object) -> None:
         shutil.rmtree(folder / "_forgetwatch")
         (folder / "_forgetwatch").touch()
 
@@ -130,8 +105,7 @@ def test_a_failure_is_logged_once_and_leaves_the_weights_untouched(
     line: str,
 ) -> None:
     watch = ForgetWatchCallback(probe(), every=2, max_overhead=None, **options)
-    run = trainer(tmp_path, callbacks=[*trouble(monkeypatch, tmp_path), watch])
-    run.train()
+    run = trained(tmp_path, callbacks=[*trouble(monkeypatch, tmp_path), watch])
     assert (weights(run), losses(run)) == undisturbed
     lines = log_lines(capfd)
     assert [line in one for one in lines].count(True) == 1
@@ -178,8 +152,7 @@ def test_a_deleted_run_folder_is_made_again(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], undisturbed: tuple[str, list[float]]
 ) -> None:
     watch = ForgetWatchCallback(probe(), every=2, max_overhead=None)
-    run = trainer(tmp_path, callbacks=[At(3, lambda: shutil.rmtree(tmp_path / "_forgetwatch")), watch])
-    run.train()
+    run = trained(tmp_path, callbacks=[At(3, lambda _: shutil.rmtree(tmp_path / "_forgetwatch")), watch])
     assert (weights(run), losses(run)) == undisturbed
     assert sum("has disappeared; it is made again" in line for line in log_lines(capfd)) == 1
     assert Trajectory.from_run(tmp_path).steps == (0, 4, 6)
@@ -199,7 +172,7 @@ def test_a_read_only_run_folder_is_logged_once(
     with tempfile.TemporaryDirectory() as name:
         Path(name).chmod(0o755)
         watch = ForgetWatchCallback(probe(), every=2, max_overhead=None)
-        run = trainer(Path(name), callbacks=[At(3, lambda: shut(Path(name) / "_forgetwatch")), watch])
+        run = trainer(Path(name), callbacks=[At(3, lambda _: shut(Path(name) / "_forgetwatch")), watch])
         try:
             run.train()
         finally:
@@ -250,8 +223,7 @@ def test_a_named_baseline_is_no_look_of_the_resumed_run_whatever_its_step(
     for gone in (tmp_path / "_forgetwatch", tmp_path / "checkpoint-4" / "forgetwatch"):
         shutil.rmtree(gone)
     watch = ForgetWatchCallback(probe(), every=2, baseline=named)
-    run = trainer(tmp_path, callbacks=[watch], steps=8, **options)
-    run.train(resume_from_checkpoint=True)
+    run = trained(tmp_path, callbacks=[watch], steps=8, **options, resume=True)
     assert sum("baseline is gone; it is replaced by the one that was named" in line for line in log_lines(capfd)) == 1
     logged = [row["step"] for row in run.state.log_history if "eval_forget/all/forgotten" in row]
     assert logged == [0, 2, 4, 6, 8]

@@ -104,8 +104,7 @@ def test_killed_and_started_again_it_scores_no_checkpoint_twice(out: Path, base:
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
     assert list(out.glob("*.held/*"))
-    made = runs.follower(out, base)
-    made.follow()
+    made = runs.followed(out, base)
     assert made.scored == ([20] if moment.startswith("while") else [])
     assert Trajectory.from_run(out).steps == (0, 10, 20)
     assert not list(out.glob("*.held"))
@@ -115,28 +114,21 @@ def test_a_half_written_checkpoint_waits(out: Path, base: Path, capsys: pytest.C
     whole = (out / "checkpoint-20/model.safetensors").read_bytes()
     (out / "checkpoint-20/model.safetensors").write_bytes(whole[:-5])
     (out / "checkpoint-20/trainer_state.json").unlink()
-    made = runs.follower(out, base)
-    made.follow()
+    made = runs.followed(out, base)
     assert made.scored == [10]
     assert f"checkpoint-20 is not complete yet: model.safetensors has {len(whole) - 5:,} of {len(whole):,} bytes" in (
         capsys.readouterr().err
     )
     (out / "checkpoint-20/model.safetensors").write_bytes(whole)
-    made = runs.follower(out, base)
-    made.follow()
+    made = runs.followed(out, base)
     assert made.scored == [20]
 
 
 def test_rotation_cannot_take_the_files_of_a_checkpoint_that_is_read(
     out: Path, base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def rotate(given: str) -> None:
-        if "checkpoint-10" in given:
-            runs.delete(out / "checkpoint-10")
-
-    before_loading(monkeypatch, rotate)
-    made = runs.follower(out, base)
-    made.follow()
+    before_loading(monkeypatch, lambda given: runs.delete(out / "checkpoint-10") if "checkpoint-10" in given else None)
+    made = runs.followed(out, base)
     assert (made.scored, made.queue.failed) == ([10, 20], [])
 
 
@@ -145,30 +137,16 @@ def test_a_checkpoint_that_is_written_in_place_while_it_is_loaded_is_not_scored_
 ) -> None:
     other, again = runs.save(out.with_name("other"), 10, of=11), list[int]()
 
-    def load(given: str, **options: Any) -> Any:
+    def write_again(given: str) -> None:
         if "checkpoint-10" in given and not again:
             again.append(1)
             (out / "checkpoint-10/model.safetensors").write_bytes((other / "model.safetensors").read_bytes())
-        return checkpoints.load_model(given, **options)
 
-    monkeypatch.setattr(module, "load_model", load)
-    made = runs.follower(out, base)
-    made.follow()
+    before_loading(monkeypatch, write_again)
+    made = runs.followed(out, base)
     assert (sorted(made.scored), made.queue.failed) == ([10, 20], [])
     assert capsys.readouterr().err.count("forgetwatch: checkpoint-10 is being written again\n") == 1
     assert not list(out.glob(f"{FOLDER}-*"))
-
-
-def test_the_reason_of_a_failure_is_told_also_of_a_checkpoint_that_was_rotated_away(
-    out: Path, base: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (out / "checkpoint-10/config.json").write_text("{")
-    runs.write_state(out / "checkpoint-10", 10)
-    before_loading(monkeypatch, lambda given: runs.delete(out / "checkpoint-10") if "checkpoint-10" in given else None)
-    made = runs.follower(out, base)
-    made.follow()
-    assert (made.scored, made.queue.failed) == ([20], ["checkpoint-10"])
-    assert "checkpoint-10 could not be scored: " in capsys.readouterr().err
 
 
 def test_one_deleted_under_the_reader_is_named_and_the_next_is_scored(
@@ -179,8 +157,7 @@ def test_one_deleted_under_the_reader_is_named_and_the_next_is_scored(
 
     monkeypatch.setattr(os, "link", no_links)
     before_loading(monkeypatch, lambda given: runs.delete(out / "checkpoint-10") if "checkpoint-10" in given else None)
-    made = runs.follower(out, base)
-    made.follow()
+    made = runs.followed(out, base)
     assert (made.scored, made.queue.failed) == ([20], ["checkpoint-10"])
     told = capsys.readouterr().err
     assert "forgetwatch: checkpoint-10 was deleted while it was read\n" in told
@@ -210,8 +187,7 @@ def test_a_checkpoint_that_cannot_be_read_is_named_and_the_next_is_scored(
 ) -> None:
     (out / "checkpoint-10/trainer_state.json").unlink()
     (out / "checkpoint-10/trainer_state.json").symlink_to("trainer_state.json")
-    made = runs.follower(out, base)
-    made.follow()
+    made = runs.followed(out, base)
     assert (made.scored, made.queue.waiting) == ([20], ["checkpoint-10"])
     assert capsys.readouterr().err.count("checkpoint-10 cannot be read now, and is read again: [Errno 40]") == 1
 
@@ -220,8 +196,7 @@ def test_checkpoints_behind_links_are_scored(out: Path, base: Path, tmp_path: Pa
     for step in (10, 20):
         moved = shutil.move(out / f"checkpoint-{step}", tmp_path / f"disk-{step}")
         (out / f"checkpoint-{step}").symlink_to(moved)
-    made = runs.follower(out, base)
-    made.follow()
+    made = runs.followed(out, base)
     assert made.scored == [10, 20]
     assert Trajectory.from_run(out).steps == (0, 10, 20)
 
@@ -233,8 +208,7 @@ def test_the_folders_of_a_step_that_are_not_scored_are_named_and_a_scored_step_k
     for name, of in (("global_step_20", 21), ("checkpoint-020", 22)):
         runs.save(out.with_name("other"), 20, of=of).rename(out / name)
     shutil.copytree(out / "checkpoint-10", out / "checkpoint-0")  # the step of the base
-    made = runs.follower(out, base)
-    made.follow()
+    made = runs.followed(out, base)
     assert made.scored == [10, 20]
     assert made.queue.left_out == ["checkpoint-0", "global_step_20", "step_20"]
     told = capsys.readouterr().err
@@ -244,8 +218,7 @@ def test_the_folders_of_a_step_that_are_not_scored_are_named_and_a_scored_step_k
     runs.save(out, 20, of=23)
     runs.delete(out / "step_20")
     for _ in range(2):
-        made = runs.follower(out, base)
-        made.follow()
+        made = runs.followed(out, base)
         assert made.scored == []
         assert {"checkpoint-20", "global_step_20"} <= set(made.queue.left_out)
         shutil.rmtree(out / "checkpoint-020", ignore_errors=True)
@@ -308,30 +281,30 @@ def test_a_limit_on_the_size_of_files_is_met_like_a_full_disk(out: Path, base: P
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
-def test_a_damaged_checkpoint_is_named_and_the_next_is_scored(
-    out: Path, base: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("is_rotated_away", [False, True])
+def test_a_damaged_checkpoint_is_named_with_the_reason_and_the_next_is_scored(
+    out: Path, base: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], is_rotated_away: bool
 ) -> None:
+    gone = "checkpoint-10" if is_rotated_away else "none"
     (out / "checkpoint-10/config.json").write_text("{")
     runs.write_state(out / "checkpoint-10", 10)
-    made = runs.follower(out, base)
-    made.follow()
+    before_loading(monkeypatch, lambda given: runs.delete(out / gone) if gone in given else None)
+    made = runs.followed(out, base)
     assert (made.scored, made.queue.failed) == ([20], ["checkpoint-10"])
-    assert "checkpoint-10 could not be scored" in capsys.readouterr().err
+    assert "checkpoint-10 could not be scored: " in capsys.readouterr().err
 
 
 def test_a_step_that_is_saved_again_is_scored_again_and_the_old_looks_stay_aside(out: Path, base: Path) -> None:
     runs.follower(out, base).follow()
     runs.delete(out / "checkpoint-20")
     runs.save(out, 20, of=21)
-    made = runs.follower(out, base)
-    made.follow()
+    made = runs.followed(out, base)
     assert made.scored == [20]
     assert Trajectory.from_run(out / f"{FOLDER}-1").steps == (0, 10, 20)
     # Other times of the files alone are no other weights.
     for path in (out / "checkpoint-20").iterdir():
         os.utime(path, (1, 1))
-    made = runs.follower(out, base)
-    made.follow()
+    made = runs.followed(out, base)
     assert (made.scored, sorted(made.watch.comparisons)) == ([], [0, 10, 20])
 
 
@@ -348,8 +321,7 @@ def test_one_that_failed_and_is_saved_again_is_scored_and_no_longer_named(
             runs.write_state(out / "checkpoint-10", 10)
 
     before_loading(monkeypatch, mend)
-    made = runs.follower(out, base)
-    made.follow()
+    made = runs.followed(out, base)
     assert (made.scored, made.queue.failed) == ([20, 10], [])
 
 
@@ -366,8 +338,7 @@ def test_the_page_has_the_look_of_a_step_that_was_saved_again(
             for save in again:
                 save()
 
-    made = runs.follower(out, base, on_look=scored)
-    made.follow()
+    made = runs.followed(out, base, on_look=scored)
     assert made.scored == [10, 20, 20]
     assert pages[-1] == str(made.watch.comparisons[20].after)
 
@@ -403,15 +374,13 @@ def test_checkpoints_without_a_tokenizer_get_that_of_the_base(
         path.unlink()
     for step in (10, 20):
         runs.write_state(out / f"checkpoint-{step}", step)
-    made = runs.follower(out, base, run=out / "second")
-    made.follow()
+    made = runs.followed(out, base, run=out / "second")
     assert made.scored == [10, 20]
     assert capsys.readouterr().err.count("are saved without a tokenizer; that of the base is used") == 1
     rows = [load_snapshot(out / name / "step-000020.parquet").table for name in ("first", "second")]
     assert rows[0].equals(rows[1])
     # A snapshot has none to give.
-    made = runs.follower(out, out / "first/baseline.parquet", run=out / "third")
-    made.follow()
+    made = runs.followed(out, out / "first/baseline.parquet", run=out / "third")
     assert (made.scored, made.queue.failed) == ([], ["checkpoint-10", "checkpoint-20"])
     assert "checkpoint-10: it has no tokenizer; copy the files of its base's tokenizer into it" in (
         capsys.readouterr().err
@@ -531,14 +500,12 @@ def test_another_base_than_before_is_refused(out: Path, base: Path, tmp_path: Pa
 
 def test_a_snapshot_serves_as_the_base(out: Path, base: Path) -> None:
     runs.follower(out, base, run=out / "first").follow()
-    made = runs.follower(out, out / "first/baseline.parquet")
-    made.follow()
+    made = runs.followed(out, out / "first/baseline.parquet")
     both = [load_snapshot(out / name / "step-000020.parquet") for name in ("first", FOLDER)]
     assert both[0].table["choice_logprobs"].equals(both[1].table["choice_logprobs"])
     # Started again it continues; with other rows under the same name it does not.
     runs.save(out, 30)
-    made = runs.follower(out, out / "first/baseline.parquet")
-    made.follow()
+    made = runs.followed(out, out / "first/baseline.parquet")
     assert made.scored == [30]
     shutil.copy(out / "first/step-000010.parquet", out / "first/baseline.parquet")
     with pytest.raises(WatchError, match=r"its looks are compared with other rows, and --base is .*baseline.parquet"):
@@ -582,8 +549,7 @@ def test_shards_are_read_when_all_are_there(out: Path, base: Path, capsys: pytes
     runs.follower(out, base).follow()
     assert f"checkpoint-30 is not complete yet: {shards[-1].name}, which" in capsys.readouterr().err
     moved.rename(shards[-1])
-    made = runs.follower(out, base)
-    made.follow()
+    made = runs.followed(out, base)
     assert made.scored == [30]
 
 
@@ -591,8 +557,7 @@ def test_an_adapter_is_scored_and_one_whose_base_is_gone_is_refused(tmp_path: Pa
     own = Path(shutil.copytree(base, tmp_path / "own"))
     out = tmp_path / "out"
     runs.save_adapter(out, 10, base=own)
-    made = runs.follower(out, base)
-    made.follow()
+    made = runs.followed(out, base)
     assert made.scored == [10]
     assert made.watch.comparisons[10].all.forgotten + made.watch.comparisons[10].all.gained > 0
     shutil.copytree(out / "checkpoint-10", out / "checkpoint-20")
@@ -612,15 +577,13 @@ def test_the_base_of_several_adapters_is_read_once(tmp_path: Path, base: Path, m
     monkeypatch.setattr(saved_checkpoints, "weights_identity", identity)
     for step in (10, 20, 30):
         runs.save_adapter(out, step, base=own)
-    made = runs.follower(out, base)
-    made.follow()
+    made = runs.followed(out, base)
     assert (made.scored, read) == ([10, 20, 30], [str(own)])
     # What is put beside its weights is no other model.
     (own / "eval_results.json").write_text("{}")
     shutil.copytree(out / "checkpoint-10", own / "adapter")
     runs.save_adapter(out, 40, base=own)
-    made = runs.follower(out, base)
-    made.follow()
+    made = runs.followed(out, base)
     assert (made.scored, sorted(made.watch.comparisons)) == ([40], [0, 10, 20, 30, 40])
 
 
@@ -632,14 +595,12 @@ def test_looks_of_adapters_over_a_base_that_was_replaced_are_kept_apart_from_new
     runs.save_adapter(out, 10, base=own)
     runs.follower(out, own).follow()
     runs.save_adapter(out, 20, base=own)
-    made = runs.follower(out, own)
-    made.follow()
+    made = runs.followed(out, own)
     assert (made.scored, sorted(made.watch.comparisons)) == ([20], [0, 10, 20])  # an unchanged base changes nothing
     shutil.copy(replacement, own / "model.safetensors")
     runs.delete(out / "checkpoint-10")
     capsys.readouterr()
-    made = runs.follower(out, own)
-    made.follow()
+    made = runs.followed(out, own)
     assert (made.scored, sorted(made.watch.comparisons)) == ([20], [0, 20])
     line = f"the looks in {out / FOLDER} are of adapters of {own}, which has other weights now; they are kept aside"
     assert capsys.readouterr().err.count(line) == 1
@@ -680,11 +641,9 @@ def test_a_remote_folder_is_copied_first(saved: Path, base: Path, tmp_path: Path
     memory.put(f"{saved}/", "/run-1/", recursive=True)
     with pytest.raises(WatchError, match=r"needed a folder of this machine for the looks; name it with --run"):
         runs.follower("memory://run-1", base)
-    made = runs.follower("memory://run-1", base, run=tmp_path / "looks")
-    made.follow()
+    made = runs.followed("memory://run-1", base, run=tmp_path / "looks")
     assert made.scored == [10, 20]
-    local = runs.follower(shutil.copytree(saved, tmp_path / "local"), base)
-    local.follow()
+    local = runs.followed(shutil.copytree(saved, tmp_path / "local"), base)
     both = [load_snapshot(folder / "step-000020.parquet") for folder in (tmp_path / "looks", local.watch.folder.path)]
     assert both[0].table["choice_logprobs"].equals(both[1].table["choice_logprobs"])
 
@@ -713,16 +672,14 @@ def test_a_remote_checkpoint_that_is_saved_again_is_scored_again(
 
     monkeypatch.setattr(memory, "get_file", get)
     monkeypatch.setattr("forgetwatch.watch.checkpoint_queue._REVISIT", 0.0)
-    made = runs.follower(
+    made = runs.followed(
         "memory://run-2",
         base,
         run=tmp_path / "looks",
         on_look=lambda line: save_again() if moment.startswith("after") and line.startswith("step 20") else None,
     )
-    made.follow()
     assert made.scored == ([10, 20] if moment.startswith("while") else [10, 20, 20])
-    expected = runs.follower(shutil.copytree(other, tmp_path / "local/checkpoint-20").parent, base)
-    expected.follow()
+    expected = runs.followed(shutil.copytree(other, tmp_path / "local/checkpoint-20").parent, base)
     both = [load_snapshot(one.watch.folder.path / "step-000020.parquet") for one in (made, expected)]
     assert both[0].table["choice_logprobs"].equals(both[1].table["choice_logprobs"])
     memory.rm("/run-2", recursive=True)
@@ -863,13 +820,12 @@ def test_the_batches_are_those_of_the_watched_run(
     from support import probe
 
     if named_by == "the run folder":
-        monkeypatch.setattr(module, "_watched_budget", lambda *_: 96)
+        monkeypatch.setattr(module, "watched_budget", lambda *_: 96)
         runs.follower(out, base, run=out / "_forgetwatch").follow()
         monkeypatch.undo()
     watched = {"fingerprint": probe(40, norm="bytes").fingerprint, "packed": {"meta": {"batch": {"tokens": 96}}}}
     if named_by == "the checkpoint":
         runs.write_state(out / "checkpoint-10", 10, stateful_callbacks={"forgetwatch": {"attributes": watched}})
-    made = runs.follower(out, base)
-    made.follow()
+    made = runs.followed(out, base)
     assert made.watch.baseline is not None
     assert made.watch.baseline.meta["batch"]["tokens"] == 96

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 from datasets import Dataset
-from support import model, probe, tokenizer, trainer
+from support import model, probe, tokenizer, trained, trainer
 from transformers import AutoModelForCausalLM
 from trl import GRPOConfig, GRPOTrainer
 
@@ -27,16 +27,14 @@ def both() -> Probe:
 
 
 def test_generating_answers_leaves_training_untouched(tmp_path: Path) -> None:
-    plain = trainer(tmp_path / "a", steps=4)
-    plain.train()
-    run = trainer(
+    plain = trained(tmp_path / "a", steps=4)
+    run = trained(
         tmp_path / "b",
         steps=4,
         callbacks=[ForgetWatchCallback(both(), every=2, max_overhead=None)],
         save_strategy="steps",
         save_steps=4,
     )
-    run.train()
     assert all(
         torch.equal(one, other) for one, other in zip(run.model.parameters(), plain.model.parameters(), strict=True)
     )
@@ -101,8 +99,7 @@ def test_generated_answers_are_left_out_first_where_the_budget_does_not_allow_th
     least = decided(1e-6)
     assert least == Decision(step=10, items=1050, generates=False, looks=3)
     assert evaluated_items(items, least) == 250
-    run = trainer(tmp_path, steps=12, callbacks=[ForgetWatchCallback(both(), every=4, max_overhead=1e-6)])
-    run.train()
+    trained(tmp_path, steps=12, callbacks=[ForgetWatchCallback(both(), every=4, max_overhead=1e-6)])
     looks = [load_snapshot(path) for path in sorted((tmp_path / "_forgetwatch").glob("step-*.parquet"))]
     assert [look.table["output"].null_count for look in looks] == [38, 38, 38]
     assert [int((look.texts("outcome") == "ok").sum()) for look in looks] == [30, 30, 30]
@@ -133,8 +130,7 @@ def test_generation_time_is_measured_here_and_not_taken_from_a_named_baseline(
     named = score(model(tokenizer()), tokenizer(), both())
     for seconds in (0.0, 1e6):
         baseline = replace(named, meta={**named.meta, "written_seconds": seconds})
-        run = trainer(tmp_path / f"{seconds}", steps=12, callbacks=[ForgetWatchCallback(both(), baseline=baseline)])
-        run.train()
+        trained(tmp_path / f"{seconds}", steps=12, callbacks=[ForgetWatchCallback(both(), baseline=baseline)])
     assert len(costs) == 2
     assert all(0 < cost.generation < cost.look for cost in costs)
 
@@ -192,8 +188,7 @@ def test_a_decision_that_fails_changes_nothing(tmp_path: Path) -> None:
 def test_answers_with_several_samples_are_restricted_by_items(tmp_path: Path) -> None:
     items = [Item(id=f"o{n}", task="open", prompt=f"w{n % 50} w{n}", answer="w3", match="contains") for n in range(260)]
     probe_of_samples = Probe(items, scoring="generate", decoding={"tokens": 2, "temperature": 1.0, "samples": 2})
-    run = trainer(tmp_path, steps=12, callbacks=[ForgetWatchCallback(probe_of_samples, every=4, max_overhead=1e-6)])
-    run.train()
+    run = trained(tmp_path, steps=12, callbacks=[ForgetWatchCallback(probe_of_samples, every=4, max_overhead=1e-6)])
     looks = [load_snapshot(path) for path in sorted((tmp_path / "_forgetwatch").glob("step-*.parquet"))]
     assert [len(look) for look in looks] == [500, 500, 500]
     trajectory = Trajectory.from_run(tmp_path)

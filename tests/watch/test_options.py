@@ -5,15 +5,16 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from queue import Queue
 from typing import Any
 
 import pytest
 import torch
+from events import At, interrupt, log_lines
 from safetensors.torch import load_file
-from support import model, probe, tokenizer, trainer, wait_until
+from support import model, probe, tokenizer, trained, trainer, wait_until
 from transformers import EarlyStoppingCallback, TrainerCallback
 
 from forgetwatch import ForgetWatchCallback, Probe, Trajectory, compare, load_snapshot, save_snapshot, score
@@ -23,17 +24,6 @@ from forgetwatch.watch import Guard
 from forgetwatch.watch import run_output as commands
 
 RETAINED = "eval_forget/all/retention"
-
-
-class At(TrainerCallback):
-    """Does something at the end of a step."""
-
-    def __init__(self, step: int, act: Callable[[Any], object]) -> None:
-        self.step, self.act = step, act
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        if state.global_step == self.step:
-            self.act(kwargs["model"])
 
 
 class Evaluates(TrainerCallback):
@@ -52,10 +42,6 @@ def turn(network: Any) -> None:
     """Make the least likely word the most likely."""
     with torch.no_grad():
         network.base_model.norm.weight.neg_()
-
-
-def interrupt(network: Any) -> None:
-    raise KeyboardInterrupt
 
 
 def known(must_pass: Sequence[int] = ()) -> Probe:
@@ -78,11 +64,6 @@ def rows(run: Any, prefix: str = "eval_forget") -> dict[int, dict[str, float]]:
     return {row["step"]: row for row in run.state.log_history if f"{prefix}/all/forgotten" in row}
 
 
-def log_lines(capfd: pytest.CaptureFixture[str]) -> list[str]:
-    """Our lines on stderr."""
-    return [line for line in capfd.readouterr().err.splitlines() if line.startswith("forgetwatch:")]
-
-
 @pytest.mark.parametrize(
     ("guard", "last", "saved", "lines"),
     [("stop", 4, [4], 1), ("save", 8, [4], 1), ("warn", 8, [], 1), (None, 8, [], 0)],
@@ -92,8 +73,7 @@ def test_a_lost_item_that_must_pass_trips_the_guard_at_its_look(
 ) -> None:
     guard = guard and Guard(guard, net_loss=None)
     watch = ForgetWatchCallback(known(must_pass=[7]), every=2, guard=guard, max_overhead=None)
-    run = trainer(tmp_path, callbacks=[At(3, turn), watch], steps=8, learning_rate=1e-6)
-    run.train()
+    run = trained(tmp_path, callbacks=[At(3, turn, to="model"), watch], steps=8, learning_rate=1e-6)
     assert run.state.global_step == last
     assert sorted(int(path.name.removeprefix("checkpoint-")) for path in tmp_path.glob("checkpoint-*")) == saved
     assert all((tmp_path / f"checkpoint-{step}" / "forgetwatch" / "step-000004.parquet").is_file() for step in saved)
@@ -109,7 +89,7 @@ def stopped(folder: Path, **options: Any) -> Any:
     """A run that the guard has stopped at step 4, since three items are lost."""
     return trainer(
         folder,
-        callbacks=[At(3, turn), watch(Guard("stop", net_loss=None))],
+        callbacks=[At(3, turn, to="model"), watch(Guard("stop", net_loss=None))],
         steps=8,
         learning_rate=1e-6,
         **options,
@@ -152,10 +132,14 @@ def test_a_job_that_starts_again_and_again_does_not_go_on_by_a_step_each_time(tm
     every_step = {"save_strategy": "steps", "save_steps": 1, "save_total_limit": 2}
     stopped(tmp_path, **every_step).train()
     for _ in range(3):
-        run = trainer(
-            tmp_path, callbacks=[watch(Guard("stop", net_loss=None))], steps=8, learning_rate=1e-6, **every_step
+        run = trained(
+            tmp_path,
+            callbacks=[watch(Guard("stop", net_loss=None))],
+            steps=8,
+            learning_rate=1e-6,
+            **every_step,
+            resume=True,
         )
-        run.train(resume_from_checkpoint=True)
         assert run.state.global_step == 5
     assert sorted(path.name for path in tmp_path.glob("checkpoint-*")) == ["checkpoint-3", "checkpoint-4"]
 
@@ -180,7 +164,7 @@ def test_a_run_resumes_once_nothing_of_what_stopped_it_is_left(
     stopped(tmp_path, **every_step).train()
     guard = Guard("stop", net_loss=None, override=True)
     every = ForgetWatchCallback(known(must_pass=[2, 7, 9]), every=1, guard=guard, drift=False)
-    repaired = trainer(tmp_path, callbacks=[At(5, turn), every], steps=8, learning_rate=1e-6, **every_step)
+    repaired = trainer(tmp_path, callbacks=[At(5, turn, to="model"), every], steps=8, learning_rate=1e-6, **every_step)
     repaired.train(resume_from_checkpoint=str(tmp_path / "checkpoint-4"))
     log_lines(capfd)
     run = trainer(tmp_path, callbacks=[watch(Guard("stop", net_loss=None))], steps=8, learning_rate=1e-6)
@@ -197,8 +181,7 @@ def test_a_state_of_an_earlier_version_resumes_as_before(tmp_path: Path, capfd: 
     del values["stateful_callbacks"]["forgetwatch"]["attributes"]["stopped"]
     state.write_text(json.dumps(values))
     log_lines(capfd)
-    run = trainer(tmp_path, callbacks=[watch(Guard("stop", net_loss=None))], steps=8, learning_rate=1e-6)
-    run.train(resume_from_checkpoint=True)
+    run = trained(tmp_path, callbacks=[watch(Guard("stop", net_loss=None))], steps=8, learning_rate=1e-6, resume=True)
     assert run.state.global_step == 8
     assert not any("the guard stopped" in line for line in log_lines(capfd))
 
@@ -212,8 +195,7 @@ def test_a_guard_stops_the_run_also_where_its_alert_fails(
     monkeypatch.setattr("forgetwatch.watch.session.alert", unreachable)
     guard = Guard("stop", net_loss=None)
     watch = ForgetWatchCallback(known(must_pass=[7]), every=2, guard=guard, max_overhead=None)
-    run = trainer(tmp_path, callbacks=[At(3, turn), watch], steps=8, learning_rate=1e-6)
-    run.train()
+    run = trained(tmp_path, callbacks=[At(3, turn, to="model"), watch], steps=8, learning_rate=1e-6)
     assert run.state.global_step == 4
     logged = [line for line in log_lines(capfd) if "the guard's alert at step 4 failed" in line]
     assert len(logged) == 1
@@ -228,16 +210,17 @@ def test_early_stopping_before_the_callback_is_refused(tmp_path: Path) -> None:
     with pytest.raises(WatchError, match="EarlyStoppingCallback comes before ForgetWatchCallback"):
         wrong.train()
     assert wrong.state.global_step == 0
-    right = trainer(tmp_path / "b", callbacks=[At(3, turn), watch, patience], steps=10, learning_rate=1e-6, **options)
-    right.train()
+    right = trained(
+        tmp_path / "b", callbacks=[At(3, turn, to="model"), watch, patience], steps=10, learning_rate=1e-6, **options
+    )
     assert right.state.global_step == 4  # all was kept at 2, and nothing at 4
 
 
 def test_the_best_checkpoint_is_the_one_that_retained_most(tmp_path: Path) -> None:
     watch = ForgetWatchCallback(known(), every=[3], guard=None, max_overhead=None)
-    run = trainer(
+    run = trained(
         tmp_path,
-        callbacks=[At(1, turn), At(5, turn), At(7, turn), watch],
+        callbacks=[At(1, turn, to="model"), At(5, turn, to="model"), At(7, turn, to="model"), watch],
         steps=8,
         learning_rate=5e-3,
         eval_strategy="steps",
@@ -246,7 +229,6 @@ def test_the_best_checkpoint_is_the_one_that_retained_most(tmp_path: Path) -> No
         metric_for_best_model="forget/all/retention",
         load_best_model_at_end=True,
     )
-    run.train()
     retained = {step: rows(run)[step][RETAINED] for step in (2, 4, 6, 8)}
     best = max(retained, key=lambda step: retained[step])
     assert best == 6
@@ -260,7 +242,7 @@ def test_the_best_checkpoint_is_the_one_that_retained_most(tmp_path: Path) -> No
 def test_the_composite_weighs_a_metric_with_retention(tmp_path: Path) -> None:
     metric = Evaluates({2: 0.9, 4: 0.5, 6: 0.0})
     watch = ForgetWatchCallback(known(), every=100, guard=None, max_overhead=None, composite="task")
-    run = trainer(
+    run = trained(
         tmp_path,
         callbacks=[metric, watch],
         eval_strategy="steps",
@@ -269,7 +251,6 @@ def test_the_composite_weighs_a_metric_with_retention(tmp_path: Path) -> None:
         metric_for_best_model="forget/all/composite",
         load_best_model_at_end=True,
     )
-    run.train()
     for step, task in metric.values.items():
         kept = metric.seen[step][RETAINED]
         assert 0 < kept < 1
@@ -287,11 +268,9 @@ def test_further_references_log_keys_of_their_own_also_after_a_resume(tmp_path: 
     def watch() -> ForgetWatchCallback:
         return ForgetWatchCallback(probe(), every=2, max_overhead=None, against=against)
 
-    broken = trainer(tmp_path / "run", callbacks=[watch(), At(5, interrupt)], **options)
     with pytest.raises(KeyboardInterrupt):
-        broken.train()
-    run = trainer(tmp_path / "run", callbacks=[watch()], **options)
-    run.train(resume_from_checkpoint=True)
+        trained(tmp_path / "run", callbacks=[watch(), At(5, interrupt)], **options)
+    run = trained(tmp_path / "run", callbacks=[watch()], **options, resume=True)
     folder = tmp_path / "run" / "_forgetwatch"
     files = [folder / "baseline.parquet", *sorted(folder.glob("step-*.parquet"))]
     assert sorted(rows(run, "eval_forget_other")) == [0, 2, 4, 6, 8]
@@ -349,8 +328,7 @@ def test_training_continues_after_a_command_that_fails(tmp_path: Path, monkeypat
     lines: Queue[str] = Queue()
     monkeypatch.setattr(commands, "log", lines.put)
     watch = ForgetWatchCallback(probe(), every=3, max_overhead=None, on_look="false")
-    run = trainer(tmp_path, callbacks=[watch])
-    run.train()
+    run = trained(tmp_path, callbacks=[watch])
     assert run.state.global_step == 6
     assert lines.get(timeout=60).startswith("on_look='false' failed at step ")
     assert lines.empty()
@@ -373,7 +351,7 @@ def test_the_best_checkpoint_is_not_rotated_away_in_silence(
     """Losses at step 4 make checkpoint-2 the best, which is deleted; a run that only gains logs no warning."""
     watch = ForgetWatchCallback(known(), every=2, guard=None, max_overhead=None)
     options = {"save_strategy": "steps", "save_steps": 2, "save_total_limit": 1, "learning_rate": 1e-6}
-    trainer(tmp_path, callbacks=[At(turned, turn), watch], steps=4, **options).train()
+    trainer(tmp_path, callbacks=[At(turned, turn, to="model"), watch], steps=4, **options).train()
     lines = [line for line in log_lines(capfd) if "the highest retention of the saved checkpoints" in line]
     assert len(lines) == len(steps)
     for step, line in zip(steps, lines, strict=True):
@@ -385,16 +363,14 @@ def test_the_best_checkpoint_is_not_rotated_away_in_silence(
 def test_the_budget_is_decided_once_and_survives_a_resume(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     items, options = probe(260), {"steps": 20, "save_strategy": "steps", "save_steps": 12}
     first = ForgetWatchCallback(items, every=4, max_overhead=1e-6)
-    broken = trainer(tmp_path, callbacks=[first, At(15, interrupt)], **options)
     with pytest.raises(KeyboardInterrupt):
-        broken.train()
+        trained(tmp_path, callbacks=[first, At(15, interrupt)], **options)
     assert sum(": they evaluate the first 250 of 260 items" in line for line in log_lines(capfd)) == 1
     assert first.watch is not None
     assert {step: look.all.n for step, look in first.watch.comparisons.items()} == dict.fromkeys((0, 4, 8, 12), 250)
     # Another budget changes nothing any more.
     second = ForgetWatchCallback(items, every=4, max_overhead=0.9)
-    run = trainer(tmp_path, callbacks=[second], **options)
-    run.train(resume_from_checkpoint=True)
+    trained(tmp_path, callbacks=[second], **options, resume=True)
     folder = tmp_path / "_forgetwatch"
     described = json.loads((folder / "run.json").read_text())
     assert described["items"] == 250
@@ -422,9 +398,8 @@ def test_a_named_baseline_keeps_the_budget(tmp_path: Path, has_seconds: bool) ->
     """A baseline from the trainer's state alone, or a named one without its seconds."""
     items, options = probe(260), {"steps": 20, "save_strategy": "steps", "save_steps": 8}
     first = ForgetWatchCallback(items, every=4, max_overhead=1e-6)
-    broken = trainer(tmp_path, callbacks=[first, At(9, interrupt)], **options)
     with pytest.raises(KeyboardInterrupt):
-        broken.train()
+        trained(tmp_path, callbacks=[first, At(9, interrupt)], **options)
     named = load_snapshot(tmp_path / "_forgetwatch" / "baseline.parquet")
     named = dataclasses.replace(named, meta={**named.meta, "seconds": None})
     for gone in (tmp_path / "_forgetwatch", tmp_path / "checkpoint-8" / "forgetwatch"):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from passage_texts import passages
 from rich.console import Console
-from support import probe, trainer
+from support import probe, trained, trainer
 from typer.testing import CliRunner
 
 from forgetwatch import ForgetWatchCallback, Probe, Trajectory
@@ -29,8 +29,7 @@ def curve(run: Any) -> dict[int, float]:
 @pytest.mark.parametrize("questions", [0, 30])
 def test_a_run_logs_bits_per_byte_at_every_look(tmp_path: Path, questions: int, capsys: Any) -> None:
     items = [*(probe(questions) if questions else ()), *passages()]
-    run = trainer(tmp_path, callbacks=[ForgetWatchCallback(Probe(items, name="texts"), every=2, max_overhead=None)])
-    run.train()
+    run = trained(tmp_path, callbacks=[ForgetWatchCallback(Probe(items, name="texts"), every=2, max_overhead=None)])
     shown = capsys.readouterr()
     found = curve(run)
     assert list(found) == [0, 2, 4, 6]
@@ -64,8 +63,7 @@ def test_a_resumed_run_keeps_its_passages(tmp_path: Path) -> None:
 
 def test_a_baseline_that_is_rescued_as_bits_has_no_passages(tmp_path: Path) -> None:
     texts = Probe([*probe(6), *passages(3)], name="texts")
-    run = trainer(tmp_path, callbacks=[ForgetWatchCallback(texts, every=6, max_overhead=None)])
-    run.train()
+    trained(tmp_path, callbacks=[ForgetWatchCallback(texts, every=6, max_overhead=None)])
     baseline = Trajectory.from_run(tmp_path).baseline
     rescued = unpacked(packed(baseline), texts)
     assert rescued.is_unscored.tolist() == [False] * 6 + [True] * 3
@@ -73,10 +71,7 @@ def test_a_baseline_that_is_rescued_as_bits_has_no_passages(tmp_path: Path) -> N
 
 
 def test_the_commands_read_a_run_of_passages(tmp_path: Path) -> None:
-    run = trainer(
-        tmp_path, callbacks=[ForgetWatchCallback(Probe(passages(), name="texts"), every=3, max_overhead=None)]
-    )
-    run.train()
+    trained(tmp_path, callbacks=[ForgetWatchCallback(Probe(passages(), name="texts"), every=3, max_overhead=None)])
     folder = tmp_path / "_forgetwatch"
     looks = [str(folder / name) for name in ("baseline.parquet", "step-000003.parquet", "step-000006.parquet")]
     runner = CliRunner()

@@ -18,15 +18,14 @@ import hashlib, json, sys
 from pathlib import Path
 from forgetwatch import ForgetWatchCallback
 from forgetwatch.run_folder import RunFolder
-from support import probe, trainer
+from support import probe, trained
 
 folder = Path(sys.argv[1])
 found = {}
 
 def run(name, items, **options):
     callbacks = [ForgetWatchCallback(probe(items), every=2, **options)] if items else []
-    made = trainer(folder / name, callbacks=callbacks, steps=4, ddp_backend="gloo", save_strategy="steps", save_steps=2)
-    made.train()
+    made = trained(folder / name, callbacks=callbacks, steps=4, ddp_backend="gloo", save_strategy="steps", save_steps=2)
     sums = hashlib.sha256(b"".join(weight.detach().numpy().tobytes() for weight in made.model.parameters()))
     looks = [row for row in made.state.log_history if "eval_forget/all/forgotten" in row]
     found[name] = {
@@ -60,7 +59,7 @@ import json, sys
 from pathlib import Path
 from forgetwatch import ForgetWatchCallback
 from forgetwatch.scoring import checkpoints
-from support import probe, trainer
+from support import probe, trained
 
 folder = Path(sys.argv[1])
 found = {"loads": 0, "tokens": 0}
@@ -76,8 +75,7 @@ def counted(given, **options):
 
 checkpoints.load_model = counted
 callback = ForgetWatchCallback(probe(200), baseline=str(folder / "base"), every=2, max_overhead=None)
-made = trainer(folder / "run", callbacks=[callback], steps=2, ddp_backend="gloo")
-made.train()
+made = trained(folder / "run", callbacks=[callback], steps=2, ddp_backend="gloo")
 print(json.dumps(found))
 """
 

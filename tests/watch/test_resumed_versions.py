@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 from support import probe as toy
-from support import trainer
+from support import trained, trainer
 
 from forgetwatch import ForgetWatchCallback, Item, Probe, Trajectory, load_probe
 from forgetwatch.errors import WatchError
 from forgetwatch.probes import shipped
 from forgetwatch.scoring import scorer
 from forgetwatch.watch import callback as callback_module
-from forgetwatch.watch import run_probe
+from forgetwatch.watch import trainer as trainer_module
 
 SAVES = {"save_strategy": "steps", "save_steps": 2}
 
@@ -36,9 +36,11 @@ def train(folder: Path, callback: ForgetWatchCallback, *, steps: int) -> None:
 def test_a_run_that_named_no_probe_resumes_with_the_version_it_began_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(run_probe, "load_probe", lambda name: old_version() if name == "standard" else load_probe(name))
+    monkeypatch.setattr(
+        trainer_module, "load_probe", lambda name: old_version() if name == "standard" else load_probe(name)
+    )
     train(tmp_path, ForgetWatchCallback(every=2), steps=2)
-    monkeypatch.setattr(run_probe, "load_probe", new_version)
+    monkeypatch.setattr(trainer_module, "load_probe", new_version)
     callback = ForgetWatchCallback(every=2)
     train(tmp_path, callback, steps=4)
     assert callback.watch is not None
@@ -119,8 +121,7 @@ def test_a_run_of_generated_answers_alone_is_trained_on_without_looks_under_othe
     monkeypatch.undo()
     capfd.readouterr()
     callback = ForgetWatchCallback(probe, every=2)
-    run = trainer(tmp_path, steps=4, callbacks=[callback], **SAVES)
-    run.train(resume_from_checkpoint=True)
+    run = trained(tmp_path, steps=4, callbacks=[callback], **SAVES, resume=True)
     assert run.state.global_step == 4
     assert callback.watch is not None
     assert callback.watch.trajectory().steps == (0, 2)

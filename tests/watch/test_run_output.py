@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import model, probe, tokenizer, trainer
+from support import model, probe, tokenizer, trained, trainer
 
 from forgetwatch import ForgetWatchCallback, Watch, progress
 from forgetwatch.progress import seconds
@@ -72,8 +72,7 @@ def test_a_page_that_cannot_be_written_is_logged_once_and_the_run_continues(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(module, "write_text", full)
-    run = trainer(tmp_path, steps=6, callbacks=[ForgetWatchCallback(probe(), every=1, max_overhead=None)])
-    run.train()
+    run = trained(tmp_path, steps=6, callbacks=[ForgetWatchCallback(probe(), every=1, max_overhead=None)])
     assert run.state.global_step == 6
     logged = capsys.readouterr().err
     assert logged.count("writing the report at step") == 1

@@ -22,6 +22,8 @@ from safetensors.numpy import save_file
 from forgetwatch.errors import WatchError
 from forgetwatch.watch import CheckpointGoneError, CheckpointQueue, CheckpointStore, SavedCheckpoint, checkpoint_queue
 
+VERL = "python -m verl.model_merger merge"
+
 
 def write(folder: Path, *names: str) -> Path:
     """Make the files of a checkpoint: weights, an index, JSON, or a byte."""
@@ -45,6 +47,11 @@ def read(out: Path, name: str = "checkpoint-20") -> SavedCheckpoint:
     made = store.read(found[name], name)
     assert made is not None
     return made
+
+
+def queue_of(given: Path | CheckpointStore, *, idle: float | None = None, once: bool = False) -> CheckpointQueue:
+    store = given if isinstance(given, CheckpointStore) else CheckpointStore(str(given))
+    return CheckpointQueue(store, looks=dict, stop=threading.Event(), poll=0.05, idle=idle, once=once)
 
 
 def test_folders_of_several_trainers_are_found_in_the_order_of_their_steps(tmp_path: Path) -> None:
@@ -175,13 +182,11 @@ def test_the_signature_changes_with_the_model_and_with_nothing_else(tmp_path: Pa
         ),
         (
             ["actor/model_world_size_2_rank_0.pt", "actor/huggingface/config.json", "actor/fsdp_config.json"],
-            "python -m verl.model_merger merge --backend fsdp --local_dir {root}/actor/ --target_dir "
-            "{root}/actor/huggingface",
+            f"{VERL} --backend fsdp --local_dir {{root}}/actor/ --target_dir {{root}}/actor/huggingface",
         ),
         (
             ["actor/dist_ckpt/__0_0.distcp", "actor/huggingface/config.json", "actor/dist_ckpt/metadata.json"],
-            "python -m verl.model_merger merge --backend megatron --local_dir {root}/actor/ --target_dir "
-            "{root}/actor/huggingface",
+            f"{VERL} --backend megatron --local_dir {{root}}/actor/ --target_dir {{root}}/actor/huggingface",
         ),
         (
             ["optimizer/__0_0.distcp", "weights/__0_0.distcp", "weights/.metadata"],
@@ -288,15 +293,13 @@ def test_a_checkpoint_that_is_written_again_is_not_held(
 def test_a_folder_is_listed_as_it_is_now(saved: tuple[str, Callable[[str, bytes], None]]) -> None:
     store, write_file = CheckpointStore(saved[0]), saved[1]
     assert store.names() == {20: ("checkpoint-20",)}
-    (Path(saved[0]) / "checkpoint-30").mkdir() if store.is_local else write_file("../checkpoint-30/config.json", b"{}")
+    (Path(saved[0]) / "checkpoint-30").mkdir() if store.path else write_file("../checkpoint-30/config.json", b"{}")
     assert list(store.names()) == [20, 30]
 
 
 def test_without_the_trainers_state_a_checkpoint_must_be_the_same_at_two_listings(tmp_path: Path) -> None:
     folder = write(tmp_path / "checkpoint-20", "config.json", "pytorch_model.bin")
-    queue = CheckpointQueue(
-        CheckpointStore(str(tmp_path)), looks=dict, stop=threading.Event(), poll=0.05, idle=None, once=False
-    )
+    queue = queue_of(tmp_path)
     assert queue._scan() is None
     (folder / "pytorch_model.bin").write_bytes(b"longer")
     assert queue._scan() is None
@@ -311,9 +314,7 @@ def test_without_the_trainers_state_a_checkpoint_must_be_the_same_at_two_listing
 
 def test_the_end_waits_for_a_folder_that_has_just_been_made_and_for_one_that_grows(tmp_path: Path) -> None:
     folder = write(tmp_path / "checkpoint-20", "config.json", "model.safetensors", "trainer_state.json")
-    queue = CheckpointQueue(
-        CheckpointStore(str(tmp_path)), looks=dict, stop=threading.Event(), poll=0.05, idle=0.5, once=False
-    )
+    queue = queue_of(tmp_path, idle=0.5)
     found = queue.next()
     assert isinstance(found, SavedCheckpoint)
     assert found.is_last
@@ -330,9 +331,7 @@ def test_processes_that_wait_hear_from_the_main_one_now_and_then(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checkpoint_queue, "_ROUND", 0.1)
-    queue = CheckpointQueue(
-        CheckpointStore(str(tmp_path)), looks=dict, stop=threading.Event(), poll=0.05, idle=5, once=False
-    )
+    queue = queue_of(tmp_path, idle=5)
     assert queue.next() is None
 
 
@@ -343,17 +342,13 @@ def test_reading_once_ends_although_a_checkpoint_is_not_complete(
     """Also where every wait is as long as the main process keeps the others waiting."""
     monkeypatch.setattr(checkpoint_queue, "_ROUND", 0.0)
     (tmp_path / "checkpoint-10").mkdir()
-    queue = CheckpointQueue(
-        CheckpointStore(str(tmp_path)), looks=dict, stop=threading.Event(), poll=0.01, idle=None, once=True
-    )
+    queue = queue_of(tmp_path, once=True)
     assert [queue.next(brief=brief) for _ in range(2)] == [None, "once"]
     assert queue.waiting == ["checkpoint-10"]
 
 
 def test_a_brief_wait_ends_after_one_listing(tmp_path: Path) -> None:
-    queue = CheckpointQueue(
-        CheckpointStore(str(tmp_path)), looks=dict, stop=threading.Event(), poll=0.05, idle=5, once=False
-    )
+    queue = queue_of(tmp_path, idle=5)
     assert queue.next(brief=True) is None
 
 
@@ -362,22 +357,20 @@ def test_a_remote_checkpoint_that_was_dealt_with_is_read_again_after_a_while_onl
     saved: tuple[str, Callable[[str, bytes], None]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, reads = CheckpointStore(saved[0]), list[int]()
-    queue = CheckpointQueue(store, looks=dict, stop=threading.Event(), poll=0.05, idle=5, once=False)
+    queue = queue_of(store, idle=5)
     found = queue.next()
     assert isinstance(found, SavedCheckpoint)
     queue.deal_with(found)
     monkeypatch.setattr(CheckpointStore, "read", lambda *_: reads.append(1))
     queue._scan()
-    assert bool(reads) is store.is_local
+    assert bool(reads) is (store.path is not None)
     monkeypatch.setattr(checkpoint_queue, "_REVISIT", 0.0)
     queue._scan()
     assert reads
 
 
 def test_a_training_that_saves_more_often_than_before_has_missed_no_earlier_step(tmp_path: Path) -> None:
-    queue = CheckpointQueue(
-        CheckpointStore(str(tmp_path)), looks=dict, stop=threading.Event(), poll=0.05, idle=None, once=False
-    )
+    queue = queue_of(tmp_path)
     for step, every in [(100, 100), (200, 100), (300, 100), (350, 50), (450, 50)]:
         folder = write(tmp_path / f"checkpoint-{step}", "config.json", "model.safetensors")
         (folder / "trainer_state.json").write_text(json.dumps({"global_step": step, "save_steps": every}))

@@ -60,8 +60,7 @@ def test_each_look_is_sent_once_with_the_keys_of_the_callback(
     monkeypatch.setattr(module, "get_available_trackers", lambda: ["wandb", "dvclive"])
     monkeypatch.setattr(Board, "made", [])
     runs.save(tmp_path, 10)
-    made = runs.follower(tmp_path, base, report_to=("wandb", "dvclive"), group="mine")
-    made.follow()
+    runs.followed(tmp_path, base, report_to=("wandb", "dvclive"), group="mine")
     wandb, other = Board.made
     assert [row["train/global_step"] for _, row in wandb.rows] == [0, 10]
     assert {step for step, _ in wandb.rows} == {None}  # its own step may not go back
@@ -88,8 +87,7 @@ def test_the_look_of_a_step_that_was_saved_again_is_sent_too(
         runs.save(tmp_path, step)
     runs.follower(tmp_path, base, report_to=("wandb",)).follow()
     runs.save(tmp_path, 20, of=21)
-    made = runs.follower(tmp_path, base, report_to=("wandb",))
-    made.follow()
+    made = runs.followed(tmp_path, base, report_to=("wandb",))
     (row,) = (row for _, row in Board.made[1].rows)
     assert row["train/global_step"] == 20
     assert row["eval/forget/all/accuracy"] == made.watch.comparisons[20].all.accuracy_after
@@ -102,8 +100,7 @@ def test_a_snapshot_as_base_is_step_zero_and_the_file_of_another_run_counts_for_
     monkeypatch.setattr(module, "get_available_trackers", lambda: ["dvclive"])
     monkeypatch.setattr(Board, "made", [])
     runs.save(tmp_path, 10)
-    first = runs.follower(tmp_path, base, report_to=("dvclive",))
-    first.follow()
+    first = runs.followed(tmp_path, base, report_to=("dvclive",))
     folder = tmp_path / "other"
     folder.mkdir()
     (folder / module.SENT).write_text((first.watch.folder.path / module.SENT).read_text())
@@ -124,12 +121,10 @@ def test_nothing_is_sent_unasked_and_a_tracker_that_fails_stops_nothing(
     monkeypatch.setattr(Board, "made", [])
     monkeypatch.setattr(Board, "start", fail)
     runs.save(tmp_path, 10)
-    made = runs.follower(tmp_path, base)
-    made.follow()
+    made = runs.followed(tmp_path, base)
     assert not Board.made
     runs.save(tmp_path, 20)
-    made = runs.follower(tmp_path, base, report_to=("wandb",))
-    made.follow()
+    made = runs.followed(tmp_path, base, report_to=("wandb",))
     assert made.scored == [20]
     assert "sending the row at step 20 failed, following continues: no network" in capsys.readouterr().err
     assert json.loads((made.watch.folder.path / module.SENT).read_text()) == {"run": made.watch.folder.run}
@@ -140,8 +135,7 @@ def test_tensorboard_gets_the_rows_on_their_steps(tmp_path: Path, base: Path) ->
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     runs.save(tmp_path, 10)
-    made = runs.follower(tmp_path, base, report_to=("tensorboard",))
-    made.follow()
+    made = runs.followed(tmp_path, base, report_to=("tensorboard",))
     (path,) = made.watch.folder.path.rglob("events.out.tfevents.*")
     events = EventAccumulator(str(path)).Reload()
     found = events.Scalars("eval/forget/all/forgotten")

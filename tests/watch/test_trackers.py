@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 import torch
-from support import model, probe, tokenizer, trainer, wait_until
+from support import model, probe, tokenizer, trained, wait_until
 from transformers import TrainerCallback
 
 from forgetwatch import ForgetWatchCallback, Probe, load_snapshot, score
@@ -269,10 +269,9 @@ def tracked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
         def train(name: str, **options: Any) -> Any:
             callback = ForgetWatchCallback(known(), every=2, max_overhead=None, strict=True, **options)
-            run = trainer(
+            run = trained(
                 folder / name, callbacks=[callback, Ruin()], steps=STEPS, logging_steps=1, report_to=[request.param]
             )
-            run.train()
             tracker.end()
             return run
 
@@ -347,8 +346,7 @@ def test_at_learning_rate_zero_every_curve_is_flat_although_the_budget_cuts_the_
     tracker = TRACKERS[name]
     tracker.prepare(tmp_path, monkeypatch)
     watch = ForgetWatchCallback(probe(400), max_overhead=1e-6, strict=True)
-    run = trainer(tmp_path, callbacks=[watch], steps=30, learning_rate=0.0, logging_steps=10, report_to=[name])
-    run.train()
+    trained(tmp_path, callbacks=[watch], steps=30, learning_rate=0.0, logging_steps=10, report_to=[name])
     tracker.end()
     read = tracker.read(tmp_path)
     curves: dict[str, list[tuple[int, float]]] = {}

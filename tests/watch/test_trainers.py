@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from events import curve
 from support import WORDS, model, probe, tokenizer
 
 from forgetwatch import ForgetWatchCallback, load_snapshot
@@ -140,13 +141,6 @@ def weights(run: Any) -> dict[str, str]:
 
 def losses(run: Any) -> list[tuple[float, float]]:
     return [(row["loss"], row["grad_norm"]) for row in run.state.log_history if "loss" in row]
-
-
-def curve(run: Any) -> dict[int, tuple[int, int]]:
-    """Forgotten and gained by step, as the trainer logged them, each step once."""
-    rows = [row for row in run.state.log_history if "eval_forget/all/forgotten" in row]
-    assert len({row["step"] for row in rows}) == len(rows)
-    return {row["step"]: (row["eval_forget/all/forgotten"], row["eval_forget/all/gained"]) for row in rows}
 
 
 def recomputed(folder: Path) -> dict[int, tuple[int, int]]:

@@ -9,12 +9,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from support import model, probe, tokenizer, trainer
+from support import model, probe, tokenizer, trained, trainer
 
 from forgetwatch import ForgetWatchCallback, Trajectory, Watch
 from forgetwatch.errors import WatchError
 from forgetwatch.files import locks as file_locks
-from forgetwatch.run_folder import StoredRun, claim
+from forgetwatch.run_folder import StoredRun
+from forgetwatch.run_folder import folder as run_folder
 
 TOK = tokenizer()
 
@@ -40,7 +41,7 @@ def without_locks(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_second_training_is_refused_before_it_measures_anything(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(claim, "PATIENCE", 0.0)
+    monkeypatch.setattr(run_folder, "_PATIENCE", 0.0)
     with subprocess.Popen(
         [sys.executable, "-c", OTHER, str(tmp_path), "5"],
         stdin=subprocess.PIPE,
@@ -103,20 +104,18 @@ def test_a_run_that_resumes_puts_its_own_folder_back(tmp_path: Path, capsys: pyt
 
 
 def test_a_run_keeps_its_id_over_resumes_and_a_new_one_gets_another(tmp_path: Path) -> None:
-    first = trainer(tmp_path, steps=4, callbacks=[ForgetWatchCallback(probe(), every=2)], save_strategy="epoch")
-    first.train()
+    trained(tmp_path, steps=4, callbacks=[ForgetWatchCallback(probe(), every=2)], save_strategy="epoch")
     run = StoredRun.read(tmp_path).baseline.meta["run"]
     (checkpoint,) = tmp_path.glob("checkpoint-*")
     state = json.loads((checkpoint / "trainer_state.json").read_text())
     assert state["stateful_callbacks"]["forgetwatch"]["attributes"]["run"] == run
     assert StoredRun.read(checkpoint / "forgetwatch").baseline.meta["run"] == run
-    again = trainer(tmp_path, steps=8, callbacks=[ForgetWatchCallback(probe(), every=2)])
-    again.train(resume_from_checkpoint=True)
+    trained(tmp_path, steps=8, callbacks=[ForgetWatchCallback(probe(), every=2)], resume=True)
     stored = StoredRun.read(tmp_path)
     assert {look.meta["run"] for look in (stored.baseline, *stored.looks, *stored.again)} == {run}
     assert [look.meta["step"] for look in stored.looks] == [2, 4, 6, 8]
     assert stored.notes == ()
-    assert not (tmp_path / claim.LOCK).exists()
+    assert not (tmp_path / "_forgetwatch.lock").exists()
     trainer(tmp_path, steps=2, callbacks=[ForgetWatchCallback(probe(), every=2)]).train()
     assert StoredRun.read(tmp_path).baseline.meta["run"] != run
 
@@ -124,7 +123,6 @@ def test_a_run_keeps_its_id_over_resumes_and_a_new_one_gets_another(tmp_path: Pa
 def test_a_trainer_that_resumes_after_the_end_takes_a_step_and_no_look(tmp_path: Path) -> None:
     options = {"steps": 4, "save_strategy": "steps", "save_steps": 4}
     trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=2)], **options).train()
-    again = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=2)], **options)
-    again.train(resume_from_checkpoint=True)
+    again = trained(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=2)], **options, resume=True)
     assert again.state.global_step == 5  # the trainer's own step
     assert Trajectory.from_run(tmp_path).steps == (0, 2, 4)

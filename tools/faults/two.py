@@ -38,11 +38,11 @@ from support import probe, trainer
 from transformers import TrainerCallback
 from forgetwatch import ForgetWatchCallback
 from forgetwatch.errors import ForgetwatchError
-from forgetwatch.run_folder import claim
+from forgetwatch.files import locks as file_locks
 
 folder, seed, every, pause, locks = Path(sys.argv[1]), *map(int, sys.argv[2:4]), float(sys.argv[4]), sys.argv[5]
 if locks == "none":
-    claim._lock = lambda _: -1
+    file_locks.fcntl = None
 
 class Slow(TrainerCallback):
     def on_step_end(self, *_, **__):

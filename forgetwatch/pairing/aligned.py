@@ -146,22 +146,20 @@ class AlignedPairs:
             cluster=self.cluster,
         )
 
+    @property
+    def lost_form(self) -> Bools:
+        """True where an answer lost its form and not its knowledge; bool [rows]. See `metrics.known`."""
+        forms = self.form_before, self.form_after, self.forced_after
+        return lost_form(self.before, self.after, *forms, constant_mass=self.mass_after)
+
     def loss(self) -> NDArray[np.object_]:
         """``form`` or ``knowledge`` for each forgotten answer whose kind of loss shows, else None; object [rows].
 
-        It shows where the form was measured, or the answer was a choice among options. See `metrics.known`.
+        It shows where the form was measured, or the answer was a choice among options.
         """
-        by_form = lost_form(
-            self.before,
-            self.after,
-            self.form_before,
-            self.form_after,
-            self.forced_after,
-            constant_mass=self.mass_after,
-        )
         measured = np.isfinite(self.form_before) & np.isfinite(self.form_after)
         shown = self.before & ~self.after & (measured | ((self.kind.code == 0) & (self.k > 0)))
-        kinds = np.where(by_form, "form", "knowledge").astype(object)
+        kinds = np.where(self.lost_form, "form", "knowledge").astype(object)
         kinds[~shown] = None
         return kinds
 

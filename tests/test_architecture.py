@@ -38,7 +38,7 @@ ORDER = (
 
 HEAVY = {"torch", "transformers", "trl", "accelerate", "peft", "datasets", "tokenizers"}
 MAY_BE_HEAVY = {"scoring", "drift", "lm_eval", "watch", "study", "trl", "axolotl", "demo"}
-READS_DATA_SETS = "probes/hub/rows.py"
+READS_DATA_SETS = "probes/hub/load.py"
 """Benchmarks of the hub are read with `datasets`, by one function of this file, when they are asked for. All else of a
 probe works without it, so that comparing and reporting never load it."""
 METRICS_MAY_USE = {"numpy", "scipy", "math", "dataclasses", "typing", "collections", "forgetwatch", "__future__"}

@@ -1,19 +1,20 @@
 """Files: written whole or not at all, read within bounds, and locked.
 
 writing       files that are complete or absent, and locks of files between processes
-reading       regular files within bounds, and the errors of all files
+reading       regular files within bounds, YAML as texts, lists and mappings, and the errors of all files
 tables        Parquet that is measured before it is decoded, and the tables that forgetwatch writes
-plain_yaml    YAML as texts, lists and mappings
 """
 
-from forgetwatch.files.plain_yaml import Plain, parse_plain_yaml, read_plain_yaml
 from forgetwatch.files.reading import (
     DAMAGE,
+    Plain,
     file_errors,
     holds_text,
     is_text,
+    parse_plain_yaml,
     read_content,
     read_head,
+    read_plain_yaml,
     read_text,
     regular_size,
     unpacked_limit,

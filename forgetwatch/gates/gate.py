@@ -26,7 +26,7 @@ A gate file is a gate in YAML. Every key is optional, but there must be a limit;
     subset:                                    the comparison is about these items alone
       {tasks: [gsm8k], categories: [Math], items: ids.txt}    an id a line; in the folder of the gate file
 
-Every scalar stays the text in the file (`plain_yaml`), so ids and 2% need no quotes. A gate may come from elsewhere:
+Every scalar stays the text in the file, so ids and 2% need no quotes. A gate may come from elsewhere:
 the file of `subset.items` must be a regular file in the folder of the gate file or below it, links included.
 """
 

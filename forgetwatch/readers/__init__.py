@@ -8,7 +8,7 @@ The format is recognised by content, never by the name alone.
     lighteval                    lighteval.py       details_*.parquet, a folder of them
     Inspect                      inspect_log.py     .eval and .json
 
-Rows of every tool go through `log.py`: `question_text.py` finds the question, `option_scores.py` reads scores, and
+Rows of every tool go through `log.py`, which also finds the question; `option_scores.py` reads scores, and
 `json_pieces.py` large JSON.
 """
 
@@ -23,10 +23,9 @@ from forgetwatch.files import file_errors, read_head
 from forgetwatch.readers import inspect_log, lighteval, lm_eval_logs, table
 from forgetwatch.readers.inspect_log import Archive, is_inspect_log
 from forgetwatch.readers.json_pieces import Document, Progress, begins_json, first_object, json_lines, spans
-from forgetwatch.readers.log import Log, Reading, refuse_lfs_pointer
+from forgetwatch.readers.log import Log, QuestionStore, QuestionText, Reading, refuse_lfs_pointer
 from forgetwatch.readers.mapping import ColumnMap, read_mapped
 from forgetwatch.readers.option_scores import choose_target, reconcile, target_options
-from forgetwatch.readers.question_text import QuestionStore, QuestionText
 from forgetwatch.readers.table import concatenate
 from forgetwatch.snapshot import Snapshot, is_snapshot, read_snapshot
 

@@ -4,7 +4,7 @@
     html, summary, flip_list            the page, with its template in page/, and what a notebook shows
     plots, heatmap, pictures            figures, as files and in the page
     several_models                      ranking and matrix of several models, as text and as figures
-    export, markdown, tracker_rows      JSON, CSV, Markdown, rows of trackers
+    export, tracker_rows                JSON, CSV, Markdown, rows of trackers
     cells                               tables of groups and measures, for all of them
 
 Read `terminal` first.
@@ -12,11 +12,21 @@ Read `terminal` first.
 
 from forgetwatch.report.cells import HEADINGS, group_cells, measure_tables
 from forgetwatch.report.detail import comparison_detail, drift_detail
-from forgetwatch.report.export import comparison_json, comparisons_csv, comparisons_json, several_json, trajectory_json
+from forgetwatch.report.export import (
+    ITEMS,
+    ci_summary,
+    comparison_json,
+    comparison_markdown,
+    comparisons_csv,
+    comparisons_json,
+    escaped,
+    several_json,
+    table,
+    trajectory_json,
+)
 from forgetwatch.report.flip_list import LONGEST, MOST, ROOM, flip_json, flip_lines, marked
 from forgetwatch.report.heatmap import FORGOTTEN, GAINED, SAME, UNSCORED, heatmap_caption, heatmap_figure
 from forgetwatch.report.html import comparison_fragment, made_line, page, render, run_page, trajectory_fragment
-from forgetwatch.report.markdown import ITEMS, ci_summary, comparison_markdown, escaped, table
 from forgetwatch.report.pictures import (
     SUFFIXES,
     drawn,

@@ -21,7 +21,7 @@ from rich.text import Text
 
 from forgetwatch.comparing import ModelComparison, RankedModel
 from forgetwatch.pairing import between, count, fit_ends, items, one_line, percent, points
-from forgetwatch.report.markdown import escaped, table
+from forgetwatch.report.export import escaped, table
 from forgetwatch.report.plots import BLUE, GREY, name_in
 from forgetwatch.report.terminal import note_lines
 

@@ -20,7 +20,7 @@ stages:
         before: {path: Qwen/Qwen2.5-7B, probe: "paper:base", decoding: {tokens: 4096}}
         after: {path: all.parquet, where: {model: tuned}, map: {correct: eval.right}, set: {k: 4}, metric: acc}
 
-Paths are relative to the file. Every scalar stays the text in the file (`plain_yaml`). A side with one answer to each
+Paths are relative to the file. Every scalar stays the text in the file. A side with one answer to each
 question is compared with each seed of a side with several, be they a list of files or the samples of one. Everything
 that the file itself shows to be wrong is an error before any model is scored.
 """

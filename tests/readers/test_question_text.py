@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from forgetwatch import load_snapshot
 from forgetwatch.readers import QuestionStore, QuestionText
-from forgetwatch.readers.question_text import question_text
+from forgetwatch.readers.log import question_text
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=8),

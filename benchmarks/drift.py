@@ -32,7 +32,7 @@ def main() -> None:
     parser.add_argument("--bf16", action="store_true", help="weights in bf16 instead of the checkpoint's dtype")
     given = parser.parse_args()
     torch.set_num_threads(1)
-    plain, tokenizer = load_model(given.model, trust_remote_code=False)
+    plain, tokenizer = load_model(given.model)
     plain = plain.to(torch.bfloat16) if given.bf16 else plain
     model = get_peft_model(plain, LoraConfig(r=8, target_modules=["q_proj", "v_proj"]))
     whole = load_probe("standard")

@@ -64,6 +64,7 @@ from forgetwatch.comparing import (
 from forgetwatch.comparing.flips import flips
 from forgetwatch.errors import SnapshotError
 from forgetwatch.gates import Gate
+from forgetwatch.loading import Loading
 from forgetwatch.probe import Probe
 from forgetwatch.probes import Categories, load_probe
 from forgetwatch.progress import is_first_process
@@ -260,9 +261,9 @@ def _resolve(options: Options) -> _Sides:
                 )
     # Read first: a file that is missing must not wait for two models to be scored.
     again = None if options.null is None else part(read_outcomes(options.null, options.metric))
+    loading = Loading(device_map=options.device_map)
     sides = [
-        resolve(given, options.items, options.metric, device_map=options.device_map)
-        for given in (options.before, *options.after)
+        resolve(given, options.items, options.metric, loading=loading) for given in (options.before, *options.after)
     ]
     # All at once: of several sides after, each comparison and the ranking count answers by one norm.
     before, *whole = in_common_norm(sides)
@@ -304,7 +305,7 @@ def _with_drift(options: Options, comparisons: list[Comparison]) -> list[Compari
     # Not at the top: this imports torch, which comparing files does not need.
     from forgetwatch.drift import model_drifts
 
-    drifts = model_drifts(options.before, options.after, options.items, device_map=options.device_map)
+    drifts = model_drifts(options.before, options.after, options.items, loading=Loading(device_map=options.device_map))
     return [replace(one, drift=drift) for one, drift in zip(comparisons, drifts, strict=True)]
 
 

@@ -11,6 +11,7 @@ import typer
 from forgetwatch.cli.options import check_device_map, device_map_option
 from forgetwatch.cli.output import echo, shared_work
 from forgetwatch.errors import WatchError, did_you_mean
+from forgetwatch.loading import Loading
 from forgetwatch.pairing import listed
 from forgetwatch.probes import load_probe
 from forgetwatch.progress import is_first_process, log
@@ -92,8 +93,7 @@ def run(
         report_to=tuple(filter(None, map(str.strip, report_to.split(",")))),
         group=wandb_group,
         full=log_numbers == "full",
-        trust_remote_code=trust_remote_code,
-        device_map=device_map,
+        loading=Loading(trust_remote_code=trust_remote_code, device_map=device_map),
     )
     with shared_work():
         follower = Follower(output_dir, items, settings, run=folder, on_look=echo)

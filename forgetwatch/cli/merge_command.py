@@ -26,6 +26,7 @@ from forgetwatch.cli.options import (
 from forgetwatch.cli.output import announce_import, echo, result_console, scoring_unless_cached, shared_work, write_json
 from forgetwatch.errors import ScoringError
 from forgetwatch.files import write_text
+from forgetwatch.loading import Loading
 from forgetwatch.probes import load_probe
 from forgetwatch.progress import is_first_process
 
@@ -89,10 +90,9 @@ def run(
         from forgetwatch.study.merging import Ends, merge_detail, merge_json, merge_report, merge_table, run_sweep
 
         silence_loading()
-        ends = Ends(a=a, b=b, method=method, alphas=alphas, keep=keep, trust_remote_code=trust_remote_code)
-        sweep = run_sweep(
-            ends, chosen, confirmation=second, target=ranked, progress_of=scoring_unless_cached, device_map=device_map
-        )
+        loading = Loading(trust_remote_code=trust_remote_code, device_map=device_map)
+        ends = Ends(a=a, b=b, method=method, alphas=alphas, keep=keep, loading=loading)
+        sweep = run_sweep(ends, chosen, confirmation=second, target=ranked, progress_of=scoring_unless_cached)
     if not is_first_process():
         return
     if json_path is not None:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from forgetwatch.cli.output import announce_import, bytes_bar, scoring_unless_cached
 from forgetwatch.comparing import Flip, What, sort_flips
 from forgetwatch.errors import SnapshotError, did_you_mean, did_you_mean_path
+from forgetwatch.loading import Loading
 from forgetwatch.probe import Probe
 from forgetwatch.probes import SUFFIXES
 from forgetwatch.readers import QuestionStore, QuestionText, is_outcomes, load_snapshot
@@ -33,8 +34,7 @@ def resolve(
     probe: Probe | None,
     metric: str | None = None,
     *,
-    trust_remote_code: bool = False,
-    device_map: str | None = None,
+    loading: Loading = Loading(),
 ) -> Snapshot:
     """Snapshot of a file or folder of outcomes, or of a model, which is scored once and then cached.
 
@@ -65,9 +65,7 @@ def resolve(
         from forgetwatch.scoring import score_checkpoint, silence_loading
 
         silence_loading()
-        return score_checkpoint(
-            given, probe, trust_remote_code=trust_remote_code, device_map=device_map, progress=progress
-        )
+        return score_checkpoint(given, probe, loading=loading, progress=progress)
 
 
 def with_questions(changed: list[Flip], given: str, snapshot: Snapshot, metric: str | None) -> list[Flip]:

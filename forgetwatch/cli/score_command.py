@@ -15,6 +15,7 @@ from forgetwatch.cli.options import check_device_map, check_snapshot, device_map
 from forgetwatch.cli.output import echo, scoring, shared_work
 from forgetwatch.comparing import repeated_prompts
 from forgetwatch.errors import ScoringError, SnapshotError, did_you_mean
+from forgetwatch.loading import Loading
 from forgetwatch.pairing import snapshot_bits_per_byte
 from forgetwatch.probes import load_probe
 from forgetwatch.progress import is_first_process
@@ -85,7 +86,8 @@ def run(
                     progress=progress,
                 )
             else:
-                load = partial(load_model, model, trust_remote_code=trust_remote_code, device_map=device_map)
+                loading = Loading(trust_remote_code=trust_remote_code, device_map=device_map)
+                load = partial(load_model, model, loading=loading)
                 loaded, tokenizer = on_all_processes(load)
                 with not_finite_explained(loaded, model):
                     scorer = Scorer(items, tokenizer, loaded, progress=progress)

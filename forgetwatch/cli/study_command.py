@@ -13,6 +13,7 @@ from forgetwatch.cli.options import STDOUT, check_device_map, check_file, check_
 from forgetwatch.cli.output import echo, result_console, shared_work, write_json
 from forgetwatch.cli.resolve import resolve
 from forgetwatch.errors import StudyError
+from forgetwatch.loading import Loading
 from forgetwatch.probe import Probe
 from forgetwatch.progress import is_first_process, launched_count, shown
 from forgetwatch.snapshot import Snapshot
@@ -83,8 +84,10 @@ def run(
     if not is_scored and not is_first_process():
         return
 
+    loading = Loading(trust_remote_code=trust_remote_code, device_map=device_map)
+
     def read(given: str, items: Probe | None, metric: str | None) -> Snapshot:
-        return resolve(given, items, metric, trust_remote_code=trust_remote_code, device_map=device_map)
+        return resolve(given, items, metric, loading=loading)
 
     def announce(number: int, pair: Pair) -> None:
         seeds = max(len(pair.before), len(pair.after))

@@ -25,6 +25,7 @@ from torch import nn
 from forgetwatch.drift.base_texts import check_completions, read_under, sample_completions
 from forgetwatch.drift.completions import Completions, read_completions, save_completions
 from forgetwatch.errors import ScoringError, SnapshotError
+from forgetwatch.loading import Loading
 from forgetwatch.measures import DRIFT_KEY, LookDrift, stored_drift
 from forgetwatch.probe import Probe
 from forgetwatch.progress import Failures, log, shown
@@ -192,7 +193,7 @@ def _measured(model: nn.Module, completions: Completions, *, token_budget: int |
 
 
 def model_drifts(
-    base: str, after: Sequence[str], probe: Probe, *, device_map: str | None = None
+    base: str, after: Sequence[str], probe: Probe, *, loading: Loading = Loading()
 ) -> list[dict[str, LookDrift]]:
     """Drift of each model from the base, by set of prompts: ``probe`` alone.
 
@@ -200,15 +201,15 @@ def model_drifts(
         base: The base: a checkpoint folder, adapter folder or model id.
         after: The models, of the same tokenizer.
         probe: The probe whose prompts the base continues.
-        device_map: See `checkpoints.load_model`.
+        loading: How they are loaded.
 
     Raises:
         ScoringError: If a model cannot be loaded, the base cannot generate, or a model has another tokenizer.
     """
-    completions = _sampled(base, probe, device_map=device_map)
+    completions = _sampled(base, probe, loading=loading)
     found = []
     for name in after:
-        model, tokenizer = load_model(name, device_map=device_map)
+        model, tokenizer = load_model(name, loading=loading)
         try:
             check_completions(completions, model, tokenizer)
         except ScoringError as error:
@@ -218,9 +219,9 @@ def model_drifts(
     return found
 
 
-def _sampled(base: str, probe: Probe, *, device_map: str | None) -> Completions:
+def _sampled(base: str, probe: Probe, *, loading: Loading) -> Completions:
     """The base's completions; its weights are freed on return."""
-    model, tokenizer = load_model(base, device_map=device_map)
+    model, tokenizer = load_model(base, loading=loading)
     if reason := generation_obstacle(model):
         raise ScoringError(f"{base}: --drift needs a base that can generate: {reason}")
     return sample_base(model, tokenizer, probe, None, token_budget=None)

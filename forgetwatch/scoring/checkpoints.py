@@ -33,6 +33,7 @@ from transformers import AutoConfig
 from forgetwatch.errors import ForgetwatchError, NotFiniteError, ScoringError, SnapshotError
 from forgetwatch.files import LocksUnsupportedError, lock_file, unlock_file
 from forgetwatch.grading import RULES
+from forgetwatch.loading import Loading
 from forgetwatch.probe import Probe
 from forgetwatch.progress import Done, Progress, log
 from forgetwatch.scoring.pretrained import ADAPTER, base_of_adapter, check_path, load_model, load_outline
@@ -66,8 +67,7 @@ def score_checkpoint(
     given: str,
     probe: Probe,
     *,
-    trust_remote_code: bool = False,
-    device_map: str | None = None,
+    loading: Loading = Loading(),
     progress: Progress | None = None,
 ) -> Snapshot:
     """Outcomes of a checkpoint, from the cache if these weights were scored on this probe before.
@@ -75,22 +75,20 @@ def score_checkpoint(
     Args:
         given: A checkpoint folder, adapter folder or model id.
         probe: The items.
-        trust_remote_code: Run code that comes with the model.
-        device_map: See `load_model`.
+        loading: How it is loaded.
         progress: Called with what is done, before the model is loaded, while items are encoded and after each batch;
             never if the outcomes are cached.
 
     Raises:
         ScoringError: If the model cannot be loaded or scored.
     """
-    weights = weights_identity(given, trust_remote_code=trust_remote_code)
+    weights = weights_identity(given, loading=loading)
     return score_derived(
         given,
         weights,
         lambda: nullcontext(given),
         probe,
-        trust_remote_code=trust_remote_code,
-        device_map=device_map,
+        loading=loading,
         progress=progress,
     )
 
@@ -101,8 +99,7 @@ def score_derived(
     files: Callable[[], AbstractContextManager[str]],
     probe: Probe,
     *,
-    trust_remote_code: bool = False,
-    device_map: str | None = None,
+    loading: Loading = Loading(),
     progress: Progress | None = None,
 ) -> Snapshot:
     """Outcomes of a model whose files are made when they are needed, such as a merged one; as `score_checkpoint`.
@@ -113,9 +110,9 @@ def score_derived(
     """
     device = "cuda" if torch.cuda.is_available() else "cpu"
     labels = [[item.task, item.id, item.category, item.cluster] for item in probe]
-    settings = [SCORER, RULES, device, versions(), trust_remote_code]
+    settings = [SCORER, RULES, device, versions(), loading.trust_remote_code]
     # Layers on other devices compute with other kernels.
-    settings += [] if device_map is None else [device_map]
+    settings += [] if loading.device_map is None else [loading.device_map]
     entry = CacheEntry.of([list(weights), probe.name, probe.fingerprint, labels, *settings])
 
     def waiting() -> None:
@@ -137,7 +134,7 @@ def score_derived(
         if progress:
             progress(Done(count=0, total=len(probe), share=0.0))
         folder = stack.enter_context(files())
-        load = partial(load_model, folder, trust_remote_code=trust_remote_code, device_map=device_map)
+        load = partial(load_model, folder, loading=loading)
         model, tokenizer = on_all_processes(load)
         with not_finite_explained(model, name):
             snapshot = Scorer(probe, tokenizer, model, progress=progress).score(model, name=name, progress=progress)
@@ -230,7 +227,7 @@ def score_with_vllm(
     generates = any(map(probe.is_generated, probe))
     scored = any(item.choices or not probe.is_generated(item) for item in probe)
     load = load_model if scored and generates else load_outline
-    model, tokenizer = load(given, trust_remote_code=trust_remote_code)
+    model, tokenizer = load(given, loading=Loading(trust_remote_code=trust_remote_code))
 
     def make_room() -> None:
         # The scorer still refers to the model, so the weights are freed in place.
@@ -251,7 +248,7 @@ def score_with_vllm(
         return scorer.score(model, name=given, progress=progress, generator=generator if generates else None)
 
 
-def weights_identity(given: str, *, trust_remote_code: bool = False, adapters: tuple[Path, ...] = ()) -> list[str]:
+def weights_identity(given: str, *, loading: Loading = Loading(), adapters: tuple[Path, ...] = ()) -> list[str]:
     """Identity of weights and tokenizer of a folder or model id: digests of the files, or the hub's commit.
 
     `adapters` are folders of those that have this model as their base.
@@ -263,7 +260,7 @@ def weights_identity(given: str, *, trust_remote_code: bool = False, adapters: t
     if not path.is_dir():
         check_path(given)
         try:
-            config = AutoConfig.from_pretrained(given, trust_remote_code=trust_remote_code)
+            config = AutoConfig.from_pretrained(given, trust_remote_code=loading.trust_remote_code)
         except (OSError, ValueError) as error:
             raise ScoringError(f"{given}: no folder here, and as a model id it cannot be loaded ({error})") from error
         return [given, str(getattr(config, "_commit_hash", None))]
@@ -272,7 +269,7 @@ def weights_identity(given: str, *, trust_remote_code: bool = False, adapters: t
         if path.resolve() in adapters:
             raise ScoringError(f"{path / ADAPTER}: this adapter is the base of its own base; needed a model as base")
         base = base_of_adapter(path)
-        digests += weights_identity(base, trust_remote_code=trust_remote_code, adapters=(*adapters, path.resolve()))
+        digests += weights_identity(base, loading=loading, adapters=(*adapters, path.resolve()))
     return digests
 
 

@@ -23,6 +23,7 @@ from transformers.integrations import deepspeed
 from transformers.utils import logging
 
 from forgetwatch.errors import ScoringError, did_you_mean_path
+from forgetwatch.loading import Loading
 from forgetwatch.scoring.model import UNLIMITED, memory_explained, weight_bytes
 
 ADAPTER: Final = "adapter_config.json"
@@ -38,19 +39,14 @@ _NO_TOKENIZER: Final = (
 )
 
 
-def load_model(
-    given: str, *, trust_remote_code: bool = False, device_map: str | None = None, tokenizer_of: str | None = None
-) -> tuple[nn.Module, Any]:
+def load_model(given: str, *, loading: Loading = Loading(), tokenizer_of: str | None = None) -> tuple[nn.Module, Any]:
     """Model and tokenizer of a checkpoint folder, adapter folder or model id; on the GPU if there is one.
 
     It is whole in this process, also inside a training with FSDP or DeepSpeed's ZeRO-3.
 
     Args:
         given: The checkpoint folder, adapter folder or model id.
-        trust_remote_code: Run code that comes with the model.
-        device_map: ``auto`` to spread the layers over all GPUs, then the CPU and the disk; None for one device. Weights
-            that are not in the model's files as it computes with them (those of experts) are written to a folder for
-            temporary files, which TMPDIR chooses; it is removed with the model.
+        loading: How it is loaded.
         tokenizer_of: Folder or id of the tokenizer that a model saved without one gets; None to refuse it.
 
     Raises:
@@ -61,30 +57,28 @@ def load_model(
         f"spread it over all GPUs and the CPU (`forgetwatch score {given} --device-map auto`), or free memory; a "
         "training takes the snapshot as its baseline"
     )
-    if device_map is not None:
+    if spreads := loading.device_map is not None:
         remedy = "free memory, or take a smaller or quantized model"
         if find_spec("accelerate") is None:
             raise ScoringError("--device-map needs the package accelerate: pip install accelerate")
-    size = partial(_size, given, trust_remote_code=trust_remote_code)
+    size = partial(_size, given, loading=loading)
     # One process spreads a model over all GPUs; of several processes each has the current one.
-    gpus = [] if device_map is None else [torch.device("cuda", index) for index in range(torch.cuda.device_count())]
+    gpus = [torch.device("cuda", index) for index in range(torch.cuda.device_count())] if spreads else []
     explained = memory_explained(f"{given}: loading it", weights=size, devices=lambda: gpus, remedy=remedy)
     # The size is computed inside the first context too: a model without weights would also be divided.
     with _loading_whole(), explained, ExitStack() as stack:
         spread: dict[str, Any] = {}
-        if device_map is not None:
+        if spreads:
             folder = stack.enter_context(TemporaryDirectory(prefix="forgetwatch-", ignore_cleanup_errors=True))
-            spread = {"device_map": device_map, "offload_folder": folder}
-        model, tokenizer = _load(
-            given, trust_remote_code=trust_remote_code, spread=spread, tokenizer_of=tokenizer_of or given
-        )
-        if device_map is None:
+            spread = {"device_map": loading.device_map, "offload_folder": folder}
+        model, tokenizer = _load(given, loading=loading, spread=spread, tokenizer_of=tokenizer_of or given)
+        if not spreads:
             model = model.to("cuda" if torch.cuda.is_available() else "cpu")
         weakref.finalize(model, stack.pop_all().close)
     return model.eval(), tokenizer
 
 
-def _load(given: str, *, trust_remote_code: bool, spread: dict[str, Any], tokenizer_of: str) -> tuple[nn.Module, Any]:
+def _load(given: str, *, loading: Loading, spread: dict[str, Any], tokenizer_of: str) -> tuple[nn.Module, Any]:
     """Model and tokenizer; on the CPU without options of transformers that spread it over devices."""
     path = Path(given)
     is_adapter = (path / ADAPTER).is_file()
@@ -97,7 +91,7 @@ def _load(given: str, *, trust_remote_code: bool, spread: dict[str, Any], tokeni
             has_own = (path / "tokenizer_config.json").is_file()
             model, tokenizer = _load(
                 base_of_adapter(path),
-                trust_remote_code=trust_remote_code,
+                loading=loading,
                 spread=spread,
                 tokenizer_of=given if has_own else tokenizer_of,
             )
@@ -106,15 +100,15 @@ def _load(given: str, *, trust_remote_code: bool, spread: dict[str, Any], tokeni
                 warnings.filterwarnings("error", message="Found missing adapter keys")
                 model = PeftModel.from_pretrained(model, given, **spread)
             if has_own:
-                tokenizer = pretrained_tokenizer(given, trust_remote_code=trust_remote_code)
+                tokenizer = pretrained_tokenizer(given, loading=loading)
         else:
             loaded: Any = AutoModelForCausalLM.from_pretrained(
-                given, dtype="auto", trust_remote_code=trust_remote_code, output_loading_info=True, **spread
+                given, dtype="auto", trust_remote_code=loading.trust_remote_code, output_loading_info=True, **spread
             )
-            model, loading = loaded
-            _check_complete(given, loading)
+            model, report = loaded
+            _check_complete(given, report)
             source = given if has_tokenizer(given) else tokenizer_of
-            tokenizer = pretrained_tokenizer(source, trust_remote_code=trust_remote_code)
+            tokenizer = pretrained_tokenizer(source, loading=loading)
     return model, tokenizer
 
 
@@ -151,23 +145,23 @@ def _loading_whole() -> Iterator[None]:
             os.environ[_FSDP] = fsdp
 
 
-def _size(given: str, *, trust_remote_code: bool) -> int:
+def _size(given: str, *, loading: Loading) -> int:
     """Bytes of the weights of a model, without those of adapters."""
     while (Path(given) / ADAPTER).is_file():
         given = base_of_adapter(Path(given))
-    return weight_bytes(load_outline(given, trust_remote_code=trust_remote_code)[0])
+    return weight_bytes(load_outline(given, loading=loading)[0])
 
 
-def load_outline(given: str, *, trust_remote_code: bool = False) -> tuple[nn.Module, Any]:
+def load_outline(given: str, *, loading: Loading = Loading()) -> tuple[nn.Module, Any]:
     """Model without weights, which has its sizes only, and tokenizer of a checkpoint folder or model id."""
     check_path(given)
     with _explained(given, passed=(ScoringError,)):
-        config = AutoConfig.from_pretrained(given, trust_remote_code=trust_remote_code)
+        config = AutoConfig.from_pretrained(given, trust_remote_code=loading.trust_remote_code)
         with torch.device("meta"):
             model: Any = AutoModelForCausalLM.from_config(
-                config, dtype=config.dtype, trust_remote_code=trust_remote_code
+                config, dtype=config.dtype, trust_remote_code=loading.trust_remote_code
             )
-        tokenizer = pretrained_tokenizer(given, trust_remote_code=trust_remote_code)
+        tokenizer = pretrained_tokenizer(given, loading=loading)
     return model.eval(), tokenizer
 
 
@@ -229,7 +223,7 @@ def has_tokenizer(given: str) -> bool:
     return not Path(given).is_dir() or _has(given, _VOCABULARY) or _has(given, _SETTINGS)
 
 
-def pretrained_tokenizer(given: str, *, trust_remote_code: bool) -> Any:
+def pretrained_tokenizer(given: str, *, loading: Loading) -> Any:
     """Tokenizer of a checkpoint folder or model id, with a vocabulary; a folder without one is refused.
 
     The class of some models, such as Qwen's, would be made without words, and Gemma's with an unknown word for every
@@ -237,7 +231,7 @@ def pretrained_tokenizer(given: str, *, trust_remote_code: bool) -> Any:
     """
     if not has_tokenizer(given):
         raise ScoringError(f"{given}: {_NO_TOKENIZER}")
-    tokenizer: Any = AutoTokenizer.from_pretrained(given, trust_remote_code=trust_remote_code)
+    tokenizer: Any = AutoTokenizer.from_pretrained(given, trust_remote_code=loading.trust_remote_code)
     # The names are those of the class; one that reads bytes has none.
     named = set((getattr(tokenizer, "vocab_files_names", None) or {}).values())
     if named and Path(given).is_dir() and not (_has(given, _VOCABULARY) or named & set(os.listdir(given))):
@@ -245,10 +239,10 @@ def pretrained_tokenizer(given: str, *, trust_remote_code: bool) -> Any:
     return tokenizer
 
 
-def load_tokenizer(given: str, *, trust_remote_code: bool = False) -> LoadedTokenizer:
+def load_tokenizer(given: str, *, loading: Loading = Loading()) -> LoadedTokenizer:
     """Tokenizer of a checkpoint folder or model id; an error with the cause if it cannot be loaded."""
     try:
-        tokenizer = pretrained_tokenizer(given, trust_remote_code=trust_remote_code)
+        tokenizer = pretrained_tokenizer(given, loading=loading)
     except ScoringError:
         raise
     except Exception as error:  # whatever a loader of foreign files raises
@@ -257,7 +251,7 @@ def load_tokenizer(given: str, *, trust_remote_code: bool = False) -> LoadedToke
             f"({' '.join(str(error).split())})"
         ) from error
     try:
-        config = AutoConfig.from_pretrained(given, trust_remote_code=trust_remote_code)
+        config = AutoConfig.from_pretrained(given, trust_remote_code=loading.trust_remote_code)
         context = getattr(config, "max_position_embeddings", None)
     except Exception:  # a folder with a tokenizer and no model
         context = None

@@ -32,6 +32,7 @@ import torch
 from forgetwatch.comparing import Comparison
 from forgetwatch.errors import ForgetwatchError, LostBaselineError, MismatchError, SnapshotError, WatchError
 from forgetwatch.files import write_problem
+from forgetwatch.loading import Loading
 from forgetwatch.probe import Probe
 from forgetwatch.progress import Failures, log
 from forgetwatch.run_folder import FOLLOW_FOLDER
@@ -84,8 +85,7 @@ class FollowSettings:
         report_to: Names of trackers.
         group: Group of the tracker's run; None for none.
         full: True to send every number of every group, and to measure the drift from the base.
-        trust_remote_code: Run code that comes with a model.
-        device_map: See `scoring.checkpoints.load_model`.
+        loading: How models are loaded.
     """
 
     base: str
@@ -96,14 +96,13 @@ class FollowSettings:
     report_to: tuple[str, ...] = ()
     group: str | None = None
     full: bool = False
-    trust_remote_code: bool = False
-    device_map: str | None = None
+    loading: Loading = Loading()
 
 
 class _Base:
     """The base: a snapshot, which is read at once, or a model, whose configuration and tokenizer are tried."""
 
-    def __init__(self, given: str, *, trust_remote_code: bool) -> None:
+    def __init__(self, given: str, *, loading: Loading) -> None:
         path = Path(given)
         self.given = given
         self.snapshot: Snapshot | None = None
@@ -112,7 +111,7 @@ class _Base:
             named = {"base": given, _CHECKSUM: found.checksum}  # by which `check` knows it again
             self.snapshot = replace(found, meta={**found.meta, **named})
         elif not (path / ADAPTER).is_file():
-            load_outline(given, trust_remote_code=trust_remote_code)
+            load_outline(given, loading=loading)
         elif lost := lost_base(path):
             raise WatchError(f"--base {path} {lost}")
 
@@ -183,7 +182,7 @@ class Follower:
         self.scored: list[int] = []
         self._settings = settings
         self._on_look = on_look
-        self._base = _Base(settings.base, trust_remote_code=settings.trust_remote_code)
+        self._base = _Base(settings.base, loading=settings.loading)
         self._runs = TrackerRuns(
             settings.report_to,
             title=f"follow {output_dir.rstrip('/').rsplit('/', 1)[-1]}",
@@ -290,7 +289,7 @@ class Follower:
         for path in list(self.watch.folder.looks().values())[-1:]:
             with suppress(SnapshotError):
                 base = (read_snapshot(path).meta.get("weights") or {}).get("base")
-                if base and is_replaced(base, trust_remote_code=self._settings.trust_remote_code):
+                if base and is_replaced(base, loading=self._settings.loading):
                     return str(base["model"])
         return None
 
@@ -324,8 +323,8 @@ class Follower:
             )
             if lost := lost_base(path):
                 raise _FollowError(f"{checkpoint.name} {lost}")
-            trust = self._settings.trust_remote_code
-            weights: dict[str, Any] = on_main_process(lambda: weights_of(path, trust_remote_code=trust))
+            loading = self._settings.loading
+            weights: dict[str, Any] = on_main_process(lambda: weights_of(path, loading=loading))
             weights["signature"] = checkpoint.signature
             self._check_base(checkpoint, weights.get("base") or {})
             if step in watch.comparisons:
@@ -354,7 +353,7 @@ class Follower:
             tokenizer_of = on_main_process(lambda: self._base.tokenizer_for(Path(given)))
         if tokenizer_of is not None and rank() == 0:
             self.queue.tell("the checkpoints are saved without a tokenizer; that of the base is used")
-        load = partial(load_model, trust_remote_code=settings.trust_remote_code, device_map=settings.device_map)
+        load = partial(load_model, loading=settings.loading)
         model, tokenizer = on_all_processes(lambda: load(given, tokenizer_of=tokenizer_of))
         embeddings: Any = model.get_input_embeddings()  # type: ignore[operator]
         before_batch = embeddings.register_forward_pre_hook(self._stop_scoring)

@@ -37,6 +37,7 @@ import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
 from forgetwatch.errors import ScoringError, SnapshotError, WatchError
+from forgetwatch.loading import Loading
 from forgetwatch.probe import Probe
 from forgetwatch.run_folder import BASELINE, RUN_FOLDER
 from forgetwatch.scoring import (
@@ -420,7 +421,7 @@ def _link(checkpoint: SavedCheckpoint, target: Path) -> None:
         os.link(os.path.realpath(Path(checkpoint.root) / path), target / path)
 
 
-def weights_of(path: Path, *, trust_remote_code: bool) -> dict[str, Any]:
+def weights_of(path: Path, *, loading: Loading) -> dict[str, Any]:
     """Metadata on the files in a model's folder that determine its rows.
 
     That is ``digest``, and for an adapter, whose digest covers its base, also ``own``, the digest of its own files, and
@@ -430,7 +431,7 @@ def weights_of(path: Path, *, trust_remote_code: bool) -> dict[str, Any]:
     if not (path / ADAPTER).is_file():
         return {"digest": _digest(own)}
     model = base_of_adapter(path)
-    base = _base_identity(model, trust_remote_code=trust_remote_code, adapters=(path.resolve(),))
+    base = _base_identity(model, loading=loading, adapters=(path.resolve(),))
     of_base = {"model": model, "digest": _digest(base)}
     return {"digest": _digest([*own, *base]), "own": _digest(own), "base": of_base}
 
@@ -442,13 +443,13 @@ def is_resaved(weights: Mapping[str, Any], *, before: Mapping[str, Any]) -> bool
     return bool(before) and before.get("digest") != now
 
 
-def _base_identity(model: str, *, trust_remote_code: bool, adapters: tuple[Path, ...] = ()) -> Sequence[str]:
+def _base_identity(model: str, *, loading: Loading, adapters: tuple[Path, ...] = ()) -> Sequence[str]:
     """Identity of the weights of an adapter's base; see `checkpoints.weights_identity`."""
     if Path(model).is_dir() and not (Path(model) / ADAPTER).is_file():
         # Path, size and time of change of each file that can decide its rows.
         found = [(file, file.stat()) for file in sorted(deciding_files(Path(model)))]
         return _folder_identity(model, tuple((str(file), state.st_size, state.st_mtime_ns) for file, state in found))
-    return weights_identity(model, trust_remote_code=trust_remote_code, adapters=adapters)
+    return weights_identity(model, loading=loading, adapters=adapters)
 
 
 @lru_cache(maxsize=1)
@@ -458,10 +459,10 @@ def _folder_identity(model: str, states: tuple[tuple[str, int, int], ...]) -> tu
     return tuple(digest for digest in weights_identity(model) if _OF_MODEL.fullmatch(digest.rsplit(" ", 1)[0]))
 
 
-def is_replaced(base: Mapping[str, str], *, trust_remote_code: bool) -> bool:
+def is_replaced(base: Mapping[str, str], *, loading: Loading) -> bool:
     """True if the base of an adapter, as `weights_of` names it, has other weights now; False if it cannot be read."""
     with suppress(ScoringError):  # that it is gone is an error where the next adapter needs it
-        return _digest(_base_identity(base["model"], trust_remote_code=trust_remote_code)) != base["digest"]
+        return _digest(_base_identity(base["model"], loading=loading)) != base["digest"]
     return False
 
 

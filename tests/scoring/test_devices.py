@@ -25,6 +25,7 @@ from forgetwatch import load_snapshot, score
 from forgetwatch.cli import app
 from forgetwatch.cli.options import check_device_map
 from forgetwatch.errors import ScoringError
+from forgetwatch.loading import Loading
 from forgetwatch.scoring import Scorer, checkpoints, load_model, memory_explained, pretrained, score_checkpoint
 
 TOK = tokenizer()
@@ -34,6 +35,7 @@ def logprobs(snapshot: Any) -> Any:
     return snapshot.table["choice_logprobs"].to_pylist()
 
 
+SPREAD = Loading(device_map="auto")
 EXPECTED = logprobs(score(model(TOK), TOK, probe()))
 
 
@@ -74,7 +76,7 @@ def test_a_device_map_is_passed_on_and_the_model_is_not_moved(saved: Path, monke
 
     monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", recorded)
     monkeypatch.setattr(torch.nn.Module, "to", moved)
-    network, tok = load_model(str(saved), device_map="auto")
+    network, tok = load_model(str(saved), loading=SPREAD)
     assert (maps, moves) == (["auto"], [])
     assert logprobs(score(network, tok, probe())) == EXPECTED
     load_model(str(saved))
@@ -94,7 +96,7 @@ def test_experts_that_reach_the_disk_are_written_to_a_folder_that_goes_with_the_
     TOK.save_pretrained(tmp_path / "experts")
     names = ["model.embed_tokens", "model.layers.0", "model.norm", "model.rotary_emb", "lm_head"]
     devices: Any = {**dict.fromkeys(names, "cpu"), "model.layers.1": "disk"}  # as `auto` chooses where memory ends
-    network, tok = load_model(str(tmp_path / "experts"), device_map=devices)
+    network, tok = load_model(str(tmp_path / "experts"), loading=Loading(device_map=devices))
     assert {weight.device.type for weight in network.parameters()} == {"cpu", "meta"}
     (folder,) = (tmp_path / "temporary").iterdir()
     assert any(folder.iterdir())
@@ -105,7 +107,7 @@ def test_experts_that_reach_the_disk_are_written_to_a_folder_that_goes_with_the_
     gc.collect()
     assert not any((tmp_path / "temporary").iterdir())
     with pytest.raises(ScoringError):
-        load_model("nowhere/nothing", device_map="auto")
+        load_model("nowhere/nothing", loading=SPREAD)
     assert not any((tmp_path / "temporary").iterdir())
 
 
@@ -115,16 +117,16 @@ def test_an_adapter_has_the_device_map_of_its_base(saved: Path, tmp_path: Path) 
     adapted.save_pretrained(tmp_path / "adapter")
     file = tmp_path / "adapter" / "adapter_config.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), "base_model_name_or_path": str(saved)}))
-    network, tok = load_model(str(tmp_path / "adapter"), device_map="auto")
+    network, tok = load_model(str(tmp_path / "adapter"), loading=SPREAD)
     assert logprobs(score(network, tok, probe())) == logprobs(score(adapted, TOK, probe()))
 
 
 def test_the_commands_take_a_device_map(saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     maps: list[Any] = []
 
-    def load(given: str, **options: Any) -> Any:
-        maps.append(options["device_map"])
-        return load_model(given, **options)
+    def load(given: str, *, loading: Loading) -> Any:
+        maps.append(loading.device_map)
+        return load_model(given, loading=loading)
 
     for place in (forgetwatch.scoring, checkpoints):  # `score` loads by the first, `compare` by the second
         monkeypatch.setattr(place, "load_model", load)
@@ -153,7 +155,7 @@ def test_the_commands_take_a_device_map(saved: Path, tmp_path: Path, monkeypatch
 def test_outcomes_of_a_spread_model_are_cached_apart(saved: Path) -> None:
     score_checkpoint(str(saved), probe())
     files = set((saved.parent / "cache").glob("*.parquet"))
-    score_checkpoint(str(saved), probe(), device_map="auto")
+    score_checkpoint(str(saved), probe(), loading=SPREAD)
     assert len(set((saved.parent / "cache").glob("*.parquet"))) == len(files) + 1 == 2
 
 
@@ -170,7 +172,7 @@ def test_a_model_that_does_not_fit_is_an_error_with_its_size_and_the_remedy(
     assert f"{saved}: loading it: out of memory with 1.0 GiB of weights; this machine has " in said
     assert f"forgetwatch score {saved} --device-map auto" in said
     with pytest.raises(ScoringError, match="free memory, or take a smaller or quantized model"):
-        load_model(str(saved), device_map="auto")
+        load_model(str(saved), loading=SPREAD)
     config, sizes = Zero3(), []
     set_hf_deepspeed_config(config)
     monkeypatch.setattr(pretrained, "_size", lambda *_, **__: sizes.append(is_deepspeed_zero3_enabled()) or size)

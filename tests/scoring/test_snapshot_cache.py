@@ -21,7 +21,7 @@ from support import PATIENCE, model, probe, tokenizer
 
 from forgetwatch import Snapshot, save_snapshot
 from forgetwatch.errors import ScoringError
-from forgetwatch.files import locks as file_locks
+from forgetwatch.files import writing as file_locks
 from forgetwatch.scoring import CacheEntry, file_digests, score_checkpoint
 
 

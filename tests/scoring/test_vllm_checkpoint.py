@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from forgetwatch import Item, Probe, compare, load_snapshot, score
 from forgetwatch.cli import app
 from forgetwatch.errors import MismatchError, ScoringError
+from forgetwatch.loading import Loading
 from forgetwatch.scoring import checkpoints, score_with_vllm
 
 TOK = tokenizer()
@@ -41,7 +42,7 @@ def engines(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
             answer = SimpleNamespace(token_ids=TOK("w5")["input_ids"], finish_reason="stop")
             return [SimpleNamespace(outputs=[answer]) for _ in prompts]
 
-    def load(given: str, *, trust_remote_code: bool) -> Any:
+    def load(given: str, *, loading: Loading) -> Any:
         loaded.append(model(TOK))
         return loaded[0], TOK
 

@@ -22,6 +22,7 @@ from support import WORDS, wait_until
 
 from forgetwatch import Trajectory, load_snapshot
 from forgetwatch.errors import WatchError
+from forgetwatch.loading import Loading
 from forgetwatch.run_folder import GuardFinding
 from forgetwatch.scoring import checkpoints
 from forgetwatch.watch import CheckpointQueue, CheckpointStore, Guard, run_output, saved_checkpoints
@@ -691,7 +692,7 @@ def test_a_model_that_is_spread_over_devices_gives_the_same_rows(
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     runs.follower(out, base, run=out / "one").follow()
-    runs.follower(out, base, run=out / "spread", device_map="auto").follow()
+    runs.follower(out, base, run=out / "spread", loading=Loading(device_map="auto")).follow()
     rows = [load_snapshot(out / name / "step-000020.parquet").table for name in ("one", "spread")]
     assert rows[0]["choice_logprobs"].equals(rows[1]["choice_logprobs"])
     assert not list((tmp_path / "temporary").iterdir())

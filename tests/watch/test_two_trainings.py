@@ -13,7 +13,7 @@ from support import model, probe, tokenizer, trained, trainer
 
 from forgetwatch import ForgetWatchCallback, Trajectory, Watch
 from forgetwatch.errors import WatchError
-from forgetwatch.files import locks as file_locks
+from forgetwatch.files import writing as file_locks
 from forgetwatch.run_folder import StoredRun
 from forgetwatch.run_folder import folder as run_folder
 

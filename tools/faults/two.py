@@ -38,7 +38,7 @@ from support import probe, trainer
 from transformers import TrainerCallback
 from forgetwatch import ForgetWatchCallback
 from forgetwatch.errors import ForgetwatchError
-from forgetwatch.files import locks as file_locks
+from forgetwatch.files import writing as file_locks
 
 folder, seed, every, pause, locks = Path(sys.argv[1]), *map(int, sys.argv[2:4]), float(sys.argv[4]), sys.argv[5]
 if locks == "none":

@@ -23,6 +23,7 @@ from safetensors import SafetensorError, safe_open
 from transformers import AutoConfig
 
 from forgetwatch.errors import ScoringError
+from forgetwatch.loading import Loading
 from forgetwatch.scoring import DECIDING, pretrained_tokenizer
 
 SINGLE: Final = "model.safetensors"
@@ -186,12 +187,12 @@ def _are_equal(pair: Pair) -> bool:
     return all(torch.equal(a, b) for a, b in chunks(pair))
 
 
-def check_alike(a: str, b: str, *, trust_remote_code: bool = False) -> None:
+def check_alike(a: str, b: str, *, loading: Loading = Loading()) -> None:
     """Raise ScoringError unless two models compute alike and cut text into the same tokens; name a difference."""
     configs = []
     for given in (a, b):
         try:
-            config = AutoConfig.from_pretrained(given, trust_remote_code=trust_remote_code).to_dict()
+            config = AutoConfig.from_pretrained(given, trust_remote_code=loading.trust_remote_code).to_dict()
         except Exception as error:  # whatever a loader of foreign files raises
             missing = "" if Path(given).is_dir() else "no folder here, and as a model id "
             raise ScoringError(f"{given}: {missing}its configuration cannot be read ({error})") from error
@@ -206,9 +207,7 @@ def check_alike(a: str, b: str, *, trust_remote_code: bool = False) -> None:
                 f"{a} and {b} do not compute alike: {key} is {first.get(key)!r:.80} in the first and "
                 f"{second.get(key)!r:.80} in the second; needed two models of one architecture"
             )
-    (words, rules), (other_words, other_rules) = (
-        _tokenizer_parts(given, trust_remote_code=trust_remote_code) for given in (a, b)
-    )
+    (words, rules), (other_words, other_rules) = (_tokenizer_parts(given, loading=loading) for given in (a, b))
     if words != other_words:
         unlike = min(words.items() ^ other_words.items())[0]
         raise ScoringError(
@@ -233,10 +232,10 @@ def _computing(config: Mapping[str, Any], above: str = "") -> dict[str, Any]:
     return found
 
 
-def _tokenizer_parts(given: str, *, trust_remote_code: bool) -> tuple[dict[str, int], dict[str, Any]]:
+def _tokenizer_parts(given: str, *, loading: Loading) -> tuple[dict[str, int], dict[str, Any]]:
     """Vocabulary of a tokenizer, and the rules by which it cuts text."""
     try:
-        tokenizer = pretrained_tokenizer(given, trust_remote_code=trust_remote_code)
+        tokenizer = pretrained_tokenizer(given, loading=loading)
     except ScoringError:
         raise
     except Exception as error:  # whatever a loader of foreign files raises

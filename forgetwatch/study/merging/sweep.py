@@ -47,6 +47,7 @@ from forgetwatch.comparing import (
 )
 from forgetwatch.errors import ScoringError
 from forgetwatch.files import LocksUnsupportedError, lock_file, unlock_file
+from forgetwatch.loading import Loading
 from forgetwatch.probe import Probe
 from forgetwatch.progress import Done, Progress, log, shown
 from forgetwatch.scoring import ADAPTER, on_main_process, score_derived, weights_identity
@@ -97,7 +98,7 @@ class Ends:
         method: How weights are averaged.
         alphas: Shares of B, 0 to 1, ascending.
         keep: Folder in which the points are kept; None deletes each once it is scored.
-        trust_remote_code: Run code that comes with the models.
+        loading: How both, and the points between them, are loaded.
     """
 
     a: str
@@ -105,19 +106,18 @@ class Ends:
     method: Method
     alphas: tuple[float, ...]
     keep: Path | None = None
-    trust_remote_code: bool = False
+    loading: Loading = Loading()
 
     @cached_property
     def plan(self) -> MergePlan | AdapterPlan:
         """Plan of the files that are written for a point; ScoringError if the two cannot be merged."""
-        options = {"trust_remote_code": self.trust_remote_code}
         if (Path(self.a) / ADAPTER).is_file():
             raise ScoringError(f"{self.a}: an adapter; needed a whole model as A, such as the adapter's base")
         if not (Path(self.b) / ADAPTER).is_file():
-            return plan_merge(self.a, self.b, **options)
+            return plan_merge(self.a, self.b, loading=self.loading)
         if self.method == "slerp":
             raise ScoringError(f"{self.b}: an adapter is scaled, which is linear; needed --method linear, got slerp")
-        return plan_adapter(self.a, self.b, **options)
+        return plan_adapter(self.a, self.b, loading=self.loading)
 
     @cached_property
     def geometry(self) -> dict[str, Geometry]:
@@ -136,7 +136,7 @@ class Ends:
     @cached_property
     def weights(self) -> tuple[list[str], list[str]]:
         """Digests of the files of A and of B."""
-        a, b = (weights_identity(one, trust_remote_code=self.trust_remote_code) for one in (self.a, self.b))
+        a, b = (weights_identity(one, loading=self.loading) for one in (self.a, self.b))
         return a, b
 
     def distance(self) -> WeightDistance:
@@ -377,7 +377,6 @@ def run_sweep(
     confirmation: Probe | None,
     target: str | Probe | None,
     progress_of: Shown,
-    device_map: str | None = None,
 ) -> MergeSweep:
     """Score the points between two models on a probe and on one that confirms, and compare each with both models.
 
@@ -390,7 +389,7 @@ def run_sweep(
     """
     on_main_process(ends.check)
     probes = [probe, *([confirmation] if confirmation else []), *([target] if isinstance(target, Probe) else [])]
-    scoring = _Scoring(ends, probes, progress_of, device_map)
+    scoring = _Scoring(ends, probes, progress_of)
     of_a, of_b = (scoring.end(given, weights) for given, weights in zip((ends.a, ends.b), ends.weights, strict=True))
     # Unlike prompts, a probe without outcomes and a table without values are told before a model is written.
     for one, before, after in zip(probes, of_a, of_b, strict=True):
@@ -439,7 +438,6 @@ class _Scoring:
     ends: Ends
     probes: Sequence[Probe]
     progress_of: Shown
-    device_map: str | None
 
     def end(self, given: str, weights: Sequence[str]) -> list[Snapshot]:
         """Outcomes of A or B on each probe; shared with all other uses of the model."""
@@ -473,8 +471,7 @@ class _Scoring:
                     weights,
                     lambda: nullcontext(files()),
                     probe,
-                    trust_remote_code=self.ends.trust_remote_code,
-                    device_map=self.device_map,
+                    loading=self.ends.loading,
                     progress=progress,
                 )
             found.append(snapshot)

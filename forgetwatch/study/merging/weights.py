@@ -37,6 +37,7 @@ from safetensors import safe_open
 from transformers import AutoConfig
 
 from forgetwatch.errors import ScoringError
+from forgetwatch.loading import Loading
 from forgetwatch.scoring import ADAPTER, base_of_adapter, deciding_files, non_finite, weights_identity
 from forgetwatch.study.merging.checkpoints import (
     DTYPES,
@@ -126,16 +127,18 @@ class MergePlan:
         return [pair.a.name for pair in self.pairs if pair.a.dtype != pair.b.dtype]
 
 
-def plan_merge(a: str, b: str, *, trust_remote_code: bool = False) -> MergePlan:
+def plan_merge(a: str, b: str, *, loading: Loading = Loading()) -> MergePlan:
     """Plan the merging of two checkpoint folders or model ids, from configurations, tokenizers and headers alone.
 
     Raises:
         ScoringError: If they cannot be merged; the first reason is named.
     """
-    check_alike(a, b, trust_remote_code=trust_remote_code)
+    check_alike(a, b, loading=loading)
     folders = model_folder(a), model_folder(b)
     of_a, of_b = (stored_tensors(given, folder) for given, folder in zip((a, b), folders, strict=True))
-    tied = bool(getattr(AutoConfig.from_pretrained(b, trust_remote_code=trust_remote_code), "tie_word_embeddings", 0))
+    tied = bool(
+        getattr(AutoConfig.from_pretrained(b, trust_remote_code=loading.trust_remote_code), "tie_word_embeddings", 0)
+    )
     alone = tensors_on_one_side(a, b, of_a, of_b, tied=tied)
     pairs = [Pair(a=of_a[name], b=of_b[name]) for name in of_b if name in of_a]
     for pair in pairs:
@@ -294,7 +297,7 @@ class AdapterPlan:
         return float(alpha / (math.sqrt(rank) if self.config.get("use_rslora") else rank))
 
 
-def plan_adapter(a: str, b: str, *, trust_remote_code: bool = False) -> AdapterPlan:
+def plan_adapter(a: str, b: str, *, loading: Loading = Loading()) -> AdapterPlan:
     """Plan the scaling of the adapter in folder `b`, whose base is the checkpoint folder or model id `a`.
 
     Raises:
@@ -304,9 +307,7 @@ def plan_adapter(a: str, b: str, *, trust_remote_code: bool = False) -> AdapterP
     base = base_of_adapter(folder)
     named = f"{b}: an adapter of {base}"
     try:
-        same = base == a or weights_identity(base, trust_remote_code=trust_remote_code) == weights_identity(
-            a, trust_remote_code=trust_remote_code
-        )
+        same = base == a or weights_identity(base, loading=loading) == weights_identity(a, loading=loading)
     except ScoringError as error:
         raise ScoringError(f"{named}, which cannot be read ({error}); needed {a} as its base") from error
     if not same:

@@ -16,6 +16,7 @@ ORDER = (
         "ranges",
         "progress",
         "decoding",
+        "loading",
         "item",
         "probe",
         "snapshot",

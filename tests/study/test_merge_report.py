@@ -78,6 +78,13 @@ def test_the_first_table_is_12_lines_of_80_columns_whatever_the_names(
             assert any(line.startswith("net ") and line.count(",") == shown - 1 for line in lines)
 
 
+def test_the_detail_has_the_target_of_every_point_in_lines_of_80_columns() -> None:
+    sweep = made_sweep(alphas=tuple(np.linspace(0, 1, 30)), target="s" * 90)
+    lines = printed(merge_detail(sweep)).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert len([line for line in lines if line.startswith(("0", "1"))]) >= 30
+
+
 def test_the_page_shows_both_probes_and_on_which_of_them_the_front_is() -> None:
     page = plain(re.sub(r"<[^>]+>", " ", merge_page(made_sweep())))
     for text in (

@@ -13,6 +13,7 @@ import csv
 import io
 import json
 import math
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Final
 
 from rich.console import Group as Lines
@@ -109,8 +110,8 @@ def _rows(sweep: MergeSweep, one: ProbeSweep, most: int) -> list[Text]:
     if has_target and sweep.ranking.target is not None:
         values = f": {', '.join(target_text(sweep.targets[point.alpha][0]) for point in one.points[:most])}"
         legend = f"; {_FRONT} the front"
-        name = fit_ends(sweep.ranking.target.name, _WIDTH - len(values) - len(legend)).strip()
-        lines.append(Text(f"{name}{values}{legend}"))
+        name = fit_ends(sweep.ranking.target.name, max(_WIDTH - len(values) - len(legend), 20)).strip()
+        lines += map(Text, wrap(f"{name}{values}{legend}", _WIDTH))
     return lines
 
 

@@ -3,8 +3,7 @@
     transitions    the four cells and their rates, and the history of each item through the looks of a run
     choices        the rule by which the scores of options decide
     intervals      intervals of shares, net changes and means; clusters; bootstrap
-    significance   paired tests, also over clusters and many groups; non-inferiority; alarms over many looks
-    planning       number of items for a change, and the change that a number of items can see
+    significance   paired tests, also over clusters, many groups and many looks; non-inferiority; number of items
 
     known          known items that were lost, less luck; losses of form and of knowledge
     guessing       corrections for guessing, their bounds, and the chance adjustment of arXiv 2510.17776
@@ -88,18 +87,16 @@ from forgetwatch.metrics.log_score import (
 )
 from forgetwatch.metrics.mass import MassChanges, MassSplit, bernoulli_kl, left_out, mass_changes, split
 from forgetwatch.metrics.noise import NoiseFloor, Null, Soft, noise_floor, null, soft
-from forgetwatch.metrics.planning import (
+from forgetwatch.metrics.significance import (
+    alarm_level,
     detectable_change,
     detectable_known_lost,
     detectable_log_score,
+    false_discovery,
     items_needed,
     log_score_sd,
-    luck,
-)
-from forgetwatch.metrics.significance import (
-    alarm_level,
-    false_discovery,
     loss_p_value,
+    luck,
     mcnemar,
     non_inferiority,
     share_of_alpha,

@@ -36,11 +36,7 @@ from forgetwatch.cli.options import (
     item_option,
     limits_of,
     output_option,
-    read_outcomes,
-    resolve,
-    select,
     share,
-    with_questions,
 )
 from forgetwatch.cli.output import (
     conclude,
@@ -51,6 +47,7 @@ from forgetwatch.cli.output import (
     write_json,
     write_report,
 )
+from forgetwatch.cli.resolve import read_outcomes, resolve, select, with_questions
 from forgetwatch.comparing import (
     TOLERANCE,
     ChanceRule,

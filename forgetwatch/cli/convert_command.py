@@ -10,8 +10,9 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from forgetwatch.cli.options import check_snapshot, read_outcomes
+from forgetwatch.cli.options import check_snapshot
 from forgetwatch.cli.output import echo
+from forgetwatch.cli.resolve import read_outcomes
 from forgetwatch.errors import SnapshotError
 from forgetwatch.readers import ColumnMap, concatenate, read_mapped
 from forgetwatch.snapshot import save_snapshot

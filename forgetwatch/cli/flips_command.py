@@ -9,8 +9,9 @@ from typing import Annotated, Literal
 
 import typer
 
-from forgetwatch.cli.options import STDOUT, check_file, item_option, output_option, resolve, select, with_questions
+from forgetwatch.cli.options import STDOUT, check_file, item_option, output_option
 from forgetwatch.cli.output import echo, print_text, result_console
+from forgetwatch.cli.resolve import resolve, select, with_questions
 from forgetwatch.comparing import Flip, Trajectory, first_forgotten, sort_flips
 from forgetwatch.comparing.flips import flips
 from forgetwatch.errors import SnapshotError

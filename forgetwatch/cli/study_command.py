@@ -9,8 +9,9 @@ from typing import Annotated, Final
 
 import typer
 
-from forgetwatch.cli.options import STDOUT, check_device_map, check_file, check_pictures, device_map_option, resolve
+from forgetwatch.cli.options import STDOUT, check_device_map, check_file, check_pictures, device_map_option
 from forgetwatch.cli.output import echo, result_console, shared_work, write_json
+from forgetwatch.cli.resolve import resolve
 from forgetwatch.errors import StudyError
 from forgetwatch.loading import Loading
 from forgetwatch.probe import Probe

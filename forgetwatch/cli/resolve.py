@@ -1,0 +1,108 @@
+"""Names on the command line to snapshots: a file of outcomes, a folder of logs, or a model that is scored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+import pyarrow as pa
+
+from forgetwatch.cli.output import announce_import, bytes_bar, scoring_unless_cached
+from forgetwatch.comparing import Flip, What, sort_flips
+from forgetwatch.errors import SnapshotError, did_you_mean, did_you_mean_path
+from forgetwatch.loading import Loading
+from forgetwatch.probe import Probe
+from forgetwatch.probes import SUFFIXES
+from forgetwatch.readers import QuestionStore, QuestionText, is_outcomes, load_snapshot
+from forgetwatch.snapshot import Snapshot
+
+_QUESTIONS = 2000
+"""Items of each kind whose questions are read; no report lists more."""
+
+
+def read_outcomes(path: Path, metric: str | None = None) -> Snapshot:
+    """Snapshot of a file or a folder of outcomes, read with a progress bar; see `readers.load_snapshot`."""
+    with bytes_bar(f"reading {path}") as progress:
+        return load_snapshot(path, metric=metric, progress=progress)
+
+
+def resolve(
+    given: str,
+    probe: Probe | None,
+    metric: str | None = None,
+    *,
+    loading: Loading = Loading(),
+) -> Snapshot:
+    """Snapshot of a file or folder of outcomes, or of a model, which is scored once and then cached.
+
+    What is given is a path, or the id of a model; `metric` decides, if a log has several.
+
+    Raises:
+        SnapshotError: If it is none of these, or a model and there is no probe.
+    """
+    path = Path(given)
+    if is_outcomes(given):
+        return read_outcomes(path, metric)
+    is_model = path.exists()
+    # A name in the form of a path is never looked up as a model id.
+    if not is_model and (path.is_symlink() or path.suffix in SUFFIXES or given.startswith((".", "/"))):
+        raise SnapshotError(f"{given}: no such file or folder{did_you_mean_path(path)}")
+    if probe is None and is_model:
+        raise SnapshotError(f"{given}: a model folder, which needs --probe to be scored")
+    if probe is None:
+        near = did_you_mean_path(path)
+        raise SnapshotError(f"{given}: no such file or folder{near or ';'} a model id needs --probe to be scored")
+    if metric is not None:
+        raise SnapshotError(
+            f"{given}: a model, scored by the probe alone; --metric chooses among those of a harness's log"
+        )
+    announce_import()
+    with scoring_unless_cached(given, probe) as progress:
+        # Not at the top: this imports torch, which comparing files does not need.
+        from forgetwatch.scoring import score_checkpoint, silence_loading
+
+        silence_loading()
+        return score_checkpoint(given, probe, loading=loading, progress=progress)
+
+
+def with_questions(changed: list[Flip], given: str, snapshot: Snapshot, metric: str | None) -> list[Flip]:
+    """Flips with the text of their questions, taken in a second pass from another tool's log.
+
+    The log is that of the side before: as it was given, the snapshot that was read from it, and by which metric.
+    """
+    if "tool" not in snapshot.meta or not Path(given).exists() or all(flip.item for flip in changed):
+        return changed
+    listed = {what: [flip for flip in sort_flips(changed) if flip.what == what][:_QUESTIONS] for what in get_args(What)}
+    store = QuestionStore(flip.content_hash for some in listed.values() for flip in some if flip.content_hash)
+    with bytes_bar(f"reading questions in {given}") as progress:
+        load_snapshot(given, metric=metric, progress=progress, kept=store)
+
+    def text_of(flip: Flip) -> QuestionText | None:
+        text = store.texts.get(flip.content_hash or "")
+        # A log may list options that the model was not offered: an open answer has none.
+        return replace(text, choices=()) if text is not None and flip.k is None else text
+
+    return [replace(flip, item=flip.item or text_of(flip)) for flip in changed]
+
+
+def select(
+    snapshot: Snapshot, *, tasks: Sequence[str] = (), categories: Sequence[str] = (), items: Sequence[str] = ()
+) -> Snapshot:
+    """Rows of the named tasks, categories and item ids; an empty list selects all, a name without rows is an error."""
+    kept = np.ones(len(snapshot), bool)
+    for name, wanted in (("task", tasks), ("category", categories), ("item_id", items)):
+        if not wanted:
+            continue
+        values = snapshot.texts(name)
+        known = set(values)
+        if unknown := [one for one in wanted if one not in known]:
+            listed = ", ".join(sorted(filter(None, known))[:20]) or "none"
+            near = did_you_mean(unknown[0], filter(None, known))
+            raise SnapshotError(f"{snapshot.label}: no {name} {unknown[0]!r}{near or ';'} there are {listed}")
+        kept &= np.isin(values, list(wanted))
+    if not kept.any():
+        raise SnapshotError(f"{snapshot.label}: no item meets all that was named (task, category, id)")
+    return snapshot if kept.all() else replace(snapshot, table=snapshot.table.filter(pa.array(kept)))

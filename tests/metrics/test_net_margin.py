@@ -1,0 +1,214 @@
+"""Net change from margins: against its formulas in plain Python, its symmetries, and its level and coverage."""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from forgetwatch.metrics import OptionScores, count_cells, newcombe
+from forgetwatch.metrics.net_margin import (
+    FEWEST,
+    FLOOR,
+    SHARE,
+    Boundary,
+    NetMargin,
+    boundary,
+    margins,
+    net_margin,
+)
+
+Floats = np.ndarray
+
+finite = st.floats(-12, 12, allow_nan=False)
+sides = st.integers(FEWEST, 40).flatmap(
+    lambda n: st.tuples(st.lists(finite, min_size=n, max_size=n), st.lists(finite, min_size=n, max_size=n))
+)
+
+
+def options(*items: tuple[list[float], set[int]]) -> OptionScores:
+    """Scores of items, each with the indices of its right options."""
+    return OptionScores(
+        np.array([len(scores) for scores, _ in items]),
+        np.array([score for scores, _ in items for score in scores]),
+        np.array([index in golds for scores, golds in items for index in range(len(scores))], bool),
+    )
+
+
+def measured(before: Floats, after: Floats, cluster: np.ndarray | None = None) -> NetMargin:
+    """Both measurements for the margins of two sides, where an answer is right with a margin above 0."""
+    widths = boundary(before, after)
+    assert widths is not None
+    right = before > 0, after > 0
+    found = net_margin(
+        widths.softened(before, after), right[1].astype(float) - right[0], newcombe(count_cells(*right)), cluster
+    )
+    assert found is not None
+    return found
+
+
+def world(rng: np.random.Generator, items: int, *, fall: float, spread: float = 1.0) -> tuple[Floats, Floats]:
+    """Margins of a model before, and of the same model whose margins fell by `fall` nats with noise."""
+    before = rng.normal(1.0, 3.0, items)
+    return before, before - fall + rng.normal(0, spread, items)
+
+
+def test_a_margin_is_the_best_right_score_less_the_best_wrong_one() -> None:
+    found = margins(
+        options(
+            ([-1.0, -3.0, -2.5], {0}),
+            ([-1.0, -3.0, -2.5], {1, 2}),  # the better of two right options counts
+            ([-1.0, -1.0], {1}),
+            ([-math.inf, -2.0], {0}),
+            ([-2.0, -math.inf], {0}),
+        )
+    )
+    assert found.tolist() == [1.5, -1.5, 0.0, -math.inf, math.inf]
+
+
+@pytest.mark.parametrize(
+    ("scores", "golds"),
+    [([-1.0, -2.0], set()), ([-1.0, -2.0], {0, 1}), ([-1.0], {0}), ([-math.inf] * 2, {0}), ([math.nan, -1.0], {1})],
+    ids=["no right option", "no wrong option", "one option", "nothing finite", "nan"],
+)
+def test_an_item_without_two_kinds_of_scores_has_no_margin(scores: list[float], golds: set[int]) -> None:
+    assert margins(options((scores, golds), ([-1.0, -2.0, -3.0], {0})))[0].item() != 0
+    assert math.isnan(margins(options((scores, golds), ([-1.0, -2.0, -3.0], {0})))[0])
+
+
+def test_the_estimate_is_that_of_its_formulas() -> None:
+    before, after = world(np.random.default_rng(1), 60, fall=0.4)
+    found = measured(before, after)
+    cdf, n = NormalDist().cdf, len(before)
+    h, h_after = (0.75 * sum(abs(m) for m in side) / n for side in (before, after))
+    soft = [cdf(b / h_after) - cdf(a / h) for a, b in zip(before, after, strict=True)]
+    flips = [int(b > 0) - int(a > 0) for a, b in zip(before, after, strict=True)]
+    low, high = newcombe(count_cells(before > 0, after > 0))
+    mean_soft, mean_flips = sum(soft) / n, sum(flips) / n
+    v_soft = sum((x - mean_soft) ** 2 for x in soft) / (n - 1) / n
+    v_flips = ((high - low) / 2 / 1.959963984540054) ** 2
+    shared = float(np.corrcoef(soft, flips)[0, 1]) * math.sqrt(v_soft * v_flips)
+    bias = FLOOR**2 + (SHARE * mean_soft) ** 2
+    w = min(max((v_flips - shared) / (v_flips + v_soft - 2 * shared + bias), 0), 1)
+    variance = (1 - w) ** 2 * v_flips + w**2 * (v_soft + bias) + 2 * w * (1 - w) * shared
+    half = float(stats.t.ppf(0.975, n - 1)) * math.sqrt(variance)
+    mean = (1 - w) * mean_flips + w * mean_soft
+    assert 0 < w < 1
+    assert found.weight == pytest.approx(w, rel=1e-9)
+    estimate = found.estimate(found.weight)
+    assert estimate.mean == pytest.approx(mean, rel=1e-9)
+    assert estimate.interval == pytest.approx((mean - half, mean + half), rel=1e-9)
+
+
+@given(given=sides)
+def test_swapped_sides_give_the_opposite_change(given: tuple[list[float], list[float]]) -> None:
+    before, after = (np.array(side) for side in given)
+    if boundary(before, after) is None:
+        return
+    one, other = measured(before, after), measured(after, before)
+    assert other.margins.mean == pytest.approx(-one.margins.mean, abs=1e-12)
+    assert other.weight == pytest.approx(one.weight, abs=1e-9)
+    assert other.estimate(other.weight).mean == pytest.approx(-one.estimate(one.weight).mean, abs=1e-12)
+
+
+@given(given=sides, factor=st.floats(0.2, 5))
+def test_a_model_that_only_becomes_surer_does_not_change(given: tuple[list[float], list[float]], factor: float) -> None:
+    before = np.array(given[0])
+    widths = boundary(before, before * factor)
+    if widths is None:
+        return
+    assert np.abs(widths.softened(before, before * factor)).max() < 1e-12
+
+
+def test_the_estimate_is_the_net_change_of_the_flips_as_items_grow() -> None:
+    rng = np.random.default_rng(3)
+    few, many = (measured(*world(rng, items, fall=0.4, spread=2.0)) for items in (250, 400_000))
+    assert few.weight > 0.6
+    assert many.weight < 0.1
+    assert many.estimate(many.weight).mean == pytest.approx(many.flips, abs=5e-4)
+
+
+def test_the_interval_is_narrower_for_small_changes_and_hardly_wider_for_large_ones() -> None:
+    rng = np.random.default_rng(4)
+    for fall, least, most in ((0.1, 0.3, 0.8), (6.0, 0.8, 1.05)):
+        found = measured(*world(rng, 300, fall=fall))
+        low, high = found.estimate(found.weight).interval
+        assert least < (high - low) / (2 * 1.96 * math.sqrt(found.flips_variance)) < most
+
+
+def test_nothing_changed_is_no_change_with_some_doubt() -> None:
+    before = np.linspace(-3, 5, 30)
+    found = measured(before, before)
+    estimate = found.estimate(found.weight)
+    assert (found.flips, found.margins.mean, found.margins.error) == (0, 0, 0)
+    assert estimate.mean == 0
+    assert FLOOR < estimate.interval[1] < newcombe(count_cells(before > 0, before > 0))[1]
+
+
+def test_rows_of_a_cluster_count_once() -> None:
+    before, after = world(np.random.default_rng(5), 40, fall=0.3)
+    single = measured(before, after)
+    repeated = measured(*(np.repeat(side, 6) for side in (before, after)), cluster=np.repeat(np.arange(40), 6))
+    assert repeated.margins.mean == pytest.approx(single.margins.mean)
+    assert repeated.margins.error == pytest.approx(single.margins.error)
+    assert repeated.margins.observations == 40
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [([0.0] * 5, [1.0] * 5), ([1.0] * 5, [math.inf] * 5), ([math.nan] * 5, [1.0] * 5), ([], [])],
+    ids=["all on the boundary", "infinite", "no margin", "no item"],
+)
+def test_without_a_mean_distance_there_is_no_boundary(before: list[float], after: list[float]) -> None:
+    assert boundary(np.array(before, float), np.array(after, float)) is None
+
+
+def test_margins_that_are_all_equal_have_no_spread() -> None:
+    found = measured(np.full(8, 2.0), np.full(8, 2.0))
+    assert (found.margins.error, found.correlation) == (0, 0)
+    assert found.estimate(found.weight).mean == 0
+
+
+def test_an_infinite_margin_of_one_item_is_a_whole_answer() -> None:
+    widths = Boundary(h=1.0, h_after=1.0)
+    assert widths.softened(np.array([-math.inf, 0.0]), np.array([math.inf, -math.inf])).tolist() == [1.0, -0.5]
+
+
+def test_few_items_have_no_estimate() -> None:
+    values = np.zeros(FEWEST - 1)
+    assert net_margin(values, values, (-0.1, 0.1)) is None
+
+
+@pytest.mark.parametrize("items", [50, 250])
+def test_sides_swapped_at_random_are_called_a_change_at_the_level_of_the_test(items: int) -> None:
+    """The test of S: 5 % of 4,000 exchangeable pairs have a p-value of at most .05, within 4 standard errors."""
+    rng = np.random.default_rng(items)
+    runs, called = 4_000, 0
+    before, after = world(rng, items, fall=0.8, spread=2.0)
+    widths = Boundary(h=2.0, h_after=2.0)
+    softened = widths.softened(before, after)
+    for _ in range(runs):
+        swapped = softened * rng.choice([-1, 1], items)
+        found = net_margin(swapped, swapped, (-0.1, 0.1))
+        assert found is not None
+        called += found.margins.p_value <= 0.05
+    assert abs(called / runs - 0.05) < 4 * math.sqrt(0.05 * 0.95 / runs)
+
+
+def test_the_interval_covers_the_net_change_of_the_items_that_were_not_drawn() -> None:
+    """Draws of 250 of 4,000 items: 95 % of the intervals hold the net change of the others, or more."""
+    rng = np.random.default_rng(7)
+    before, after = world(rng, 4_000, fall=0.3, spread=1.5)
+    flips = (after > 0).astype(float) - (before > 0)
+    covered = 0
+    for _ in range(500):
+        drawn = rng.permutation(4_000) < 250
+        found = measured(before[drawn], after[drawn])
+        low, high = found.estimate(found.weight).interval
+        covered += low <= float(flips[~drawn].mean()) <= high
+    assert covered >= 465

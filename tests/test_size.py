@@ -15,9 +15,9 @@ GATE_MINUTES = 12
 """Minutes that the README's test command may take on two idle cores; `.ci/run` prints what it took."""
 
 AT_MOST = {
-    "modules of the package": 166,
-    "lines of the package": 41_550,
-    "lines of tests": 43_560,
+    "modules of the package": 168,
+    "lines of the package": 41_850,
+    "lines of tests": 43_930,
     "public names": 13,
     "files that name bits_per_byte": 13,
     "files that name known_lost_net": 15,

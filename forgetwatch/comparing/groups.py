@@ -26,6 +26,7 @@ from forgetwatch.measures import (
     GroupMeasure,
     Rows,
     document,
+    margin_rule,
 )
 from forgetwatch.metrics import DELTA, Interval, NoiseFloor, Soft
 from forgetwatch.pairing import Labels
@@ -177,6 +178,7 @@ def count_groups(whole: Rows) -> Iterator[Group]:
     Groups without an answer that was scored on both sides come after the others of their level: of unscored items, then
     of passages, which are of no kind.
     """
+    whole = replace(whole, margin_rule=margin_rule(whole.pairs))
     yield from _level("all", [("all", whole)])
     paired, unscored, passages = whole.pairs, whole.unscored, whole.passages
     nothing = np.zeros(0, np.int64)

@@ -18,7 +18,7 @@ from typing import Any, Final, Generic, Literal, TypeVar
 
 import numpy as np
 
-from forgetwatch.metrics import Change, Interval, false_discovery
+from forgetwatch.metrics import Change, Interval, MarginRule, false_discovery
 from forgetwatch.pairing import AlignedPairs, AlignedPassages, bits, count, nats
 
 R = TypeVar("R")
@@ -37,6 +37,7 @@ class Rows:
     Attributes:
         rng: Generator of bootstrap draws; None leaves out the intervals that need them.
         replications: Draws of each interval.
+        margin_rule: Widths and weight for margins, of all items of the comparison; None where options have no scores.
     """
 
     pairs: AlignedPairs
@@ -44,6 +45,7 @@ class Rows:
     passages: AlignedPassages | None = None
     rng: np.random.Generator | None = None
     replications: int = 2000
+    margin_rule: MarginRule | None = None
 
 
 @dataclass(frozen=True)

@@ -222,7 +222,7 @@ class Vanished:
 
 def _of_vanished(rows: Rows) -> Vanished:
     scored, unscored = rows.pairs, rows.unscored
-    interval = _net_interval(scored.before, scored.after, scored.cluster, samples=scored.samples)
+    interval = net_interval(scored.before, scored.after, scored.cluster, samples=scored.samples)
     lost_outcome = unscored.scored_before & ~unscored.scored_after
     new_outcome = unscored.scored_after & ~unscored.scored_before
     items = np.unique(unscored.item[lost_outcome | new_outcome])
@@ -243,7 +243,7 @@ def _of_vanished(rows: Rows) -> Vanished:
     )
 
 
-def _net_interval(
+def net_interval(
     before: NDArray[np.bool_], after: NDArray[np.bool_], cluster: NDArray[np.int64] | None, *, samples: int
 ) -> Interval:
     """95 % interval of the net change, without the tests."""
@@ -262,7 +262,7 @@ def _worst(scored: AlignedPairs, vanished: AlignedPairs, interval: Interval) -> 
     before, after = np.concatenate([scored.before, was_right]), np.concatenate([scored.after, vanished.after])
     has_clusters = scored.cluster is not None and vanished.cluster is not None
     cluster = np.concatenate([scored.cluster, vanished.cluster]) if has_clusters else None
-    worst = _net_interval(before, after, cluster, samples=scored.samples)
+    worst = net_interval(before, after, cluster, samples=scored.samples)
     if not len(scored):
         return worst
     # Wrong answers that vanished cannot be lost, and would bring a net change closer to 0 as further items.

@@ -9,6 +9,7 @@
     guessing       corrections for guessing, their bounds, and the chance adjustment of arXiv 2510.17776
     noise          soft changes, sampled decoding, measuring twice
     log_score      log score of options, and bits per byte of texts without a question
+    margin_change  net change from margins: how far each answer is from the boundary between right and wrong
     mass           the mass that a model gives to all options together, and the choice among them
     divergence     drift of a model from its base, on texts that the base generated
 
@@ -84,6 +85,16 @@ from forgetwatch.metrics.log_score import (
     bits_per_byte,
     log_shares,
     rate,
+)
+from forgetwatch.metrics.margin_change import (
+    FEWEST,
+    Boundary,
+    MarginRule,
+    NetMargin,
+    boundary,
+    margins,
+    net_margin,
+    pooled,
 )
 from forgetwatch.metrics.mass import MassChanges, MassSplit, bernoulli_kl, left_out, mass_changes, split
 from forgetwatch.metrics.noise import NoiseFloor, Null, Soft, noise_floor, null, soft

@@ -43,6 +43,7 @@ from forgetwatch.measures import (
     ASSUMES,
     DRIFT,
     DRIFT_KEY,
+    NET_ESTIMATE,
     PASSAGES,
     QUANTITIES,
     GroupMeasure,
@@ -78,7 +79,7 @@ def comparison_json(comparison: Comparison, *, tolerance: float = TOLERANCE) -> 
         "paper_compat": None if comparison.paper_compat is None else _macro(comparison.paper_compat),
         "samples": comparison.samples,
         "clusters": comparison.clusters,
-        "definitions": {"known": DEFINITION, "tau": TAU, "delta": DELTA},
+        "definitions": {"known": DEFINITION, "tau": TAU, "delta": DELTA, "margin": _margin_definition(comparison)},
         # Its question: a comparison in a run is one look.
         "verdict": {
             "question": "in this comparison alone, did accuracy not fall by more than the limit?",
@@ -90,6 +91,12 @@ def comparison_json(comparison: Comparison, *, tolerance: float = TOLERANCE) -> 
         "notes": list(comparison.notes),
         "drift": drift_json(comparison.drift),
     }
+
+
+def _margin_definition(comparison: Comparison) -> dict[str, float] | None:
+    """Numbers of the estimate from margins; None where options have no scores."""
+    found = comparison.all[NET_ESTIMATE]
+    return None if found is None or found.rule is None else found.rule.definition
 
 
 def _metadata(meta: Mapping[str, Any]) -> Any:

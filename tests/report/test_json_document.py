@@ -28,6 +28,8 @@ GROUP = {
     *("passages", "bits_per_byte_before", "bits_per_byte_after", "bits_per_byte_change"),
     *("bits_per_byte_change_interval", "bits_per_byte_p_value", "bits_per_byte_q_value"),
     *("net_change_interval_worst", "known_vanished", "vanished", "unscored_before", "unscored_after", "newly_unscored"),
+    *("margin_change", "margin_change_interval", "net_change_estimate", "net_change_estimate_interval"),
+    "detectable_change_estimate",
 }
 CHANCE = {
     *("n", "paper", "guess_corrected", "guess_corrected_calibrated", "bound"),
@@ -55,7 +57,7 @@ def test_the_document_has_every_promised_key_and_plain_values() -> None:
     }
     assert set(document["macro"]) == {"forgetting", "backward_transfer", "by_category"}
     assert isinstance(whole["forgotten"], int)
-    assert document["definitions"] == {"known": "k>=3, share>=tau", "tau": TAU, "delta": DELTA}
+    assert document["definitions"] == {"known": "k>=3, share>=tau", "tau": TAU, "delta": DELTA, "margin": None}
 
 
 def test_the_known_less_luck_and_the_log_score_are_those_of_the_group() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from forgetwatch.metrics import OptionScores, count_cells, newcombe
-from forgetwatch.metrics.net_margin import (
+from forgetwatch.metrics.margin_change import (
     FEWEST,
     FLOOR,
     SHARE,

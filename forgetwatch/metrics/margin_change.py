@@ -31,15 +31,12 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
 from forgetwatch.metrics.choices import OptionScores
 from forgetwatch.metrics.intervals import Interval
 from forgetwatch.metrics.log_score import Change, mean_change
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from forgetwatch.metrics.transitions import Floats, Ints
 
 C: Final = 0.75
 """Width of the boundary over the mean distance from it."""
@@ -88,6 +85,19 @@ class Boundary:
         """Change of each item's softened answer, -1 to 1, from its margins; float64 [rows]."""
         changed: Floats = special.ndtr(after / self.h_after) - special.ndtr(before / self.h)
         return changed
+
+
+@dataclass(frozen=True, kw_only=True)
+class MarginRule:
+    """Widths of the boundary, and the weight of S, chosen over all items of a comparison for each of its groups."""
+
+    boundary: Boundary
+    weight: float
+
+    @property
+    def definition(self) -> dict[str, float]:
+        """The numbers that lead from margins to an estimate: widths in nats, weight, and the bias that is charged."""
+        return {**vars(self.boundary), "weight": self.weight, "floor": FLOOR, "share": SHARE}
 
 
 def boundary(before: Floats, after: Floats, *, c: float = C) -> Boundary | None:
@@ -171,4 +181,13 @@ def net_margin(softened: Floats, flipped: Floats, interval: Interval, cluster: I
         flips_variance=((interval[1] - interval[0]) / (2 * float(special.ndtri(0.975)))) ** 2,
         margins=margins_change,
         correlation=float(np.corrcoef(softened, flipped)[0, 1]) if both_vary else 0.0,
+    )
+
+
+def pooled(scored: Change, others: Change, *, share: float) -> Change:
+    """Change of all items from those of two parts, each with its standard error; `share` of the items are `scored`."""
+    return Change(
+        mean=share * scored.mean + (1 - share) * others.mean,
+        error=math.hypot(share * scored.error, (1 - share) * others.error),
+        observations=scored.observations + others.observations,
     )

@@ -1,0 +1,164 @@
+"""Net change by margins and flips: from snapshots to JSON, CSV and gates."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+from support import decided, snapshot
+
+from forgetwatch import Snapshot, compare
+from forgetwatch.comparing import Comparison
+from forgetwatch.gates import Condition
+from forgetwatch.measures import NET_ESTIMATE, QUANTITIES
+from forgetwatch.metrics import FEWEST
+from forgetwatch.report import comparison_json, comparisons_csv
+
+
+def sides(items: int = 120, *, fall: float = 0.3, seed: int = 2, **columns: Any) -> tuple[Snapshot, Snapshot]:
+    """Log-likelihoods of three options before and after; the right one, which is the first, falls by some nats."""
+    rng = np.random.default_rng(seed)
+    before = rng.normal(0, 2, (items, 3)) - 4
+    before[:, 0] += 1.5
+    after = before + rng.normal(0, 0.4, before.shape)
+    after[:, 0] -= fall
+    columns = {"category": ["a" if at % 3 else "b" for at in range(items)], **columns}
+    return decided(before, **columns), decided(after, **columns)
+
+
+def margins_of(side: Snapshot) -> np.ndarray:
+    """First option's log-likelihood minus the best of the others, nats."""
+    scores = np.array(side.table["choice_logprobs"].to_pylist())
+    return np.asarray(scores[:, 0] - scores[:, 1:].max(axis=1))
+
+
+def compared(before: Snapshot, after: Snapshot) -> Comparison:
+    return compare(before=before, after=after)
+
+
+def test_every_group_uses_the_widths_and_the_weight_of_all_items() -> None:
+    before, after = sides()
+    found = compared(before, after)
+    definition = comparison_json(found)["definitions"]["margin"]
+    m, m_after = margins_of(before), margins_of(after)
+    assert definition["h"] == pytest.approx(0.75 * np.abs(m).mean())
+    assert definition["h_after"] == pytest.approx(0.75 * np.abs(m_after).mean())
+    softened = stats.norm.cdf(m_after / definition["h_after"]) - stats.norm.cdf(m / definition["h"])
+    category = np.array(before.texts("category"))
+    flips = (m_after > 0).astype(float) - (m > 0)
+    for group in found.groups:
+        rows = category == group.name if group.level == "category" else np.ones(len(m), bool)
+        result = group[NET_ESTIMATE]
+        assert result is not None
+        assert result.margin_change is not None
+        assert result.margin_change.mean == pytest.approx(softened[rows].mean())
+        w = definition["weight"]
+        assert result.estimate == pytest.approx((1 - w) * flips[rows].mean() + w * softened[rows].mean())
+        low, high = result.interval
+        assert low < result.estimate < high
+        # z at 97.5 and at 80 %, over the quantile of Student's t
+        error = (high - low) / (2 * stats.t.ppf(0.975, rows.sum() - 1))
+        assert result.detectable == pytest.approx((stats.norm.ppf(0.975) + stats.norm.ppf(0.8)) * error)
+
+
+def test_the_interval_is_narrower_than_that_of_the_flips() -> None:
+    group = compared(*sides()).all
+    found = group[NET_ESTIMATE]
+    assert found is not None
+    widths = [high - low for low, high in (found.interval, group.net_change_interval)]
+    assert widths[0] < 0.8 * widths[1]
+
+
+@pytest.mark.parametrize("without", ["before", "after", "both"])
+def test_without_scores_on_both_sides_it_is_the_net_change_of_the_flips(without: str) -> None:
+    pair = {"before": sides()[0], "after": sides()[1]}
+    for name in pair if without == "both" else (without,):
+        pair[name] = snapshot(pair[name].table["correct"].to_pylist(), category=pair[name].texts("category").tolist())
+    group = compared(**pair).all
+    found = group[NET_ESTIMATE]
+    assert found is not None
+    assert (found.margin_change, found.detectable, found.rule) == (None, None, None)
+    assert (found.estimate, found.interval) == (pytest.approx(group.net_change), group.net_change_interval)
+    assert comparison_json(compared(**pair))["definitions"]["margin"] is None
+
+
+def test_answers_without_scores_count_by_their_flips() -> None:
+    """Half of the answers have scores: the estimate is the mean of both parts."""
+    before, after = sides()
+    half = [at % 2 == 0 for at in range(120)]
+    scored = [decided(np.array(side.table["choice_logprobs"].to_pylist())[half]) for side in (before, after)]
+    mixed = []
+    for side in (before, after):
+        rows = [
+            row if keep else None for row, keep in zip(side.table["choice_logprobs"].to_pylist(), half, strict=True)
+        ]
+        columns = {name: side.table[name].to_pylist() for name in ("k", "gold", "chosen")}
+        mixed.append(snapshot(side.table["correct"].to_pylist(), meta=dict(side.meta), choice_logprobs=rows, **columns))
+    found, of_scored = (compared(*pair).all[NET_ESTIMATE] for pair in (mixed, scored))
+    assert found is not None
+    assert of_scored is not None
+    right = [np.array(side.table["correct"].to_pylist(), float) for side in mixed]
+    others = (right[1] - right[0])[np.logical_not(half)].mean()
+    assert found.margin_change is not None
+    assert of_scored.margin_change is not None
+    assert found.margin_change.mean == pytest.approx(of_scored.margin_change.mean)
+    assert found.estimate == pytest.approx((of_scored.estimate + others) / 2)
+    assert found.interval[1] - found.interval[0] > of_scored.interval[1] - of_scored.interval[0] - 0.05
+
+
+def test_rows_of_a_cluster_widen_the_interval() -> None:
+    clustered = [f"p{at // 4}" for at in range(120)]
+    rng = np.random.default_rng(3)
+    before = np.repeat(rng.normal(0, 2, (30, 3)), 4, axis=0)
+    after = before + np.repeat(rng.normal(0, 1, (30, 3)), 4, axis=0)
+    alone, together = (
+        compared(decided(before, **columns), decided(after, **columns)).all[NET_ESTIMATE]
+        for columns in ({}, {"cluster": clustered})
+    )
+    assert alone is not None
+    assert together is not None
+    assert together.interval[1] - together.interval[0] > 1.3 * (alone.interval[1] - alone.interval[0])
+
+
+@pytest.mark.parametrize("items", [0, 1, FEWEST - 1])
+def test_fewer_than_five_items_have_no_estimate(items: int) -> None:
+    few = decided(np.array(sides()[0].table["choice_logprobs"].to_pylist())[: max(items, 1)])
+    if items:
+        assert compared(few, few).all[NET_ESTIMATE] is None
+    else:
+        nothing = snapshot([None])
+        assert compared(nothing, nothing).all[NET_ESTIMATE] is None
+
+
+def test_equal_sides_did_not_change_and_leave_some_doubt() -> None:
+    before, _ = sides()
+    found = compared(before, before).all[NET_ESTIMATE]
+    assert found is not None
+    assert found.estimate == 0
+    assert 0 < found.interval[1] < 0.03
+
+
+def test_options_that_are_ruled_out_do_not_end_it() -> None:
+    """A log-likelihood of minus infinity gives an infinite margin, and with it no width: the flips alone count."""
+    before, after = (np.array(side.table["choice_logprobs"].to_pylist()) for side in sides())
+    after[0, 0] = -math.inf
+    group = compared(decided(before), decided(after)).all
+    found = group[NET_ESTIMATE]
+    assert found is not None
+    assert (found.estimate, found.rule) == (pytest.approx(group.net_change), None)
+
+
+def test_its_numbers_are_in_json_csv_and_gates() -> None:
+    found = compared(*sides(fall=1.5))
+    names = ("margin_change", "net_change_estimate", "detectable_change_estimate", "net_change_estimate_interval_low")
+    assert set(names) <= set(QUANTITIES)
+    (whole,) = (group for group in comparison_json(found)["groups"] if group["level"] == "all")
+    header, first, *_ = comparisons_csv([found]).splitlines()
+    row = dict(zip(header.split(","), first.split(","), strict=True))
+    for name in names[:3]:
+        assert float(row[name]) == pytest.approx(whole[name])
+    assert whole["net_change_estimate_interval"][1] < -0.02
+    assert Condition.parse("net_change_estimate<-2%").holds(found)

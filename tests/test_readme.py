@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 import forgetwatch
 from forgetwatch.cli import app
 from forgetwatch.gates import read_gate
+from forgetwatch.measures import QUANTITIES
 from forgetwatch.probe import read_probe
 
 ROOT = Path(__file__).parent.parent
@@ -138,6 +139,14 @@ def test_files_of_the_repository_that_a_text_names_exist() -> None:
             r"\b(?:docs|examples|benchmarks|tools|tests)/[\w/-]+\.(?:md|py)\b", path.read_text("utf-8")
         ):
             assert (ROOT / named).is_file(), f"{path.relative_to(ROOT)}: {named}"
+
+
+def test_every_quantity_has_a_line_on_the_statistics_page() -> None:
+    page = (ROOT / "docs" / "reference" / "statistics.md").read_text(encoding="utf-8")
+    for name in QUANTITIES:
+        # Ends of intervals, standard errors and unclipped values are described once for all.
+        of = re.sub(r"(_se|_unclipped|_interval(_worst)?_(low|high))$", "", name.split(".")[-1])
+        assert f"{of}`" in page, name
 
 
 def test_the_statistics_page_is_whole() -> None:

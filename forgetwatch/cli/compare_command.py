@@ -249,6 +249,8 @@ def _resolve(options: Options) -> _Sides:
     """Snapshots that the options name."""
 
     def part(whole: Snapshot) -> Snapshot:
+        if options.labels is not None:  # --category and gates name the categories that the output shows
+            (whole,), _ = options.labels.relabel(whole)
         named = select(whole, tasks=options.task or (), categories=options.category or ())
         return select(named, **vars(options.limits.subset))
 

@@ -121,5 +121,6 @@ from forgetwatch.metrics.transitions import (
     count_cells,
     guesser_history,
     item_history,
+    over_samples,
     ratio,
 )

@@ -229,7 +229,7 @@ def drift_line(comparison: Comparison) -> list[Text]:
 
 
 def other_lines(group: Group) -> list[Text]:
-    """Lines of the measures that are not about answers that flip, know or fade: the bits per byte of passages."""
+    """Lines of all measures but those of flips, known items and the log score, which have places of their own."""
     lines = [measure_line(measure, group) for measure in MEASURES if measure not in (FLIPS, KNOWN, LOG_SCORE)]
     return [_cut(Text(line)) for line in lines if line]
 

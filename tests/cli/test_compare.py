@@ -234,3 +234,14 @@ def test_own_categories_group_the_table(tmp_path: Path) -> None:
     assert done.exit_code == 0
     assert "Fresh" in done.stdout
     assert "1 of 2 tasks are not in" in " ".join(done.stdout.split())
+
+
+@pytest.mark.parametrize("named", [["--category", "Fresh"], ["--fail-if", "category:Fresh.forgotten>0"]])
+def test_options_name_the_categories_of_the_map(tmp_path: Path, named: list[str]) -> None:
+    (tmp_path / "a.csv").write_text("item_id,task,category,correct\n1,t,old,1\n2,u,old,1\n")
+    (tmp_path / "b.csv").write_text("item_id,task,category,correct\n1,t,old,0\n2,u,old,1\n")
+    (tmp_path / "c.yaml").write_text("t: Fresh\n")
+    command = ["compare", *(str(tmp_path / name) for name in ("a.csv", "b.csv"))]
+    done = CliRunner().invoke(app, [*command, "--categories", str(tmp_path / "c.yaml"), *named, "--json", "-"])
+    whole, *_ = json.loads(done.stdout)["groups"]
+    assert (done.exit_code, whole["n"]) == ((0, 1) if named[0] == "--category" else (3, 2)), done.output

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import random
+from contextlib import suppress
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from faults.cases import CPU_LIMIT, attempt
 from faults.fuzz import KINDS, State, run_case
+from faults.seeds import OUTCOMES
+from forgetwatch import readers
 from forgetwatch.errors import SnapshotError
 
 CASES = 12
@@ -23,6 +29,17 @@ def test_a_mutated_file_is_read_or_refused_in_one_line(kind: str, tmp_path: Path
         found, outcome = run_case(20261122, number, folder)
         assert found == kind
         assert not outcome.is_finding, f"--seed 20261122 --only {number}: {outcome}"
+
+
+@pytest.mark.parametrize("reader", readers._READERS, ids=lambda reader: reader.tool)
+def test_every_reader_is_fed_by_the_fuzzer(reader: Any, tmp_path: Path) -> None:
+    for number, (write, seed) in enumerate(product(OUTCOMES.values(), range(3))):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        with suppress(SnapshotError):  # the fuzzer damages some of its files
+            if reader.recognises(write(folder, random.Random(seed))):
+                return
+    raise AssertionError(f"no seed is of {reader.tool}")
 
 
 def test_a_case_that_fails_is_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

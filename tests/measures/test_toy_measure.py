@@ -80,10 +80,11 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
     (package / "measures" / "steady.py").write_text(_TOY)
     order = package / "measures" / "quantities.py"
     text = order.read_text()
-    entry = "*(CHANCE, SOFT, NOISE_FLOOR),"
-    assert entry in text
-    text = text.replace(entry, "*(CHANCE, SOFT, NOISE_FLOOR, STEADY),")
-    order.write_text(text.replace("\nMEASURES:", "\nfrom forgetwatch.measures.steady import STEADY\nMEASURES:", 1))
+    before, opening, after = text.partition("\nMEASURES: Final[tuple[GroupMeasure[Any], ...]] = (\n")
+    assert opening
+    measures, end, rest = after.partition("\n)\n")
+    added = f"{measures}\n    STEADY,{end}{rest}"
+    order.write_text(f"{before}\nfrom forgetwatch.measures.steady import STEADY{opening}{added}")
     (folder / "look.py").write_text(f"PLACE = {str(folder)!r}\n{_LOOK}")
     path = os.pathsep.join([str(folder), str(Path(__file__).parents[1])])
     done = subprocess.run(

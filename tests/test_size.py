@@ -16,8 +16,8 @@ GATE_MINUTES = 12
 
 AT_MOST = {
     "modules of the package": 168,
-    "lines of the package": 41_850,
-    "lines of tests": 43_930,
+    "lines of the package": 41_880,
+    "lines of tests": 43_980,
     "public names": 13,
     "files that name bits_per_byte": 13,
     "files that name known_lost_net": 15,

@@ -82,7 +82,7 @@ def run(
                     items,
                     tensor_parallel=tensor_parallel,
                     data_parallel=data_parallel,
-                    trust_remote_code=trust_remote_code,
+                    loading=Loading(trust_remote_code=trust_remote_code),
                     progress=progress,
                 )
             else:

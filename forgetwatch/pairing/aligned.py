@@ -148,9 +148,15 @@ class AlignedPairs:
 
     @property
     def lost_form(self) -> Bools:
-        """True where an answer lost its form and not its knowledge; bool [rows]. See `metrics.known`."""
-        forms = self.form_before, self.form_after, self.forced_after
-        return lost_form(self.before, self.after, *forms, constant_mass=self.mass_after)
+        """True where an answer lost its form, without evidence that the knowledge is gone; bool [rows]."""
+        return lost_form(
+            self.before,
+            self.after,
+            form_before=self.form_before,
+            form_after=self.form_after,
+            forced_after=self.forced_after,
+            constant_mass=self.mass_after,
+        )
 
     def loss(self) -> NDArray[np.object_]:
         """``form`` or ``knowledge`` for each forgotten answer whose kind of loss shows, else None; object [rows].

@@ -204,8 +204,11 @@ class RunFolder:
 
         def newest(path: Path) -> tuple[bool, float]:
             # A copy of a finished training has the same id, and the run itself the newest description.
-            described = path / DESCRIPTION
-            return path.name == self._name, described.stat().st_mtime if described.exists() else 0.0
+            try:
+                changed = (path / DESCRIPTION).stat().st_mtime
+            except OSError:  # another training may rename the folder in between
+                changed = 0.0
+            return path.name == self._name, changed
 
         return max(own, key=newest, default=None)
 
@@ -231,10 +234,18 @@ class RunFolder:
         probe_of: Callable[[Snapshot], Probe],
         log: Callable[[str], object],
     ) -> Resumed:
-        """Restore the run in this folder and in the copies of checkpoints, with the arguments of `Watch.resume`.
+        """Restore the run in this folder and in the copies that checkpoints carry.
 
-        Before any file is touched, `probe_of` returns the probe of the baseline, or raises if it is of another one.
-        `log` is called with a sentence on each folder that is renamed.
+        Args:
+            run: Id of the run; None for that of the run in the folder, or if the checkpoint is of an early version.
+            step: The step from which the run resumes; later looks are deleted. None keeps all.
+            checksum: Checksum of the rows of the run's baseline; None accepts the one in the folder.
+            taken: Checksums by step of the looks that the checkpoint names; None if it names none.
+            carried: Folders in which checkpoints carry copies.
+            baseline: The run's baseline from elsewhere, if the folder and the copies are lost.
+            probe_of: Returns the probe of a baseline, or raises if that is of another one; called before any file is
+                touched.
+            log: Called with a sentence on each folder that is renamed.
 
         Raises:
             LostBaselineError: If there is no such baseline.
@@ -250,10 +261,13 @@ class RunFolder:
         probe = probe_of(found)
         # Looks of another run in this folder would pass for those of this one.
         if not self._is_own(found.checksum):
-            if (aside := self.set_aside()) is not None:
-                log(f"the run folder contained another run, and is now {aside}")
-            if (own := self._own()) is not None:
+            aside, own = self.set_aside(), self._own()
+            if own is not None:
                 own.rename(self.path)
+            # Both names are settled before anything is logged, which may fail.
+            if aside is not None:
+                log(f"the run folder contained another run, and is now {aside}")
+            if own is not None:
                 log(f"the folder of this run was {own}, and is {self.path} again")
         existed, described = self.path.is_dir(), Description.read(self.path).of_run(found.meta.get("run"))
         self._began_without_id = described.is_from_early or self.run is None

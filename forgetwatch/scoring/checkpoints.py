@@ -202,7 +202,7 @@ def score_with_vllm(
     *,
     tensor_parallel: int = 1,
     data_parallel: int = 1,
-    trust_remote_code: bool = False,
+    loading: Loading = Loading(),
     progress: Progress | None = None,
 ) -> Snapshot:
     """Outcomes of a checkpoint by vLLM; never two copies of the model are on a GPU.
@@ -227,7 +227,7 @@ def score_with_vllm(
     generates = any(map(probe.is_generated, probe))
     scored = any(item.choices or not probe.is_generated(item) for item in probe)
     load = load_model if scored and generates else load_outline
-    model, tokenizer = load(given, loading=Loading(trust_remote_code=trust_remote_code))
+    model, tokenizer = load(given, loading=loading)
 
     def make_room() -> None:
         # The scorer still refers to the model, so the weights are freed in place.
@@ -240,7 +240,7 @@ def score_with_vllm(
             tokenizer,
             tensor_parallel=tensor_parallel,
             data_parallel=data_parallel,
-            trust_remote_code=trust_remote_code,
+            trust_remote_code=loading.trust_remote_code,
             make_room=make_room,
         )
     ) as generator:

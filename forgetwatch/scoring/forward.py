@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import torch
@@ -53,8 +53,12 @@ _REFUSALS: Final = (AssertionError, AttributeError, LookupError, RuntimeError, S
 """Errors that a model may raise for an argument that it does not support."""
 
 
-_Launched = tuple[Batch, Readout, Download]
-"""A batch whose numbers are on their way."""
+class _Launched(NamedTuple):
+    """A batch whose numbers are on their way."""
+
+    batch: Batch
+    readout: Readout
+    numbers: Download
 
 
 class ForwardPass:
@@ -224,7 +228,7 @@ class ForwardPass:
                 numbers = read_logits(self._logits_of_model(model, tensors, options, layout=layout), wanted)
             else:
                 numbers = _read_by(reader, partial(reader.numbers, wanted=wanted), model, tensors, options)
-            return batch, readout, Download(numbers)
+            return _Launched(batch, readout, Download(numbers))
         except torch.OutOfMemoryError:
             if self._together or len(batch.rows) == 1:
                 raise

@@ -355,9 +355,10 @@ class Follower:
             self.queue.tell("the checkpoints are saved without a tokenizer; that of the base is used")
         load = partial(load_model, loading=settings.loading)
         model, tokenizer = on_all_processes(lambda: load(given, tokenizer_of=tokenizer_of))
-        embeddings: Any = model.get_input_embeddings()  # type: ignore[operator]
-        before_batch = embeddings.register_forward_pre_hook(self._stop_scoring)
+        before_batch: Any = None
         try:
+            embeddings: Any = model.get_input_embeddings()  # type: ignore[operator]
+            before_batch = embeddings.register_forward_pre_hook(self._stop_scoring)
             if checkpoint is not None:
                 # A link shares the contents of a file that is written in place.
                 on_main_process(lambda: self._store.check_unchanged(checkpoint))
@@ -377,7 +378,8 @@ class Follower:
                 f"{name} cannot be compared with {base}, which has another tokenizer or template: {error}"
             ) from error
         finally:
-            before_batch.remove()
+            if before_batch is not None:
+                before_batch.remove()
             del model
             gc.collect()
             if torch.cuda.is_available():

@@ -65,7 +65,6 @@ class Looks:
         others: The same for each further reference, by its name and step.
         resumed: Looks that were measured again after a resume, against the stored ones, by step.
         planned: Looks planned after the baseline; None if unknown. Alarms are corrected for it.
-
     """
 
     def __init__(self, probe: Probe, *, against: Mapping[str, Snapshot | str | Path] | None = None) -> None:

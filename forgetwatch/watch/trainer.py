@@ -38,12 +38,14 @@ _EXAMPLES: Final = 64
 _FEWEST_TOKENS: Final = 512
 """Tokens of a batch that need less memory than any training step."""
 
-SECONDS: Final = 60.0
+SEARCH_SECONDS: Final = 60.0
 """Seconds after which the search stops; its result then names the share of the examples that it covered."""
 
 _DELAY: Final = 5.0
+"""Seconds of the search before its progress is shown."""
+
 _REPORTED: Final = 1_000
-"""Seconds of the search before its progress is shown, and examples between two reports of it."""
+"""Examples between two reports of the search."""
 
 
 def calling_trainer() -> Trainer | None:
@@ -197,7 +199,7 @@ def rotation_warning(args: TrainingArguments, state: TrainerState, looks: Mappin
     )
 
 
-def held_out(probe: Probe, examples: Any, tokenizer: Any, *, seconds: float = SECONDS) -> Overlap | None:
+def held_out(probe: Probe, examples: Any, tokenizer: Any, *, seconds: float = SEARCH_SECONDS) -> Overlap | None:
     """Questions of the probe in the training examples; None if the examples cannot be indexed.
 
     Examples that were tokenized are decoded again.

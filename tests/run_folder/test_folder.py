@@ -32,6 +32,17 @@ def test_an_earlier_run_is_set_aside_and_never_overwritten(tmp_path: Path) -> No
     assert (tmp_path / "_forgetwatch-1" / "step-000005.parquet").is_file()
 
 
+def test_a_folder_that_another_training_renames_meanwhile_is_found_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = folder(tmp_path)
+    made.run = "r"
+    (tmp_path / "_forgetwatch-1").mkdir()  # its description is gone by the time at which its age is read
+    monkeypatch.setattr("forgetwatch.run_folder.folder.owner", lambda path: "r" if path.name[-2:] == "-1" else "other")
+    monkeypatch.setattr(Path, "exists", lambda path: True)
+    assert made.follow() == tmp_path / "_forgetwatch-1"
+
+
 def test_looks_are_listed_by_step_and_dropped_when_they_are_taken_again(tmp_path: Path) -> None:
     made = folder(tmp_path, (200, 50, 1_000_000))
     assert list(made.looks()) == [50, 200, 1_000_000]

@@ -249,7 +249,8 @@ def _resolve(options: Options) -> _Sides:
     """Snapshots that the options name."""
 
     def part(whole: Snapshot) -> Snapshot:
-        if options.labels is not None:  # --category and gates name the categories that the output shows
+        # The categories that are asked for are those that the output shows.
+        if options.labels is not None and (options.category or options.limits.subset.categories):
             (whole,), _ = options.labels.relabel(whole)
         named = select(whole, tasks=options.task or (), categories=options.category or ())
         return select(named, **vars(options.limits.subset))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Loading:
-    """How a model is loaded.
+    """Settings with which a model is loaded.
 
     Attributes:
         trust_remote_code: Run code that comes with the model.

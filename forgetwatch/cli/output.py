@@ -1,4 +1,4 @@
-"""What a command prints and writes: results to a console of 80 columns on stdout, progress to stderr, files.
+"""Output of commands: results to a console of 80 columns on stdout, progress to stderr, files.
 
 What is printed holds names and texts of files: control characters in it are made visible. Files are JSON documents,
 reports in four formats, pictures, and results of gates, which become the exit status.

@@ -1,4 +1,4 @@
-"""What two snapshots must agree in: settings, questions, prompts and the norm of the score that decides.
+"""Checks that two snapshots agree: settings, questions, prompts and the norm of the score that decides.
 
     check_settings         refuses another scoring, rendering or metric, and other versions of the grading rules
     check_pairing          refuses other items, unless those of both sides are wanted, and other numbers of samples

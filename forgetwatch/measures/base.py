@@ -50,7 +50,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Number(Generic[R]):
-    """What a number and an interval have in common.
+    """Common part of a number and an interval.
 
     Attributes:
         name: Name in JSON, CSV, gates and trackers; a dot leads into an object of the JSON document.

@@ -1,4 +1,4 @@
-"""What a study shows: a table for the terminal, a JSON document, a page, Markdown, two CSV tables, LaTeX, pictures.
+"""Outputs of a study: a table for the terminal, a JSON document, a page, Markdown, two CSV tables, LaTeX, pictures.
 
     study.json        forgetwatch/study@1: every number, and the pairs that could not be compared
     study.html        one page that opens from disk

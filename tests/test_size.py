@@ -1,23 +1,27 @@
 """The size of the package and of its tests: each number may fall freely, and rises only by an edit of this table.
 
-To raise a number, write the new one here in the same commit that needs it, and give the reason in the commit's message:
-what the added lines do for a user, and why nothing else could go. After a merge conflict, write what the test counts.
+Lines of code are counted: those with a token of the language, without blank lines, comments and docstrings. The limits
+leave room for a mend of a few lines. To raise one, write the new number here in the same commit that needs it, and give
+the reason in the commit's message: what the added lines do for a user, and why nothing else could go.
 """
 
 from __future__ import annotations
 
+import ast
+import io
+import tokenize
 from pathlib import Path
 
 import forgetwatch
 
 ROOT = Path(__file__).parent.parent
-GATE_MINUTES = 12
+GATE_MINUTES = 20
 """Minutes that the README's test command may take on two idle cores; `.ci/run` prints what it took."""
 
 AT_MOST = {
-    "modules of the package": 168,
-    "lines of the package": 41_880,
-    "lines of tests": 43_980,
+    "modules of the package": 170,
+    "lines of code of the package": 28_110,
+    "lines of code of the tests": 34_870,
     "public names": 13,
     "files that name bits_per_byte": 13,
     "files that name known_lost_net": 15,
@@ -29,22 +33,50 @@ AT_MOST = {
 }
 """The last seven are measures: each belongs into its module in `measures/`, and few others need to name it."""
 
+_NOT_CODE = {
+    *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT),
+    *(tokenize.ENCODING, tokenize.ENDMARKER),
+}
+
 
 def sources(folder: str) -> list[str]:
-    """Texts of the Python files below a folder of the repository."""
+    """Return the texts of the Python files below a folder of the repository."""
     return [path.read_text(encoding="utf-8") for path in sorted((ROOT / folder).rglob("*.py"))]
 
 
-def lines(texts: list[str]) -> int:
-    return sum(text.count("\n") for text in texts)
+def code_lines(text: str) -> int:
+    """Return the number of lines that hold code.
+
+    >>> code_lines('def half(x):\\n    "Return x / 2."\\n\\n    # exact\\n    return x / 2\\n')
+    2
+    """
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    lines = {line for token in tokens if token.type not in _NOT_CODE for line in _lines(token.start[0], token.end[0])}
+    for node in ast.walk(ast.parse(text)):
+        if not isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            continue
+        if ast.get_docstring(node, clean=False) is not None:
+            first = node.body[0]
+            lines.difference_update(_lines(first.lineno, first.end_lineno or first.lineno))
+    return len(lines)
+
+
+def _lines(first: int, last: int) -> range:
+    return range(first, last + 1)
+
+
+def test_only_lines_of_code_are_counted() -> None:
+    text = '"""A module."""\n\nimport os  # used\n\n\nclass A:\n    """A class."""\n\n    b = """two\n    lines"""\n'
+    assert code_lines(text) == 4
+    assert code_lines("# a comment\n\n") == 0
 
 
 def test_nothing_grew() -> None:
     package = sources("forgetwatch")
     found = {
         "modules of the package": len(package),
-        "lines of the package": lines(package),
-        "lines of tests": lines(sources("tests")),
+        "lines of code of the package": sum(map(code_lines, package)),
+        "lines of code of the tests": sum(map(code_lines, sources("tests"))),
         "public names": len(forgetwatch.__all__),
     }
     of_measure = "files that name "

@@ -50,7 +50,7 @@ class Engine:
 
     Attributes:
         layout: Layout of the rows, ``prefix``, ``trie`` or ``rows``; None before the first score.
-        fallback_reason: Reason for ``rows``; empty with another layout.
+        fallback_reason: Reasons why layouts that read less were refused; empty if none was.
         attention: Attention implementation with which the rows are read: the model's own for ``rows``, else one that
             takes the mask of a tree; None before the first score.
         noise: Change that no margin exceeds when items are scored again in single rows, nats, as far as a few items
@@ -192,8 +192,9 @@ class Engine:
         return {index: values for group, values in found.items() for index in self._duplicates[group]}
 
     def _choose_layout(self, model: nn.Module, progress: Progress | None) -> dict[int, Scores]:
-        """Scores with shared rows, if they are right on this model; else with single rows, for a stated reason."""
+        """Return scores with shared rows if they are right on this model, else with single rows."""
         self.fallback_reason = tree_obstacle(model)
+        refused: dict[str, list[str]] = {}  # layouts by the reason why they were refused
         shared: tuple[Layout, ...] = ("trie",) if self._together else ("prefix", "trie")
         attempts = [] if self.fallback_reason else [(a, layout) for a in mask_attentions(model) for layout in shared]
         for attention, layout in attempts:
@@ -201,7 +202,7 @@ class Engine:
             if layout == "prefix" and not any(batch.prefix for batch in self._batches):
                 continue  # no prefix is worth a call: the same batches as `trie`
             try:
-                scores, noise, self.fallback_reason = self._read_shared(model, layout, attention, progress)
+                scores, noise, wrong = self._read_shared(model, layout, attention, progress)
             except Exception as error:  # whatever the model raises for a tree: single rows are always right
                 # Each call of the model is inside `all_gather`, which raises in all processes at the same point: what
                 # fails in all of them, or after a call, lets all fall back together. (Where one process alone fails
@@ -209,11 +210,13 @@ class Engine:
                 reason = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
                 if isinstance(error, torch.OutOfMemoryError):
                     reason = "shared rows do not fit into memory"
-                self.fallback_reason = first_reason(error, reason)
+                wrong = first_reason(error, reason)
+            if wrong:
+                refused.setdefault(wrong, []).append(f"{layout} with {attention}")
+                self.fallback_reason = "; ".join(f"{', '.join(tried)}: {why}" for why, tried in refused.items())
             else:
-                if not self.fallback_reason:
-                    self.layout, self.attention, self.noise = layout, attention, noise
-                    return scores
+                self.layout, self.attention, self.noise = layout, attention, noise
+                return scores
         self.layout, self._batches = "rows", ()  # the batches of shared rows are of no use now
         self.attention = attention_of(model)
         scores = self._read(model, "rows", progress)

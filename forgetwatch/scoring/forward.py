@@ -46,7 +46,15 @@ from forgetwatch.scoring.layout import (
     tensors_of,
     tree_options,
 )
-from forgetwatch.scoring.model import ModelInfo, attention_of, base_model, device_of, is_exact, text_config
+from forgetwatch.scoring.model import (
+    ModelInfo,
+    attention_of,
+    base_model,
+    cache_argument,
+    device_of,
+    is_exact,
+    text_config,
+)
 from forgetwatch.scoring.readout import Beside, Readout, Scores
 
 _REFUSALS: Final = (AssertionError, AttributeError, LookupError, RuntimeError, ScoringError, TypeError, ValueError)
@@ -225,7 +233,8 @@ class ForwardPass:
             )
             options = self._options(model, tensors, layout=layout, cache=cache)
             if reader is None:
-                numbers = read_logits(self._logits_of_model(model, tensors, options, layout=layout), wanted)
+                logits = self._logits_of_model(model, tensors, options, layout=layout, cache=cache)
+                numbers = read_logits(logits, wanted)
             else:
                 numbers = _read_by(reader, partial(reader.numbers, wanted=wanted), model, tensors, options)
             return _Launched(batch, readout, Download(numbers))
@@ -303,7 +312,7 @@ class ForwardPass:
         tensors, _ = tensors_of(Batch((Row.line(ids, (len(ids) - 1,)),))).moved(device_of(model))
         options = self._options(model, tensors, layout="prefix", cache=cache)
         if reader is None:
-            self._logits_of_model(model, tensors, options, layout="prefix")
+            self._logits_of_model(model, tensors, options, layout="prefix", cache=cache)
         else:
             reader.task = None
             model(input_ids=tensors.ids, **options)
@@ -314,9 +323,10 @@ class ForwardPass:
         """Logits at the few positions that a small batch needs, float [needed, vocabulary], on the model's device."""
         tensors, _ = tensors_of(batch).moved(device_of(model))
         with self._head(model) as reader:
-            options = self._options(model, tensors, layout=layout, cache=self._cache(model, reader, batch.prefix))
+            cache = self._cache(model, reader, batch.prefix)
+            options = self._options(model, tensors, layout=layout, cache=cache)
             if reader is None:
-                return self._logits_of_model(model, tensors, options, layout=layout)
+                return self._logits_of_model(model, tensors, options, layout=layout, cache=cache)
             task = partial(reader.logits, width=tensors.ids.shape[1], positions=tensors.needed)
             return _read_by(reader, task, model, tensors, options)
 
@@ -333,14 +343,19 @@ class ForwardPass:
             options = tree_options(text_config(model), tensors, additive=additive, prefix=prefix)
         options["use_cache"] = cache is not None
         if cache is not None:
-            options["past_key_values"] = cache
+            options[cache_argument(model)] = cache
         return options
 
     def _logits_of_model(
-        self, model: nn.Module, tensors: BatchTensors, options: dict[str, Any], *, layout: Layout
+        self,
+        model: nn.Module,
+        tensors: BatchTensors,
+        options: dict[str, Any],
+        *,
+        layout: Layout,
+        cache: PrefixCache | None = None,
     ) -> Tensor:
-        """Logits [needed, vocabulary] that the model returns, in the first form that it does not refuse."""
-        cache = options.get("past_key_values")
+        """Return logits [needed, vocabulary] of the model, in the first form that it does not refuse."""
         # A model that cannot take the mask of a tree fails with every form: do not try the one with most logits for it.
         keeps = [keep for keep in self._keeps if layout == "rows" or keep != "all" or len(self._keeps) == 1]
         for keep in keeps:

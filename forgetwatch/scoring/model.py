@@ -204,6 +204,25 @@ def _keep_modes(model: nn.Module) -> list[Keep]:
     return [*first, "positions", "last", "all"]
 
 
+def cache_argument(model: nn.Module) -> str:
+    """Return the name under which the model's forward takes keys and values of earlier tokens.
+
+    It is ``cache`` since transformers 5.24 and ``past_key_values`` before. A subclass may pass its arguments on
+    unnamed, so that the name is read from the first class that has one.
+
+    Raises:
+        ScoringError: If no class has either name.
+    """
+    inner = type(base_model(model))
+    for kind in inner.__mro__:
+        if (forward := vars(kind).get("forward")) is not None:
+            parameters = inspect.signature(forward).parameters
+            for name in ("cache", "past_key_values"):
+                if name in parameters:
+                    return name
+    raise ScoringError(f"{inner.__name__} takes neither cache nor past_key_values")
+
+
 def tree_obstacle(model: nn.Module) -> str:
     """Reason why several texts must not share a row; empty if none is known.
 

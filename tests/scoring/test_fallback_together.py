@@ -66,7 +66,8 @@ def test_a_model_in_parts_that_refuses_the_mask_is_read_in_single_rows(tmp_path:
         for name in ("fsdp2", "fsdp1"):
             assert found[f"{name} after a look"], name
             # Afterwards the model trains as before: no weights are left where the call was broken off.
-            assert found[name] == [expected, "rows", reason, expected, True], name
+            assert reason in found[name].pop(2), name
+            assert found[name] == [expected, "rows", expected, True], name
 
 
 _SOFT_CAP = """
@@ -170,13 +171,15 @@ def test_what_one_process_sees_alone_is_decided_for_all(tmp_path: Path) -> None:
         calls = 3 if name.startswith("memory") else 4
         assert first[name][:calls] == second[name][:calls], name  # equally many calls: none waits for the other
     # The main process decides what was measured.
-    assert first["differs 0"][:3] == [rows, "rows", "shared rows differ from single ones by 9 nats"]
-    assert first["tree 0"][:3] == [rows, "rows", "a wrong tree"]
+    assert first["differs 0"][:2] == first["tree 0"][:2] == [rows, "rows"]
+    assert first["differs 0"][2].endswith(": shared rows differ from single ones by 9 nats")
+    assert first["tree 0"][2].endswith(": a wrong tree")
     for name in ("differs 1", "tree 1"):
         assert first[name][:3] == [trie, "trie", ""]
     # What failed in any process failed in all.
     for name in ("memory 0", "memory 1"):
-        assert first[name][:3] == [rows, "rows", "shared rows do not fit into memory"]
+        assert first[name][:2] == [rows, "rows"]
+        assert first[name][2].endswith(": shared rows do not fit into memory")
 
 
 _PREFIX = """

@@ -137,8 +137,7 @@ class _Rounding(LlamaForCausalLM):  # type: ignore[misc]
             attention_mask=attention_mask,
             position_ids=position_ids,
             logits_to_keep=kept,
-            use_cache=options.get("use_cache"),
-            past_key_values=options.get("past_key_values"),
+            **options,
         )
         self.most = max(self.most, output.logits.shape[:-1].numel())
         return SimpleNamespace(logits=output.logits.to(torch.bfloat16))

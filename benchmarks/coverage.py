@@ -2,28 +2,40 @@
 
 python benchmarks/coverage.py [replications [part ...]]
 
-Parts: coverage, clusters, known_lost_net, few_events, log_score_change, false_alarms, both_alarms, power,
-power_of_both; all unless named. Seeds are fixed for each part.
+Parts: coverage, clusters, known_lost_net, few_events, log_score_change, false_alarms, run_alarms, power,
+power_of_runs, look_power; all unless named. Seeds are fixed for each part.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import track
-from scipy import stats
+from scipy import optimize, stats
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from looks import LOOKS, alarm_power, damaged_run, null_run, run_tests
+from looks import (
+    LOOKS,
+    alarm_power,
+    boundary_of,
+    damaged_run,
+    fall_p_value,
+    null_run,
+    raised,
+    run_tests,
+    skewed,
+)
 from worlds import Population, draw_rows, know_or_guess, option_scores, planted_losses, score_changes
 
 from forgetwatch.metrics import (
+    DELTA,
     Cells,
     Confidence,
     Interval,
@@ -290,42 +302,98 @@ def log_score_change(replications: int) -> None:
         OUT.print(f"| {change} | {truth[0]:+.3f} / {truth[1]:+.3f} | " + " | ".join(cells) + " |")
 
 
-def both_alarms(runs: int) -> None:
-    """Unchanged runs: a shared base, independent noise of one size on the baseline and on every look."""
+def run_alarms(runs: int) -> None:
+    """Unchanged runs: a shared base, independent noise of one size on the baseline and on every look; then skewed ones.
+
+    Of the skewed ones the true change of every look is 0, or the fall that is tolerated, and its items differ by few
+    large changes on one side and many small ones on the other.
+    """
     OUT.print(f"\n{LOOKS} looks, 500 items, all and 9 categories of 10 to 150 items, {runs} runs: any alarm")
-    OUT.print("| noise, nats | looks | net | fading | either |\n|---|---|---|---|---|")
-    for noise, factor in ((0.3, 1.0), (0.7, 1.0), (2.0, 1.0), (0.7, 2.0)):
-        rng, counts = np.random.default_rng(SEED), np.zeros(3)
+    OUT.print("| world | runs with an alarm |\n|---|---|")
+    for noise, factor in ((0.3, 1.0), (0.7, 1.0), (2.0, 1.0), (0.7, 2.0), (0.7, 0.5)):
+        rng, count = np.random.default_rng(SEED), 0
         for _ in track(range(runs), description=f"noise {noise}, times {factor}", console=ERR, transient=True):
-            net, fading = (bool(kind.any()) for kind in run_tests(null_run(rng, noise=noise, factor=factor)).raised())
-            counts += [net, fading, net or fading]
-        name = "twice as sure" if factor == 2 else "as sure"
-        OUT.print(f"| {noise} | {name} | " + " | ".join(f"{100 * share:.1f} %" for share in counts / runs) + " |")
+            count += bool(raised(run_tests(null_run(rng, noise=noise, factor=factor))).any())
+        sure = {1.0: "as sure", 2.0: "twice as sure", 0.5: "half as sure"}[factor]
+        OUT.print(f"| noise of {noise} nats, looks {sure} | {100 * count / runs:.1f} % |")
+    level = alarm_level(1, groups=1, planned=LOOKS, alpha=0.025)
+    for mean, n, right in ((m, n, side) for m in (0.0, -DELTA) for n in (50, 250, 500) for side in (True, False)):
+        rng, count = np.random.default_rng(SEED), 0
+        for _ in track(range(runs), description=f"skewed, {n} items", console=ERR, transient=True):
+            looks = skewed(rng, (LOOKS, n), mean=mean, right=right)
+            count += any(fall_p_value(look) <= level for look in looks)
+        side = "few large rises" if right else "few large falls"
+        OUT.print(
+            f"| {side}, {n} items, true change {100 * mean:+.1f} points, all items | {100 * count / runs:.1f} % |"
+        )
 
 
-def power_of_both(runs: int) -> None:
+def power_of_runs(runs: int) -> None:
     """Damage that grows over the looks in equal steps."""
     at = [5, 10, 20]
-    OUT.print(
-        f"\nRuns with an alarm by look 5, 10, 20 of damage that is complete at look 20, {runs} runs: net / fading"
-    )
+    OUT.print(f"\nRuns with an alarm by look 5, 10, 20 of damage that is complete at look 20, {runs} runs")
     OUT.print(
         "| damage at the last look | flips at the last look | " + " | ".join(f"look {look}" for look in at) + " |"
     )
     OUT.print("|---|---" + "|---" * len(at) + "|")
     worlds = [*({"noise": noise} for noise in (0.5, 1.0, 2.0)), *({"lost": lost} for lost in (0.05, 0.1, 0.2))]
     for settings in worlds:
-        rng, counts, flips = np.random.default_rng(SEED), np.zeros((len(at), 2)), np.zeros(2)
+        rng, counts, flips = np.random.default_rng(SEED), np.zeros(len(at)), np.zeros(2)
         for _ in track(range(runs), description=f"{settings}", console=ERR, transient=True):
             scores = damaged_run(rng, **settings)
             right = scores[[0, -1]].argmax(axis=-1) == 0
             flips += [(right[0] & ~right[1]).sum(), (~right[0] & right[1]).sum()]
-            kinds = run_tests(scores).raised()
-            counts += [[kind[:look].any() for kind in kinds] for look in at]
+            alarmed = raised(run_tests(scores))
+            counts += [alarmed[:look].any() for look in at]
         ((name, value),) = settings.items()
         damage = f"noise of {value} nats" if name == "noise" else f"{100 * value:.0f} % of the known lost"
-        cells = [" / ".join(f"{share:.2f}" for share in row) for row in counts / runs]
+        cells = [f"{share:.2f}" for share in counts / runs]
         OUT.print(f"| {damage} | -{flips[0] / runs:.0f}, +{flips[1] / runs:.0f} | " + " | ".join(cells) + " |")
+
+
+def look_power(runs: int) -> None:
+    """One look of a run as it is shipped: all items and 9 categories watched, half of alpha for all items."""
+    OUT.print("\nProbability that one look alarms on a true loss: by margins / by flips with a tenth of half of alpha")
+    looks = (3, 20)
+    OUT.print("| items | loss | " + " | ".join(f"{count} looks" for count in looks) + " |")
+    OUT.print("|---|---" + "|---" * len(looks) + "|")
+    for n, loss in ((250, 0.04), (250, 0.05), (250, 0.15), (500, 0.05), (1000, 0.04)):
+        worlds = np.random.default_rng(SEED)
+        flips = max(0.15, loss + 0.1)
+        tests = np.array([fall_p_value(falling(worlds, n, fallen(loss, flips))) for _ in range(runs)])
+        cells = []
+        for planned in looks:
+            now = float(np.mean(tests <= alarm_level(1, groups=1, planned=planned, alpha=0.025)))
+            before = alarm_level(1, groups=10, planned=planned, alpha=0.025)
+            by_flips = alarm_power(n, discordance=flips, loss=loss, level=before)
+            cells.append(f"{now:.2f} / {by_flips:.2f}")
+        OUT.print(f"| {n} | {100 * loss:.0f} points, {100 * flips:.0f} % flip | " + " | ".join(cells) + " |")
+
+
+def falling(rng: np.random.Generator, n: int, world: tuple[float, float]) -> NDArray[np.float64]:
+    """Softened changes of n items whose margins fell, on the way of `fallen`."""
+    before, after = _margins(rng, n, *world)
+    return boundary_of(before, after).softened(before, after)
+
+
+@cache
+def fallen(loss: float, flips: float) -> tuple[float, float]:
+    """Shift and spread of margins, nats, by which accuracy falls by a loss and a share of the answers flips."""
+
+    def moved(world: tuple[float, float]) -> tuple[float, float]:
+        before, after = _margins(np.random.default_rng(0), 400_000, *world)
+        lost, won = np.mean((before > 0) & (after <= 0)), np.mean((before <= 0) & (after > 0))
+        return float(lost - won - loss), float(lost + won - flips)
+
+    found = optimize.root(moved, (8 * loss, 1.0), method="hybr", options={"eps": 1e-2})
+    return float(found.x[0]), float(found.x[1])
+
+
+def _margins(
+    rng: np.random.Generator, n: int, shift: float, spread: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    before = rng.normal(0.8, 3.0, n)
+    return before, before - shift + spread * rng.normal(size=n)
 
 
 if __name__ == "__main__":
@@ -339,9 +407,10 @@ if __name__ == "__main__":
         few_events: 1,
         log_score_change: 4,
         false_alarms: 2,
-        both_alarms: 2,
+        run_alarms: 2,
         power: 1,
-        power_of_both: 8,
+        power_of_runs: 8,
+        look_power: 2,
     }
     for part, fraction in parts.items():
         if not sys.argv[2:] or part.__name__ in sys.argv[2:]:

@@ -1,8 +1,8 @@
 """A guard: stop a run that loses too much, and keep the checkpoint that learnt most for what it forgot.
 
 Set MODEL, DATA and HELD_OUT (JSONL with a "text" in each line), then run ``python examples/guard.py``. The run
-stops on an alarm of a net loss or of fading, on a net loss whose whole interval is beyond 2 points at two looks in a
-row where the items can see a loss of that size, and on any item with "must_pass" that was right and is wrong. The
+stops on an alarm, on a net loss whose whole interval is beyond 2 points at two looks in a row where there are enough
+items for a loss of that size, and on any item with "must_pass" that was right and is wrong. The
 best checkpoint is chosen by the harmonic mean of retention and the token accuracy on HELD_OUT: retention alone would
 choose the checkpoint that learnt least.
 

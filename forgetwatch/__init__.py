@@ -8,7 +8,7 @@ Comparing files needs numpy and pyarrow only: the names that need torch are load
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from forgetwatch.comparing import Comparison, Trajectory, compare
+from forgetwatch.comparing import TOLERANCE, Comparison, Tolerance, Trajectory, compare
 from forgetwatch.item import Item
 from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe
@@ -43,18 +43,18 @@ _NEEDS_TORCH = {
 }
 
 
-def _to_dict(shown: Comparison | Trajectory, **options: float) -> dict[str, Any]:
+def _to_dict(shown: Comparison | Trajectory, *, tolerance: Tolerance = TOLERANCE) -> dict[str, Any]:
     """JSON document of a comparison or a run as a dict.
 
     Args:
         shown: The comparison, or the run.
-        options: ``tolerance``, the net loss of accuracy that its verdict tolerates, 0 to 1.
+        tolerance: Losses that its verdict tolerates.
     """
     from forgetwatch.report import comparison_json, trajectory_json
 
     if isinstance(shown, Trajectory):
-        return trajectory_json(shown, **options)
-    return comparison_json(shown, **options)
+        return trajectory_json(shown, tolerance=tolerance)
+    return comparison_json(shown, tolerance=tolerance)
 
 
 def _repr_html(shown: Comparison | Trajectory) -> str:

@@ -6,14 +6,22 @@ alarms are those of `Trajectory.verdicts`, by the same metrics; a test holds the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from forgetwatch.metrics import FEWEST_SCORED, Change, alarm_level, clustered_mean, loss_p_value, smallest_loss
+from forgetwatch.comparing import ALPHA
+from forgetwatch.metrics import (
+    FEWEST_TESTED,
+    Boundary,
+    alarm_level,
+    boundary,
+    fall_test,
+    loss_p_value,
+    smallest_loss,
+)
 
 Floats = NDArray[np.float64]
 
@@ -23,25 +31,11 @@ CATEGORIES = (150, 90, 70, 60, 50, 30, 25, 15, 10)
 LOOKS = 20
 
 
-@dataclass(frozen=True, kw_only=True)
-class Tests:
-    """One-sided p-values of each look and group, all items first; float64 [looks, groups].
-
-    Attributes:
-        net: Of "no net loss".
-        fading: Of "the calibrated log score did not fall by more than the tolerated"; nan for groups not watched.
-    """
-
-    net: Floats
-    fading: Floats
-
-    def raised(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """True where a look alarms, by kind; bool [looks, groups]."""
-        looks = len(self.net)
-        return tuple(
-            p_values <= alarm_level(1, groups=int(np.isfinite(p_values[0]).sum()), planned=looks, alpha=0.025)
-            for p_values in (self.net, self.fading)
-        )
+def raised(p_values: Floats, *, alpha: float = ALPHA) -> NDArray[np.bool_]:
+    """True where a look of a run of so many planned looks alarms; bool [looks, groups], as `run_tests` gives them."""
+    looks, groups = p_values.shape
+    whole, other = (alarm_level(1, groups=count, planned=looks, alpha=alpha / 2) for count in (1, groups - 1))
+    return p_values <= np.r_[whole, np.full(groups - 1, other)]
 
 
 def null_run(rng: np.random.Generator, *, noise: float, factor: float = 1.0) -> Floats:
@@ -94,19 +88,40 @@ def _noisy(rng: np.random.Generator, noise: Floats) -> Floats:
     return base + noise[:, None, None] * rng.normal(size=(len(noise), *base.shape))
 
 
-def run_tests(scores: Floats) -> Tests:
-    """The tests of all items and of each category, in order of `CATEGORIES`, at each look."""
-    right = scores.argmax(axis=-1) == 0
+def run_tests(scores: Floats) -> Floats:
+    """One-sided p-values of all items, then of each category in order of `CATEGORIES`; float64 [looks, groups]."""
+    right, softened = scores.argmax(axis=-1) == 0, differences(scores)
     ends = np.cumsum(CATEGORIES)
     groups = [slice(0, int(ends[-1])), *(slice(int(a), int(b)) for a, b in zip(ends - CATEGORIES, ends, strict=True))]
-    net, fading = (np.full((len(scores) - 1, len(groups)), np.nan) for _ in range(2))
+    found = np.full((len(scores) - 1, len(groups)), np.nan)
     for column, rows in enumerate(groups):
-        lost = (right[0, rows] & ~right[1:, rows]).sum(axis=-1).tolist()
-        won = (~right[0, rows] & right[1:, rows]).sum(axis=-1).tolist()
-        net[:, column] = [_loss(*flips) for flips in zip(lost, won, strict=True)]
-        if rows.stop - rows.start >= FEWEST_SCORED:
-            fading[:, column] = _fading(scores[:, rows])
-    return Tests(net=net, fading=fading)
+        if rows.stop - rows.start >= FEWEST_TESTED:
+            found[:, column] = [fall_p_value(of_look[rows]) for of_look in softened]
+        else:
+            lost = (right[0, rows] & ~right[1:, rows]).sum(axis=-1).tolist()
+            won = (~right[0, rows] & right[1:, rows]).sum(axis=-1).tolist()
+            found[:, column] = [_loss(*flips) for flips in zip(lost, won, strict=True)]
+    return found
+
+
+def differences(scores: Floats) -> Floats:
+    """Change of each item's softened answer from the baseline, float64 [looks, items]."""
+    margins = scores[..., 0] - scores[..., 1:].max(axis=-1)
+    return np.stack([boundary_of(margins[0], of_look).softened(margins[0], of_look) for of_look in margins[1:]])
+
+
+def boundary_of(before: Floats, after: Floats) -> Boundary:
+    """Widths for two sides that have one."""
+    found = boundary(before, after)
+    assert found is not None
+    return found
+
+
+def fall_p_value(softened: Floats) -> float:
+    """p-value of "it did not fall by more than the tolerated", of enough items."""
+    test = fall_test(softened)
+    assert test is not None
+    return test.p_value
 
 
 @cache
@@ -114,39 +129,16 @@ def _loss(forgotten: int, gained: int) -> float:
     return loss_p_value(forgotten, gained)
 
 
-def _fading(scores: Floats) -> list[float]:
-    by_option = np.ascontiguousarray(np.moveaxis(scores, -1, 0))  # sums over options are then sums of long arrays
-    by_option -= by_option.max(axis=0)
-    scaled = by_option * sharpness(by_option)[:, None]
-    shares = scaled[0] - np.log(np.exp(scaled).sum(axis=0))
-    found = []
-    for change in shares[1:] - shares[0]:
-        mean, error = clustered_mean(change)
-        found.append(Change(mean=mean, error=error, observations=len(change)).fading_p_value())
-    return found
-
-
-def sharpness(scores: Floats) -> Floats:
-    """1/temperature with the highest log score of each side, as `metrics.log_score.best_temperature`; [sides].
-
-    Newton's method for all sides at once; bisection where a step leaves the bracket.
+def skewed(rng: np.random.Generator, shape: tuple[int, ...], *, mean: float, right: bool) -> Floats:
+    """Softened changes of a mean, most of them small on one side of it and few large on the other.
 
     Args:
-        scores: Scores below the best of the item, [options, sides, items].
+        rng: Source of the draws.
+        shape: Shape of the array.
+        mean: Mean of the changes, -.1 to .1.
+        right: True for few large rises, False for few large falls.
     """
-    sides = scores.shape[1]
-    low, high, at = np.full(sides, 0.01), np.full(sides, 10.0), np.full(sides, 0.3)
-    for _ in range(60):
-        weights = np.exp(at[:, None] * scores)
-        total = weights.sum(axis=0)
-        weighted = weights * scores
-        mean = weighted.sum(axis=0) / total
-        slope = (scores[0] - mean).mean(axis=-1)
-        spread = ((weighted * scores).sum(axis=0) / total - mean**2).mean(axis=-1)
-        low, high = np.where(slope > 0, at, low), np.where(slope > 0, high, at)
-        step = at + slope / np.maximum(spread, 1e-12)
-        moved = np.where((low < step) & (step < high), step, np.sqrt(low * high))
-        if np.all(np.abs(moved / at - 1) < 1e-6):
-            break
-        at = moved
-    return at
+    share, large = 0.04, 0.6
+    small = share * large / (1 - share)
+    found = np.where(rng.random(shape) < share, large, -small * 2 * rng.random(shape))
+    return mean + (found if right else -found)

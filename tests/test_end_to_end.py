@@ -33,7 +33,11 @@ def recount(before: Path, after: Path) -> dict[str, int]:
 def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
     path = tmp_path_factory.mktemp("run")
     made = trainer(
-        path, callbacks=[ForgetWatchCallback(probe(97), every=4)], steps=12, save_strategy="steps", save_steps=6
+        path,
+        callbacks=[ForgetWatchCallback(probe(97), every=4, log="full", drift=False)],
+        steps=12,
+        save_strategy="steps",
+        save_steps=6,
     )
     made.model.save_pretrained(path / "base")
     made.processing_class.save_pretrained(path / "base")

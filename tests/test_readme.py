@@ -94,7 +94,7 @@ def test_the_gate_example_is_a_gate(tmp_path: Path) -> None:
     (example,) = [block for kind, block in BLOCKS if kind == "yaml"]
     (tmp_path / "gate.yaml").write_text(example)
     gate = read_gate(tmp_path / "gate.yaml")
-    assert (gate.tolerance, len(gate.limits), gate.subset.tasks) == (0.02, 3, ("gsm8k", "support"))
+    assert (gate.tolerance.accuracy, len(gate.limits), gate.subset.tasks) == (0.02, 3, ("gsm8k", "support"))
 
 
 def test_the_map_names_every_package_by_its_path() -> None:

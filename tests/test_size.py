@@ -19,16 +19,16 @@ GATE_MINUTES = 20
 """Minutes that the README's test command may take on two idle cores; `.ci/run` prints what it took."""
 
 AT_MOST = {
-    "modules of the package": 170,
-    "lines of code of the package": 28_110,
-    "lines of code of the tests": 34_870,
+    "modules of the package": 173,
+    "lines of code of the package": 28_970,
+    "lines of code of the tests": 35_510,
     "public names": 13,
-    "files that name bits_per_byte": 13,
-    "files that name known_lost_net": 15,
-    "files that name log_score_change_calibrated": 9,
+    "files that name bits_per_byte": 14,
+    "files that name known_lost_net": 16,
+    "files that name log_score_change_calibrated": 6,
     "files that name log_mass_change": 7,
     "files that name kl_sampled": 6,
-    "files that name format_lost": 6,
+    "files that name format_lost": 7,
     "files that name noise_floor": 7,
 }
 """The last seven are measures: each belongs into its module in `measures/`, and few others need to name it."""

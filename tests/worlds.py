@@ -61,6 +61,7 @@ def confidence(before: OptionScores, after: OptionScores) -> Confidence:
         share_before=sides[0].share,
         share_after=sides[1].share,
         wrong_share=before.largest_wrong_share,
+        wrong_share_after=after.largest_wrong_share,
         other_wrong=~right[0] & ~right[1] & (sides[0].chosen != sides[1].chosen),
         k=before.k,
         golds=before.golds.reshape(n, k).sum(axis=1),

@@ -9,6 +9,7 @@ is none. Intervals are percentiles over bootstrap draws of the runs; the runs ar
 
 from __future__ import annotations
 
+import csv
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -37,6 +38,8 @@ EARLY: Final = {
     "log_mass_fall": "fall of log m, all items",
     "log_share_fall": "fall of log c, all items",
     "margin_erosion": "fall of the margin of right answers",
+    "margin_fall": "fall of the net change by margins",
+    "log_score_fall": "fall of the calibrated log score",
 }
 """Quantities of forgetwatch at the early look."""
 
@@ -117,6 +120,8 @@ def read_run(name: str, cell: Mapping[str, Any], start: Snapshot, early: Snapsho
         "log_mass_fall": _turned(then.log_mass_change),
         "log_share_fall": _turned(then.log_score_change),
         "margin_erosion": margin_erosion(start, early),
+        "margin_fall": _turned(then.margin_change),
+        "log_score_fall": _turned(then.log_score_change_calibrated),
         "rate": cell["rate"],
         "rate_of_rank": cell["rate"] / (LORA_FACTOR if cell["rank"] else 1),
         "loss": -float(np.mean(losses)),
@@ -177,6 +182,39 @@ def rank_correlation(x: Floats, y: Floats) -> Floats:
     a, b = (side - side.mean(axis=-1, keepdims=True) for side in ranks)
     with np.errstate(invalid="ignore"):
         return np.asarray((a * b).sum(axis=-1) / np.sqrt((a * a).sum(axis=-1) * (b * b).sum(axis=-1)))
+
+
+def within_correlation(x: Floats, y: Floats, group: NDArray[Any]) -> Floats:
+    """Rank correlation along the last axis within groups, pooled, float64 [...]; nan where nothing varies.
+
+    Values are ranked in each group, and the ranks centred there: a difference between groups counts for nothing.
+
+    >>> within_correlation(np.array([1.0, 2.0, 11.0, 12.0]), np.array([2.0, 1.0, 9.0, 8.0]), np.array([0, 0, 1, 1]))
+    array(-1.)
+    """
+    centred = [np.zeros(side.shape) for side in (x, y)]
+    for one in np.unique(group):
+        rows = group == one
+        for side, of_side in zip((x, y), centred, strict=True):
+            ranks = stats.rankdata(side[..., rows], axis=-1)
+            of_side[..., rows] = ranks - ranks.mean(axis=-1, keepdims=True)
+    a, b = centred
+    with np.errstate(invalid="ignore"):
+        return np.asarray((a * b).sum(axis=-1) / np.sqrt((a * a).sum(axis=-1) * (b * b).sum(axis=-1)))
+
+
+def within_rates(runs: Sequence[Run], quantity: str, target: str) -> tuple[float, tuple[float, float]]:
+    """Rank correlation within the learning rates, and its 95 % interval over draws of the runs of each rate."""
+    both = [run for run in runs if np.isfinite([run.values[quantity], run.losses[target]]).all()]
+    (x, y, _), rate = columns(both, quantity, target), np.array([run.values["rate_of_rank"] for run in both])
+    rng = np.random.default_rng(SEED)
+    drawn = np.empty((2000, len(both)), np.int64)
+    for one in np.unique(rate):
+        rows = np.flatnonzero(rate == one)
+        drawn[:, rows] = rows[rng.integers(0, len(rows), (len(drawn), len(rows)))]
+    enough = len(both) >= FEWEST
+    interval = bootstrap_interval(within_correlation(x[drawn], y[drawn], rate)) if enough else (np.nan, np.nan)
+    return float(within_correlation(x, y, rate)), interval
 
 
 def draws_of_runs(n: int, rng: np.random.Generator, draws: int = 4000) -> NDArray[np.int64]:
@@ -318,9 +356,20 @@ def write_report(out: Path, names: Sequence[str]) -> str:
     (out / "early_warning.md").write_text(text, encoding="utf-8")
     numbers = {"runs": [asdict(run) for run in runs], "missing": missing, "lines": [asdict(one) for one in lines]}
     (out / "early_warning.json").write_text(json.dumps(numbers, indent=1), encoding="utf-8")
+    write_rows(runs, out / "early_warning.csv")
     if len(runs) > 2:
         save_figure(figure(runs, lines), out / "early_warning.png")
     return text
+
+
+def write_rows(runs: Sequence[Run], path: Path) -> None:
+    """Write a row for each run: its settings, early quantities and losses, from which every table can be computed."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["name", "task", "rank", "replay", *NAMES, *TARGETS])
+        for run in runs:
+            numbers = [*(run.values[name] for name in NAMES), *(run.losses[name] for name in TARGETS)]
+            writer.writerow([run.name, run.task, run.rank, run.replay, *(f"{number:.6g}" for number in numbers)])
 
 
 def table(runs: Sequence[Run], missing: Sequence[str], lines: Sequence[Line]) -> str:
@@ -332,15 +381,15 @@ def table(runs: Sequence[Run], missing: Sequence[str], lines: Sequence[Line]) ->
             continue
         ends = " to ".join(f"{value:.1f}" for value in (np.nanmin(values), np.nanmax(values)))
         parts.append(f"{label[0].upper()}{label[1:]} ({ends}), and what was seen early:")
-        parts.append(_markdown([one for one in lines if one.target == target]))
+        parts.append(_markdown([one for one in lines if one.target == target], runs))
         if len(runs) >= FEWEST:
             parts.append(_duels(runs, lines, target))
     return "\n\n".join(parts) + "\n"
 
 
-def _markdown(lines: Sequence[Line]) -> str:
+def _markdown(lines: Sequence[Line], runs: Sequence[Run]) -> str:
     tasks = list(lines[0].by_task)
-    head = ["quantity", "rank correlation", *tasks, "held out", "error held out"]
+    head = ["quantity", "rank correlation", "within a learning rate", *tasks, "held out", "error held out"]
     rows = [head, ["---", *["---:"] * (len(head) - 1)]]
     for one in lines:
         held = one.held_out
@@ -348,6 +397,7 @@ def _markdown(lines: Sequence[Line]) -> str:
             [
                 NAMES[one.quantity],
                 _signed(one.rho) + _between(one.interval),
+                "–" if one.quantity.startswith("rate") else _pair(within_rates(runs, one.quantity, one.target)),
                 *(_signed(one.by_task[task]) for task in tasks),
                 _signed(held.rho) if held else "–",
                 f"{held.error:.1f} (mean: {held.error_of_mean:.1f})" if held else "–",
@@ -358,6 +408,10 @@ def _markdown(lines: Sequence[Line]) -> str:
 
 def _signed(value: float) -> str:
     return "–" if math.isnan(value) else f"{value:+.2f}".replace("0.", ".", 1).replace("-", "−")
+
+
+def _pair(found: tuple[float, tuple[float, float]]) -> str:
+    return _signed(found[0]) + _between(found[1])
 
 
 def _between(interval: tuple[float, float]) -> str:

@@ -99,6 +99,29 @@ def test_an_advantage_is_counted_over_the_same_draws() -> None:
     assert advantage(runs, "rate", "rate", "lost", rng) == (0.0, (0.0, 0.0))
 
 
+def test_a_quantity_that_only_follows_the_learning_rate_orders_nothing_within_it(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    rates = np.repeat([1e-5, 5e-5, 2e-4, 5e-4], 6)
+    lost = 1e5 * rates + rng.normal(size=24)
+    runs = [
+        replace(one, values={**one.values, "rate_of_rank": float(rate), "loss": float(y)})
+        for rate, y in zip(rates, lost, strict=True)
+        for one in [made_run(0, kl=float(rate + 1e-7 * rng.random()), lost=float(y), rate=float(rate))]
+    ]
+    across = line(runs, "kl_training_summed", "lost", rng).rho
+    within, (low, high) = early_table.within_rates(runs, "kl_training_summed", "lost")
+    assert across > 0.9
+    assert low < within < high
+    assert low < 0 < high
+    # The loss itself orders the runs within each rate, too.
+    assert early_table.within_rates(runs, "loss", "lost")[0] == pytest.approx(1)
+    early_table.write_rows(runs, tmp_path / "rows.csv")
+    rows = (tmp_path / "rows.csv").read_text(encoding="utf-8").splitlines()
+    assert len(rows) == 25
+    assert rows[0].split(",")[:4] == ["name", "task", "rank", "replay"]
+    assert len(rows[1].split(",")) == len(rows[0].split(","))
+
+
 def test_runs_without_a_quantity_are_left_out_of_its_line_and_counted() -> None:
     runs = [made_run(n, kl=float(n) if n else np.nan, lost=float(n)) for n in range(10)]
     assert line(runs, "kl_training_summed", "lost", np.random.default_rng(0)).n == 9

@@ -5,6 +5,7 @@ Options ─▶ resolve (snapshots) ─▶ compare, rank ─▶ show, write ─�
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -24,6 +25,7 @@ from forgetwatch.cli.options import (
     NoWorseThanOption,
     ReportOption,
     SummaryOption,
+    ToleranceOption,
     chance_option,
     check_device_map,
     check_file,
@@ -32,11 +34,10 @@ from forgetwatch.cli.options import (
     check_summary,
     command_of,
     device_map_option,
-    gate_option,
     item_option,
     limits_of,
     output_option,
-    share,
+    tolerated,
 )
 from forgetwatch.cli.output import (
     conclude,
@@ -49,11 +50,11 @@ from forgetwatch.cli.output import (
 )
 from forgetwatch.cli.resolve import read_outcomes, resolve, select, with_questions
 from forgetwatch.comparing import (
-    TOLERANCE,
     ChanceRule,
     Comparison,
     ModelComparison,
     OnMismatch,
+    Tolerance,
     compare,
     first_samples,
     in_common_norm,
@@ -154,10 +155,8 @@ class Options:
     no_worse_than: NoWorseThanOption = None
     gate: GateOption = None
     summary: SummaryOption = None
-    tolerance: Annotated[
-        str | None, gate_option(help="Net loss of accuracy that the verdict tolerates; default: the gate's, else 2%.")
-    ] = None
-    by: Annotated[Literal["all", "category", "task"], output_option(help="Groups that the tables list.")] = "category"
+    tolerance: ToleranceOption = None
+    by: Annotated[Literal["all", "category", "task"], output_option(help="Groups that --detail lists.")] = "category"
     detail: Annotated[
         bool, output_option("--detail", help="Also print every correction, bound, diagnostic and group.")
     ] = False
@@ -176,16 +175,21 @@ class Options:
         return limits_of(file=self.gate, fail_if=self.fail_if, no_worse_than=self.no_worse_than, probe=self.items)
 
     @cached_property
-    def tolerated(self) -> float:
-        """Net loss of accuracy that the verdict tolerates, 0 to 1."""
-        if self.tolerance is None:
-            return self.limits.tolerance or TOLERANCE
-        return share(self.tolerance, "--tolerance")
+    def tolerated(self) -> Tolerance:
+        """Losses that the verdict tolerates."""
+        return tolerated(self.tolerance, self.limits)
 
     @cached_property
     def labels(self) -> Categories | None:
         """Another map of tasks to categories."""
         return None if self.categories is None else Categories.read(self.categories)
+
+    def flips_of(self, after: str) -> str:
+        """Command that lists the items whose answer changed between BEFORE and one AFTER."""
+        named = {"--probe": self.probe, "--metric": self.metric}
+        options = [part for name, value in named.items() if value is not None for part in (name, value)]
+        options += [part for name in self.task or () for part in ("--task", name)]
+        return shlex.join(["forgetwatch", "flips", self.before, after, *options])
 
     @property
     def json_alone(self) -> bool:
@@ -337,12 +341,15 @@ def _show(options: Options, comparisons: Sequence[Comparison], several: ModelCom
         console.print(several_table(several, notes=notes))
         for number, comparison in enumerate(comparisons, 1):
             for line in (*other_lines(comparison.all), *drift_line(comparison)):
-                console.print(f"no {number}: {line.plain}", markup=False)
+                console.print(f"no {number}: {' '.join(line.plain.split())}", markup=False)
     # Of several models the ranking is the first table, and each comparison is detail.
-    for comparison in comparisons if several is None or options.detail else ():
+    for given, comparison in zip(options.after, comparisons, strict=True) if several is None or options.detail else ():
         if several is not None:
             console.print()
-        console.print(comparison_table(comparison, by=options.by, tolerance=options.tolerated))
+        table = comparison_table(comparison, tolerance=options.tolerated, flips=options.flips_of(given))
+        console.print(table, soft_wrap=True)
+        for line in drift_line(comparison) if several is None else ():
+            console.print(line)
         if options.detail:
             console.print()
             console.print(comparison_detail(comparison, by=options.by))

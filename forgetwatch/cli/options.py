@@ -16,8 +16,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, get_type_hints
 
 import typer
 
+from forgetwatch.comparing import Tolerance
 from forgetwatch.errors import ScoringError, SnapshotError, did_you_mean
-from forgetwatch.gates import Condition, FailIf, Gate, Limit, NoWorseThan, parse_fraction, read_gate
+from forgetwatch.gates import (
+    Condition,
+    FailIf,
+    Gate,
+    Limit,
+    NoWorseThan,
+    parse_fraction,
+    parse_no_worse_than,
+    read_gate,
+)
 from forgetwatch.probe import Probe
 from forgetwatch.progress import launched_count
 
@@ -43,9 +53,19 @@ FailIfOption = Annotated[
 ]
 NoWorseThanOption = Annotated[
     str | None,
-    gate_option(help="Exit with status 3 if accuracy fell by more than this (2%), with 4 if that is not clear."),
+    gate_option(
+        help="Exit with status 3 if accuracy fell by more than this (2%), with 4 if that is not clear; "
+        "2%,known=5%,category=5% also limits what is lost of the clearly known, and in each category."
+    ),
 ]
 GateOption = Annotated[Path | None, gate_option(help="YAML file of limits to check.")]
+ToleranceOption = Annotated[
+    str | None,
+    gate_option(
+        help="Losses that the verdict tolerates, as for --no-worse-than; default: the gate's, else "
+        "2%,known=5%,category=5%."
+    ),
+]
 SummaryOption = Annotated[Path | None, gate_option(help="Write the results of the gates to this Markdown file.")]
 
 STDOUT: Final = Path("-")
@@ -85,6 +105,22 @@ def share(text: str, option: str) -> float:
     return value
 
 
+def tolerances(text: str, option: str) -> list[NoWorseThan]:
+    """Limits of an option such as 2%, or 2%,known=5%,category=5%; another text is wrong usage."""
+    try:
+        return parse_no_worse_than(text)
+    except ValueError:
+        raise typer.BadParameter(
+            f"{option}: needed a share above 0 and below 1, such as 2% or 0.02, or 2%,known=5%,category=5%, "
+            f"got {text!r}"
+        ) from None
+
+
+def tolerated(text: str | None, limits: Gate) -> Tolerance:
+    """Losses that a verdict tolerates: those of --tolerance; else of the gate, or the default."""
+    return limits.tolerance if text is None else Gate(limits=tuple(tolerances(text, "--tolerance"))).tolerance
+
+
 def limits_of(
     *, file: Path | None, fail_if: Sequence[str] | None, no_worse_than: str | None, probe: Probe | None
 ) -> Gate:
@@ -97,7 +133,7 @@ def limits_of(
     gate = Gate() if file is None else read_gate(file, probe)
     limits: list[Limit] = [FailIf(condition=Condition.parse(text)) for text in fail_if or ()]
     if no_worse_than is not None:
-        limits.append(NoWorseThan(tolerance=share(no_worse_than, "--no-worse-than")))
+        limits += tolerances(no_worse_than, "--no-worse-than")
     return replace(gate, limits=(*gate.limits, *limits))
 
 

@@ -23,7 +23,7 @@ from rich.progress import Progress as BytesBar
 from rich.text import Text
 
 from forgetwatch.cli.options import STDOUT
-from forgetwatch.comparing import Comparison, Flip, ModelComparison, Trajectory, Word, worst
+from forgetwatch.comparing import Answer, Comparison, Flip, ModelComparison, Tolerance, Trajectory, worst
 from forgetwatch.errors import GateError
 from forgetwatch.files import write_text
 from forgetwatch.gates import GateResult
@@ -42,7 +42,7 @@ from forgetwatch.report import (
 )
 from forgetwatch.visible_text import visible
 
-_EXIT: Final[dict[Word, int]] = {"PASS": 0, "FAIL": 3, "INCONCLUSIVE": 4}
+_EXIT: Final[dict[Answer, int]] = {"PASS": 0, "FAIL": 3, "INCONCLUSIVE": 4}
 """Exit status by verdict."""
 _STEP_SUMMARY: Final = "GITHUB_STEP_SUMMARY"
 
@@ -166,7 +166,7 @@ def write_report(
     comparisons: Sequence[Comparison],
     changed: Sequence[Flip],
     *,
-    tolerance: float,
+    tolerance: Tolerance,
     trajectory: Trajectory | None = None,
     several: ModelComparison | None = None,
     title: str = "",

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 from rich.cells import set_cell_size
@@ -14,16 +13,16 @@ from rich.console import Console
 
 from forgetwatch.cli.options import share
 from forgetwatch.cli.output import result_console
+from forgetwatch.comparing import ALPHA
 from forgetwatch.metrics import (
     DELTA,
     alarm_level,
     detectable_change,
+    detectable_estimate,
     detectable_known_lost,
-    detectable_log_score,
     items_needed,
-    log_score_sd,
-    share_of_alpha,
 )
+from forgetwatch.metrics.margin_change import FEWEST_TESTED
 from forgetwatch.pairing import brief, count, fit, percent
 from forgetwatch.probes import load_probe
 
@@ -57,13 +56,12 @@ class _Plan:
         """Number of groups that the alarm watches."""
         return max(1, len(self.rows))
 
-    @cached_property
-    def levels(self) -> tuple[float, float]:
-        """One-sided p-values at which one look alarms on a net loss, and on fading."""
-        fading = sum(not math.isnan(detectable_log_score(row.scored, 1.0)) for row in self.rows)
-        alpha = share_of_alpha(fading=bool(fading))
-        net, faded = (alarm_level(1, groups=n, planned=self.looks, alpha=alpha) for n in (self.groups, max(1, fading)))
-        return net, faded
+    def level(self, *, whole: bool) -> float:
+        """One-sided p-value at which one look alarms: half of alpha for the whole, half shared by the categories."""
+        # A single category is the whole.
+        shares = self.groups > 2
+        alpha = ALPHA / 2 if shares else ALPHA
+        return alarm_level(1, groups=1 if whole or not shares else self.groups - 1, planned=self.looks, alpha=alpha)
 
 
 def run(
@@ -79,8 +77,8 @@ def run(
 ) -> None:
     """Plan a probe: the items that a change needs, and the smallest change that each category can see.
 
-    Of items whose options get scores also the smallest number of clearly known and lost ones, less luck, and the
-    smallest change of the calibrated log score.
+    Of items whose options get scores the net change is the estimate from flips and margins. Before a run its variance
+    is taken as half of that of the flips.
     """
     plan = _Plan(
         rows=_rows(probe, number),
@@ -96,11 +94,13 @@ def run(
     console = result_console()
     for start in range(0, len(plan.shares), _COLUMNS):
         _print_table(console, plan, plan.shares[start : start + _COLUMNS])
-    watched = f"{plan.groups} group{'s' if plan.groups > 1 else ''}"
-    power_text = f"{100 * plan.power:g} % power, two-sided 5 %"
-    console.print(f"{power_text}; alarm at p {plan.levels[0]:.2g}: {looks} looks, {watched}", style="dim")
+    levels = f"alarm at each of {looks} looks: all at p {plan.level(whole=True):.2g}"
+    if plan.groups > 2:
+        levels += f", {plan.groups - 1} categories at p {plan.level(whole=False):.2g}"
+    console.print(f"{100 * plan.power:g} % power, two-sided 5 %", style="dim")
+    console.print(levels, style="dim")
     if any(row.scored for row in plan.rows):
-        console.print("luck and spread of the log score: as measured on SmolLM2-135M, 16 fine-tunings", style="dim")
+        console.print("scored items: half of the variance of the flips is taken, the least measured", style="dim")
 
 
 def _rows(probe: str | None, number: int | None) -> list[_Row]:
@@ -134,38 +134,45 @@ def _print_table(console: Console, plan: _Plan, shares: Sequence[float]) -> None
         # Room for a name of 20 and a number of 9, and for three cells of 15 in 80 columns.
         console.print(f"{set_cell_size(label, 33)} {''.join(f'{cell:>15}' for cell in cells)}", markup=False)
 
-    def block(title: str, items: Literal["n", "scored", "mirrored"], seen: Callable[[int, float], str]) -> None:
-        numbers: list[tuple[str, int]] = [(row.name, getattr(row, items)) for row in plan.rows]
-        if any(n for _, n in numbers):
+    def block(title: str, rows: Sequence[_Row], shown: Callable[[_Row, float], str]) -> None:
+        if rows:
             console.print(title, style="bold")
-            for name, n in numbers:
-                line(f"  {fit(name, 20)} {brief(n, 9):>9}", (seen(n, psi) for psi in shares))
+        for row in rows:
+            line(f"  {fit(row.name, 20)} {brief(row.n, 9):>9}", (shown(row, psi) for psi in shares))
 
-    def net(n: int, psi: float, alpha: float = 0.05) -> str:
-        value = detectable_change(n, psi, power=plan.power, alpha=alpha)
-        return "too few flips" if math.isnan(value) else percent(value)
+    def net(row: _Row, psi: float) -> str:
+        return _points(_detectable(row, psi, power=plan.power))
 
-    def known(n: int, psi: float) -> str:
-        value = detectable_known_lost(n, psi, power=plan.power)
+    def alarm(row: _Row, psi: float) -> str:
+        # An alarm is one-sided, and its level is that of one look among all looks and groups.
+        alpha = 2 * plan.level(whole=row is plan.rows[0])
+        return _points(_detectable(row, psi, power=plan.power, alpha=alpha, delta=DELTA))
+
+    def known(row: _Row, psi: float) -> str:
+        value = detectable_known_lost(row.mirrored, psi, power=plan.power)
         return "too few flips" if math.isnan(value) else count(math.ceil(value))
 
-    def log_score(n: int, psi: float, alpha: float = 0.05, delta: float = 0.0) -> str:
-        value = detectable_log_score(n, log_score_sd(psi), power=plan.power, alpha=alpha, delta=delta)
-        return "too few items" if math.isnan(value) else f"{value:.3f}"
-
-    net_level, fading_level = plan.levels
     line("", (f"{100 * psi:g} % flip" for psi in shares))
-    console.print(f"items for {100 * plan.change:g} points", style="bold")
-    line("  one comparison sees it", (_items(items_needed(plan.change, psi, power=plan.power)) for psi in shares))
-    # An alarm is one-sided, and its level is that of one look among all looks and groups.
-    alarmed = (items_needed(plan.change, psi, power=plan.power, alpha=2 * net_level) for psi in shares)
-    line("  one look alarms on the loss", map(_items, alarmed))
-    fading = partial(log_score, alpha=2 * fading_level, delta=DELTA)
-    block("smallest change that one comparison sees, points", "n", net)
-    block("smallest loss that one look alarms on, points", "n", partial(net, alpha=2 * net_level))
-    block("smallest net of known and lost that one comparison sees, questions", "mirrored", known)
-    block("smallest change of the log score that one comparison sees, nats", "scored", log_score)
-    block("smallest fading that one look alarms on, nats", "scored", fading)
+    console.print(f"items for {100 * plan.change:g} points, without and with scores", style="bold")
+    needed = [items_needed(plan.change, psi, power=plan.power) for psi in shares]
+    line("  one comparison shows it", map(_items, needed))
+    # Half the variance takes half the items.
+    line("  with scores of the options", (_items(value / 2) for value in needed))
+    block("smallest change that one comparison shows, points", plan.rows, net)
+    block("smallest fall that one look alarms on, points", plan.rows, alarm)
+    mirrored = [row for row in plan.rows if row.mirrored]
+    block("fewest clearly known and lost, without lucky guesses, that it shows", mirrored, known)
+
+
+def _detectable(row: _Row, psi: float, *, power: float, alpha: float = 0.05, delta: float = 0.0) -> float:
+    """Smallest net change of the items: by the estimate where all have scores, else by flips."""
+    if row.scored == row.n and (delta == 0.0 or row.n >= FEWEST_TESTED):
+        return detectable_estimate(row.n, psi, power=power, alpha=alpha, delta=delta)
+    return detectable_change(row.n, psi, power=power, alpha=alpha)
+
+
+def _points(value: float) -> str:
+    return "too few flips" if math.isnan(value) else percent(value)
 
 
 def _items(value: float) -> str:

@@ -14,15 +14,16 @@ from forgetwatch.cli.options import (
     GateOption,
     NoWorseThanOption,
     SummaryOption,
+    ToleranceOption,
     check_file,
     check_pictures,
     check_report,
     check_summary,
     limits_of,
-    share,
+    tolerated,
 )
 from forgetwatch.cli.output import conclude, echo, print_pictures, result_console, write_json, write_report
-from forgetwatch.comparing import Trajectory, first_forgotten, read_stages
+from forgetwatch.comparing import Tolerance, Trajectory, first_forgotten, read_stages
 from forgetwatch.comparing.flips import flips
 from forgetwatch.pairing import one_line, run_name
 from forgetwatch.report import run_detail, save_run, trajectory_json
@@ -50,7 +51,7 @@ def run(
         ),
     ] = None,
     plots: Annotated[Path | None, typer.Option(help="Draw pictures into this folder, as PNG and SVG.")] = None,
-    tolerance: Annotated[str, typer.Option(help="Net loss of accuracy that the verdict tolerates.")] = "2%",
+    tolerance: ToleranceOption = None,
     fail_if: FailIfOption = None,
     no_worse_than: NoWorseThanOption = None,
     gate: GateOption = None,
@@ -64,31 +65,32 @@ def run(
     check_file(json_path)
     check_report(output)
     check_pictures(plots)
-    tolerated = share(tolerance, "--tolerance")
+    tolerances = tolerated(tolerance, limits)
     trajectory = read_stages(runs)
     json_alone = json_path == STDOUT
     if json_path is not None:
-        write_json(trajectory_json(trajectory, tolerance=tolerated), json_path)
+        write_json(trajectory_json(trajectory, tolerance=tolerances), json_path)
     if plots is not None:
         print_pictures(save_run(trajectory, plots), err=json_alone)
     if not json_alone:
         console = result_console()
-        console.print(run_table(trajectory, tolerance=tolerated))
+        run_of = runs[0] if len(runs) == 1 else ""
+        console.print(run_table(trajectory, run=run_of, tolerance=tolerances), soft_wrap=True)
         for note in trajectory.notes:  # on files of the run: each in one whole line
             echo(f"note: {one_line(note)}")
         if detail:
             console.print()
             console.print(run_detail(trajectory))
-        echo(_write(trajectory, runs, output, tolerance=tolerated))
+        echo(_write(trajectory, runs, output, tolerance=tolerances))
     elif output is not None:
-        _write(trajectory, runs, output, tolerance=tolerated)
+        _write(trajectory, runs, output, tolerance=tolerances)
     if not limits.is_empty:
         result = limits.judge(trajectory.comparisons[-1], trajectory.last, trajectory)
         if status := conclude([result], summary=summary, to_stderr=json_alone):
             raise typer.Exit(status)
 
 
-def _write(trajectory: Trajectory, runs: Sequence[Path], output: Path | None, *, tolerance: float) -> str:
+def _write(trajectory: Trajectory, runs: Sequence[Path], output: Path | None, *, tolerance: Tolerance) -> str:
     """Write the report, and return a line with its path, or with the reason why the page could not be written."""
     changed = flips(trajectory.baseline, trajectory.last, probe=run_probe(runs[0]), first=first_forgotten(trajectory))
     path = output or find_run_folder(runs[-1]) / REPORT

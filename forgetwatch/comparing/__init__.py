@@ -4,7 +4,7 @@
     trajectory       `Trajectory`: the looks of one or several runs in order, each against the baseline; alarms
     ranking          several models against one base
     flips            the items whose answer changed
-    verdict          PASS, FAIL or INCONCLUSIVE: the one decision that every output takes
+    verdict          KEPT, FORGOT or NOT CLEAR: the one decision that every output takes; the worst categories
 
     checks           settings, questions, prompts and the norm that two snapshots must agree in
     subset           the items that all looks of a run evaluate
@@ -38,7 +38,6 @@ from forgetwatch.comparing.comparison import (
 from forgetwatch.comparing.flips import Flip, Side, What, first_forgotten, prompt_text, sort_flips
 from forgetwatch.comparing.groups import Group, Level, count_groups, group_values
 from forgetwatch.comparing.ranking import (
-    STATE,
     ModelComparison,
     RankedModel,
     Target,
@@ -47,20 +46,29 @@ from forgetwatch.comparing.ranking import (
     transition_matrix,
 )
 from forgetwatch.comparing.subset import Subset
-from forgetwatch.comparing.trajectory import Alarm, Trajectory, read_stages, right_answers
+from forgetwatch.comparing.trajectory import ALPHA, Alarm, Trajectory, read_stages, right_answers
 from forgetwatch.comparing.verdict import (
-    FALSE_DISCOVERIES,
     TOLERANCE,
+    WORDS,
+    Answer,
     Conclusion,
+    Leg,
+    LegName,
     RaisedAlarm,
+    RankedCategory,
     State,
+    Tolerance,
     Verdict,
     Word,
     can_see,
     conclude,
+    estimated,
+    estimated_categories,
     group_verdict,
-    own_side,
+    leg_interval,
     raised_alarms,
+    ranked_categories,
     side_of_zero,
+    smallest_seen,
     worst,
 )

@@ -36,7 +36,7 @@ from forgetwatch.comparing.checks import (
 from forgetwatch.comparing.groups import Group, Level, count_groups
 from forgetwatch.comparing.subset import cut_to_common
 from forgetwatch.measures import NOTED, NULL, GroupMeasure, LookDrift, Measure, Rows, read_drift
-from forgetwatch.metrics import Null, OptionScores, count_known, left_out, log_shares, ratio
+from forgetwatch.metrics import Null, OptionScores, count_known, left_out, log_shares, margins, ratio
 from forgetwatch.pairing import AlignedPairs, AlignedPassages, Pairing, item_codes, pair
 from forgetwatch.probes import Categories
 from forgetwatch.readers import check_metric, load_snapshot
@@ -207,7 +207,8 @@ def compare(
     groups = tuple(count_groups(rows))
     # The first note is the one that every table shows.
     notes = [*filter(None, [vanished_note(groups[0])]), *_vanished_groups(groups), *notes]
-    notes += [*_known_notes(paired), *_log_score_notes(paired), *_split_notes(paired)]
+    notes += [*_known_notes(paired), *_margin_notes(paired, (before.label, after.label))]
+    notes += [*_log_score_notes(paired), *_split_notes(paired)]
     macro, compat = with_errors(category_means, paired, rng, replications=replications), None
     if chance == "paper-compat":
         # As the released code, which has no items.
@@ -332,6 +333,21 @@ def _known_notes(paired: AlignedPairs) -> list[str]:
         notes.append(f"nothing shows how much of known and lost is luck: {found.why_no_net}")
     if without := int(np.sum(measured & (items.k - items.golds >= 2) & ~items.measured)):
         notes.append(f"known and lost leaves out {without:,} answers whose options have no scores on both sides")
+    return notes
+
+
+def _margin_notes(paired: AlignedPairs, labels: tuple[str, str]) -> list[str]:
+    """Notes on why the net change is that of the flips alone although options have scores."""
+    sides = zip(labels, (paired.options_before, paired.options_after), strict=True)
+    found = [(label, margins(options)) for label, options in sides if options is not None]
+    if not found:
+        return []
+    alone, notes = "the net change is that of the flips alone, without margins: ", list[str]()
+    if len(found) == 1:
+        notes.append(f"{alone}the options have scores on one side only")
+    for label, side in found:
+        if ruled_out := int(np.isinf(side).sum()):
+            notes.append(f"{alone}{ruled_out:,} answers of {label} have an option without any probability")
     return notes
 
 

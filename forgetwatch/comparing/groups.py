@@ -5,7 +5,6 @@ A `Group` is a row of every table and of the JSON document. This module decides 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Literal, Self, TypeVar, cast, overload
@@ -15,7 +14,6 @@ import numpy as np
 from forgetwatch.measures import (
     CHANCE,
     FLIPS,
-    LOG_SCORE,
     MEASURE_OF,
     MEASURES,
     NOISE_FLOOR,
@@ -28,7 +26,7 @@ from forgetwatch.measures import (
     document,
     margin_rule,
 )
-from forgetwatch.metrics import DELTA, Interval, NoiseFloor, Soft
+from forgetwatch.metrics import Interval, NoiseFloor, Soft
 from forgetwatch.pairing import Labels
 
 Level = Literal["all", "kind", "category", "task"]
@@ -92,6 +90,14 @@ class Group(Flips):
     known_net = _Number()
     known_lost_net = _Number()
     known_lost_net_share = _Number()
+    known_lost_net_share_interval = _Interval()
+    newly_known_net = _Number()
+    newly_known_net_interval = _Interval()
+    margin_change = _Number()
+    margin_change_interval = _Interval()
+    net_change_estimate = _Number()
+    net_change_estimate_interval = _Interval()
+    detectable_change_estimate = _Number()
     known_lost_net_interval = _Interval()
     known_lost_interval = _Interval()
     log_score_before = _Number()
@@ -160,11 +166,6 @@ class Group(Flips):
     def noise_floor(self) -> NoiseFloor | None:
         """Flips that sampled decoding makes by itself; None for one sample an item."""
         return self[NOISE_FLOOR]
-
-    def fading_p_value(self, delta: float = DELTA) -> float:
-        """One-sided p-value of "the calibrated log score did not fall by more than delta nats"; nan where undefined."""
-        scores = self[LOG_SCORE]
-        return math.nan if scores is None or scores.calibrated is None else scores.calibrated.fading_p_value(delta)
 
 
 def group_values(group: Group) -> dict[str, Any]:

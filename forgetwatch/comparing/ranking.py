@@ -17,7 +17,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,11 +30,8 @@ from forgetwatch.errors import SnapshotError
 from forgetwatch.files import file_errors, read_content, read_text
 from forgetwatch.metrics import Interval, flip_interval
 from forgetwatch.pairing import item_codes
-from forgetwatch.run_folder import checkpoint_folder
+from forgetwatch.run_folder import TRAINER_STATE, checkpoint_folder
 from forgetwatch.snapshot import Snapshot
-
-STATE: Final = "trainer_state.json"
-"""File of a checkpoint in which the trainer logs metrics."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -255,11 +252,11 @@ def _state(named: str, outcomes: Snapshot) -> Path:
         # A look of a run is output_dir/_forgetwatch/step-N.parquet, its checkpoint output_dir/checkpoint-N.
         folders.append(checkpoint_folder(Path(named).absolute().parent.parent, outcomes.meta["step"]))
     for folder in folders:
-        if (folder / STATE).is_file():
-            return folder / STATE
+        if (folder / TRAINER_STATE).is_file():
+            return folder / TRAINER_STATE
     raise SnapshotError(
-        f"{named}: needed the {STATE} of its checkpoint, found none in {' or '.join(map(str, folders))}; give the "
-        "checkpoint's folder, or --target FILE.csv"
+        f"{named}: needed the {TRAINER_STATE} of its checkpoint, found none in {' or '.join(map(str, folders))}; give "
+        "the checkpoint's folder, or --target FILE.csv"
     )
 
 

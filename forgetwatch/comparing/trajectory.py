@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Final, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,20 +26,20 @@ from forgetwatch.comparing.comparison import Comparison, compare, with_null
 from forgetwatch.comparing.groups import Group
 from forgetwatch.comparing.subset import Subset
 from forgetwatch.errors import SnapshotError
-from forgetwatch.measures import DRIFT_KEY, History, LookDrift, Measure
+from forgetwatch.measures import DRIFT_KEY, NET_ESTIMATE, History, LookDrift, Measure
 from forgetwatch.metrics import (
     GuesserHistory,
     ItemHistory,
     alarm_level,
     guesser_history,
     item_history,
-    share_of_alpha,
 )
 from forgetwatch.pairing import guess_chance, pair
-from forgetwatch.run_folder import GuardFinding, StoredRun
+from forgetwatch.run_folder import GuardFinding, StoredRun, TaskFigure
 from forgetwatch.snapshot import Snapshot
 
-AlarmKind = Literal["net", "fading"]
+ALPHA: Final = 0.05
+"""Share of unchanged runs that may raise any alarm."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,22 +47,33 @@ class Alarm:
     """Test of one group at one look for a loss beyond chance.
 
     Attributes:
-        kind: ``net`` for a net loss of right answers, ``fading`` for a fall of the calibrated log score.
+        by: ``margins`` for a fall of the net change by margins, of more than `metrics.margin_change.DELTA`; ``flips``
+            for a net loss of right answers, in groups with few scored items.
         step: Optimizer step of the look.
         group: The group's counts at that look.
-        p_value: One-sided p-value: of "no net loss", `Group.loss_p_value`, or of "no fall beyond the tolerated one",
-            `Group.fading_p_value`.
+        p_value: One-sided p-value.
         alarm_level: The p-value at and below which this look alarms.
-        smallest_loss: The smallest net loss (share of the items) that could raise an alarm at this look, given the
-            number of items that flipped; nan if none could, and for ``fading``.
+        smallest_loss: The smallest net loss (share of the items) that could raise an alarm at this look; nan if none
+            could.
     """
 
-    kind: AlarmKind
+    by: Literal["margins", "flips"]
     step: int
     group: Group = field(repr=False)
     p_value: float
     alarm_level: float
     smallest_loss: float = math.nan
+
+    @classmethod
+    def test(cls, group: Group, *, step: int, level: float) -> Self:
+        """Test a group at a look."""
+        estimate = group[NET_ESTIMATE]
+        if estimate is not None and estimate.fall is not None and estimate.fall_p_value is not None:
+            loss = estimate.fall.smallest_fall(level if estimate.unscored_loss is None else level / 2)
+            p_value = estimate.fall_p_value
+            return cls(by="margins", step=step, group=group, p_value=p_value, alarm_level=level, smallest_loss=loss)
+        loss, p_value = group.smallest_loss(level), group.loss_p_value
+        return cls(by="flips", step=step, group=group, p_value=p_value, alarm_level=level, smallest_loss=loss)
 
     @property
     def raised(self) -> bool:
@@ -71,11 +82,9 @@ class Alarm:
 
     def __str__(self) -> str:
         verdict = "ALARM" if self.raised else "no alarm"
-        shown = f"{self.group.forgotten:g} forgotten and {self.group.gained:g} gained of {self.group.n:g}"
-        if self.kind == "fading":
-            shown = f"calibrated log score {self.group.log_score_change_calibrated:+.3f} nats"
         return (
-            f"{verdict} ({self.kind}) at step {self.step}, {self.group.name}: {shown}, p {self.p_value:.2g}, alarm at "
+            f"{verdict} at step {self.step}, {self.group.name}: {self.group.forgotten:g} forgotten and "
+            f"{self.group.gained:g} gained of {self.group.n:g}, p {self.p_value:.2g} by {self.by}, alarm at "
             f"{self.alarm_level:.2g}"
         )
 
@@ -95,6 +104,7 @@ class Trajectory:
         stages: Steps at which later stages of the training begin; see `read_stages`.
         findings: Findings of the guard of the run, in the order in which they were made.
         notes: Sentences on files of the run that are missing, damaged, or of another run.
+        task: Figure of the new task that the trainer logged, of several stages that of the last; None if unknown.
     """
 
     steps: tuple[int, ...]
@@ -106,6 +116,7 @@ class Trajectory:
     stages: tuple[int, ...] = ()
     findings: tuple[GuardFinding, ...] = ()
     notes: tuple[str, ...] = ()
+    task: TaskFigure | None = None
 
     to_dict: ClassVar[Callable[..., dict[str, Any]]]
     """Its JSON document as a dict; see `report.export`."""
@@ -176,7 +187,7 @@ class Trajectory:
         """
         stored = StoredRun.read(folder)
         made = cls.of([stored.baseline, *stored.looks], planned=stored.planned, null=stored.null, again=stored.again)
-        return replace(made, findings=stored.findings, notes=stored.notes)
+        return replace(made, findings=stored.findings, notes=stored.notes, task=stored.task)
 
     def __len__(self) -> int:
         return len(self.steps)
@@ -209,58 +220,31 @@ class Trajectory:
         """History that a model that only guesses would have, over the same rows."""
         return guesser_history(self.guess[self._scored], looks=len(self) - 1)
 
-    def alarms(self, *, alpha: float = 0.05) -> tuple[Alarm, ...]:
-        """The first alarm of each group and kind, in the order of the looks; see `verdicts`."""
-        first: dict[tuple[str, str, str], Alarm] = {}
+    def alarms(self, *, alpha: float = ALPHA) -> tuple[Alarm, ...]:
+        """The first alarm of each group, in the order of the looks; see `verdicts`."""
+        first: dict[tuple[str, str], Alarm] = {}
         for test in self.verdicts(alpha=alpha):
             if test.raised:
-                first.setdefault((test.kind, test.group.level, test.group.name), test)
+                first.setdefault((test.group.level, test.group.name), test)
         return tuple(first.values())
 
-    def verdicts(self, *, alpha: float = 0.05) -> tuple[Alarm, ...]:
-        """Tests of all items and of each category for a net loss and for fading, look by look; raised or not.
+    def verdicts(self, *, alpha: float = ALPHA) -> tuple[Alarm, ...]:
+        """Tests of all items and of each category for a loss, look by look; raised or not.
 
-        The rule is that of `metrics.alarm_level`: an unchanged model raises any alarm in at most `alpha` of runs. Both
-        kinds have half of `alpha` in a run with option scores; without them net losses have all of it. A group with
-        fewer than 50 scored items is not tested for fading.
+        The whole has half of `alpha`, and the categories share the other half; over looks the rule is that of
+        `metrics.alarm_level`. An unchanged model raises any alarm in at most `alpha` of runs.
         Looks beyond the planned T, and all looks without a plan, are tested by the rule that needs no plan; with them
         the bound is alpha (1 + 1 / (T + 1)). Later looks do not change the result of an earlier one.
         """
-        fading, share = self._fading, share_of_alpha(alpha, fading=self.has_scores)
         found = []
         for look, (step, comparison) in enumerate(zip(self.steps[1:], self.comparisons[1:], strict=True), start=1):
-            if not (watched := _watched(comparison)):
-                continue
             planned = self.planned if self.planned is not None and look <= self.planned else None
-            level = alarm_level(look, groups=len(watched), planned=planned, alpha=share)
-            for group in watched:
-                loss, p_value = group.smallest_loss(level), group.loss_p_value
-                found.append(
-                    Alarm(kind="net", step=step, group=group, p_value=p_value, alarm_level=level, smallest_loss=loss)
-                )
-            if not fading:
-                continue
-            level = alarm_level(look, groups=len(fading), planned=planned, alpha=share)
-            for group in watched:
-                if (group.level, group.name) in fading and group.log_score_change_calibrated is not None:
-                    p_value = group.fading_p_value()
-                    found.append(Alarm(kind="fading", step=step, group=group, p_value=p_value, alarm_level=level))
+            whole, categories = _watched(comparison)
+            for groups, share in ((whole, alpha / 2 if categories else alpha), (categories, alpha / 2)):
+                if groups:
+                    level = alarm_level(look, groups=len(groups), planned=planned, alpha=share)
+                    found += [Alarm.test(group, step=step, level=level) for group in groups]
         return tuple(found)
-
-    @property
-    def has_scores(self) -> bool:
-        """True for a run with option scores, in which alarms of fading have half of the false alarms.
-
-        By the baseline alone, since alarms must not depend on later looks. A baseline that was rescued as right and
-        wrong counts as one with scores: the looks before it have spent that half.
-        """
-        return bool(self._fading) or "rescued" in self.baseline.meta
-
-    @property
-    def _fading(self) -> set[tuple[str, str]]:
-        """Level and name of the groups that are watched for fading."""
-        start = _watched(self.comparisons[0])
-        return {(group.level, group.name) for group in start if group.log_score_change_calibrated is not None}
 
     @property
     def _scored(self) -> NDArray[np.bool_]:
@@ -277,10 +261,14 @@ def right_answers(baseline: Snapshot, look: Snapshot) -> NDArray[np.float64]:
     return right
 
 
-def _watched(comparison: Comparison) -> list[Group]:
-    """Groups that alarms watch: all items, and the categories; none without answers, as of passages alone."""
+def _watched(comparison: Comparison) -> tuple[list[Group], list[Group]]:
+    """Groups that alarms watch: all items, and the categories; none without answers, as of passages alone.
+
+    A single category is the whole.
+    """
     # Tasks are not watched: with many of them the level of each would be too strict to raise any alarm.
-    return [group for group in comparison.groups if group.level in ("all", "category") and group.n]
+    whole, categories = ([group for group in comparison.by(level).values() if group.n] for level in ("all", "category"))
+    return whole, categories if len(categories) > 1 else []
 
 
 def read_stages(folders: Sequence[str | Path]) -> Trajectory:
@@ -326,7 +314,12 @@ def read_stages(folders: Sequence[str | Path]) -> Trajectory:
     *first, last = made.comparisons
     comparisons = (*first, replace(last, notes=(*last.notes, *_stage_notes(runs))))
     return replace(
-        made, comparisons=comparisons, stages=tuple(begins[1:]), findings=tuple(findings), notes=tuple(damages)
+        made,
+        comparisons=comparisons,
+        stages=tuple(begins[1:]),
+        findings=tuple(findings),
+        notes=tuple(damages),
+        task=runs[-1].task,
     )
 
 

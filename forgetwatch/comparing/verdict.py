@@ -1,84 +1,188 @@
 """The one place that decides what a comparison, or a run at its last look, says. Outputs only put it into words.
 
-    question                                                    rule                                     answer
-    this look alone: did accuracy fall by more than t?          95 % interval against -t                 `Verdict`
-    this look alone: is a category below zero on its own?       q <= .05, and its 95 % interval below 0  `below_zero`
-    all looks and groups: a net loss, or fading?                an alarm, `Trajectory.alarms`            `RaisedAlarm`
-    this look alone: is known and lost, or the log score, 0?    its 95 % interval against 0              `Side`
-    this look alone: are bits per byte of passages the same?    its 95 % interval against 0              `Side`
+A verdict has three legs. Each is an interval against a limit:
 
-    net change     -4        -2         0        +2  points, tolerance 2
-    PASS                      |   [-----o-----]      the whole interval is above minus the tolerance
-    FAIL           [---o---]  |                      it is below
-    INCONCLUSIVE        [-----|--o-----]             it contains minus the tolerance: more items would decide
+    accuracy     estimated net change of all items, 95 %                               above -2 points
+    knowledge    share of the clearly known items, less luck, that is lost, 95 %       below 5 %
+    category     estimated net change of each category, 1 - .05/G for G categories     above -5 points
 
-A PASS also needs the interval in the worst case of the outcomes that vanished (`measures.flips`) to be above minus
-the tolerance; else it is INCONCLUSIVE. More items would not decide where a PASS fails by that alone, nor where more
-than one item in a hundred vanished.
+    change         -4        -2         0        +2   points, limit -2
+    PASS                      |   [-----o-----]       the whole interval is within the limit
+    FAIL           [---o---]  |                       it is wholly beyond it
+    INCONCLUSIVE        [-----|--o-----]              it contains the limit
 
-The answers can differ without a contradiction: one look is judged at 95 %, and an alarm at a level that is corrected
-for the number of looks and groups. Every statement therefore names its question.
+    FAIL, FORGOT             a leg fails
+    PASS, KEPT               accuracy is within its limit, no leg fails, and every other leg that is measured is within
+                             its limit or shows no loss: its interval contains 0
+    INCONCLUSIVE, NOT CLEAR  otherwise
 
-Passages decide nothing: where there is nothing else, there is no verdict on correctness (`Conclusion.has_answers`).
+The first word is for machines and the second for people. A leg that cannot be measured takes no part and gives its
+reason. Each leg must also stay within its limit in the worst case of the outcomes that vanished (`measures.flips`);
+else a PASS is INCONCLUSIVE. Of the same weights measured twice at most 5 % of comparisons FAIL, all legs together.
 
-All outputs call this module, so that no two of them disagree about one comparison. The test of PASS and FAIL is
-`metrics.significance.non_inferiority`; report/ renders the sentences.
+The same intervals are shown beside the categories. The one that looks worst among many is partly so by chance. So the
+categories are ranked only where they differ by more than chance (p <= .05), and the changes shown are shrunk towards
+that of all (`metrics.shrinkage`).
+
+Passages decide nothing: where there is nothing else, there is no verdict on correctness (`Conclusion.has_answers`). All
+outputs call this module, so that no two of them disagree about one comparison.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal
 
+import numpy as np
+
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.groups import Group
-from forgetwatch.comparing.trajectory import Alarm, AlarmKind, Trajectory
-from forgetwatch.measures import NOTED
-from forgetwatch.metrics import Interval, non_inferiority
+from forgetwatch.comparing.trajectory import Alarm, Trajectory
+from forgetwatch.measures import KNOWN, NET_ESTIMATE, VANISHED
+from forgetwatch.metrics import FEWEST, Interval, shrunk
 from forgetwatch.run_folder import GuardFinding
 
-Word = Literal["PASS", "FAIL", "INCONCLUSIVE"]
+Answer = Literal["PASS", "FAIL", "INCONCLUSIVE"]
+Word = Literal["KEPT", "FORGOT", "NOT CLEAR"]
+LegName = Literal["accuracy", "knowledge", "category"]
 Side = Literal["below", "around", "above"]
 State = Literal["lasting", "unclear", "recovered"]
 
-TOLERANCE: Final = 0.02
-"""Net loss of accuracy that is tolerated if nothing else is given: 2 points."""
+WORDS: Final[dict[Answer, Word]] = {"PASS": "KEPT", "FAIL": "FORGOT", "INCONCLUSIVE": "NOT CLEAR"}
 
-FALSE_DISCOVERIES: Final = 0.05
-"""Expected share of false alarms among the categories that are below zero on their own."""
+DIFFERENT: Final = 0.05
+"""p-value at which categories differ by more than chance, so that they are ranked."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tolerance:
+    """Losses that are tolerated, as shares; None leaves out the leg.
+
+    Attributes:
+        accuracy: Net loss of accuracy over all items.
+        known: Share of the clearly known items, less luck.
+        category: Net loss of accuracy in any category.
+    """
+
+    accuracy: float | None = 0.02
+    known: float | None = 0.05
+    category: float | None = 0.05
+
+
+TOLERANCE: Final = Tolerance()
+"""Losses that are tolerated if nothing else is given."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Leg:
+    """One part of a verdict: a loss, its interval, and its limit.
+
+    Attributes:
+        name: ``accuracy``, ``knowledge`` or ``category``.
+        value: Net change, -1 to 1, or of ``knowledge`` the share that is lost; None if it is not measured. Of
+            ``category`` that of the category that decides, None if all of its outcomes vanished.
+        interval: Its interval: 95 %, or 1 - .05/G of ``category``. None if it is not measured.
+        limit: The limit on the same scale, below 0 for changes, above 0 for ``knowledge``; None if it was left out.
+        answer: PASS, FAIL or INCONCLUSIVE; None if it is not measured.
+        shows_loss: True if its interval shows a loss, within the limit or not; of ``category`` that of any category.
+        worst: End of the interval towards the limit in the worst case of the outcomes that vanished.
+        group: Name of the category that decides; empty for the other legs.
+        reason: Reason for which it is not measured; empty if it is.
+    """
+
+    name: LegName
+    limit: float | None = None
+    value: float | None = None
+    interval: Interval | None = None
+    answer: Answer | None = None
+    shows_loss: bool = False
+    worst: float | None = None
+    group: str = ""
+    reason: str = ""
+
+    @property
+    def allows(self) -> bool:
+        """True if a verdict can be PASS with this leg: it is within its limit, or shows no loss, or is not measured."""
+        return self.answer in (None, "PASS") or (self.answer == "INCONCLUSIVE" and not self.shows_loss)
+
+    @property
+    def is_open_by_vanished(self) -> bool:
+        """True if the leg would be within its limit, and outcomes that vanished leave it open."""
+        if self.limit is None or self.interval is None or self.worst is None:
+            return False
+        if self.value is None:
+            return self.answer != "PASS"
+        inside, hidden = (end > self.limit for end in (self.interval[0], self.worst))
+        if self.name == "knowledge":
+            inside, hidden = self.interval[1] < self.limit, self.worst < self.limit
+        return inside and not hidden
 
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """Decision on one group of items, with the numbers that it follows from.
+    """Decision on a comparison, or on one of its groups, with the legs that it follows from.
 
     Attributes:
-        word: PASS, FAIL or INCONCLUSIVE; INCONCLUSIVE if nothing was measured.
-        tolerance: The net loss that is tolerated, 0 to 1.
-        net_change: Accuracy after minus before, -1 to 1; nan if nothing was measured.
-        interval: Its 95 % interval.
-        interval_worst: The same in the worst case of the outcomes that vanished; equal to it if none did.
+        answer: PASS, FAIL or INCONCLUSIVE; INCONCLUSIVE if nothing was measured.
+        legs: Its legs: accuracy, knowledge, category.
         vanished: Number of items that were scored on one side alone.
-        items_needed: Number of items that would decide; None if the verdict is clear, nothing was measured, or the
-            net change is exactly minus the tolerance.
-        open_by_vanished: True if it is INCONCLUSIVE, and more items would not decide because outcomes vanished.
     """
 
-    word: Word
-    tolerance: float
-    net_change: float
-    interval: Interval
-    interval_worst: Interval
+    answer: Answer
+    legs: tuple[Leg, ...]
     vanished: int
-    items_needed: int | None
-    open_by_vanished: bool
+
+    @property
+    def word(self) -> Word:
+        """The answer for people."""
+        return WORDS[self.answer]
+
+    @property
+    def open_by_vanished(self) -> bool:
+        """True if it would be PASS, and outcomes that vanished leave it open."""
+        closed = [one for one in self.legs if not one.is_open_by_vanished]
+        would_pass = all(one.allows and (one.name != "accuracy" or one.answer == "PASS") for one in closed)
+        return self.answer == "INCONCLUSIVE" and would_pass and len(closed) < len(self.legs)
+
+    @property
+    def deciding(self) -> Leg:
+        """The leg that decides: the first that fails, else the first that stands in the way of PASS, else accuracy."""
+        order = ("knowledge", "accuracy", "category")
+        legs = sorted(self.legs, key=lambda one: order.index(one.name))
+        failed = [one for one in legs if one.answer == "FAIL"]
+        blocking = [one for one in self.legs if not one.allows or (one.name == "accuracy" and one.answer != "PASS")]
+        return (failed or blocking or list(self.legs))[0]
+
+    def leg(self, name: LegName) -> Leg | None:
+        """The leg of that name; None if it was left out."""
+        return next((one for one in self.legs if one.name == name), None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankedCategory:
+    """A category among those that changed by more than chance makes them differ.
+
+    Attributes:
+        group: The category.
+        change: Its net change, shrunk towards that of all, -1 to 1.
+        interval: Simultaneous interval of its own estimate, 1 - .05/G for G categories. It may miss `change`.
+    """
+
+    group: Group
+    change: float
+    interval: Interval
+
+    @property
+    def side(self) -> Side:
+        """Side of zero on which the interval is, or around it."""
+        return side_of_zero(self.interval) or "around"
 
 
 @dataclass(frozen=True, kw_only=True)
 class RaisedAlarm:
-    """The first alarm of a group and kind, and what became of it.
+    """The first alarm of a group, and what became of it.
 
     Attributes:
         alarm: The alarm.
@@ -97,35 +201,26 @@ class Conclusion:
     """Everything that an output states about a comparison, or about a run at its last look.
 
     Attributes:
-        verdict: Verdict on the whole, at this look alone.
-        whole: Side of zero of the net change of the whole, at this look alone; None if it has no interval.
-        below_zero: Categories below zero on their own at this look, the largest fall first. Empty if there is only
-            one category, which is the whole.
-        categories: Number of categories among which these are; 0 if there is only one.
-        known_lost: Side of zero of the known and lost items net of luck; None if luck is not measured.
-        log_score: Side of zero of the change of the calibrated log score; None if there are no scores.
-        bits_per_byte: Side of zero of the change of the bits per byte of passages; None if there are none.
+        verdict: Verdict on this look alone.
+        whole: Side of zero of the estimated net change of the whole; None if it has no interval.
+        categories: Number of categories with an estimate; 0 if there is only one, which is the whole.
+        ranked: The categories, the largest fall first; empty where they differ by no more than chance.
+        differ_p_value: p-value of "all categories changed alike"; nan for fewer than two.
         has_answers: False if passages alone were compared, so that there is no verdict on correctness.
         looks: Number of looks after the baseline; None if this is no run.
         groups: Number of groups that the alarms watch; 0 if this is no run.
-        fading_groups: Number of groups that are tested for fading.
-        kinds: Kinds of alarms that were tested for; empty if this is no run, or it has no look.
         alarms: Alarms over all looks and groups, by step.
         findings: Findings of the guard, in the order in which they were made.
     """
 
     verdict: Verdict
     whole: Side | None
-    below_zero: tuple[Group, ...]
     categories: int
-    known_lost: Side | None
-    log_score: Side | None
-    bits_per_byte: Side | None = None
+    ranked: tuple[RankedCategory, ...]
+    differ_p_value: float
     has_answers: bool = True
     looks: int | None = None
     groups: int = 0
-    fading_groups: int = 0
-    kinds: tuple[AlarmKind, ...] = ()
     alarms: tuple[RaisedAlarm, ...] = ()
     findings: tuple[GuardFinding, ...] = ()
 
@@ -135,15 +230,14 @@ class Conclusion:
         return bool(self.looks)
 
     @property
-    def lost_here(self) -> bool:
-        """True if this look alone shows a loss, of the whole or of a category."""
-        return self.whole == "below" or bool(self.below_zero)
+    def lost(self) -> tuple[RankedCategory, ...]:
+        """Ranked categories whose interval is below 0, the largest fall first."""
+        return tuple(one for one in self.ranked if one.side == "below")
 
     @property
-    def differs(self) -> bool:
-        """True if this look alone and all looks together have different outcomes, which a text must explain."""
-        raised = bool(self.alarms)
-        return self.is_run and (self.lost_here != raised or (raised and self.verdict.word == "PASS"))
+    def won(self) -> tuple[RankedCategory, ...]:
+        """Ranked categories whose interval is above 0, the largest rise first."""
+        return tuple(one for one in reversed(self.ranked) if one.side == "above")
 
     @property
     def trips(self) -> tuple[GuardFinding, ...]:
@@ -151,50 +245,169 @@ class Conclusion:
         return tuple(finding for finding in self.findings if finding.trips)
 
 
-def verdict(comparison: Comparison, tolerance: float = TOLERANCE) -> Verdict:
-    """Return the verdict on a comparison as a whole; the tolerated net loss is a share, 0 to 1."""
-    return group_verdict(comparison.all, tolerance)
+def verdict(comparison: Comparison, tolerance: Tolerance = TOLERANCE) -> Verdict:
+    """Return the verdict on a comparison as a whole."""
+    whole = comparison.all
+    made = {
+        "accuracy": None if tolerance.accuracy is None else _change_leg("accuracy", [whole], -tolerance.accuracy),
+        "knowledge": None if tolerance.known is None else _knowledge_leg(whole, tolerance.known),
+        "category": None
+        if tolerance.category is None
+        else _change_leg("category", estimated_categories(comparison), -tolerance.category),
+    }
+    return _decided([leg for leg in made.values() if leg is not None], whole.vanished)
 
 
 def group_verdict(group: Group, tolerance: float) -> Verdict:
-    """Return the verdict on one group of items; see `verdict`."""
-    change, interval, worst_case = group.net_change, group.net_change_interval, group.net_change_interval_worst
-    tested = non_inferiority(net_change=change, interval=interval, n=group.n, tolerance=tolerance)
-    # Its lower end is never above that of the interval over the other items.
-    may_pass = worst_case[0] > -tolerance
-    many = group.vanished > NOTED * (group.n + group.vanished)
-    is_open = not may_pass and (tested.verdict == "PASS" or (tested.verdict == "INCONCLUSIVE" and many))
-    needed = math.nan if is_open else tested.items_needed
-    return Verdict(
-        word="INCONCLUSIVE" if is_open else tested.verdict,
-        tolerance=tolerance,
-        net_change=change,
-        interval=interval,
-        interval_worst=worst_case,
-        vanished=group.vanished,
-        open_by_vanished=is_open,
-        items_needed=math.ceil(needed) if math.isfinite(needed) else None,
+    """Return the verdict on the accuracy of one group of items; `tolerance` is a share, 0 to 1."""
+    return _decided([_change_leg("accuracy", [group], -tolerance)], group.vanished)
+
+
+def _decided(legs: list[Leg], vanished: int) -> Verdict:
+    answer: Answer = "INCONCLUSIVE"
+    if any(leg.answer == "FAIL" for leg in legs):
+        answer = "FAIL"
+    # Accuracy has to be within its limit; if only other legs were asked for, one of them has to be measured.
+    elif all(leg.allows for leg in legs) and any(leg.answer for leg in legs):
+        accuracy = [leg for leg in legs if leg.name == "accuracy"]
+        answer = "PASS" if all(leg.answer == "PASS" for leg in accuracy or legs) else "INCONCLUSIVE"
+    return Verdict(answer=answer, legs=tuple(legs), vanished=vanished)
+
+
+def _change_leg(name: LegName, groups: list[Group], limit: float) -> Leg:
+    """Leg of the net change of some groups: it fails if one of them does, and passes if all do."""
+    found = [leg for group in groups if (leg := _of_group(name, group, limit, level=1 - 0.05 / len(groups)))]
+    if not found:
+        reason = "fewer than two categories" if name == "category" else "no item was scored on both sides"
+        return Leg(name=name, limit=limit, reason=reason)
+    # The group that decides: of those that fail the one farthest beyond, of others the one that fell most.
+    failed = [leg for leg in found if leg.answer == "FAIL"]
+    blocking = [leg for leg in found if not leg.allows] or [leg for leg in found if leg.answer == "INCONCLUSIVE"]
+
+    def of_failed(leg: Leg) -> float:
+        return math.inf if leg.interval is None else leg.interval[1]
+
+    def of_others(leg: Leg) -> float:
+        return -math.inf if leg.value is None else leg.value
+
+    decides = min(failed, key=of_failed) if failed else min(blocking or found, key=of_others)
+    return Leg(
+        name=name,
+        limit=limit,
+        value=decides.value,
+        interval=decides.interval,
+        answer=decides.answer,
+        shows_loss=any(leg.shows_loss and leg.answer != "PASS" for leg in found) or decides.shows_loss,
+        worst=decides.worst,
+        group=decides.group,
     )
 
 
-def worst(words: Iterable[Word]) -> Word:
-    """Return the worst of some verdicts, at least one: FAIL before INCONCLUSIVE before PASS."""
-    return min(words, key=("FAIL", "INCONCLUSIVE", "PASS").index)
+def _of_group(name: LegName, group: Group, limit: float, *, level: float) -> Leg | None:
+    """Leg of one group; None if nothing in it was measured."""
+    estimate = group[NET_ESTIMATE]
+    if estimate is None:
+        interval, worst, value = group.net_change_interval, group.net_change_interval_worst[0], group.net_change
+    else:
+        interval, value = estimate.interval_at(level), estimate.change.mean
+        worst = estimate.interval_at(level, worst=True)[0]
+    if math.isnan(interval[0]) and (name == "accuracy" or math.isnan(worst)):
+        return None
+    if math.isnan(interval[0]):  # every outcome of a category vanished: the worst case is all that is known
+        interval = worst, 0.0
+    low, high = interval
+    measured = not math.isnan(value)
+    answer: Answer = "FAIL" if measured and high < limit else "PASS" if min(low, worst) > limit else "INCONCLUSIVE"
+    of = group.name if name == "category" else ""
+    # Vanished outcomes that may hide a loss beyond the limit count as one.
+    loss = high < 0 or (worst <= limit and (low > limit or not measured))
+    return Leg(
+        name=name,
+        limit=limit,
+        value=value if measured else None,
+        interval=interval,
+        answer=answer,
+        shows_loss=loss,
+        worst=worst,
+        group=of,
+    )
+
+
+def _knowledge_leg(whole: Group, limit: float) -> Leg:
+    """Leg of the share of the clearly known items, less luck, that is lost."""
+    known = whole[KNOWN]
+    share, interval = (
+        (None, None) if known is None else (known.known_lost_net_share, known.known_lost_net_share_interval)
+    )
+    if known is None or known.known_net is None:
+        reason = "nothing shows which questions it clearly knew" if known is None else "luck is not measured"
+        return Leg(name="knowledge", limit=limit, reason=reason)
+    if share is None or interval is None:
+        return Leg(name="knowledge", limit=limit, reason=f"it clearly knew only {known.known_net:.0f} questions")
+    # Known items that vanished are lost in the worst case, less those that luck alone would make.
+    gone = whole[VANISHED]
+    hidden = 0.0 if gone is None else max((gone.known_vanished or 0.0) - gone.known_vanished_by_luck, 0.0)
+    worst = (interval[1] * known.known_net + hidden) / (known.known_net + hidden)
+    low, high = interval
+    answer: Answer = "FAIL" if low > limit else "PASS" if worst < limit else "INCONCLUSIVE"
+    return Leg(
+        name="knowledge",
+        limit=limit,
+        value=share,
+        interval=interval,
+        answer=answer,
+        shows_loss=low > 0 or high < limit <= worst,
+        worst=worst,
+    )
+
+
+def estimated_categories(comparison: Comparison) -> list[Group]:
+    """Categories with an estimate of their net change; none if there is only one, which is the whole."""
+    found = [
+        group
+        for group in comparison.by("category").values()
+        if group.n + group.vanished >= FEWEST and not math.isnan(group.net_change_interval_worst[0])
+    ]
+    return found if len(found) > 1 else []
+
+
+def ranked_categories(comparison: Comparison) -> tuple[tuple[RankedCategory, ...], float]:
+    """Categories by their shrunk net change, lowest first, and the p-value of "all changed alike".
+
+    There is no ranking unless that p-value is at most `DIFFERENT`.
+    """
+    whole, groups = comparison.all[NET_ESTIMATE], estimated_categories(comparison)
+    estimates = [(group, found) for group in groups if (found := group[NET_ESTIMATE]) is not None]
+    if whole is None or len(estimates) < 2:
+        return (), math.nan
+    changes, errors = (np.array([getattr(found.change, name) for _, found in estimates]) for name in ("mean", "error"))
+    between = shrunk(changes, errors, overall=whole.change.mean)
+    if not between.p_value <= DIFFERENT:
+        return (), between.p_value
+    level = 1 - 0.05 / len(groups)
+    ranked = [
+        RankedCategory(group=group, change=float(change), interval=estimate.interval_at(level))
+        for (group, estimate), change in zip(estimates, between.values, strict=True)
+    ]
+    return tuple(sorted(ranked, key=lambda one: one.change)), between.p_value
+
+
+def worst(answers: Iterable[Answer]) -> Answer:
+    """Return the worst of some answers, at least one: FAIL before INCONCLUSIVE before PASS."""
+    return min(answers, key=("FAIL", "INCONCLUSIVE", "PASS").index)
 
 
 def can_see(group: Group, loss: float) -> bool:
-    """True if the items of a group see a net loss of this size, 0 to 1, with 80 % power; False for no items."""
+    """True if the items of a group show a net loss of this size, 0 to 1, with 80 % power; False for no items."""
     # nan, where too few items flip to plan with, compares as False.
-    return group.detectable_change <= loss
+    return smallest_seen(group) <= loss
 
 
-def own_side(group: Group) -> Side | None:
-    """Side of zero on which a group is on its own, by its q, corrected for the groups of its level, and its interval.
-
-    None if its net change has no interval.
-    """
-    side = side_of_zero(group.net_change_interval)
-    return side if side is None or group.q_value <= FALSE_DISCOVERIES else "around"
+def smallest_seen(group: Group) -> float:
+    """Smallest net change that the items of a group show with 80 % power, by the estimate; nan if none."""
+    estimate = group[NET_ESTIMATE]
+    seen = None if estimate is None else estimate.detectable
+    return group.detectable_change if seen is None else seen
 
 
 def side_of_zero(interval: Interval | None) -> Side | None:
@@ -205,58 +418,59 @@ def side_of_zero(interval: Interval | None) -> Side | None:
     return "below" if high < 0 else "above" if low > 0 else "around"
 
 
+def estimated(group: Group) -> tuple[float, Interval]:
+    """Net change of a group and its 95 % interval: the estimate, or that of the flips for fewer than five items."""
+    found = group[NET_ESTIMATE]
+    return (group.net_change, group.net_change_interval) if found is None else (found.change.mean, found.interval)
+
+
+def leg_interval(group: Group, categories: int) -> Interval:
+    """Interval of the net change of a group at the level of its leg: 95 %, or 1 - .05/G of one of G categories."""
+    found = group[NET_ESTIMATE]
+    many = categories if group.level == "category" else 1
+    return group.net_change_interval if found is None else found.interval_at(1 - 0.05 / max(many, 1))
+
+
 def conclude(
-    comparison: Comparison, *, trajectory: Trajectory | None = None, tolerance: float = TOLERANCE
+    comparison: Comparison, *, trajectory: Trajectory | None = None, tolerance: Tolerance = TOLERANCE
 ) -> Conclusion:
     """Return everything that an output states about a comparison.
 
     Args:
         comparison: The comparison; of a run, its last look against its baseline.
         trajectory: The run, if there is one.
-        tolerance: Net loss of accuracy that is tolerated, 0 to 1.
+        tolerance: Losses that the verdict tolerates.
     """
-    whole, categories = comparison.all, [group for group in comparison.by("category").values() if group.n]
-    if len(categories) == 1:
-        categories = []
-    below = [group for group in categories if own_side(group) == "below"]
+    ranked, p_value = ranked_categories(comparison)
     tests = () if trajectory is None else trajectory.verdicts()
     return Conclusion(
         verdict=verdict(comparison, tolerance),
-        whole=side_of_zero(whole.net_change_interval),
-        below_zero=tuple(sorted(below, key=lambda group: group.net_change)),
-        categories=len(categories),
-        known_lost=side_of_zero(whole.known_lost_net_interval),
-        log_score=side_of_zero(whole.log_score_change_calibrated_interval),
-        bits_per_byte=side_of_zero(whole.bits_per_byte_change_interval),
-        has_answers=bool(whole.n) or not whole.passages,
+        whole=side_of_zero(estimated(comparison.all)[1]),
+        categories=len(estimated_categories(comparison)),
+        ranked=ranked,
+        differ_p_value=p_value,
+        has_answers=bool(comparison.all.n) or not comparison.all.passages,
         looks=None if trajectory is None else len(trajectory) - 1,
         groups=len({(test.group.level, test.group.name) for test in tests}),
-        fading_groups=len({(test.group.level, test.group.name) for test in tests if test.kind == "fading"}),
-        kinds=tuple(dict.fromkeys(test.kind for test in tests)),
-        alarms=() if trajectory is None else raised_alarms(trajectory, tests),
+        alarms=() if trajectory is None else raised_alarms(trajectory),
         findings=() if trajectory is None else trajectory.findings,
     )
 
 
-def raised_alarms(trajectory: Trajectory, tests: Sequence[Alarm]) -> tuple[RaisedAlarm, ...]:
-    """Return the alarms of a run by step, each with the same test at the last look; `tests` are all of its tests."""
-    last = {(one.kind, one.group.level, one.group.name): one for one in tests if one.step == trajectory.steps[-1]}
+def raised_alarms(trajectory: Trajectory) -> tuple[RaisedAlarm, ...]:
+    """Return the alarms of a run by step, each with the same test at the last look."""
+    tests = trajectory.verdicts()
+    last = {(one.group.level, one.group.name): one for one in tests if one.step == trajectory.steps[-1]}
     raised = []
     for alarm in trajectory.alarms():
-        # A group that has lost its scores is no longer tested for fading: the alarm is the last that is known of it.
-        now = last.get((alarm.kind, alarm.group.level, alarm.group.name), alarm)
-        raised.append(RaisedAlarm(alarm=alarm, now=now, state=_state(now)))
+        # A group without answers at the last look has no test there: the alarm is the last that is known of it.
+        now = last.get((alarm.group.level, alarm.group.name), alarm)
+        raised.append(RaisedAlarm(alarm=alarm, now=now, state=_state(now.group)))
     return tuple(sorted(raised, key=lambda one: one.alarm.step))
 
 
-def _state(now: Alarm) -> State:
-    group = now.group
-    change, interval = group.net_change, group.net_change_interval
-    if now.kind == "fading":
-        found, within = group.log_score_change_calibrated, group.log_score_change_calibrated_interval
-        if found is None or within is None:
-            return "unclear"
-        change, interval = found, within
+def _state(group: Group) -> State:
+    change, interval = estimated(group)
     if side_of_zero(interval) == "below":
         return "lasting"
     hidden = side_of_zero(group.net_change_interval_worst) == "below"

@@ -1,4 +1,4 @@
-"""Drift of a run from its base on texts that the base generated at the start: a warning before answers flip.
+"""Drift of a run from its base on texts that the base generated at the start.
 
     at the baseline   prompts ─▶ completions of the base, and what it gives them
     at a look         completions ─▶ read under the model ─▶ KL, overlap

@@ -8,4 +8,15 @@ accuracy are those of `comparing.verdict`. Start with `gate`.
 """
 
 from forgetwatch.gates.condition import Condition, parse_fraction
-from forgetwatch.gates.gate import FailIf, Finding, Gate, GateResult, Limit, MustPass, NoWorseThan, Selection, read_gate
+from forgetwatch.gates.gate import (
+    FailIf,
+    Finding,
+    Gate,
+    GateResult,
+    Limit,
+    MustPass,
+    NoWorseThan,
+    Selection,
+    parse_no_worse_than,
+    read_gate,
+)

@@ -1,7 +1,7 @@
 """Gate: limits on groups, items that must be right, the result of checking a comparison against them, and gate files.
 
-    NoWorseThan   by the interval of the net change: PASS, FAIL, or INCONCLUSIVE if it contains minus the tolerance,
-                  or would contain it in the worst case of the answers that vanished
+    NoWorseThan   by the interval of a leg of the verdict: PASS, FAIL, or INCONCLUSIVE if it contains the limit, or
+                  would contain it in the worst case of the answers that vanished
     FailIf        by the value itself: FAIL if the condition holds, else PASS
     MustPass      items that must be right after, whatever they were before:
                       right in every answer      PASS
@@ -11,14 +11,13 @@
 
     verdict       FAIL if any finding fails, else INCONCLUSIVE if any is, else PASS
 
-A count or a rate has noise of its own that a FailIf does not allow for; NoWorseThan does. If a share d of n answers
-flips by itself, an unchanged model fails a NoWorseThan with about the part of a normal curve beyond
-1.96 + tolerance sqrt(n / d), at most about one in forty. At 2 % and d = .2 that is 1.5 in 1,000 for 500 items, 4 in
-100,000 for 2,000. Every group that is checked adds such a chance.
+A count or a rate has noise of its own that a FailIf does not allow for; NoWorseThan does: of unchanged models at most
+one in forty fails it. Every group that is checked adds such a chance.
 
 A gate file is a gate in YAML. Every key is optional, but there must be a limit; an unknown key is an error.
 
     tolerance: 2%                              accuracy over all items: no worse than that
+    tolerance: {accuracy: 2%, known: 5%, category: 5%}    also of the clearly known items, and of each category
     fail_if: ["known_lost_net>20"]             conditions as in --fail-if
     groups:                                    the same of category:NAME, task:NAME or all
       category:Math: {tolerance: 3%, fail_if: ["known_lost_net>5"]}
@@ -33,16 +32,27 @@ the file of `subset.items` must be a regular file in the folder of the gate file
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, cast
 
 import numpy as np
 
-from forgetwatch.comparing import Comparison, Group, Level, Trajectory, Word, group_verdict, worst
+from forgetwatch.comparing import (
+    TOLERANCE,
+    Answer,
+    Comparison,
+    Group,
+    LegName,
+    Level,
+    Tolerance,
+    Trajectory,
+    group_verdict,
+    worst,
+)
+from forgetwatch.comparing.verdict import verdict
 from forgetwatch.errors import GateError, did_you_mean
 from forgetwatch.files import Plain, file_errors, read_plain_yaml, read_text
 from forgetwatch.gates.condition import Condition, parse_fraction
@@ -64,7 +74,7 @@ class Finding:
     what: str
     measured: str
     limit: str
-    verdict: Word
+    verdict: Answer
 
     @property
     def line(self) -> str:
@@ -77,34 +87,57 @@ ALL: Final = "all"
 
 @dataclass(frozen=True, kw_only=True)
 class NoWorseThan:
-    """Limit: accuracy fell by no more than a tolerance, 0 to 1, in ``all``, ``category:NAME`` or ``task:NAME``."""
+    """Limit: one leg of the verdict is within a tolerance, 0 to 1; see `comparing.verdict`.
+
+    Attributes:
+        tolerance: The loss that is tolerated.
+        leg: ``accuracy``, ``knowledge`` or ``category``.
+        group: ``all``, ``category:NAME`` or ``task:NAME``, of which the accuracy is meant; the other legs are of all.
+    """
 
     tolerance: float
+    leg: LegName = "accuracy"
     group: str = ALL
 
     def judge(self, comparison: Comparison, trajectory: Trajectory | None = None) -> Finding:
-        """Check the net change of the group.
+        """Check the leg. One that is not measured is undecided.
 
         Raises:
-            GateError: If there is no such group, or nothing was measured in it.
+            GateError: If there is no such group, or its accuracy was not measured.
         """
-        group = _find_group(comparison, self.group)
-        if math.isnan(group.net_change_interval[0]):  # the verdict would be INCONCLUSIVE; a gate needs a number
-            raise GateError(f"gate: the net change of {self.group!r} is undefined; none of its items was compared")
-        verdict = group_verdict(group, self.tolerance)
-        low, high = (f"{100 * end:+.1f}" for end in verdict.interval)
-        measured = f"{100 * verdict.net_change:+.1f} points ({low} to {high})"
-        if verdict.open_by_vanished:
-            low, high = (f"{100 * end:+.1f}" for end in verdict.interval_worst)
-            measured += f", {low} to {high} in the worst case of the {verdict.vanished:,} answers that vanished"
-        if verdict.items_needed is not None:
-            measured += f", about {verdict.items_needed:,} items would decide"
-        return Finding(
-            what=f"{self.group}.net_change",
-            measured=measured,
-            limit=f"no worse than -{100 * self.tolerance:g} points",
-            verdict=verdict.word,
-        )
+        if self.leg == "accuracy":
+            found = group_verdict(_find_group(comparison, self.group), self.tolerance)
+        else:
+            found = verdict(comparison, Tolerance(**{**_NONE, _OF_LEG[self.leg]: self.tolerance}))
+        leg = found.legs[0]
+        what = f"{self.group}.net_change_estimate" if self.leg == "accuracy" else self.leg
+        if leg.interval is None or leg.value is None:
+            if self.leg == "accuracy":  # the verdict would be INCONCLUSIVE; a gate needs a number
+                raise GateError(f"gate: the net change of {self.group!r} is undefined; none of its items was compared")
+            limit = f"at most {100 * self.tolerance:g} points" if self.leg == "category" else _share(self.tolerance)
+            return Finding(what=what, measured=f"not measured: {leg.reason}", limit=limit, verdict="INCONCLUSIVE")
+        if self.leg == "knowledge":
+            low, high = (f"{100 * end:.1f}" for end in leg.interval)
+            measured, limit = f"{100 * leg.value:.1f} % lost ({low} to {high})", _share(self.tolerance)
+        else:
+            low, high = (f"{100 * end:+.1f}" for end in leg.interval)
+            measured = f"{leg.group + ' ' if leg.group else ''}{100 * leg.value:+.1f} points ({low} to {high})"
+            limit = f"no worse than -{100 * self.tolerance:g} points"
+        if leg.is_open_by_vanished and leg.worst is not None:
+            measured += f", to {100 * leg.worst:+.1f} in the worst case of the {found.vanished:,} answers that vanished"
+        passes = leg.allows if self.leg != "accuracy" else leg.answer == "PASS"
+        answer: Answer = "FAIL" if leg.answer == "FAIL" else "PASS" if passes else "INCONCLUSIVE"
+        return Finding(what=what, measured=measured, limit=limit, verdict=answer)
+
+
+_OF_LEG: Final[dict[LegName, str]] = {"accuracy": "accuracy", "knowledge": "known", "category": "category"}
+"""Name of each leg in a tolerance."""
+
+_NONE: Final[dict[str, float | None]] = dict.fromkeys(_OF_LEG.values())
+
+
+def _share(tolerance: float) -> str:
+    return f"at most {100 * tolerance:g} % of what it clearly knew"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,11 +209,11 @@ class MustPass:
         rows: dict[str, dict[str, list[int]]] = {}  # by id and task
         for row, (task, item_id) in enumerate(zip(after.texts("task"), after.texts("item_id"), strict=True)):
             rows.setdefault(item_id, {}).setdefault(task, []).append(row)
-        states: dict[Word, list[str]] = {"PASS": [], "FAIL": [], "INCONCLUSIVE": []}
+        states: dict[Answer, list[str]] = {"PASS": [], "FAIL": [], "INCONCLUSIVE": []}
         for of_task, item_id in self.items:
             answers = correct[_rows_of(rows, after, of_task, item_id)]
             # A wrong answer fails whatever else is unscored; an unscored one alone decides nothing.
-            unscored: Word = "INCONCLUSIVE" if np.isnan(answers).any() else "PASS"
+            unscored: Answer = "INCONCLUSIVE" if np.isnan(answers).any() else "PASS"
             states["FAIL" if (answers == 0).any() else unscored].append(item_id)
         measured = f"{len(states['PASS']):,} of {len(self.items):,} right"
         measured += _named("wrong", states["FAIL"]) + _named("unscored", states["INCONCLUSIVE"])
@@ -217,7 +250,7 @@ def _named(state: str, items: Sequence[str]) -> str:
 
 Limit = NoWorseThan | FailIf
 
-_RESULTS: Final[dict[Word, str]] = {"PASS": "passed", "FAIL": "failed", "INCONCLUSIVE": "undecided"}
+_RESULTS: Final[dict[Answer, str]] = {"PASS": "passed", "FAIL": "failed", "INCONCLUSIVE": "undecided"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -240,7 +273,7 @@ class GateResult:
     findings: tuple[Finding, ...]
 
     @property
-    def verdict(self) -> Word:
+    def verdict(self) -> Answer:
         """The worst of the findings."""
         return worst(finding.verdict for finding in self.findings)
 
@@ -248,7 +281,7 @@ class GateResult:
     def line(self) -> str:
         """The result in one line, with the findings that did not pass, or all findings if all passed."""
 
-        def lines(verdict: Word) -> str:
+        def lines(verdict: Answer) -> str:
             return "; ".join(finding.line for finding in self.findings if finding.verdict == verdict)
 
         word, unclear = self.verdict, lines("INCONCLUSIVE")
@@ -276,11 +309,14 @@ class Gate:
         return not self.limits and self.must_pass is None
 
     @property
-    def tolerance(self) -> float | None:
-        """Smallest net loss over all items that a limit tolerates; None if no limit sets one."""
-        return min(
-            (one.tolerance for one in self.limits if isinstance(one, NoWorseThan) and one.group == ALL), default=None
-        )
+    def tolerance(self) -> Tolerance:
+        """The smallest losses over all items that the limits tolerate; the default where no limit sets one."""
+        found: dict[str, float] = {}
+        for one in self.limits:
+            if isinstance(one, NoWorseThan) and one.group == ALL:
+                name = _OF_LEG[one.leg]
+                found[name] = min(one.tolerance, found.get(name, 1.0))
+        return replace(TOLERANCE, **found)
 
     def judge(self, comparison: Comparison, after: Snapshot, trajectory: Trajectory | None = None) -> GateResult:
         """Check a comparison against all limits.
@@ -338,13 +374,45 @@ def _limits(given: dict[str, Plain], where: str, group: str | None) -> list[Limi
     """Limits of one group, or of the top level of the file for None."""
     found: list[Limit] = []
     if "tolerance" in given:
-        found.append(NoWorseThan(tolerance=_tolerance(given["tolerance"], where), group=group or ALL))
+        found += _tolerances(given["tolerance"], where, group)
     for text in _texts(given["fail_if"], f"{where}: fail_if") if "fail_if" in given else ():
         condition = Condition.parse(text)
         if group is not None and condition.left not in QUANTITIES:
             raise GateError(f"{where}: fail_if: {_short(text)} needs a quantity alone, the group is named above it")
         found.append(FailIf(condition=condition, group=group))
     return found
+
+
+def _tolerances(given: Plain, where: str, group: str | None) -> list[NoWorseThan]:
+    """Limits of a tolerance: of accuracy alone, or of the legs that a mapping names."""
+    named = _mapping(given, f"{where}: tolerance", tuple(_NONE)) if isinstance(given, dict) else {"accuracy": given}
+    if group not in (None, ALL) and (others := [name for name in named if name != "accuracy"]):
+        raise GateError(f"{where}: tolerance: {others[0]} is about all items; set it at the top of the file")
+    if not named:
+        raise GateError(f"{where}: tolerance: needed at least one of {', '.join(_NONE)}")
+    of_name = {name: leg for leg, name in _OF_LEG.items()}
+    return [
+        NoWorseThan(tolerance=_tolerance(value, where), leg=of_name[name], group=group or ALL)
+        for name, value in named.items()
+    ]
+
+
+def parse_no_worse_than(text: str) -> list[NoWorseThan]:
+    """Limits of a text such as ``2%``, for accuracy alone, or ``2%,known=5%,category=5%``.
+
+    Raises:
+        ValueError: If it is not such a text.
+    """
+    of_name = {name: leg for leg, name in _OF_LEG.items()}
+    found: dict[LegName, NoWorseThan] = {}
+    for part in text.split(","):
+        name, equals, value = part.strip().rpartition("=")
+        leg = of_name.get(name if equals else "accuracy")
+        share = parse_fraction(value.strip())
+        if leg is None or leg in found or not 0 < share < 1:
+            raise ValueError(text)
+        found[leg] = NoWorseThan(tolerance=share, leg=leg)
+    return list(found.values())
 
 
 def _tolerance(given: Plain, where: str) -> float:

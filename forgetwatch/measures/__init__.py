@@ -5,7 +5,7 @@
     flips            the four cells, their rates, intervals and tests; items that were scored on one side alone
     known_items      clearly known items, those lost, and what luck makes of both
     scores           the log score, and bits per byte of passages
-    net_estimate     the net change by margins and flips together
+    estimate         the net change by margins and flips together
     option_mass      mass and conditional of the options
     noise_floors     a second measurement, sampling, soft changes, losses of form
     chance           corrections for guessing
@@ -32,10 +32,10 @@ from forgetwatch.measures.drift import (
     read_drift,
     stored_drift,
 )
+from forgetwatch.measures.estimate import NET_ESTIMATE, NetEstimate, margin_rule, net_estimate
 from forgetwatch.measures.flips import FLIPS, NOTED, VANISHED, Flips, Vanished, net_change
 from forgetwatch.measures.history import HISTORY, History
 from forgetwatch.measures.known_items import KNOWN, net_of_luck
-from forgetwatch.measures.net_estimate import NET_ESTIMATE, margin_rule
 from forgetwatch.measures.noise_floors import NOISE_FLOOR, NULL, SOFT
 from forgetwatch.measures.option_mass import MASS, mass_mode
 from forgetwatch.measures.quantities import (

@@ -209,9 +209,7 @@ def with_interval(change: Change | None, unit: Unit) -> str:
     return f"{shown} ({low} to {high})"
 
 
-def mean_change(
-    name: str, change: str, *, unit: Unit = "nats", heading: str = "", tracked: Tracked = ""
-) -> tuple[Quantity[Any], Ends[Any]]:
+def mean_change(name: str, change: str, *, unit: Unit = "nats", heading: str = "") -> tuple[Quantity[Any], Ends[Any]]:
     """The quantity of a mean change that can have either sign, an attribute of the result, and its interval.
 
     Its column shows the interval, too.
@@ -222,7 +220,7 @@ def mean_change(
         return with_interval(_attribute(found, change), unit)
 
     return (
-        Quantity(name, mean, unit, low=-math.inf, heading=heading, text=text, tracked=tracked),
+        Quantity(name, mean, unit, low=-math.inf, heading=heading, text=text),
         Ends(f"{name}_interval", interval, unit, low=-math.inf),
     )
 

@@ -192,7 +192,7 @@ def _sentence(found: LookDrift) -> str:
     if low <= 0:
         return f"texts that it wrote at the start are about as likely as they were (KL {kl_text(found, name)})."
     text = f"texts that it wrote at the start are less likely now by {_nats(value)} nats a token"
-    return f"{text}." if math.isnan(low) else f"{text}; between {_nats(low)} and {_nats(high)} would fit."
+    return f"{text}." if math.isnan(low) else f"{text} (95 %: {_nats(low)} to {_nats(high)})."
 
 
 def _kl(name: str, tracker: str) -> tuple[Quantity[LookDrift], Quantity[LookDrift]]:

@@ -23,10 +23,10 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from forgetwatch.measures.base import Ends, GroupMeasure, Quantity, Rows, intervals, numbers, with_q_values
 from forgetwatch.metrics import (
+    TAU,
     Cells,
     Interval,
     count_cells,
@@ -40,6 +40,7 @@ from forgetwatch.metrics import (
     sign_flip,
     smallest_loss,
 )
+from forgetwatch.metrics.transitions import Bools, Ints
 from forgetwatch.pairing import AlignedPairs, between, count, percent, points, probability
 
 
@@ -120,21 +121,13 @@ def net_change(found: Flips) -> str:
     return f"{points(found.net_change)} ({between(found.net_change_interval, points)})"
 
 
-def _line(found: Flips) -> str:
-    net = f"net {points(found.net_change)} points"
-    if not math.isnan(found.net_change_interval[0]):
-        net += f" ({between(found.net_change_interval, points)})"
-    return f"forgotten {count(found.forgotten)}   gained {count(found.gained)}   {net}"
-
-
 FLIPS: Final = GroupMeasure[Flips](
     key="flips",
     of=_of,
     corrected=with_q_values,
-    line=_line,
     # Counts of a group without answers are 0, and mean nothing.
     quantities=(
-        Quantity("n", lambda r: r.n, "count", heading="questions", tracked="all", tracker="items"),
+        Quantity("n", lambda r: r.n, "count", heading="questions", tracker="items"),
         Quantity("retained", lambda r: r.retained if r.n else None, "count"),
         Quantity(
             "forgotten",
@@ -177,10 +170,9 @@ FLIPS: Final = GroupMeasure[Flips](
             low=-1.0,
             heading="net points",
             text=net_change,
-            tracked="category",
         ),
         Quantity("forgetting_relative", lambda r: r.forgetting_relative, "share"),
-        Quantity("retention", lambda r: r.retention, "share", tracked="all"),
+        Quantity("retention", lambda r: r.retention, "share"),
         *intervals("share", "forgetting_interval", "backward_transfer_interval"),
         Ends("net_change_interval", lambda r: r.net_change_interval, "share", low=-1.0),
         *numbers("share", "p_value", "loss_p_value"),
@@ -206,6 +198,8 @@ class Vanished:
         vanished: Items that were scored on one side alone, whichever.
         known_vanished: Clearly known items (`metrics.known`) that are unscored after; None if nothing shows which were
             known.
+        known_vanished_by_luck: Number of these that luck alone would make: 1/(k-1) for each confident wrong answer that
+            is unscored after; 0 without the scores of the options.
         net_change_interval_worst: 95 % interval of the net change in the worst case: right answers that vanished are
             forgotten, and items that were unscored before were right. Neither end is above that of the interval over
             the other items, which it is if nothing vanished.
@@ -217,12 +211,13 @@ class Vanished:
     newly_unscored: int
     vanished: int
     known_vanished: float | None
+    known_vanished_by_luck: float
     net_change_interval_worst: Interval
 
 
 def _of_vanished(rows: Rows) -> Vanished:
     scored, unscored = rows.pairs, rows.unscored
-    interval = net_interval(scored.before, scored.after, scored.cluster, samples=scored.samples)
+    interval = newcombe(worth_cells(scored.before, scored.after, scored.cluster, samples=scored.samples))
     lost_outcome = unscored.scored_before & ~unscored.scored_after
     new_outcome = unscored.scored_after & ~unscored.scored_before
     items = np.unique(unscored.item[lost_outcome | new_outcome])
@@ -230,8 +225,6 @@ def _of_vanished(rows: Rows) -> Vanished:
     known = is_known(unscored.before & lost_outcome, unscored.share_before) & has_share
     known_items = int(known.sum()) if unscored.samples == 1 else int(known.sum()) / unscored.samples
     has_known = has_share.any() or scored.confidence().measured.any()
-    # One sample that vanished takes the others of its item out of the cells with it: all are back in the worst case.
-    back = np.isin(unscored.item, items) & (unscored.scored_before | unscored.scored_after)
     return Vanished(
         answers=bool(len(scored) or len(unscored)),
         unscored_before=len(np.unique(unscored.item[~unscored.scored_before])),
@@ -239,31 +232,58 @@ def _of_vanished(rows: Rows) -> Vanished:
         newly_unscored=len(np.unique(unscored.item[lost_outcome])),
         vanished=len(items),
         known_vanished=known_items if has_known else None,
-        net_change_interval_worst=_worst(scored, unscored.take(back), interval) if items.size else interval,
+        known_vanished_by_luck=_vanished_luck(unscored.take(lost_outcome)),
+        net_change_interval_worst=_worst(rows, interval) if items.size else interval,
     )
 
 
-def net_interval(
-    before: NDArray[np.bool_], after: NDArray[np.bool_], cluster: NDArray[np.int64] | None, *, samples: int
-) -> Interval:
-    """95 % interval of the net change, without the tests."""
+def worth_cells(before: Bools, after: Bools, cluster: Ints | None, *, samples: int) -> Cells:
+    """The four cells, scaled to the number of independent items with the same standard error of the net change."""
     cells = count_cells(before, after, samples=samples)
     if cluster is None or not len(before):
-        return newcombe(cells)
-    return newcombe(cells.scaled(effective_items(after.astype(np.float64) - before, cluster)))
+        return cells
+    return cells.scaled(effective_items(after.astype(np.float64) - before, cluster))
 
 
-def _worst(scored: AlignedPairs, vanished: AlignedPairs, interval: Interval) -> Interval:
-    """Interval of the net change over both, each missing outcome being the one that lowers it most.
+def vanished_rows(rows: Rows) -> AlignedPairs:
+    """Rows of the items that were scored on one side alone.
 
-    `interval` is that over `scored` alone.
+    One sample that vanished takes the others of its item out of the cells with it: all of them are here.
     """
-    was_right = vanished.before | (vanished.scored_after & ~vanished.scored_before)
-    before, after = np.concatenate([scored.before, was_right]), np.concatenate([scored.after, vanished.after])
+    unscored = rows.unscored
+    items = unscored.item[unscored.scored_before != unscored.scored_after]
+    return unscored.take(np.isin(unscored.item, items) & (unscored.scored_before | unscored.scored_after))
+
+
+def worst_before(vanished: AlignedPairs) -> Bools:
+    """Right answers before in the worst case: an item that was unscored before was right."""
+    return vanished.before | (vanished.scored_after & ~vanished.scored_before)
+
+
+def worst_cells(rows: Rows) -> Cells:
+    """Effective cells of a group and its vanished items in the worst case for the net change."""
+    scored, vanished = rows.pairs, vanished_rows(rows)
+    before = np.concatenate([scored.before, worst_before(vanished)])
+    after = np.concatenate([scored.after, vanished.after])
     has_clusters = scored.cluster is not None and vanished.cluster is not None
     cluster = np.concatenate([scored.cluster, vanished.cluster]) if has_clusters else None
-    worst = net_interval(before, after, cluster, samples=scored.samples)
-    if not len(scored):
+    return worth_cells(before, after, cluster, samples=scored.samples)
+
+
+def _vanished_luck(vanished: AlignedPairs) -> float:
+    """Number of clearly known items among those that are unscored after that luck alone would make."""
+    options = vanished.options_before
+    if options is None or not len(vanished):
+        return 0.0
+    wrong = vanished.k - vanished.golds
+    sure = ~vanished.before & (wrong >= 2) & (options.largest_wrong_share >= TAU)
+    return float((vanished.golds[sure] / wrong[sure]).sum()) / vanished.samples
+
+
+def _worst(rows: Rows, interval: Interval) -> Interval:
+    """Interval of the net change in the worst case; `interval` is that over the scored items alone."""
+    worst = newcombe(worst_cells(rows))
+    if not len(rows.pairs):
         return worst
     # Wrong answers that vanished cannot be lost, and would bring a net change closer to 0 as further items.
     return min(worst[0], interval[0]), min(worst[1], interval[1])
@@ -278,6 +298,6 @@ VANISHED: Final = GroupMeasure[Vanished](
         Quantity("vanished", lambda r: r.vanished if r.answers else None, "count"),
         Quantity("unscored_before", lambda r: r.unscored_before if r.answers else None, "count"),
         Quantity("unscored_after", lambda r: r.unscored_after if r.answers else None, "count"),
-        Quantity("newly_unscored", lambda r: r.newly_unscored if r.answers else None, "count", tracked="all"),
+        Quantity("newly_unscored", lambda r: r.newly_unscored if r.answers else None, "count"),
     ),
 )

@@ -52,20 +52,12 @@ def net_of_luck(found: Known | None) -> NetOfLuck | None:
     return NetOfLuck(*(count(value) for value in rounded))
 
 
-def _line(found: KnownItems) -> str:
-    text = f"clearly known {count(found.known)}   now lost {count(found.known_lost)}"
-    if (net := net_of_luck(found)) is None:
-        return f"{text} (luck not measured)"
-    return f"{text}, by luck alone {net.by_luck}: net {net.net} ({net.low} to {net.high})"
-
-
 KNOWN: Final = GroupMeasure[KnownItems](
     key="known",
     of=_of,
-    line=_line,
     quantities=(
         Quantity("known", lambda r: r.known, "count", heading="clearly known"),
-        Quantity("known_lost", lambda r: r.known_lost, "count", heading="now lost", tracked="all"),
+        Quantity("known_lost", lambda r: r.known_lost, "count", heading="now lost"),
         *numbers("count", "newly_known", "known_by_luck", "known_lost_by_luck"),
         Quantity("known_net", lambda r: r.known_net, "count", low=-math.inf),
         Quantity(
@@ -80,6 +72,15 @@ KNOWN: Final = GroupMeasure[KnownItems](
         # A ratio of two differences.
         Quantity("known_lost_net_share", lambda r: r.known_lost_net_share, "share", high=math.inf, low=-math.inf),
         Ends("known_lost_net_interval", lambda r: r.known_lost_net_interval, "count", low=-math.inf),
+        Ends(
+            "known_lost_net_share_interval",
+            lambda r: r.known_lost_net_share_interval,
+            "share",
+            high=math.inf,
+            low=-math.inf,
+        ),
+        Quantity("newly_known_net", lambda r: r.newly_known_net, "count", low=-math.inf),
+        Ends("newly_known_net_interval", lambda r: r.newly_known_net_interval, "count", low=-math.inf),
         Ends("known_lost_interval", lambda r: r.known_lost_interval, "share"),
     ),
 )

@@ -39,7 +39,7 @@ NULL: Final = GroupMeasure[Null](
     of=_null,
     quantities=(
         Quantity("null_n", lambda r: r.measured, "count"),
-        Quantity("null_lost", lambda r: r.null_lost, "count", tracked="all"),
+        Quantity("null_lost", lambda r: r.null_lost, "count"),
         Quantity("null_gained", lambda r: r.null_gained, "count"),
     ),
 )

@@ -14,10 +14,10 @@ from typing import Any, Final
 from forgetwatch.measures.base import Ends, GroupMeasure, Number, Quantity, Unit
 from forgetwatch.measures.chance import CHANCE
 from forgetwatch.measures.drift import DRIFT, SET_NAMES
+from forgetwatch.measures.estimate import NET_ESTIMATE
 from forgetwatch.measures.flips import FLIPS, VANISHED
 from forgetwatch.measures.history import HISTORY
 from forgetwatch.measures.known_items import KNOWN
-from forgetwatch.measures.net_estimate import NET_ESTIMATE
 from forgetwatch.measures.noise_floors import FORM, NOISE_FLOOR, NULL, SOFT
 from forgetwatch.measures.option_mass import CONSTANT_MASS, MASS
 from forgetwatch.measures.scores import LOG_SCORE, PASSAGES

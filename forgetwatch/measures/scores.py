@@ -50,14 +50,6 @@ def _of(rows: Rows) -> Scores | None:
     return Scores(**vars(found), forgotten_change=forgotten)
 
 
-def _line(found: Scores) -> str:
-    if found.calibrated is None:
-        return ""
-    shown, low, high = nats(found.calibrated.mean, *found.calibrated.interval)
-    alone = math.isnan(found.calibrated.interval[0])
-    return f"log score {shown} nats" + (", calibrated" if alone else f" ({low} to {high}), calibrated")
-
-
 _NO_CHANGE: Final = 5e-4
 """Change of the log score that no text shows, nats."""
 
@@ -72,17 +64,16 @@ def _sentence(found: Scores) -> str:
     text = f"the log score of the right options {'rose' if change > 0 else 'fell'} by {size} nats a question, after "
     text += "removing that the model became more or less sure of all options. "
     if end < 0:
-        return f"{text}Between {high} and {low} down would fit. It falls before answers flip."
+        return f"{text}95 %: {high} to {low} down."
     if start > 0:
-        return f"{text}Between {low} and {high} up would fit."
-    return f"{text}That may be luck: anything between {low} down and {high} up would fit."
+        return f"{text}95 %: {low} to {high} up."
+    return f"{text}95 %: {low} down to {high} up, so neither is clear."
 
 
 LOG_SCORE: Final = GroupMeasure[Scores](
     key="log_score",
     of=_of,
     corrected=with_q_values,
-    line=_line,
     sentence=_sentence,
     question="Is it less sure of the right answers?",
     quantities=(
@@ -90,7 +81,7 @@ LOG_SCORE: Final = GroupMeasure[Scores](
         Quantity("log_score_after", lambda r: r.after, "nats", low=-math.inf, high=0.0),
         *mean_change("log_score_change", "change"),
         *mean_change("log_score_change_clipped", "clipped"),
-        *mean_change("log_score_change_calibrated", "calibrated", heading="log score, nats", tracked="category"),
+        *mean_change("log_score_change_calibrated", "calibrated", heading="log score, nats"),
         Quantity("log_score_p_value", lambda r: r.p_value, "share"),
         Quantity("log_score_q_value", lambda r: r.q_value, "share"),
         *numbers("ratio", "temperature_before", "temperature_after"),
@@ -122,7 +113,8 @@ def _of_passages(rows: Rows) -> PassageBits | None:
 
 def _passage_line(found: PassageBits) -> str:
     sides = f"{found.before:.3f} -> {found.after:.3f}"
-    return f"passages {count(found.passages)}   bits per byte {sides}: {with_interval(found.change, 'bits')}"
+    change = with_interval(found.change, "bits")
+    return f"passages      {count(found.passages)}; bits per byte {sides}: {change}"
 
 
 def _passage_sentence(found: PassageBits) -> str:
@@ -133,12 +125,12 @@ def _passage_sentence(found: PassageBits) -> str:
     size, low, high = (end.lstrip("+-") for end in bits(change, *interval))
     text += f", {size} {'more' if change > 0 else 'fewer'}"
     if math.isnan(interval[0]):
-        return f"{text}. One passage does not show how much of that is luck."
+        return f"{text}. One passage has no interval."
     if interval[0] > 0:
-        return f"{text}: the texts have become harder to predict. Between {low} and {high} more would fit."
+        return f"{text}: the texts have become harder to predict. 95 %: {low} to {high} more."
     if interval[1] < 0:
-        return f"{text}: the texts have become easier to predict. Between {high} and {low} fewer would fit."
-    return f"{text}. That may be luck: anything between {low} fewer and {high} more would fit."
+        return f"{text}: the texts have become easier to predict. 95 %: {high} to {low} fewer."
+    return f"{text}. 95 %: {low} fewer to {high} more, so neither is clear."
 
 
 PASSAGES: Final = GroupMeasure[PassageBits](

@@ -9,6 +9,7 @@
     guessing       corrections for guessing, their bounds, and the chance adjustment of arXiv 2510.17776
     noise          soft changes, sampled decoding, measuring twice
     log_score      log score of options, and bits per byte of texts without a question
+    shrinkage      changes of many groups, less what chance makes of the largest
     margin_change  net change from margins: how far each answer is from the boundary between right and wrong
     mass           the mass that a model gives to all options together, and the choice among them
     divergence     drift of a model from its base, on texts that the base generated
@@ -75,7 +76,6 @@ from forgetwatch.metrics.known import (
 )
 from forgetwatch.metrics.log_score import (
     CLIP,
-    DELTA,
     FEWEST_SCORED,
     BitsPerByte,
     Change,
@@ -87,20 +87,26 @@ from forgetwatch.metrics.log_score import (
     rate,
 )
 from forgetwatch.metrics.margin_change import (
+    DELTA,
     FEWEST,
+    FEWEST_TESTED,
     Boundary,
+    FallTest,
     MarginRule,
     NetMargin,
     boundary,
+    fall_test,
     margins,
     net_margin,
     pooled,
 )
 from forgetwatch.metrics.mass import MassChanges, MassSplit, bernoulli_kl, left_out, mass_changes, split
 from forgetwatch.metrics.noise import NoiseFloor, Null, Soft, noise_floor, null, soft
+from forgetwatch.metrics.shrinkage import Shrunk, shrunk
 from forgetwatch.metrics.significance import (
     alarm_level,
     detectable_change,
+    detectable_estimate,
     detectable_known_lost,
     detectable_log_score,
     false_discovery,
@@ -109,8 +115,6 @@ from forgetwatch.metrics.significance import (
     loss_p_value,
     luck,
     mcnemar,
-    non_inferiority,
-    share_of_alpha,
     sign_flip,
     smallest_loss,
 )

@@ -14,6 +14,7 @@ confident wrong answers therefore measure the luck among the known items, with n
     known_lost_by_luck  sum of 1/(k-2) over those that have moved to another wrong option
     known_net           known - known_by_luck
     known_lost_net      known_lost - known_lost_by_luck
+    newly_known_net     the same with before and after swapped
 
 With g right options the weights are g/(k-g) and g/(k-g-1). Confident wrong answers that are right now do not count:
 training may have taught them. Items with fewer than two wrong options take no part: their answers cannot move from one
@@ -88,10 +89,24 @@ class Confidence:
     k: Ints
     golds: Ints
     cluster: Ints | None = None
+    wrong_share_after: Floats | None = None
 
     def take(self, rows: NDArray[Any]) -> Self:
         """Confidence of some rows."""
         return replace(self, **{name: x[rows] for name, x in vars(self).items() if isinstance(x, np.ndarray)})
+
+    @property
+    def reversed(self) -> Self:
+        """The same items with before and after swapped."""
+        return replace(
+            self,
+            before=self.after,
+            after=self.before,
+            share_before=self.share_after,
+            share_after=self.share_before,
+            wrong_share=self.wrong_share_after,
+            wrong_share_after=self.wrong_share,
+        )
 
     @property
     def measured(self) -> Bools:
@@ -132,6 +147,9 @@ class Known:
             estimated.
         known_lost_by_luck: Number of lost items that luck alone would make.
         known_lost_net_interval: 95 % interval of `known_lost_net`, in items.
+        newly_known_net: Newly known items minus those that luck would make; None without the scores of all options, and
+            if no answer is wrong after.
+        newly_known_net_interval: Its 95 % interval, in items.
         why_no_net: Reason for which there is no mirror; None if there is one.
     """
 
@@ -141,6 +159,8 @@ class Known:
     known_by_luck: float | None = None
     known_lost_by_luck: float | None = None
     known_lost_net_interval: Interval | None = None
+    newly_known_net: float | None = None
+    newly_known_net_interval: Interval | None = None
     why_no_net: str | None = None
 
     @property
@@ -159,6 +179,14 @@ class Known:
         known, lost = self.known_net, self.known_lost_net
         return None if known is None or lost is None or known < FEWEST_KNOWN else lost / known
 
+    @property
+    def known_lost_net_share_interval(self) -> Interval | None:
+        """95 % interval of `known_lost_net_share`, with `known_net` taken as fixed; None where that is None."""
+        known, interval = self.known_net, self.known_lost_net_interval
+        if self.known_lost_net_share is None or known is None or interval is None:
+            return None
+        return interval[0] / known, interval[1] / known
+
 
 def is_known(right: Bools, share: Floats, tau: float = TAU) -> Bools:
     """True where right with a share of at least `tau` on the right options; bool [rows]. False for nan."""
@@ -174,26 +202,52 @@ def count_known(items: Confidence, *, samples: int = 1, tau: float = TAU) -> Kno
     used = items.take(items.measured)
     if not len(used.k):
         return None
-    known = is_known(used.before, used.share_before, tau)
-    lost = known & ~used.after
+    known, gained = is_known(used.before, used.share_before, tau), is_known(used.after, used.share_after, tau)
+    lost, won = known & ~used.after, gained & ~used.before
     counts = Known(
         known=over_samples(int(known.sum()), samples),
         known_lost=over_samples(int(lost.sum()), samples),
-        newly_known=over_samples(int((is_known(used.after, used.share_after, tau) & ~used.before).sum()), samples),
+        newly_known=over_samples(int(won.sum()), samples),
     )
     if used.wrong_share is None:
         return replace(
             counts, why_no_net="the options chosen, or the scores of the options, are not recorded on both sides"
         )
-    if used.before.all():
+    newly = None if used.wrong_share_after is None else _less_luck(won, used.reversed, tau, samples)
+    if newly is not None:
+        counts = replace(counts, newly_known_net=newly.net, newly_known_net_interval=newly.interval)
+    found = _less_luck(lost, used, tau, samples)
+    if found is None:
         return replace(counts, why_no_net="no answer was wrong before")
-    by_luck, lost_by_luck = used.luck(tau)
-    most = float((used.golds / (used.k - used.golds - 1.0))[~used.before].max())
     return replace(
         counts,
-        known_by_luck=float(by_luck.sum()) / samples,
-        known_lost_by_luck=float(lost_by_luck.sum()) / samples,
-        known_lost_net_interval=_net_interval(lost, lost_by_luck, used.cluster, largest_weight=most, samples=samples),
+        known_by_luck=found.known_by_luck,
+        known_lost_by_luck=found.lost_by_luck,
+        known_lost_net_interval=found.interval,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _LessLuck:
+    """Known and lost items less luck, in items, with their 95 % interval and the parts that luck makes."""
+
+    net: float
+    interval: Interval
+    known_by_luck: float
+    lost_by_luck: float
+
+
+def _less_luck(lost: Bools, used: Confidence, tau: float, samples: int) -> _LessLuck | None:
+    """Known and `lost` items less luck; None if no answer was wrong before, so that there is no mirror."""
+    if used.before.all():
+        return None
+    known_by_luck, lost_by_luck = used.luck(tau)
+    most = float((used.golds / (used.k - used.golds - 1.0))[~used.before].max())
+    return _LessLuck(
+        net=(float(lost.sum()) - float(lost_by_luck.sum())) / samples,
+        interval=_net_interval(lost, lost_by_luck, used.cluster, largest_weight=most, samples=samples),
+        known_by_luck=float(known_by_luck.sum()) / samples,
+        lost_by_luck=float(lost_by_luck.sum()) / samples,
     )
 
 

@@ -8,9 +8,9 @@ Log score: mean logarithm of the right option's share, in nats an item, and its 
     clipped       the same, each difference cut at +-2 nats: one item must not decide
     calibrated    each side's scores divided by that side's own best temperature first
 
-Every item moves it, so it falls before an answer flips. A model that only becomes surer, or less sure, of everything
-changes the first two and not the calibrated one, which is therefore the one that is tested. The best temperature is
-fitted on the items that the number is about: the values of the categories do not average to that of all.
+Every item moves it, so it shows a change with fewer items than flips do. A model that only becomes surer, or less sure,
+of everything changes the first two and not the calibrated one, which is therefore the one that is tested. The best
+temperature is fitted on the items that the number is about: the values of the categories do not average to that of all.
 
 Source: the logarithmic scoring rule (Good 1952), restricted to the options. The test is a one-sample t-test of the
 paired differences, with clusters as observations; it holds its level where before and after are exchangeable, also if
@@ -47,15 +47,6 @@ from forgetwatch.metrics.transitions import Floats, Ints
 
 FEWEST_SCORED: Final = 50
 """Scored items below which no change is given: a temperature fitted on fewer says little."""
-
-DELTA: Final = 0.01
-"""Fall of the calibrated log score, nats an item, that the fading alarm tolerates.
-
-Chosen on fine-tunings of a small model: on version 1 of `standard` doses at which nothing is lost changed it by -.005
-to +.005, the smallest damage by -.03. On version 2 a training on form alone changed it by -.010 to +.011, and one on
-the model's own answers, cut and made surer, by -.010 to -.013 before anything known was lost. A change of form can come
-near the limit; the test of the alarm, which is strict, separates it from damage.
-"""
 
 CLIP: Final = 2.0
 """Largest difference of one item in the clipped change, nats."""
@@ -95,12 +86,6 @@ class Change:
         if self.error == 0:
             return 1.0
         return 2 * float(special.stdtr(self.observations - 1, -abs(self.mean / self.error)))
-
-    def fading_p_value(self, delta: float = DELTA) -> float:
-        """One-sided p-value of "it did not fall by more than delta", in its unit; nan without a standard error."""
-        if self.error == 0:
-            return 1.0
-        return float(special.stdtr(self.observations - 1, (self.mean + delta) / self.error))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from forgetwatch.pairing.formatting import (
     between,
     bits,
     brief,
-    by_points,
+    change_points,
     count,
     fit,
     fit_ends,

@@ -126,20 +126,23 @@ class AlignedPairs:
 
     def confidence(self) -> Confidence:
         """Confidence of the answers before and after, for the known items and what luck makes of them."""
-        other_wrong, wrong_share = np.zeros(len(self), bool), None
-        before, after, options = self.chosen_before, self.chosen_after, self.options_before
+        other_wrong, wrong_share, wrong_share_after = np.zeros(len(self), bool), None, None
+        before, after = self.chosen_before, self.chosen_after
+        was, now = self.options_before, self.options_after
         # Without the options that were chosen nothing shows that an answer moved: there is no mirror.
-        if before is not None and after is not None and options is not None and self.options_after is not None:
+        if before is not None and after is not None and was is not None and now is not None:
             both = (before != NONE) & (after != NONE)
             other_wrong = both & ~self.before & ~self.after & (before != after)
             # A mirror needs the scores of both sides, as a known item that is lost does.
-            wrong_share = np.where(self.options_after.k > 0, options.largest_wrong_share, np.nan)
+            scored = (was.k > 0) & (now.k > 0)
+            wrong_share, wrong_share_after = (np.where(scored, one.largest_wrong_share, np.nan) for one in (was, now))
         return Confidence(
             before=self.before,
             after=self.after,
             share_before=self.share_before,
             share_after=self.share_after,
             wrong_share=None if wrong_share is None or np.isnan(wrong_share).all() else wrong_share,
+            wrong_share_after=wrong_share_after,
             other_wrong=other_wrong,
             k=self.k,
             golds=self.golds,

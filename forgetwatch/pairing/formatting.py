@@ -1,7 +1,7 @@
 """Numbers and names as text.
 
     count, percent, points, nats, bits, between, probability    numbers in tables; an undefined one is "n/a"
-    items, passages, questions, listed, by_points               numbers and names in sentences
+    items, passages, questions, listed, change_points           numbers and names in sentences
     fit, fit_ends, one_line, shorten                            text of other people: cut to a width, in one line
 
 Widths are columns of a terminal: a Chinese character or an emoji takes two, a combining accent none.
@@ -162,10 +162,13 @@ def listed(names: Sequence[str]) -> str:
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
-def by_points(change: float) -> str:
-    """Phrase for the size of a change of accuracy, in points."""
-    tenths = f"{abs(100 * change):.1f}"
-    return "1.0 point" if tenths == "1.0" else f"{tenths} points"
+def change_points(change: float, interval: Interval) -> str:
+    """Phrase for a change of accuracy, in points, with its interval.
+
+    >>> change_points(-0.011, (-0.042, 0.02))
+    '-1.1 points (-4.2 to +2.0)'
+    """
+    return f"{points(change)} points ({between(interval, points)})"
 
 
 def tolerance_points(tolerance: float) -> str:

@@ -1,16 +1,19 @@
 """Renderers of a Comparison or a Trajectory. Pure: nothing here measures or loads anything.
 
+    decision                            the verdict in one sentence, and the names of what was compared
     terminal, detail, run_table         tables of 80 columns
-    html, summary, flip_list            the page, with its template in page/, and what a notebook shows
+    decision, summary, sections         the verdict in a sentence, the first screen, the sentences below its fold
+    html, flip_list                     the page, with its template in page/, and what a notebook shows
     plots, heatmap, pictures            figures, as files and in the page
     several_models                      ranking and matrix of several models, as text and as figures
     export, tracker_rows                JSON, CSV, Markdown, rows of trackers
     cells                               tables of groups and measures, for all of them
 
-Read `terminal` first.
+Read `decision` first, then `terminal`.
 """
 
 from forgetwatch.report.cells import HEADINGS, group_cells, measure_tables
+from forgetwatch.report.decision import alarm_state, best_look, model_names, run_title
 from forgetwatch.report.detail import comparison_detail, drift_detail
 from forgetwatch.report.export import (
     ITEMS,
@@ -38,7 +41,7 @@ from forgetwatch.report.pictures import (
     svg,
 )
 from forgetwatch.report.plots import LOST, PANELS, ROWS, bars_figure, name_in, trajectory_figure
-from forgetwatch.report.run_table import alarm_line, alarm_lines, alarm_sentences, course_line, run_detail
+from forgetwatch.report.run_table import alarm_line, alarm_lines, course_line, run_detail
 from forgetwatch.report.several_models import (
     MODELS,
     matrix_figure,
@@ -49,6 +52,6 @@ from forgetwatch.report.several_models import (
     several_words,
     target_text,
 )
-from forgetwatch.report.summary import Summary
+from forgetwatch.report.summary import Summary, alarm_sentences
 from forgetwatch.report.terminal import LINES, WIDTH, WORST, comparison_table, drift_line, note_lines, other_lines
 from forgetwatch.report.tracker_rows import FLIPPED, FLIPPED_TEXTS, PREFIX, flipped_rows, tracker_name, tracker_row

@@ -13,12 +13,12 @@ from typing import Final
 from rich.console import Group as Lines
 from rich.text import Text
 
-from forgetwatch.comparing import CategoryMeans, Comparison, Group, Level
-from forgetwatch.measures import ASSUMES, ESTIMATORS, KNOWN, MASS, NOT_THERE, chance_rows, net_change, net_of_luck, said
+from forgetwatch.comparing import CategoryMeans, Comparison, Group, Level, estimated, smallest_seen
+from forgetwatch.measures import ASSUMES, ESTIMATORS, KNOWN, MASS, NOT_THERE, chance_rows, net_of_luck, said
 from forgetwatch.metrics import mean_interval
 from forgetwatch.pairing import between, brief, count, fit, percent, points, probability
 from forgetwatch.report.cells import drift_rows
-from forgetwatch.report.terminal import LOST, WON, facts, other_lines, passage_lines, plural
+from forgetwatch.report.terminal import LOST, WON, facts, net_text, other_lines, passage_lines, plural
 from forgetwatch.visible_text import visible
 
 ROWS: Final = 20
@@ -65,7 +65,15 @@ def _known_lines(group: Group) -> list[Text]:
         return [text, Text("  luck not measured", "dim")]
     share = group.known_lost_net_share
     of = "" if share is None else f", {percent(share)} % of {count(round(group.known_net))}"
-    return [text, Text(f"  by luck alone {net.by_luck}: net {net.net} ({net.low} to {net.high}){of}")]
+    lines = [text, Text(f"  lucky guesses {net.by_luck}: without them {net.net} ({net.low} to {net.high}){of}")]
+    if group.newly_known_net is not None and group.newly_known_net_interval is not None:
+        newly, ends = count(round(group.newly_known_net, 1)), between(group.newly_known_net_interval, _whole)
+        lines.append(Text(f"  newly known without lucky guesses {newly} ({ends})"))
+    return lines
+
+
+def _whole(value: float) -> str:
+    return count(round(value))
 
 
 def _flips_lines(group: Group) -> list[Text]:
@@ -73,24 +81,27 @@ def _flips_lines(group: Group) -> list[Text]:
     flips = Text("all answers   ")
     flips.append(f"-{count(group.forgotten, commas=False)}", style=f"bold {LOST}").append(" ")
     flips.append(f"+{count(group.gained, commas=False)}", style=f"bold {WON}")
-    flips.append(f" of {count(group.n, commas=False)}  net {points(group.net_change)} points ")
+    flips.append(f" of {count(group.n, commas=False)}  by flips {points(group.net_change)} points ")
     flips.append(f"({between(group.net_change_interval, points)})")
-    seen = group.detectable_change
-    flips.append("  too few flips" if math.isnan(seen) else f"  can see {percent(seen)}", style="dim")
+    seen = smallest_seen(group)
+    shows = "too few flips to show a change" if math.isnan(seen) else f"80 % power for {percent(seen)} points"
+    net = Text(f"net change    {net_text(group)} points, estimated").append(f"   {shows}", style="dim")
     right = Text(
         f"right         {percent(group.accuracy_before)} % -> {percent(group.accuracy_after)} %   "
         f"forgot {percent(group.forgetting)} % ({between(group.forgetting_interval, percent)})   "
         f"kept {percent(group.retention)} %"
     )
     if not (group.unscored_before or group.unscored_after):
-        return [flips, right]
+        return [net, flips, right]
     text = f"unscored      {count(group.unscored_before)} before, {count(group.unscored_after)} after, "
     text += f"{count(group.newly_unscored)} newly"
     if group.known_vanished:
         text += f", {count(group.known_vanished)} of them clearly known"
-    lines = [flips, right, Text(text)]
+    lines = [net, flips, right, Text(text)]
     if group.vanished:
-        lines.append(Text(f"  net at worst {between(group.net_change_interval_worst, points)} points", style="dim"))
+        lines.append(
+            Text(f"  by flips at worst {between(group.net_change_interval_worst, points)} points", style="dim")
+        )
     return lines
 
 
@@ -137,8 +148,7 @@ def _form_lines(comparison: Comparison) -> list[Text]:
     for name, group in comparison.by("kind").items():
         text = Text(f"{name:<13} ")
         text.append(f"-{count(group.forgotten)}", style=LOST).append(" ").append(f"+{count(group.gained)}", style=WON)
-        net = f"net {points(group.net_change)} points ({between(group.net_change_interval, points)})"
-        lines.append(text.append(f" of {count(group.n)}  {net}"))
+        lines.append(text.append(f" of {count(group.n)}  net change {net_text(group)} points"))
     whole = comparison.all
     if whole.format_lost and whole.knowledge_lost is not None:
         text = Text("other answer  ").append(count(whole.knowledge_lost), style=f"bold {LOST}")
@@ -220,7 +230,7 @@ def _group_lines(groups: Sequence[Group]) -> list[Text]:
     name_width = 30 - lost_width if has_known else 22
     columns = f"{'known':>6}  {'now lost':<{lost_width}}" if has_known else f"{'forgot':>6} {'gained':>7}"
     level = plural(groups[0].level)
-    lines = [Text(f"{level:<{name_width}} {'n':>6} {columns} {'net points':>24}       q", style="bold")]
+    lines = [Text(f"{level:<{name_width}} {'n':>6} {columns} {'net change, points':>24}       q", style="bold")]
     for group in shown:
         text = Text(f"  {fit(group.name, name_width - 2)} {brief(group.n, 6):>6} ")
         if has_known:
@@ -229,7 +239,7 @@ def _group_lines(groups: Sequence[Group]) -> list[Text]:
         else:
             text.append(f"{'-' + brief(group.forgotten, 5):>6}", style=LOST)
             text.append(f" {'+' + brief(group.gained, 6):>7}", style=WON)
-        lines.append(text.append(f" {net_change(group):>24}   {probability(group.q_value):>5}"))
+        lines.append(text.append(f" {net_text(group):>24}   {probability(group.q_value):>5}"))
     if len(groups) > ROWS:
         lines.append(Text(f"  and {len(groups) - ROWS} more, none worse; --json has all", style="dim"))
     return lines
@@ -240,7 +250,8 @@ def _badness(group: Group) -> tuple[float, float]:
     share = group.known_lost_net_share
     if share is None:
         share = group.known_lost / group.known if group.known and group.known_lost else 0.0
-    return -share, group.net_change if math.isfinite(group.net_change) else math.inf
+    change, _ = estimated(group)
+    return -share, change if math.isfinite(change) else math.inf
 
 
 def _known_lost(group: Group) -> str:
@@ -249,5 +260,5 @@ def _known_lost(group: Group) -> str:
         return "-"
     lost = brief(group.known_lost, 6)
     if (net := net_of_luck(group[KNOWN])) is not None:
-        return f"{lost}, net {net.net}"
+        return f"{lost} ({net.by_luck} luck)"
     return f"{lost} ({percent(group.known_lost / group.known)} %)" if group.known_lost else "0"

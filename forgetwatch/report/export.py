@@ -29,11 +29,17 @@ from forgetwatch.comparing import (
     Comparison,
     Flip,
     Group,
+    Leg,
+    LegName,
     Level,
     ModelComparison,
     Spread,
+    Tolerance,
     Trajectory,
+    Verdict,
+    conclude,
     group_values,
+    ranked_categories,
     sort_flips,
     worst,
 )
@@ -56,7 +62,8 @@ from forgetwatch.measures import (
 from forgetwatch.metrics import DEFINITION, DELTA, TAU
 from forgetwatch.pairing import items, shorten
 from forgetwatch.report.cells import HEADINGS, PANELS, drift_looks, drift_rows, group_cells, measure_rows
-from forgetwatch.report.summary import summary
+from forgetwatch.report.sections import HOW_SURE
+from forgetwatch.report.summary import LEG_HEADINGS, WORST_HEADINGS, Summary, alarm_sentences, summary
 from forgetwatch.visible_text import csv_cell, visible, without_folders
 
 SCHEMA: Final = "forgetwatch/comparison@1"
@@ -66,9 +73,10 @@ SCHEMA_RUN: Final = "forgetwatch/trajectory@1"
 _COURSE: Final = ("newly_forgotten", "newly_regained", "ever_forgotten", "regained")
 
 
-def comparison_json(comparison: Comparison, *, tolerance: float = TOLERANCE) -> dict[str, Any]:
-    """JSON document of one comparison; its verdict tolerates a net loss of accuracy of `tolerance`, 0 to 1."""
+def comparison_json(comparison: Comparison, *, tolerance: Tolerance = TOLERANCE) -> dict[str, Any]:
+    """JSON document of one comparison; its verdict tolerates the losses of `tolerance`."""
     found = verdict(comparison, tolerance)
+    ranked, differ_p_value = ranked_categories(comparison)
     return {
         "schema": SCHEMA,
         "before": _metadata(comparison.before),
@@ -79,17 +87,36 @@ def comparison_json(comparison: Comparison, *, tolerance: float = TOLERANCE) -> 
         "paper_compat": None if comparison.paper_compat is None else _macro(comparison.paper_compat),
         "samples": comparison.samples,
         "clusters": comparison.clusters,
-        "definitions": {"known": DEFINITION, "tau": TAU, "delta": DELTA, "margin": _margin_definition(comparison)},
-        # Its question: a comparison in a run is one look.
-        "verdict": {
-            "question": "in this comparison alone, did accuracy not fall by more than the limit?",
-            "answer": found.word,
-            "limit": found.tolerance,
-            "interval": json_value(found.interval),
-            "interval_worst": json_value(found.interval_worst),
+        "definitions": {
+            "known": DEFINITION,
+            "tau": TAU,
+            "alarm_delta": DELTA,
+            "margin": _margin_definition(comparison),
+        },
+        "verdict": _verdict(found),
+        "categories": {
+            "differ_p_value": json_value(differ_p_value),
+            "ranked": [
+                {"name": one.group.name, "change": one.change, "interval": json_value(one.interval)} for one in ranked
+            ],
         },
         "notes": list(comparison.notes),
         "drift": drift_json(comparison.drift),
+    }
+
+
+_NAMES: Final[tuple[LegName, ...]] = ("accuracy", "knowledge", "category")
+
+
+def _verdict(found: Verdict) -> dict[str, Any]:
+    """JSON values of a verdict; a leg that was left out or not measured has null for its answer."""
+    return {
+        # A comparison in a run is one look.
+        "question": "in this comparison alone, is a loss beyond its limit?",
+        "answer": found.answer,
+        "word": found.word,
+        "deciding": found.deciding.name if found.legs else None,
+        "legs": {name: json_value(vars(found.leg(name) or Leg(name=name))) for name in _NAMES},
     }
 
 
@@ -105,9 +132,9 @@ def _metadata(meta: Mapping[str, Any]) -> Any:
 
 
 def comparisons_json(
-    comparisons: Sequence[Comparison], several: ModelComparison | None = None, *, tolerance: float = TOLERANCE
+    comparisons: Sequence[Comparison], several: ModelComparison | None = None, *, tolerance: Tolerance = TOLERANCE
 ) -> dict[str, Any]:
-    """JSON document of one comparison, or of several with their matrix and ranking; `tolerance` is 0 to 1."""
+    """JSON document of one comparison, or of several with their matrix and ranking."""
     documents = [comparison_json(comparison, tolerance=tolerance) for comparison in comparisons]
     if len(documents) == 1:
         return documents[0]
@@ -126,8 +153,8 @@ def several_json(several: ModelComparison) -> dict[str, Any]:
     }
 
 
-def trajectory_json(trajectory: Trajectory, *, tolerance: float = TOLERANCE) -> dict[str, Any]:
-    """JSON document of a run: its looks in order, and the history of its items; `tolerance` is 0 to 1.
+def trajectory_json(trajectory: Trajectory, *, tolerance: Tolerance = TOLERANCE) -> dict[str, Any]:
+    """JSON document of a run: its looks in order, and the history of its items.
 
     Counts of the history are over the items that were scored at every look. `if_guessed` has the same keys with the
     counts expected of a model that only guesses.
@@ -152,7 +179,14 @@ def trajectory_json(trajectory: Trajectory, *, tolerance: float = TOLERANCE) -> 
             "temporal_forgetting": json_value(guessed.temporal_forgetting),
         },
         "alarms": [
-            {"kind": one.kind, "step": one.step, "group": one.group.name, "p": one.p_value, "level": one.alarm_level}
+            {
+                "kind": "net",
+                "by": one.by,
+                "step": one.step,
+                "group": one.group.name,
+                "p": one.p_value,
+                "level": one.alarm_level,
+            }
             for one in trajectory.alarms()
         ],
         "guard": [vars(finding) for finding in trajectory.findings],
@@ -161,7 +195,7 @@ def trajectory_json(trajectory: Trajectory, *, tolerance: float = TOLERANCE) -> 
     }
 
 
-def _look(trajectory: Trajectory, index: int, verdicts: Sequence[Alarm], tolerance: float) -> dict[str, Any]:
+def _look(trajectory: Trajectory, index: int, verdicts: Sequence[Alarm], tolerance: Tolerance) -> dict[str, Any]:
     """JSON values of one look; index 0 is the first after the baseline."""
     course, guessed, step = trajectory.course, trajectory.guessed, trajectory.steps[index + 1]
     return {
@@ -171,7 +205,8 @@ def _look(trajectory: Trajectory, index: int, verdicts: Sequence[Alarm], toleran
         "if_guessed": {name: json_value(course.items * float(getattr(guessed, name)[index])) for name in _COURSE},
         "alarms": [
             {
-                "kind": alarm.kind,
+                "kind": "net",
+                "by": alarm.by,
                 "level": alarm.group.level,
                 "name": alarm.group.name,
                 "raised": alarm.raised,
@@ -231,23 +266,30 @@ def comparison_markdown(
     changed: Sequence[Flip] = (),
     trajectory: Trajectory | None = None,
     by: Level = "category",
-    tolerance: float = TOLERANCE,
+    tolerance: Tolerance = TOLERANCE,
+    title: str = "",
 ) -> str:
-    """Markdown of a comparison: the first page, the groups of one level, the losses of the largest margin.
+    """Markdown of a comparison: the first screen, its sections, the groups of one level, and lost questions.
 
     Args:
         comparison: The comparison; of a run, its last look against its baseline.
         changed: Items whose answer changed.
         trajectory: The run, if there is one.
         by: Level of the groups that are listed.
-        tolerance: Net loss of accuracy that is tolerated, 0 to 1.
+        tolerance: Losses that the verdict tolerates.
+        title: Name of the run.
     """
-    first = summary(comparison, changed=changed, trajectory=trajectory, tolerance=tolerance)
-    lines = [f"# {' → '.join(map(escaped, comparison.labels))}", ""]
-    for decided in first.decisions:
-        lines += [f"**{decided.word}** {escaped(decided.sentence)}" if decided.word else escaped(decided.sentence), ""]
+    first = summary(comparison, changed=changed, trajectory=trajectory, tolerance=tolerance, name=title)
+    lines = _first_screen(first)
     for heading, text in first.sections:
-        lines += [f"**{heading}** {escaped(text)}", ""]
+        lines += [f"## {escaped(heading)}", ""]
+        lines += [*table(LEG_HEADINGS, first.legs), ""] if heading == HOW_SURE and first.legs else []
+        lines += [escaped(text), ""]
+    if trajectory is not None and len(trajectory) > 1:
+        found = conclude(comparison, trajectory=trajectory, tolerance=tolerance)
+        if alarms := alarm_sentences(trajectory, found):
+            lines += ["## Alarms during the run", "", *(f"* {escaped(text)}" for text, _ in alarms), ""]
+    lines += ["## All numbers", ""]
     lines += _groups_table(comparison, by)
     for measure in PANELS:
         lines += _panel_table(measure, _groups(comparison, by))
@@ -259,11 +301,27 @@ def comparison_markdown(
     if lost := forgotten[:ITEMS]:
         more = len(forgotten) > len(lost)
         listed = f"{len(lost)} of {len(forgotten):,} forgotten, those of the largest margin:"
-        lines += ["", listed if more else f"{len(lost):,} forgotten:", ""]
+        lines += ["", "## Which questions", "", listed if more else f"{len(lost):,} forgotten:", ""]
         lines += table(["item", "question", "before", "after"], [_item(flip) for flip in lost])
     notes = [*([] if trajectory is None else trajectory.notes), *comparison.notes]
     lines += ["", *(f"* {escaped(without_folders(note))}" for note in notes)]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _first_screen(first: Summary) -> list[str]:
+    """Lines of the verdict, its sentence, the facts, the worst categories and the lost questions."""
+    lines = [f"**{first.word}** {escaped(first.sentence)}", "", escaped("".join(text for text, _ in first.heading)), ""]
+    if first.facts:
+        lines += [*table(("", ""), first.facts), ""]
+    if first.worst:
+        lines += ["**Worst categories**", "", *table(WORST_HEADINGS, first.worst), ""]
+    if first.worst_note:
+        lines += [escaped(first.worst_note), ""]
+    if first.lost:
+        lines += [f"**{escaped(first.lost_title)}**", ""]
+        lines += [f"* {escaped(f'{one.question} before {one.before}, now {one.after}')}" for one in first.lost]
+        lines += [""]
+    return lines
 
 
 def _groups_table(comparison: Comparison, by: Level, columns: Sequence[str] = tuple(HEADINGS)) -> list[str]:

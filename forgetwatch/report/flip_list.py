@@ -1,8 +1,9 @@
 """Items whose answer changed: a list in a page, lines in a terminal, documents for programs.
 
-    flip_list    JSON that the page's script shows as text; of each kind those of the largest margin, texts cut
-    flip_lines   one item for a terminal
-    flip_json    one item in full
+    flip_list       JSON that the page's script shows as text; of each kind those of the largest margin, texts cut
+    lost_examples   a few lost questions with both answers, for the first screen
+    flip_lines      one item for a terminal
+    flip_json       one item in full
 
 A list takes at most `MOST` items and `ROOM` bytes of each kind, so that a page has a few megabytes at most, and states
 how many it leaves out.
@@ -17,7 +18,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from rich.console import Group as Lines
 from rich.text import Text
@@ -32,6 +33,9 @@ ROOM: Final = 600_000
 """Bytes of JSON of each kind."""
 LONGEST: Final = 1024
 """Characters of an output in the page."""
+
+EXAMPLES: Final = 3
+"""Lost questions on the first screen."""
 
 _MATCHES: Final = 5_000
 """Pairs of equal words up to which two outputs are compared word by word."""
@@ -231,6 +235,43 @@ def _said(flip: Flip, side: Side) -> str | None:
         return None
     margin = f"  (by {side.margin:.2f} nats)" if side.margin is not None else ""
     return f"{shorten(answer, _OUTPUT)}{margin}"
+
+
+class Lost(NamedTuple):
+    """A lost question with both answers, as text."""
+
+    question: str
+    before: str
+    after: str
+
+
+def lost_examples(changed: Sequence[Flip], worst: str) -> tuple[str, tuple[Lost, ...]]:
+    """Category of the examples, and lost questions of it: the clearly known first, of different tasks if possible.
+
+    If no question of the category `worst` was lost, the category is empty and the questions are of all.
+    """
+    lost = [flip for flip in sort_flips(changed) if flip.what == "forgotten" and _has_answers(flip)]
+    of_worst = [flip for flip in lost if worst and flip.category == worst]
+    lost = sorted(of_worst or lost, key=lambda flip: not flip.known)  # stable: each part by margin
+    chosen: list[Flip] = []
+    # The second pass fills up with further losses of the same task.
+    for flip in (*lost, *lost):
+        if len(chosen) < EXAMPLES and flip not in chosen:
+            if flip.task in {one.task for one in chosen} and len({one.task for one in lost}) > len(chosen):
+                continue
+            chosen.append(flip)
+    quoted = []
+    for flip in chosen:
+        question = f"{flip.task} / {flip.item_id}" if flip.question is None else f"“{shorten(flip.question)}”"
+        before, after = (
+            f"“{shorten(text)}”" if text else "nothing" for text in (flip.answer(flip.before), flip.answer(flip.after))
+        )
+        quoted.append(Lost(question, before, after))
+    return worst if of_worst else "", tuple(quoted)
+
+
+def _has_answers(flip: Flip) -> bool:
+    return flip.answer(flip.before) is not None or flip.answer(flip.after) is not None
 
 
 def flip_json(flip: Flip) -> dict[str, Any]:

@@ -1,13 +1,13 @@
 """A comparison or a run as one HTML file that opens from disk: no network, no other file, dark and light.
 
-    several     ranking of models with one base      items      changed questions, with filters
-    summary     verdict and sentences                numbers    every group, and corrections for guessing
-    run         curves, table of looks, heatmap      method     how it was measured
-    panels      each measure with a table of its own, and the drift: figures, groups, looks
+    first screen    verdict, its sentence, facts, worst categories, curve of a run, three lost questions
+    below a fold    how sure, what it lost and gained, which questions, categories, looks, alarms, measures with a table
+                    of their own, drift, what was not measured, all numbers, method
 
-The template gets one object for each section. Text of items and outputs is embedded as JSON, which the page's script
-shows as text: none of it becomes markup or code. Also the fragment that a notebook shows for an object in a cell's last
-line: it has no script, and every rule of its style is bound to its class.
+With several models their ranking is above all of that. The template gets one object for each section. Text of items
+and outputs is embedded as JSON, which the page's script shows as text: none of it becomes markup or code. Also the
+fragment that a notebook shows for an object in a cell's last line: it has no script, and every rule of its style is
+bound to its class.
 """
 
 from __future__ import annotations
@@ -26,9 +26,11 @@ from markupsafe import Markup
 from forgetwatch.comparing import (
     TOLERANCE,
     Comparison,
+    Conclusion,
     Flip,
     Level,
     ModelComparison,
+    Tolerance,
     Trajectory,
     conclude,
     first_forgotten,
@@ -40,12 +42,13 @@ from forgetwatch.pairing import count, passages
 from forgetwatch.probe import Probe
 from forgetwatch.report import plots
 from forgetwatch.report.cells import HEADINGS, PANELS, drift_looks, drift_rows, group_cells, measure_rows
+from forgetwatch.report.decision import model_names
 from forgetwatch.report.flip_list import flip_list
 from forgetwatch.report.heatmap import heatmap, heatmap_caption, heatmap_figure
 from forgetwatch.report.pictures import svg
-from forgetwatch.report.run_table import alarm_lines, alarm_sentences
+from forgetwatch.report.sections import NOT_MEASURED
 from forgetwatch.report.several_models import matrix_cells, ranking_cells, ranking_figure, several_words
-from forgetwatch.report.summary import decisions, summary
+from forgetwatch.report.summary import LEG_HEADINGS, NO_VERDICT, WORST_HEADINGS, Summary, alarm_sentences, summary
 from forgetwatch.visible_text import visible, without_folders
 
 if TYPE_CHECKING:
@@ -62,17 +65,14 @@ _Row = tuple[str, str, dict[str, str]]
 _LEVELS: Final[dict[str, Level]] = {"": "all", "Scored and written": "kind", "Categories": "category", "Tasks": "task"}
 """Level of the groups under each heading of the table."""
 
-_CLASSES: Final = {
-    "PASS": "verdict pass",
-    **dict.fromkeys(("FAIL", "LOSS", "ALARM", "GUARD"), "verdict fail"),
-    **dict.fromkeys(("INCONCLUSIVE", "NO ALARM"), "verdict inconclusive"),
-}
-"""Class of the style of each decision, by its word."""
+_CLASSES: Final = {"KEPT": "pass", "FORGOT": "fail", "NOT CLEAR": "inconclusive", NO_VERDICT: "none"}
+"""Class of the style of each word of a verdict."""
 _LABELS: Final = {
     "ranking": "Share that each model kept of what the base had right; the table of models has the numbers.",
+    "net": "Curves: net change of all questions, and of the categories that fell most, at each look.",
     "curves": (
-        "Curves: accuracy, forgotten and gained answers at each look, and where options have scores also known and "
-        "lost answers and the log score; the table of looks has the same numbers."
+        "Curves: accuracy, forgotten and gained answers and net change at each look, and where options have scores "
+        "also clearly known answers that are lost; the table of looks has the same numbers."
     ),
     "mass": (
         "Points with intervals: change of the log probability of all options together, and of the right option's share "
@@ -125,7 +125,7 @@ def page(
     changed: Sequence[Flip] = (),
     trajectory: Trajectory | None = None,
     several: ModelComparison | None = None,
-    tolerance: float = TOLERANCE,
+    tolerance: Tolerance = TOLERANCE,
     title: str = "",
 ) -> str:
     """Page of a comparison, as text.
@@ -135,40 +135,47 @@ def page(
         changed: Items whose answer changed; see `flips.flips`.
         trajectory: The run, if the page is of one.
         several: Ranking and matrix, if the comparison is the last of several with one base.
-        tolerance: Net loss of accuracy that is tolerated, 0 to 1.
-        title: Line below the heading, such as the name of a run.
+        tolerance: Losses that the verdict tolerates.
+        title: Name of the run.
     """
     run = trajectory if trajectory is not None and len(trajectory) > 1 else None
-    first = summary(comparison, changed=changed, trajectory=trajectory, tolerance=tolerance)
+    first = summary(comparison, changed=changed, trajectory=trajectory, tolerance=tolerance, name=title)
+    # The start compared with itself shows nothing.
+    compared = run is not None or trajectory is None
+    found = None if run is None else conclude(comparison, trajectory=run, tolerance=tolerance)
     return render(
         "template.html",
         script="script.js",
-        labels=comparison.labels,
-        header={"facts": _facts(comparison), "title": title},
+        labels=model_names(comparison),
+        facts=_facts(comparison),
         several=None if several is None else _several(several),
-        summary=first,
-        decisions=[(_CLASSES.get(one.word, "quiet"), one.word, one.sentence) for one in first.decisions],
-        run=None if run is None else _run(run),
+        first=first,
+        style=_CLASSES[first.word],
+        worst_headings=WORST_HEADINGS,
+        leg_headings=LEG_HEADINGS,
+        sections=[(heading, text) for heading, text in first.sections if heading != NOT_MEASURED],
+        not_measured=dict(first.sections)[NOT_MEASURED],
+        run=None if run is None or found is None else _run(run, found),
         damages=[] if trajectory is None else [*map(without_folders, trajectory.notes)],
-        bars=_picture("bars", lambda: plots.bars_figure(comparison)),
+        compared=compared,
+        bars=_picture("bars", lambda: plots.bars_figure(comparison)) if compared else None,
         listed=flip_list(changed),
         headings=HEADINGS,
         numbers=_numbers(comparison),
-        panels=_panels(comparison, run),
+        panels=_panels(comparison, run) if compared else [],
         passages=bool(comparison.all.passages),
         drift=_drift(comparison, run),
         method={
             "n": count(comparison.all.n),
-            "tolerance": f"{100 * tolerance:g}",
             "tau": f"{TAU:g}",
-            "delta": f"{DELTA:g}",
+            "delta": f"{100 * DELTA:g}",
             "made": made_line(),
         },
     )
 
 
 def run_page(
-    trajectory: Trajectory, *, probe: Probe | None = None, tolerance: float = TOLERANCE, title: str = ""
+    trajectory: Trajectory, *, probe: Probe | None = None, tolerance: Tolerance = TOLERANCE, title: str = ""
 ) -> str:
     """Page of a run: its last look against its baseline, and the looks in between; a probe gives the questions."""
     changed = flips(trajectory.baseline, trajectory.last, probe=probe, first=first_forgotten(trajectory))
@@ -221,17 +228,18 @@ def _picture(name: str, draw: Callable[[], Figure | None]) -> Markup | None:
     return svg(draw, name=name, label=_LABELS[name])
 
 
-def _run(run: Trajectory) -> dict[str, Any]:
+def _run(run: Trajectory, found: Conclusion) -> dict[str, Any]:
     """Sections of a run: curves, alarms, table of looks, and heatmap."""
+    # Of passages alone there is no answer to draw: they have a figure of their own.
+    answered = bool(run.comparisons[-1].all.n)
     return {
-        # Of passages alone there is no answer to draw: they have a figure of their own.
-        "curves": _picture("curves", lambda: plots.trajectory_figure(run)) if run.comparisons[-1].all.n else "",
-        "scored": plots.has_scores([comparison.all for comparison in run.comparisons]),
-        "alarms": alarm_sentences(run),
+        "net": _picture("net", lambda: plots.net_figure(run, found) if answered else plots.passages_figure(run)),
+        "curves": _picture("curves", lambda: plots.trajectory_figure(run)) if answered else "",
+        "alarms": alarm_sentences(run, found),
         "guard": [
             (finding.line, finding.trips)
             for finding in run.findings
-            if finding.line and finding.what not in ("alarm", "fading")  # the alarms are listed already
+            if finding.line and finding.what != "alarm"  # the alarms are listed already
         ],
         "looks": _looks(run),
         "heatmap": _picture("heatmap", lambda: heatmap_figure(run)),
@@ -357,25 +365,28 @@ def _looks(run: Trajectory) -> list[_Row]:
 
 
 def comparison_fragment(comparison: Comparison) -> str:
-    """Fragment for a notebook: the sentence, the decisions and the categories of a comparison."""
-    return _fragment(str(comparison), comparison)
+    """Fragment for a notebook: verdict, facts, worst categories, and all categories of a comparison."""
+    return _fragment(comparison, summary(comparison))
 
 
 def trajectory_fragment(trajectory: Trajectory) -> str:
-    """Fragment for a notebook: the last look of a run against its start, and the curves if there is a look."""
+    """Fragment for a notebook: the same of a run at its last look, with its curve and alarms."""
     last, looks = trajectory.comparisons[-1], len(trajectory) - 1
+    # The questions are in no trajectory: lost ones are named by their task and id.
+    changed = flips(trajectory.baseline, trajectory.last) if looks else []
+    first = summary(last, changed=changed, trajectory=trajectory)
     if not looks:
-        return _fragment(f"no look after the baseline {last.labels[0]}", last, run=trajectory)
-    heading = f"{looks} look{'' if looks == 1 else 's'}, the last at step {trajectory.steps[-1]}: {last}"
-    curves = [_picture("curves", lambda: plots.trajectory_figure(trajectory))] if last.all.n else []
+        return _fragment(last, first, run=trajectory)
+    found = conclude(last, trajectory=trajectory)
+    curves = [_picture("net", lambda: plots.net_figure(trajectory, found))] if last.all.n else []
     curves.append(_picture("passages", lambda: plots.passages_figure(trajectory)))
-    alarms = [line.plain for line in alarm_lines(trajectory)]
-    return _fragment(heading, last, run=trajectory, curves=curves, alarms=alarms)
+    alarms = [sentence for sentence, _ in alarm_sentences(trajectory, found)]
+    return _fragment(last, first, run=trajectory, curves=curves, alarms=alarms)
 
 
 def _fragment(
-    heading: str,
     comparison: Comparison,
+    first: Summary,
     *,
     run: Trajectory | None = None,
     curves: Sequence[Markup | None] = (),
@@ -392,8 +403,8 @@ def _fragment(
     ]
     return render(
         "fragment.html",
-        heading=heading,
-        decisions=[(one.word, one.sentence) for one in decisions(conclude(comparison, trajectory=run))],
+        first=first,
+        worst_headings=WORST_HEADINGS,
         tables=shown,
         more=max(*(len(rows) - ROWS - 1 for _, rows in tables), 0),
         curves=[drawn for drawn in curves if drawn is not None],

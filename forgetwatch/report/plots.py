@@ -1,7 +1,8 @@
 """Figures of a run and of a comparison.
 
-    trajectory_figure    accuracy, forgotten and gained over steps, of all items and of each category; of all items also
-                         known and lost less luck, and the calibrated log score, where options have scores
+    net_figure           net change over steps, of all items with its interval and of the categories that fell most
+    trajectory_figure    accuracy, forgotten, gained and net change over steps, and where options have scores the known
+                         and lost items; forgotten and gained also of each category
     passages_figure      change of the bits per byte of passages over steps, of all and of each category
     drift_figure         KL from the base over steps, by each estimator, after the prompts of each set
     mass_curves_figure   mass and conditional over steps, of all items and of the forgotten ones
@@ -20,7 +21,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from forgetwatch.comparing import Comparison, Group, Trajectory, own_side
+from forgetwatch.comparing import (
+    Comparison,
+    Conclusion,
+    Group,
+    Trajectory,
+    estimated,
+    estimated_categories,
+    leg_interval,
+    side_of_zero,
+)
 from forgetwatch.measures import MASS, SET_NAMES, LookDrift, drift_interval
 from forgetwatch.metrics import Interval
 from forgetwatch.pairing import count, fit_ends
@@ -39,9 +49,18 @@ GREY: Final = "#777777"
 LOST: Final[dict[str, Any]] = {"color": "#b3261e", "marker": "v", "linestyle": "-", "label": "forgotten (1→0)"}
 WON: Final[dict[str, Any]] = {"color": "#1b6e3c", "marker": "^", "linestyle": "--", "label": "gained (0→1)"}
 _ACCURACY: Final[dict[str, Any]] = {"color": BLUE, "marker": "o", "linestyle": "-", "label": "accuracy"}
-_NULL: Final[dict[str, Any]] = {"color": GREY, "linestyle": ":", "linewidth": 2, "label": "forgotten by noise alone"}
-_NET: Final[dict[str, Any]] = {**LOST, "marker": "D", "label": "less luck, 95 % interval"}
-_LOG_SCORE: Final[dict[str, Any]] = {"color": BLUE, "marker": "s", "linestyle": "-"}
+_NULL: Final[dict[str, Any]] = {
+    "color": GREY,
+    "linestyle": ":",
+    "linewidth": 2,
+    "label": "forgotten when measured again",
+}
+_NET: Final[dict[str, Any]] = {**LOST, "marker": "D", "label": "less those that guessing explains, 95 %"}
+_ALL: Final[dict[str, Any]] = {"color": BLUE, "marker": "o", "linestyle": "-", "label": "all questions, 95 % interval"}
+_WORST: Final[tuple[dict[str, Any], ...]] = tuple(
+    {**LOST, "marker": marker, "linestyle": line} for marker, line in (("v", "--"), ("s", "-."), ("^", ":"))
+)
+_BITS: Final[dict[str, Any]] = {"color": BLUE, "marker": "s", "linestyle": "-"}
 _ESTIMATORS: Final[dict[str, dict[str, Any]]] = {
     "kl_sampled": {"color": GREY, "marker": "o", "linestyle": ":", "label": "sampled"},
     "kl_summed": {"color": BLUE, "marker": "s", "linestyle": "-", "label": "summed (lower bound)"},
@@ -65,7 +84,7 @@ _COLUMNS: Final = 3
 def trajectory_figure(trajectory: Trajectory) -> Figure:
     """Figure of a run: accuracy, forgotten and gained of all items, then of each category.
 
-    If some look has them, all items also have curves of the known and lost ones and of the calibrated log score.
+    All items also have their net change and, if some look has them, the known and lost ones.
     """
     from matplotlib.figure import Figure
 
@@ -75,22 +94,20 @@ def trajectory_figure(trajectory: Trajectory) -> Figure:
     answered = [name for name, group in by_category[-1].items() if group.n]  # others have passages alone
     names = sorted(answered, key=lambda name: -by_category[-1][name].forgotten)[:PANELS]
     rows = -(-len(names) // _COLUMNS)
-    scored = has_scores(whole)
-    height = 5.8 if scored else 3.0
+    height = 5.8
     figure = Figure(figsize=(10, height + 0.4 + 2.1 * rows), layout="constrained")
     top, *below = figure.subfigures(
         2 if names else 1, 1, height_ratios=[height, 2.1 * rows] if names else [1], squeeze=False
     )[:, 0]
-    panels = top.subplots(2 if scored else 1, 2, squeeze=False)
+    panels = top.subplots(2, 2)
     _draw_whole(panels[0], steps, whole)
-    if scored:
-        _draw_known(panels[1][0], steps, whole)
-        _draw_change(panels[1][1], steps, whole, "log_score_change_calibrated", _LOG_SCORE)
-        _label(panels[1][1], "log score, calibrated: change in nats, 95 % interval")
+    _draw_net(panels[1][0], steps, whole)
+    _label(panels[1][0], "net change, points, 95 % interval")
+    _draw_known(panels[1][1], steps, whole)
     _draw_stages(panels.ravel(), trajectory.stages)
     last = whole[-1]
     figure.suptitle(
-        f"Accuracy moved by {100 * last.net_change:+.1f} points: "
+        f"Net change {100 * estimated(last)[0]:+.1f} points: "
         f"{count(last.forgotten)} answers were forgotten and {count(last.gained)} gained, of {count(last.n)}",
         fontsize=13,
         fontweight="bold",
@@ -110,11 +127,36 @@ def trajectory_figure(trajectory: Trajectory) -> Figure:
     return figure
 
 
-def has_scores(groups: Sequence[Group]) -> bool:
-    """True if a look has known items less luck, or a change of the calibrated log score."""
-    return any(
-        value is not None for group in groups for value in (group.known_lost_net, group.log_score_change_calibrated)
-    )
+def net_figure(trajectory: Trajectory, found: Conclusion) -> Figure:
+    """Small figure of a run: net change of all items with its interval, and of the categories that fell most."""
+    from matplotlib.figure import Figure
+
+    steps, comparisons = trajectory.steps, trajectory.comparisons
+    figure = Figure(figsize=(6.4, 2.7), layout="constrained")
+    panel = figure.subplots()
+    fell = [one.group.name for one in found.lost][: len(_WORST)]
+    for name, style in zip(fell, _WORST, strict=False):
+        groups = [comparison.by("category").get(name) for comparison in comparisons]
+        values = [math.nan if group is None or not group.n else 100 * estimated(group)[0] for group in groups]
+        panel.plot(steps, values, **_style({**style, "label": f"{name_in(20, name)}, by itself"}, steps))
+    _draw_net(panel, steps, [comparison.all for comparison in comparisons])
+    leg = found.verdict.leg("accuracy")
+    if leg is not None and leg.limit is not None:
+        panel.axhline(100 * leg.limit, color=GREY, linewidth=1, linestyle=":", label=f"limit {100 * leg.limit:g}")
+    _label(panel, "net change, points", legend=8)
+    _draw_stages([panel], trajectory.stages)
+    return figure
+
+
+def _draw_net(panel: Axes, steps: Sequence[int], groups: Sequence[Group]) -> None:
+    """Draw the estimated net change in a band of its 95 % interval, in points; a look without answers is a gap."""
+    found = [estimated(group) if group.n else (math.nan, (math.nan, math.nan)) for group in groups]
+    values = [100 * value for value, _ in found]
+    intervals = [(100 * low, 100 * high) for _, (low, high) in found]
+    if values[0] == 0:
+        intervals[0] = 0.0, 0.0  # the start is compared with itself: nothing was estimated
+    panel.axhline(0, color="#000000", linewidth=0.8)
+    _draw_band(panel, steps, values, intervals, _ALL)
 
 
 def _draw_whole(panels: Sequence[Axes], steps: Sequence[int], groups: Sequence[Group]) -> None:
@@ -142,10 +184,10 @@ def _draw_known(panel: Axes, steps: Sequence[int], groups: Sequence[Group]) -> N
     """Draw the known and lost items less luck with their interval, and the two counts behind it."""
     _draw_change(panel, steps, groups, "known_lost_net", _NET)
     lost = [_or_nan(group.known_lost) for group in groups]
-    panel.plot(steps, lost, color=GREY, linewidth=1.2, label="now lost, in all")
+    panel.plot(steps, lost, color=GREY, linewidth=1.2, label="now wrong, in all")
     by_luck = [_or_nan(group.known_lost_by_luck) for group in groups]
-    panel.plot(steps, by_luck, **{**_NULL, "label": "lost by luck alone"})
-    _label(panel, "clearly known at the start, now lost", legend=9)
+    panel.plot(steps, by_luck, **{**_NULL, "label": "explained by guessing"})
+    _label(panel, "clearly known, now wrong", legend=9)
 
 
 def _draw_change(panel: Axes, steps: Sequence[int], groups: Sequence[Group], name: str, style: dict[str, Any]) -> None:
@@ -213,7 +255,7 @@ def passages_figure(trajectory: Trajectory) -> Figure | None:
         return None
     figure = Figure(figsize=(10, 3.2), layout="constrained")
     together, apart = figure.subplots(1, 2, sharey=True)
-    _draw_change(together, steps, whole, "bits_per_byte_change", _LOG_SCORE)
+    _draw_change(together, steps, whole, "bits_per_byte_change", _BITS)
     _label(together, "bits per byte of the passages: change, 95 % interval")
     by_category = [comparison.by("category") for comparison in trajectory.comparisons]
     names = [name for name, group in by_category[-1].items() if group.passages][:PANELS]
@@ -316,12 +358,13 @@ def mass_figure(comparison: Comparison) -> Figure | None:
 def bars_figure(comparison: Comparison) -> Figure | None:
     """Figure of the categories as bars, worst first; None if there are fewer than two.
 
-    On the left the shares of forgotten and gained items, on the right the net change with its 95 % interval, in points.
+    On the left the shares of forgotten and gained items. On the right the net change, in points, with intervals that
+    hold for all categories together.
     """
     from matplotlib.figure import Figure
 
     groups = [group for group in comparison.by("category").values() if group.n and not math.isnan(group.net_change)]
-    groups = sorted(groups, key=lambda group: group.net_change)[:ROWS]
+    groups = sorted(groups, key=lambda group: estimated(group)[0])[:ROWS]
     if len(groups) < 2:
         return None
     figure = Figure(figsize=(10, 1.3 + 0.34 * len(groups)), layout="constrained")
@@ -332,15 +375,16 @@ def bars_figure(comparison: Comparison) -> Figure | None:
     flips.axvline(0, color="#000000", linewidth=0.8)
     flips.set_title("forgotten (left) and gained (right), %", fontsize=10)
     flips.xaxis.set_major_formatter(lambda value, _: f"{abs(value):g}")
+    categories = len(estimated_categories(comparison))
     for row, group in enumerate(groups):
-        low, high = (100 * end for end in group.net_change_interval)
-        side = own_side(group)
+        interval = leg_interval(group, categories)
+        side = side_of_zero(interval)
         color = LOST["color"] if side == "below" else WON["color"] if side == "above" else GREY
-        net.plot([low, high], [row, row], color=color, linewidth=1.8, solid_capstyle="butt")
+        net.plot([100 * end for end in interval], [row, row], color=color, linewidth=1.8, solid_capstyle="butt")
         marker = "D" if side in ("below", "above") else "o"
-        net.plot([100 * group.net_change], [row], color=color, marker=marker, markersize=5)
+        net.plot([100 * estimated(group)[0]], [row], color=color, marker=marker, markersize=5)
     net.axvline(0, color="#000000", linewidth=0.8)
-    net.set_title("net change, points (diamond: q at most .05)", fontsize=10)
+    net.set_title("net change, points (diamond: beyond 0)", fontsize=10)
     _label_rows((flips, net), [(group.name, count(group.n)) for group in groups])
     return figure
 

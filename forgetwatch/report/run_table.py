@@ -6,13 +6,14 @@ Counts that grow with the number of looks by noise alone have a reference in bra
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import shlex
+from pathlib import Path
 from typing import Any, Final
 
 from rich.console import Group as Lines
 from rich.text import Text
 
-from forgetwatch.comparing import TOLERANCE, Alarm, Level, State, Trajectory, raised_alarms
+from forgetwatch.comparing import TOLERANCE, Alarm, Level, State, Tolerance, Trajectory, estimated, raised_alarms
 from forgetwatch.measures import (
     ESTIMATORS,
     LOG_SCORE,
@@ -22,26 +23,46 @@ from forgetwatch.measures import (
     GroupMeasure,
     best_estimator,
     kl_text,
-    net_change,
 )
-from forgetwatch.pairing import brief, count, nats, one_line, percent, probability
+from forgetwatch.pairing import brief, count, one_line, percent, points, probability
 from forgetwatch.report.cells import drift_looks, spread_looks
+from forgetwatch.report.decision import run_title
 from forgetwatch.report.detail import comparison_detail
-from forgetwatch.report.terminal import comparison_table
+from forgetwatch.report.terminal import comparison_table, net_text
+from forgetwatch.run_folder import RUN_FOLDER
 
 ROWS: Final = 40
 """Number of looks in the detail; of more it shows the first, every n-th, and the last."""
 
 
-def run_table(trajectory: Trajectory, *, title: str = "", tolerance: float = TOLERANCE) -> Lines:
-    """First table of a run: its last look against the start, and the decisions on this look and on all looks.
+def run_table(
+    trajectory: Trajectory,
+    *,
+    title: str = "",
+    run: Path | str = "",
+    of: int | None = None,
+    tolerance: Tolerance = TOLERANCE,
+) -> Lines:
+    """First table of a run: its last look against the start, and what all looks show.
 
-    The title is by default the steps that are compared; `tolerance` is 0 to 1.
+    Args:
+        trajectory: The run.
+        title: Title; by default that of `decision.run_title`.
+        run: Its folder, which the title and the next command name.
+        of: Number of steps of the training, if known.
+        tolerance: Losses that the verdict tolerates.
     """
     if len(trajectory) == 1:
         return Lines(Text().append("forgetwatch  ", style="bold cyan").append("no look after the baseline"))
-    title = title or f"step {trajectory.steps[-1]}, against step {trajectory.steps[0]}"
-    return comparison_table(trajectory.comparisons[-1], title=title, tolerance=tolerance, trajectory=trajectory)
+    # Shorter to type, and read as the same run.
+    named = Path(run).parent if Path(run).name == RUN_FOLDER else run
+    return comparison_table(
+        trajectory.comparisons[-1],
+        title=title or run_title(trajectory, run, of=of),
+        tolerance=tolerance,
+        trajectory=trajectory,
+        flips=f"forgetwatch flips {shlex.quote(str(named))}" if run else "",
+    )
 
 
 def run_detail(trajectory: Trajectory, *, by: Level = "category") -> Lines:
@@ -101,110 +122,58 @@ def _dim_guesser(line: str) -> Text:
 
 
 def alarm_lines(trajectory: Trajectory) -> list[Text]:
-    """Lines of the alarms over all looks and groups, and of the smallest loss that the last look could see."""
+    """Lines of the alarms over all looks and groups, and of the smallest fall that the last look could see."""
     tests = trajectory.verdicts()
     if not tests:
         return []
-    raised = raised_alarms(trajectory, tests)
-    lines = [
-        alarm_line(one.alarm).append("" if one.now is one.alarm else f"; now {_now(one.now)}{_STATES[one.state]}")
-        for one in raised
-    ]
+    raised = raised_alarms(trajectory)
+    lines = []
+    for one in raised:
+        now = "" if one.now is one.alarm else f"; now {_now(one.now)}{_STATES[one.state]}"
+        lines.append(alarm_line(one.alarm).append(now, "not bold"))
     last = [one for one in tests if one.step == trajectory.steps[-1]]
     taken, planned = len(trajectory) - 1, trajectory.planned
     over = planned is not None and taken > planned
     looks = taken if planned is None or over else planned
-    categories = sum(one.group.level == "category" for one in last if one.kind == "net")
+    categories = sum(one.group.level == "category" for one in last)
     watched = f"all and {categories} categor{'ies' if categories != 1 else 'y'}" if categories else "all"
     number = f"{len(raised)} alarm{'s' if len(raised) != 1 else ''}" if raised else "no alarm"
-    kinds = ", ".join(dict.fromkeys(one.kind for one in tests))
     how = f" ({planned} planned)" if over else " planned" if planned else ""
-    sees = next(one.smallest_loss for one in last if (one.kind, one.group.level) == ("net", "all"))
-    seen = "no loss could raise one: too few flips" if math.isnan(sees) else f"{percent(sees)} points would raise one"
+    falls = [one for one in last if one.group.level == "all"]
+    sees = falls[0].smallest_loss if falls else math.nan
+    seen = "no fall could raise one: too few flips" if math.isnan(sees) else f"{percent(sees)} points would raise one"
+    by = "; by flips where fewer than 50 items are scored" if {one.by for one in tests} == {"margins", "flips"} else ""
     return [
         *lines,
-        Text(f"{number} ({kinds}) over {watched}, {looks} look{'s' if looks > 1 else ''}{how}", "dim"),
-        *([Text(tested.removeprefix("; "), "dim")] if (tested := _tested(tests)) else []),
-        Text(f"net loss over all items at the last look: {seen}", "dim"),
+        Text(f"{number} over {watched}, {looks} look{'s' if looks > 1 else ''}{how}{by}", "dim"),
+        Text(f"a fall over all items at the last look: {seen}", "dim"),
     ]
 
 
-def alarm_sentences(trajectory: Trajectory) -> list[tuple[str, bool]]:
-    """(sentence, is an alarm) of each alarm, and a last sentence on how rare and how sensitive they are."""
-    tests = trajectory.verdicts()
-    if not tests:
-        return []
-    sentences = []
-    for one in raised_alarms(trajectory, tests):
-        of = "over all questions" if one.alarm.group.level == "all" else f"of {one_line(one.alarm.group.name)}"
-        what = f"{'net loss' if one.alarm.kind == 'net' else 'fading'} {of}"
-        text = f"Alarm at step {one.alarm.step:,}, {what}: {_counts(one.alarm)}"
-        text += f" (p {_small(one.alarm.p_value)}, needed {_small(one.alarm.alarm_level)})."
-        if one.now is not one.alarm:
-            text += f" At the last look: {_counts(one.now)}{_STATE_WORDS[one.state]}."
-        sentences.append((text, True))
-    kinds = " and ".join(
-        {"net": "a net loss", "fading": "fading"}[kind] for kind in dict.fromkeys(t.kind for t in tests)
-    )
-    groups = len({(one.group.level, one.group.name) for one in tests})
-    looks = len(trajectory) - 1
-    over = f"{looks} look{'s' if looks > 1 else ''} and {groups} group{'s' if groups > 1 else ''}"
-    text = "" if sentences else f"No alarm over {over}, tested for {kinds}{_tested(tests)}. "
-    text += "An unchanged model raises an alarm, in any group and at any look, in at most 5 of 100 runs."
-    sees = next(one.smallest_loss for one in tests[::-1] if (one.kind, one.group.level) == ("net", "all"))
-    if not math.isnan(sees):
-        text += f" At the last look a net loss of {percent(sees)} points over all questions would have raised one."
-    return [*sentences, (text, False)]
-
-
-def _tested(tests: Sequence[Alarm]) -> str:
-    """Number of the groups that are tested for fading, where it is not that of all; empty otherwise."""
-    groups = {kind: {(t.group.level, t.group.name) for t in tests if t.kind == kind} for kind in ("net", "fading")}
-    if not groups["fading"] or len(groups["fading"]) == len(groups["net"]):
-        return ""
-    fewer = len(groups["fading"])
-    return f"; {fewer} group{' has' if fewer == 1 else 's have'} enough scored items for fading"
-
-
-_STATES: Final[dict[State, str]] = {"lasting": "", "unclear": ", unclear", "recovered": ", recovered"}
-_STATE_WORDS: Final[dict[State, str]] = {
-    "lasting": "",
-    "unclear": ", which is no longer clearly below zero",
-    "recovered": ", so it has recovered",
-}
-
-
-def _counts(alarm: Alarm) -> str:
-    """Numbers that the alarm is about, in words."""
-    group = alarm.group
-    if alarm.kind == "net":
-        return f"{count(group.forgotten)} of {count(group.n)} questions lost, {count(group.gained)} gained"
-    change = group.log_score_change_calibrated
-    return "no log score" if change is None else f"calibrated log score {nats(change)[0]} nats a question"
+_STATES: Final[dict[State, str]] = {"lasting": "", "unclear": ", not clear", "recovered": ", recovered"}
 
 
 def _now(alarm: Alarm) -> str:
-    """Numbers that the alarm is about, in brief."""
-    change = alarm.group.log_score_change_calibrated
-    if alarm.kind == "fading" and change is not None:
-        return f"{nats(change)[0]} nats"
-    return f"-{count(alarm.group.forgotten)} +{count(alarm.group.gained)}"
+    """Estimated net change of the group at the look of a test, and its flips."""
+    change, _ = estimated(alarm.group)
+    return f"{points(change)} points, -{count(alarm.group.forgotten)} +{count(alarm.group.gained)}"
 
 
 def alarm_line(alarm: Alarm) -> Text:
     """Line of one alarm, with its p-value and the level that it had to reach."""
-    text = Text(f"ALARM {alarm.kind} {one_line(alarm.group.name)}", style="bold red")
-    of = f" of {count(alarm.group.n)}" if alarm.kind == "net" else ""
-    small = f"p {_small(alarm.p_value)}, alarm at {_small(alarm.alarm_level)}"
-    return text.append(f", step {alarm.step}: {_now(alarm)}{of} ({small})", style="not bold")
+    text = Text(f"ALARM {one_line(alarm.group.name)}", style="bold red")
+    small = f"p {_small(alarm.p_value)} by {alarm.by}, alarm at {_small(alarm.alarm_level)}"
+    return text.append(f", step {alarm.step}: {_now(alarm)} of {count(alarm.group.n)} ({small})", style="not bold")
 
 
 def _look_lines(trajectory: Trajectory) -> list[Text]:
     course, guessed, n = trajectory.course, trajectory.guessed, trajectory.course.items
     # Luck is measured for all looks or for none: it needs the scores of the baseline.
     has_net = any(comparison.all.known_lost_net is not None for comparison in trajectory.comparisons)
-    known = "known net" if has_net else "known lost"
-    head = f"{'step':>7} {'forgot':>7} {'gained':>7} {known:>10} {'net points':>24} {'ever':>6} {'guess':>6}     p"
+    known = "known gone" if has_net else "known lost"
+    head = (
+        f"{'step':>7} {'forgot':>7} {'gained':>7} {known:>10} {'net change, points':>24} {'ever':>6} {'guess':>6}     p"
+    )
     lines = [Text(head, style="bold")]
     shown = spread_looks(trajectory, ROWS)
     for at, (step, look) in enumerate(zip(trajectory.steps[1:], trajectory.comparisons[1:], strict=True)):
@@ -219,7 +188,7 @@ def _look_lines(trajectory: Trajectory) -> list[Text]:
         text.append(f"{'-' + brief(group.forgotten, 6):>7}", style="red").append(" ")
         text.append(f"{'+' + brief(group.gained, 6):>7}", style="green")
         ever = brief(float(course.ever_forgotten[at]), 6)
-        text.append(f" {known:>10} {net_change(group):>24} {ever:>6} {guess:>6} {probability(group.p_value):>5}")
+        text.append(f" {known:>10} {net_text(group):>24} {ever:>6} {guess:>6} {probability(group.p_value):>5}")
         lines.append(text)
     return lines
 

@@ -1,28 +1,27 @@
 """A comparison in a terminal of 80 columns: the first table.
 
-    forgetwatch  step 600 of 600, against the start
-    standard, 2,000 items, plain prompt
-    forgotten 142   gained 151   net +0.5 points (-1.2 to +2.1)   can see 2.4 points
-    clearly known 1,124   now lost 31, by luck alone 9: net 22 (10 to 34)
-    log score -0.04 nats (-0.07 to -0.01), calibrated   measured twice: 1
-    passages 60   bits per byte 1.214 -> 1.260: +0.046 (+0.031 to +0.061)
-    drift, summed  probe 0.0028 (0.0022 to 0.0034)  training 0.41 (0.39 to 0.43)
-    worst categories             n forgotten  gained               net points      q
-      Math                     222        14       3       -5.0 (-8.9 to -1.2)   .010
-    this look: PASS, no worse than 2 points; 12 looks: no alarm (net, fading)
-    one category below zero on its own: Math
+    forgetwatch  tuned against base  standard, 2,000 items, plain prompt
+    FORGOT        29 % of what it clearly knew is gone (55 of 187 without lucky
+                  guesses; 95 %: 21 to 37 %), worst in History and Trade
+    accuracy      70.3 -> 69.2 %; estimate -1.4 points (-4.2 to +1.4), limit -2
+    questions     68 of 360 forgotten, 64 gained; measuring alone changes none
+    clearly known 63 of 195 now wrong, about 8 of them lucky guesses; 50 newly known
+    worst         History -24.1 points (-36.0 to -12.2), Trade -15.3 (-28.1 to -2.5)
+    since         History: step 60; best look: step 45, +3.1 points
+    next          forgetwatch flips base tuned --category History
 
-The first table has at most `LINES` lines and leaves out whatever is undefined. Its last lines are the decisions of
-`comparing.verdict`, each with its question; `report.detail` has every correction, bound and diagnostic. Percentages are
-shares of the items, points are differences of percentages, brackets hold 95 % intervals. No meaning is carried by
-colour alone.
+A title and at most nine lines, for somebody who never read the glossary. The verdict is first, in a word and the
+sentence of `report.decision`; every line has a label, and every number a unit. A line that has nothing to say is left
+out; notes that do not fit are counted. `report.detail` has every correction, bound and diagnostic. Percentages are
+shares of the items, points are differences of percentages, brackets hold 95 % intervals, of the categories simultaneous
+ones. No meaning is carried by colour alone.
 """
 
 from __future__ import annotations
 
-import math
+import shlex
 from collections.abc import Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -35,42 +34,31 @@ from forgetwatch.comparing import (
     Conclusion,
     Group,
     Level,
-    State,
+    RankedCategory,
+    Tolerance,
     Trajectory,
     conclude,
+    estimated,
     vanished_note,
 )
 from forgetwatch.measures import (
     ESTIMATORS,
-    FLIPS,
     KNOWN,
-    LOG_SCORE,
     MEASURES,
+    NET_ESTIMATE,
     PASSAGES,
-    GroupMeasure,
     best_estimator,
     kl_text,
-    net_change,
+    net_of_luck,
 )
-from forgetwatch.pairing import (
-    between,
-    brief,
-    count,
-    fit,
-    fit_ends,
-    items,
-    one_line,
-    percent,
-    points,
-    probability,
-    tolerance_points,
-)
+from forgetwatch.pairing import between, count, fit, fit_ends, items, one_line, percent, points
+from forgetwatch.report.decision import alarm_state, best_look, decision, model_names
 
 WIDTH: Final = 80
-LINES: Final = 11
-"""Maximum number of lines of the first table; the path of a report below it is the twelfth."""
+LINES: Final = 10
+"""Maximum number of lines of the first table: its title and nine; the path of a report follows them."""
 WORST: Final = 3
-"""Groups in the first table."""
+"""Maximum number of categories in it."""
 NOTES: Final = 3
 """Maximum number of lines of notes in it."""
 _VANISHED: Final = 0.05
@@ -79,78 +67,62 @@ _VANISHED: Final = 0.05
 LOST: Final = "red"
 WON: Final = "green"
 _BRAND: Final = "forgetwatch  "
-_NAME: Final = 30
-R = TypeVar("R")
+_LABEL: Final = 14
+_NAME: Final = 24
+_STYLES: Final = {"PASS": "bold green", "FAIL": "bold red", "INCONCLUSIVE": "bold"}
 
 
 def comparison_table(
     comparison: Comparison,
     *,
-    by: Level = "category",
     title: str = "",
-    tolerance: float = TOLERANCE,
+    tolerance: Tolerance = TOLERANCE,
     trajectory: Trajectory | None = None,
+    flips: str = "",
 ) -> Lines:
     """First table of a comparison, for a console.
 
+    Print it with `soft_wrap`: all lines fit but the next command, which is copied and must stay whole.
+
     Args:
         comparison: The comparison; of a run, its last look against its baseline.
-        by: Level of the groups that are listed, worst net change first; ``all`` lists none.
-        title: Title; by default the names of the two snapshots.
-        tolerance: Net loss of accuracy that the verdict tolerates, 0 to 1.
+        title: Title; by default the names of the two models.
+        tolerance: Losses that the verdict tolerates.
         trajectory: The run, if there is one.
+        flips: Command that lists the items whose answer changed, to which the worst category is added.
     """
     whole = comparison.all
-    if not whole.n and whole.passages:
-        return _passages_table(comparison, by=by, title=title, trajectory=trajectory)
+    found = conclude(comparison, trajectory=trajectory, tolerance=tolerance)
+    lines = _verdict_lines(comparison, found)
+    if whole.n:
+        lines += [*_accuracy_line(whole, tolerance), *_questions_line(whole)]
+        lines += [*_known_line(whole, found), *_worst_line(found)]
+    lines += [*_vanished_line(whole), *other_lines(whole)]
     if not whole.n:
-        nothing = Text("nothing to compare: no item was scored on both sides")
-        notes = note_lines(_notes(comparison))
-        return Lines(*_heading(comparison, title), nothing, *_vanished_line(whole), *notes)
-    bottom = [*decision_lines(conclude(comparison, trajectory=trajectory, tolerance=tolerance))]
-    if not whole.forgotten and not whole.gained:
-        # No flip to list: the heading is one line, and the known items are left out.
-        same = f"no item flipped: {count(whole.retained)} right and {count(whole.missed)} wrong, before and after"
-        moved = [*_vanished_line(whole), *_scores_lines(comparison)]
-        heading = _heading(comparison, title, in_one=True)
-        return Lines(*heading, Text(same), *moved, *bottom, *note_lines(_notes(comparison)))
-    top = [*_heading(comparison, title), _flips_line(whole), *_vanished_line(whole), *_known_line(whole)]
-    top += [*_scores_lines(comparison)]
-    bottom += note_lines(_notes(comparison), max(1, min(NOTES, LINES - len(top) - len(bottom))))
-    # The groups give way first: each of the other lines says something that no other one does.
-    room = min(WORST, LINES - len(top) - len(bottom) - 1)
-    groups = [] if by == "all" else [group for group in comparison.by(by).values() if group.n]
-    return Lines(*top, *_worst_lines(groups, room), *bottom)
+        rose = sorted(comparison.by("category").values(), key=lambda group: -(group.bits_per_byte_change or 0.0))
+        lines += passage_lines(rose, WORST)
+    lines += [*_since_line(found, trajectory), *_guard_line(found)]
+    lines += _next_line(comparison, found, flips)
+    return Lines(_title(comparison, title), *_with_notes(lines, _notes(comparison)))
 
 
-def _passages_table(comparison: Comparison, *, by: Level, title: str, trajectory: Trajectory | None) -> Lines:
-    """First table of a comparison of nothing but passages: their bits per byte, and the groups that rose most."""
-    top = [*_heading(comparison, title), *other_lines(comparison.all), *drift_line(comparison)]
-    found = conclude(comparison, trajectory=trajectory)
-    bottom = [Text("no verdict on correctness: passages have no right answer"), *decision_lines(found)]
-    bottom += note_lines(comparison.notes, max(1, min(NOTES, LINES - len(top) - len(bottom))))
-    groups = [] if by == "all" else list(comparison.by(by).values())
-    groups.sort(key=lambda group: -(group.bits_per_byte_change or 0.0))
-    return Lines(*top, *passage_lines(groups, LINES - len(top) - len(bottom) - 1), *bottom)
+def _row(label: str, text: str, *, style: str = "") -> Text:
+    """Line with its label, cut at the margin."""
+    return _cut(Text(f"{label:<{_LABEL}}", style or "bold").append(one_line(text), "not bold"))
 
 
-def _heading(comparison: Comparison, title: str, *, in_one: bool = False) -> list[Text]:
-    """Title and facts, in one line if both fit; `in_one` fits them, without the middle of the title."""
-    name, facts = one_line(title or " -> ".join(comparison.labels)), _facts(comparison)
-    line, room = Text().append(_BRAND, style="bold cyan"), WIDTH - len(_BRAND) - cell_len(facts) - 2
-    if in_one or cell_len(name) <= room:
-        return [_cut(line.append(fit_ends(name, max(room, 12)), "bold").append(f"  {facts}", "dim"))]
-    return [line.append(fit_ends(name, WIDTH - len(_BRAND)).rstrip(), "bold"), Text(facts, "dim")]
-
-
-def _facts(comparison: Comparison) -> str:
-    """Probe, number of items, and all that limits the comparison; the last parts are dropped if they do not fit."""
+def _title(comparison: Comparison, title: str) -> Text:
+    """What was compared with what, on which probe, in one line; of facts the last are dropped if they do not fit."""
+    after, before = reversed(model_names(comparison))
+    name = one_line(title or f"{after} against {before}")
     found = facts(comparison)
     # The parts are in the order of their weight.
-    parts = [part for part in (_name(found.pop("probe")), *found.values()) if part]
-    while cell_len(", ".join(parts)) > WIDTH:
+    parts = [part for part in (_short(found.pop("probe")), *found.values()) if part]
+    while len(parts) > 2 and len(_BRAND) + cell_len(name) + 2 + cell_len(", ".join(parts)) > WIDTH:
         parts.pop()
-    return ", ".join(parts)
+    line, told = Text().append(_BRAND, style="bold cyan"), ", ".join(parts)
+    room = WIDTH - len(_BRAND) - cell_len(told) - 2
+    return _cut(line.append(fit_ends(name, max(min(room, cell_len(name)), 12)), "bold").append(f"  {told}", "dim"))
 
 
 def facts(comparison: Comparison) -> dict[str, str]:
@@ -169,28 +141,48 @@ def facts(comparison: Comparison) -> dict[str, str]:
     }
 
 
-def _flips_line(group: Group) -> Text:
-    parts = measure_line(FLIPS, group).split("   ")
-    if not math.isnan(seen := group.detectable_change):
-        parts.append(f"can see {percent(seen)} points")
-    # Counts of five digits leave less room between the parts, and none for the last word.
-    gap = next((gap for gap in (3, 2, 1) if sum(map(len, parts)) + gap * (len(parts) - 1) <= WIDTH), 0)
-    text = Text((" " * max(gap, 1)).join(parts))
-    if not gap:
-        text.right_crop(len(" points"))
-    text.highlight_regex(r"(?<=^forgotten )\S+", f"bold {LOST}")
-    text.highlight_regex(r"(?<= gained )\S+", f"bold {WON}")
-    text.highlight_regex(r"can see .*", "dim")
-    return text
+def _verdict_lines(comparison: Comparison, found: Conclusion) -> list[Text]:
+    """The verdict in one sentence, with a hanging indent."""
+    word = found.verdict.word if found.has_answers and found.whole is not None else "NO VERDICT"
+    first, *rest = Text(decision(comparison, found)).wrap(Console(width=WIDTH), WIDTH - _LABEL)
+    head = Text().append(f"{word:<{_LABEL}}", _STYLES[found.verdict.answer]).append(first.plain.rstrip())
+    return [head, *(Text(" " * _LABEL + line.plain.rstrip()) for line in rest)]
+
+
+def _accuracy_line(group: Group, tolerance: Tolerance) -> list[Text]:
+    """Accuracy on both sides, and the estimated net change with its interval and limit."""
+    change, interval = estimated(group)
+    sides = f"{percent(group.accuracy_before)} -> {percent(group.accuracy_after)} %"
+    found = group[NET_ESTIMATE]
+    # An estimate by margins need not be the difference of the two sides.
+    sides += ": " if found is None or found.rule is None else "; estimate "
+    limit = "" if tolerance.accuracy is None else f", limit -{100 * tolerance.accuracy:g}"
+    return [_row("accuracy", f"{sides}{points(change)} points ({between(interval, points)}){limit}")]
+
+
+def _questions_line(group: Group) -> list[Text]:
+    """Numbers of flips, and of those that measuring the same weights twice makes."""
+    if not group.forgotten and not group.gained:
+        text = f"none of {count(group.n)} flipped: {count(group.retained)} right, {count(group.missed)} wrong"
+    else:
+        text = f"{count(group.forgotten)} of {count(group.n)} forgotten, {count(group.gained)} gained"
+    if group.null_lost is not None and group.null_gained is not None:
+        made = group.null_lost + group.null_gained
+        of = f" of {count(group.null_n)}" if made and group.null_n is not None and group.null_n < group.n else ""
+        text += f"; measuring alone changes {f'{count(made)}{of}' if made else 'none'}"
+    row = _row("questions", text)
+    row.highlight_regex(r"\S+(?= of \S+ forgotten)", f"bold {LOST}")
+    row.highlight_regex(r"\S+(?= gained)", f"bold {WON}")
+    return [row]
 
 
 def _vanished_line(group: Group) -> list[Text]:
     """Line of the items that were scored on one side alone; none if they are few."""
     if not group.vanished or group.vanished <= _VANISHED * (group.n + group.vanished):
         return []
-    text = Text(f"vanished {count(group.vanished)} of {items(group.n + group.vanished)}", style="bold")
-    worst = f"   net at worst {between(group.net_change_interval_worst, points)} points"
-    return [_cut(text.append(worst, style="not bold"))]
+    worst = f"worst case {points(group.net_change_interval_worst[0])} points"
+    text = f"{count(group.vanished)} of {count(group.n + group.vanished)} answered on one side alone; {worst}"
+    return [_row("vanished", text)]
 
 
 def _notes(comparison: Comparison) -> list[str]:
@@ -199,21 +191,119 @@ def _notes(comparison: Comparison) -> list[str]:
     return [note for note in comparison.notes if note != said]
 
 
-def _known_line(group: Group) -> list[Text]:
-    text = Text(measure_line(KNOWN, group))
-    text.highlight_regex(r"(?<=now lost )[\d.,]*\d", f"bold {LOST}")
-    return [text] if text else []
+def _known_line(group: Group, found: Conclusion) -> list[Text]:
+    """Clearly known items that are wrong now, the luck among them, and what is newly known."""
+    known, leg = group[KNOWN], found.verdict.leg("knowledge")
+    if known is None:
+        return [] if leg is None or not leg.reason else [_row("clearly known", f"not measured: {leg.reason}")]
+    text = f"{count(known.known_lost)} of {count(known.known)} now wrong"
+    if (net := net_of_luck(known)) is None:
+        return [_row("clearly known", f"{text}; lucky guesses among them are not measured")]
+    luck = f", about {net.by_luck} of them lucky guesses" if net.by_luck not in ("0", "n/a") else ""
+    won = known.newly_known_net
+    newly = "" if won is None else f"; {count(max(round(won), 0))} newly known"
+    if cell_len(text + luck + newly) > WIDTH - _LABEL:
+        luck = luck.replace(" of them", "").replace("lucky guesses", "by luck")
+    row = _row("clearly known", text + luck + newly)
+    row.highlight_regex(r"\S+(?= of \S+ now wrong)", f"bold {LOST}")
+    return [row]
 
 
-def _scores_lines(comparison: Comparison) -> list[Text]:
-    """Lines of what moves without a flip: the log score, every other measure that has a line, and the drift."""
-    group, lines = comparison.all, []
-    if line := measure_line(LOG_SCORE, group):
-        text = Text(line)
-        if group.null_lost is not None and group.null_gained is not None:
-            text.append(f"   measured twice: {count(group.null_lost + group.null_gained)}", style="dim")
-        lines.append(_cut(text))
-    return [*lines, *other_lines(group), *drift_line(comparison)]
+def _worst_line(found: Conclusion) -> list[Text]:
+    """The categories that fell most, if they differ beyond chance; none for fewer than two categories."""
+    if not found.categories:
+        return []
+    kept = found.verdict.answer == "PASS"
+    leg = found.verdict.leg("category")
+    if not found.ranked:
+        stands_out = leg is not None and (leg.answer == "FAIL" or leg.shows_loss)
+        return [] if stands_out else [_row("categories", f"none of {found.categories} stands out")]
+    shown, limit = list(found.lost), ""
+    if not shown and kept:
+        won = f"; {_ranked(found.won[:WORST], 44)} gained" if found.won else ""
+        return [_row("categories", f"none clearly fell{won}")]
+    if kept and leg is not None and leg.limit is not None:
+        limit = f", limit {100 * leg.limit:g} points"
+    return [_row("worst", _ranked(shown or found.ranked, WIDTH - _LABEL - len(limit)) + limit)]
+
+
+def _ranked(categories: Sequence[RankedCategory], room: int) -> str:
+    """Some categories with their changes and intervals, as many as fit; the first stays."""
+    text = ""
+    for one in categories[:WORST]:
+        low, high = one.interval
+        own = ""
+        if not low <= one.change <= high:  # the interval is that of the category alone
+            own = f"alone {points(estimated(one.group)[0])}: "
+        unit = "" if text else " points"
+        part = f"{_short(one.group.name)} {points(one.change)}{unit} ({own}{between(one.interval, points)})"
+        if text and cell_len(text) + 2 + cell_len(part) > room:
+            break
+        text += f", {part}" if text else part
+    return text
+
+
+def _since_line(found: Conclusion, trajectory: Trajectory | None) -> list[Text]:
+    """First alarm of each group and what became of it, and the best look so far; none if this is no run."""
+    if trajectory is None or not found.looks or not found.groups:
+        return []
+    best, change = best_look(trajectory)
+    look = "the start" if best is None else f"step {best:,}"
+    tails = [f"; best look: {look}{'' if best is None else f', {points(change)} points'}", f"; best look: {look}", ""]
+    label, parts = "since", list[str]()
+    for one in found.alarms:
+        state = alarm_state(one, found)
+        name = "all questions" if one.alarm.group.level == "all" else _short(one.alarm.group.name)
+        parts.append(f"{name}: step {one.alarm.step:,}{f' ({state})' if state else ''}")
+    if not parts:
+        label, parts = "looks", [f"no fall beyond chance at {found.looks:,} look{'s' if found.looks > 1 else ''}"]
+    room = WIDTH - _LABEL
+    texts = [_as_many(parts, room - len(tail), "groups") + tail for tail in tails]
+    return [_row(label, next((text for text in texts if cell_len(text) <= room), texts[-1]))]
+
+
+def _guard_line(found: Conclusion) -> list[Text]:
+    """The trips of the guard but those on alarms, which have a line of their own; none if there is none."""
+    names = []
+    for trip in found.trips:
+        if trip.what in ("net_loss", "must_pass"):
+            name = _short(trip.name.split(":", 1)[-1] if trip.what == "net_loss" else f"item {trip.name}")
+            names.append(f"{name} (step {trip.step:,})" if trip.step >= 0 else name)
+    return [_row("guard", "tripped by " + _as_many(names, WIDTH - _LABEL - 11))] if names else []
+
+
+def _next_line(comparison: Comparison, found: Conclusion, flips: str) -> list[Text]:
+    """The command to run next: the lost questions of the worst category; none after KEPT, or without a command."""
+    lost, whole, verdict = found.lost, comparison.all, found.verdict
+    if not flips or not whole.n or verdict.answer == "PASS":
+        return []
+    if verdict.open_by_vanished:
+        return []
+    if verdict.answer == "INCONCLUSIVE" and not lost and not any(leg.shows_loss for leg in verdict.legs):
+        if not whole.forgotten:
+            return []
+        share = f"{100 * (whole.forgotten + whole.gained) / whole.n:.3g}%"
+        return [_row("next", f"forgetwatch plan --flips {share}  (how many questions decide)")]
+    name = lost[0].group.name if lost else found.verdict.deciding.group
+    of = f" --category {shlex.quote(name)}" if name and one_line(name) == name else ""
+    # A command is copied: it is whole, however long.
+    return [Text(f"{'next':<{_LABEL}}", "bold").append(one_line(flips) + of, "not bold")]
+
+
+def _with_notes(lines: list[Text], notes: Sequence[str]) -> list[Text]:
+    """The lines with as many notes as there is room for; those that do not fit are counted."""
+    # Optional lines give way: what measuring adds is said by others, or in the detail.
+    for label in ("guard", "categories", "looks"):
+        if len(lines) >= LINES:
+            lines = [line for line in lines if not line.plain.startswith(f"{label} ")]
+    room = LINES - 1 - len(lines)
+    if notes and room > 0:
+        return [*lines, *note_lines(notes, min(NOTES, room))]
+    if notes:
+        text = f"  ({len(notes)} note{'s' if len(notes) > 1 else ''}: --detail)"
+        at = next((at for at in range(len(lines) - 1, -1, -1) if cell_len(lines[at].plain) + len(text) <= WIDTH), -1)
+        lines[at].append(text, "dim")
+    return lines
 
 
 def drift_line(comparison: Comparison) -> list[Text]:
@@ -229,15 +319,10 @@ def drift_line(comparison: Comparison) -> list[Text]:
 
 
 def other_lines(group: Group) -> list[Text]:
-    """Lines of all measures but those of flips, known items and the log score, which have places of their own."""
-    lines = [measure_line(measure, group) for measure in MEASURES if measure not in (FLIPS, KNOWN, LOG_SCORE)]
+    """Lines of all measures that have one."""
+    found = [(measure.line, group[measure]) for measure in MEASURES if measure.line is not None]
+    lines = [line(result) for line, result in found if result is not None]
     return [_cut(Text(line)) for line in lines if line]
-
-
-def measure_line(measure: GroupMeasure[R], group: Group) -> str:
-    """Line of a measure for a group; empty where it has none."""
-    found = group[measure]
-    return "" if found is None or measure.line is None else measure.line(found)
 
 
 def passage_lines(groups: Sequence[Group], most: int) -> list[Text]:
@@ -256,19 +341,10 @@ def passage_lines(groups: Sequence[Group], most: int) -> list[Text]:
     return lines
 
 
-def _worst_lines(groups: Sequence[Group], most: int) -> list[Text]:
-    """Groups of the lowest net change under a heading; no line for fewer than two groups, or without room."""
-    if len(groups) < 2 or most < 1:
-        return []
-    heading = f"worst {plural(groups[0].level)}"
-    # The widths and the gaps add up to 79 columns, so that no line wraps.
-    lines = [Text(f"{heading:<22} {'n':>7} {'forgotten':>9} {'gained':>7} {'net points':>24} {'q':>5}", style="bold")]
-    for group in sorted(groups, key=_net_first)[:most]:
-        text = Text(f"  {fit(group.name, 20)} {brief(group.n, 7):>7} ")
-        text.append(f"{brief(group.forgotten, 9):>9}", style=LOST).append(" ")
-        text.append(f"{brief(group.gained, 7):>7}", style=WON)
-        lines.append(text.append(f" {net_change(group):>24} {probability(group.q_value):>5}"))
-    return lines
+def net_text(group: Group) -> str:
+    """Estimated net change in points with its 95 % interval, such as ``-1.1 (-4.2 to +2.0)``."""
+    change, interval = estimated(group)
+    return f"{points(change)} ({between(interval, points)})"
 
 
 def plural(level: Level) -> str:
@@ -276,97 +352,19 @@ def plural(level: Level) -> str:
     return "categories" if level == "category" else f"{level}s"
 
 
-def _net_first(group: Group) -> tuple[float, float]:
-    # nan has no order: groups without items come last.
-    return group.net_change if math.isfinite(group.net_change) else math.inf, -group.forgotten
-
-
-_STYLES: Final = {"PASS": "bold green", "FAIL": "bold red", "INCONCLUSIVE": "bold"}
-_STATES: Final[dict[State, str]] = {"lasting": "", "unclear": ", unclear now", "recovered": ", recovered"}
-
-
-def decision_lines(found: Conclusion) -> list[Text]:
-    """Lines of all decisions on a comparison or a run, each with its question; as few lines as they fit in."""
-    parts = [*_verdict_parts(found), *_alarm_parts(found), *_category_parts(found), *_guard_parts(found)]
-    if found.differs:
-        parts.append(Text("two questions: the last look at 95 %; all looks and groups at a stricter level", "dim"))
-    lines: list[Text] = []
-    for part in parts:
-        if lines and cell_len(lines[-1].plain) + 2 + cell_len(part.plain) <= WIDTH:
-            lines[-1].append("; ").append_text(part)
-        else:
-            lines.append(part)
-    return lines
-
-
-def _verdict_parts(found: Conclusion) -> list[Text]:
-    """The verdict on this look alone; none if the net change has no interval."""
-    if found.whole is None:
-        return []
-    verdict, word, bound = found.verdict, found.verdict.word, tolerance_points(found.verdict.tolerance)
-    says = {
-        "PASS": f"no worse than {bound}" + (", but below zero" if found.whole == "below" else ""),
-        "FAIL": f"worse by more than {bound}",
-        "INCONCLUSIVE": f"{'below zero, ' if found.whole == 'below' else ''}perhaps worse by over {bound}",
-    }[word]
-    if verdict.open_by_vanished:
-        says = f"{points(verdict.interval_worst[0])} points possible: answers have vanished"
-    text = Text("this comparison: " if found.looks is None else "this look: ").append(word, style=_STYLES[word])
-    parts = [text.append(f", {says}", style="not bold")]
-    if verdict.items_needed is not None:
-        parts.append(Text(f"needs {count(verdict.items_needed)} items"))
-    return parts
-
-
-def _category_parts(found: Conclusion) -> list[Text]:
-    """The categories below zero on their own at this look; none if there is none."""
-    if not (groups := found.below_zero):
-        return []
-    start = "one category below zero on its own: "
-    if len(groups) > 1:
-        start = f"{len(groups)} categories below zero on their own: "
-    return [_names(Text(start), [_name(group.name) for group in groups])]
-
-
-def _alarm_parts(found: Conclusion) -> list[Text]:
-    """The alarms over all looks of a run; none if this is no run."""
-    if not found.looks or not found.kinds:
-        return []
-    text = Text(f"{count(found.looks)} look{'s' if found.looks > 1 else ''}: ")
-    if not found.alarms:
-        return [text.append(f"no alarm ({', '.join(found.kinds)})")]
-    text.append(f"{len(found.alarms)} alarm{'s' if len(found.alarms) > 1 else ''}", style="bold red").append(", ")
-    named = ((one.alarm, _STATES[one.state]) for one in found.alarms)
-    return [_names(text, [f"{one.kind} {_name(one.group.name)} (step {one.step}{state})" for one, state in named])]
-
-
-def _guard_parts(found: Conclusion) -> list[Text]:
-    """The trips of the guard, of which those on alarms are counted; none if all are on alarms, which are named."""
-    trips = found.trips
-    if all(trip.what in ("alarm", "fading") for trip in trips):
-        return []
-    on_alarms = sum(trip.what in ("alarm", "fading") for trip in trips)
-    names = [f"on {on_alarms} alarm{'s' if on_alarms > 1 else ''}"] if on_alarms else []
-    for trip in trips:
-        if trip.what in ("net_loss", "must_pass"):
-            name = _name(trip.name.split(":", 1)[-1] if trip.what == "net_loss" else f"item {trip.name}")
-            names.append(f"{name} (step {trip.step})" if trip.step >= 0 else name)
-    return [_names(Text(f"guard tripped {'once' if len(trips) == 1 else f'{len(trips)} times'}: "), names)]
-
-
-def _name(name: str) -> str:
+def _short(name: str) -> str:
     """Name in one line, without its middle if it is long."""
     return fit_ends(name, min(cell_len(one_line(name)), _NAME)).rstrip()
 
 
-def _names(text: Text, names: Sequence[str]) -> Text:
-    """Text with as many of the names as fit in a line, and the number of the others."""
-    for shown in range(len(names), 0, -1):
-        rest = f" and {len(names) - shown} more" if shown < len(names) else ""
-        line = ", ".join(names[:shown]) + rest
-        if cell_len(text.plain) + cell_len(line) <= WIDTH:
+def _as_many(parts: Sequence[str], room: int, what: str = "") -> str:
+    """As many of the parts as fit, at least the first, and the number of the others."""
+    line = ""
+    for shown in range(len(parts), 0, -1):
+        line = ", ".join(parts[:shown]) + (f", {len(parts) - shown} more {what}".rstrip() if shown < len(parts) else "")
+        if cell_len(line) <= room:
             break
-    return _cut(text.append(line, style="not bold"))
+    return line
 
 
 def note_lines(notes: Sequence[str], room: int = NOTES) -> list[Text]:

@@ -1,11 +1,13 @@
 """A Comparison as one row of numbers for W&B, TensorBoard and other trackers.
 
-    eval_forget/all/forgotten, gained, items, unscored, seconds, ...    see docs/how-to/training.md
-    eval_forget/<category>/forgotten, net_change, ...
+    eval_forget/all/accuracy, forgotten, gained, known_lost_net, net_change_estimate, seconds
+    eval_forget/all/bits_per_byte                   of passages
+    eval_forget/<category>/forgotten, net_change_estimate
 
 With `full` also every other number of the JSON document, for each group, and the item history of the run:
 
-    eval_forget/all/forgetting_paper     chance.paper.forgetting      eval_forget/tasks/<task>/net_change
+    eval_forget/all/items, unscored      eval_forget/tasks/<task>/net_change
+    eval_forget/all/forgetting_paper     chance.paper.forgetting
     eval_forget/all/ever_forgotten       and ever_forgotten_if_guessed, regained, regained_if_guessed
     eval_forget/all/net_change_interval_low, net_change_interval_high
 
@@ -17,56 +19,70 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from forgetwatch.comparing import Comparison, Flip, Group, Trajectory
-from forgetwatch.measures import HISTORY, MEASURES, PASSAGES, Ends, Quantity
+from forgetwatch.measures import HISTORY, MEASURES, PASSAGES, Quantity
 
 PREFIX: Final = "eval_forget"
 
 
 def tracker_row(
-    comparison: Comparison, *, seconds: float, full: bool = False, trajectory: Trajectory | None = None
+    comparison: Comparison,
+    *,
+    seconds: float | None,
+    full: bool = False,
+    trajectory: Trajectory | None = None,
+    also: str = "",
 ) -> dict[str, float]:
     """Numbers of one look by tracker key; counts as int, the rest as float.
 
     Args:
         comparison: The baseline against the look.
-        seconds: Duration of the look.
-        full: Add every number of every group.
-        trajectory: The run up to this look; its item history is added if `full`.
+        seconds: Duration of the look; None for no such key.
+        full: True for every number of every group.
+        trajectory: The run up to this look; its item history is among the numbers of a full row.
+        also: Key of a number of a full row that any row has, such as the one that the best checkpoint is chosen by.
     """
-    whole = comparison.all
-    row: dict[str, float | None] = {"all/unscored": comparison.items.unscored, "all/seconds": seconds}
-    row |= _numbers(whole, full=full)
-    groups = _named(comparison.by("category"))
-    if full:
-        groups |= {f"tasks/{key}": group for key, group in _named(comparison.by("task")).items()}
-    for key, group in groups.items():
-        row |= {f"{key}/{name}": value for name, value in _numbers(group, full=full).items()}
-    if full and trajectory is not None and (history := trajectory[HISTORY]) is not None:
-        row |= {f"all/{one.tracker}": one.read(history) for one in HISTORY.quantities if isinstance(one, Quantity)}
-    return {f"{PREFIX}/{key}": value for key, value in row.items() if value is not None and math.isfinite(value)}
+    numbers = [
+        ("all/unscored", comparison.items.unscored, False),
+        ("all/seconds", seconds, True),
+        *_numbers("all", comparison.all),
+    ]
+    for key, group in _named(comparison.by("category")).items():
+        numbers += _numbers(key, group)
+    if full or also.startswith(f"{PREFIX}/tasks/"):
+        for key, group in _named(comparison.by("task")).items():
+            numbers += _numbers(f"tasks/{key}", group)
+    if trajectory is not None and (history := trajectory[HISTORY]) is not None:
+        numbers += [
+            (f"all/{one.tracker}", one.read(history), False) for one in HISTORY.quantities if isinstance(one, Quantity)
+        ]
+    return {
+        f"{PREFIX}/{key}": value
+        for key, value, by_default in numbers
+        if (full or by_default or f"{PREFIX}/{key}" == also) and value is not None and math.isfinite(value)
+    }
 
 
-def _numbers(group: Group, *, full: bool) -> dict[str, float]:
-    """Numbers of a group by their names in trackers."""
-    row: dict[str, float | None] = {}
+def _numbers(key: str, group: Group) -> Iterator[tuple[str, float | None, bool]]:
+    """(Name in trackers, value, True if every row has it) of each number of a group."""
+    is_all = group.level == "all"
     for measure in MEASURES:
         # Counts of a group of passages alone would be curves of 0.
-        if not (group.n or group.level == "all" or measure is PASSAGES or (full and group.vanished)):
+        has_answers = bool(group.n) or is_all or measure is PASSAGES
+        if not (has_answers or group.vanished):
             continue
         values = measure.values(group[measure])
         for one in measure.quantities:
-            key, value = tracker_key(one.name), values[one.name]
-            if isinstance(one, Ends):
-                if full and value is not None:
-                    row |= {f"{key}_low": value[0], f"{key}_high": value[1]}
-            elif full or one.tracked == "category" or (one.tracked == "all" and group.level == "all"):
-                row[one.tracker or key] = value
-    start = "all/" if group.level == "all" else ""
-    return {f"{start}{key}": value for key, value in row.items() if value is not None}
+            name, value = tracker_key(one.name), values[one.name]
+            if isinstance(one, Quantity):
+                is_tracked = one.tracked == "category" or (one.tracked == "all" and is_all)
+                yield f"{key}/{one.tracker or name}", value, has_answers and is_tracked and group.level != "task"
+            else:
+                for end, bound in zip(("low", "high"), value or (None, None), strict=True):
+                    yield f"{key}/{name}_{end}", bound, False
 
 
 def tracker_key(name: str) -> str:

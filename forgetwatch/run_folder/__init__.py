@@ -27,7 +27,15 @@ folder of one look. A process that follows the run from outside it writes such a
 None of them needs torch.
 """
 
-from forgetwatch.run_folder.contents import StoredRun, find_run_folder, is_run_folder, look_files, run_probe
+from forgetwatch.run_folder.contents import (
+    TRAINER_STATE,
+    StoredRun,
+    TaskFigure,
+    find_run_folder,
+    is_run_folder,
+    look_files,
+    run_probe,
+)
 from forgetwatch.run_folder.description import (
     BASELINE,
     CARRIED,

@@ -14,6 +14,8 @@ there is only a note.
 from __future__ import annotations
 
 import hashlib
+import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +23,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, Self
 
 from forgetwatch.errors import ForgetwatchError, ProbeError, SnapshotError
+from forgetwatch.files import read_content
 from forgetwatch.probe import Probe, read_probe
 from forgetwatch.run_folder.description import (
     BASELINE,
@@ -38,6 +41,10 @@ from forgetwatch.run_folder.description import (
     look_name,
 )
 from forgetwatch.snapshot import Snapshot, read_snapshot
+from forgetwatch.visible_text import visible
+
+TRAINER_STATE: Final = "trainer_state.json"
+"""File of a checkpoint in which the trainer logs metrics."""
 
 _NAMED: Final = 10
 """Number of looks that a note names."""
@@ -261,6 +268,49 @@ def _short(error: ForgetwatchError, path: Path) -> str:
     return f"{path.name}: {str(error).removeprefix(f'{path}: ').replace(f'{path}, ', '')}"
 
 
+@dataclass(frozen=True, kw_only=True)
+class TaskFigure:
+    """Figure that the trainer logged for the new task, such as its loss.
+
+    Attributes:
+        name: Its name in the trainer's log.
+        first: Step and value at the first time.
+        last: Step and value at the last time.
+    """
+
+    name: str
+    first: tuple[int, float]
+    last: tuple[int, float]
+
+    def __str__(self) -> str:
+        (start, before), (end, now) = self.first, self.last
+        name = visible(self.name.replace("_", " "))
+        return f"{name} {before:.3g} at step {start:,}" + (f", {now:.3g} at step {end:,}" if end != start else "")
+
+
+_FIGURES: Final = ("eval_loss", "reward", "loss")
+"""Figures of the new task in the trainer's log; the first that is there is shown."""
+
+
+def _task_figure(output_dir: Path) -> TaskFigure | None:
+    """Figure of the new task in the trainer's state of the latest checkpoint; None if nothing usable is stored."""
+    folders = [path.parent for path in output_dir.glob(f"checkpoint-*/{TRAINER_STATE}")]
+    steps = {int(end): folder for folder in folders if (end := folder.name.rpartition("-")[2]).isdecimal()}
+    if not steps:
+        return None
+    try:
+        state = json.loads(read_content(steps[max(steps)] / TRAINER_STATE, "a trainer's state"))
+        entries = [entry for entry in state["log_history"] if isinstance(entry, dict)]
+    except (ForgetwatchError, OSError, ValueError, TypeError, KeyError, RecursionError):
+        return None  # the report is about what was forgotten, and does without this line
+    for name in _FIGURES:
+        logged = [(entry.get("step"), entry.get(name)) for entry in entries]
+        values = [(at, value) for at, value in logged if type(at) is int and isinstance(value, int | float)]
+        if finite := [(at, float(value)) for at, value in values if math.isfinite(value)]:
+            return TaskFigure(name=name, first=finite[0], last=finite[-1])
+    return None
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class StoredRun:
     """All snapshots in a run folder that are those of its run.
@@ -274,6 +324,7 @@ class StoredRun:
         planned: Looks planned after the baseline; None if unknown.
         findings: Findings of the guard, in the order in which they were made.
         notes: Sentences on files that are missing, damaged, or of another run.
+        task: Figure of the new task, if the trainer's checkpoints are beside the folder and one logged it.
     """
 
     folder: Path
@@ -284,6 +335,7 @@ class StoredRun:
     planned: int | None
     findings: tuple[GuardFinding, ...] = ()
     notes: tuple[str, ...] = ()
+    task: TaskFigure | None = None
 
     @classmethod
     def read(cls, given: str | Path) -> Self:
@@ -318,6 +370,7 @@ class StoredRun:
                 *contents.remarks,
                 *read_questions(path, described, baseline)[1],
             ),
+            task=_task_figure(path.parent),
         )
 
 

@@ -319,9 +319,8 @@ class Scorer:
 
 
 def _name_of(model: nn.Module) -> str:
-    """Name that the model was loaded by, else its class."""
-    inner = base_model(model)
-    return str(getattr(inner.config, "_name_or_path", "")) or type(inner).__name__
+    """Name that the model was loaded by, else ``model``."""
+    return str(getattr(base_model(model).config, "_name_or_path", "")) or "model"
 
 
 def execution(model: nn.Module) -> dict[str, Any]:

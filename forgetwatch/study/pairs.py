@@ -36,11 +36,11 @@ from typing import Any, Final, Literal, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from forgetwatch.comparing import CategoryMeans, Comparison, Spread, compare
+from forgetwatch.comparing import CategoryMeans, Comparison, Spread, compare, estimated, ranked_categories
 from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ForgetwatchError, SnapshotError, StudyError
 from forgetwatch.measures import NOT_THERE
-from forgetwatch.pairing import item_codes, percent
+from forgetwatch.pairing import between, item_codes, listed, percent, points
 from forgetwatch.probe import Probe
 from forgetwatch.probes import Categories, load_probe
 from forgetwatch.readers import SUFFIXES, concatenate, is_outcomes, read_mapped
@@ -137,6 +137,18 @@ class Compared:
         """Value of all categories: the mean over them."""
         which = RATES.index(rate)
         return Value((self.means.forgetting, self.means.backward_transfer)[which], self.means.ceilings[which])
+
+    @property
+    def net_change(self) -> str:
+        """Estimated net change of all questions in points, with its 95 % interval, as text."""
+        value, interval = estimated(self.comparison.all)
+        return f"{points(value)} ({between(interval, points)})"
+
+    @property
+    def worst(self) -> str:
+        """The categories that fell most beyond chance, with their shrunk changes in points; a dash for none."""
+        fell = [one for one in ranked_categories(self.comparison)[0] if one.side == "below"]
+        return listed([f"{one.group.name} {points(one.change)}" for one in fell]) if fell else NOT_THERE
 
 
 @dataclass(frozen=True, kw_only=True)

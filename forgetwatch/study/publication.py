@@ -44,7 +44,7 @@ from rich.text import Text
 from forgetwatch.comparing import group_values
 from forgetwatch.files import write_text
 from forgetwatch.measures import NOT_THERE, QUANTITIES, chance_rows, drift_json, json_value, value_at
-from forgetwatch.pairing import between, brief, count, fit_ends, percent, points
+from forgetwatch.pairing import brief, count, fit_ends, percent
 from forgetwatch.progress import Done, Progress
 from forgetwatch.report import (
     SUFFIXES,
@@ -102,7 +102,8 @@ _PAIR_HEADINGS: Final = {
     "accuracy_after": "right after",
     "forgotten": "forgotten",
     "gained": "gained",
-    "net_change": "net points",
+    "net": "net change, points",
+    "worst": "fell most, points",
     "known": "clearly known",
     "known_lost": "now lost",
     "known_lost_net": "less luck",
@@ -376,10 +377,11 @@ def study_table(study: Study) -> Lines:
                 lines.append(Text(f"{name} not compared", style="red"))
                 continue
             whole = one.comparison.all
-            net = f"{points(whole.net_change)} ({between(whole.net_change_interval, points)})"
             averages = f"{percent(one.averages.conventional):>6} {percent(one.averages.forgetting):>6}"
             lines.append(
-                Text(f"{name} {brief(whole.forgotten, 9):>9} {brief(whole.gained, 7):>7} {net:>22} {averages}")
+                Text(
+                    f"{name} {brief(whole.forgotten, 9):>9} {brief(whole.gained, 7):>7} {one.net_change:>22} {averages}"
+                )
             )
     if study.compared:
         lines.append(Text("shown: the part of 1→0 that the mean accuracies of the tasks show, %", style="dim"))
@@ -394,7 +396,7 @@ def _pairs(number: int) -> str:
 
 def _pair_cells(one: Compared) -> dict[str, str]:
     """Text of each quantity in `_PAIR_HEADINGS`."""
-    cells = group_cells(one.comparison.all)
+    cells = group_cells(one.comparison.all) | {"net": one.net_change, "worst": one.worst}
     for name, number in zip(("unscored", "one_sided"), _left_out(one), strict=True):
         cells[name] = count(number) if number else NOT_THERE
     return {name: cells[name] for name in _PAIR_HEADINGS}

@@ -10,6 +10,7 @@ an engine of vLLM that generates answers.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -36,7 +37,7 @@ from forgetwatch.watch.trainer import (
     calling_trainer,
     check_choice,
     check_trainer,
-    chooses_by_forgetting,
+    chosen_by,
     default_probe,
     epoch_steps,
     probe_of_run,
@@ -63,14 +64,15 @@ class ForgetWatchCallback(TrainerCallback):
             ``{"base": "base.parquet", "previous": "previous"}``. Logged as ``eval_forget_<name>/...``.
         baseline: Reference instead of the model at the start: a snapshot, the path of one, or a model id or checkpoint
             folder, which is then scored. A resumed run needs it only if its own baseline is lost.
-        guard: Reaction to a loss beyond the bounds: ``warn``, ``save``, ``stop``, or a `Guard` with other bounds; None
-            for no guard.
+        guard: Reaction to an alarm or a loss beyond the bounds: ``warn``, ``save``, ``stop``, or a `Guard` with other
+            bounds; None for no guard, and no line on alarms.
         on_look: A command that is started after each look, the first included, without a shell; training does not wait
             for it. ``{step}``, ``{checkpoint}`` and ``{folder}`` are filled in. A command that names the checkpoint is
             started only at saves, once the checkpoint is written.
         composite: A metric of the trainer's evaluation, from 0 to 1 and higher for better: its harmonic mean with
             retention is ``eval_forget/all/composite``, for choosing the best checkpoint.
-        log: ``counts``, or ``full`` for every number of every group and the drift; see `report.tracker_rows`.
+        log: ``counts`` for five numbers of all items and two of each category, and the one of
+            `metric_for_best_model`; ``full`` for every number of every group and the drift. See `report.tracker_rows`.
         share_text: True to send questions and answers to the trackers. By default they stay in the run folder.
         strict: True to stop the run when a look fails. By default the failure is logged once, and training continues; a
             baseline that fails always stops the run, before its first step.
@@ -227,26 +229,26 @@ class ForgetWatchCallback(TrainerCallback):
         # After the training the model may have other weights, which do not belong to this step.
         if metrics is None or session is None or session.ended or session.watch.baseline is None:
             return
-        chooses = chooses_by_forgetting(args)
+        key, watch = chosen_by(args), session.watch
         # An evaluation before the first step is not chosen from, and its look is the baseline.
-        if chooses and step > 0:
+        if key and step > 0:
             self._look(state, control, kwargs)
         # Until the budget is decided, the baseline's numbers are over other items than those of all later looks.
-        if session.watch.decision is None and not chooses:
+        if watch.decision is None and not key:
             return
+        if step not in watch.comparisons and key:
+            # The trainer stops if the metric that it chooses by is missing.
+            step = max(watch.comparisons)
+            session.log(f"no look at step {state.global_step}; the best checkpoint is chosen by the look before")
         with session.failures.tolerate("adding the look to the evaluation", step=step):
-            row = look_row(session.watch, step=step, full=self.log == "full")
-            if not row and chooses:
-                # The trainer stops if the metric that it chooses by is missing.
-                row = look_row(session.watch, step=max(session.watch.comparisons), full=self.log == "full")
-                session.log(f"no look at step {step}; the best checkpoint is chosen by the look before")
             # In place: the trainer reads the metric of the best checkpoint from this dict.
-            metrics.update(row)
-        if (args.metric_for_best_model or "").endswith("/composite"):
-            metrics.update(composite_row(metrics, metrics, self.composite))  # not tolerated: without it training stops
+            metrics.update(look_row(watch, step=step, full=self.log == "full", chosen_by=key))
+        retention = watch.comparisons[step].all.retention if step in watch.comparisons else math.nan
+        if key and key.endswith("/composite"):
+            metrics.update(composite_row(retention, metrics, self.composite))  # without it training stops
             return
         with session.failures.tolerate("the composite", step=step):
-            metrics.update(composite_row(metrics, metrics, self.composite))
+            metrics.update(composite_row(retention, metrics, self.composite))
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Look if the schedule says every save, and copy the history of the run into the checkpoint."""
@@ -281,7 +283,7 @@ class ForgetWatchCallback(TrainerCallback):
         else:
             watch = self._new_watch(trainer, args, state, kwargs)
         epoch = epoch_steps(args, kwargs.get("train_dataloader"))
-        strategy = args.eval_strategy if chooses_by_forgetting(args) else "no"
+        strategy = args.eval_strategy if chosen_by(args) else "no"
         steps_of = partial(event_steps, epoch=epoch, max_steps=state.max_steps)
         return Session(
             watch,
@@ -292,6 +294,7 @@ class ForgetWatchCallback(TrainerCallback):
                 guard=self.guard,
                 on_look=self.on_look,
                 full=self.log == "full",
+                chosen_by=chosen_by(args),
                 share_text=self.share_text,
                 strict=self.strict,
             ),

@@ -62,7 +62,7 @@ from forgetwatch.watch.saved_checkpoints import (
     watched_budget,
     weights_of,
 )
-from forgetwatch.watch.trackers import TrackerRuns, alert
+from forgetwatch.watch.trackers import TrackerRuns
 from forgetwatch.watch.watch import Watch
 
 _PATIENCE: Final = 5.0
@@ -451,13 +451,13 @@ class Follower:
             return
         with self._failures.tolerate("printing the look", step=step):
             self._on_look(line)
-        for finding in new:
-            log(finding.line)
+        for told in (lines := self._tripped.lines(new)):
+            log(told)
         with self._failures.tolerate("sending the row", step=step):
             self._runs.send(self.watch)
-        if tripped := [finding.line for finding in new if finding.trips]:
+        if any(finding.trips for finding in new):
             with self._failures.tolerate("the guard's alert", step=step):
-                alert("forgetwatch", "\n".join(tripped))
+                self._runs.alert("\n".join(lines), step=step)
         self._write_page(step)
 
     def _write_page(self, step: int) -> None:

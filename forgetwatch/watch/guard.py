@@ -1,12 +1,13 @@
 """A guard: bounds on the losses of a run, and the action when they are exceeded.
 
-It trips on three things: an alarm of a net loss or of fading, over all looks and groups (`metrics.alarm_level`); a net
-loss whose whole interval lies beyond a bound, at consecutive looks; a `must_pass` item that was right and is wrong.
+It trips on three things: an alarm, over all looks and groups (`Trajectory.alarms`); a net loss whose whole interval
+lies beyond a bound, at consecutive looks; a `must_pass` item that was right and is wrong.
 
-A net loss beyond the bound does not count in a category whose items do not see a loss of the size of the bound
-(`Group.detectable_change`): among many categories of few items, some fall far by chance. The guard says so once for
-each category; alarms, whose level accounts for the number of groups, watch it all the same. The whole is one test, and
-counts.
+A net loss beyond the bound does not count in a category whose items do not show a loss of the size of the bound
+(`comparing.smallest_seen`): among many categories of few items, some fall far by chance. Alarms, whose level accounts
+for the number of groups, cover it all the same. The whole is one test, and counts.
+
+Each finding is stored with the run. The log of a look has at most one line on alarms and one on the rest.
 
 A run that the guard has stopped, and that resumes with what it found still lost, stops again after its first step,
 unless the guard has ``override=True``: a job script that starts ended runs again must not undo a stop.
@@ -14,17 +15,14 @@ unless the guard has ``override=True``: a job script that starts ended runs agai
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from forgetwatch.comparing import Group, Trajectory, can_see, group_verdict
+from forgetwatch.comparing import Group, Trajectory, can_see, estimated, group_verdict
 from forgetwatch.errors import WatchError
-from forgetwatch.measures import net_change
-from forgetwatch.pairing import percent, tolerance_points
+from forgetwatch.pairing import change_points, count, listed, one_line, tolerance_points
 from forgetwatch.progress import Failures
-from forgetwatch.report import alarm_line
 from forgetwatch.run_folder import GuardFinding
 from forgetwatch.watch.watch import Watch
 
@@ -62,11 +60,13 @@ class Guard:
     def findings(self, trajectory: Trajectory, lost: Sequence[str] = ()) -> list[GuardFinding]:
         """Everything that exceeds a bound at the latest look, at which these `must_pass` items are `lost`."""
         step = trajectory.steps[-1]
-        found = []
-        for alarm in trajectory.verdicts():
-            if alarm.step == step and alarm.raised:
-                what = "alarm" if alarm.kind == "net" else alarm.kind
-                found.append(GuardFinding(what, _name(alarm.group), step, alarm_line(alarm).plain))
+        raised = [alarm.group for alarm in trajectory.verdicts() if alarm.step == step and alarm.raised]
+        # The whole first, then the largest fall.
+        raised.sort(key=lambda group: (group.level != "all", estimated(group)[0]))
+        found = [
+            GuardFinding("alarm", _name(group), step, f"ALARM: {one_line(group.name)} {_fall(group)} (step {step})")
+            for group in raised
+        ]
         found += self._net_losses(trajectory)
         for item in lost:
             line = f"item {item}, which must pass, was right and is wrong at step {step}"
@@ -80,7 +80,7 @@ class Guard:
             return []
         bound, step = self.net_loss, trajectory.steps[-1]
         beyond = [
-            {_name(group) for group in look.groups if group_verdict(group, bound).word == "FAIL"} for look in recent
+            {_name(group) for group in look.groups if group_verdict(group, bound).answer == "FAIL"} for look in recent
         ]
         categories = [group for group in recent[-1].by("category").values() if group.n]
         found = []
@@ -90,13 +90,11 @@ class Guard:
             if not all(_name(group) in look for look in beyond):
                 continue
             at = f"{self.looks} looks in a row" if self.looks > 1 else "this look"
-            line = f"{group.name}, step {step}: {net_change(group)} points, below -{tolerance_points(bound)} at {at}"
-            what = "net_loss"
+            what, why = "net_loss", f"below -{tolerance_points(bound)} at {at}"
             if group.level == "category" and not can_see(group, bound):
-                sees = group.detectable_change
-                seen = "no net loss" if math.isnan(sees) else f"losses from {percent(sees)} points"
-                what, line = "too_few_items", f"{line}; the guard does not trip on it: its {group.n:g} items see {seen}"
-                line += f", and the bound is {tolerance_points(bound)}"
+                what, why = "too_few_items", f"too few items ({count(group.n)}) for the {100 * bound:g}-point rule"
+                why += "; the alarm covers this category"
+            line = f"{one_line(group.name)}, {change_points(*estimated(group))} at step {step}: {why}"
             found.append(GuardFinding(what, _name(group), step, line))
         return found
 
@@ -108,7 +106,11 @@ class Guard:
         Those that `tripped` it hold where looks that could show otherwise are missing.
         """
         is_seen = trajectory.steps[-1] >= stopped and len(trajectory.steps) > self.looks
-        return [one for one in (self.findings(trajectory, lost) if is_seen else tripped) if one.trips]
+        if not is_seen:
+            return [one for one in tripped if one.trips]
+        # Earlier versions also had alarms of fading, which no look tests any more: one that stopped the run holds.
+        faded = [one for one in tripped if one.what == "fading" and one.step == stopped]
+        return [*faded, *(one for one in self.findings(trajectory, lost) if one.trips)]
 
 
 @dataclass
@@ -134,6 +136,31 @@ class Tripped:
         self.findings += fresh
         return fresh
 
+    def lines(self, new: Sequence[GuardFinding], *, stops: int | None = None) -> list[str]:
+        """Lines of the log on the new findings of a look: at most one on alarms, and one on all others.
+
+        Args:
+            new: The findings of the look that were not reported before, as `new` returned them.
+            stops: Step at which they end the run; None if they do not.
+        """
+        of = {what: [one for one in new if one.what == what] for what in ("alarm", "net_loss", "must_pass")}
+        few = [one for one in self.findings if one.what == "too_few_items"]
+        parts = [_and_others(of["net_loss"])] if of["net_loss"] else []
+        if len(of["must_pass"]) == 1:
+            parts.append(of["must_pass"][0].line)
+        elif names := [one.name for one in of["must_pass"]]:
+            parts.append(f"items {listed(names)}, which must pass, were right and are wrong at step {new[0].step}")
+        # Once in a run: it is a property of the probe, and all small categories of a run that is lost have it.
+        if few and few[0] in new:
+            parts.append(few[0].line)
+        found = "; ".join(parts)
+        if stops is not None:
+            found = f"the guard stops the run at step {stops}{': ' if found else ''}{found}"
+        elif found:
+            found = f"guard: {found}"
+        alarms = [f"{_and_others(of['alarm'])}; see the page"] if of["alarm"] else []
+        return [*alarms, *([found] if found else [])]
+
     def at_look(self, guard: Guard | None, watch: Watch, *, step: int, failures: Failures) -> list[GuardFinding]:
         """New findings of the look at a step, which are stored with the run; failures are tolerated."""
         new = list[GuardFinding]()
@@ -144,6 +171,19 @@ class Tripped:
         with failures.tolerate("storing the findings of the guard", step=step):
             watch.report_findings(self.findings)
         return new
+
+
+def _and_others(findings: Sequence[GuardFinding]) -> str:
+    """Line of the first finding, and the number of categories among the others."""
+    first, others = findings[0], len(findings) - 1
+    more = "" if first.name.startswith("all:") else "more "
+    return first.line + (f", and {others:,} {more}categor{'y' if others == 1 else 'ies'}" if others else "")
+
+
+def _fall(group: Group) -> str:
+    """Estimated net change in points, whole from ten on."""
+    change = 100 * estimated(group)[0]
+    return f"{change:.0f} points" if abs(change) >= 9.95 else f"{change:.1f} points"
 
 
 def _name(group: Group) -> str:

@@ -21,16 +21,15 @@ from typing import Final
 
 from rich.console import Console
 
-from forgetwatch.comparing import TOLERANCE, Comparison, Group, Subset
+from forgetwatch.comparing import ALPHA, Comparison, Group, Subset, estimated
 from forgetwatch.errors import WatchError
 from forgetwatch.files import write_text
 from forgetwatch.item import Item
-from forgetwatch.measures import net_change
-from forgetwatch.metrics import alarm_level, detectable_change, share_of_alpha
-from forgetwatch.pairing import run_name
+from forgetwatch.metrics import DELTA, FEWEST_TESTED, alarm_level, detectable_change, detectable_estimate
+from forgetwatch.pairing import change_points, percent, run_name
 from forgetwatch.probe import Probe
 from forgetwatch.progress import log, seconds
-from forgetwatch.report import WIDTH, run_page
+from forgetwatch.report import WIDTH, run_page, run_title
 from forgetwatch.report.run_table import run_table
 from forgetwatch.run_folder import REPORT, GuardFinding, checkpoint_folder
 from forgetwatch.visible_text import visible
@@ -38,7 +37,7 @@ from forgetwatch.watch.schedule import FEWEST_ITEMS, Cost, Decision
 from forgetwatch.watch.watch import Watch
 
 _USUAL_FLIPS: Final = 0.10
-"""Share of the answers that flip, assumed for the detectable change before any look."""
+"""Share of the answers that flip, assumed before any look for the loss that the items show."""
 
 _PAGE_SHARE: Final = 0.005
 """Share of the time that drawing pages may take, 0 to 1."""
@@ -48,7 +47,7 @@ _LOCK: Final = threading.Lock()
 
 
 def cost_line(watch: Watch, *, left: int, extra: float = 0.0, max_overhead: float | None = None) -> str:
-    """Line before the first step: the cost of the baseline and of the looks, and the change that they can detect.
+    """Line before the first step: the cost of the baseline and of the looks, and the loss that they show.
 
     Args:
         watch: The run.
@@ -68,20 +67,20 @@ def cost_line(watch: Watch, *, left: int, extra: float = 0.0, max_overhead: floa
     questions = [item for item in watch.probe.items[:items] if not item.is_passage]
     if not questions:
         return f"{items:,} passages; {looks}; what changes is their bits per byte: no answer is right or wrong"
-    groups = 1 + len({item.category for item in watch.probe if item.category and not item.is_passage})
-    share = share_of_alpha(fading=bool(watch.comparisons) and watch.trajectory().has_scores)
-    level = alarm_level(1, groups=groups, planned=watch.planned or 1, alpha=share)
-    # An alarm is one-sided, and `detectable_change` takes a two-sided level.
-    alarms = detectable_change(len(questions), _USUAL_FLIPS, alpha=2 * level)
-    also = f", and alarms on net losses from {100 * alarms:.1f}" if alarms == alarms else ""
-    return f"{items:,} items; {looks}; this probe {_sees(questions)}{also} (if 1 answer in 10 flips)"
+    is_whole = len({item.category for item in questions}) < 2
+    level = alarm_level(1, groups=1, planned=watch.planned or 1, alpha=ALPHA if is_whole else ALPHA / 2)
+    # An alarm is one-sided, and a detectable change has a two-sided level.
+    alarms = _shown_loss(questions, alpha=2 * level, delta=DELTA)
+    also = f", and raise an alarm at one of {percent(alarms)} points" if alarms == alarms else ""
+    return f"{items:,} items; {looks}; they {_power(questions)}{also}"
 
 
 def look_line(whole: Group, *, step: int, max_steps: int | None, took: float) -> str:
     """Line on a checkpoint that was scored in so many seconds."""
     parts = [f"step {step}:" if max_steps is None else f"step {step} of {max_steps}:"]
     if whole.n:
-        parts.append(f"forgotten {whole.forgotten:g}, gained {whole.gained:g}, net {net_change(whole)} points,")
+        change = change_points(*estimated(whole))
+        parts.append(f"forgotten {whole.forgotten:g}, gained {whole.gained:g}, net change {change},")
     if whole.bits_per_byte_after is not None:
         parts.append(f"{whole.bits_per_byte_after:.3f} bits per byte,")
     return " ".join([*parts, seconds(took)])
@@ -125,7 +124,7 @@ def share_line(
     items = len(probe) if decision.items is None else decision.items
     if items < len(probe):
         since = "as before they evaluate" if planned is None else "they evaluate"
-        line += f": {since} the first {items:,} of {len(probe):,} items, which {_sees(probe.items[:items])}"
+        line += f": {since} the first {items:,} of {len(probe):,} items, which {_power(probe.items[:items])}"
         lost = Subset.of_probe(probe, items=items, generates=True).missing_categories
         line += f"; no item of {', '.join(lost)} is among them: shuffle the probe" if lost else ""
         must = sum(item.must_pass for item in probe.items[items:])
@@ -169,11 +168,10 @@ def show(watch: Watch, *, page: ReportPage, max_steps: int | None, against: str 
     if watch.baseline is None:
         return
     trajectory = watch.trajectory()
-    of = "" if max_steps is None else f" of {max_steps}"
-    title = f"step {trajectory.steps[-1]}{of}, against {against}"
+    title = run_title(trajectory, watch.folder.path, of=max_steps, against=against)
     console = Console(highlight=False)
     console.width = min(console.width, 120) if console.is_terminal else WIDTH
-    console.print(run_table(trajectory, title=title))
+    console.print(run_table(trajectory, title=title, run=watch.folder.path), soft_wrap=True)
     folder = watch.folder.path
     line = f"report: {folder / REPORT}" if page.is_current(watch) else f"looks: {folder}"
     console.print(visible(line), soft_wrap=True, markup=False)
@@ -186,8 +184,7 @@ class ReportPage:
     a page is left out; the last one, at the end of the run, makes up for it.
     """
 
-    def __init__(self, *, tolerance: float = TOLERANCE) -> None:
-        self._tolerance = tolerance
+    def __init__(self) -> None:
         self._seconds = 0.0
         self._written = 0.0
         self._shown: Comparison | None = None
@@ -204,16 +201,24 @@ class ReportPage:
         if self.is_current(watch) or not watch.folder.is_started or (too_soon and not at_once):
             return
         path, run = watch.folder.path, watch.trajectory()
-        text = run_page(run, probe=watch.probe, tolerance=self._tolerance, title=run_name(path))
-        write_text(path / REPORT, text)
+        write_text(path / REPORT, run_page(run, probe=watch.probe, title=run_name(path)))
         self._shown, self._written = watch.comparisons[max(watch.comparisons)], time.perf_counter()
         self._seconds = self._written - started
 
 
-def _sees(items: Sequence[Item]) -> str:
-    """Clause on the smallest net change that some items see; passages see none, and do not count."""
-    sees = detectable_change(sum(not item.is_passage for item in items), _USUAL_FLIPS, alpha=0.05)
-    return f"sees net changes from {100 * sees:.1f} points" if sees == sees else "is too small to see a net change"
+def _power(items: Sequence[Item]) -> str:
+    """Clause on the smallest net loss that some items show; passages show none, and do not count."""
+    loss = _shown_loss([item for item in items if not item.is_passage])
+    return f"show a net loss of {percent(loss)} points or more" if loss == loss else "are too few to show a net loss"
+
+
+def _shown_loss(questions: Sequence[Item], *, alpha: float = 0.05, delta: float = 0.0) -> float:
+    """Smallest net loss that some questions show with 80 % power, 0 to 1; nan if none."""
+    scored = sum(bool(item.choices) for item in questions)
+    # Alarms on fewer are by flips alone, and tolerate nothing.
+    if delta and scored < FEWEST_TESTED:
+        return detectable_change(len(questions), _USUAL_FLIPS, alpha=alpha)
+    return detectable_estimate(scored, _USUAL_FLIPS, unscored=len(questions) - scored, alpha=alpha, delta=delta)
 
 
 @dataclass(frozen=True)

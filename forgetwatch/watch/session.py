@@ -41,7 +41,7 @@ from forgetwatch.watch.schedule import (
     generated_items,
     last_timed_step,
 )
-from forgetwatch.watch.trackers import Trackers, alert
+from forgetwatch.watch.trackers import Trackers
 from forgetwatch.watch.trainer import evaluation_weights, held_out, overlap_line
 from forgetwatch.watch.watch import Watch
 
@@ -56,6 +56,7 @@ class Settings:
     guard: Guard | None
     on_look: run_output.Command | None
     full: bool
+    chosen_by: str | None
     share_text: bool
     strict: bool
 
@@ -217,7 +218,7 @@ class Session:
         guard = self._settings.guard
         new = self._tripped.at_look(guard, watch, step=step, failures=self.failures)
         with self.failures.tolerate("the guard's alert", step=step):
-            self._announce(new, step=step)
+            self._announce(now, new, step=step)
         self._start_command(step, needs_checkpoint=False)
         # At the last step and not in `end`, by which time the trackers may have closed.
         if self._is_main and step == self._max_steps:
@@ -383,18 +384,18 @@ class Session:
             found = [finding for finding in tripped if finding.trips and finding.step == stopped]
             self.log(run_output.stopped_line(stopped, found=found, left=left, stops_again=self.stops_again))
 
-    def _announce(self, findings: list[GuardFinding], *, step: int) -> None:
-        for finding in findings:
-            self.log(finding.line)
-        tripped = [finding.line for finding in findings if finding.trips]
-        if tripped and self._settings.guard is not None and self._settings.guard.action == "stop":
-            self.log(f"the guard stops the run at step {step}")
-        if tripped and self._is_main:
-            alert("forgetwatch", "\n".join(tripped))
+    def _announce(self, now: Moment, findings: list[GuardFinding], *, step: int) -> None:
+        guard, trips = self._settings.guard, any(finding.trips for finding in findings)
+        lines = self._tripped.lines(findings, stops=step if trips and guard and guard.action == "stop" else None)
+        for line in lines:
+            self.log(line)
+        if trips and self._is_main:
+            now.trackers.alert("\n".join(lines), step=step)
 
     def _log_row(self, now: Moment, *, step: int) -> None:
+        settings = self._settings
         with self.failures.tolerate("logging the look", step=step):
-            now.trackers.log_look(self.watch, step=step, full=self._settings.full)
+            now.trackers.log_look(self.watch, step=step, full=settings.full, chosen_by=settings.chosen_by)
 
     def _start_command(self, step: int, *, needs_checkpoint: bool) -> None:
         command = self._settings.on_look

@@ -1,10 +1,11 @@
-"""Trackers: a row of numbers per look, one table of flipped items, alerts.
+"""Trackers: a row of numbers per look, its verdict as a text, one table of flipped items, alerts.
 
     in a training    Trackers      rows go through the trainer's own log, and so to every tracker that it reports to
     `follow`         TrackerRuns   rows go to runs of its own, since the training has others; only where it is asked to
 
-The table and the alerts go to the trackers of `TRACKERS` that have a run in this process, whoever began it. A tracker
-with peculiarities has a class of its own: `row` and `begin` for the runs of a follower, `table` and `alert` for both.
+The texts, the table and the alerts go to the trackers of `TRACKERS` that have a run in this process, whoever began it.
+A tracker with peculiarities has a class of its own: `row` and `begin` for the runs of a follower, `text`, `table` and
+`alert` for both.
 
 The rows of a follower have the keys that the callback's have in the same tracker, on the step of the checkpoint. A file
 in its run folder names the looks that each tracker has, so that a follower that was stopped sends each once. If a step
@@ -18,7 +19,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,15 +30,23 @@ from accelerate.tracking import LOGGER_TYPE_TO_CLASS, get_available_trackers
 from transformers import Trainer, TrainerControl, TrainerState
 from transformers.integrations.integration_utils import rewrite_logs
 
+from forgetwatch.comparing import Comparison, conclude
 from forgetwatch.comparing.flips import flips
 from forgetwatch.errors import WatchError, did_you_mean
 from forgetwatch.files import write_text
 from forgetwatch.measures import drift_row
 from forgetwatch.report import PREFIX, flipped_rows, tracker_row
+from forgetwatch.report.decision import decision
 from forgetwatch.watch.watch import Watch
 
 TABLE: Final = "forgetwatch/flipped"
 """Name of the table of flipped items."""
+
+_TEXT: Final = "forgetwatch/{}"
+"""Name of a text: that of the verdict on the latest look, or of the latest alarm."""
+
+_TITLE: Final = "forgetwatch"
+"""Title of an alert."""
 
 SENT: Final = "trackers.json"
 """Name of the file in the run folder that names the looks that each tracker has."""
@@ -78,7 +87,10 @@ class Tracker:
     def table(self, flipped: Flipped) -> None:
         """Send the flipped items, if the tracker can show a table and has a run."""
 
-    def alert(self, title: str, text: str) -> None:
+    def text(self, name: str, text: str, *, step: int, writers: Sequence[Any]) -> None:
+        """Send a text, if the tracker can show one and has a run; a later one of that name may replace it."""
+
+    def alert(self, text: str) -> None:
         """Send an alert, if the tracker has alerts and a run."""
 
     def _project(self) -> str:
@@ -113,19 +125,23 @@ class _WandB(_WithTables):
         run.tracker.define_metric("*", step_metric=_STEP, step_sync=True)
         return run
 
-    def alert(self, title: str, text: str) -> None:
+    def text(self, name: str, text: str, *, step: int, writers: Sequence[Any]) -> None:
         if wandb := self.running():
-            wandb.alert(title=title, text=text, level=wandb.AlertLevel.WARN)
+            wandb.run.summary[_TEXT.format(name)] = text
+
+    def alert(self, text: str) -> None:
+        if wandb := self.running():
+            wandb.alert(title=_TITLE, text=text, level=wandb.AlertLevel.WARN)
 
     def _options(self, watch: Watch, named: Mapping[str, Any]) -> dict[str, Any]:
         return {**named, "id": f"follow-{watch.folder.run}", "resume": "allow"}
 
 
 class _Trackio(_WithTables):
-    def alert(self, title: str, text: str) -> None:
+    def alert(self, text: str) -> None:
         # Older versions have no alerts.
         if send := getattr(self.running(), "alert", None):
-            send(title=title, text=text)
+            send(title=_TITLE, text=text)
 
     def _options(self, watch: Watch, named: Mapping[str, Any]) -> dict[str, Any]:
         # The id tells runs of one name apart.
@@ -157,6 +173,10 @@ class _MLflow(Tracker):
             data = {name: [row[index] for row in flipped.rows] for index, name in enumerate(flipped.columns)}
             mlflow.log_table(data=data, artifact_file=f"{TABLE}.json")
 
+    def text(self, name: str, text: str, *, step: int, writers: Sequence[Any]) -> None:
+        if mlflow := self.running():
+            mlflow.set_tag(_TEXT.format(name), text)
+
     def running(self) -> Any:
         return _running("mlflow", "active_run")
 
@@ -176,6 +196,10 @@ class _TensorBoard(Tracker):
         lines += [" | ".join(str(cell).replace("|", "\\|").replace("\n", " ") for cell in row) for row in flipped.rows]
         for writer in flipped.writers:
             writer.add_text(TABLE, "\n".join(lines), flipped.step)
+
+    def text(self, name: str, text: str, *, step: int, writers: Sequence[Any]) -> None:
+        for writer in writers:
+            writer.add_text(_TEXT.format(name), text, step)
 
 
 _MLFLOW: Final = _MLflow("mlflow")
@@ -207,14 +231,14 @@ class Trackers:
         self._state = state
         self._control = control
 
-    def log_look(self, watch: Watch, *, step: int, full: bool) -> None:
-        """Log the row of a look and nothing else; the trainer's own rows are as they would have been.
+    def log_look(self, watch: Watch, *, step: int, full: bool, chosen_by: str | None = None) -> None:
+        """Log the row and the verdict of a look and nothing else; the trainer's own rows are as they would have been.
 
         A look is logged once, also if a resumed run takes it again; nothing is logged for a step without one.
         """
         if any(row.get("step") == step and f"{PREFIX}/all/forgotten" in row for row in self._state.log_history):
             return
-        if not (row := look_row(watch, step=step, full=full)):
+        if not (row := look_row(watch, step=step, full=full, chosen_by=chosen_by)):
             return
         # The trainer's bridge to MLflow writes an underscore for each letter that is not ASCII. Where that makes two
         # keys equal, the later one is logged: the one that needed no change.
@@ -235,11 +259,23 @@ class Trackers:
             self._control.should_log = keep
         if other_scripts and _MLFLOW.running() is not None:
             _MLFLOW.row(None, other_scripts, step=step)  # MLflow itself takes letters of any script
+        if step > min(watch.comparisons) and self._state.is_world_process_zero:
+            for tracker in TRACKERS:
+                tracker.text("verdict", verdict_text(watch.comparisons[step]), step=step, writers=self._writers)
 
     def log_flipped(self, watch: Watch, *, share_text: bool) -> None:
         """Log the items that flipped until the latest look, to every tracker that can show a table."""
-        writers = [getattr(callback, "tb_writer", None) for callback in self._trainer.callback_handler.callbacks]
-        log_flipped(watch, step=self._state.global_step, writers=writers, share_text=share_text)
+        log_flipped(watch, step=self._state.global_step, writers=self._writers, share_text=share_text)
+
+    def alert(self, text: str, *, step: int) -> None:
+        """Send an alert through the trackers that have alerts or texts."""
+        alert(text, step=step, writers=self._writers)
+
+    @property
+    def _writers(self) -> list[Any]:
+        """Open writers of TensorBoard."""
+        callbacks = self._trainer.callback_handler.callbacks
+        return [writer for one in callbacks if (writer := getattr(one, "tb_writer", None)) is not None]
 
 
 class TrackerRuns:
@@ -289,6 +325,9 @@ class TrackerRuns:
                         row = look_row(watch, step=step, full=self._full)
                         values = rewrite_logs(row) if tracker.is_rewritten else row
                         tracker.row(self._running[tracker.name], values, step=max(step, 0))
+                        if step > min(digests):
+                            text = verdict_text(watch.comparisons[step])
+                            tracker.text("verdict", text, step=step, writers=self._writers)
                         of_tracker[str(step)] = scored
                         sent[tracker.name] = of_tracker
             except Exception as error:  # of any kind: a tracker is foreign code
@@ -301,14 +340,22 @@ class TrackerRuns:
         """Log the items that flipped until the latest look, without their texts, and close the runs."""
         try:
             if self._running and len(watch.comparisons) > 1:
-                board = self._running.get("tensorboard")
-                writers = [] if board is None else [board.tracker]
-                log_flipped(watch, step=max(watch.comparisons), writers=writers, share_text=False)
+                log_flipped(watch, step=max(watch.comparisons), writers=self._writers, share_text=False)
         finally:
             for run in self._running.values():
                 with suppress(Exception):  # each of the others is closed all the same
                     run.finish()
             self._running = {}
+
+    def alert(self, text: str, *, step: int) -> None:
+        """Send an alert through the trackers that have alerts or texts."""
+        alert(text, step=step, writers=self._writers)
+
+    @property
+    def _writers(self) -> list[Any]:
+        """Open writers of TensorBoard."""
+        board = self._running.get("tensorboard")
+        return [] if board is None else [board.tracker]
 
 
 def _sent(path: Path, run: str | None) -> dict[str, dict[str, str]]:
@@ -322,51 +369,63 @@ def _sent(path: Path, run: str | None) -> dict[str, dict[str, str]]:
     return {name: steps for name, steps in stored.items() if isinstance(steps, dict)}
 
 
-def log_flipped(watch: Watch, *, step: int, writers: Iterable[Any], share_text: bool) -> None:
+def log_flipped(watch: Watch, *, step: int, writers: Sequence[Any], share_text: bool) -> None:
     """Log the items that flipped until the latest look, to every running tracker that can show a table."""
     latest = watch.latest()
     if watch.baseline is None or latest is None:
         return
     changed = flips(watch.baseline, latest, probe=watch.probe if share_text else None)
     columns, rows = flipped_rows(changed, texts=share_text)
-    opened = [writer for writer in writers if writer is not None]
     for tracker in TRACKERS:
-        tracker.table(Flipped(columns=columns, rows=rows, step=step, writers=opened))
+        tracker.table(Flipped(columns=columns, rows=rows, step=step, writers=writers))
 
 
-def alert(title: str, text: str) -> None:
-    """Send an alert through the running trackers that have alerts."""
+def alert(text: str, *, step: int, writers: Sequence[Any]) -> None:
+    """Send an alert through the running trackers that have alerts; those with texts keep it."""
     for tracker in TRACKERS:
-        tracker.alert(title, text)
+        tracker.alert(text)
+        tracker.text("alarm", text, step=step, writers=writers)
 
 
-def look_row(watch: Watch, *, step: int, full: bool) -> dict[str, float]:
-    """Numbers of the look at a step by tracker key, `full` for those of every group; empty if there is no look."""
+def verdict_text(comparison: Comparison) -> str:
+    """The verdict on a look in one sentence."""
+    found = conclude(comparison)
+    sentence = decision(comparison, found)
+    return f"{found.verdict.word}: {sentence}" if found.has_answers else sentence
+
+
+def look_row(watch: Watch, *, step: int, full: bool, chosen_by: str | None = None) -> dict[str, float]:
+    """Numbers of the look at a step by tracker key; empty if there is no look.
+
+    Args:
+        watch: The run.
+        step: Step of the look.
+        full: True for the numbers of every group, and the drift.
+        chosen_by: Key by which the best checkpoint is chosen; the row has it in any case.
+    """
     if step not in watch.comparisons:
         return {}
-    seconds = watch.seconds.get(step, 0.0)
-    trajectory = watch.trajectory() if full else None
-    row = tracker_row(watch.comparisons[step], seconds=seconds, full=full, trajectory=trajectory)
-    drift = watch.comparisons[step].drift
-    if full and drift is not None:
-        numbers = drift_row(drift).items()
-        row |= {f"{PREFIX}/all/{name}": value for name, value in numbers if math.isfinite(value)}
+    also, seconds = chosen_by or "", watch.seconds.get(step, 0.0)
+    trajectory = watch.trajectory() if full or also else None
+    row = tracker_row(watch.comparisons[step], seconds=seconds, full=full, trajectory=trajectory, also=also)
+    drift = {f"{PREFIX}/all/{name}": value for name, value in drift_row(watch.comparisons[step].drift or {}).items()}
+    row |= {key: value for key, value in drift.items() if math.isfinite(value) and (full or key == also)}
     for name, looks in watch.others.items():
         if step in looks:
-            own = tracker_row(looks[step], seconds=seconds)
             # Only the first: the prefix may occur in the name of a category too.
-            row |= {key.replace(PREFIX, f"{PREFIX}_{name}", 1): value for key, value in own.items()}
+            own = f"{PREFIX}_{name}/"
+            other = tracker_row(looks[step], seconds=None, full=full, also=also.replace(own, f"{PREFIX}/", 1))
+            row |= {key.replace(f"{PREFIX}/", own, 1): value for key, value in other.items()}
     return row
 
 
-def composite_row(row: Mapping[str, float], metrics: Mapping[str, float], name: str | None) -> dict[str, float]:
+def composite_row(retention: float, metrics: Mapping[str, float], name: str | None) -> dict[str, float]:
     """Harmonic mean of retention and a metric of the trainer's evaluation, as a row; empty if there is no retention.
 
-    Retention alone is highest for a model that has not learned anything. `row` are the numbers of the look by tracker
-    key, and `name` is that of the metric, from 0 to 1 and higher for better; None for no composite.
+    Retention alone is highest for a model that has not learned anything. `retention` is a share, nan for none; `name`
+    is that of the metric, from 0 to 1 and higher for better; None for no composite.
     """
-    retention = row.get(f"{PREFIX}/all/retention")
-    if name is None or retention is None:
+    if name is None or math.isnan(retention):
         return {}
     task = metrics.get(f"eval_{name.removeprefix('eval_')}")
     if not isinstance(task, (int, float)) or not 0 <= task <= 1:

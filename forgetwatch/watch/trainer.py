@@ -1,7 +1,7 @@
 """Everything that is read from a trainer: itself, its fitness for a watched run, its checkpoints and its examples.
 
     find it      calling_trainer, resume_checkpoint
-    check it     check_trainer, check_choice, chooses_by_forgetting
+    check it     check_trainer, check_choice, chosen_by
     use it       tokenizer_of, evaluation_weights, token_budget, epoch_steps
     its probe    default_probe, probe_of_run; held_out searches for its questions in the training examples
     its saves    rotation_warning
@@ -29,6 +29,7 @@ from forgetwatch.probe import Probe, combine, read_probe
 from forgetwatch.probes import Overlap, exact_overlap, load_probe, training_text
 from forgetwatch.probes.shipped import shipped_version
 from forgetwatch.progress import Done, Progress, shown
+from forgetwatch.report import PREFIX
 from forgetwatch.run_folder import PROBE, RUN_FOLDER
 from forgetwatch.scoring import CPU_TOKENS, CUDA_TOKENS, random_states
 
@@ -88,12 +89,12 @@ def check_trainer(
         )
     # Callbacks run in the order of the list, and early stopping reads the metric that this one adds.
     stops = [position for position, callback in enumerate(callbacks) if isinstance(callback, EarlyStoppingCallback)]
-    if chooses_by_forgetting(args) and own_positions and stops and stops[0] < own_positions[0]:
+    if chosen_by(args) and own_positions and stops and stops[0] < own_positions[0]:
         raise WatchError(
             f"EarlyStoppingCallback comes before ForgetWatchCallback and does not see {best!r}; "
             "put ForgetWatchCallback first in callbacks=[...]"
         )
-    if chooses_by_forgetting(args) and str(getattr(args.save_strategy, "value", args.save_strategy)) == "no":
+    if chosen_by(args) and str(getattr(args.save_strategy, "value", args.save_strategy)) == "no":
         raise WatchError(f"metric_for_best_model={best!r} chooses among checkpoints, and save_strategy is 'no'")
     parallel = getattr(getattr(trainer, "accelerator", None), "parallelism_config", None)
     split = max((int(getattr(parallel, name, None) or 1) for name in ("cp_size", "sp_size")), default=1)
@@ -106,16 +107,18 @@ def check_trainer(
 
 def check_choice(args: TrainingArguments, *, right: int) -> None:
     """Raise a WatchError if the best checkpoint is chosen by retention and no answer can be retained."""
-    if chooses_by_forgetting(args) and right == 0:
+    if chosen_by(args) and right == 0:
         raise WatchError(
             f"metric_for_best_model={args.metric_for_best_model!r}: no answer of the baseline is right, so that none "
             "can be retained; choose by another metric, or take a probe of which the model knows something"
         )
 
 
-def chooses_by_forgetting(args: TrainingArguments) -> bool:
-    """True if the trainer chooses its best checkpoint by a metric of forgetwatch."""
-    return (args.metric_for_best_model or "").removeprefix("eval_").startswith("forget")
+def chosen_by(args: TrainingArguments) -> str | None:
+    """Key of the number of forgetwatch by which the trainer chooses its best checkpoint; None if it does not."""
+    # As the trainer completes it.
+    key = "eval_" + (args.metric_for_best_model or "").removeprefix("eval_")
+    return key if key.startswith(PREFIX) else None
 
 
 def tokenizer_of(kwargs: Mapping[str, Any]) -> Any:

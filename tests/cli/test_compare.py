@@ -35,8 +35,9 @@ def folder(tmp_path: Path) -> Path:
 def test_the_table_is_plain_text_that_fits_eighty_columns(folder: Path) -> None:
     arguments = [sys.executable, "-m", "forgetwatch", "compare", "ok.csv", "after.csv"]
     done = subprocess.run(arguments, cwd=folder, capture_output=True, text=True, check=True)
-    assert "ok -> after" in done.stdout
-    assert "forgotten 1   gained 1   net +0.0 points" in done.stdout
+    assert "after against ok" in done.stdout
+    assert "1 of 2 forgotten, 1 gained" in done.stdout
+    assert "0.0 %: +0.0 points (" in done.stdout
     assert "\x1b" not in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80
 
@@ -91,7 +92,7 @@ def test_intersect_compares_the_items_of_both_sides(run: Run, folder: Path) -> N
     done = run("ok.csv", "fewer.csv", "--on-mismatch", "intersect")
     assert done.status == 0
     assert "1 item, 1 left out" in done.stdout
-    assert "forgotten 1   gained 0" in done.stdout
+    assert "1 of 1 forgotten, 0 gained" in done.stdout
     done = run("ok.csv", "fewer.csv", "--on-mismatch", "intersect", "--detail")
     assert "1 only before, 0 only after" in done.stdout
     assert "-1 +0 of 1" in done.stdout

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -12,14 +13,19 @@ from pages import choices, hostile, run
 
 from forgetwatch.cli.options import check_report
 from forgetwatch.cli.output import write_report
-from forgetwatch.comparing import TOLERANCE
+from forgetwatch.comparing import TOLERANCE, Tolerance
 from forgetwatch.comparing.verdict import verdict
 from forgetwatch.errors import SnapshotError
 
 
 @pytest.mark.parametrize(
     ("name", "start"),
-    [("r.html", "<!doctype html>"), ("r.md", "# toy at step 0"), ("r.csv", "before,after,"), ("r.json", "{")],
+    [
+        ("r.html", "<!doctype html>"),
+        ("r.md", "**FORGOT** 31 % of what it clearly knew is gone"),
+        ("r.csv", "before,after,"),
+        ("r.json", "{"),
+    ],
 )
 def test_the_suffix_decides_the_format(tmp_path: Path, name: str, start: str) -> None:
     of = choices()
@@ -46,7 +52,7 @@ def test_several_comparisons_are_in_one_document(tmp_path: Path) -> None:
     both = [one.comparison, other.comparison]
     for name in ("r.md", "r.csv", "r.json"):
         write_report(tmp_path / name, both, other.changed, tolerance=TOLERANCE)
-    assert (tmp_path / "r.md").read_text().count("\n# ") == 1
+    assert len(re.findall(r"^\*\*(?:FORGOT|KEPT|NOT CLEAR)\*\*", (tmp_path / "r.md").read_text(), re.MULTILINE)) == 2
     assert [
         row["n"] for row in csv.DictReader(io.StringIO((tmp_path / "r.csv").read_text())) if row["level"] == "all"
     ] == ["57", "85"]
@@ -74,11 +80,11 @@ def test_any_text_can_be_written_as_utf_8(tmp_path: Path, kind: str) -> None:
 def test_the_tolerance_is_that_of_the_verdict(tmp_path: Path) -> None:
     of = choices(240)
     words = []
-    for tolerance in (0.5, 0.0):
+    for tolerance in (Tolerance(accuracy=0.5, known=0.99, category=0.9), Tolerance(accuracy=0.0)):
         write_report(tmp_path / "r.md", [of.comparison], of.changed, tolerance=tolerance)
         words.append(verdict(of.comparison, tolerance).word)
         assert f"**{words[-1]}** " in (tmp_path / "r.md").read_text()
-    assert words[0] == "PASS" != words[1]
+    assert words[0] == "KEPT" != words[1]
 
 
 def test_a_report_that_fails_leaves_the_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

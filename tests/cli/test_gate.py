@@ -61,9 +61,9 @@ def outcomes(name: str, right: list[int]) -> str:
 @pytest.mark.parametrize(
     ("lost", "won", "status", "says"),
     [
-        (0, 0, 0, "gate passed: all.net_change +0.0 points ("),
-        (80, 0, 3, "gate failed: all.net_change -8.0 points (-9.7 to -6.3) (no worse than -2 points)"),
-        (40, 30, 4, "gate undecided: all.net_change -1.0 points (-2.6 to +0.6), about 5,537 items would decide"),
+        (0, 0, 0, "gate passed: all.net_change_estimate +0.0 points ("),
+        (80, 0, 3, "gate failed: all.net_change_estimate -8.0 points (-9.7 to -6.3) (no worse than -2 points)"),
+        (40, 30, 4, "gate undecided: all.net_change_estimate -1.0 points (-2.6 to +0.6) (no worse than -2 points)"),
     ],
 )
 @pytest.mark.parametrize("way", ["option", "file"])
@@ -85,7 +85,8 @@ def test_options_and_file_are_one_gate_and_one_line(run: Run) -> None:
     assert done.status == 3
     assert done.stderr.startswith(
         "gate failed: category:Math.forgotten 2 (fails if >1); gained 1 (fails if >0); "
-        "must_pass 1 of 2 right; wrong: a (each right in every answer); undecided: all.net_change -25.0 points ("
+        "must_pass 1 of 2 right; wrong: a (each right in every answer); undecided: "
+        "all.net_change_estimate -25.0 points ("
     )
     assert done.stderr.count("\n") == 1
 
@@ -178,8 +179,8 @@ def test_json_on_stdout_stays_json(run: Run) -> None:
 def test_the_report_takes_the_tolerance_of_the_gate(run: Run) -> None:
     Path("gate.yaml").write_text("tolerance: 30%")
     run("base.csv", "base.csv", "--gate", "gate.yaml", "-o", "r.md")
-    assert "by more than 30 points" in Path("r.md").read_text()
+    assert "(limit 30)" in Path("r.md").read_text()
     run("base.csv", "base.csv", "--gate", "gate.yaml", "--tolerance", "7%", "-o", "r.md")
-    assert "by more than 7 points" in Path("r.md").read_text()
+    assert "(limit 7)" in Path("r.md").read_text()
     run("base.csv", "base.csv", "-o", "r.md")
-    assert "by more than 2 points" in Path("r.md").read_text()
+    assert "(limit 2)" in Path("r.md").read_text()

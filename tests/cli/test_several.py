@@ -36,9 +36,9 @@ def compared(*options: str) -> str:
 
 
 def test_the_ranking_is_first_and_the_detail_ends_with_the_matrix(folder: Path) -> None:
-    assert "base -> checkpoint-20" not in compared()
+    assert "checkpoint-20 against base" not in compared()
     shown = compared("--detail")
-    assert shown.index("2 models against base") < shown.index("base -> checkpoint-20")
+    assert shown.index("2 models against base") < shown.index("checkpoint-20 against base")
     assert [line.split()[:3] for line in shown.splitlines()[-3:]] == [
         ["0", "base", "–"],
         ["1", "checkpoint-10", "0"],

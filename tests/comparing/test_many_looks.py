@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from looks import CATEGORIES, damaged_run, null_run, run_tests
+from looks import CATEGORIES, damaged_run, fall_p_value, null_run, raised, run_tests, skewed
 from numpy.typing import NDArray
 from scipy import stats
 from scipy.special import softmax
 from support import decided
 
 from forgetwatch import Snapshot, Trajectory
+from forgetwatch.metrics import FEWEST_TESTED, alarm_level
 
 
 def as_look(scores: NDArray[np.float64], step: int) -> Snapshot:
@@ -30,24 +31,42 @@ def test_simulated_runs_have_the_alarms_of_a_trajectory(damage: bool) -> None:
     chosen = [1, 10, 20]  # a trajectory of all looks would take seconds
     trajectory = Trajectory.of([as_look(scores[look], look) for look in [0, *chosen]], planned=20)
     found = run_tests(scores)
-    alarms = found.raised()
+    alarms = raised(found)
     names = ["all", *(f"c{i}" for i in range(len(CATEGORIES)))]
     verdicts = trajectory.verdicts()
-    assert len(verdicts) == len(chosen) * (len(names) + 1 + sum(size >= 50 for size in CATEGORIES))
+    assert len(verdicts) == len(chosen) * len(names)
     for test in verdicts:
         at = test.step - 1, names.index(test.group.name)
-        p_values = found.net if test.kind == "net" else found.fading
-        # The temperatures agree to 1e-6, which shows in the last digits of a small p-value.
-        assert test.p_value == pytest.approx(p_values[at], rel=1e-3, abs=1e-12)
-        assert test.raised == alarms[test.kind == "fading"][at]
+        assert test.by == ("margins" if test.group.n >= FEWEST_TESTED else "flips")
+        if test.by == "flips":
+            assert test.p_value == pytest.approx(found[at], rel=1e-9)
+            assert test.raised == alarms[at]
     assert any(test.raised for test in verdicts) == damage
+
+
+def test_of_margins_the_same_p_values() -> None:
+    scores = damaged_run(np.random.default_rng(11), noise=2.0)
+    trajectory = Trajectory.of([as_look(scores[look], look) for look in (0, 20)], planned=20)
+    found = run_tests(scores)[19]
+    whole, *categories = trajectory.verdicts()
+    assert whole.p_value == pytest.approx(found[0], rel=1e-6)
+    assert categories[0].p_value == pytest.approx(found[1], rel=1e-6)
 
 
 @pytest.mark.parametrize("factor", [1.0, 2.0])
 def test_unchanged_runs_of_twenty_looks_are_silent(factor: float) -> None:
-    """At most 5 % of runs have an alarm of any kind: 60 runs, a bound that more than 5 % would break in time."""
+    """At most 5 % of runs have an alarm: 60 runs, a bound that more than 5 % would break in time."""
     rng = np.random.default_rng(12)
+    alarmed = sum(raised(run_tests(null_run(rng, noise=0.7, factor=factor))).any() for _ in range(60))
+    assert stats.binom.sf(alarmed - 1, 60, 0.05) > 1e-3
+
+
+@pytest.mark.parametrize("few_rises", [True, False])
+@pytest.mark.parametrize("items", [50, 250])
+def test_changes_that_are_skewed_and_0_on_average_raise_no_alarm(few_rises: bool, items: int) -> None:
+    rng, level = np.random.default_rng(13), alarm_level(1, groups=1, planned=20, alpha=0.025)
     alarmed = sum(
-        any(kind.any() for kind in run_tests(null_run(rng, noise=0.7, factor=factor)).raised()) for _ in range(60)
+        any(fall_p_value(look) <= level for look in skewed(rng, (20, items), mean=0.0, right=few_rises))
+        for _ in range(60)
     )
     assert stats.binom.sf(alarmed - 1, 60, 0.05) > 1e-3

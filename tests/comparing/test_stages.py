@@ -39,7 +39,7 @@ def test_steps_count_on_and_compare_with_the_first_baseline(tmp_path: Path) -> N
     assert line.planned == 3
     assert line.stages == (400,)
     panels = [panel for part in trajectory_figure(line).subfigs for panel in part.axes]
-    assert [label.get_text() for panel in panels for label in panel.texts] == [" stage 2", " stage 2"]
+    assert [label.get_text() for panel in panels for label in panel.texts] == [" stage 2"] * 4
     assert line.comparisons[-1].notes == ()
 
 

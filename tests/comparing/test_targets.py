@@ -9,8 +9,9 @@ import pytest
 from support import snapshot
 
 from forgetwatch import Snapshot
-from forgetwatch.comparing import STATE, read_target
+from forgetwatch.comparing import read_target
 from forgetwatch.errors import SnapshotError
+from forgetwatch.run_folder import TRAINER_STATE
 
 HISTORY = [
     {"loss": 2.0, "step": 10, "epoch": 0.1},
@@ -22,7 +23,7 @@ HISTORY = [
 def checkpoint(folder: Path, step: int, history: object = HISTORY) -> str:
     path = folder / f"checkpoint-{step}"
     path.mkdir(parents=True)
-    (path / STATE).write_text(json.dumps({"global_step": step, "log_history": history}))
+    (path / TRAINER_STATE).write_text(json.dumps({"global_step": step, "log_history": history}))
     return str(path)
 
 

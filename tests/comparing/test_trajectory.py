@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from run_folders import write_run
-from support import probe, snapshot
+from support import decided, probe, snapshot
 
 from forgetwatch import Snapshot, Trajectory
 from forgetwatch.comparing import first_forgotten
@@ -75,64 +75,68 @@ def test_snapshots_that_are_no_run_are_refused() -> None:
         Trajectory.of([look(0, [True]), look(1, [True], content_hash=["other"])])
 
 
-def test_a_rescued_baseline_leaves_net_alarms_their_half_of_the_false_alarms() -> None:
-    """The looks before the rescue have spent the other half on fading."""
-    rows = [True] * 60
-    plain = Trajectory.of([look(0, rows), look(1, rows)], planned=2)
-    rescued = snapshot(rows, meta={"step": 0, "rescued": "right and wrong only"})
-    halved = Trajectory.of([rescued, look(1, rows)], planned=2)
-    assert {test.kind for test in halved.verdicts()} == {"net"}
-    assert halved.verdicts()[0].alarm_level == plain.verdicts()[0].alarm_level / 2
+def two(step: int, lost: int = 0, of: int = 60, **columns: Any) -> Snapshot:
+    """Look at two categories of 60 items, of the first of which some are lost."""
+    right: list[bool | None] = [False] * lost + [True] * (of - lost) + [True] * of
+    return look(step, right, category=["a"] * of + ["b"] * of, **columns)
+
+
+def test_all_items_have_half_of_alpha_and_the_categories_share_the_other_half() -> None:
+    made = Trajectory.of([two(0), two(1)], planned=2)
+    levels = {test.group.name: test.alarm_level for test in made.verdicts()}
+    assert levels == pytest.approx({"all": 0.05 / 4, "a": 0.05 / 8, "b": 0.05 / 8})
+
+
+def test_a_single_category_is_the_whole_which_has_all_of_alpha() -> None:
+    made = Trajectory.of([look(step, [True] * 60) for step in range(2)], planned=1)
+    assert [(test.group.name, test.alarm_level) for test in made.verdicts()] == [("all", 0.05)]
 
 
 def test_all_planned_looks_have_the_level_of_the_plan_and_later_ones_do_not() -> None:
-    """Two looks planned, two groups: .05/4 at both; the third by the rule without a plan, .05/(2 * 3 * 4)."""
+    """Two looks planned: .05/2 at both; the third by the rule without a plan, .05/(3 * 4)."""
     rows = [True] * 60
     made = Trajectory.of([look(step, rows) for step in range(4)], planned=2)
     levels = {test.step: test.alarm_level for test in made.verdicts()}
-    assert levels == pytest.approx({1: 0.05 / 4, 2: 0.05 / 4, 3: 0.05 / 24})
+    assert levels == pytest.approx({1: 0.05 / 2, 2: 0.05 / 2, 3: 0.05 / 12})
 
 
 def test_a_loss_that_only_the_plan_allows_is_an_alarm_at_the_last_planned_look() -> None:
-    """Seven of seven flips lost, p = .0078: below .05/4, and above .05/(2 * 2 * 3) = .0042."""
+    """Six of six flips lost, p = .0156: below .05/2, and above .05/(2 * 3) = .0083."""
     rows = [True] * 60
-    made = Trajectory.of([look(0, rows), look(1, rows), look(2, [False] * 7 + [True] * 53)], planned=2)
-    found = [(alarm.kind, alarm.step, alarm.group.name) for alarm in made.alarms()]
-    assert found == [("net", 2, "all"), ("net", 2, "c")]
-    assert made.alarms()[0].p_value == pytest.approx(0.5**7)
+    made = Trajectory.of([look(0, rows), look(1, rows), look(2, [False] * 6 + [True] * 54)], planned=2)
+    found = [(alarm.by, alarm.step, alarm.group.name) for alarm in made.alarms()]
+    assert found == [("flips", 2, "all")]
+    assert made.alarms()[0].p_value == pytest.approx(0.5**6)
 
 
 def test_an_alarm_says_in_one_line_if_it_was_raised_and_by_which_numbers() -> None:
     rows = [True] * 60
-    quiet, loud = Trajectory.of([look(0, rows), look(1, rows), look(2, [False] * 20 + [True] * 40)]).verdicts()[::2]
+    quiet, loud = Trajectory.of([look(0, rows), look(1, rows), look(2, [False] * 20 + [True] * 40)]).verdicts()
     assert not quiet.raised
-    assert str(quiet) == "no alarm (net) at step 1, all: 0 forgotten and 0 gained of 60, p 1, alarm at 0.013"
+    assert str(quiet) == "no alarm at step 1, all: 0 forgotten and 0 gained of 60, p 1 by flips, alarm at 0.025"
     assert loud.raised
-    assert str(loud) == "ALARM (net) at step 2, all: 20 forgotten and 0 gained of 60, p 9.5e-07, alarm at 0.0042"
+    assert str(loud) == "ALARM at step 2, all: 20 forgotten and 0 gained of 60, p 9.5e-07 by flips, alarm at 0.0083"
 
 
-def test_an_alarm_of_fading_shows_the_change_of_the_log_score() -> None:
-    scores = [[0.0, -3.0, -3.0]] * 30 + [[-1.0, -1.5, -0.5]] * 30
-    faded = [[a - 1.0 - i / 60, b, c] for i, (a, b, c) in enumerate(scores)]
-    columns = {"k": [3] * 60, "gold": [0] * 60}
-    right = [True] * 30 + [False] * 30
-    made = Trajectory.of(
-        [look(step, right, choice_logprobs=rows, **columns) for step, rows in ((0, scores), (1, faded))], planned=1
-    )
-    fading = [test for test in made.verdicts() if test.kind == "fading"]
-    change = fading[0].group.log_score_change_calibrated
-    assert change is not None
-    assert str(fading[0]).startswith(f"ALARM (fading) at step 1, all: calibrated log score {change:+.3f} nats, p ")
-    assert change < -0.02
+def test_margins_alarm_before_flips_do_and_name_the_smallest_loss() -> None:
+    """Margins fall by a third of a nat, with noise: as many answers are lost as that makes, and some are gained."""
+    rng = np.random.default_rng(4)
+    start = rng.normal(0, 2, (200, 3)) + np.array([1.5, 0.0, 0.0])
+    fallen = start - np.array([0.3, 0.0, 0.0]) + rng.normal(0, 0.6, start.shape)
+    made = Trajectory.of([decided(start, meta={"step": 0}), decided(fallen, meta={"step": 1})], planned=20)
+    (test,) = made.verdicts()
+    assert (test.by, test.raised) == ("margins", True)
+    assert test.group.loss_p_value > test.alarm_level
+    assert 0.005 < test.smallest_loss < -test.group.net_change_estimate
 
 
-def test_a_look_without_scores_is_tested_for_a_net_loss_alone() -> None:
-    columns = {"k": [3] * 60, "gold": [0] * 60}
-    first, second = (look(step, [True] * 60, choice_logprobs=[[0.0, -3.0, -3.0]] * 60, **columns) for step in (0, 1))
-    made = Trajectory.of([first, second, look(2, [True] * 60, **columns)])
-    kinds = {step: [test.kind for test in made.verdicts() if test.step == step] for step in (1, 2)}
-    assert kinds == {1: ["net", "net", "fading", "fading"], 2: ["net", "net"]}
-    assert made.has_scores
+def test_a_look_without_scores_and_a_small_group_are_tested_by_flips() -> None:
+    scores = {"choice_logprobs": [[0.0, -3.0, -3.0]] * 120, "k": [3] * 120, "gold": [0] * 120}
+    category = ["a"] * 80 + ["b"] * 40
+    first, second = (look(step, [True] * 120, **{**scores, "category": category}) for step in (0, 1))
+    made = Trajectory.of([first, second, look(2, [True] * 120, category=category)])
+    by = {step: [test.by for test in made.verdicts() if test.step == step] for step in (1, 2)}
+    assert by == {1: ["margins", "margins", "flips"], 2: ["flips", "flips", "flips"]}
 
 
 def test_a_run_prints_without_its_answers() -> None:

@@ -11,12 +11,12 @@ from rich.console import Console
 from support import snapshot
 
 from forgetwatch import Snapshot, Trajectory, compare
-from forgetwatch.comparing import Comparison, conclude
+from forgetwatch.comparing import Comparison, Tolerance, conclude
 from forgetwatch.comparing.verdict import verdict
 from forgetwatch.gates import Condition, NoWorseThan
 from forgetwatch.metrics import Cells, newcombe
 from forgetwatch.report import comparison_table
-from forgetwatch.report.summary import summary
+from forgetwatch.report.decision import decision
 from forgetwatch.snapshot import LEFT_OUT
 from forgetwatch.watch import Guard
 
@@ -41,17 +41,17 @@ def test_a_pass_must_survive_the_worst_case_of_what_vanished() -> None:
     made = compared(BEFORE, KEPT)
     found = verdict(made)
     assert made.all.net_change_interval[0] > -0.02
-    assert (found.word, found.open_by_vanished, found.vanished) == ("INCONCLUSIVE", True, 400)
-    assert found.interval_worst == newcombe(Cells(retained=600, forgotten=100, gained=0, missed=300))
+    assert (found.answer, found.open_by_vanished, found.vanished) == ("INCONCLUSIVE", True, 400)
+    assert found.legs[0].worst == newcombe(Cells(retained=600, forgotten=100, gained=0, missed=300))[0]
     judged = NoWorseThan(tolerance=0.02).judge(made)
     assert judged.verdict == "INCONCLUSIVE"
-    assert judged.measured.endswith("-11.9 to -8.1 in the worst case of the 400 answers that vanished")
-    assert "400 questions were scored on one side alone" in summary(made).decisions[0].sentence
+    assert judged.measured.endswith("to -11.9 in the worst case of the 400 answers that vanished")
+    assert "answers have vanished" in decision(made, conclude(made))
 
 
 def test_an_answer_that_was_wrong_cannot_be_lost() -> None:
     found = verdict(compared(BEFORE, [*BEFORE[:700], *[None] * 300]))
-    assert (found.word, found.open_by_vanished, found.vanished) == ("PASS", False, 300)
+    assert (found.answer, found.open_by_vanished, found.vanished) == ("PASS", False, 300)
 
 
 def test_wrong_answers_that_vanish_do_not_make_a_loss_smaller() -> None:
@@ -61,22 +61,20 @@ def test_wrong_answers_that_vanish_do_not_make_a_loss_smaller() -> None:
     assert whole.net_change_interval_worst == whole.net_change_interval
 
 
-def test_more_items_would_not_decide_where_many_have_vanished() -> None:
-    made = compared([True] * 100, [None] * 50 + [True] * 50)
-    found = verdict(made)
-    assert (found.word, found.open_by_vanished, found.items_needed) == ("INCONCLUSIVE", True, None)
-    assert "in the worst case of the 50 answers that vanished" in NoWorseThan(tolerance=0.02).judge(made).measured
-    few = verdict(compared([True] * 200, [None] + [True] * 199))
-    assert (few.word, few.open_by_vanished, few.items_needed is None) == ("INCONCLUSIVE", True, True)
-    too_few = verdict(compared([True] * 101, [None] + [True] * 100))
-    assert (too_few.word, too_few.open_by_vanished, too_few.items_needed is None) == ("INCONCLUSIVE", False, False)
+def test_the_gate_names_the_answers_that_leave_it_open() -> None:
+    made = compared([True] * 200, [None] * 50 + [True] * 150)
+    found = verdict(made, Tolerance(accuracy=0.05))
+    assert (found.answer, found.open_by_vanished) == ("INCONCLUSIVE", True)
+    assert "in the worst case of the 50 answers that vanished" in NoWorseThan(tolerance=0.05).judge(made).measured
+    few = verdict(compared([True] * 300, [None] + [True] * 299))
+    assert (few.answer, few.open_by_vanished) == ("PASS", False)
 
 
 def test_where_everything_vanished_the_table_says_so() -> None:
     made = compared([True] * 60, [None] * 60)
     shown = shown_table(made)
-    assert "nothing to compare: no item was scored on both sides" in shown
-    assert "vanished 60 of 60 items   net at worst -100.0 to -9" in shown
+    assert "no item was scored on both sides" in shown
+    assert "vanished      60 of 60 answered on one side alone; worst case -100.0 points" in shown
 
 
 def test_hiding_wrong_answers_is_no_gain() -> None:
@@ -86,7 +84,7 @@ def test_hiding_wrong_answers_is_no_gain() -> None:
     made = compared(BEFORE, after)
     assert made.all.accuracy_after == 1.0
     assert made.all.net_change > 0.2
-    assert verdict(made).word == "INCONCLUSIVE"
+    assert verdict(made).answer == "INCONCLUSIVE"
 
 
 @pytest.mark.parametrize(
@@ -147,6 +145,18 @@ def test_a_category_that_vanished_is_a_group_that_a_gate_can_name() -> None:
         assert Condition.parse(condition).holds(made)
 
 
+def test_a_category_that_vanished_whole_keeps_the_verdict_open() -> None:
+    labels = {"category": ["Math"] * 3000 + ["Law"] * 20 + ["Art"] * 300}
+    made = compared([True] * 3320, [True] * 3000 + [None] * 20 + [True] * 300, **labels)
+    found = verdict(made)
+    leg = found.leg("category")
+    assert leg is not None
+    assert found.legs[0].answer == "PASS"
+    assert (leg.group, leg.value, leg.answer, leg.is_open_by_vanished) == ("Law", None, "INCONCLUSIVE", True)
+    assert (found.answer, found.open_by_vanished) == ("INCONCLUSIVE", True)
+    assert "Law may have fallen by up to 100" in decision(made, conclude(made))
+
+
 def test_an_answer_that_left_no_text_is_of_the_kind_that_it_was_of() -> None:
     before = snapshot([True] * 4, output=["a", "b", None, None])
     after = snapshot([True, None, True, True], output=["a", None, None, None], outcome=["ok", None, "ok", "ok"])
@@ -164,7 +174,11 @@ def test_few_are_no_note_more_are_one_and_many_are_a_line_of_the_table() -> None
     for gone in (10, 30, 200):
         made = compared([True] * 1000, [None] * gone + [True] * (1000 - gone))
         shown, notes = shown_table(made), [note for note in made.notes if "were scored on one side alone" in note]
-        found[gone] = (len(notes), "were scored on one side" in shown, "vanished 200 of 1,000 items" in shown)
+        found[gone] = (
+            len(notes),
+            "were scored on one side" in shown,
+            "vanished      200 of 1,000 answered" in shown,
+        )
     assert found == {10: (0, False, False), 30: (1, True, False), 200: (1, False, True)}
 
 

@@ -8,6 +8,7 @@ import pytest
 from support import snapshot
 
 from forgetwatch import Trajectory, compare
+from forgetwatch.comparing import Tolerance
 from forgetwatch.errors import GateError
 from forgetwatch.gates import Condition, FailIf, Gate
 from forgetwatch.measures import DRIFT, HISTORY, Floor, LookDrift, said
@@ -57,7 +58,7 @@ def test_the_history_of_a_run_can_be_gated() -> None:
 
 def test_the_drift_and_the_history_have_a_sentence() -> None:
     assert said(DRIFT, MOVED) == (
-        "texts that it wrote at the start are less likely now by 0.060 nats a token; between 0.040 and 0.080 would fit."
+        "texts that it wrote at the start are less likely now by 0.060 nats a token (95 %: 0.040 to 0.080)."
     )
     still = replace(MOVED, kl_sampled=0.001)
     assert said(DRIFT, still) == (
@@ -73,8 +74,8 @@ def test_the_drift_and_the_history_have_a_sentence() -> None:
 
 def test_to_dict_is_the_json_document() -> None:
     trajectory = run()
-    document = trajectory.to_dict(tolerance=0.1)
+    document = trajectory.to_dict(tolerance=Tolerance(accuracy=0.1))
     assert document["schema"] == "forgetwatch/trajectory@1"
-    last = trajectory.comparisons[-1].to_dict(tolerance=0.1)
+    last = trajectory.comparisons[-1].to_dict(tolerance=Tolerance(accuracy=0.1))
     assert document["looks"][-1]["comparison"] == last
-    assert last["verdict"]["limit"] == 0.1
+    assert last["verdict"]["legs"]["accuracy"]["limit"] == -0.1

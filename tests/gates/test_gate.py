@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from pages import sure
 from support import snapshot
 
 from forgetwatch import Item, Probe, compare
-from forgetwatch.comparing import Comparison
+from forgetwatch.comparing import Comparison, Tolerance
 from forgetwatch.errors import GateError
-from forgetwatch.gates import Condition, FailIf, Finding, Gate, GateResult, MustPass, NoWorseThan
+from forgetwatch.gates import Condition, FailIf, Finding, Gate, GateResult, MustPass, NoWorseThan, parse_no_worse_than
 
 BEFORE, AFTER = snapshot([True] * 9), snapshot([True] * 8 + [None])
 COMPARISON = compare(before=BEFORE, after=AFTER)
@@ -35,7 +36,7 @@ def test_the_worst_finding_is_the_verdict(gate: Gate, verdict: str) -> None:
 
 def test_one_line_holds_what_did_not_pass_and_nothing_else() -> None:
     line = Gate(limits=(PASSES, FAILS, UNCLEAR)).judge(COMPARISON, AFTER).line
-    assert line.startswith("gate failed: n 8 (fails if >1); undecided: all.net_change +0.0 points (")
+    assert line.startswith("gate failed: n 8 (fails if >1); undecided: all.net_change_estimate +0.0 points (")
     assert "forgotten" not in line
     assert Gate(limits=(PASSES,)).judge(COMPARISON, AFTER).line == "gate passed: forgotten 0 (fails if >0)"
     assert Gate(limits=(UNCLEAR,)).judge(COMPARISON, AFTER).line.startswith("gate undecided: all.net_change")
@@ -43,8 +44,10 @@ def test_one_line_holds_what_did_not_pass_and_nothing_else() -> None:
 
 def test_the_tolerance_over_all_is_the_strictest() -> None:
     of_a_group = NoWorseThan(tolerance=0.001, group="category:c")
-    assert Gate(limits=(of_a_group, NoWorseThan(tolerance=0.05), UNCLEAR)).tolerance == 0.02
-    assert Gate(limits=(of_a_group, PASSES)).tolerance is None
+    assert Gate(limits=(of_a_group, NoWorseThan(tolerance=0.05), UNCLEAR)).tolerance == Tolerance(accuracy=0.02)
+    assert Gate(limits=(of_a_group, PASSES)).tolerance == Tolerance()
+    known = NoWorseThan(tolerance=0.01, leg="knowledge")
+    assert Gate(limits=(known, UNCLEAR)).tolerance == Tolerance(accuracy=0.02, known=0.01)
 
 
 def test_a_gate_without_limits_is_empty() -> None:
@@ -71,12 +74,42 @@ def comparison() -> Comparison:
 )
 def test_a_tolerance_is_checked_by_the_interval_of_its_group(comparison: Comparison, group: str, verdict: str) -> None:
     found = NoWorseThan(tolerance=0.02, group=group).judge(comparison)
-    assert (found.what, found.verdict, found.limit) == (f"{group}.net_change", verdict, "no worse than -2 points")
+    assert (found.what, found.verdict, found.limit) == (
+        f"{group}.net_change_estimate",
+        verdict,
+        "no worse than -2 points",
+    )
 
 
-def test_an_inconclusive_finding_names_the_items_needed(comparison: Comparison) -> None:
-    assert "items would decide" in NoWorseThan(tolerance=0.02, group="category:Art").judge(comparison).measured
+def test_an_inconclusive_finding_has_the_interval_that_contains_its_limit(comparison: Comparison) -> None:
+    found = NoWorseThan(tolerance=0.02, group="category:Art").judge(comparison)
+    assert (found.verdict, found.measured) == ("INCONCLUSIVE", "+0.0 points (-6.0 to +6.0)")
     assert NoWorseThan(tolerance=0.2, group="category:Art").judge(comparison).verdict == "PASS"
+
+
+def test_each_leg_is_a_limit_of_its_own(comparison: Comparison) -> None:
+    accuracy, known, category = parse_no_worse_than("60%, known=5%,category=5%")
+    assert accuracy.judge(comparison).verdict == "PASS"
+    found = category.judge(comparison)
+    assert (found.what, found.verdict) == ("category", "FAIL")
+    assert found.measured.startswith("Math -50.0 points (")
+    found = known.judge(comparison)  # the answers have no scores
+    assert (found.what, found.verdict, found.limit) == (
+        "knowledge",
+        "INCONCLUSIVE",
+        "at most 5 % of what it clearly knew",
+    )
+    assert found.measured.startswith("not measured: ")
+    found = known.judge(sure(4).comparison)
+    assert (found.verdict, found.measured.partition(" % lost (")[0]) == ("FAIL", "15.0")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "2", "2%,3%", "know=5%", "known=", "known=0", "2%,known=150%", "known=5%,known=4%"]
+)
+def test_a_text_that_is_no_tolerance_is_refused(text: str) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011  # the caller says what was needed
+        parse_no_worse_than(text)
 
 
 def test_a_condition_of_a_group_is_measured_there(comparison: Comparison) -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from support import probe
 
 from forgetwatch import Item, Probe
+from forgetwatch.comparing import Tolerance
 from forgetwatch.errors import GateError
 from forgetwatch.gates import Condition, FailIf, Gate, MustPass, NoWorseThan, Selection, read_gate
 
@@ -47,6 +48,16 @@ def test_every_key_of_a_gate_file_is_read(tmp_path: Path) -> None:
     assert gate.subset == Selection(tasks=("gsm8k", "x:y"), categories=("Math",), items=("a", "b c"))
 
 
+def test_a_tolerance_may_limit_each_leg(tmp_path: Path) -> None:
+    gate = read(tmp_path, "tolerance: {accuracy: 2%, known: 4%, category: 0.06}")
+    assert gate.limits == (
+        NoWorseThan(tolerance=0.02),
+        NoWorseThan(tolerance=0.04, leg="knowledge"),
+        NoWorseThan(tolerance=0.06, leg="category"),
+    )
+    assert gate.tolerance == Tolerance(accuracy=0.02, known=0.04, category=0.06)
+
+
 def test_items_that_must_be_right_by_task_or_by_the_probe(tmp_path: Path) -> None:
     gate = read(tmp_path, "must_pass: {x: [1, 2], y: [1]}")
     assert gate.must_pass == MustPass(items=(("x", "1"), ("x", "2"), ("y", "1")))
@@ -76,6 +87,10 @@ def test_items_that_must_be_right_by_task_or_by_the_probe(tmp_path: Path) -> Non
         ("tolerance: -2%", "needed a share"),
         ("tolerance: nan", "needed a share"),
         ("tolerance: [2%]", "needed a share"),
+        ("tolerance: {}", "tolerance: needed at least one of accuracy, known, category"),
+        ("tolerance: {know: 5%}", "unknown key 'know', did you mean 'known'.*; the keys are accuracy, known, category"),
+        ("tolerance: {known: 5}", "needed a share"),
+        ("groups: {'category:a': {tolerance: {known: 5%}}}", "known is about all items; set it at the top of the file"),
         ("fail_if: forgetting>5%", "fail_if: needed a list of texts"),
         ("fail_if: []", "needed a list of texts, at least one"),
         ("fail_if: [{forgetting: 5%}]", "needed a list of texts"),

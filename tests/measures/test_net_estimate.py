@@ -56,9 +56,9 @@ def test_every_group_uses_the_widths_and_the_weight_of_all_items() -> None:
         assert result.margin_change is not None
         assert result.margin_change.mean == pytest.approx(softened[rows].mean())
         w = definition["weight"]
-        assert result.estimate == pytest.approx((1 - w) * flips[rows].mean() + w * softened[rows].mean())
+        assert result.change.mean == pytest.approx((1 - w) * flips[rows].mean() + w * softened[rows].mean())
         low, high = result.interval
-        assert low < result.estimate < high
+        assert low < result.change.mean < high
         # z at 97.5 and at 80 %, over the quantile of Student's t
         error = (high - low) / (2 * stats.t.ppf(0.975, rows.sum() - 1))
         assert result.detectable == pytest.approx((stats.norm.ppf(0.975) + stats.norm.ppf(0.8)) * error)
@@ -81,8 +81,10 @@ def test_without_scores_on_both_sides_it_is_the_net_change_of_the_flips(without:
     found = group[NET_ESTIMATE]
     assert found is not None
     assert (found.margin_change, found.detectable, found.rule) == (None, None, None)
-    assert (found.estimate, found.interval) == (pytest.approx(group.net_change), group.net_change_interval)
+    assert (found.change.mean, found.interval) == (pytest.approx(group.net_change), group.net_change_interval)
     assert comparison_json(compared(**pair))["definitions"]["margin"] is None
+    said = any("the options have scores on one side only" in note for note in compared(**pair).notes)
+    assert said == (without != "both")
 
 
 def test_answers_without_scores_count_by_their_flips() -> None:
@@ -105,7 +107,7 @@ def test_answers_without_scores_count_by_their_flips() -> None:
     assert found.margin_change is not None
     assert of_scored.margin_change is not None
     assert found.margin_change.mean == pytest.approx(of_scored.margin_change.mean)
-    assert found.estimate == pytest.approx((of_scored.estimate + others) / 2)
+    assert found.change.mean == pytest.approx((of_scored.change.mean + others) / 2)
     assert found.interval[1] - found.interval[0] > of_scored.interval[1] - of_scored.interval[0] - 0.05
 
 
@@ -137,7 +139,7 @@ def test_equal_sides_did_not_change_and_leave_some_doubt() -> None:
     before, _ = sides()
     found = compared(before, before).all[NET_ESTIMATE]
     assert found is not None
-    assert found.estimate == 0
+    assert found.change.mean == 0
     assert 0 < found.interval[1] < 0.03
 
 
@@ -148,7 +150,9 @@ def test_options_that_are_ruled_out_do_not_end_it() -> None:
     group = compared(decided(before), decided(after)).all
     found = group[NET_ESTIMATE]
     assert found is not None
-    assert (found.estimate, found.rule) == (pytest.approx(group.net_change), None)
+    assert (found.change.mean, found.rule) == (pytest.approx(group.net_change), None)
+    notes = compare(before=decided(before), after=decided(after)).notes
+    assert any("1 answers of" in note and "without any probability" in note for note in notes)
 
 
 def test_its_numbers_are_in_json_csv_and_gates() -> None:
@@ -162,3 +166,65 @@ def test_its_numbers_are_in_json_csv_and_gates() -> None:
         assert float(row[name]) == pytest.approx(whole[name])
     assert whole["net_change_estimate_interval"][1] < -0.02
     assert Condition.parse("net_change_estimate<-2%").holds(found)
+
+
+def test_an_interval_at_a_stricter_level_is_wider_and_the_worst_case_is_lower() -> None:
+    before, after = sides()
+    gone = after.table["correct"].to_pylist()
+    scores = after.table["choice_logprobs"].to_pylist()
+    rows = [at for at, right in enumerate(before.table["correct"].to_pylist()) if right][:6]
+    for at in rows:
+        gone[at], scores[at] = None, None
+    columns = {name: after.table[name].to_pylist() for name in ("k", "gold", "category")}
+    chosen = [
+        None if right is None else one for right, one in zip(gone, after.table["chosen"].to_pylist(), strict=True)
+    ]
+    vanished = snapshot(gone, meta=dict(after.meta), choice_logprobs=scores, chosen=chosen, **columns)
+    for later in (vanished, snapshot(gone, category=columns["category"])):
+        found = compared(before, later).all[NET_ESTIMATE]
+        assert found is not None
+        (low, high), (lower, higher) = found.interval_at(0.95), found.interval_at(0.99)
+        assert lower < low < high < higher
+        at_worst = found.interval_at(0.95, worst=True)
+        # Six of 120 answers were right, and are lost in the worst case.
+        assert at_worst[0] < low - 0.04
+        assert at_worst[1] <= high
+    whole = compared(before, after).all[NET_ESTIMATE]
+    assert whole is not None
+    assert whole.interval_at(0.95, worst=True) == whole.interval
+
+
+def test_a_fall_is_tested_by_margins_and_by_the_flips_of_answers_without_scores() -> None:
+    before, after = sides(fall=2.0)
+    found = compared(before, after).all[NET_ESTIMATE]
+    assert found is not None
+    assert found.fall_p_value is not None
+    assert found.fall_p_value < 1e-6
+    half = slice(0, 55)
+    mixed = []
+    for side in (before, after):
+        rows = side.table["choice_logprobs"].to_pylist()
+        scores = [row if at < half.stop else None for at, row in enumerate(rows)]
+        columns = {name: side.table[name].to_pylist() for name in ("k", "gold", "chosen")}
+        right = side.table["correct"].to_pylist()
+        mixed.append(snapshot(right, meta=dict(side.meta), choice_logprobs=scores, **columns))
+    both = compared(*mixed).all[NET_ESTIMATE]
+    assert both is not None
+    assert both.fall is not None
+    assert both.unscored_loss is not None
+    assert both.fall_p_value == pytest.approx(2 * min(both.fall.p_value, both.unscored_loss))
+    few = compared(*(decided(np.array(side.table["choice_logprobs"].to_pylist())[:49]) for side in (before, after)))
+    assert few.all[NET_ESTIMATE].fall_p_value is None  # type: ignore[union-attr]
+
+
+def test_margins_that_are_all_equal_leave_the_doubt_of_the_bias_alone() -> None:
+    """Every margin falls from 2 to 1 nats: each side's width follows, and nothing changed."""
+    before, after = (np.tile([size, 0.0, 0.0], (60, 1)) for size in (2.0, 1.0))
+    found = compared(decided(before), decided(after)).all[NET_ESTIMATE]
+    assert found is not None
+    assert found.margin_change is not None
+    assert (found.margin_change.mean, found.margin_change.error) == (pytest.approx(0), 0)
+    assert found.interval[0] < 0 < found.interval[1]
+    nothing = compared(decided(np.zeros((60, 3))), decided(np.zeros((60, 3)))).all[NET_ESTIMATE]
+    assert nothing is not None
+    assert (nothing.rule, nothing.change.mean) == (None, 0)

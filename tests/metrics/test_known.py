@@ -132,6 +132,34 @@ def test_without_a_mirrored_item_that_moved_the_interval_allows_for_one_of_the_l
     assert found.known_lost_net_interval == pytest.approx(expected)
 
 
+def test_newly_known_items_are_the_lost_ones_with_the_sides_swapped() -> None:
+    before = [(0, SURE)] * 30 + [(1, SURE)] * 12
+    after = [0] * 25 + [1] * 5 + [0] * 4 + [2] * 6 + [1] * 2
+    made = items(before, after)
+    found, swapped = count_known(made), count_known(made.reversed)
+    assert found.newly_known_net == pytest.approx(swapped.known_lost_net)
+    assert found.newly_known_net_interval == pytest.approx(swapped.known_lost_net_interval)
+    assert swapped.newly_known_net == pytest.approx(found.known_lost_net)
+    assert found.newly_known == swapped.known_lost == 4
+    low, high = found.newly_known_net_interval
+    assert low < found.newly_known_net < high
+
+
+def test_without_a_wrong_answer_after_newly_known_is_not_net_of_luck() -> None:
+    found = count_known(items([(0, SURE), (1, SURE)], [0, 0]))
+    assert (found.newly_known, found.newly_known_net, found.newly_known_net_interval) == (1, None, None)
+
+
+def test_the_interval_of_the_share_is_that_of_the_items_over_the_known() -> None:
+    found = count_known(items([(0, SURE)] * 40 + [(1, SURE)] * 30, [1] * 20 + [0] * 20 + [2] * 15 + [1] * 15))
+    known, interval = found.known_net, found.known_lost_net_interval
+    assert known == pytest.approx(40 - 30 / 3)
+    assert found.known_lost_net_share_interval == pytest.approx((interval[0] / known, interval[1] / known))
+    assert found.known_lost_net_share_interval[0] < found.known_lost_net_share < found.known_lost_net_share_interval[1]
+    few = count_known(items([(0, SURE), (1, SURE)], [1, 2]))
+    assert few.known_lost_net_share is few.known_lost_net_share_interval is None
+
+
 def test_nothing_measured_is_none() -> None:
     missing = items([(0, SURE)], [0])
     assert count_known(replace(missing, share_after=np.array([np.nan]))) is None

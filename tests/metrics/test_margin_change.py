@@ -13,12 +13,15 @@ from scipy import stats
 
 from forgetwatch.metrics import OptionScores, count_cells, newcombe
 from forgetwatch.metrics.margin_change import (
+    DELTA,
     FEWEST,
+    FEWEST_TESTED,
     FLOOR,
     SHARE,
     Boundary,
     NetMargin,
     boundary,
+    fall_test,
     margins,
     net_margin,
 )
@@ -212,3 +215,36 @@ def test_the_interval_covers_the_net_change_of_the_items_that_were_not_drawn() -
         low, high = found.estimate(found.weight).interval
         covered += low <= float(flips[~drawn].mean()) <= high
     assert covered >= 465
+
+
+def test_a_fall_is_tested_with_one_more_observation_of_plus_1() -> None:
+    softened = np.random.default_rng(5).normal(-0.02, 0.1, 80)
+    found = fall_test(softened)
+    assert found is not None
+    expected = stats.ttest_1samp([*softened, 1.0], -DELTA, alternative="less").pvalue
+    assert found.p_value == pytest.approx(expected)
+    level = 0.001
+    moved = fall_test(softened - (found.smallest_fall(level) + found.change.mean))
+    assert moved is not None
+    # The observation that was added does not move with the others.
+    assert level < moved.p_value < 2 * level
+
+
+def test_a_fall_over_clusters_has_clusters_as_observations() -> None:
+    values = np.repeat(np.random.default_rng(6).normal(-0.05, 0.1, 60), 3)
+    alone, together = fall_test(values), fall_test(values, np.repeat(np.arange(60), 3))
+    assert alone is not None
+    assert together is not None
+    assert together.change.observations == 61
+    assert together.p_value > alone.p_value
+    assert fall_test(values, np.repeat(np.arange(45), 4)) is None
+
+
+def test_few_items_are_not_tested_and_a_rise_of_all_is_no_fall() -> None:
+    assert fall_test(np.full(FEWEST_TESTED - 1, -0.5)) is None
+    rise = fall_test(np.ones(FEWEST_TESTED))
+    assert rise is not None
+    assert rise.p_value > 0.8
+    fall = fall_test(np.full(FEWEST_TESTED, -0.5))
+    assert fall is not None
+    assert fall.p_value < 1e-6

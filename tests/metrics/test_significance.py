@@ -13,14 +13,12 @@ from looks import alarm_power
 from scipy import stats
 
 from forgetwatch.metrics import (
-    Cells,
     alarm_level,
+    detectable_change,
+    detectable_estimate,
     false_discovery,
     loss_p_value,
     mcnemar,
-    newcombe,
-    non_inferiority,
-    share_of_alpha,
     sign_flip,
     smallest_loss,
 )
@@ -123,48 +121,6 @@ def test_q_values_leave_undefined_ones_out() -> None:
     assert math.isnan(q_values[1])
 
 
-def test_non_inferiority_has_three_verdicts() -> None:
-    asked = {"n": 1000, "tolerance": 0.02}
-    assert non_inferiority(net_change=0.0, interval=(-0.015, 0.015), **asked).verdict == "PASS"
-    assert non_inferiority(net_change=-0.05, interval=(-0.07, -0.03), **asked).verdict == "FAIL"
-    assert non_inferiority(net_change=0.0, interval=(-0.04, 0.04), **asked).verdict == "INCONCLUSIVE"
-
-
-@given(st.integers(1, 400), st.integers(0, 60), st.integers(0, 60))
-def test_the_items_needed_are_more_than_those_compared(kept: int, lost: int, won: int) -> None:
-    cells = Cells(retained=kept, forgotten=lost, gained=won, missed=kept)
-    found = non_inferiority(net_change=cells.net_change, interval=newcombe(cells), n=cells.n, tolerance=0.02)
-    if found.verdict == "INCONCLUSIVE":
-        assert found.items_needed > cells.n
-
-
-def test_the_items_needed_decide_in_four_of_five_runs() -> None:
-    first = Cells(retained=300, forgotten=25, gained=25, missed=150)
-    found = non_inferiority(net_change=0.0, interval=newcombe(first), n=first.n, tolerance=0.02)
-    assert found.verdict == "INCONCLUSIVE"
-    n, rng, told = math.ceil(found.items_needed), np.random.default_rng(0), 0
-    for _ in range(300):
-        retained, forgotten, gained, missed = rng.multinomial(n, [0.6, 0.05, 0.05, 0.3]).tolist()
-        again = Cells(retained=retained, forgotten=forgotten, gained=gained, missed=missed)
-        second = non_inferiority(net_change=again.net_change, interval=newcombe(again), n=n, tolerance=0.02)
-        told += second.verdict == "PASS"
-    assert told / 300 == pytest.approx(0.8, abs=0.08)
-
-
-def test_an_end_on_the_limit_decides_nothing() -> None:
-    for interval in ((-0.02, 0.01), (-0.05, -0.02)):
-        found = non_inferiority(net_change=sum(interval) / 2, interval=interval, n=100, tolerance=0.02)
-        assert found.verdict == "INCONCLUSIVE"
-
-
-def test_non_inferiority_without_items_or_distance_is_inconclusive() -> None:
-    edge = non_inferiority(net_change=-0.02, interval=(-0.05, 0.01), n=100, tolerance=0.02)
-    assert (edge.verdict, edge.items_needed) == ("INCONCLUSIVE", math.inf)
-    nothing = non_inferiority(net_change=math.nan, interval=(math.nan, math.nan), n=0, tolerance=0.02)
-    assert nothing.verdict == "INCONCLUSIVE"
-    assert math.isnan(nothing.items_needed)
-
-
 def test_the_levels_of_a_run_add_up_to_alpha() -> None:
     assert sum(alarm_level(look, groups=3, planned=20) for look in range(1, 21)) == pytest.approx(0.05 / 3)
     assert sum(alarm_level(look, groups=1) for look in range(1, 100_000)) == pytest.approx(0.05, rel=1e-3)
@@ -233,6 +189,7 @@ def test_twenty_looks_at_an_unchanged_model_rarely_alarm_where_naive_tests_often
     assert naive / runs > 0.25
 
 
-def test_the_kinds_of_alarms_share_alpha() -> None:
-    assert (share_of_alpha(fading=True), share_of_alpha(fading=False)) == (0.025, 0.05)
-    assert share_of_alpha(0.1, fading=True) == 0.05
+def test_an_estimate_sees_what_twice_the_items_see_by_flips() -> None:
+    assert detectable_estimate(500, 0.1) == detectable_change(1000, 0.1)
+    assert detectable_estimate(500, 0.1, delta=0.005) == pytest.approx(detectable_change(1000, 0.1) + 0.005)
+    assert math.isnan(detectable_estimate(10, 0.1))

@@ -5,6 +5,7 @@ import json
 import pytest
 from pages import compared, sure
 
+from forgetwatch.comparing import Tolerance, ranked_categories
 from forgetwatch.comparing.verdict import verdict
 from forgetwatch.metrics import DELTA, TAU
 from forgetwatch.report import comparison_json, comparisons_json
@@ -29,7 +30,7 @@ GROUP = {
     *("bits_per_byte_change_interval", "bits_per_byte_p_value", "bits_per_byte_q_value"),
     *("net_change_interval_worst", "known_vanished", "vanished", "unscored_before", "unscored_after", "newly_unscored"),
     *("margin_change", "margin_change_interval", "net_change_estimate", "net_change_estimate_interval"),
-    "detectable_change_estimate",
+    *("detectable_change_estimate", "known_lost_net_share_interval", "newly_known_net", "newly_known_net_interval"),
 }
 CHANCE = {
     *("n", "paper", "guess_corrected", "guess_corrected_calibrated", "bound"),
@@ -57,7 +58,8 @@ def test_the_document_has_every_promised_key_and_plain_values() -> None:
     }
     assert set(document["macro"]) == {"forgetting", "backward_transfer", "by_category"}
     assert isinstance(whole["forgotten"], int)
-    assert document["definitions"] == {"known": "k>=3, share>=tau", "tau": TAU, "delta": DELTA, "margin": None}
+    assert document["definitions"] == {"known": "k>=3, share>=tau", "tau": TAU, "alarm_delta": DELTA, "margin": None}
+    assert document["categories"] == {"differ_p_value": None, "ranked": []}
 
 
 def test_the_known_less_luck_and_the_log_score_are_those_of_the_group() -> None:
@@ -93,14 +95,33 @@ def test_several_comparisons_are_a_list() -> None:
     }
 
 
-def test_the_verdict_names_its_question_and_its_limit() -> None:
+def test_the_verdict_names_its_question_and_its_legs() -> None:
     comparison = sure().comparison
-    for limit in (0.02, 0.3):
-        document = comparison_json(comparison, tolerance=limit)["verdict"]
+    for tolerance in (Tolerance(), Tolerance(accuracy=0.3, known=None)):
+        document, found = comparison_json(comparison, tolerance=tolerance)["verdict"], verdict(comparison, tolerance)
+        legs = document.pop("legs")
         assert document == {
-            "question": "in this comparison alone, did accuracy not fall by more than the limit?",
-            "answer": verdict(comparison, limit).word,
-            "limit": limit,
-            "interval": list(comparison.all.net_change_interval),
-            "interval_worst": list(comparison.all.net_change_interval_worst),
+            "question": "in this comparison alone, is a loss beyond its limit?",
+            "answer": found.answer,
+            "word": found.word,
+            "deciding": found.deciding.name,
         }
+        assert set(legs) == {"accuracy", "knowledge", "category"}
+        accuracy = found.leg("accuracy")
+        assert accuracy is not None
+        assert accuracy.interval is not None
+        assert legs["accuracy"]["interval"] == list(accuracy.interval)
+        assert (legs["accuracy"]["limit"], legs["accuracy"]["answer"]) == (-(tolerance.accuracy or 0), accuracy.answer)
+        assert (legs["knowledge"]["answer"] is None) == (tolerance.known is None)
+        assert legs["category"]["limit"] == -0.05
+
+
+def test_the_ranked_categories_are_in_the_document() -> None:
+    right, category = [True] * 120, ["a"] * 60 + ["b"] * 60
+    comparison = compared(right, [False] * 25 + [True] * 95, category=category)
+    document = comparison_json(comparison)["categories"]
+    ranked, p_value = ranked_categories(comparison)
+    assert document["differ_p_value"] == p_value
+    assert [one["name"] for one in document["ranked"]] == ["a", "b"]
+    assert document["ranked"][0]["change"] == ranked[0].change
+    assert document["ranked"][0]["interval"] == list(ranked[0].interval)

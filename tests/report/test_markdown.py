@@ -10,6 +10,7 @@ from support import snapshot
 from forgetwatch import compare
 from forgetwatch.comparing.flips import flips
 from forgetwatch.report import ITEMS, comparison_markdown, escaped
+from forgetwatch.report.summary import summary
 
 
 def tables(text: str) -> list[list[str]]:
@@ -24,16 +25,23 @@ def cells(line: str) -> int:
 def test_the_first_page_is_above_the_tables() -> None:
     of = choices()
     lines = comparison_markdown(of.comparison, changed=of.changed).splitlines()
-    assert lines[0] == "# toy at step 0 → toy at step 100"
-    assert re.match(r"\*\*(PASS|FAIL|INCONCLUSIVE)\*\* ", lines[2])
-    headings = [line[2 : line.index("**", 2)] for line in lines if line.startswith("**")]
-    assert [heading for heading in headings[1:] if heading != "LOSS"] == [
-        "What it gained",
+    first = summary(of.comparison, changed=of.changed)
+    assert lines[0] == f"**{first.word}** {first.sentence}"
+    assert lines[2] == "What changed in toy from step 0 to step 100"
+    assert "| accuracy |" in lines[6]
+    above = lines[: lines.index("## How sure is that?")]
+    assert "**Worst categories**" in above
+    assert "**Lost questions of Math**" in above
+    assert sum(line.startswith("* “Question number") for line in above) == 3
+    assert [line[3:] for line in lines if line.startswith("## ")] == [
+        "How sure is that?",
         "What it lost",
-        "Does it say less of this, or something else?",
+        "What it gained",
         "Is it less sure of the right answers?",
-        "Is that more than luck?",
+        "Does it say less of this, or something else?",
         "What was not measured",
+        "All numbers",
+        "Which questions",
     ]
 
 
@@ -45,11 +53,12 @@ def test_every_row_has_the_cells_of_its_head_whatever_the_text() -> None:
             assert len({cells(line) for line in table}) == 1
 
 
-def test_alarms_and_categories_below_zero_are_named() -> None:
+def test_alarms_and_the_worst_categories_are_named() -> None:
     trajectory, _ = run(2400)
     text = comparison_markdown(trajectory.comparisons[-1], trajectory=trajectory)
-    assert re.search(r"\*\*LOSS\*\* At this look alone: below zero on (its|their) own, .*Math by ", text)
-    assert re.search(r"\*\*ALARM\*\* Over all 4 looks and 4 groups: .*a net loss of Math at step ", text)
+    assert re.search(r"\| alarms \| .*Math \(step \d+\)", text)
+    assert re.search(r"^\| Math \| -\d+\.\d \| -\d+\.\d to -\d+\.\d \|", text, re.MULTILINE)
+    assert re.search(r"## Alarms during the run\n\n(\* .*\n)*\* Math, step \d+: -", text)
 
 
 def test_losses_of_the_largest_margin_are_listed_and_the_others_counted() -> None:
@@ -64,8 +73,8 @@ def test_the_level_of_the_groups_can_be_chosen() -> None:
     comparison = choices().comparison
     by_task = comparison_markdown(comparison, by="task")
     assert "| task 3 |" in by_task
-    assert "| Math |" not in by_task
-    assert "| Math |" not in comparison_markdown(comparison, by="all")
+    assert "| Math |" not in by_task.partition("## All numbers")[2]
+    assert "| Math |" not in comparison_markdown(comparison, by="all").partition("## All numbers")[2]
 
 
 def test_foreign_text_is_not_markup() -> None:

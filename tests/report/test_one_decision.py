@@ -15,16 +15,18 @@ from pages import plain, printed
 from support import snapshot
 
 from forgetwatch import Snapshot, Trajectory, compare
-from forgetwatch.comparing import TOLERANCE, Comparison, Conclusion, can_see, conclude, group_verdict
+from forgetwatch.comparing import Comparison, Conclusion, conclude, estimated, group_verdict
 from forgetwatch.report import (
     LINES,
     WIDTH,
+    alarm_state,
     comparison_fragment,
     comparison_markdown,
     comparison_table,
     page,
     trajectory_fragment,
 )
+from forgetwatch.report.decision import decision
 from forgetwatch.watch import Guard, Tripped
 
 Floats = NDArray[np.float64]
@@ -87,7 +89,7 @@ CASES = {
     "all gained": Case(gained),
     "five items a category": Case(ruin, each=5, names=tuple("abcdefgh")),
     "one item a category": Case(ruin, each=1, names=tuple("abcdefgh")),
-    "fading without a net loss": Case(faded),
+    "sureness falls without a flip": Case(faded),
     "an alarm, then recovered": Case(recovered),
     "without scores": Case(one_category_ruined, scores=False),
     "one category": Case(ruin, names=("Math",)),
@@ -121,6 +123,7 @@ def _look(scores: Floats, category: NDArray[np.str_], step: int, case: Case) -> 
 class Shown:
     """All outputs of a run or a comparison, as text in one line, and what they are made of."""
 
+    name: str
     comparison: Comparison
     trajectory: Trajectory | None
     found: Conclusion
@@ -151,7 +154,7 @@ def show(name: str) -> Shown:
         "markdown": plain(re.sub(r"\\(.)", r"\1", comparison_markdown(comparison, trajectory=trajectory))),
     }
     found = conclude(comparison, trajectory=trajectory)
-    return Shown(comparison, trajectory, found, plain(table), table.splitlines(), outputs)
+    return Shown(name, comparison, trajectory, found, plain(table), table.splitlines(), outputs)
 
 
 def text_of(page: str) -> str:
@@ -170,126 +173,96 @@ def everything(shown: Shown) -> dict[str, str]:
     return {"table": shown.table, **shown.outputs}
 
 
-def test_the_verdict_is_the_same_everywhere_and_names_its_question(shown: Shown) -> None:
-    word = shown.found.verdict.word
-    here = "this look: " if shown.trajectory else "this comparison: "
-    assert f"{here}{word}, " in shown.table
-    alone = "At this look alone: " if shown.trajectory else "In this comparison alone: "
+def test_the_verdict_is_the_same_everywhere_with_the_same_sentence(shown: Shown) -> None:
+    word, sentence = shown.found.verdict.word, decision(shown.comparison, shown.found)
     for name, text in everything(shown).items():
-        assert set(re.findall(r"\b(PASS|FAIL|INCONCLUSIVE)\b", text)) == {word}, name
-        assert name == "table" or re.search(rf"{word}\W+{alone}", text), name
+        assert set(re.findall(r"\b(FORGOT|KEPT|NOT CLEAR)\b", text)) == {word}, name
+        assert re.search(rf"\b{word}\W+{re.escape(sentence)}", text), name
 
 
-def test_no_output_calls_one_thing_luck_and_another_not(shown: Shown) -> None:
-    for name, text in everything(shown).items():
-        text = text.replace("Is that more than luck?", "")
-        other = re.search(r"more than luck|beyond luck|luck does not explain|lower bound|\bfloor\b", text, re.I)
-        assert other is None, name
-
-
-def test_every_alarm_is_named_in_every_output_and_no_other(shown: Shown) -> None:
-    raised = [(one.alarm.kind, one.alarm.group.name, one.alarm.step) for one in shown.found.alarms]
-    named = re.findall(r"\b(net|fading) (\w+) \(step (\d+)", shown.table)
-    assert {(kind, name, int(step)) for kind, name, step in named} <= set(raised)
-    assert bool(named) == bool(raised)
-    if not shown.trajectory:
-        assert "alarm" not in shown.table
+def test_no_output_names_a_loss_beside_kept_without_its_limit(shown: Shown) -> None:
+    if shown.found.verdict.answer != "PASS":
         return
-    assert (" looks: no alarm (" in shown.table) == (not raised)
-    for kind, group, step in raised:
-        of = "over all questions" if group == "all" else f"of {group}"
-        what = "net loss" if kind == "net" else "fading"
-        assert f"Alarm at step {step}, {what} {of}: " in shown.outputs["page"]
-        assert f"ALARM {kind} {group}, step {step}: " in shown.outputs["notebook"]
-    for name, text in shown.outputs.items():
-        assert ("NO ALARM" in text) == (not raised), name
-        over_all = re.search(r"Over all 4 looks and \d+ groups: (a net loss|fading) o", text)
-        assert (over_all is not None) == bool(raised), name
+    if " worst " in shown.table:
+        assert re.search(r" worst .*, limit -?\d", shown.table)
+    for one in shown.found.alarms:
+        assert alarm_state(one, shown.found) in ("recovered", "within the limit now", "not clear now")
+
+
+def test_no_output_has_the_words_that_were_misread(shown: Shown) -> None:
+    for name, text in everything(shown).items():
+        other = re.search(
+            r"(more than|beyond) luck|luck alone|can see|below zero on|measured twice: 0|items would decide|\bfloor\b",
+            text,
+        )
+        assert other is None, (name, other)
+
+
+def test_the_alarms_of_the_table_are_those_of_the_run(shown: Shown) -> None:
+    raised = {
+        ("all questions" if one.alarm.group.level == "all" else one.alarm.group.name, one.alarm.step)
+        for one in shown.found.alarms
+    }
+    line = next((line for line in shown.lines if line.startswith("since ")), "")
+    named = re.findall(r"(?:since +|, )([\w ]+): step (\d+)", line.partition("; best look")[0])
+    assert {(name, int(step)) for name, step in named} <= raised
+    assert bool(named) == bool(raised)
+    if shown.trajectory is None:
+        assert not line
+    else:
+        assert ("no fall beyond chance at 4 looks" in shown.table) == (not raised)
 
 
 def test_an_alarm_of_a_group_that_came_back_says_so(shown: Shown) -> None:
     for one in shown.found.alarms:
-        group = one.now.group
-        change = group.net_change if one.alarm.kind == "net" else group.log_score_change_calibrated
-        assert change is not None
+        change, _ = estimated(one.now.group)
         if one.state == "recovered":
             assert change >= 0
-        of = "over all questions" if group.level == "all" else f"of {group.name}"
-        tail = {"lasting": "", "unclear": ", unclear now", "recovered": ", recovered since"}[one.state]
-        what = "net loss" if one.alarm.kind == "net" else "fading"
-        if len(shown.found.alarms) <= 4:  # of more, the sentence names the first
-            assert f"{what} {of} at step {one.alarm.step}{tail}" in shown.outputs["page"]
+            assert alarm_state(one, shown.found) == "recovered"
 
 
-def test_categories_below_zero_on_their_own_are_the_same_everywhere(shown: Shown) -> None:
-    names = [group.name for group in shown.found.below_zero]
-    assert ("below zero on " in shown.table) == bool(names)
-    for name, text in shown.outputs.items():
-        assert (re.search(r"LOSS\W+\w", text) is not None) == bool(names), name
-    for name in ("page", "markdown"):
-        none = re.search(r"None of its \d+ categories is below zero on its own", shown.outputs[name])
-        assert (none is not None) == (shown.found.categories > 0 and not names and not _no_flip(shown))
-    for group in shown.found.below_zero:
-        assert group.net_change_interval[1] < 0
-        assert group.q_value <= 0.05
+def test_worst_categories_of_the_table_are_those_of_the_verdict(shown: Shown) -> None:
+    line = next((line for line in shown.lines if line.startswith("worst ")), "")
+    names = re.findall(r"(?:worst +|, )(\w+) [-+]", line)
+    wanted = [one.group.name for one in shown.found.lost or shown.found.ranked]
+    assert names == wanted[: len(names)]
+    if shown.found.lost:
+        assert names
+    for one in shown.found.lost:
+        assert one.interval[1] < 0
 
 
-def _no_flip(shown: Shown) -> bool:
-    return not shown.comparison.all.forgotten and not shown.comparison.all.gained
-
-
-def test_two_questions_with_unlike_outcomes_are_called_two_questions(shown: Shown) -> None:
-    found = shown.found
-    if found.is_run and (found.lost_here != bool(found.alarms) or (found.verdict.word == "PASS" and found.alarms)):
-        assert found.differs
-    assert ("two questions: " in shown.table) == found.differs
-    for name, text in shown.outputs.items():
-        assert ("These are two questions: " in text) == found.differs, name
-
-
-def test_the_guard_trips_only_where_its_rule_fails_and_its_items_see_enough(shown: Shown) -> None:
+def test_the_guard_trips_only_where_its_rule_fails(shown: Shown) -> None:
     if shown.trajectory is None:
         return
     by_step = dict(zip(shown.trajectory.steps, shown.trajectory.comparisons, strict=True))
     for finding in shown.found.findings:
-        if finding.what in ("net_loss", "too_few_items"):
+        if finding.what == "net_loss":
             level, _, name = finding.name.partition(":")
             group = by_step[finding.step].by(level)[name]  # type: ignore[arg-type]
-            bound = float(re.findall(r"below -([\d.]+) points", finding.line)[0]) / 100
-            assert group_verdict(group, bound).word == "FAIL"
-            assert (level == "all" or can_see(group, bound)) == (finding.what == "net_loss")
-            last = finding.step == shown.trajectory.steps[-1]
-            if finding.name == "all:all" and last and bound >= TOLERANCE:
-                assert shown.found.verdict.word == "FAIL"
-        if finding.what in ("alarm", "fading"):
+            bound = CASES[shown.name].guard.net_loss
+            assert group_verdict(group, bound).answer == "FAIL"
+        if finding.what == "alarm":
             assert any(
-                f"{one.alarm.group.level}:{one.alarm.group.name}" == finding.name
-                and one.alarm.step == finding.step
-                and one.alarm.kind == ("net" if finding.what == "alarm" else "fading")
+                f"{one.alarm.group.level}:{one.alarm.group.name}" == finding.name and one.alarm.step == finding.step
                 for one in shown.found.alarms
             )
-        else:
-            assert finding.line in shown.outputs["page"]
     trips = [trip for trip in shown.found.trips if trip.what in ("net_loss", "must_pass")]
-    assert ("guard tripped" in shown.table) == bool(trips)
-    for name, text in shown.outputs.items():
-        assert ("its guard tripped" in text) == bool(shown.found.trips), name
+    assert ("guard tripped by" in shown.table) == bool(trips)
 
 
-def test_the_numbers_of_one_sentence_add_up(shown: Shown) -> None:
+def test_the_numbers_of_the_table_add_up(shown: Shown) -> None:
     whole = shown.comparison.all
-    for line in shown.lines:
-        if found := re.search(r"now lost (\S+), by luck alone (\S+): net (\S+) ", line):
-            lost, made, net = map(float, found.groups())
-            assert lost - made == pytest.approx(net)
-    for text in shown.outputs.values():
-        if found := re.search(
-            r"clearly knew, it now gets (\d+) wrong\. Luck alone would make about (\S+) such losses", text
-        ):
-            assert float(found[1]) == whole.known_lost
-            assert float(found[2]) == pytest.approx(whole.known_lost_by_luck, abs=0.51)
-        if found := re.search(r"which leaves ([\d.]+): between", text):
-            assert shown.found.known_lost == "above"
+    net = re.search(r"\((\S+) of (\S+) without lucky guesses;", shown.table)
+    counts = re.search(r"(\S+) of (\S+) now wrong(?:, about (\S+) of them lucky guesses)?;", shown.table)
+    if counts:
+        lost, known, by_luck = (float(one or 0) for one in counts.groups())
+        assert (lost, known) == (whole.known_lost, whole.known)
+        if net:
+            assert lost - by_luck == pytest.approx(float(net[1]))
+    flips = re.search(r"questions (\S+) of (\S+) forgotten, (\d+) gained", shown.table)
+    if flips:
+        assert [float(one) for one in flips.groups()] == [whole.forgotten, whole.n, whole.gained]
 
 
 def test_the_table_keeps_its_size(shown: Shown) -> None:
@@ -297,26 +270,18 @@ def test_the_table_keeps_its_size(shown: Shown) -> None:
     assert max(map(len, shown.lines)) <= WIDTH
 
 
-def kinds(found: Conclusion) -> set[str]:
-    return {one.alarm.kind for one in found.alarms}
-
-
 def test_the_cases_are_what_their_names_say() -> None:
     """Without this, all of the above could hold because nothing was ever found."""
-    found = {name: show(name).found for name in ("mild", "ruin", "fading without a net loss", "all gained")}
+    found = {name: show(name).found for name in CASES}
     assert found["mild"].alarms == ()
-    assert not found["mild"].lost_here
-    assert found["ruin"].verdict.word == "FAIL"
-    assert kinds(found["ruin"]) == {"net", "fading"}
-    assert found["ruin"].known_lost == "above"
-    assert kinds(found["fading without a net loss"]) == {"fading"}
-    assert found["fading without a net loss"].log_score == "below"
-    assert found["all gained"].verdict.word == "PASS"
-    found = {name: show(name).found for name in ("one category ruined", "an alarm, then recovered")}
-    assert [group.name for group in found["one category ruined"].below_zero] == ["Math"]
+    assert not found["mild"].lost
+    assert found["ruin"].verdict.answer == "FAIL"
+    assert len(found["ruin"].alarms) > 1
+    assert found["all gained"].verdict.answer == "PASS"
+    assert found["nothing"].verdict.answer == "PASS"
+    assert [one.group.name for one in found["one category ruined"].lost] == ["Math"]
     came_back = found["an alarm, then recovered"]
-    assert {one.state for one in came_back.alarms if one.alarm.kind == "net"} == {"recovered"}
-    assert came_back.differs
-    found = {name: show(name).found for name in ("five items a category", "a wide guard", "ruin")}
-    assert {one.what for one in found["five items a category"].findings if not one.trips} == {"too_few_items"}
+    assert {one.state for one in came_back.alarms} == {"recovered"}
+    within = found["sureness falls without a flip"]
+    assert {alarm_state(one, within) for one in within.alarms} == {"within the limit now"}
     assert "net_loss" in {one.what for one in found["a wide guard"].findings}

@@ -30,8 +30,8 @@ RNG = np.random.default_rng(0)
 BEFORE = RNG.uniform(0.8, 1.6, 60)
 AFTER = BEFORE + RNG.normal(0.046, 0.05, 60)
 QUESTIONS = [True, True, False, True, False, True]
-LINE = "passages 60   bits per byte 1.204 -> 1.255: +0.050 (+0.037 to +0.063)"
-NO_VERDICT = "there is no verdict on correctness, because passages have no right answer"
+LINE = "passages      60; bits per byte 1.204 -> 1.255: +0.050 (+0.037 to +0.063)"
+NO_VERDICT = "NO VERDICT"
 
 
 def compared(*, questions: bool) -> Comparison:
@@ -55,15 +55,15 @@ def test_the_first_table_has_one_line_of_passages(questions: bool) -> None:
     assert LINE in found
     assert len(found) <= LINES
     assert max(map(len, found)) <= 80
-    assert any("no verdict on correctness: passages have no right answer" in line for line in found) is not questions
-    assert any(line.startswith("this comparison: ") for line in found) is questions
+    assert any(line.startswith(NO_VERDICT) for line in found) is not questions
+    assert any(line.startswith("NOT CLEAR ") for line in found) is questions
 
 
 def test_without_flips_the_line_of_passages_stays() -> None:
     sides = {"before": read(bits=BEFORE, questions=QUESTIONS), "after": read(bits=AFTER, questions=QUESTIONS, step=1)}
     found = lines(comparison_table(compare(**sides)))
     assert LINE in found
-    assert any("no item flipped" in line for line in found)
+    assert any("none of 6 flipped" in line for line in found)
 
 
 def test_the_table_of_passages_alone_names_the_categories_that_rose_most() -> None:
@@ -94,7 +94,7 @@ def test_a_run_of_passages_alone_has_no_alarm_to_report() -> None:
 def test_markdown_has_a_table_and_a_sentence_of_passages(questions: bool) -> None:
     text = comparison_markdown(compared(questions=questions))
     assert "| all | 60 | 1.204 | 1.255 | +0.050 (+0.037 to +0.063) | <.001 |" in text.replace(r"\<", "<")
-    assert "its 60 passages took 1.204 bits per byte before and take 1.255 now, 0.050 more" in text
+    assert "Its 60 passages took 1.204 bits per byte before and take 1.255 now, 0.050 more" in text
     assert "the texts have become harder to predict" in text
     assert (NO_VERDICT in text) is not questions
     assert "nan" not in text
@@ -131,7 +131,7 @@ def test_a_page_without_passages_has_no_section_of_them() -> None:
 def test_a_notebook_shows_passages(questions: bool) -> None:
     text = compared(questions=questions)._repr_html_()
     assert "+0.050 (+0.037 to +0.063)" in text
-    assert "1.204 -&gt; 1.255 bits per byte over 60 passages" in text
+    assert "1.204 → 1.255 bits per byte; change +0.050 (+0.037 to +0.063), harder to predict" in text
     assert "Curves: change of the bits per byte" in watched(questions=questions)._repr_html_()
 
 

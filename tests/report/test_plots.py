@@ -4,11 +4,14 @@ import re
 from pathlib import Path
 
 import pytest
+from matplotlib.axes import Axes
 from pages import run as scored
 from pages import watched
 
 from forgetwatch import Trajectory
+from forgetwatch.comparing import conclude, estimated
 from forgetwatch.report import PANELS, save_figure, svg, trajectory_figure
+from forgetwatch.report.plots import net_figure
 
 
 def run(categories: int, looks: int = 3) -> Trajectory:
@@ -27,33 +30,39 @@ def test_the_curves_are_the_counts() -> None:
     assert "2 answers were forgotten and 0 gained, of 8" in figure.get_suptitle()
 
 
-def test_options_with_scores_add_the_known_less_luck_and_the_log_score() -> None:
+def test_the_net_change_is_the_estimate_in_its_interval_and_options_with_scores_add_the_known() -> None:
     trajectory, _ = scored(looks=4)
     figure = trajectory_figure(trajectory)
-    known, log_score = figure.subfigs[0].axes[2:]
+    net, known = figure.subfigs[0].axes[2:]
     groups = [comparison.all for comparison in trajectory.comparisons]
     curves = {line.get_label(): list(line.get_ydata()) for line in known.lines}
-    assert curves["less luck, 95 % interval"] == [group.known_lost_net for group in groups]
-    assert curves["now lost, in all"] == [group.known_lost for group in groups]
-    assert curves["lost by luck alone"] == [group.known_lost_by_luck for group in groups]
-    changes = [group.log_score_change_calibrated for group in groups]
-    assert changes[-1] != 0
-    assert changes in [list(line.get_ydata()) for line in log_score.lines]
-    band = log_score.collections[0].get_paths()[0].vertices
-    for step, group in zip(trajectory.steps[1:], groups[1:], strict=True):
-        assert group.log_score_change_calibrated_interval is not None
+    assert curves["less those that guessing explains, 95 %"] == [group.known_lost_net for group in groups]
+    assert curves["now wrong, in all"] == [group.known_lost for group in groups]
+    assert curves["explained by guessing"] == [group.known_lost_by_luck for group in groups]
+    assert_net(net, trajectory)
+    first_screen = net_figure(trajectory, conclude(trajectory.comparisons[-1], trajectory=trajectory)).axes[0]
+    assert_net(first_screen, trajectory)
+    assert "limit -2" in {line.get_label() for line in first_screen.lines}
+
+
+def assert_net(panel: Axes, trajectory: Trajectory) -> None:
+    found = [estimated(comparison.all) for comparison in trajectory.comparisons]
+    assert found[-1][0] != 0
+    curves = {line.get_label(): list(line.get_ydata()) for line in panel.lines}
+    assert curves["all questions, 95 % interval"] == [100 * value for value, _ in found]
+    band = panel.collections[0].get_paths()[0].vertices
+    for step, (_, interval) in zip(trajectory.steps[1:], found[1:], strict=True):
         ends = {y for x, y in band if x == step}
-        assert {min(ends), max(ends)} == set(group.log_score_change_calibrated_interval)
+        assert (min(ends), max(ends)) == pytest.approx([100 * end for end in interval])
 
 
 def test_the_start_has_no_interval_since_nothing_was_estimated() -> None:
-    known, log_score = trajectory_figure(scored(looks=3)[0]).subfigs[0].axes[2:]
-    for panel in (known, log_score):
+    for panel in trajectory_figure(scored(looks=3)[0]).subfigs[0].axes[2:]:
         assert {y for x, y in panel.collections[0].get_paths()[0].vertices if x == 0} == {0}
 
 
-def test_fewer_than_fifty_scored_items_have_no_panel_of_the_log_score() -> None:
-    panels = trajectory_figure(scored(items=40, looks=3)[0]).subfigs[0].axes
+def test_without_scores_there_is_no_panel_of_the_known() -> None:
+    panels = trajectory_figure(run(2)).subfigs[0].axes
     assert [panel.get_visible() for panel in panels] == [True, True, True, False]
 
 

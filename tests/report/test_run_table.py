@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pages import printed, watched
+from pages import plain, printed, watched
 from pages import run as scored
 
 from forgetwatch import Trajectory
-from forgetwatch.report import alarm_lines, alarm_sentences, course_line, run_detail
+from forgetwatch.comparing import Tolerance
+from forgetwatch.report import alarm_lines, best_look, course_line, run_detail
 from forgetwatch.report.run_table import run_table
 from forgetwatch.run_folder import GuardFinding
 
@@ -46,10 +47,11 @@ def test_each_look_has_a_line() -> None:
 def test_a_loss_beyond_luck_is_an_alarm_with_its_null() -> None:
     kept, lost = [True] * 100, [False] * 40 + [True] * 60
     shown = text(run(kept, kept, lost, lost, planned=5))
-    assert shown.count("ALARM net all, step 2: -40 +0 of 100 (p 9e-13, alarm at 0.005); now -40 +0") == 1
-    assert shown.count("ALARM net c, step 2:") == 1
-    assert "2 alarms (net) over all and 1 category, 5 looks planned" in shown
-    assert "net loss over all items at the last look: 18.0 points would raise one" in shown
+    assert plain(shown).count("ALARM all, step 2: -40.0 points, -40 +0 of 100 (p 9e-13 by flips, alarm at 0.010)") == 1
+    assert "; now -40.0 points, -40 +0" in plain(shown)
+    assert "ALARM c" not in shown  # a single category is the whole
+    assert "1 alarm over all, 5 looks planned" in shown
+    assert "a fall over all items at the last look: 16.0 points would raise one" in shown
 
 
 def test_more_looks_than_planned_are_named() -> None:
@@ -60,8 +62,8 @@ def test_more_looks_than_planned_are_named() -> None:
 def test_a_run_that_lost_nothing_says_what_it_could_have_seen() -> None:
     kept = [True] * 50
     shown = text(run(kept, kept))
-    assert "no alarm (net) over all and 1 category, 1 look" in shown
-    assert "net loss over all items at the last look: no loss could raise one: too few flips" in shown
+    assert "no alarm over all, 1 look" in shown
+    assert "a fall over all items at the last look: no fall could raise one: too few flips" in shown
 
 
 def test_a_long_run_shows_every_nth_look_and_the_last() -> None:
@@ -77,13 +79,25 @@ def first(trajectory: Trajectory, **options: Any) -> list[str]:
     return printed(run_table(trajectory, **options)).splitlines()
 
 
-def test_the_first_table_of_a_run_ends_with_its_alarms_in_one_line() -> None:
+def test_the_first_table_of_a_run_names_the_first_alarm_of_each_group() -> None:
     kept, lost = [True] * 100, [False] * 40 + [True] * 60
     trajectory = run(kept, kept, lost, lost, planned=5)
-    lines = first(trajectory)
-    assert lines[0].startswith("forgetwatch  step 3, against step 0 ")
-    assert lines[-1] == "3 looks: 2 alarms, net all (step 2), net c (step 2)"
+    lines = first(trajectory, run="out/_forgetwatch")
+    assert lines[0].startswith("forgetwatch  out, step 3 against the start ")
+    assert lines[1].startswith("FORGOT        accuracy fell by 40 points ")
+    assert lines[-2:] == [
+        "since         all questions: step 2; best look: the start",
+        "next          forgetwatch flips out",
+    ]
     assert max(map(len, lines)) <= 80
+
+
+def test_the_best_look_is_that_of_the_highest_accuracy() -> None:
+    looks = [True] * 10 + [False] * 90, [True] * 30 + [False] * 70, [True] * 20 + [False] * 80
+    trajectory = run(*looks)
+    assert best_look(trajectory) == (1, pytest.approx(0.2))
+    assert first(trajectory)[-1] == "looks         no fall beyond chance at 2 looks; best look: step 1, +20.0 points"
+    assert best_look(run(*RUN)) == (None, 0.0)
 
 
 def test_trips_of_the_guard_are_counted_in_the_table_and_named_unless_an_alarm_is() -> None:
@@ -95,26 +109,30 @@ def test_trips_of_the_guard_are_counted_in_the_table_and_named_unless_an_alarm_i
     )
     kept, lost = [True] * 100, [False] * 40 + [True] * 60
     lines = first(replace(run(kept, kept, lost, lost, planned=5), findings=trips))
-    assert lines[-1] == "guard tripped 3 times: on 1 alarm, Math (step 2), item q7 (step 3)"
+    assert lines[-1] == "guard         tripped by Math (step 2), item q7 (step 3)"
 
 
 def test_a_group_that_recovered_after_its_alarm_is_said_to_have_recovered() -> None:
-    kept, lost = [True] * 100, [False] * 40 + [True] * 60
+    kept, lost = [True] * 300, [False] * 40 + [True] * 260
     trajectory = run(kept, lost, kept, planned=5)
-    *_, alarms, questions = first(trajectory)
-    assert alarms.endswith("2 looks: 2 alarms, net all (step 1, recovered), net c (step 1, recovered)")
-    assert questions == "two questions: the last look at 95 %; all looks and groups at a stricter level"
-    (line, *_) = alarm_lines(trajectory)
-    assert line.plain == "ALARM net all, step 1: -40 +0 of 100 (p 9e-13, alarm at 0.005); now -0 +0, recovered"
-    (sentence, raised), *_ = alarm_sentences(trajectory)
-    assert raised
-    assert sentence.endswith("At the last look: 0 of 100 questions lost, 0 gained, so it has recovered.")
+    lines = first(trajectory)
+    assert lines[1].startswith("KEPT ")
+    assert lines[-1] == "since         all questions: step 1 (recovered); best look: the start"
+    line = alarm_lines(trajectory)[0]
+    assert line.plain.endswith("alarm at 0.010); now +0.0 points, -0 +0, recovered")
 
 
-def test_a_run_without_alarms_or_flips_takes_four_lines() -> None:
+def test_an_alarm_of_a_fall_within_the_limit_says_so() -> None:
+    kept, lost = [True] * 900, [False] * 12 + [True] * 888
+    trajectory = run(kept, lost, planned=1)
+    assert first(trajectory, tolerance=Tolerance(accuracy=0.1))[-1] == (
+        "since         all questions: step 1 (within the limit now); best look: the start"
+    )
+
+
+def test_a_run_without_alarms_or_flips_says_that_nothing_fell() -> None:
     lines = first(run([True] * 9, [True] * 9))
-    assert len(lines) == 4
-    assert lines[-1] == "1 look: no alarm (net)"
+    assert lines[-1] == "looks         no fall beyond chance at 1 look; best look: the start"
 
 
 def test_a_baseline_alone_is_one_line() -> None:
@@ -125,7 +143,7 @@ def test_each_look_shows_the_known_and_lost_less_luck_where_it_is_measured() -> 
     trajectory, _ = scored(items=600)
     lines = text(trajectory).splitlines()
     head = next(at for at, line in enumerate(lines) if line.startswith("   step"))
-    assert "known net" in lines[head]
+    assert "known gone" in lines[head]
     for line, comparison in zip(lines[head + 1 :], trajectory.comparisons[1:], strict=False):
         assert comparison.all.known_lost_net is not None
         assert float(line.split()[3]) == pytest.approx(comparison.all.known_lost_net, abs=0.051)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from pages import choices, clusters, plain, printed, run, samples, sure
 
-from forgetwatch.comparing import Comparison
+from forgetwatch.comparing import Comparison, Group, estimated, ranked_categories
 from forgetwatch.report import (
     HEADINGS,
     comparison_detail,
@@ -179,36 +179,45 @@ def test_the_terminal_shows_the_same_numbers_of_the_whole_and_of_each_category(s
         *whole["n"],
         whole["net_change"],
     )
+    assert numbers(next(line for line in lines if line.startswith("net change ")))[:3] == shown_net(comparison.all)
     right = next(line for line in lines if line.startswith("right "))
     assert numbers(right)[:2] == [*whole["accuracy_before"], *whole["accuracy_after"]]
-    for name in comparison.by("category"):
+    for name, group in comparison.by("category").items():
         line = next(line for line in lines if re.match(rf"  {name} ", line))
         row = wanted[f"category:{name}"]
         cells = numbers(line.removeprefix(f"  {name} "))
-        net = [] if row["known_lost_net"] == ["–"] else row["known_lost_net"][:1]
-        known = [*row["known"], *row["known_lost"], *net] if net else None
-        counts = known or [f"-{row['forgotten'][0]}", f"+{row['gained'][0]}"]
-        assert cells == [*row["n"], *counts, *row["net_change"], *row["q_value"]]
+        counts = [f"-{row['forgotten'][0]}", f"+{row['gained'][0]}"]
+        if row["known_lost_net"] != ["–"]:
+            by_luck = cells.pop(3)
+            assert float(by_luck) == pytest.approx(float(row["known_lost"][0]) - float(row["known_lost_net"][0]))
+            counts = [*row["known"], *row["known_lost"]]
+        assert cells == [*row["n"], *counts, *shown_net(group), *row["q_value"]]
 
 
 def test_the_first_table_shows_the_same_numbers(shown: tuple[Comparison, Any]) -> None:
     comparison, _ = shown
     lines, wanted = printed(comparison_table(comparison)).replace(",", "").splitlines(), in_json(comparison)
     whole = wanted["all:all"]
-    lost, won, *net = numbers(next(line for line in lines if line.startswith("forgotten ")))[:5]
-    assert ([lost], [won], net) == (whole["forgotten"], whole["gained"], whole["net_change"])
+    before, after, *net = numbers(next(line for line in lines if line.startswith("accuracy ")))[:5]
+    assert ([before], [after], net) == (whole["accuracy_before"], whole["accuracy_after"], shown_net(comparison.all))
+    lost, n, won = numbers(next(line for line in lines if line.startswith("questions ")))[:3]
+    assert ([lost], [n], [won]) == (whole["forgotten"], whole["n"], whole["gained"])
     if whole["known"] != ["–"]:
-        known, gone, by_luck, *net = numbers(next(line for line in lines if line.startswith("clearly known ")))
-        assert ([known], [gone], net) == (whole["known"], whole["known_lost"], whole["known_lost_net"])
+        gone, known, *luck = numbers(next(line for line in lines if line.startswith("clearly known ")))
+        assert ([known], [gone]) == (whole["known"], whole["known_lost"])
         # As they are shown: luck and the net add up to the lost ones.
-        assert float(by_luck) == pytest.approx(float(gone) - float(net[0]))
-    rows = [line for line in lines if line.startswith("  ")]
-    assert rows or len(comparison.by("category")) < 2
-    for line in rows:
-        name = max((name for name in comparison.by("category") if line.startswith(f"  {name} ")), key=len)
-        row = wanted[f"category:{name}"]
-        cells = numbers(line.removeprefix(f"  {name} "))
-        assert cells == [*row["n"], *row["forgotten"], *row["gained"], *row["net_change"], *row["q_value"]]
+        net_lost = float(whole["known_lost_net"][0])
+        assert float(luck[0]) == pytest.approx(float(gone) - net_lost) or net_lost == float(gone)
+    ranked, _ = ranked_categories(comparison)
+    if worst := next((line for line in lines if line.startswith("worst ")), None):
+        assert worst.split()[1] == ranked[0].group.name.split()[0]
+        assert numbers(worst.split("points")[0])[-1] == _points(ranked[0].change)
+
+
+def shown_net(group: Group) -> list[str]:
+    """Net change that people are shown, with its interval: the estimate."""
+    change, (low, high) = estimated(group)
+    return [_points(change), _points(low), _points(high)]
 
 
 def test_trackers_get_the_numbers_of_the_document(shown: tuple[Comparison, Any]) -> None:

@@ -1,43 +1,264 @@
-"""The first page in words: its sentences in every case, and no symbol in any."""
+"""The first screen and the sentences below its fold, in every case."""
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from pages import choices, clusters, compared, hostile, run, samples, watched, written
+from pages import choices, clusters, compared, hostile, run, samples, sure, watched, written
+from run_folders import write_run
 from support import snapshot
 
-from forgetwatch import Item, Probe, compare
-from forgetwatch.comparing import Comparison
+from forgetwatch import Item, Probe, Trajectory, compare
+from forgetwatch.comparing import Comparison, Tolerance, conclude
 from forgetwatch.comparing.flips import flips
 from forgetwatch.measures import KNOWN
-from forgetwatch.pairing import by_points, listed, questions, shorten
+from forgetwatch.pairing import listed, points, questions, shorten
 from forgetwatch.report import Summary
-from forgetwatch.report.summary import summary
+from forgetwatch.report.decision import decision
+from forgetwatch.report.summary import NO_VERDICT, alarm_sentences, summary
+from forgetwatch.run_folder import GuardFinding
 
 
 def said(comparison: Comparison, **options: Any) -> dict[str, str]:
     return dict(summary(comparison, **options).sections)
 
 
+def facts(comparison: Comparison, **options: Any) -> dict[str, str]:
+    return dict(summary(comparison, **options).facts)
+
+
+def by_category(lost: Sequence[int], gained: Sequence[int] | None = None, *, of: int = 60) -> Comparison:
+    """Category i of `of` items, half of them right before, lost and gained so many."""
+    gained = gained or [0] * len(lost)
+    before = [item < of // 2 for _ in lost for item in range(of)]
+    after = [
+        right != (item < fell or of // 2 <= item < of // 2 + rose)
+        for (fell, rose) in zip(lost, gained, strict=True)
+        for item, right in enumerate(before[:of])
+    ]
+    return compared(before, after, category=["abcdefgh"[i] for i in range(len(lost)) for _ in range(of)])
+
+
+# Verdict and facts
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "word"),
+    [
+        ([True] * 400, [True] * 400, "KEPT"),
+        ([True] * 100, [False] * 40 + [True] * 60, "FORGOT"),
+        ([True] * 40, [True] * 40, "NOT CLEAR"),
+        ([False] * 40, [True] * 30 + [False] * 10, "KEPT"),
+    ],
+)
+def test_it_opens_with_the_word_and_the_sentence_of_the_verdict(
+    before: list[bool], after: list[bool], word: str
+) -> None:
+    comparison = compared(before, after)
+    made = summary(comparison)
+    assert made.word == word
+    assert made.sentence
+
+
+def test_the_accuracy_has_both_sides_the_net_change_and_its_limit() -> None:
+    told = facts(compared([True] * 100, [False] * 40 + [True] * 60))["accuracy"]
+    assert re.fullmatch(r"100\.0 → 60\.0 %; net change -40\.0 points \(-\S+ to -\S+\), limit -2 points", told)
+    assert "limit -7 points" in facts(compared([True], [True]), tolerance=Tolerance(accuracy=0.07))["accuracy"]
+    assert "limit" not in facts(compared([True], [True]), tolerance=Tolerance(accuracy=None))["accuracy"]
+
+
+def test_an_estimate_from_margins_is_said_to_be_one() -> None:
+    assert "; estimated net change " in facts(choices().comparison)["accuracy"]
+
+
+def test_a_loss_beside_kept_is_said_to_be_within_its_limit() -> None:
+    before, after = [True] * 4000, [False] * 20 + [True] * 3980
+    made = summary(compared(before, after))
+    assert made.word == "KEPT"
+    assert dict(made.facts)["accuracy"].endswith(", within the limit of -2 points")
+    assert [leg.result for leg in made.legs if leg.what.startswith("net change of all")] == ["a loss within the limit"]
+
+
+def test_the_counts_of_flips_are_beside_the_net_change() -> None:
+    told = facts(compared([True] * 40 + [False] * 20, [False] * 7 + [True] * 36 + [False] * 17))
+    assert told["questions"] == "7 of 60 forgotten, 3 gained"
+
+
+@pytest.mark.parametrize(
+    ("null", "fact", "sentence"),
+    [
+        (
+            [False] + [True] * 39,
+            "measuring alone changes 1",
+            "1 question had another result; the other flips are not noise of the measurement.",
+        ),
+        ([True] * 40, "measuring alone changes none", "the flips are not noise of the measurement."),
+        (
+            [False] * 10 + [True] * 30,
+            "measuring alone changes 10",
+            "10 questions had another result: about as many of the forgotten and gained ones are noise",
+        ),
+    ],
+)
+def test_a_second_measurement_shows_the_noise(null: list[bool], fact: str, sentence: str) -> None:
+    flips = [True] * 40, [False] * 20 + [True] * 20
+    assert fact in facts(compared(*flips, null=null))["questions"]
+    assert sentence in said(compared(*flips, null=null))["How sure is that?"]
+    assert "measured again" not in said(compared(*flips))["How sure is that?"]
+
+
+def test_the_known_items_have_the_lucky_guesses_beside_them() -> None:
+    told = "12 of 60 now wrong, about 5 of them lucky guesses; 0 newly known"
+    assert facts(sure().comparison)["clearly known"] == told
+
+    with_shares = compared([True], [False], gold_share=[0.9], k=[4])
+    unknown = "1 of 1 now wrong; how many of them were lucky guesses is not measured"
+    assert facts(with_shares)["clearly known"] == unknown
+
+
+def test_vanished_outcomes_and_the_change_that_they_allow_are_named() -> None:
+    comparison = compared([True] * 60, [True] * 50 + [None] * 10)
+    told = facts(comparison)["vanished"]
+    assert re.fullmatch(r"10 of 60 items have an answer on one side alone; net change at worst -\d\d\.\d points", told)
+    assert "a limit is kept only if all of these may be lost" in said(comparison)["How sure is that?"]
+
+
+def test_nothing_scored_at_all_says_that_nothing_can_be_said() -> None:
+    made = summary(compared([None], [None]))
+    told = dict(made.sections)["How sure is that?"]
+    assert told == "Nothing was measured on both sides, so nothing can be said."
+    assert (made.word, made.facts) == (NO_VERDICT, ())
+    assert_words(made)
+
+
+def test_a_run_without_a_look_says_so_and_has_no_verdict() -> None:
+    start = watched([True] * 4)
+    made = summary(start.comparisons[-1], trajectory=start)
+    assert made.word == NO_VERDICT
+    assert made.sentence == "no look was taken after the start, so nothing is compared yet"
+    assert dict(made.sections)["What was not measured"].startswith("No look was taken after the start")
+    assert [name for name, _ in made.sections] == ["What was not measured"]
+
+
+def test_each_leg_has_its_number_interval_limit_and_result() -> None:
+    legs = {leg.what: leg for leg in summary(by_category([25, 0, 0])).legs}
+    assert set(legs) == {
+        "net change of all questions",
+        "share of the clearly known that is lost",
+        "net change of a",
+    }
+    known = legs["share of the clearly known that is lost"]
+    assert known.measured == "not measured"
+    assert known.result
+    assert legs["net change of a"].limit == "-5 points"
+    assert legs["net change of a"].result == "beyond the limit"
+
+
+# Worst categories and lost questions
+
+
+def test_the_worst_categories_are_ranked_with_their_counts() -> None:
+    made = summary(by_category([28, 15, 0, 0]))
+    assert [row.name for row in made.worst][:1] == ["a"]
+    assert (made.worst[0].forgotten, made.worst[0].gained, made.worst[0].n) == ("28", "0", "60")
+    assert "shrunk towards that of all questions" in made.worst_note
+    assert "the limit of each is -5 points" in made.worst_note
+
+
+def test_categories_that_differ_by_no_more_than_chance_are_not_ranked() -> None:
+    made = summary(by_category([5, 6, 5, 4]))
+    assert made.worst == ()
+    assert made.worst_note == "The 4 categories are not ranked: their changes differ by no more than chance."
+
+
+def test_where_all_categories_rose_none_is_among_the_worst() -> None:
+    made = summary(by_category([0, 0, 0], [28, 14, 8]))
+    assert made.worst == ()
+    assert made.worst_note == "None of the 3 categories fell."
+
+
+def test_a_category_whose_interval_misses_the_shrunk_change_shows_both() -> None:
+    misses = set()
+    for lost in (140, 60, 30, 20):
+        comparison = by_category([lost, 0, 0, 0, 0, 0, 0, 0], of=300)
+        (row,), (one,) = summary(comparison).worst, conclude(comparison).lost
+        misses.add(miss := not one.interval[0] <= one.change <= one.interval[1])
+        assert row.change == f"{points(one.change)}" + (f" (by itself {points(-lost / 300)})" if miss else "")
+    assert misses == {True, False}
+
+
+def test_one_category_is_the_whole_and_has_no_note() -> None:
+    assert summary(compared([True] * 20, [False] * 20, category=["a"] * 20)).worst_note == ""
+
+
+def lost_items(categories: Sequence[str], *, tasks: Sequence[str] | None = None, **columns: Any) -> Any:
+    """Comparison and flips of items that were all lost, with their questions."""
+    n = len(categories)
+    tasks = tasks or ["t"] * n
+    made = [
+        Item(id=str(i), task=tasks[i], category=categories[i], prompt=f"Question {i}?", choices=("yes", "no"), answer=0)
+        for i in range(n)
+    ]
+    names = {"item_id": [item.id for item in made], "task": list(tasks), "category": list(categories)}
+    names |= {"k": [2] * n, "gold": [0] * n}
+    return names, Probe(made)
+
+
+def test_lost_questions_are_of_the_worst_category_with_both_answers() -> None:
+    names, probe = lost_items(["bad"] * 60 + ["good"] * 180)
+    before = snapshot([True] * 240, chosen=[0] * 240, margin=np.arange(240.0), **names)
+    after = snapshot([False] * 50 + [True] * 180 + [False] * 10, chosen=[1] * 50 + [0] * 180 + [1] * 10, **names)
+    made = summary(compare(before=before, after=after), changed=flips(before, after, probe=probe))
+    assert made.lost_title == "Lost questions of bad"
+    assert [tuple(one) for one in made.lost] == [(f"“Question {i}?”", "“yes”", "“no”") for i in (49, 48, 47)]
+
+
+def test_without_a_ranking_the_lost_questions_are_those_of_the_largest_margin_of_different_tasks() -> None:
+    names, probe = lost_items([""] * 4, tasks="sstt")
+    before = snapshot([True] * 4, chosen=[0] * 4, margin=[1.0, 5.0, 2.0, 4.0], **names)
+    after = snapshot([False] * 4, chosen=[1] * 4, **names)
+    made = summary(compare(before=before, after=after), changed=flips(before, after, probe=probe))
+    assert made.lost_title == "Lost questions"
+    assert [one.question for one in made.lost] == ["“Question 1?”", "“Question 3?”", "“Question 2?”"]
+    # Without the texts of the questions their ids and letters stay.
+    bare = summary(compare(before=before, after=after), changed=flips(before, after))
+    assert tuple(bare.lost[0]) == ("s / 1", "“A”", "“B”")
+
+
+def test_clearly_known_questions_come_first_among_the_lost_ones() -> None:
+    of = choices()
+    lost = [flip for flip in of.changed if flip.what == "forgotten"]
+    assert any(flip.known for flip in lost)
+    assert any(not flip.known for flip in lost)
+    made = summary(of.comparison, changed=of.changed)
+    known = {f"“{flip.question}”" for flip in lost if flip.known}
+    assert {one.question for one in made.lost} <= known
+
+
+def test_an_example_without_an_answer_says_nothing_was_said() -> None:
+    of = written([("It is 7.", "")])
+    assert summary(of.comparison, changed=of.changed).lost == (("“What is 0 + 7?”", "“It is 7.”", "nothing"),)
+
+
+def test_mere_outcomes_give_no_example() -> None:
+    before, after = snapshot([True] * 4), snapshot([False] * 4)
+    assert summary(compare(before=before, after=after), changed=flips(before, after)).lost == ()
+
+
+# Sentences below the fold
+
+
 def test_a_summary_without_changes_says_so() -> None:
     told = said(compared([True] * 30 + [False] * 10, [True] * 30 + [False] * 10))
     assert told["What it gained"] == "No question that it answered wrong before is now right."
     assert told["What it lost"] == "No question that it answered right before is now wrong."
-    assert told["Is that more than luck?"] == (
-        "No answer changed sides: with these questions, anything between 6.4 points down and 6.4 up would fit as well."
-    )
-
-
-def test_a_summary_of_gains_alone_passes() -> None:
-    made = summary(compared([False] * 40, [True] * 30 + [False] * 10))
-    told = dict(made.sections)
-    assert told["What it gained"] == "30 questions that it answered wrong before are now right."
-    assert "raise accuracy by 75.0 points. That is above zero" in told["Is that more than luck?"]
-    assert [one.word for one in made.decisions] == ["PASS"]
 
 
 def test_one_question_is_singular() -> None:
@@ -46,60 +267,16 @@ def test_one_question_is_singular() -> None:
     assert told["What it lost"].startswith("1 question that it answered right before is now wrong.")
 
 
-def test_a_fall_of_the_whole_is_named_on_top() -> None:
-    made = summary(compared([True] * 100, [False] * 40 + [True] * 60))
-    assert made.decisions[0].sentence == "In this comparison alone: accuracy fell by more than 2 points."
-    assert "lower accuracy by 40.0 points. That is below zero" in dict(made.sections)["Is that more than luck?"]
-    assert made.decisions[0].word == "FAIL"
-
-
-def test_the_category_that_lost_most_questions_is_named() -> None:
-    labels = {"category": ["small"] * 2 + ["large"] * 98}
-    told = said(compared([True] * 100, [False] + [True] + [False] * 20 + [True] * 78, **labels))
-    assert "large lost most on balance: 20 lost and 0 gained of its 98 questions." in told["What it lost"]
-    assert "Among its 2 categories, large is below zero on its own." in told["Is that more than luck?"]
-
-
-def test_where_no_category_fell_the_largest_share_is_named() -> None:
-    labels = {"category": ["a"] * 50 + ["b"] * 50}
-    before = [True] * 5 + [False] * 45 + [True] * 2 + [False] * 48
-    after = [False] * 5 + [True] * 45 + [False] * 2 + [True] * 48
-    told = said(compared(before, after, **labels))
-    share = "No category fell. The largest share went in a: 5 lost and 45 gained of its 50 questions."
-    assert share in told["What it lost"]
-    assert "None of its 2 categories is below zero on its own." in told["Is that more than luck?"]
-
-
-@pytest.mark.parametrize(
-    ("null", "sentence"),
-    [
-        (
-            [False] + [True] * 39,
-            "answered 1 question differently, so the 20 lost and 0 gained are not measurement noise.",
-        ),
-        (
-            [False] * 10 + [True] * 30,
-            "answered 10 questions differently: that part of the gains and losses is noise.",
-        ),
-    ],
-)
-def test_a_second_measurement_shows_the_noise(null: list[bool], sentence: str) -> None:
-    flips = [True] * 40, [False] * 20 + [True] * 20
-    assert f"the unchanged model {sentence}" in said(compared(*flips, null=null))["Is that more than luck?"]
-    assert "second time" not in said(compared(*flips))["Is that more than luck?"]
+def test_what_was_gained_names_the_categories_that_rose() -> None:
+    told = said(by_category([0, 0, 0, 0], [28, 0, 0, 0]))["What it gained"]
+    assert re.search(r"Accuracy rose in a by \d+\.\d points\.", told)
+    unranked = said(by_category([0, 0, 0], [4, 5, 3]))["What it gained"]
+    assert unranked.endswith("Most of them are in b (5), a (4) and c (3).")
 
 
 def test_unscored_questions_are_counted() -> None:
     told = said(compared([True, None, None], [True, True, None]))["What was not measured"]
     assert told.startswith("2 questions could not be scored and are in no count.")
-
-
-def test_nothing_scored_at_all_says_that_nothing_can_be_said() -> None:
-    made = summary(compared([None], [None]))
-    told = dict(made.sections)["Is that more than luck?"]
-    assert told == "Nothing was measured on both sides, so nothing can be said."
-    assert_words(made)
-    assert "nan" not in " ".join([made.decisions[0].sentence, *dict(made.sections).values(), *made.examples])
 
 
 def test_questions_of_one_side_only_are_counted() -> None:
@@ -109,7 +286,6 @@ def test_questions_of_one_side_only_are_counted() -> None:
         on_mismatch="intersect",
     )
     told = said(comparison)["What was not measured"]
-    assert "1 questions stand on the first side only" not in told
     assert "1 question of the first side and 2 questions of the second have no counterpart" in told
 
 
@@ -123,9 +299,6 @@ def test_without_option_probabilities_clear_knowledge_is_not_known() -> None:
     assert "The probabilities of the options are not known" in said(compared([True], [True]))["What was not measured"]
     with_shares = compared([True], [False], gold_share=[0.9], k=[4])
     assert "probabilities of the options are not known" not in said(with_shares)["What was not measured"]
-    wrong = "Of the 1 question that it clearly knew, it now gets 1 wrong."
-    why = "It is not measured how many of them luck alone would make."
-    assert f"{wrong} {why}" in said(with_shares)["What it lost"]
 
 
 def test_without_a_question_of_two_wrong_options_the_reason_is_named() -> None:
@@ -146,7 +319,9 @@ def test_losses_of_form_are_told_apart() -> None:
         [False] * 5 + [True] * 15, free_correct=[False] * 8 + [True] * 12, **{**columns, "chosen": [1] * 5 + [0] * 15}
     )
     told = said(compare(before=before, after=after))["What it lost"]
-    assert "5 questions that it answered right before are now wrong. Another answer took the place of each." in told
+    assert (
+        "5 questions that it answered right before are now wrong. In each case another answer took its place." in told
+    )
     right = "3 questions more still count as right among the options"
     assert f"{right}, but a freely written answer would now begin with other words." in told
 
@@ -161,38 +336,92 @@ def test_losses_of_form_and_of_knowledge_add_up_to_those_that_are_wrong() -> Non
 
 
 def test_guessing_is_given_with_its_range_where_nothing_shows_the_luck_among_confident_answers() -> None:
-    assert "Guessing alone" not in said(choices().comparison)["Is that more than luck?"]
+    assert "Guessing explains" not in said(choices().comparison)["How sure is that?"]
     groups = tuple(
         group.having(KNOWN, replace(group[KNOWN], known_lost_by_luck=None)) for group in choices().comparison.groups
     )
-    told = said(replace(choices().comparison, groups=groups))["Is that more than luck?"]
-    found = re.search(
-        r"Guessing alone would make about (\d+) of all \d+ losses; between (\d+) and (\d+) would fit", told
-    )
+    told = said(replace(choices().comparison, groups=groups))["How sure is that?"]
+    found = re.search(r"Guessing explains about (\d+) of the \d+ losses \(95 %: (\d+) to (\d+)\)\.", told)
     assert found is not None
     made, least, most = map(int, found.groups())
     assert 0 <= least <= made <= most <= choices().comparison.all.forgotten
 
 
-def test_a_run_speaks_of_all_its_looks() -> None:
+# Runs
+
+
+def test_a_run_names_its_alarms_with_their_state_at_the_last_look() -> None:
     trajectory, _ = run(2400)
-    made = summary(trajectory.comparisons[-1], trajectory=trajectory)
-    told = {one.word: one.sentence for one in made.decisions}
-    assert re.search(r"Over all 4 looks and 4 groups: .*a net loss of Math at step \d+", told["ALARM"])
-    assert re.search(r"At this look alone: below zero on .* own, .*Math by \d+\.\d points", told["LOSS"])
-    assert re.search(
-        r"Over all 4 looks and 4 groups: \d+ alarms? w\w+ raised", dict(made.sections)["Is that more than luck?"]
-    )
+    told = facts(trajectory.comparisons[-1], trajectory=trajectory)["alarms"]
+    assert re.search(r"Math \(step \d+\): still below the start", told)
     still = watched([True] * 20, [True] * 20, every=5)
-    calm = summary(still.comparisons[-1], trajectory=still)
-    assert [one.word for one in calm.decisions] == ["INCONCLUSIVE", "NO ALARM"]
-    assert dict(calm.sections)["Is that more than luck?"].endswith("no net loss raised an alarm.")
+    assert facts(still.comparisons[-1], trajectory=still)["alarms"] == "none, over 1 look of all questions"
 
 
-def test_a_run_without_a_look_says_so() -> None:
-    start = watched([True] * 4)
-    told = said(start.comparisons[-1], trajectory=start)["What was not measured"]
-    assert told.startswith("No look was taken after the start")
+def test_an_alarm_of_a_group_that_is_within_its_limit_again_says_so() -> None:
+    n = 4000
+    trajectory = watched([True] * n, [False] * 400 + [True] * (n - 400), [False] * 20 + [True] * (n - 20), planned=2)
+    found = summary(trajectory.comparisons[-1], trajectory=trajectory)
+    assert found.word == "KEPT"
+    assert dict(found.facts)["alarms"] == "all questions (step 1): within the limit now"
+    back = watched([True] * n, [False] * 400 + [True] * (n - 400), [True] * n, planned=2)
+    assert facts(back.comparisons[-1], trajectory=back)["alarms"] == "all questions (step 1): recovered"
+
+
+def test_each_alarm_is_a_sentence_with_its_counts_and_the_last_says_how_rare_they_are() -> None:
+    trajectory, _ = run(2400)
+    *alarms, last = alarm_sentences(trajectory, conclude(trajectory.comparisons[-1], trajectory=trajectory))
+    assert all(raised for _, raised in alarms)
+    assert any(
+        re.fullmatch(
+            r"Math, step \d+: -\d+\.\d points \(\d+ forgotten, \d+ gained, of 760\)"
+            r"(; at the last look -\d+\.\d points \(\d+ forgotten, \d+ gained, of 760\))?: still below the start\.",
+            text,
+        )
+        for text, _ in alarms
+    )
+    assert not last[1]
+    assert "in at most 5 of 100 runs. At the last look a fall of " in last[0]
+
+
+def test_trips_of_the_guard_are_named_and_those_of_earlier_versions_by_what_they_were() -> None:
+    findings = (
+        GuardFinding("net_loss", "category:Math", 20, "Math, step 20: ..."),
+        GuardFinding("fading", "all:all", 40, "ALARM fading all, step 40: ..."),
+        GuardFinding("must_pass", "q1", -1, ""),
+        GuardFinding("alarm", "all:all", 40, "ALARM all"),
+        GuardFinding("too_few_items", "category:Law", 20, "Law: ..."),
+    )
+    trajectory = replace(watched([True] * 40, [False] * 20 + [True] * 20), findings=findings)
+    told = facts(trajectory.comparisons[-1], trajectory=trajectory)["guard"]
+    assert told == (
+        "tripped 4 times, on 1 alarm, a net loss of Math at step 20, a loss of log score of all questions at step 40 "
+        "and item q1, which must pass"
+    )
+
+
+@pytest.mark.parametrize(
+    ("log", "told"),
+    [
+        ([{"loss": 2.5, "step": 5}, {"loss": 1.25, "step": 20}], "loss 2.5 at step 5, 1.25 at step 20"),
+        ([{"loss": 2.5, "step": 5}, {"eval_loss": 1.1, "step": 20}], "eval loss 1.1 at step 20"),
+        ([{"loss": "nan", "step": 5}, {"loss": float("nan"), "step": 6}, "x"], None),
+        ([{"eval_forget/all/forgotten": 3, "step": 5}], None),
+        (3, None),
+    ],
+)
+def test_the_figure_of_the_new_task_is_of_the_latest_checkpoint(tmp_path: Path, log: Any, told: str | None) -> None:
+    _, probe = run(60)
+    hashes = [item.content_hash for item in probe]
+    start, end = (snapshot([True] * 60, content_hash=hashes, meta={"step": step}) for step in (0, 20))
+    write_run(tmp_path, probe, start, {20: end})
+    for step, history in ((9, [{"loss": 9.0, "step": 1}]), (20, log)):
+        (tmp_path / f"checkpoint-{step}").mkdir()
+        (tmp_path / f"checkpoint-{step}" / "trainer_state.json").write_text(json.dumps({"log_history": history}))
+    trajectory = Trajectory.from_run(tmp_path)
+    made = summary(trajectory.comparisons[-1], trajectory=trajectory)
+    assert dict(made.facts).get("new task") == told
+    assert (told is not None) == ("The trainer logged" in dict(made.sections)["What it gained"])
 
 
 @pytest.mark.parametrize(
@@ -208,51 +437,49 @@ def test_the_heading_names_both_sides(before: dict[str, Any], after: dict[str, A
     assert "".join(text for text, _ in summary(comparison).heading) == heading
 
 
-def test_examples_are_the_losses_of_largest_margin_of_two_tasks() -> None:
-    probe = Probe(
-        [Item(id=str(i), task="st"[i // 2], prompt=f"Question {i}?", choices=("yes", "no"), answer=0) for i in range(4)]
-    )
-    columns = {"item_id": list("0123"), "task": list("sstt"), "k": [2] * 4, "gold": [0] * 4}
-    before = snapshot([True] * 4, chosen=[0] * 4, margin=[1.0, 5.0, 2.0, 4.0], **columns)
-    after = snapshot([False] * 4, chosen=[1] * 4, **columns)
-    changed = flips(before, after, probe=probe)
-    assert summary(compare(before=before, after=after), changed=changed).examples == (
-        "“Question 1?” It answered “yes”, and now “no”.",
-        "“Question 3?” It answered “yes”, and now “no”.",
-    )
-    assert summary(compare(before=before, after=after), changed=flips(before, after)).examples == ()
+def test_a_run_is_named_by_its_folder() -> None:
+    trajectory = watched([True], [True], meta={"model": "model"})
+    heading = summary(trajectory.comparisons[-1], trajectory=trajectory, name="sft-3").heading
+    assert "".join(text for text, _ in heading) == "What changed in sft-3 from step 0 to step 1"
 
 
-def test_an_example_without_an_answer_says_nothing_was_said() -> None:
-    of = written([("It is 7.", "")])
-    assert summary(of.comparison, changed=of.changed).examples == (
-        "“What is 0 + 7?” It answered “It is 7.”, and now nothing.",
-    )
+# Words
+
+
+GONE = re.compile(
+    r"by luck|can see|measured twice|on (its|their) own|below zero|needs? [\d,]+|would decide|\bnan\b|n/a|\bNone\b"
+    r"|fading|more than luck|would fit|\b(PASS|FAIL|INCONCLUSIVE)\b"
+)
+
+
+def assert_words(made: Summary) -> None:
+    rows = [*made.facts, *made.worst, *made.legs, *made.sections]
+    text = " ".join([made.sentence, made.worst_note, *(cell for row in rows for cell in row)])
+    assert not GONE.search(text), GONE.search(text)
+    assert not re.search(r"\b[pqk] ", text)
 
 
 @pytest.mark.parametrize("made", [choices, samples, clusters, written], ids=lambda made: made.__name__)
-def test_no_symbol_is_on_the_first_page(made: Any) -> None:
+def test_no_word_of_the_trade_is_on_the_first_screen(made: Any) -> None:
     assert_words(summary(made().comparison))
 
 
-def test_no_symbol_is_on_the_first_page_of_a_run() -> None:
+def test_no_word_of_the_trade_is_on_the_first_screen_of_a_run() -> None:
     for items in (60, 2400):
         trajectory, _ = run(items)
         assert_words(summary(trajectory.comparisons[-1], trajectory=trajectory))
 
 
-def assert_words(made: Summary) -> None:
-    text = " ".join(
-        [*(one.sentence for one in made.decisions), *(text for section in made.sections for text in section)]
-    )
-    assert re.findall(r"[^\w\s.,;:?“”']", text) == []
-    assert not re.search(r"\b(p|q|n|k|nan|n/a|null)\b", text)
-    assert text.isascii() or set(text) <= {"“", "”"} | set(map(chr, range(128)))
+def test_the_sentence_of_the_verdict_is_said_once() -> None:
+    for comparison in (choices().comparison, sure().comparison, by_category([28, 15, 0, 0])):
+        made = summary(comparison)
+        assert made.sentence == decision(comparison, conclude(comparison))
+        assert not any(made.sentence in text for _, text in (*made.facts, *made.sections))
 
 
 def test_hostile_names_are_unchanged_text() -> None:
     of = hostile()
-    assert "<script>alert(1)</script>" in str(summary(of.comparison, changed=of.changed).examples)
+    assert "alert(" in str(summary(of.comparison, changed=of.changed).lost)
 
 
 def test_phrases_for_numbers_and_names() -> None:
@@ -260,6 +487,5 @@ def test_phrases_for_numbers_and_names() -> None:
     assert listed(["a"]) == "a"
     assert listed(["a", "b", "c"]) == "a, b and c"
     assert listed(list("abcdef")) == "a, b, c, d and 2 more"
-    assert (by_points(-0.01), by_points(0.0251)) == ("1.0 point", "2.5 points")
     assert shorten("a\n b") == "a b"
     assert shorten("x" * 200 + " end?", 10) == "… xxxxx end?"

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pages import compared, printed, sure
+from pages import compared, plain, printed, sure
 from support import snapshot
 
 from forgetwatch import compare
-from forgetwatch.comparing import TOLERANCE, Comparison
+from forgetwatch.comparing import Comparison, Tolerance, estimated
+from forgetwatch.measures import KNOWN, net_of_luck
 from forgetwatch.report import LINES, WORST, comparison_detail, comparison_table, note_lines
 from forgetwatch.report.detail import ROWS
 
@@ -32,28 +33,26 @@ def made(*, categories: int = 3, shares: bool = True, name: str = "c") -> Compar
     return compared([True] * rows, after, **columns)
 
 
+def row(comparison: Comparison, label: str, **options: Any) -> str:
+    """Text of one line of the first table; empty if there is none."""
+    lines = first(comparison, **options).splitlines()
+    return next((line.removeprefix(label).strip() for line in lines if line.startswith(f"{label} ")), "")
+
+
 def test_the_first_table_has_what_a_stranger_needs() -> None:
-    lines = first(made()).splitlines()
-    assert lines[0].startswith("forgetwatch  ")
-    assert lines[0].endswith("120 items")
-    assert lines[1].startswith("forgotten 12   gained 0   net -10.0 points (-16.7 to -")
-    assert " can see " in lines[1]
-    assert lines[2] == "clearly known 120   now lost 12 (luck not measured)"
-    assert lines[3].startswith("worst categories ")
-    assert [line.split()[:4] for line in lines[4:7]] == [
-        ["c2", "40", "8", "0"],
-        ["c1", "40", "4", "0"],
-        ["c0", "40", "0", "0"],
-    ]
-    assert lines[7:9] == [
-        "this comparison: FAIL, worse by more than 2 points",
-        "one category below zero on its own: c2",
-    ]
-    assert " ".join(lines[9:]) == (
+    lines = first(made(), flips="forgetwatch flips a b").splitlines()
+    assert lines[0] == "forgetwatch  snapshot against snapshot  120 items"
+    assert lines[1].startswith("FORGOT        accuracy fell by 10 points (95 %: 4.8 to 16.7; limit 2), worst in")
+    assert lines[2] == "              c2"
+    assert lines[3] == "accuracy      100.0 -> 90.0 %: -10.0 points (-16.7 to -4.8), limit -2"
+    assert lines[4] == "questions     12 of 120 forgotten, 0 gained"
+    assert lines[5] == "clearly known 12 of 120 now wrong; lucky guesses among them are not measured"
+    assert lines[6].startswith("worst         c2 -16.3 points (-38.4 to -3.4)")
+    assert lines[7] == "next          forgetwatch flips a b --category c2"
+    assert " ".join(lines[8:]) == (
         "note: nothing shows how much of known and lost is luck: the options chosen, or the scores of the options, are "
         "not recorded on both sides"
     )
-    assert len(lines) == LINES
 
 
 def scored(*, items: int = 300, tilt: float = 0.0, seed: int = 0) -> Comparison:
@@ -79,34 +78,97 @@ def scored(*, items: int = 300, tilt: float = 0.0, seed: int = 0) -> Comparison:
     return compare(before=sides[0], after=sides[1], null=sides[0])
 
 
-def test_the_headline_is_what_luck_leaves_of_the_known_and_lost() -> None:
+def test_the_verdict_is_what_luck_leaves_of_the_known_and_lost() -> None:
     comparison = scored(tilt=2.0)
-    line = next(line for line in first(comparison).splitlines() if line.startswith("clearly known "))
-    found = re.fullmatch(
-        r"clearly known ([\d,]+)   now lost (\d+), by luck alone (\d+): net (\d+) \((-?\d+) to (-?\d+)\)", line
+    text = plain(first(comparison))
+    found = re.search(
+        r"FORGOT (\d+) % of what it clearly knew is gone \((\d+) of (\d+) without lucky guesses; 95 %: (\d+) to", text
     )
-    assert found is not None, line
-    known, lost, by_luck, net, low, high = map(int, found.groups())
+    assert found is not None, text
+    share, net, knew, low = map(int, found.groups())
     whole = comparison.all
-    assert (known, lost) == (whole.known, whole.known_lost)
-    assert lost - by_luck == net
     assert whole.known_lost_net is not None
-    assert whole.known_lost_net_interval is not None
+    assert whole.known_net is not None
+    assert whole.known_lost_net_share_interval is not None
     assert abs(net - whole.known_lost_net) <= 0.5
-    assert [low, high] == [round(end) for end in whole.known_lost_net_interval]
+    assert knew == round(whole.known_net)
+    assert share == round(100 * whole.known_lost_net / whole.known_net)
+    assert low == round(100 * whole.known_lost_net_share_interval[0])
+    line = row(comparison, "clearly known")
+    counts = re.fullmatch(r"(\d+) of (\d+) now wrong(?:, about (\d+) of them lucky guesses)?; (\d+) newly known", line)
+    assert counts is not None, line
+    lost, known, by_luck, newly = (int(one or 0) for one in counts.groups())
+    assert (lost, known) == (whole.known_lost, whole.known)
+    assert lost - by_luck == net
+    assert whole.newly_known_net is not None
+    assert newly == max(round(whole.newly_known_net), 0)
 
 
-def test_the_log_score_has_a_line_where_there_are_scores() -> None:
+def test_the_accuracy_is_the_estimate_where_there_are_scores_and_says_so() -> None:
+    comparison = scored(tilt=1.0)
+    change, (low, high) = estimated(comparison.all)
+    shown = f"; estimate {100 * change:+.1f} points ({100 * low:+.1f} to {100 * high:+.1f}), limit -2"
+    assert row(comparison, "accuracy").endswith(shown)
+    assert "estimate" not in row(made(), "accuracy")
+    assert row(comparison, "accuracy", tolerance=Tolerance(accuracy=0.03)).endswith(", limit -3")
+
+
+def test_what_measuring_alone_changes_is_next_to_the_flips() -> None:
+    assert row(scored(tilt=1.0), "questions").endswith("; measuring alone changes none")
+    noisy = compared([True] * 9, [True] * 8 + [False], null=[True] * 7 + [False] * 2)
+    assert row(noisy, "questions") == "1 of 9 forgotten, 0 gained; measuring alone changes 2"
+
+
+def test_the_words_of_the_old_table_are_gone() -> None:
+    for comparison in (made(), scored(tilt=1.0), scored(), sure(4).comparison):
+        shown = first(comparison)
+        for word in ("can see", "luck alone", "log score", "drift", "twice", "needs", " q ", "net "):
+            assert word not in shown.partition("note: ")[0]
+
+
+def test_the_log_score_is_in_the_detail_alone() -> None:
     comparison = scored(tilt=1.0)
     whole = comparison.all
-    line = next(line for line in first(comparison).splitlines() if line.startswith("log score "))
-    assert whole.log_score_change_calibrated is not None
-    assert line.startswith(f"log score {whole.log_score_change_calibrated:+.2f} nats (-")
-    assert line.endswith("), calibrated   measured twice: 0")
-    assert "log score" not in first(made())
     lines = detail(comparison).splitlines()
     assert [line.split()[0] for line in lines if re.match(r"  (calibrated|as it is|clipped) .*\(", line)][:3]
     assert f"  temperature {whole.temperature_before:.2f} -> {whole.temperature_after:.2f}" in lines
+
+
+def test_categories_that_do_not_differ_beyond_chance_are_not_ranked() -> None:
+    alike = compared([True] * 90, [False] * 9 + [True] * 81, category=["a", "b", "c"] * 30)
+    assert row(alike, "categories") == "none of 3 stands out"
+    assert "worst" not in first(alike)
+
+
+def test_a_loss_named_after_kept_is_said_to_be_within_its_limit() -> None:
+    shown = first(made(), tolerance=Tolerance(accuracy=0.3, category=0.5))
+    assert shown.splitlines()[1].startswith("KEPT          accuracy fell by at most 16.7 points; c2 fell by ")
+    assert "within the limit of 50" in plain(shown)
+    assert ", limit -50 points\n" in shown
+    assert "next " not in shown
+
+
+def test_undecided_leads_to_planning() -> None:
+    unclear = compared([True] * 40, [False] + [True] * 39)
+    assert row(unclear, "next", flips="forgetwatch flips a b") == (
+        "forgetwatch plan --flips 2.5% (how many questions decide)"
+    )
+
+
+def test_knowledge_that_is_not_measured_is_named() -> None:
+    kept = first(compared([True] * 300, [True] * 300))
+    assert "what it clearly knew is not measured" in plain(kept)
+    assert row(compared([True] * 300, [True] * 300), "clearly known").startswith("not measured: ")
+
+
+def test_a_model_is_named_by_its_run_and_never_by_its_class() -> None:
+    for model in ("LlamaForCausalLM", "GPT2LMHeadModel", "model"):
+        sides = [
+            snapshot([True] * 9, meta={"model": model, "step": step, "source": f"out/sft/_forgetwatch/{step}.parquet"})
+            for step in (0, 30)
+        ]
+        title = first(compare(before=sides[0], after=sides[1])).splitlines()[0]
+        assert title == "forgetwatch  sft at step 30 against sft at step 0  9 items"
 
 
 def test_the_detail_lists_the_known_and_lost_of_each_category_less_luck() -> None:
@@ -115,20 +177,24 @@ def test_the_detail_lists_the_known_and_lost_of_each_category_less_luck() -> Non
     for name, group in comparison.by("category").items():
         assert group.known_lost is not None
         assert group.known_lost_by_luck is not None
-        net = f"{round(group.known_lost - group.known_lost_by_luck, 1):g}"
-        assert any(line.startswith(f"  {name} ") and f" {group.known_lost:g}, net {net} " in line for line in lines)
+        luck = net_of_luck(group[KNOWN])
+        assert luck is not None
+        shown = f" {group.known_lost:g} ({luck.by_luck} luck) "
+        assert any(line.startswith(f"  {name} ") and shown in line for line in lines)
 
 
 def test_few_events_have_one_decimal_and_add_up() -> None:
     """Of ten known and lost on, luck is rounded to whole items; below that a third of an item is not nothing."""
     comparison = scored(items=60, tilt=0.0, seed=3)
-    line = next(line for line in first(comparison).splitlines() if line.startswith("clearly known "))
-    lost, by_luck, net = map(float, re.findall(r"lost (\S+), by luck alone (\S+): net (\S+) ", line)[0])
+    lines = detail(comparison)
+    lost, by_luck, net = map(
+        float, re.findall(r"now lost (\S+) .*\n  lucky guesses (\S+): without them (\S+) ", lines)[0]
+    )
     assert lost - by_luck == pytest.approx(net)
 
 
-def test_the_first_table_has_at_most_eleven_lines_of_eighty_columns() -> None:
-    """Whatever its names, counts, notes and alarms are; a report's path is the twelfth."""
+def test_the_first_table_has_a_title_and_at_most_nine_lines_of_eighty_columns() -> None:
+    """Whatever its names, counts, notes and alarms are."""
     long = made(categories=30, name="a category with a very long name number ")
     notes = ("a note that is far too long for one line " * 4, "another")
     for title in ("", "a title that is much too long for a line " * 4):
@@ -138,25 +204,24 @@ def test_the_first_table_has_at_most_eleven_lines_of_eighty_columns() -> None:
             assert max(map(len, lines)) <= 80
 
 
-def test_the_first_table_lists_three_groups_and_the_detail_counts_those_it_leaves_out() -> None:
+def test_the_detail_counts_the_groups_it_leaves_out() -> None:
     many = made(categories=30)
-    assert len([line for line in first(many).splitlines() if line.startswith("  c")]) == WORST
     assert f"and {30 - ROWS} more" in detail(many)
+    assert len(re.findall(r"c\d+ -", row(many, "worst"))) <= WORST
     assert "worst" not in first(made(categories=1))  # one category is the whole
 
 
-def test_nothing_changed_is_said_in_three_lines() -> None:
+def test_nothing_changed_is_said() -> None:
     same = snapshot([True] * 30 + [False] * 10, category=["a", "b"] * 20)
     lines = first(compare(before=same, after=same)).splitlines()
-    assert len(lines) == 3
-    assert lines[1] == "no item flipped: 30 right and 10 wrong, before and after"
-    assert lines[2].startswith("this comparison: INCONCLUSIVE, perhaps worse by over 2 points; needs ")
+    assert lines[1].startswith("NOT CLEAR     accuracy may have fallen by up to ")
+    assert "questions     none of 40 flipped: 30 right, 10 wrong" in lines
 
 
 def test_an_undefined_number_is_left_out_of_the_first_table_and_named_in_the_detail() -> None:
     nothing = compared([None], [None])
     assert "1 unscored" in first(nothing)
-    assert first(nothing).splitlines()[1] == "nothing to compare: no item was scored on both sides"
+    assert first(nothing).splitlines()[1] == "NO VERDICT    no item was scored on both sides"
     assert "n/a" in detail(nothing)
     for comparison in (nothing, compared([True], [False])):
         assert "n/a" not in first(comparison)
@@ -165,9 +230,9 @@ def test_an_undefined_number_is_left_out_of_the_first_table_and_named_in_the_det
 
 def test_the_decision_follows_the_tolerance() -> None:
     comparison = made()
-    assert "FAIL, worse by more than 2 points" in first(comparison, tolerance=TOLERANCE)
-    assert "PASS, no worse than 30 points, but below zero" in first(comparison, tolerance=0.3)
-    assert "INCONCLUSIVE, below zero, perhaps worse by over 10 points" in first(comparison, tolerance=0.1)
+    for accuracy, word in ((0.02, "FORGOT "), (0.3, "KEPT "), (0.1, "NOT CLEAR ")):
+        text = first(comparison, tolerance=Tolerance(accuracy=accuracy, category=0.5))
+        assert text.splitlines()[1].startswith(word)
 
 
 def test_notes_are_whole_where_there_is_room_and_none_is_left_out_without_a_word() -> None:
@@ -191,9 +256,9 @@ def test_the_detail_has_the_counts_as_people_quote_them() -> None:
 
 def test_the_worst_category_is_the_first() -> None:
     for shares in (True, False):
-        for shown in (first(made(shares=shares)), detail(made(shares=shares))):
-            names = [line.split()[0] for line in shown.splitlines() if line.startswith("  c")]
-            assert names == ["c2", "c1", "c0"]
+        names = [line.split()[0] for line in detail(made(shares=shares)).splitlines() if line.startswith("  c")]
+        assert names == ["c2", "c1", "c0"]
+        assert row(made(shares=shares), "worst").startswith("c2 -")
 
 
 def test_every_line_of_the_detail_fits_eighty_columns() -> None:
@@ -203,16 +268,15 @@ def test_every_line_of_the_detail_fits_eighty_columns() -> None:
 
 def test_the_level_and_the_title_can_be_chosen() -> None:
     tasks = compared([True] * 4, [False] * 4, task=["t", "u"] * 2)
-    assert "step 3 of 9" in first(tasks, by="task", title="step 3 of 9")
-    assert "worst tasks" in first(tasks, by="task")
+    assert "step 3 of 9" in first(tasks, title="step 3 of 9")
     assert "tasks  " in detail(tasks, by="task")
-    assert "worst" not in first(tasks, by="all") + detail(tasks, by="all")
+    assert "tasks  " not in detail(tasks, by="all")
 
 
 @pytest.mark.parametrize("name", ["[red]", "[/]", "a\\[b"])
 def test_a_name_is_text_and_never_markup(name: str) -> None:
-    comparison = compared([True, False], [False, True], category=[name, "other"])
-    assert name in first(comparison)
+    comparison = compared([True] * 40, [False] * 20 + [True] * 20, category=[name] * 20 + ["other"] * 20)
+    assert f"worst         {name} -" in first(comparison)
     assert name in detail(comparison)
 
 
@@ -220,7 +284,6 @@ def test_large_counts_fit_eighty_columns() -> None:
     after = [False] * 1018 + [True] * 7982 + [True] * 2487 + [False] * 513
     comparison = compared([True] * 9000 + [False] * 3000, after)
     assert max(map(len, (first(comparison) + detail(comparison)).splitlines())) <= 80
-    assert len(first(comparison).splitlines()) == 3
 
 
 def test_the_detail_has_flips_of_a_second_measurement_and_repeated_wrong_answers() -> None:
@@ -275,7 +338,8 @@ def test_the_papers_numbers_as_its_code_computes_them() -> None:
 
 def test_foreign_text_does_not_steer_the_terminal() -> None:
     meta = {"model": "\x1b[2Jmodel", "probe": {"name": "\x1b]0;title\x07"}}
-    comparison = compared([True, False], [False, True], meta=meta, category=["\x1b[31mred\u202e", "b\rc"])
+    names = ["\x1b[31mred\u202e"] * 20 + ["b\rc"] * 20
+    comparison = compared([True] * 40, [False] * 20 + [True] * 20, meta=meta, category=names)
     for shown in (first(comparison), detail(comparison)):
         assert not set(shown) & set("\x1b\x07\r\u202e")
         assert "⟨U+001B⟩[31mred" in shown

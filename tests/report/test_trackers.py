@@ -1,48 +1,79 @@
 from __future__ import annotations
 
 import math
+from typing import Final
 
+import pytest
 from pages import compared, sure, watched
 from support import snapshot
 
 from forgetwatch import Item, Probe
 from forgetwatch.comparing.flips import flips
+from forgetwatch.measures import MEASURES, NET_ESTIMATE
+from forgetwatch.measures.base import Quantity
 from forgetwatch.report import FLIPPED, FLIPPED_TEXTS, flipped_rows, tracker_name, tracker_row
+from forgetwatch.report.tracker_rows import tracker_key
 
 
 def test_one_look_becomes_the_documented_keys() -> None:
-    labels = {"category": ["Common Sense", "Knowledge/QA"], "gold_share": [0.99, 0.2], "k": [4, 4]}
-    row = tracker_row(compared([True, False], [False, True], **labels), seconds=1.5)
+    labels = {"category": ["Common Sense", "Knowledge/QA"] * 5, "gold_share": [0.99, 0.2] * 5, "k": [4] * 10}
+    row = tracker_row(compared([True, False] * 5, [False, True] * 5, **labels), seconds=1.5)
     assert row == {
-        "eval_forget/all/forgotten": 1,
-        "eval_forget/all/gained": 1,
-        "eval_forget/all/known_lost": 1,
-        "eval_forget/all/net_change": 0.0,
         "eval_forget/all/accuracy": 0.5,
-        "eval_forget/all/retention": 0.0,
-        "eval_forget/all/unscored": 0,
-        "eval_forget/all/newly_unscored": 0,
-        "eval_forget/all/items": 2,
+        "eval_forget/all/forgotten": 5,
+        "eval_forget/all/gained": 5,
+        "eval_forget/all/net_change_estimate": 0.0,
         "eval_forget/all/seconds": 1.5,
-        "eval_forget/common_sense/forgotten": 1,
-        "eval_forget/common_sense/net_change": -1.0,
+        "eval_forget/common_sense/forgotten": 5,
+        "eval_forget/common_sense/net_change_estimate": -1.0,
         "eval_forget/knowledge_qa/forgotten": 0,
-        "eval_forget/knowledge_qa/net_change": 1.0,
+        "eval_forget/knowledge_qa/net_change_estimate": 1.0,
     }
     assert all(type(value) in (int, float) for value in row.values())
 
 
-def test_options_with_scores_add_the_net_of_the_known_and_the_log_score() -> None:
+def test_options_with_scores_add_the_net_of_the_known() -> None:
     comparison = sure().comparison
     row, whole = tracker_row(comparison, seconds=0.0), comparison.all
-    assert row["eval_forget/all/known_lost"] == 12
+    names = {key.removeprefix("eval_forget/all/") for key in row if "/all/" in key}
+    assert names == {"accuracy", "forgotten", "gained", "known_lost_net", "net_change_estimate", "seconds"}
     assert row["eval_forget/all/known_lost_net"] == 12 - 5
     for key, group in {"all": whole, **{name.lower(): one for name, one in comparison.by("category").items()}}.items():
-        assert group.log_score_change_calibrated is not None
-        assert row[f"eval_forget/{key}/log_score_change_calibrated"] == group.log_score_change_calibrated
-    assert {key.rpartition("/")[2] for key in row if "/a/" in key} == {
-        *("forgotten", "net_change", "log_score_change_calibrated")
-    }
+        estimate = group[NET_ESTIMATE]
+        assert estimate is not None
+        assert row[f"eval_forget/{key}/net_change_estimate"] == estimate.change.mean
+    assert {key.rpartition("/")[2] for key in row if "/a/" in key} == {"forgotten", "net_change_estimate"}
+
+
+OLD: Final = (
+    *("forgotten", "gained", "known_lost", "known_lost_net", "log_score_change_calibrated", "net_change", "accuracy"),
+    *("retention", "items", "unscored", "newly_unscored", "seconds"),
+)
+"""Names of the keys of all items that earlier versions sent by default."""
+
+
+def test_the_full_row_has_all_keys_of_earlier_versions() -> None:
+    full = tracker_row(sure().comparison, seconds=1.0, full=True)
+    assert {f"eval_forget/all/{name}" for name in OLD} <= set(full)
+    parts = ("forgotten", "net_change", "log_score_change_calibrated")
+    assert {f"eval_forget/a/{name}" for name in parts} <= set(full)
+
+
+def test_no_two_numbers_have_one_name() -> None:
+    quantities = [one for measure in MEASURES for one in measure.quantities]
+    names = [(isinstance(one, Quantity) and one.tracker) or tracker_key(one.name) for one in quantities]
+    assert len(names) == len({*names, "unscored", "seconds"}) - 2
+
+
+@pytest.mark.parametrize(
+    "key", ["all/retention", "all/net_change_interval_low", "a/net_change", "tasks/t/retention", "all/regained"]
+)
+def test_a_key_that_is_named_is_in_any_row(key: str) -> None:
+    trajectory = watched([True] * 9, [False] * 9, task=["t"] * 9, category=["a"] * 9)
+    key, comparison = f"eval_forget/{key}", trajectory.comparisons[-1]
+    row, full = (tracker_row(comparison, seconds=1.0, trajectory=trajectory, full=full) for full in (False, True))
+    named = tracker_row(comparison, seconds=1.0, trajectory=trajectory, also=key)
+    assert named == {**row, key: full[key]} != row
 
 
 def test_the_full_row_has_the_known_and_lost_items_of_each_category() -> None:
@@ -67,8 +98,8 @@ def test_a_name_in_a_key_keeps_letters_of_any_script_and_digits() -> None:
 def test_undefined_quantities_have_no_key() -> None:
     row = tracker_row(compared([False], [False]), seconds=0.0)
     assert "eval_forget/all/retention" not in row
-    for name in ("known_lost", "known_lost_net", "log_score_change_calibrated"):
-        assert f"eval_forget/all/{name}" not in row
+    assert "eval_forget/all/known_lost_net" not in row
+    assert "eval_forget/all/net_change_estimate" not in row
     assert all(math.isfinite(value) for value in row.values())
 
 

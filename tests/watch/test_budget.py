@@ -16,11 +16,18 @@ from transformers import TrainerCallback
 
 from forgetwatch import ForgetWatchCallback, Item, Probe, Trajectory, load_snapshot
 from forgetwatch.run_folder import RunFolder
-from forgetwatch.watch import Cost, Decision, Watch, decide_budget, evaluated_worth, last_timed_step, session
+from forgetwatch.watch import Cost, Decision, Watch, decide_budget, evaluated_worth, last_timed_step, session, trackers
 
 ITEMS = "eval_forget/all/items"
 TINY = 1e-6
 """Share of the time that no look keeps to."""
+
+
+@pytest.fixture(autouse=True)
+def rows_with_items(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Add the number of items to every row: the point of a curve shows over how many it is."""
+    row = trackers.tracker_row
+    monkeypatch.setattr(trackers, "tracker_row", lambda look, **options: {**row(look, **options), ITEMS: look.all.n})
 
 
 def curve(run: Any) -> list[tuple[int, float]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from itertools import pairwise
 from pathlib import Path
@@ -34,14 +35,15 @@ TOK = tokenizer()
 def test_a_reference_from_a_file_is_cut_with_the_run(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     items = probe(260)
     save_snapshot(score(model(TOK, seed=1), TOK, items), tmp_path / "other.parquet")
-    watch = ForgetWatchCallback(items, every=4, max_overhead=1e-6, against={"other": tmp_path / "other.parquet"})
+    other = {"other": tmp_path / "other.parquet"}
+    watch = ForgetWatchCallback(items, every=4, max_overhead=1e-6, against=other, log="full", drift=False)
     run = trained(tmp_path / "run", callbacks=[watch], steps=12, save_strategy="steps", save_steps=12)
     assert not [line for line in log_lines(capfd) if "failed" in line]
     rows = [row for row in run.state.log_history if "eval_forget_other/all/forgotten" in row]
     assert [row["eval_forget_other/all/items"] for row in rows] == [250, 250, 250, 250]
     longer = trainer(
         tmp_path / "run",
-        callbacks=[ForgetWatchCallback(items, every=4, against={"o": tmp_path / "other.parquet"})],
+        callbacks=[ForgetWatchCallback(items, every=4, against={"o": other["other"]}, log="full", drift=False)],
         steps=16,
     )
     longer.train(resume_from_checkpoint=str(tmp_path / "run" / "checkpoint-12"))
@@ -183,13 +185,12 @@ def test_categories_outside_the_prefix_are_named() -> None:
 
 
 def test_a_composite_of_a_metric_outside_0_to_1_is_refused() -> None:
-    row = {"eval_forget/all/retention": 0.8}
-    assert composite_row(row, {"eval_acc": 0.4}, "acc") == {"eval_forget/all/composite": pytest.approx(0.64 / 1.2)}
-    assert composite_row(row, {"eval_acc": 0.4}, None) == {}
+    assert composite_row(0.8, {"eval_acc": 0.4}, "acc") == {"eval_forget/all/composite": pytest.approx(0.64 / 1.2)}
+    assert composite_row(0.8, {"eval_acc": 0.4}, None) == composite_row(math.nan, {"eval_acc": 0.4}, "acc") == {}
     with pytest.raises(WatchError, match=r"'loss' is 2\.5; needed a metric from 0 to 1, such as acc"):
-        composite_row(row, {"eval_acc": 0.4, "eval_loss": 2.5}, "loss")
+        composite_row(0.8, {"eval_acc": 0.4, "eval_loss": 2.5}, "loss")
     with pytest.raises(WatchError, match="not in the evaluation"):
-        composite_row(row, {"eval_acc": 0.4}, "accuracy")
+        composite_row(0.8, {"eval_acc": 0.4}, "accuracy")
 
 
 def test_a_look_uses_the_evaluation_weights_of_a_schedule_free_optimizer() -> None:

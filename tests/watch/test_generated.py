@@ -188,7 +188,8 @@ def test_a_decision_that_fails_changes_nothing(tmp_path: Path) -> None:
 def test_answers_with_several_samples_are_restricted_by_items(tmp_path: Path) -> None:
     items = [Item(id=f"o{n}", task="open", prompt=f"w{n % 50} w{n}", answer="w3", match="contains") for n in range(260)]
     probe_of_samples = Probe(items, scoring="generate", decoding={"tokens": 2, "temperature": 1.0, "samples": 2})
-    run = trained(tmp_path, steps=12, callbacks=[ForgetWatchCallback(probe_of_samples, every=4, max_overhead=1e-6)])
+    watch = ForgetWatchCallback(probe_of_samples, every=4, max_overhead=1e-6, log="full", drift=False)
+    run = trained(tmp_path, steps=12, callbacks=[watch])
     looks = [load_snapshot(path) for path in sorted((tmp_path / "_forgetwatch").glob("step-*.parquet"))]
     assert [len(look) for look in looks] == [500, 500, 500]
     trajectory = Trajectory.from_run(tmp_path)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +12,7 @@ from run_folders import write_run
 from support import probe, snapshot
 
 from forgetwatch import Snapshot, Trajectory
+from forgetwatch.metrics.transitions import Floats
 from forgetwatch.report import trajectory_json
 from forgetwatch.run_folder import GuardFinding, StoredRun
 from forgetwatch.watch import Guard, Tripped, stopped_line
@@ -40,9 +43,11 @@ def test_a_net_loss_of_a_category_that_does_not_see_the_bound_is_reported_and_do
     (finding,) = [one for one in found if one.what == "too_few_items"]
     assert finding.name == "category:a"
     assert not finding.trips
-    assert "at 2 looks in a row; the guard does not trip on it: its 60 items see losses from " in finding.line
-    assert finding.line.endswith("points, and the bound is 2 points")
-    # The whole sees no loss of 2 points either, but it is one test, and the verdict on it is the same.
+    assert finding.line == (
+        "a, -66.7 points (-77.3 to -52.7) at step 2: too few items (60) for the 2-point rule; the alarm covers this "
+        "category"
+    )
+    # The whole shows no loss of 2 points either, but it is one test, and the verdict on it is the same.
     assert whats(found) == ["alarm", "net_loss"]
 
 
@@ -56,26 +61,79 @@ def test_one_look_is_not_enough_for_two() -> None:
     assert whats(Guard(net_loss=0.1).findings(lost(2000, 400, looks=1))) == ["alarm"]
 
 
-def test_fading_without_a_net_loss_trips_the_guard() -> None:
-    rng = np.random.default_rng(0)
-    scores = rng.normal(size=(400, 4)) + np.array([3.0, 0, 0, 0])
-    faded = scores.copy()
-    faded[::2, 0] = np.maximum(scores[::2, 1:].max(axis=1) + 0.05, scores[::2, 0] - 2.5)
-    rows = [
-        snapshot(
-            (one.argmax(axis=1) == 0).tolist(),
-            meta={"step": step},
-            k=[4] * 400,
-            gold=[0] * 400,
-            chosen=one.argmax(axis=1),
-            choice_logprobs=(one - np.log(np.exp(one).sum(axis=1, keepdims=True))).tolist(),
+def of_margins(*margins: Floats) -> Trajectory:
+    """A run whose looks have these margins, in six categories of equal size."""
+    rows = len(margins[0])
+    looks = [
+        look(
+            (one > 0).tolist(),
+            step,
+            k=[4] * rows,
+            gold=[0] * rows,
+            chosen=np.where(one > 0, 0, 1),
+            choice_logprobs=[[value, 0.0, -9.0, -9.0] for value in one.tolist()],
+            category=[f"C{row % 6}" for row in range(rows)],
         )
-        for step, one in enumerate([scores, faded])
+        for step, one in enumerate(margins)
     ]
-    found = Guard().findings(Trajectory.of(rows, planned=1))
-    assert whats(found) == ["fading"]
-    assert all(one.trips for one in found)
-    assert found[0].line.startswith("ALARM fading all, step 1: -")
+    return Trajectory.of(looks, planned=len(margins) - 1)
+
+
+def told(run: Trajectory) -> list[list[str]]:
+    """Lines that a run with a guard logs, by look."""
+    guard, tripped, lines = Guard(), Tripped(), list[list[str]]()
+    for last in range(2, len(run) + 1):
+        so_far = replace(run, steps=run.steps[:last], comparisons=run.comparisons[:last])
+        lines.append(tripped.lines(tripped.new(guard.findings(so_far))))
+    return lines
+
+
+def test_an_unchanged_run_raises_nothing() -> None:
+    margins = np.random.default_rng(0).normal(1, 2, 360)
+    assert told(of_margins(*[margins] * 7)) == [[]] * 6
+
+
+def test_a_destroyed_run_logs_at_most_one_line_on_alarms_and_one_on_the_rest_at_a_look() -> None:
+    rng = np.random.default_rng(0)
+    start = rng.normal(1, 2, 360)
+    looks = [start + (rng.normal(-1, 2, 360) - start) * min(1.0, step / 2) for step in range(7)]
+    first, second, *later = told(of_margins(*looks))
+    assert first == ["ALARM: all -23 points (step 1), and 5 categories; see the page"]
+    alarm, rest = second
+    assert alarm == "ALARM: C2 -28 points (step 2); see the page"
+    assert re.fullmatch(
+        r"guard: all, -31\.2 points \(.*\) at step 2: below -2 points at 2 looks in a row; C0, -40\.6 points \(.*\) at "
+        r"step 2: too few items \(60\) for the 2-point rule; the alarm covers this category",
+        rest,
+    )
+    assert later == [[]] * 4  # small categories are named once in a run
+
+
+def test_a_line_on_several_findings_names_the_first_and_counts_the_others() -> None:
+    items = [GuardFinding("must_pass", name, 2, f"item {name}, which must pass, was lost") for name in "abcdef"]
+    losses = [GuardFinding("net_loss", name, 2, f"{name} fell") for name in ("category:a", "category:b", "category:c")]
+    small = [GuardFinding("too_few_items", name, 2, f"{name}: too few") for name in ("category:d", "category:e")]
+    alarms = [GuardFinding("alarm", name, 2, f"ALARM: {name}") for name in ("all:all", "category:a")]
+    tripped = Tripped()
+    assert tripped.lines(tripped.new([*alarms, *losses, *small, *items]), stops=2) == [
+        "ALARM: all:all, and 1 category; see the page",
+        "the guard stops the run at step 2: category:a fell, and 2 more categories; items a, b, c, d and 2 more, which "
+        "must pass, were right and are wrong at step 2; category:d: too few",
+    ]
+    later = [GuardFinding("too_few_items", "category:f", 3, "said before"), GuardFinding("must_pass", "g", 3, "lost")]
+    assert tripped.lines(tripped.new(later)) == ["guard: lost"]
+    assert tripped.lines([], stops=3) == ["the guard stops the run at step 3"]
+
+
+def test_a_finding_of_fading_of_an_earlier_version_is_read_and_holds_a_run_that_it_stopped(tmp_path: Path) -> None:
+    faded, kept = GuardFinding("fading", "all:all", 2, "ALARM fading all, step 2: -0.11 nats"), lost(2000, 0)
+    write_run(tmp_path, probe(), kept.baseline, {2: kept.last}, findings=(faded,))
+    assert Trajectory.from_run(tmp_path).findings == (faded,)
+    assert faded.trips
+    assert Guard().remaining(kept, [], stopped=2, tripped=[faded]) == [faded]
+    # It was found at an earlier look than the one that stopped the run, which another finding did.
+    assert Guard().remaining(kept, [], stopped=1, tripped=[faded]) == []
+    assert Tripped.of([vars(faded)]).new([faded]) == []
 
 
 def test_each_finding_is_reported_once_also_after_a_resume() -> None:

@@ -101,8 +101,8 @@ def watch(guard: Any) -> ForgetWatchCallback:
 
 
 STOPPED = (
-    "the guard stopped this run at step 4: item i2, which must pass, was right and is wrong at step 4, and 8 more; "
-    "3 items are still lost of those that must pass; the loss in all, a, b is still there"
+    "the guard stopped this run at step 4: item i2, which must pass, was right and is wrong at step 4, and 5 more; "
+    "3 items are still lost of those that must pass; the loss in all, b, a is still there"
 )
 
 
@@ -192,7 +192,7 @@ def test_a_guard_stops_the_run_also_where_its_alert_fails(
     def unreachable(title: str, text: str) -> None:
         raise ConnectionError("the tracker is down")
 
-    monkeypatch.setattr("forgetwatch.watch.session.alert", unreachable)
+    monkeypatch.setattr("forgetwatch.watch.trackers.alert", unreachable)
     guard = Guard("stop", net_loss=None)
     watch = ForgetWatchCallback(known(must_pass=[7]), every=2, guard=guard, max_overhead=None)
     run = trained(tmp_path, callbacks=[At(3, turn, to="model"), watch], steps=8, learning_rate=1e-6)
@@ -235,6 +235,10 @@ def test_the_best_checkpoint_is_the_one_that_retained_most(tmp_path: Path) -> No
     assert len(set(retained.values())) >= 3
     assert run.state.best_global_step == best
     assert run.state.best_metric == retained[best]
+    # Of the keys of a full log it is the only one.
+    assert {key.rpartition("/")[2] for key in rows(run)[8] if key.startswith("eval_forget/all/")} == {
+        *("accuracy", "forgotten", "gained", "net_change_estimate", "seconds", "retention")
+    }
     saved = load_file(tmp_path / "checkpoint-6" / "model.safetensors")
     assert all(torch.equal(saved[name], weight) for name, weight in run.model.state_dict().items() if name in saved)
 
@@ -251,9 +255,12 @@ def test_the_composite_weighs_a_metric_with_retention(tmp_path: Path) -> None:
         metric_for_best_model="forget/all/composite",
         load_best_model_at_end=True,
     )
+    run_watch = watch.watch
+    assert run_watch is not None
     for step, task in metric.values.items():
-        kept = metric.seen[step][RETAINED]
+        kept = run_watch.comparisons[step].all.retention
         assert 0 < kept < 1
+        assert RETAINED not in metric.seen[step]
         assert metric.seen[step]["eval_forget/all/composite"] == pytest.approx(2 / (1 / task + 1 / kept) if task else 0)
     composites = {step: metrics["eval_forget/all/composite"] for step, metrics in metric.seen.items()}
     assert run.state.best_global_step == max(composites, key=lambda step: composites[step])

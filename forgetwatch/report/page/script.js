@@ -2,6 +2,8 @@
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const at = (id) => document.getElementById(id);
+  // Paper has no folds.
+  addEventListener("beforeprint", () => document.querySelectorAll("details.fold").forEach((fold) => { fold.open = true; }));
   if (!at("filters")) return;
   at("filters").hidden = false;
   const PAGE = 50;

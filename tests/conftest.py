@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from short_looks import FEW_PROMPTS, no_picture
+from versions import CONSTRAINTS, UPSTREAM, differing
 
 os.environ["OMP_NUM_THREADS"] = "1"  # tiny models: threads would only wait for each other
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -23,6 +24,18 @@ with suppress(ModuleNotFoundError):  # most tests need no generated examples
     # A busy machine is no failure; the number of examples bounds the time.
     settings.register_profile("unhurried", deadline=None)
     settings.load_profile("unhurried")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Show the warnings of other packages about coming changes where a version is not the tested one: do not raise."""
+    if differing(CONSTRAINTS.read_text(encoding="utf-8")):
+        for warning in UPSTREAM:
+            config.addinivalue_line("filterwarnings", f"default::{warning}")
+
+
+def pytest_report_header() -> list[str]:
+    others = differing(CONSTRAINTS.read_text(encoding="utf-8"))
+    return [f"not as in constraints.txt, so that {UPSTREAM[0]} is no error: {', '.join(others)}"] if others else []
 
 
 @pytest.fixture(scope="session")

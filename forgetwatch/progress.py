@@ -31,6 +31,8 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
+from tqdm import tqdm
+
 from forgetwatch.visible_text import visible
 
 
@@ -72,7 +74,7 @@ Progress = Callable[[Done], None]
 
 def log(line: str) -> None:
     """Print one line, its control characters made visible, to stderr, without breaking progress bars."""
-    _tqdm().write(f"forgetwatch: {visible(line)}", file=sys.stderr)
+    tqdm.write(f"forgetwatch: {visible(line)}", file=sys.stderr)
 
 
 @contextmanager
@@ -244,15 +246,8 @@ class _Display:
         columns, lines = size.columns or _COLUMNS, size.lines or _LINES
         if self._bar is None:
             bar_format = "{desc} |{bar}| {percentage:3.0f} %"
-            self._bar = _tqdm()(desc=text, total=1.0, bar_format=bar_format, leave=False, ncols=columns, nrows=lines)
+            self._bar = tqdm(desc=text, total=1.0, bar_format=bar_format, leave=False, ncols=columns, nrows=lines)
         self._bar.ncols = columns
         self._bar.set_description_str(text, refresh=False)
         self._bar.n = done.share
         self._bar.refresh()
-
-
-def _tqdm() -> Any:
-    # Not at the top: comparing files needs no tqdm, which comes with transformers.
-    from tqdm import tqdm
-
-    return tqdm

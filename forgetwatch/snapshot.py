@@ -34,9 +34,8 @@ from forgetwatch.errors import SnapshotError, did_you_mean
 from forgetwatch.files import DAMAGE, KEY, checksum_with, file_errors, read_table, write_table
 from forgetwatch.ranges import check_ranges
 
-FORMAT: Final = "forgetwatch/snapshot@2"
-FIRST_FORMAT: Final = "forgetwatch/snapshot@1"
-"""Format of early files: their checksum covers the rows alone."""
+FORMAT: Final = "forgetwatch/snapshot@3"
+"""Value of ``format`` in the metadata; its number rises whenever a stored field changes."""
 
 SCHEMA: Final = pa.schema(
     [
@@ -253,16 +252,16 @@ def read_snapshot(path: str | Path) -> Snapshot:
             was written.
     """
     path = Path(path)
-    table, meta = read_table(path, what="a snapshot", formats=(FORMAT, FIRST_FORMAT), schema=SCHEMA)
+    table, meta = read_table(path, what="a snapshot", formats=(FORMAT,), schema=SCHEMA)
     _check_metadata(path, meta)
-    written, file_format = meta.pop("checksum", None), meta.pop("format")
+    written, _ = meta.pop("checksum", None), meta.pop("format")
     with file_errors(path, "a snapshot"):
         snapshot = Snapshot(table.cast(SCHEMA), {**meta, "source": str(path)})
         try:
             snapshot._check()
         except SnapshotError as error:
             raise SnapshotError(f"{path}: {error}") from error
-    if written != (snapshot.checksum if file_format == FIRST_FORMAT else snapshot.full_checksum):
+    if written != snapshot.full_checksum:
         raise SnapshotError(
             f"{path}: its rows and metadata do not match its checksum; the file was changed after it was written"
         )

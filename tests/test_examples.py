@@ -190,7 +190,7 @@ def test_the_gate_file_applies_to_its_probe() -> None:
     worse = snapshot([i.category != "Arithmetic" for i in items], k=[2] * len(items), **columns)
     judgement = gate.judge(compare(before=base, after=worse), worse)
     failed = {finding.what for finding in judgement.findings if finding.verdict == "FAIL"}
-    assert failed == {"all.net_change", "forgetting", "category:Arithmetic.forgotten", "must_pass"}
+    assert failed == {"all.net_change_estimate", "forgetting", "category:Arithmetic.forgotten", "must_pass"}
 
 
 def test_the_workflow_runs_existing_commands_and_keeps_the_report() -> None:

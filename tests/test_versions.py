@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import re
+import subprocess
+import sys
 import tomllib
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
@@ -10,6 +13,7 @@ from pathlib import Path
 import conftest
 import pytest
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 from versions import CONSTRAINTS, UPSTREAM, constraints, differing
 
 ROOT = Path(__file__).parent.parent
@@ -20,10 +24,10 @@ def test_every_dependency_has_one_exact_version() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
     needed = [Requirement(line) for line in [*project["dependencies"], *extras["train"], *extras["dev"]]]
-    exact = {one.name.lower(): str(one.specifier) for one in constraints(TEXT)}
+    exact = {canonicalize_name(one.name): str(one.specifier) for one in constraints(TEXT)}
     assert all(re.fullmatch(r"==[^,*]+", version) for version in exact.values())
     for requirement in needed:
-        version = exact[requirement.name.lower()].removeprefix("==")
+        version = exact[canonicalize_name(requirement.name)].removeprefix("==")
         assert requirement.specifier.contains(version), requirement.name
 
 
@@ -53,3 +57,50 @@ def test_only_with_other_versions_a_coming_change_is_no_error(
     conftest.pytest_configure(pytestconfig)
     assert lines == [("filterwarnings", f"default::{warning}") for warning in UPSTREAM if others]
     assert bool(conftest.pytest_report_header()) == bool(others)
+
+
+DISTRIBUTION = {"yaml": "pyyaml", "_typeshed": ""}
+"""Names of distributions that differ from the name that is imported; empty for none."""
+OTHERS = {"axolotl", "pydantic", "vllm", "mlflow", "trackio"}
+"""Packages that call us, or that are used only where a user has them."""
+SCORES = ("scoring", "drift", "watch", "study/merging", "trl.py", "axolotl.py", "lm_eval.py", "demo.py", "probes/hub")
+"""Parts of the package that need the extra `train`."""
+
+
+def declared(*extras: str) -> set[str]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    lines = [*project["dependencies"], *(line for name in extras for line in project["optional-dependencies"][name])]
+    return {canonicalize_name(Requirement(line).name) for line in lines}
+
+
+def imported(path: Path) -> set[str]:
+    """Return the distributions of the packages that a module imports, without the standard library."""
+    modules: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            modules |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            modules.add(node.module)
+    names = {name.split(".")[0] for name in modules} - set(sys.stdlib_module_names) - {"forgetwatch"} - OTHERS
+    return {canonicalize_name(found) for name in names if (found := DISTRIBUTION.get(name, name))}
+
+
+def test_every_imported_package_is_declared_by_the_installation_that_needs_it() -> None:
+    package = ROOT / "forgetwatch"
+    for path in package.rglob("*.py"):
+        name = path.relative_to(package).as_posix()
+        known = declared("train", "dev") if name.startswith(SCORES) else declared("math")
+        assert imported(path) <= known, name
+
+
+def test_an_old_transformers_is_refused_in_one_sentence() -> None:
+    code = "import transformers; transformers.__version__ = '4.55.4'; import forgetwatch; forgetwatch.score"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr.splitlines()[-1] == (
+        "forgetwatch.errors.ScoringError: needed transformers 4.56.2 or newer, found 4.55.4; "
+        "pip install -U transformers"
+    )
+
+
+def test_the_package_ships_its_types() -> None:
+    assert (ROOT / "forgetwatch" / "py.typed").is_file()

@@ -133,7 +133,7 @@ class Subset:
 
 def _of_one_probe(looks: Sequence[Snapshot]) -> bool:
     """True if all looks are of one probe, under any norms."""
-    # A look without a fingerprint, from an early version, is taken for one of the same probe, as on a resume.
+    # A look without a fingerprint is taken for one of the same probe, as on a resume.
     by_fingerprint = {(look.meta.get("probe") or {}).get("fingerprint"): look for look in looks}
     by_fingerprint.pop(None, None)
     looks = sorted(by_fingerprint.values(), key=len)

@@ -30,11 +30,11 @@ from forgetwatch.comparing import (
     group_verdict,
 )
 from forgetwatch.measures import KNOWN, net_of_luck
-from forgetwatch.pairing import count, listed, one_line, run_name
+from forgetwatch.pairing import count, fit_ends, listed, one_line, run_name
 
 NO_ANSWERS: Final = "passages alone were compared, and they have no right answer"
 _CLASS: Final = re.compile(r"model|[A-Z]\w*(For[A-Z]\w+|Model)")
-"""What metadata have for the name of a model that was made in memory: ``model``, or its class in older files."""
+"""What metadata have for the name of a model that was made in memory: ``model``, or its class."""
 
 
 def decision(comparison: Comparison, found: Conclusion) -> str:
@@ -189,13 +189,20 @@ def run_title(trajectory: Trajectory, run: Path | str = "", *, of: int | None = 
     named = _name({**meta, "step": None}, str(meta.get("model", "")).rstrip("/").rsplit("/", maxsplit=1)[-1])
     if (not named or named == _UNNAMED) and run:
         named = run_name(Path(run))
+    named = shortened(named)
     first, last = trajectory.steps[0], trajectory.steps[-1]
     start = against or (f"step {first:,}" if first > 0 else "the start")
     last_step = f"step {last:,}" + ("" if of is None else f" of {of:,}")
     return f"{named}, {last_step} against {start}" if named and named != _UNNAMED else f"{last_step} against {start}"
 
 
+def shortened(name: str) -> str:
+    """Return a name without its middle if it takes more than `_LONGEST` columns, so that a title keeps its step."""
+    return fit_ends(name, _LONGEST).rstrip()
+
+
 _UNNAMED: Final = "the model"
+_LONGEST: Final = 24
 
 
 def _name(meta: Mapping[str, Any], label: str) -> str:

@@ -321,8 +321,7 @@ def _guard(found: Conclusion) -> str:
         if trip.what == "must_pass":
             named.append(f"item {one_line(trip.name)}, which must pass{at}")
         elif trip.what != "alarm":
-            what = "a loss of log score" if trip.what == "fading" else "a net loss"  # earlier versions tested both
-            named.append(f"{what} of {'all questions' if level == 'all' else one_line(name)}{at}")
+            named.append(f"a net loss of {'all questions' if level == 'all' else one_line(name)}{at}")
     times = "once" if len(found.trips) == 1 else f"{count(len(found.trips))} times"
     return f"tripped {times}, on {listed(named)}"
 

@@ -52,7 +52,7 @@ from forgetwatch.measures import (
     net_of_luck,
 )
 from forgetwatch.pairing import between, count, fit, fit_ends, items, one_line, percent, points
-from forgetwatch.report.decision import alarm_state, best_look, decision, model_names
+from forgetwatch.report.decision import alarm_state, best_look, decision, model_names, shortened
 
 WIDTH: Final = 80
 LINES: Final = 10
@@ -114,11 +114,11 @@ def _row(label: str, text: str, *, style: str = "") -> Text:
 def _title(comparison: Comparison, title: str) -> Text:
     """What was compared with what, on which probe, in one line; of facts the last are dropped if they do not fit."""
     after, before = reversed(model_names(comparison))
-    name = one_line(title or f"{after} against {before}")
+    name = one_line(title or f"{shortened(after)} against {shortened(before)}")
     found = facts(comparison)
     # The parts are in the order of their weight.
     parts = [part for part in (_short(found.pop("probe")), *found.values()) if part]
-    while len(parts) > 2 and len(_BRAND) + cell_len(name) + 2 + cell_len(", ".join(parts)) > WIDTH:
+    while len(parts) > 1 and len(_BRAND) + cell_len(name) + 2 + cell_len(", ".join(parts)) > WIDTH:
         parts.pop()
     line, told = Text().append(_BRAND, style="bold cyan"), ", ".join(parts)
     room = WIDTH - len(_BRAND) - cell_len(told) - 2

@@ -7,8 +7,7 @@
 
 A file that breaks the rule is left out, and one note names it and the reason. So is a ``probe.jsonl`` of which
 ``run.json`` has another checksum, or whose questions are not those that the baseline's rows name by content hash.
-Without ``run.json`` the files prove each other by the run's id, but none can be missed. Early versions wrote no ids:
-there is only a note.
+Without ``run.json`` the files prove each other by the run's id, but none can be missed.
 """
 
 from __future__ import annotations
@@ -91,7 +90,7 @@ def read_contents(
     Args:
         folder: The folder.
         described: Its ``run.json``.
-        run: Id of the run; None if it has none, as early ones.
+        run: Id of the run; None if unknown.
         until: The last step whose look may be missing; None for any. A run that resumes drops later looks.
         taken: Checksums by step of the looks that a checkpoint at `until` names, instead of ``run.json``. A run that
             resumes from an earlier checkpoint takes looks with the same id anew; those of the other branch differ.
@@ -342,12 +341,11 @@ class StoredRun:
         """Read a run folder; `given` is that folder or the output_dir that holds it.
 
         Raises:
-            SnapshotError: If its baseline is missing, damaged or of another run, or if a newer version wrote it.
+            SnapshotError: If its baseline is missing, damaged or of another run, or if another version wrote it.
         """
         path = find_run_folder(given)
         described = Description.read(path)
         baseline = read_baseline(path, described)
-        described = described.of_run(baseline.meta.get("run"))
         run = described.run or baseline.meta.get("run")
         on_description, (null, on_null) = description_notes(described), read_null(path, described, run=run)
         if described.problem is not None:  # a reader has no other source of what it holds

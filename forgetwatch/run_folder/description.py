@@ -1,6 +1,6 @@
 """Names of the files of a run, and ``run.json``: its snapshots by checksum, with a checksum of its own.
 
-    {"format": "forgetwatch/run@2", "run": "4be1...", "probe_checksum": "03d1...",
+    {"format": "forgetwatch/run@3", "run": "4be1...", "probe_checksum": "03d1...",
      "baseline": {"step": 0, "checksum": "9f2c..."},
      "null": {"checksum": ..., "lost": 1, "gained": 0}, "looks": [{"step": 200, "checksum": ..., "seconds": 3.1}, ...],
      "planned_looks": 12, "guard": [...], ..., "checksum": "77ab..."}
@@ -47,11 +47,8 @@ Kind = Literal["step", "again"]
 Look = Literal["baseline", "null", "step", "again"]
 """Value of ``look`` in the metadata of a snapshot in a run folder."""
 
-FORMAT: Final = "forgetwatch/run@2"
-"""Value of ``format`` in ``run.json``."""
-
-FIRST_FORMAT: Final = "forgetwatch/run@1"
-"""Format of early runs: it has no id and no checksum of its own."""
+FORMAT: Final = "forgetwatch/run@3"
+"""Value of ``format`` in ``run.json``; its number rises whenever a stored field changes."""
 
 _LONGEST: Final = 2**26
 """Bytes of the longest description that is read."""
@@ -75,8 +72,7 @@ class GuardFinding:
 
     Attributes:
         what: ``alarm``, ``net_loss`` or ``must_pass``; or ``too_few_items``: a net loss beyond the bound, in a
-            category whose items do not show one of that size. The guard does not trip on it. Earlier versions also had
-            ``fading``: an alarm on the log score.
+            category whose items do not show one of that size. The guard does not trip on it.
         name: The group's level and name, or the item's id.
         step: Optimizer step of the look; -1 if unknown.
         line: The finding in one line, without text of any item.
@@ -95,8 +91,6 @@ class GuardFinding:
     @classmethod
     def of(cls, stored: object) -> Self | None:
         """Finding from the JSON values of its attributes; None if they are not those of a finding."""
-        if isinstance(stored, list) and len(stored) == 2:  # earlier versions stored these two in their checkpoints
-            stored = {"what": stored[0], "name": stored[1], "step": -1, "line": ""}
         if not isinstance(stored, dict) or set(stored) != {"what", "name", "step", "line"}:
             return None
         step = stored["step"]
@@ -129,12 +123,10 @@ class Description:
             return cls(problem=f"cannot be read ({error})")
         if not isinstance(values, dict):
             return cls(problem=f"is damaged (a JSON object is needed, it has a {type(values).__name__})")
-        if values.get("format") == FIRST_FORMAT:
-            return cls(values=values) if "checksum" not in values else cls(problem="is damaged (its format is another)")
         if values.get("format") != FORMAT and re.fullmatch(r"forgetwatch/run@[0-9]+", str(values.get("format"))):
             raise SnapshotError(
-                f"{path}: its format is {values['format']!r}, this version reads {FORMAT!r}; a newer forgetwatch wrote "
-                "it, or it is damaged: rename it to read the folder without it"
+                f"{path}: its format is {values['format']!r}, this version reads {FORMAT!r}; another version of "
+                "forgetwatch wrote it, or it is damaged: rename it to read the folder without it"
             )
         if values.pop("checksum", None) != checksum_with("", values) or values.get("format") != FORMAT:
             return cls(problem="is damaged (its checksum does not match)")
@@ -145,21 +137,10 @@ class Description:
             return cls(problem=f"is damaged ({error!r})")
         return made
 
-    def of_run(self, run: object) -> Description:
-        """The description, as far as it can be that of a run whose baseline has this id; None for one without."""
-        if self.is_first_format and run is not None:  # only runs without an id have a description of that format
-            return Description(problem=f"is damaged (it is of the format {FIRST_FORMAT!r}, and the looks are not)")
-        return self
-
     @property
     def is_whole(self) -> bool:
         """True if it lists the snapshots of the run, and so shows which are missing."""
         return self.values.get("format") == FORMAT
-
-    @property
-    def is_first_format(self) -> bool:
-        """True if an early version wrote it, which gave runs no id."""
-        return self.values.get("format") == FIRST_FORMAT
 
     @property
     def run(self) -> str | None:
@@ -210,11 +191,6 @@ class Description:
         return tuple((_whole_number(note["step"]), str(note["note"])) for note in stored or ())
 
     @property
-    def is_from_early(self) -> bool:
-        """True if the run began without an id, and got one at a resume."""
-        return bool(self.values.get("began_without_id"))
-
-    @property
     def planned(self) -> int | None:
         """Looks planned after the baseline; None if unknown."""
         planned = self.values.get("planned_looks")
@@ -236,9 +212,7 @@ def write_description(folder: Path, values: Mapping[str, Any]) -> None:
 
 
 def description_notes(described: Description) -> tuple[str, ...]:
-    """Note on a description that cannot be used, or that proves nothing; empty for a whole one."""
-    if described.is_first_format:
-        return ("an early version wrote this folder: nothing proves that its looks are those of one run",)
+    """Note on a description that cannot be used; empty for a whole one."""
     if described.problem is not None:
         return (f"{DESCRIPTION} {described.problem}: nothing shows if a look of the run is gone",)
     return ()

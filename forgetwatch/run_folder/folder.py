@@ -105,7 +105,6 @@ class RunFolder:
         self.path = self.output_dir / name
         self.run: str | None = None
         self._probe_checksum: str | None = None
-        self._began_without_id = False
         self._notes: tuple[tuple[int, str], ...] = ()
 
     def claim(self, *, patience: float | None = None, on_wait: Callable[[str], object] = lambda _: None) -> None:
@@ -237,7 +236,7 @@ class RunFolder:
         """Restore the run in this folder and in the copies that checkpoints carry.
 
         Args:
-            run: Id of the run; None for that of the run in the folder, or if the checkpoint is of an early version.
+            run: Id of the run; None for that of the run in the folder.
             step: The step from which the run resumes; later looks are deleted. None keeps all.
             checksum: Checksum of the rows of the run's baseline; None accepts the one in the folder.
             taken: Checksums by step of the looks that the checkpoint names; None if it names none.
@@ -249,18 +248,13 @@ class RunFolder:
 
         Raises:
             LostBaselineError: If there is no such baseline.
-            SnapshotError: If a newer version wrote the folder.
+            SnapshotError: If another version wrote the folder.
         """
-        # A checkpoint of an early version names a baseline and no id.
-        is_early = run is None and checksum is not None
-        self.run = run
-        # An earlier resume may have given an id to a run without one.
-        if run is None and (not is_early or Description.read(self.path).is_from_early):
-            self.run = owner(self.path)
+        self.run = owner(self.path) if run is None else run
         found, null, notes = (baseline, None, ()) if baseline else self.baseline(checksum=checksum, carried=carried)
         probe = probe_of(found)
         # Looks of another run in this folder would pass for those of this one.
-        if not self._is_own(found.checksum):
+        if self.run is None or owner(self.path) != self.run:
             aside, own = self.set_aside(), self._own()
             if own is not None:
                 own.rename(self.path)
@@ -269,8 +263,7 @@ class RunFolder:
                 log(f"the run folder contained another run, and is now {aside}")
             if own is not None:
                 log(f"the folder of this run was {own}, and is {self.path} again")
-        existed, described = self.path.is_dir(), Description.read(self.path).of_run(found.meta.get("run"))
-        self._began_without_id = described.is_from_early or self.run is None
+        existed, described = self.path.is_dir(), Description.read(self.path)
         made = self.run or self.new_run()
         found = self.stamped(found, "baseline")
         null = None if null is None else self.stamped(null, "null")
@@ -296,17 +289,6 @@ class RunFolder:
             described=described,
             notes=(*notes, *contents.remarks),
         )
-
-    def _is_own(self, baseline: str) -> bool:
-        """True if the folder is of this run, whose baseline has rows of this checksum."""
-        found = owner(self.path)
-        if found is not None and self.run is not None:
-            return found == self.run
-        if found is not None:  # the run has no id, and the folder has
-            return False
-        # An early version wrote both: the baseline is all that tells runs apart.
-        stored = _readable(self.path / BASELINE)
-        return stored is not None and baseline == stored.checksum
 
     def baseline(
         self, *, checksum: str | None = None, carried: Sequence[Path] = ()
@@ -404,7 +386,6 @@ class RunFolder:
         self._writable(DESCRIPTION)
         own = {
             "run": self.run,
-            "began_without_id": self._began_without_id,
             "probe_checksum": self._probe_checksum,
             "notes": [{"step": step, "note": note} for step, note in self._notes],
         }

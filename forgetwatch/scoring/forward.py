@@ -24,6 +24,7 @@ from torch import Tensor, nn
 
 from forgetwatch.errors import ScoringError
 from forgetwatch.progress import Done, Progress
+from forgetwatch.scoring.compatibility import cache_argument, takes_use_cache
 from forgetwatch.scoring.encoding import Encoded, Ids
 from forgetwatch.scoring.head import (
     LOGIT_BUDGET,
@@ -50,7 +51,6 @@ from forgetwatch.scoring.model import (
     ModelInfo,
     attention_of,
     base_model,
-    cache_argument,
     device_of,
     is_exact,
     text_config,
@@ -341,9 +341,11 @@ class ForwardPass:
             additive = next(model.parameters()).dtype if attention_of(model) == "eager" else None
             prefix = cache.get_seq_length() if cache is not None else 0
             options = tree_options(text_config(model), tensors, additive=additive, prefix=prefix)
-        options["use_cache"] = cache is not None
+        kind = type(base_model(model))
         if cache is not None:
-            options[cache_argument(model)] = cache
+            options |= {"use_cache": True, cache_argument(kind): cache}
+        elif takes_use_cache(kind):
+            options["use_cache"] = False
         return options
 
     def _logits_of_model(

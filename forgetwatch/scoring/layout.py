@@ -38,8 +38,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from transformers import DynamicCache, PreTrainedConfig
+from transformers import DynamicCache
 
+from forgetwatch.scoring.compatibility import PreTrainedConfig
 from forgetwatch.scoring.encoding import Encoded, Ids, common_length
 
 Layout = Literal["prefix", "trie", "rows"]

@@ -17,9 +17,9 @@ from typing import Any, Final, Self, TypeGuard
 import numpy as np
 import torch
 from torch import Tensor, distributed, nn
-from transformers import PreTrainedConfig, modeling_utils
 
 from forgetwatch.errors import ScoringError
+from forgetwatch.scoring.compatibility import TAKES_MASKS_OF_POSITIONS, PreTrainedConfig
 from forgetwatch.scoring.layout import Keep
 
 CPU_TOKENS: Final = 1024
@@ -199,28 +199,8 @@ def _keep_modes(model: nn.Module) -> list[Keep]:
         return ["all"]
     if "Tensor" not in str(parameter.annotation):
         return ["last", "all"]
-    # Older versions of transformers index with the tensor as it is: one list of positions for all rows.
-    first: list[Keep] = ["mask"] if hasattr(modeling_utils, "slice_logits_to_keep") else []
+    first: list[Keep] = ["mask"] if TAKES_MASKS_OF_POSITIONS else []
     return [*first, "positions", "last", "all"]
-
-
-def cache_argument(model: nn.Module) -> str:
-    """Return the name under which the model's forward takes keys and values of earlier tokens.
-
-    It is ``cache`` since transformers 5.24 and ``past_key_values`` before. A subclass may pass its arguments on
-    unnamed, so that the name is read from the first class that has one.
-
-    Raises:
-        ScoringError: If no class has either name.
-    """
-    inner = type(base_model(model))
-    for kind in inner.__mro__:
-        if (forward := vars(kind).get("forward")) is not None:
-            parameters = inspect.signature(forward).parameters
-            for name in ("cache", "past_key_values"):
-                if name in parameters:
-                    return name
-    raise ScoringError(f"{inner.__name__} takes neither cache nor past_key_values")
 
 
 def tree_obstacle(model: nn.Module) -> str:

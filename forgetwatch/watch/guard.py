@@ -108,9 +108,7 @@ class Guard:
         is_seen = trajectory.steps[-1] >= stopped and len(trajectory.steps) > self.looks
         if not is_seen:
             return [one for one in tripped if one.trips]
-        # Earlier versions also had alarms of fading, which no look tests any more: one that stopped the run holds.
-        faded = [one for one in tripped if one.what == "fading" and one.step == stopped]
-        return [*faded, *(one for one in self.findings(trajectory, lost) if one.trips)]
+        return [one for one in self.findings(trajectory, lost) if one.trips]
 
 
 @dataclass

@@ -79,7 +79,7 @@ def resume(
     known = memory or {}
     # Before any file is touched: restoring may move the folder of another run aside.
     watch.keep_norm(known.get("packed", {}).get("meta", {"probe": {"fingerprint": None}}))
-    # An early version named no looks; steps are texts in the JSON of the trainer's state.
+    # Steps are texts in the JSON of the trainer's state.
     looks = known.get("looks")
     taken = {int(at): str(checksum) for at, checksum in looks.items()} if isinstance(looks, dict) else None
     run: dict[str, Any] = {

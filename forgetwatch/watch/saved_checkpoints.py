@@ -424,8 +424,8 @@ def _link(checkpoint: SavedCheckpoint, target: Path) -> None:
 def weights_of(path: Path, *, loading: Loading) -> dict[str, Any]:
     """Metadata on the files in a model's folder that determine its rows.
 
-    That is ``digest``, and for an adapter, whose digest covers its base, also ``own``, the digest of its own files, and
-    ``base``: ``model`` and ``digest``. A `ScoringError` if a file cannot be read, or the base cannot be found.
+    That is ``digest``, and for an adapter, whose digest covers its base, also ``base``: ``model`` and ``digest``. A
+    `ScoringError` if a file cannot be read, or the base cannot be found.
     """
     own = file_digests(path)
     if not (path / ADAPTER).is_file():
@@ -433,14 +433,12 @@ def weights_of(path: Path, *, loading: Loading) -> dict[str, Any]:
     model = base_of_adapter(path)
     base = _base_identity(model, loading=loading, adapters=(path.resolve(),))
     of_base = {"model": model, "digest": _digest(base)}
-    return {"digest": _digest([*own, *base]), "own": _digest(own), "base": of_base}
+    return {"digest": _digest([*own, *base]), "base": of_base}
 
 
 def is_resaved(weights: Mapping[str, Any], *, before: Mapping[str, Any]) -> bool:
     """True if weights, as `weights_of` names them, are others than those that the look of their step had before."""
-    # An earlier version stored the digest of an adapter's own files.
-    now = weights["digest"] if "base" in before else weights.get("own", weights["digest"])
-    return bool(before) and before.get("digest") != now
+    return bool(before) and before.get("digest") != weights["digest"]
 
 
 def _base_identity(model: str, *, loading: Loading, adapters: tuple[Path, ...] = ()) -> Sequence[str]:

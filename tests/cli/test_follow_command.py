@@ -39,7 +39,7 @@ def test_it_prints_a_line_for_each_checkpoint_and_the_table_at_the_end(run: Run,
     lines = done.stdout.splitlines()
     assert lines[0].startswith("step 15 of 30: forgotten ")
     assert lines[1].startswith("step 30 of 30: forgotten ")
-    assert "step 30 of 30, against the base" in done.stdout
+    assert "step 30 of 30 against the base" in done.stdout
     assert lines[-1].startswith("report: ")
     assert max(map(len, lines[2:-1])) <= 80
     assert done.stderr.startswith("forgetwatch: loading ")

@@ -17,7 +17,6 @@ from typer.testing import CliRunner
 from forgetwatch import Snapshot, Trajectory, save_snapshot
 from forgetwatch.cli import app
 from forgetwatch.errors import SnapshotError
-from forgetwatch.files import write_table
 from forgetwatch.run_folder import Description, RunFolder, StoredRun
 
 ITEMS = 12
@@ -188,11 +187,6 @@ CASES: dict[str, tuple[Callable[[Path], object], tuple[int, ...], list[str]]] = 
         ALL,
         ["3 looks are not listed in run.json, which is older: step-000005.parquet, .*; they are of this run, and"],
     ),
-    "run.json of the first format": (
-        lambda run: (run / "run.json").write_text('{"format": "forgetwatch/run@1", "planned_looks": 9}'),
-        ALL,
-        [r"run.json is damaged \(it is of the format 'forgetwatch/run@1', and the looks are not\)"],
-    ),
     "an unlisted look without a run": (
         lambda run: save_snapshot(look(20, 4), run / at(20)),
         ALL,
@@ -259,7 +253,7 @@ def test_what_is_wrong_with_a_folder_is_named_and_nothing_of_it_counts(name: str
             lambda run: save_snapshot(look(0, 5), run / "baseline.parquet"),
             r"baseline\.parquet: is not the file that run.json lists",
         ),
-        (lambda run: described(run, format="forgetwatch/run@3"), r"run\.json: its format is 'forgetwatch/run@3'"),
+        (lambda run: described(run, format="forgetwatch/run@4"), r"run\.json: its format is 'forgetwatch/run@4'"),
     ],
 )
 def test_a_folder_without_its_own_baseline_or_of_a_newer_version_is_refused(
@@ -272,18 +266,6 @@ def test_a_folder_without_its_own_baseline_or_of_a_newer_version_is_refused(
     shown = CliRunner().invoke(app, ["report", str(run)])
     assert shown.exit_code == 1
     assert "Traceback" not in shown.output
-
-
-def test_a_folder_of_the_first_format_is_read_with_one_note(tmp_path: Path) -> None:
-    run = tmp_path / "_forgetwatch"
-    run.mkdir()
-    for name, one in (("baseline.parquet", look(0)), (at(5), look(5, 2))):
-        first = {"format": "forgetwatch/snapshot@1", **one.meta, "checksum": one.checksum}
-        write_table(one.table, first, run / name)
-    (run / "run.json").write_text(json.dumps({"format": "forgetwatch/run@1", "planned_looks": 4}))
-    made = Trajectory.from_run(run)
-    assert (made.steps, made.planned, made.comparisons[-1].all.forgotten) == ((0, 5), 4, 2)
-    assert made.notes == ("an early version wrote this folder: nothing proves that its looks are those of one run",)
 
 
 def test_a_checkpoint_carries_a_run_folder_of_its_own_with_the_id_of_the_run(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ from run_folders import write_run
 from support import probe, snapshot
 
 from forgetwatch import Snapshot
-from forgetwatch.files import write_table
 from forgetwatch.run_folder import Description, GuardFinding, Resumed, RunFolder, StoredRun, contents
 
 ITEMS = 12
@@ -108,29 +107,6 @@ def test_a_folder_that_is_gone_is_missed_by_the_checkpoint(tmp_path: Path) -> No
     described(made, resumed)
     (note,) = StoredRun.read(tmp_path).notes
     assert "3 looks are missing: step-000100.parquet, step-000200.parquet, step-000300.parquet" in note
-
-
-def test_a_checkpoint_without_an_id_does_not_take_over_a_run_that_has_one(tmp_path: Path) -> None:
-    other = write(tmp_path)
-    made, resumed = resume(tmp_path, step=200, checksum=look(0).checksum, baseline=look(0))
-    assert made.run != other.run
-    assert resumed.contents.looks == {}
-    assert StoredRun.read(tmp_path / "_forgetwatch-1").baseline.meta["run"] == other.run
-
-
-def test_a_run_of_an_early_version_keeps_the_id_that_its_first_resume_gave_it(tmp_path: Path) -> None:
-    folder = tmp_path / "_forgetwatch"
-    folder.mkdir()
-    for name, one in (("baseline.parquet", look(0)), ("step-000100.parquet", look(100, 1))):
-        first = {"format": "forgetwatch/snapshot@1", **one.meta, "checksum": one.checksum}
-        write_table(one.table, first, folder / name)
-    (folder / "run.json").write_text('{"format": "forgetwatch/run@1"}')
-    made, resumed = resume(tmp_path, step=200, checksum=look(0).checksum)
-    assert list(resumed.contents.looks) == [100]
-    described(made, resumed)
-    again, resumed = resume(tmp_path, step=200, checksum=look(0).checksum)
-    assert again.run == made.run
-    assert list(resumed.contents.looks) == [100]
 
 
 def test_a_look_that_a_disk_does_not_give_for_now_is_left_in_its_place(

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 import torch
-from architectures import SIZES, TOK, items, largest_error, network
+from architectures import SIZES, TOK, items, largest_error
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from forgetwatch.scoring import Scorer
-from forgetwatch.scoring.model import cache_argument
+from forgetwatch.scoring.compatibility import cache_argument
 
-OWN = cache_argument(network("llama", {}))
+OWN = cache_argument(LlamaForCausalLM)
 """Name in the installed version of transformers."""
 
 
@@ -64,7 +64,7 @@ def made(kind: type[LlamaForCausalLM]) -> Any:
 @pytest.mark.parametrize(("kind", "name"), [(_New, "cache"), (_Old, "past_key_values"), (_Unnamed, "past_key_values")])
 def test_a_prefix_is_shared_under_either_name(kind: Any, name: str) -> None:
     model = made(kind)
-    assert cache_argument(model) == name
+    assert cache_argument(kind) == name
     scorer = Scorer(items(), TOK, model, token_budget=128)
     assert largest_error(model, scorer) < 1e-4
     assert (scorer.engine.layout, scorer.engine.fallback_reason) == ("prefix", "")

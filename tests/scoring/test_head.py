@@ -349,6 +349,7 @@ with torch.no_grad():
 def test_heads_that_are_split_over_processes_give_the_numbers_of_a_whole_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    pytest.importorskip("transformers.distributed.tensor_parallel", reason="transformers 5 splits heads")
     monkeypatch.syspath_prepend(Path(__file__).parent)
     for found in in_processes(_RANK, tmp_path):
         for name, (rows, reads_hidden) in found["heads"].items():

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 import torch
+import transformers
 from architectures import SIZES, Deaf
+from packaging.version import Version
 from support import probe, tokenizer
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, LlamaConfig, LlamaForCausalLM
@@ -48,7 +50,9 @@ def mixture_of_experts(seed: int) -> Any:
     heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 64, "num_hidden_layers": 16}
     experts = {"num_experts": 16, "num_experts_per_tok": 4, "max_position_embeddings": 256, "pad_token_id": 0}
     config = AutoConfig.for_model("qwen3_moe", **sizes, **heads, **experts)
-    network = AutoModelForCausalLM.from_config(config, attn_implementation="sdpa", experts_implementation="eager")
+    # Models of transformers 4.x have one implementation of experts, and no name for it.
+    experts_in_turn = {"experts_implementation": "eager"} if Version(transformers.__version__).major >= 5 else {}
+    network = AutoModelForCausalLM.from_config(config, attn_implementation="sdpa", **experts_in_turn)
     for weight in network.parameters():
         if weight.ndim > 1:
             nn.init.normal_(weight, std=0.15)

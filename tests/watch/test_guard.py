@@ -125,17 +125,6 @@ def test_a_line_on_several_findings_names_the_first_and_counts_the_others() -> N
     assert tripped.lines([], stops=3) == ["the guard stops the run at step 3"]
 
 
-def test_a_finding_of_fading_of_an_earlier_version_is_read_and_holds_a_run_that_it_stopped(tmp_path: Path) -> None:
-    faded, kept = GuardFinding("fading", "all:all", 2, "ALARM fading all, step 2: -0.11 nats"), lost(2000, 0)
-    write_run(tmp_path, probe(), kept.baseline, {2: kept.last}, findings=(faded,))
-    assert Trajectory.from_run(tmp_path).findings == (faded,)
-    assert faded.trips
-    assert Guard().remaining(kept, [], stopped=2, tripped=[faded]) == [faded]
-    # It was found at an earlier look than the one that stopped the run, which another finding did.
-    assert Guard().remaining(kept, [], stopped=1, tripped=[faded]) == []
-    assert Tripped.of([vars(faded)]).new([faded]) == []
-
-
 def test_each_finding_is_reported_once_also_after_a_resume() -> None:
     found = Guard().findings(lost(60, 20))
     tripped = Tripped()
@@ -171,11 +160,6 @@ def test_the_line_at_a_resume_names_what_stopped_the_run_and_what_is_left() -> N
         "the guard stopped this run at step 5: item a was lost; 1 item is still lost of those that must pass; the "
         "training continues all the same"
     )
-
-
-def test_findings_that_an_earlier_version_stored_are_not_repeated() -> None:
-    found = Guard().findings(lost(60, 20))
-    assert Tripped.of([["alarm", "all:all"], "damaged", {"what": 1}]).new(found) == found[1:]
 
 
 def test_findings_are_read_from_the_run_folder_and_are_in_the_document(tmp_path: Path) -> None:

@@ -174,18 +174,6 @@ def test_a_run_resumes_once_nothing_of_what_stopped_it_is_left(
     assert run.state.global_step == 8
 
 
-def test_a_state_of_an_earlier_version_resumes_as_before(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    stopped(tmp_path).train()
-    state = tmp_path / "checkpoint-4" / "trainer_state.json"
-    values = json.loads(state.read_text())
-    del values["stateful_callbacks"]["forgetwatch"]["attributes"]["stopped"]
-    state.write_text(json.dumps(values))
-    log_lines(capfd)
-    run = trained(tmp_path, callbacks=[watch(Guard("stop", net_loss=None))], steps=8, learning_rate=1e-6, resume=True)
-    assert run.state.global_step == 8
-    assert not any("the guard stopped" in line for line in log_lines(capfd))
-
-
 def test_a_guard_stops_the_run_also_where_its_alert_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

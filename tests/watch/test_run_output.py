@@ -55,7 +55,7 @@ def test_the_page_is_written_again_at_each_look(tmp_path: Path, monkeypatch: pyt
     def noted(path: Path, text: str) -> None:
         written(path, text)
         if path.name == REPORT:
-            headings.append(re.findall(r"step (\d+)</h1>", path.read_text(encoding="utf-8"))[-1])
+            headings.append(re.findall(r"to step (\d+);", path.read_text(encoding="utf-8"))[-1])
 
     monkeypatch.setattr(module, "write_text", noted)
     trainer(tmp_path, steps=4, callbacks=[ForgetWatchCallback(probe(), every=2, max_overhead=None)]).train()
@@ -152,5 +152,5 @@ def test_the_end_of_a_run_always_has_a_page(tmp_path: Path, clock: Clock) -> Non
 def test_the_last_look_of_a_fast_run_is_in_its_page(tmp_path: Path) -> None:
     trainer(tmp_path, steps=5, callbacks=[ForgetWatchCallback(probe(), every=1, max_overhead=None)]).train()
     text = (tmp_path / "_forgetwatch" / REPORT).read_text(encoding="utf-8")
-    assert "to step 5</h1>" in text
+    assert "to step 5;" in text
     assert [int(step) for step in re.findall(r'data-group="look:(\d+)"', text)] == [1, 2, 3, 4, 5]

@@ -61,7 +61,7 @@ def test_the_run_folder_holds_the_run(tmp_path: Path) -> None:
         "baseline.parquet", "null.parquet", "probe.jsonl", "run.json", "step-000005.parquet", "step-000010.parquet",
     ]  # fmt: skip
     described = json.loads((folder / "run.json").read_text())
-    assert described["format"] == "forgetwatch/run@2"
+    assert described["format"] == "forgetwatch/run@3"
     assert described["probe"]["fingerprint"] == watch.probe.fingerprint
     assert [look["step"] for look in described["looks"]] == [0, 5, 10]
     assert Trajectory.from_run(folder).steps == watch.trajectory().steps == (0, 5, 10)

@@ -365,7 +365,7 @@ def description_indented(folder: Path, rng: random.Random, world: World) -> list
 def description_of_another_format(folder: Path, rng: random.Random, world: World) -> list[str]:
     path = folder / "run.json"
     values = json.loads(path.read_text())
-    values["format"] = rng.choice(("forgetwatch/run@1", "forgetwatch/run@3", "forgetwatch/run@22", "x", None, 2))
+    values["format"] = rng.choice(("forgetwatch/run@1", "forgetwatch/run@2", "forgetwatch/run@33", "x", None, 2))
     if rng.random() < 0.5:
         values.pop("checksum")
     path.write_text(json.dumps(values))

@@ -1,0 +1,55 @@
+"""What differs between the versions of transformers that forgetwatch supports, 4.56.2 to the newest.
+
+Everything else is the same in all of them, or is read from the model itself.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Final, TypeAlias
+
+import transformers
+from packaging.version import Version
+from torch import nn
+from transformers import PretrainedConfig, modeling_utils
+
+from forgetwatch.errors import ScoringError
+
+OLDEST: Final = "4.56.2"
+"""The oldest version of transformers that is supported. TRL 1.16 asks for the same."""
+
+# Before anything is scored: an older version fails at some later call, with a message about that call.
+if Version(transformers.__version__) < Version(OLDEST):
+    raise ScoringError(
+        f"needed transformers {OLDEST} or newer, found {transformers.__version__}; pip install -U transformers"
+    )
+
+PreTrainedConfig: TypeAlias = PretrainedConfig
+"""The name that 5.0 gave the class, which 4.x does not have; 5.x keeps the old one."""
+
+TAKES_MASKS_OF_POSITIONS: Final = hasattr(modeling_utils, "slice_logits_to_keep")
+"""True if `logits_to_keep` may be a mask. Versions without this index with it: one list of positions for all rows."""
+
+
+def cache_argument(kind: type[nn.Module]) -> str:
+    """Return the name under which the forward of a model class takes keys and values of earlier tokens.
+
+    It is ``cache`` since transformers 5.24 and ``past_key_values`` before. A subclass may pass its arguments on
+    unnamed, so that the name is read from the first class that has one.
+
+    Raises:
+        ScoringError: If no class has either name.
+    """
+    for base in kind.__mro__:
+        if (forward := vars(base).get("forward")) is not None:
+            parameters = inspect.signature(forward).parameters
+            for name in ("cache", "past_key_values"):
+                if name in parameters:
+                    return name
+    raise ScoringError(f"{kind.__name__} takes neither cache nor past_key_values")
+
+
+def takes_use_cache(kind: type[nn.Module]) -> bool:
+    """Return whether the forward of a model class takes `use_cache`; encoders of 4.x take no other arguments."""
+    parameters = inspect.signature(kind.forward).parameters.values()
+    return any(one.name == "use_cache" or one.kind is one.VAR_KEYWORD for one in parameters)

@@ -118,7 +118,7 @@ def boundary_of(before: Floats, after: Floats) -> Boundary:
 
 
 def fall_p_value(softened: Floats) -> float:
-    """p-value of "it did not fall by more than the tolerated", of enough items."""
+    """p-value of "it did not fall", of enough items."""
     test = fall_test(softened)
     assert test is not None
     return test.p_value

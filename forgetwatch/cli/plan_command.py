@@ -15,7 +15,6 @@ from forgetwatch.cli.options import share
 from forgetwatch.cli.output import result_console
 from forgetwatch.comparing import ALPHA
 from forgetwatch.metrics import (
-    DELTA,
     alarm_level,
     detectable_change,
     detectable_estimate,
@@ -146,7 +145,7 @@ def _print_table(console: Console, plan: _Plan, shares: Sequence[float]) -> None
     def alarm(row: _Row, psi: float) -> str:
         # An alarm is one-sided, and its level is that of one look among all looks and groups.
         alpha = 2 * plan.level(whole=row is plan.rows[0])
-        return _points(_detectable(row, psi, power=plan.power, alpha=alpha, delta=DELTA))
+        return _points(_detectable(row, psi, power=plan.power, alpha=alpha, at_look=True))
 
     def known(row: _Row, psi: float) -> str:
         value = detectable_known_lost(row.mirrored, psi, power=plan.power)
@@ -164,10 +163,10 @@ def _print_table(console: Console, plan: _Plan, shares: Sequence[float]) -> None
     block("fewest clearly known and lost, without lucky guesses, that it shows", mirrored, known)
 
 
-def _detectable(row: _Row, psi: float, *, power: float, alpha: float = 0.05, delta: float = 0.0) -> float:
+def _detectable(row: _Row, psi: float, *, power: float, alpha: float = 0.05, at_look: bool = False) -> float:
     """Smallest net change of the items: by the estimate where all have scores, else by flips."""
-    if row.scored == row.n and (delta == 0.0 or row.n >= FEWEST_TESTED):
-        return detectable_estimate(row.n, psi, power=power, alpha=alpha, delta=delta)
+    if row.scored == row.n and (not at_look or row.n >= FEWEST_TESTED):
+        return detectable_estimate(row.n, psi, power=power, alpha=alpha)
     return detectable_change(row.n, psi, power=power, alpha=alpha)
 
 

@@ -35,12 +35,15 @@ from forgetwatch.comparing.checks import (
 )
 from forgetwatch.comparing.groups import Group, Level, count_groups
 from forgetwatch.comparing.subset import cut_to_common
-from forgetwatch.measures import NOTED, NULL, GroupMeasure, LookDrift, Measure, Rows, read_drift
-from forgetwatch.metrics import Null, OptionScores, count_known, left_out, log_shares, margins, ratio
+from forgetwatch.measures import NULL, VANISHED_SHARE_NOTED, GroupMeasure, LookDrift, Measure, Rows, read_drift
+from forgetwatch.metrics import Null, OptionScores, count_known, left_out, log_shares, ratio
 from forgetwatch.pairing import AlignedPairs, AlignedPassages, Pairing, item_codes, pair
 from forgetwatch.probes import Categories
 from forgetwatch.readers import check_metric, load_snapshot
 from forgetwatch.snapshot import Snapshot
+
+_UNDECIDED_NOTED: Final = 0.01
+"""Share of the items beyond which scores that did not decide are named in a note."""
 
 _NAMED: Final = 5
 """Categories that a note names."""
@@ -207,7 +210,7 @@ def compare(
     groups = tuple(count_groups(rows))
     # The first note is the one that every table shows.
     notes = [*filter(None, [vanished_note(groups[0])]), *_vanished_groups(groups), *notes]
-    notes += [*_known_notes(paired), *_margin_notes(paired, (before.label, after.label))]
+    notes += [*_known_notes(paired), *_margin_notes(paired)]
     notes += [*_log_score_notes(paired), *_split_notes(paired)]
     macro, compat = with_errors(category_means, paired, rng, replications=replications), None
     if chance == "paper-compat":
@@ -275,7 +278,7 @@ def _drift(before: Snapshot, after: Snapshot) -> Mapping[str, LookDrift] | None:
 def vanished_note(whole: Group) -> str | None:
     """Note on the items that were scored on one side alone, where they are more than one in a hundred."""
     total = whole.n + whole.vanished
-    if whole.vanished <= NOTED * total:
+    if whole.vanished_share <= VANISHED_SHARE_NOTED:
         return None
     low, high = (f"{100 * end:+.1f}" for end in whole.net_change_interval_worst)
     return (
@@ -336,19 +339,17 @@ def _known_notes(paired: AlignedPairs) -> list[str]:
     return notes
 
 
-def _margin_notes(paired: AlignedPairs, labels: tuple[str, str]) -> list[str]:
-    """Notes on why the net change is that of the flips alone although options have scores."""
-    sides = zip(labels, (paired.options_before, paired.options_after), strict=True)
-    found = [(label, margins(options)) for label, options in sides if options is not None]
-    if not found:
+def _margin_notes(paired: AlignedPairs) -> list[str]:
+    """Notes on option scores on which nothing rests."""
+    if (paired.options_before is None) != (paired.options_after is None):
+        return ["the net change is that of the flips alone, without margins: the options have scores on one side only"]
+    of, among = (len(np.unique(items)) for items in (paired.item[paired.undecided], paired.item))
+    if of <= _UNDECIDED_NOTED * among:
         return []
-    alone, notes = "the net change is that of the flips alone, without margins: ", list[str]()
-    if len(found) == 1:
-        notes.append(f"{alone}the options have scores on one side only")
-    for label, side in found:
-        if ruled_out := int(np.isinf(side).sum()):
-            notes.append(f"{alone}{ruled_out:,} answers of {label} have an option without any probability")
-    return notes
+    return [
+        f"the option scores of {of:,} of {among:,} items did not decide their outcome, and are left out of the "
+        "estimate of the net change, of known and lost, and of the log score"
+    ]
 
 
 def _log_score_notes(paired: AlignedPairs) -> list[str]:

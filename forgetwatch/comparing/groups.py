@@ -153,6 +153,11 @@ class Group(Flips):
         return replace(self, found={**self.found, measure.key: result})
 
     @property
+    def vanished_share(self) -> float:
+        """Share of the items that were scored on one side alone, 0 to 1; 0 for no items."""
+        return self.vanished / (self.n + self.vanished) if self.vanished else 0.0
+
+    @property
     def chance(self) -> Chance:
         """Corrections for guessing."""
         return cast(Chance, self[CHANCE])

@@ -82,7 +82,8 @@ class RankedModel:
         number: Its number among the models after the base, from 1, in the order in which they were given.
         label: Its short name.
         place: Its rank by retention, from 1; equal retention shares a rank. None if retention is undefined.
-        retention: Share of the items right before that are still right, 0 to 1; nan if none was right.
+        retention: Share of the items right before that are still right, 0 to 1; nan if none was right. Right answers
+            that vanished count as lost.
         retention_interval: 95 %, Wilson's; wider if items come in clusters.
         net_change: Accuracy after minus before, -1 to 1.
         net_change_interval: 95 %.
@@ -183,7 +184,8 @@ def _kept_interval(group: Group) -> Interval:
     """Interval of the share of the items right before that are still right."""
     # The counts are scaled to independent items; the design effect of the whole group stands in for that of its part.
     worth = group.effective_n / group.n if group.n else 0.0
-    low, high = flip_interval(group.forgotten * worth, (group.retained + group.forgotten) * worth)
+    lost = group.forgotten + group.vanished_right
+    low, high = flip_interval(lost * worth, (group.retained + lost) * worth)
     return 1 - high, 1 - low
 
 

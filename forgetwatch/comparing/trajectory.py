@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -42,17 +42,19 @@ ALPHA: Final = 0.05
 """Share of unchanged runs that may raise any alarm."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Alarm:
     """Test of one group at one look for a loss beyond chance.
 
     Attributes:
-        by: ``margins`` for a fall of the net change by margins, of more than `metrics.margin_change.DELTA`; ``flips``
-            for a net loss of right answers, in groups with few scored items.
+        by: ``margins`` for a fall of the net change by margins; ``flips`` for a net loss of right answers, in groups in
+            which few answers have margins.
         step: Optimizer step of the look.
         group: The group's counts at that look.
         p_value: One-sided p-value.
         alarm_level: The p-value at and below which this look alarms.
+        raised: True if the loss is more than chance, over all looks and groups. By margins the interval of the
+            estimate must also be below 0: right answers that only become less sure are no loss.
         smallest_loss: The smallest net loss (share of the items) that could raise an alarm at this look; nan if none
             could.
     """
@@ -61,24 +63,30 @@ class Alarm:
     step: int
     group: Group = field(repr=False)
     p_value: float
+    _: KW_ONLY
     alarm_level: float
+    raised: bool
     smallest_loss: float = math.nan
 
     @classmethod
     def test(cls, group: Group, *, step: int, level: float) -> Self:
-        """Test a group at a look."""
-        estimate = group[NET_ESTIMATE]
-        if estimate is not None and estimate.fall is not None and estimate.fall_p_value is not None:
-            loss = estimate.fall.smallest_fall(level if estimate.unscored_loss is None else level / 2)
-            p_value = estimate.fall_p_value
-            return cls(by="margins", step=step, group=group, p_value=p_value, alarm_level=level, smallest_loss=loss)
-        loss, p_value = group.smallest_loss(level), group.loss_p_value
-        return cls(by="flips", step=step, group=group, p_value=p_value, alarm_level=level, smallest_loss=loss)
+        """Test a group at a look.
 
-    @property
-    def raised(self) -> bool:
-        """True if the loss is more than chance, over all looks and groups."""
-        return self.p_value <= self.alarm_level
+        A group with both kinds of answers is tested by both, each at half the level; the smaller p-value is doubled.
+        """
+        estimate = group[NET_ESTIMATE]
+        if estimate is None or estimate.fall is None:
+            p_value, loss = group.loss_p_value, group.smallest_loss(level)
+            raised = p_value <= level
+            return cls("flips", step, group, p_value, alarm_level=level, raised=raised, smallest_loss=loss)
+        tests = 1 if estimate.unscored_loss is None else 2
+        by_flips = 1.0 if estimate.unscored_loss is None else min(1.0, 2 * estimate.unscored_loss)
+        by_margins = min(1.0, tests * estimate.fall.p_value)
+        fell = estimate.interval is not None and estimate.interval[1] < 0
+        loss = estimate.fall.smallest_fall(level / tests)
+        raised = (fell and by_margins <= level) or by_flips <= level
+        p_value = min(by_margins, by_flips)
+        return cls("margins", step, group, p_value, alarm_level=level, raised=raised, smallest_loss=loss)
 
     def __str__(self) -> str:
         verdict = "ALARM" if self.raised else "no alarm"

@@ -17,8 +17,10 @@ A verdict has three legs. Each is an interval against a limit:
     INCONCLUSIVE, NOT CLEAR  otherwise
 
 The first word is for machines and the second for people. A leg that cannot be measured takes no part and gives its
-reason. Each leg must also stay within its limit in the worst case of the outcomes that vanished (`measures.flips`);
-else a PASS is INCONCLUSIVE. Of the same weights measured twice at most 5 % of comparisons FAIL, all legs together.
+reason. A model that answered no better than guessing before has next to nothing to lose: then no leg decides, and the
+answer is INCONCLUSIVE. Each leg must also stay within its limit in the worst case of the outcomes that vanished
+(`measures.flips`); else a PASS is INCONCLUSIVE. Of the same weights measured twice at most 5 % of comparisons FAIL, all
+legs together.
 
 The same intervals are shown beside the categories. The one that looks worst among many is partly so by chance. So the
 categories are ranked only where they differ by more than chance (p <= .05), and the changes shown are shrunk towards
@@ -128,11 +130,13 @@ class Verdict:
         answer: PASS, FAIL or INCONCLUSIVE; INCONCLUSIVE if nothing was measured.
         legs: Its legs: accuracy, knowledge, category.
         vanished: Number of items that were scored on one side alone.
+        little_to_lose: True if the model before answered no better than guessing, so that no leg decides.
     """
 
     answer: Answer
     legs: tuple[Leg, ...]
     vanished: int
+    little_to_lose: bool = False
 
     @property
     def word(self) -> Word:
@@ -255,23 +259,25 @@ def verdict(comparison: Comparison, tolerance: Tolerance = TOLERANCE) -> Verdict
         if tolerance.category is None
         else _change_leg("category", estimated_categories(comparison), -tolerance.category),
     }
-    return _decided([leg for leg in made.values() if leg is not None], whole.vanished)
+    return _decided([leg for leg in made.values() if leg is not None], whole)
 
 
 def group_verdict(group: Group, tolerance: float) -> Verdict:
     """Return the verdict on the accuracy of one group of items; `tolerance` is a share, 0 to 1."""
-    return _decided([_change_leg("accuracy", [group], -tolerance)], group.vanished)
+    return _decided([_change_leg("accuracy", [group], -tolerance)], group)
 
 
-def _decided(legs: list[Leg], vanished: int) -> Verdict:
+def _decided(legs: list[Leg], group: Group) -> Verdict:
     answer: Answer = "INCONCLUSIVE"
+    if group.level == "all" and group.little_to_lose:
+        return Verdict(answer=answer, legs=tuple(legs), vanished=group.vanished, little_to_lose=True)
     if any(leg.answer == "FAIL" for leg in legs):
         answer = "FAIL"
     # Accuracy has to be within its limit; if only other legs were asked for, one of them has to be measured.
     elif all(leg.allows for leg in legs) and any(leg.answer for leg in legs):
         accuracy = [leg for leg in legs if leg.name == "accuracy"]
         answer = "PASS" if all(leg.answer == "PASS" for leg in accuracy or legs) else "INCONCLUSIVE"
-    return Verdict(answer=answer, legs=tuple(legs), vanished=vanished)
+    return Verdict(answer=answer, legs=tuple(legs), vanished=group.vanished)
 
 
 def _change_leg(name: LegName, groups: list[Group], limit: float) -> Leg:
@@ -306,11 +312,13 @@ def _change_leg(name: LegName, groups: list[Group], limit: float) -> Leg:
 def _of_group(name: LegName, group: Group, limit: float, *, level: float) -> Leg | None:
     """Leg of one group; None if nothing in it was measured."""
     estimate = group[NET_ESTIMATE]
-    if estimate is None:
+    of_estimate, at_worst = (
+        None if estimate is None else estimate.interval_at(level, worst=worst) for worst in (False, True)
+    )
+    if estimate is None or of_estimate is None or at_worst is None:
         interval, worst, value = group.net_change_interval, group.net_change_interval_worst[0], group.net_change
     else:
-        interval, value = estimate.interval_at(level), estimate.change.mean
-        worst = estimate.interval_at(level, worst=True)[0]
+        interval, worst, value = of_estimate, at_worst[0], estimate.change.mean
     if math.isnan(interval[0]) and (name == "accuracy" or math.isnan(worst)):
         return None
     if math.isnan(interval[0]):  # every outcome of a category vanished: the worst case is all that is known
@@ -377,17 +385,21 @@ def ranked_categories(comparison: Comparison) -> tuple[tuple[RankedCategory, ...
     There is no ranking unless that p-value is at most `DIFFERENT`.
     """
     whole, groups = comparison.all[NET_ESTIMATE], estimated_categories(comparison)
-    estimates = [(group, found) for group in groups if (found := group[NET_ESTIMATE]) is not None]
+    level = 1 - 0.05 / max(len(groups), 1)
+    estimates = [
+        (group, found, interval)
+        for group in groups
+        if (found := group[NET_ESTIMATE]) is not None and (interval := found.interval_at(level)) is not None
+    ]
     if whole is None or len(estimates) < 2:
         return (), math.nan
-    changes, errors = (np.array([getattr(found.change, name) for _, found in estimates]) for name in ("mean", "error"))
+    changes, errors = (np.array([getattr(one[1].change, name) for one in estimates]) for name in ("mean", "error"))
     between = shrunk(changes, errors, overall=whole.change.mean)
     if not between.p_value <= DIFFERENT:
         return (), between.p_value
-    level = 1 - 0.05 / len(groups)
     ranked = [
-        RankedCategory(group=group, change=float(change), interval=estimate.interval_at(level))
-        for (group, estimate), change in zip(estimates, between.values, strict=True)
+        RankedCategory(group=group, change=float(change), interval=interval)
+        for (group, _, interval), change in zip(estimates, between.values, strict=True)
     ]
     return tuple(sorted(ranked, key=lambda one: one.change)), between.p_value
 
@@ -419,16 +431,19 @@ def side_of_zero(interval: Interval | None) -> Side | None:
 
 
 def estimated(group: Group) -> tuple[float, Interval]:
-    """Net change of a group and its 95 % interval: the estimate, or that of the flips for fewer than five items."""
+    """Return the net change of a group and its 95 % interval: the estimate, or that of the flips for too few items."""
     found = group[NET_ESTIMATE]
-    return (group.net_change, group.net_change_interval) if found is None else (found.change.mean, found.interval)
+    if found is None or found.interval is None:
+        return group.net_change, group.net_change_interval
+    return found.change.mean, found.interval
 
 
 def leg_interval(group: Group, categories: int) -> Interval:
     """Interval of the net change of a group at the level of its leg: 95 %, or 1 - .05/G of one of G categories."""
     found = group[NET_ESTIMATE]
     many = categories if group.level == "category" else 1
-    return group.net_change_interval if found is None else found.interval_at(1 - 0.05 / max(many, 1))
+    interval = None if found is None else found.interval_at(1 - 0.05 / max(many, 1))
+    return group.net_change_interval if interval is None else interval
 
 
 def conclude(

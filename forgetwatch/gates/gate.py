@@ -127,6 +127,9 @@ class NoWorseThan:
             measured += f", to {100 * leg.worst:+.1f} in the worst case of the {found.vanished:,} answers that vanished"
         passes = leg.allows if self.leg != "accuracy" else leg.answer == "PASS"
         answer: Answer = "FAIL" if leg.answer == "FAIL" else "PASS" if passes else "INCONCLUSIVE"
+        if found.little_to_lose:
+            answer = found.answer
+            measured += ", where the model before answered no better than guessing"
         return Finding(what=what, measured=measured, limit=limit, verdict=answer)
 
 

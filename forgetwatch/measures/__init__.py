@@ -33,7 +33,7 @@ from forgetwatch.measures.drift import (
     stored_drift,
 )
 from forgetwatch.measures.estimate import NET_ESTIMATE, NetEstimate, margin_rule, net_estimate
-from forgetwatch.measures.flips import FLIPS, NOTED, VANISHED, Flips, Vanished, net_change
+from forgetwatch.measures.flips import FLIPS, VANISHED, VANISHED_SHARE_NOTED, Flips, Vanished, net_change
 from forgetwatch.measures.history import HISTORY, History
 from forgetwatch.measures.known_items import KNOWN, net_of_luck
 from forgetwatch.measures.noise_floors import NOISE_FLOOR, NULL, SOFT

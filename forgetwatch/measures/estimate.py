@@ -12,6 +12,7 @@ from forgetwatch.measures.base import Ends, GroupMeasure, Quantity, Rows, mean_c
 from forgetwatch.measures.flips import vanished_rows, worst_before, worst_cells, worth_cells
 from forgetwatch.metrics import (
     FEWEST,
+    Boundary,
     Cells,
     Change,
     FallTest,
@@ -21,13 +22,11 @@ from forgetwatch.metrics import (
     boundary,
     fall_test,
     loss_p_value,
-    margins,
     net_margin,
     newcombe,
     pooled,
     sign_flip,
 )
-from forgetwatch.metrics.transitions import Floats
 from forgetwatch.pairing import AlignedPairs, between, points
 
 _POWER: Final = float(special.ndtri(0.975) + special.ndtri(0.8))
@@ -39,131 +38,124 @@ class NetEstimate:
     """Net change of a group by flips and margins together, as shares of the items.
 
     Attributes:
-        margin_change: Change of the answers softened by their margins; None where options have no scores.
-        change: The estimate, with its standard error; that of the flips alone where options have no scores.
+        margin_change: Change of the answers softened by their margins; None where no answer has a margin.
+        change: The estimate, with its standard error; that of the flips alone where no answer has a margin.
         worst: The same in the worst case of the outcomes that vanished (`measures.flips`).
         flips: Effective cells, of the scored items and in the worst case, where flips alone give the interval; None
             where margins take part.
-        fall: Test for a fall by margins; None where options have no scores, or too few.
-        unscored_loss: One-sided p-value of "no net loss" by the flips of items without scores, in a group in which
-            others have them; None if there are none.
-        rule: Widths and weight of margins; None for flips alone.
+        enough: False for fewer than `FEWEST` items, and for a single cluster: then there is no interval.
+        fall: Test for a fall by margins; None where too few answers have a margin.
+        unscored_loss: One-sided p-value of "no net loss" by the flips of the answers without a margin, in a group in
+            which others have one; None if there are none.
+        rule: Widths and least bias of margins; None for flips alone.
     """
 
     margin_change: Change | None
     change: Change
     worst: Change
     flips: tuple[Cells, Cells] | None
+    enough: bool
     fall: FallTest | None
     unscored_loss: float | None
     rule: MarginRule | None
 
     @property
-    def fall_p_value(self) -> float | None:
-        """One-sided p-value of "it did not fall" by margins, where these are tested; None where flips alone are.
-
-        Items without scores are tested by their flips, and the smaller of the two p-values counts twice.
-        """
-        if self.fall is None or self.unscored_loss is None:
-            return None if self.fall is None else self.fall.p_value
-        return min(1.0, 2 * min(self.fall.p_value, self.unscored_loss))
-
-    @property
-    def interval(self) -> Interval:
-        """95 % interval of the estimate."""
+    def interval(self) -> Interval | None:
+        """95 % interval of the estimate; None if there are too few items."""
         return self.interval_at(0.95)
 
     @property
     def detectable(self) -> float | None:
-        """Change that the items show with 80 % power; None for flips alone."""
-        return None if self.flips is not None else _POWER * self.change.error
+        """Change that the items show with 80 % power; None for flips alone, and for too few items."""
+        return _POWER * self.change.error if self.flips is None and self.enough else None
 
-    def interval_at(self, level: float, *, worst: bool = False) -> Interval:
-        """Interval of the estimate at a level, 0 to 1; `worst` in the worst case of the outcomes that vanished."""
+    def interval_at(self, level: float, *, worst: bool = False) -> Interval | None:
+        """Return the interval of the estimate at a level, 0 to 1; None if there are too few items.
+
+        Args:
+            level: The level.
+            worst: Return that in the worst case of the outcomes that vanished.
+        """
+        if not self.enough:
+            return None
         if self.flips is not None:
             low, high = newcombe(self.flips[worst], level=level)
         else:
             change = self.worst if worst else self.change
             half = float(special.stdtrit(change.observations - 1, 0.5 + level / 2)) * change.error
             low, high = max(change.mean - half, -1.0), min(change.mean + half, 1.0)
-        if not worst:
-            return low, high
+        bound = self.interval_at(level) if worst else None
         # Wrong answers that vanished cannot be lost, and would bring a net change closer to 0 as further items.
-        bound = self.interval_at(level)
-        return min(low, bound[0]), min(high, bound[1])
+        return (low, high) if bound is None else (min(low, bound[0]), min(high, bound[1]))
 
 
 def margin_rule(pairs: AlignedPairs) -> MarginRule | None:
-    """Widths and weight for a comparison of these items; None where options have no scores, or no width is defined."""
-    before, after = _margins(pairs)
-    found = boundary(before, after)
+    """Return what all items of a comparison decide for its groups; None where too few have margins, or no width."""
+    found = boundary(pairs.margin_before, pairs.margin_after)
     if found is None:
         return None
-    scored = ~(np.isnan(before) | np.isnan(after))
-    measured = _measured(pairs.take(scored), found.softened(before[scored], after[scored]))
-    return None if measured is None else MarginRule(boundary=found, weight=measured.weight)
-
-
-def _margins(pairs: AlignedPairs) -> tuple[Floats, Floats]:
-    """Margins of both sides, nats [rows]; nan in rows without scores."""
-    nothing = np.full(len(pairs), np.nan)
-    sides = pairs.options_before, pairs.options_after
-    before, after = (nothing if side is None else margins(side) for side in sides)
-    return before, after
+    scored = pairs.take(pairs.has_margin)
+    measured = _measured(scored, found)
+    return None if measured is None else MarginRule(boundary=found, bias=measured.bias)
 
 
 def _cells(pairs: AlignedPairs) -> Cells:
     return worth_cells(pairs.before, pairs.after, pairs.cluster, samples=pairs.samples)
 
 
-def _measured(pairs: AlignedPairs, softened: Floats) -> NetMargin | None:
-    """Both measurements of the net change of pairs that all have scores."""
-    flips = pairs.after.astype(np.float64) - pairs.before
-    return net_margin(softened, flips, newcombe(_cells(pairs)), pairs.cluster)
+def _measured(scored: AlignedPairs, boundary: Boundary) -> NetMargin | None:
+    """Both measurements of the net change of pairs that all have margins."""
+    flips = scored.after.astype(np.float64) - scored.before
+    softened = boundary.softened(scored.margin_before, scored.margin_after)
+    return net_margin(softened, flips, newcombe(_cells(scored)), scored.cluster)
 
 
-def _of_flips(cells: Cells, rows: int) -> Change:
+def _of_flips(pairs: AlignedPairs, cells: Cells) -> Change:
     """Net change of some cells, with the standard error that the width of its interval stands for."""
     low, high = newcombe(cells)
     error = (high - low) / (2 * float(special.ndtri(0.975)))
-    return Change(mean=cells.net_change, error=error, observations=rows)
+    return Change(mean=cells.net_change, error=error, observations=_observations(pairs))
+
+
+def _observations(pairs: AlignedPairs) -> int:
+    return len(pairs) if pairs.cluster is None else len(np.unique(pairs.cluster))
 
 
 def _of(rows: Rows) -> NetEstimate | None:
     pairs, rule = rows.pairs, rows.margin_rule
-    if len(pairs) < FEWEST:
+    if not len(pairs):
         return None
     cells = _cells(pairs)
-    by_flips = _of_flips(cells, len(pairs))
+    by_flips = _of_flips(pairs, cells)
     alone = NetEstimate(
         margin_change=None,
         change=by_flips,
         worst=by_flips,
         flips=(cells, worst_cells(rows)),
+        enough=len(pairs) >= FEWEST and by_flips.observations > 1,
         fall=None,
         unscored_loss=None,
         rule=None,
     )
-    if rule is None:
+    if rule is None or not alone.enough:
         return alone
-    before, after = _margins(pairs)
-    scored = ~(np.isnan(before) | np.isnan(after))
-    of_scored = pairs.take(scored)
-    softened = rule.boundary.softened(before[scored], after[scored])
-    found = _measured(of_scored, softened)
+    scored = pairs.take(pairs.has_margin)
+    found = _measured(scored, rule.boundary)
     if found is None:
         return alone
-    change, unscored_loss = found.estimate(rule.weight), None
-    if not scored.all():
-        rest = pairs.take(~scored)
-        change = pooled(change, _of_flips(_cells(rest), len(rest)), share=float(scored.mean()))
+    change, unscored_loss = found.estimate(least_bias=rule.bias), None
+    if len(scored) < len(pairs):
+        rest = pairs.take(~pairs.has_margin)
+        share = len(scored) / len(pairs)
+        change = pooled(change, _of_flips(rest, _cells(rest)), share=share, observations=by_flips.observations)
         unscored_loss = _loss(rest)
     return NetEstimate(
         margin_change=found.margins,
         change=change,
         worst=_worst(change, rows),
         flips=None,
-        fall=fall_test(softened, of_scored.cluster),
+        enough=True,
+        fall=fall_test(rule.boundary.softened(scored.margin_before, scored.margin_after), scored.cluster),
         unscored_loss=unscored_loss,
         rule=rule,
     )
@@ -183,13 +175,14 @@ def _worst(change: Change, rows: Rows) -> Change:
     if not len(vanished):
         return change
     cells = worth_cells(worst_before(vanished), vanished.after, vanished.cluster, samples=vanished.samples)
-    share = len(rows.pairs) / (len(rows.pairs) + len(vanished))
-    return pooled(change, _of_flips(cells, len(vanished)), share=share)
+    share, observations = len(rows.pairs) / (len(rows.pairs) + len(vanished)), change.observations
+    return pooled(change, _of_flips(vanished, cells), share=share, observations=observations + _observations(vanished))
 
 
 def net_estimate(found: NetEstimate) -> str:
-    """Estimate in points with its 95 % interval, such as ``-1.1 (-4.2 to +2.0)``."""
-    return f"{points(found.change.mean)} ({between(found.interval, points)})"
+    """Return the estimate in points with its 95 % interval if it has one, such as ``-1.1 (-4.2 to +2.0)``."""
+    mean, interval = points(found.change.mean), found.interval
+    return mean if interval is None else f"{mean} ({between(interval, points)})"
 
 
 NET_ESTIMATE: Final = GroupMeasure[NetEstimate](

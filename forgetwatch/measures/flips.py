@@ -37,8 +37,10 @@ from forgetwatch.metrics import (
     loss_p_value,
     mcnemar,
     newcombe,
+    ratio,
     sign_flip,
     smallest_loss,
+    wilson,
 )
 from forgetwatch.metrics.transitions import Bools, Ints
 from forgetwatch.pairing import AlignedPairs, between, count, percent, points, probability
@@ -58,6 +60,8 @@ class Flips(Cells):
         loss_p_value: One-sided p-value of "no net loss", for alarms over many looks: exact McNemar; over clusters a
             sign-flip test, with the normal approximation for many clusters.
         q_value: Benjamini-Hochberg over the groups of the level; nan for a group without answers.
+        vanished_right: Items right before that have no outcome after; they are in no cell.
+        guess_accuracy: Accuracy of a model that only guesses, the mean of 1/k, 0 for open answers; nan without answers.
     """
 
     effective_n: float
@@ -67,6 +71,25 @@ class Flips(Cells):
     p_value: float
     loss_p_value: float
     q_value: float = math.nan
+    vanished_right: float = 0.0
+    guess_accuracy: float = math.nan
+
+    @property
+    def retention(self) -> float:
+        """Share of the items right before that are still right, 0 to 1; nan if none was right before.
+
+        Right answers that vanished are not retained: a model that loops must not seem to have kept everything.
+        """
+        return ratio(self.retained, self.retained + self.forgotten + self.vanished_right)
+
+    @property
+    def little_to_lose(self) -> bool:
+        """True if the model before answered no better than guessing: Wilson's 95 % interval holds that accuracy."""
+        right = self.retained + self.forgotten
+        if not self.n:
+            return False
+        low, high = wilson(right, self.n)
+        return low <= self.guess_accuracy <= high if right else low <= self.guess_accuracy
 
     @property
     def detectable_change(self) -> float:
@@ -113,7 +136,20 @@ def _of(rows: Rows) -> Flips:
         net_change_interval=newcombe(cells.scaled(worth_net)),
         p_value=p_values[0],
         loss_p_value=p_values[1],
+        vanished_right=_vanished_right(rows.unscored),
+        guess_accuracy=_guess_accuracy(pairs),
     )
+
+
+def _vanished_right(unscored: AlignedPairs) -> float:
+    gone = int((unscored.before & unscored.scored_before & ~unscored.scored_after).sum())
+    return gone if unscored.samples == 1 else gone / unscored.samples
+
+
+def _guess_accuracy(pairs: AlignedPairs) -> float:
+    if not len(pairs):
+        return math.nan
+    return float(np.where(pairs.k > 0, pairs.golds / np.maximum(pairs.k, 1), 0.0).mean())
 
 
 def net_change(found: Flips) -> str:
@@ -182,7 +218,7 @@ FLIPS: Final = GroupMeasure[Flips](
     ),
 )
 
-NOTED: Final = 0.01
+VANISHED_SHARE_NOTED: Final = 0.01
 """Share of the items beyond which vanished ones are named in a note, and keep a verdict open."""
 
 

@@ -87,7 +87,6 @@ from forgetwatch.metrics.log_score import (
     rate,
 )
 from forgetwatch.metrics.margin_change import (
-    DELTA,
     FEWEST,
     FEWEST_TESTED,
     Boundary,

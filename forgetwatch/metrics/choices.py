@@ -99,6 +99,12 @@ class OptionScores:
             None if self.factors is None else self.factors[cells],
         )
 
+    def without(self, rows: Bools) -> OptionScores:
+        """Return the same rows, of which some have no scores; `rows` is bool [rows]."""
+        kept, cells = np.where(rows, 0, self.k), ~np.repeat(rows, self.k)
+        logprobs, factors = (None if x is None else x[cells] for x in (self.logprobs, self.factors))
+        return OptionScores(kept, self.scores[cells], self.golds[cells], logprobs, factors)
+
     @property
     def log_mass(self) -> Floats:
         """Logarithm of the total probability of each row's options, nats, float64 [rows]; nan if not known."""

@@ -3,7 +3,8 @@
 The group that looks worst among many is partly the worst by chance: its shown fall is larger than its true one. With
 e_g the estimated change of group g, v_g its variance, and e the change of all items:
 
-    Q       = sum of (e_g - e)^2 / v_g               against chi-square with G - 1 degrees of freedom
+    u       = sum of (e_g / v_g) / sum of (1 / v_g)
+    Q       = sum of (e_g - u)^2 / v_g               against chi-square with G - 1 degrees of freedom
     tau^2   = max(0, (Q - (G-1)) / (sum w - sum w^2 / sum w)),   w = 1 / v_g
     shrunk  = e + tau^2 / (tau^2 + v_g) (e_g - e)
 
@@ -47,8 +48,8 @@ def shrunk(changes: Floats, errors: Floats, *, overall: float) -> Shrunk:
         return Shrunk(p_value=math.nan, spread=0.0, values=changes)
     weights = 1.0 / errors**2
     freedom = len(changes) - 1
-    q = float(weights @ (changes - overall) ** 2)
     total = float(weights.sum())
+    q = float(weights @ (changes - float(weights @ changes) / total) ** 2)
     between = max(0.0, (q - freedom) / (total - float(weights @ weights) / total))
     values: Floats = overall + between / (between + errors**2) * (changes - overall)
     return Shrunk(p_value=float(special.chdtrc(freedom, q)), spread=math.sqrt(between), values=values)

@@ -211,12 +211,12 @@ def detectable_change(n: float, discordance: float, *, power: float = 0.8, alpha
 
 
 def detectable_estimate(
-    n: float, discordance: float, *, unscored: float = 0.0, power: float = 0.8, alpha: float = 0.05, delta: float = 0.0
+    n: float, discordance: float, *, unscored: float = 0.0, power: float = 0.8, alpha: float = 0.05
 ) -> float:
     """Smallest net change (0 to 1) that n scored items show by the estimate from margins; nan if no change would do.
 
     Before a run nothing is known of the margins. The estimate is then taken to have half the variance of the flips; on
-    real models it had less for changes below eight points (docs/explanation/decision.md).
+    real models it had less for changes below eight points.
 
     Args:
         n: Number of items with option scores.
@@ -224,14 +224,13 @@ def detectable_estimate(
         unscored: Number of further items, of which only the flips are known.
         power: See `detectable_change`.
         alpha: See `detectable_change`.
-        delta: Fall that the test tolerates; it adds to the change.
 
     >>> round(100 * detectable_estimate(2000, 0.10), 1)
     1.4
     """
     # Means of two parts, weighted by their items: the number of items by flips alone with the same variance.
     like = (n + unscored) ** 2 / (n / 2 + unscored) if n or unscored else 0.0
-    return delta + detectable_change(like, discordance, power=power, alpha=alpha)
+    return detectable_change(like, discordance, power=power, alpha=alpha)
 
 
 def items_needed(change: float, discordance: float, *, power: float = 0.8, alpha: float = 0.05) -> float:

@@ -24,6 +24,7 @@ from forgetwatch.metrics import (
     OptionScores,
     Passages,
     lost_form,
+    margins,
     rate,
     right_at_constant_mass,
     split,
@@ -68,6 +69,11 @@ class AlignedPairs:
             if every row is one.
         form_before: 1 where the answer was in its form, 0 where not, nan where not measured; see `metrics.known`.
         forced_after: 1 where the right option scores highest after, 0 where not, nan where not known.
+        margin_before: Margin of the right over the wrong options before, nats; nan where the scores of a side did not
+            decide its outcome. See `metrics.margin_change`.
+        undecided: Options have scores on both sides, and those of a side did not decide its outcome: the answer was
+            generated, or is another one than the option of the highest score. These scores are left out of everything
+            that rests on option scores, but for `lost_form`.
         sample: Number of the sample.
         kind: ``scored`` for log-likelihood answers, ``written`` for generated ones.
         task: Names of the tasks, as `category` those of the categories.
@@ -97,6 +103,9 @@ class AlignedPairs:
     form_before: Floats
     form_after: Floats
     forced_after: Floats
+    margin_before: Floats
+    margin_after: Floats
+    undecided: Bools
     sample: Ints
     kind: Labels
     task: Labels
@@ -148,6 +157,11 @@ class AlignedPairs:
             golds=self.golds,
             cluster=self.cluster,
         )
+
+    @property
+    def has_margin(self) -> Bools:
+        """True where the answer has a margin on both sides; bool [rows]."""
+        return ~(np.isnan(self.margin_before) | np.isnan(self.margin_after))
 
     @property
     def lost_form(self) -> Bools:
@@ -245,6 +259,9 @@ class AlignedPairs:
             form_before=_form(before)[left],
             form_after=_form(after)[right],
             # A scored answer is the option that scores highest; a generated one has that option next to it.
+            margin_before=np.full(len(left), np.nan),
+            margin_after=np.full(len(left), np.nan),
+            undecided=np.zeros(len(left), bool),
             forced_after=np.where(_is_generated(after), after.floats("forced_correct"), after.floats("correct"))[right],
             sample=before.ints("sample")[left],
             kind=Labels(
@@ -259,17 +276,37 @@ class AlignedPairs:
             samples=samples,
             unscored=int(np.sum(~whole)),
         )
+        aligned = aligned._with_margins(_is_generated(before)[left], _is_generated(after)[right])
         kept = aligned.take(keep)
         no_answer = before.is_passage[left] | after.is_passage[right] | _is_left_out(before)[left]
         return kept._with_mass(), aligned.take(~keep & ~no_answer & ~_is_left_out(after)[right])
+
+    def _with_margins(self, generated_before: Bools, generated_after: Bools) -> Self:
+        """The same pairs with their margins, and without the scores that did not decide an outcome."""
+        sides = (
+            (self.options_before, self.before, self.scored_before, generated_before),
+            (self.options_after, self.after, self.scored_after, generated_after),
+        )
+        found, scored, undecided = list[Floats](), np.ones(len(self), bool), generated_before | generated_after
+        for options, right, is_scored, _ in sides:
+            of_side = np.full(len(self), np.nan) if options is None else margins(options)
+            undecided |= is_scored & ((of_side > 0) != right) & (of_side != 0) & ~np.isnan(of_side)
+            scored &= False if options is None else options.k > 0
+            found.append(of_side)
+        changed: dict[str, Any] = {
+            name: None if (options := getattr(self, name)) is None else options.without(undecided)
+            for name in ("options_before", "options_after")
+        }
+        changed |= {name: np.where(undecided, np.nan, getattr(self, name)) for name in ("share_before", "share_after")}
+        before, after = (np.where(undecided | ~scored, np.nan, of_side) for of_side in found)
+        return replace(self, **changed, margin_before=before, margin_after=after, undecided=undecided & scored)
 
     def _with_mass(self) -> Self:
         """The same pairs with `mass_after` and `mass_split`, which need the scores of both sides."""
         before, after = self.options_before, self.options_after
         if before is None or after is None:
             return self
-        # A generated answer is not decided by the scores next to it.
-        by_length = after.by_length & (before.k > 0) & (self.kind.code == 0)
+        by_length = after.by_length & (before.k > 0)
         right = (
             np.where(by_length, right_at_constant_mass(before, after, self.after), np.nan) if by_length.any() else None
         )

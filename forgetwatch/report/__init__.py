@@ -13,7 +13,7 @@ Read `decision` first, then `terminal`.
 """
 
 from forgetwatch.report.cells import HEADINGS, group_cells, measure_tables
-from forgetwatch.report.decision import alarm_state, best_look, model_names, run_title
+from forgetwatch.report.decision import alarm_state, best_look, little_to_lose, model_names, run_title
 from forgetwatch.report.detail import comparison_detail, drift_detail
 from forgetwatch.report.export import (
     ITEMS,

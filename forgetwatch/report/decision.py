@@ -44,6 +44,8 @@ def decision(comparison: Comparison, found: Conclusion) -> str:
     if found.whole is None:
         return "no item was scored on both sides"
     verdict = found.verdict
+    if verdict.little_to_lose:
+        return little_to_lose(comparison.all)
     if verdict.answer == "FAIL":
         return _forgot(comparison, found) + form_alone(comparison.all)
     if verdict.answer == "PASS":
@@ -53,6 +55,13 @@ def decision(comparison: Comparison, found: Conclusion) -> str:
     rest = [leg for leg in verdict.legs if leg not in blocking]
     text = "; ".join([*(_unclear(leg) for leg in blocking), *bounds(rest)])
     return text + (form_alone(comparison.all) if any(leg.shows_loss for leg in blocking) else "")
+
+
+def little_to_lose(whole: Group) -> str:
+    """Return the sentence on a model that answered no better than guessing before."""
+    if not whole.retained and not whole.forgotten:
+        return f"before training it answered none of {count(whole.n)} questions right: there is nothing to forget here"
+    return "before training it answered no better than guessing: there is next to nothing to forget here"
 
 
 def _forgot(comparison: Comparison, found: Conclusion) -> str:

@@ -59,7 +59,7 @@ from forgetwatch.measures import (
     json_value,
     value_at,
 )
-from forgetwatch.metrics import DEFINITION, DELTA, TAU
+from forgetwatch.metrics import DEFINITION, TAU
 from forgetwatch.pairing import items, shorten
 from forgetwatch.report.cells import HEADINGS, PANELS, drift_looks, drift_rows, group_cells, measure_rows
 from forgetwatch.report.sections import HOW_SURE
@@ -90,7 +90,6 @@ def comparison_json(comparison: Comparison, *, tolerance: Tolerance = TOLERANCE)
         "definitions": {
             "known": DEFINITION,
             "tau": TAU,
-            "alarm_delta": DELTA,
             "margin": _margin_definition(comparison),
         },
         "verdict": _verdict(found),
@@ -116,6 +115,7 @@ def _verdict(found: Verdict) -> dict[str, Any]:
         "answer": found.answer,
         "word": found.word,
         "deciding": found.deciding.name if found.legs else None,
+        "little_to_lose": found.little_to_lose,
         "legs": {name: json_value(vars(found.leg(name) or Leg(name=name))) for name in _NAMES},
     }
 

@@ -37,7 +37,7 @@ from forgetwatch.comparing import (
 )
 from forgetwatch.comparing.flips import flips
 from forgetwatch.measures import ASSUMES, DRIFT, MASS, PASSAGES, SET_NAMES, Measure, chance_rows
-from forgetwatch.metrics import DELTA, TAU
+from forgetwatch.metrics import TAU
 from forgetwatch.pairing import count, passages
 from forgetwatch.probe import Probe
 from forgetwatch.report import plots
@@ -168,7 +168,6 @@ def page(
         method={
             "n": count(comparison.all.n),
             "tau": f"{TAU:g}",
-            "delta": f"{100 * DELTA:g}",
             "made": made_line(),
         },
     )

@@ -115,7 +115,10 @@ def _guessing(whole: Group) -> list[str]:
 def _against_noise(whole: Group, again: float) -> str:
     """Sentence that compares the flips with those of the same weights, measured again."""
     text = f"When the same weights were measured again, {questions(again).lower()} had another result"
-    if whole.forgotten + whole.gained <= 5 * max(again, 1):
+    flips = whole.forgotten + whole.gained
+    if not flips:
+        return f"{text}."
+    if again and flips <= 5 * again:
         return f"{text}: about as many of the forgotten and gained ones are noise of the measurement."
     return f"{text}; the {'other ' if again else ''}flips are not noise of the measurement."
 

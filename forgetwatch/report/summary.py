@@ -318,7 +318,9 @@ def _guard(found: Conclusion) -> str:
     for trip in found.trips:
         level, _, name = trip.name.partition(":")
         at = f" at step {trip.step:,}" if trip.step >= 0 else ""
-        if trip.what == "must_pass":
+        if trip.what == "vanished":
+            named.append(f"answers that vanished{at}")
+        elif trip.what == "must_pass":
             named.append(f"item {one_line(trip.name)}, which must pass{at}")
         elif trip.what != "alarm":
             named.append(f"a net loss of {'all questions' if level == 'all' else one_line(name)}{at}")

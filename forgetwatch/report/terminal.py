@@ -266,8 +266,9 @@ def _guard_line(found: Conclusion) -> list[Text]:
     """The trips of the guard but those on alarms, which have a line of their own; none if there is none."""
     names = []
     for trip in found.trips:
-        if trip.what in ("net_loss", "must_pass"):
+        if trip.what in ("net_loss", "must_pass", "vanished"):
             name = _short(trip.name.split(":", 1)[-1] if trip.what == "net_loss" else f"item {trip.name}")
+            name = "answers that vanished" if trip.what == "vanished" else name
             names.append(f"{name} (step {trip.step:,})" if trip.step >= 0 else name)
     return [_row("guard", "tripped by " + _as_many(names, WIDTH - _LABEL - 11))] if names else []
 

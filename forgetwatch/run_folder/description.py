@@ -71,8 +71,8 @@ class GuardFinding:
     """One finding of the guard of a run.
 
     Attributes:
-        what: ``alarm``, ``net_loss`` or ``must_pass``; or ``too_few_items``: a net loss beyond the bound, in a
-            category whose items do not show one of that size. The guard does not trip on it.
+        what: ``alarm``, ``net_loss``, ``must_pass`` or ``vanished``; or ``too_few_items``: a net loss beyond the bound,
+            in a category whose items do not show one of that size. The guard does not trip on it.
         name: The group's level and name, or the item's id.
         step: Optimizer step of the look; -1 if unknown.
         line: The finding in one line, without text of any item.

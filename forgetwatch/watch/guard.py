@@ -1,7 +1,8 @@
 """A guard: bounds on the losses of a run, and the action when they are exceeded.
 
-It trips on three things: an alarm, over all looks and groups (`Trajectory.alarms`); a net loss whose whole interval
-lies beyond a bound, at consecutive looks; a `must_pass` item that was right and is wrong.
+It trips on four things: an alarm, over all looks and groups (`Trajectory.alarms`); a net loss whose whole interval lies
+beyond a bound, at consecutive looks; a `must_pass` item that was right and is wrong; more than 1 % of the answers that
+were scored at the start and have no outcome now. Those are in no count, so that nothing else would show them.
 
 A net loss beyond the bound does not count in a category whose items do not show a loss of the size of the bound
 (`comparing.smallest_seen`): among many categories of few items, some fall far by chance. Alarms, whose level accounts
@@ -21,6 +22,7 @@ from typing import Any, Literal, get_args
 
 from forgetwatch.comparing import Group, Trajectory, can_see, estimated, group_verdict
 from forgetwatch.errors import WatchError
+from forgetwatch.measures import VANISHED_SHARE_NOTED
 from forgetwatch.pairing import change_points, count, listed, one_line, tolerance_points
 from forgetwatch.progress import Failures
 from forgetwatch.run_folder import GuardFinding
@@ -68,6 +70,7 @@ class Guard:
             for group in raised
         ]
         found += self._net_losses(trajectory)
+        found += _vanished(trajectory.comparisons[-1].all, step)
         for item in lost:
             line = f"item {item}, which must pass, was right and is wrong at step {step}"
             found.append(GuardFinding("must_pass", item, step, line))
@@ -111,6 +114,17 @@ class Guard:
         return [one for one in self.findings(trajectory, lost) if one.trips]
 
 
+def _vanished(whole: Group, step: int) -> list[GuardFinding]:
+    """Finding on answers that were scored at the start and are not now; none if they are few."""
+    if whole.newly_unscored <= VANISHED_SHARE_NOTED * (whole.n + whole.vanished):
+        return []
+    line = (
+        f"{whole.newly_unscored:,} answers that were scored at the start have no outcome at step {step}, "
+        f"{count(whole.vanished_right)} of them right before"
+    )
+    return [GuardFinding("vanished", _name(whole), step, line)]
+
+
 @dataclass
 class Tripped:
     """Findings of a run so far, in the order in which they were made; each is reported once."""
@@ -148,6 +162,7 @@ class Tripped:
             parts.append(of["must_pass"][0].line)
         elif names := [one.name for one in of["must_pass"]]:
             parts.append(f"items {listed(names)}, which must pass, were right and are wrong at step {new[0].step}")
+        parts += [one.line for one in new if one.what == "vanished"]
         # Once in a run: it is a property of the probe, and all small categories of a run that is lost have it.
         if few and few[0] in new:
             parts.append(few[0].line)

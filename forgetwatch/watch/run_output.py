@@ -25,11 +25,11 @@ from forgetwatch.comparing import ALPHA, Comparison, Group, Subset, estimated
 from forgetwatch.errors import WatchError
 from forgetwatch.files import write_text
 from forgetwatch.item import Item
-from forgetwatch.metrics import DELTA, FEWEST_TESTED, alarm_level, detectable_change, detectable_estimate
+from forgetwatch.metrics import FEWEST_TESTED, alarm_level, detectable_change, detectable_estimate
 from forgetwatch.pairing import change_points, percent, run_name
 from forgetwatch.probe import Probe
 from forgetwatch.progress import log, seconds
-from forgetwatch.report import WIDTH, run_page, run_title
+from forgetwatch.report import WIDTH, little_to_lose, run_page, run_title
 from forgetwatch.report.run_table import run_table
 from forgetwatch.run_folder import REPORT, GuardFinding, checkpoint_folder
 from forgetwatch.visible_text import visible
@@ -70,9 +70,11 @@ def cost_line(watch: Watch, *, left: int, extra: float = 0.0, max_overhead: floa
     is_whole = len({item.category for item in questions}) < 2
     level = alarm_level(1, groups=1, planned=watch.planned or 1, alpha=ALPHA if is_whole else ALPHA / 2)
     # An alarm is one-sided, and a detectable change has a two-sided level.
-    alarms = _shown_loss(questions, alpha=2 * level, delta=DELTA)
+    alarms = _shown_loss(questions, alpha=2 * level, at_look=True)
     also = f", and raise an alarm at one of {percent(alarms)} points" if alarms == alarms else ""
-    return f"{items:,} items; {looks}; they {_power(questions)}{also}"
+    start = watch.comparisons.get(watch.baseline.meta["step"]) if watch.baseline else None
+    little = f"; {little_to_lose(start.all)}" if start is not None and start.all.little_to_lose else ""
+    return f"{items:,} items; {looks}; they {_power(questions)}{also}{little}"
 
 
 def look_line(whole: Group, *, step: int, max_steps: int | None, took: float) -> str:
@@ -212,13 +214,13 @@ def _power(items: Sequence[Item]) -> str:
     return f"show a net loss of {percent(loss)} points or more" if loss == loss else "are too few to show a net loss"
 
 
-def _shown_loss(questions: Sequence[Item], *, alpha: float = 0.05, delta: float = 0.0) -> float:
+def _shown_loss(questions: Sequence[Item], *, alpha: float = 0.05, at_look: bool = False) -> float:
     """Smallest net loss that some questions show with 80 % power, 0 to 1; nan if none."""
     scored = sum(bool(item.choices) for item in questions)
-    # Alarms on fewer are by flips alone, and tolerate nothing.
-    if delta and scored < FEWEST_TESTED:
+    # Alarms on fewer are by flips alone.
+    if at_look and scored < FEWEST_TESTED:
         return detectable_change(len(questions), _USUAL_FLIPS, alpha=alpha)
-    return detectable_estimate(scored, _USUAL_FLIPS, unscored=len(questions) - scored, alpha=alpha, delta=delta)
+    return detectable_estimate(scored, _USUAL_FLIPS, unscored=len(questions) - scored, alpha=alpha)
 
 
 @dataclass(frozen=True)

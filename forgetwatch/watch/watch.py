@@ -27,6 +27,7 @@ from forgetwatch.comparing import Comparison, Subset, decided_by, has_graded_ans
 from forgetwatch.drift import RunDrift
 from forgetwatch.errors import SnapshotError, WatchError
 from forgetwatch.grading import RULES
+from forgetwatch.measures import VANISHED_SHARE_NOTED
 from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe
 from forgetwatch.progress import log, shown
@@ -90,7 +91,7 @@ class Watch(Looks):
         self._started = False
         self._is_cleared = False  # the folder of an earlier run is set aside, or there was none
         self._unstored: dict[tuple[Kind, int], Snapshot] = {}
-        self._has_vanished = False  # it was logged that answers have vanished
+        self._vanished_noted = 0.0  # share of vanished answers that was logged last
         self._repeated: set[int] = set()  # steps of which a repeated call was logged
         if resume:
             self.resume()
@@ -334,9 +335,10 @@ class Watch(Looks):
             self.baseline, self.null = snapshot, None if null is None else self.folder.stamped(null, "null")
             self._use(None)
         comparison = self._add(snapshot, step=step)
-        if not self._has_vanished and (note := vanished_note(comparison.all)) and rank() == 0:
-            log(f"step {step}: {note}; later looks do not say so again")
-        self._has_vanished = self._has_vanished or vanished_note(comparison.all) is not None
+        if comparison.all.vanished_share > self._vanished_noted + VANISHED_SHARE_NOTED:
+            self._vanished_noted = comparison.all.vanished_share
+            if rank() == 0:
+                log(f"step {step}: {vanished_note(comparison.all)}; a later look says so again if there are more")
         self.seconds[step] = time.perf_counter() - started
         # The baseline has a file of its own, which is written with the folder.
         if not is_baseline:

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from forgetwatch import Item, Probe
 from forgetwatch.cli import app
 from forgetwatch.errors import ForgetwatchError
-from forgetwatch.metrics import DELTA, alarm_level, detectable_change, detectable_estimate, detectable_known_lost
+from forgetwatch.metrics import alarm_level, detectable_change, detectable_estimate, detectable_known_lost
 
 
 def plan(*arguments: str) -> str:
@@ -28,9 +28,9 @@ def test_items_for_a_change_and_the_change_that_items_show() -> None:
     assert lines[2] == ["979", "1,960", "3,923"]  # Connor, two-sided 5 %, 80 % power
     assert lines[3] == ["490", "980", "1,962"]  # with scores half of the variance
     assert lines[5] == ["1.0", "1.4", "2.0"]
-    looks = [float(cell) for cell in lines[7]]  # an alarm needs more: .05 over twenty looks, one-sided, and DELTA
+    looks = [float(cell) for cell in lines[7]]  # an alarm needs more: .05 over twenty looks, one-sided
     level = 2 * alarm_level(1, groups=1, planned=20)
-    wanted = [100 * detectable_estimate(2000, psi, alpha=level, delta=DELTA) for psi in (0.05, 0.10, 0.20)]
+    wanted = [100 * detectable_estimate(2000, psi, alpha=level) for psi in (0.05, 0.10, 0.20)]
     assert looks == pytest.approx(wanted, abs=0.051)
 
 

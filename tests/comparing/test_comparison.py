@@ -200,14 +200,10 @@ def test_scores_of_one_side_alone_leave_the_log_score_out_without_a_note() -> No
 
 def test_the_note_on_the_log_score_counts_answers_that_have_scores_on_both_sides() -> None:
     """Ten answers without scores before, five right options without probability before and three after."""
-    rows, after = scored().table["choice_logprobs"].to_pylist(), scored()
-    impossible = [[-math.inf, *row[1:]] for row in rows]
-    before = [None] * 10 + impossible[10:15] + rows[15:]
-    later = rows[:15] + impossible[15:18] + rows[18:]
-    chosen = after.ints("chosen").tolist()
-    found = compare(
-        before=scored(choice_logprobs=before, chosen=chosen), after=scored(choice_logprobs=later, chosen=chosen)
-    )
+    before, after = (np.array(scored().table["choice_logprobs"].to_pylist()) for _ in range(2))
+    before[10:15, 0] = after[15:18, 0] = -math.inf
+    without = [None] * 10 + before[10:].tolist()
+    found = compare(before=decided(before, choice_logprobs=without), after=decided(after))
     notes = [note for note in found.notes if "the log score leaves out 8 answers" in note]
     assert len(notes) == 1
     assert "3 of them after" in notes[0]
@@ -219,6 +215,44 @@ def test_known_and_lost_needs_the_scores_of_three_options_too() -> None:
     one = snapshot([True, True, True], choice_logprobs=rows, **columns)
     found = compare(before=one, after=replace(one, meta={"step": 1}))
     assert "known and lost leaves out 1 answers whose options have no scores on both sides" in found.notes
+
+
+def test_scores_that_did_not_decide_are_left_out_of_all_that_rests_on_scores() -> None:
+    """As in tables of lm-evaluation-harness with acc_norm: the answer is another one than that of the best score."""
+    before, after = scored(), scored(4.0)
+    wrong = [not right for right in after.table["correct"].to_pylist()[:30]] + after.table["correct"].to_pylist()[30:]
+    chosen = [1 if one == 0 else 0 for one in after.table["chosen"].to_pylist()[:30]]
+    chosen += after.table["chosen"].to_pylist()[30:]
+    columns = {name: after.table[name].to_pylist() for name in ("k", "gold", "choice_logprobs")}
+    mixed = snapshot(wrong, meta=dict(after.meta), chosen=chosen, **columns)
+    found = compare(before=before, after=mixed)
+    rest = np.arange(200) >= 30
+    part = compare(
+        before=replace(before, table=before.table.filter(rest)), after=replace(after, table=after.table.filter(rest))
+    )
+    for name in ("known", "known_lost_net", "log_score_change", "log_mass_change", "margin_change"):
+        assert getattr(found.all, name) == pytest.approx(getattr(part.all, name)), name
+    (note,) = [note for note in found.notes if "did not decide" in note]
+    assert note.startswith("the option scores of 30 of 200 items did not decide their outcome")
+
+
+def test_all_answers_lost_is_a_loss_of_100_points_although_no_score_moved() -> None:
+    rows = [[-0.1, -3.0, -3.0]] * 300
+    sides = [
+        snapshot([right] * 300, k=[3] * 300, gold=[0] * 300, chosen=[0 if right else 1] * 300, choice_logprobs=rows)
+        for right in (True, False)
+    ]
+    found = compare(before=sides[0], after=sides[1]).all
+    assert found.net_change_estimate == -1.0
+    assert found.net_change_estimate_interval == found.net_change_interval
+    assert found.known is None
+
+
+def test_ties_are_no_contradiction() -> None:
+    tied = snapshot(
+        [True, False] * 20, k=[2] * 40, gold=[0] * 40, chosen=[0, 1] * 20, choice_logprobs=[[-1.0] * 2] * 40
+    )
+    assert not any("did not decide" in note for note in compare(before=tied, after=tied).notes)
 
 
 def test_one_file_on_both_sides_is_noted_wherever_its_copies_are(tmp_path: Path) -> None:

@@ -11,11 +11,11 @@ from rich.console import Console
 from support import snapshot
 
 from forgetwatch import Snapshot, Trajectory, compare
-from forgetwatch.comparing import Comparison, Tolerance, conclude
+from forgetwatch.comparing import Comparison, Tolerance, conclude, rank_models
 from forgetwatch.comparing.verdict import verdict
 from forgetwatch.gates import Condition, NoWorseThan
 from forgetwatch.metrics import Cells, newcombe
-from forgetwatch.report import comparison_table
+from forgetwatch.report import comparison_json, comparison_table
 from forgetwatch.report.decision import decision
 from forgetwatch.snapshot import LEFT_OUT
 from forgetwatch.watch import Guard
@@ -212,3 +212,54 @@ def test_no_more_passes_at_a_loss_of_the_limit_whatever_vanishes(hides: str) -> 
         passed += part.word == "PASS"
         passed_without_the_rule += made.all.net_change_interval[0] > -0.02
     assert passed < passed_without_the_rule
+
+
+def test_right_answers_that_vanish_are_not_retained() -> None:
+    """600 of 700 right answers are left: a judge that returns nothing must not make a model best."""
+    before = snapshot([True] * 700 + [False] * 300)
+    hidden = snapshot([None] * 100 + [True] * 600 + [False] * 300)
+    lost = snapshot([False] * 100 + [True] * 600 + [False] * 300)
+    one, other = (compare(before=before, after=after) for after in (hidden, lost))
+    assert one.all.retention == other.all.retention == pytest.approx(6 / 7)
+    assert (one.all.forgotten, one.all.accuracy_after, one.all.net_change) == (0, 600 / 900, 0)
+    ranked = rank_models([one, other])
+    assert [model.place for model in ranked] == [1, 1]
+    assert ranked[0].retention_interval == pytest.approx(ranked[1].retention_interval)
+    assert comparison_json(one)["groups"][0]["retention"] == pytest.approx(6 / 7)
+
+
+def test_a_guard_trips_on_answers_that_vanish() -> None:
+    looks = [
+        snapshot([True] * 60 + [False] * 40, meta={"step": 0}),
+        snapshot([None] * 1 + [True] * 59 + [False] * 40, meta={"step": 1}),
+        snapshot([None] * 24 + [True] * 36 + [False] * 40, meta={"step": 2}),
+    ]
+    for last, found in ((2, []), (3, ["vanished"])):
+        trajectory = Trajectory.of(looks[:last])
+        findings = Guard().findings(trajectory)
+        assert [one.what for one in findings] == found
+        assert all(one.trips for one in findings)
+        assert [one.line for one in findings] == [
+            "24 answers that were scored at the start have no outcome at step 2, 24 of them right before"
+        ] * len(found)
+
+
+@pytest.mark.parametrize(
+    ("before", "k", "little"),
+    [
+        ([True] * 46 + [False] * 132, 4, True),  # 26 % right of four
+        ([True] * 90 + [False] * 88, 4, False),
+        ([False] * 50, None, True),
+        ([True] + [False] * 49, None, False),
+    ],
+)
+def test_a_model_at_chance_has_little_to_lose(before: list[bool], k: int | None, little: bool) -> None:
+    columns = {} if k is None else {"k": [k] * len(before), "gold": [0] * len(before)}
+    side = snapshot(before, **columns)
+    comparison = compare(before=side, after=side)
+    found = verdict(comparison)
+    assert (found.little_to_lose, found.word == "NOT CLEAR") == (little, little or found.word == "NOT CLEAR")
+    said = decision(comparison, conclude(comparison))
+    assert ("next to nothing to forget" in said or "nothing to forget here" in said) == little
+    gate = NoWorseThan(tolerance=0.5).judge(comparison)
+    assert (gate.verdict == "PASS") != little

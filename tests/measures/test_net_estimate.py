@@ -11,7 +11,7 @@ from scipy import stats
 from support import decided, snapshot
 
 from forgetwatch import Snapshot, compare
-from forgetwatch.comparing import Comparison
+from forgetwatch.comparing import Alarm, Comparison
 from forgetwatch.gates import Condition
 from forgetwatch.measures import NET_ESTIMATE, QUANTITIES
 from forgetwatch.metrics import FEWEST
@@ -39,11 +39,12 @@ def compared(before: Snapshot, after: Snapshot) -> Comparison:
     return compare(before=before, after=after)
 
 
-def test_every_group_uses_the_widths_and_the_weight_of_all_items() -> None:
+def test_every_group_uses_the_widths_of_all_items_and_its_own_weight() -> None:
     before, after = sides()
     found = compared(before, after)
     definition = comparison_json(found)["definitions"]["margin"]
     m, m_after = margins_of(before), margins_of(after)
+    assert set(definition) == {"c", "h", "h_after", "floor", "curve", "excess"}
     assert definition["h"] == pytest.approx(0.75 * np.abs(m).mean())
     assert definition["h_after"] == pytest.approx(0.75 * np.abs(m_after).mean())
     softened = stats.norm.cdf(m_after / definition["h_after"]) - stats.norm.cdf(m / definition["h"])
@@ -55,8 +56,9 @@ def test_every_group_uses_the_widths_and_the_weight_of_all_items() -> None:
         assert result is not None
         assert result.margin_change is not None
         assert result.margin_change.mean == pytest.approx(softened[rows].mean())
-        w = definition["weight"]
-        assert result.change.mean == pytest.approx((1 - w) * flips[rows].mean() + w * softened[rows].mean())
+        ends = flips[rows].mean(), softened[rows].mean()
+        assert min(ends) - 1e-12 <= result.change.mean <= max(ends) + 1e-12
+        assert result.interval is not None
         low, high = result.interval
         assert low < result.change.mean < high
         # z at 97.5 and at 80 %, over the quantile of Student's t
@@ -125,14 +127,36 @@ def test_rows_of_a_cluster_widen_the_interval() -> None:
     assert together.interval[1] - together.interval[0] > 1.3 * (alone.interval[1] - alone.interval[0])
 
 
-@pytest.mark.parametrize("items", [0, 1, FEWEST - 1])
-def test_fewer_than_five_items_have_no_estimate(items: int) -> None:
-    few = decided(np.array(sides()[0].table["choice_logprobs"].to_pylist())[: max(items, 1)])
-    if items:
-        assert compared(few, few).all[NET_ESTIMATE] is None
-    else:
-        nothing = snapshot([None])
-        assert compared(nothing, nothing).all[NET_ESTIMATE] is None
+@pytest.mark.parametrize("items", [1, FEWEST - 1])
+def test_fewer_than_five_items_have_the_flips_and_no_interval(items: int) -> None:
+    few = [decided(np.array(side.table["choice_logprobs"].to_pylist())[:items]) for side in sides(fall=3.0)]
+    group = compared(*few).all
+    found = group[NET_ESTIMATE]
+    assert found is not None
+    assert found.change.mean == pytest.approx(group.net_change)
+    assert (found.interval, found.detectable, found.margin_change) == (None, None, None)
+    (whole,) = (one for one in comparison_json(compared(*few))["groups"] if one["level"] == "all")
+    assert whole["net_change_estimate_interval"] == [None, None] or whole["net_change_estimate_interval"] is None
+
+
+def test_no_item_has_no_estimate() -> None:
+    nothing = snapshot([None])
+    assert compared(nothing, nothing).all[NET_ESTIMATE] is None
+
+
+def test_a_group_with_fewer_than_five_margins_counts_by_its_flips() -> None:
+    before, after = sides(category=["few" if at < 4 else "many" for at in range(120)])
+    found = compared(before, after).by("category")
+    assert found["few"][NET_ESTIMATE].margin_change is None  # type: ignore[union-attr]
+    assert found["many"][NET_ESTIMATE].margin_change is not None  # type: ignore[union-attr]
+
+
+def test_one_cluster_has_no_interval() -> None:
+    group = compared(*sides(cluster=["p"] * 120)).all
+    found = group[NET_ESTIMATE]
+    assert found is not None
+    assert (found.interval, found.detectable) == (None, None)
+    assert found.change.mean == pytest.approx(group.net_change)
 
 
 def test_equal_sides_did_not_change_and_leave_some_doubt() -> None:
@@ -143,16 +167,16 @@ def test_equal_sides_did_not_change_and_leave_some_doubt() -> None:
     assert 0 < found.interval[1] < 0.03
 
 
-def test_options_that_are_ruled_out_do_not_end_it() -> None:
-    """A log-likelihood of minus infinity gives an infinite margin, and with it no width: the flips alone count."""
+def test_an_option_that_is_ruled_out_does_not_end_it() -> None:
+    """A log-likelihood of minus infinity gives an infinite margin, which counts as a whole answer."""
     before, after = (np.array(side.table["choice_logprobs"].to_pylist()) for side in sides())
+    plain = compared(decided(before), decided(after)).all[NET_ESTIMATE]
     after[0, 0] = -math.inf
-    group = compared(decided(before), decided(after)).all
-    found = group[NET_ESTIMATE]
+    found = compared(decided(before), decided(after)).all[NET_ESTIMATE]
     assert found is not None
-    assert (found.change.mean, found.rule) == (pytest.approx(group.net_change), None)
-    notes = compare(before=decided(before), after=decided(after)).notes
-    assert any("1 answers of" in note and "without any probability" in note for note in notes)
+    assert plain is not None
+    assert found.rule is not None
+    assert found.change.mean == pytest.approx(plain.change.mean, abs=0.02)
 
 
 def test_its_numbers_are_in_json_csv_and_gates() -> None:
@@ -198,8 +222,8 @@ def test_a_fall_is_tested_by_margins_and_by_the_flips_of_answers_without_scores(
     before, after = sides(fall=2.0)
     found = compared(before, after).all[NET_ESTIMATE]
     assert found is not None
-    assert found.fall_p_value is not None
-    assert found.fall_p_value < 1e-6
+    assert found.fall is not None
+    assert found.fall.p_value < 1e-6
     half = slice(0, 55)
     mixed = []
     for side in (before, after):
@@ -212,9 +236,10 @@ def test_a_fall_is_tested_by_margins_and_by_the_flips_of_answers_without_scores(
     assert both is not None
     assert both.fall is not None
     assert both.unscored_loss is not None
-    assert both.fall_p_value == pytest.approx(2 * min(both.fall.p_value, both.unscored_loss))
+    alarm = Alarm.test(compared(*mixed).all, step=1, level=0.01)
+    assert (alarm.p_value, alarm.raised) == (pytest.approx(2 * min(both.fall.p_value, both.unscored_loss)), True)
     few = compared(*(decided(np.array(side.table["choice_logprobs"].to_pylist())[:49]) for side in (before, after)))
-    assert few.all[NET_ESTIMATE].fall_p_value is None  # type: ignore[union-attr]
+    assert few.all[NET_ESTIMATE].fall is None  # type: ignore[union-attr]
 
 
 def test_margins_that_are_all_equal_leave_the_doubt_of_the_bias_alone() -> None:

@@ -13,8 +13,9 @@ from forgetwatch.metrics import shrunk
 
 def test_it_follows_the_formulas() -> None:
     changes, errors, overall = np.array([-0.10, 0.02, 0.05]), np.array([0.02, 0.03, 0.04]), -0.01
-    q = sum((change - overall) ** 2 / error**2 for change, error in zip(changes, errors, strict=True))
     w = [1 / error**2 for error in errors]
+    u = sum(weight * change for weight, change in zip(w, changes, strict=True)) / sum(w)
+    q = sum(weight * (change - u) ** 2 for weight, change in zip(w, changes, strict=True))
     between = (q - 2) / (sum(w) - sum(each**2 for each in w) / sum(w))
     found = shrunk(changes, errors, overall=overall)
     assert found.p_value == pytest.approx(stats.chi2.sf(q, 2))

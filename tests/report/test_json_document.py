@@ -7,7 +7,7 @@ from pages import compared, sure
 
 from forgetwatch.comparing import Tolerance, ranked_categories
 from forgetwatch.comparing.verdict import verdict
-from forgetwatch.metrics import DELTA, TAU
+from forgetwatch.metrics import TAU
 from forgetwatch.report import comparison_json, comparisons_json
 
 GROUP = {
@@ -58,7 +58,7 @@ def test_the_document_has_every_promised_key_and_plain_values() -> None:
     }
     assert set(document["macro"]) == {"forgetting", "backward_transfer", "by_category"}
     assert isinstance(whole["forgotten"], int)
-    assert document["definitions"] == {"known": "k>=3, share>=tau", "tau": TAU, "alarm_delta": DELTA, "margin": None}
+    assert document["definitions"] == {"known": "k>=3, share>=tau", "tau": TAU, "margin": None}
     assert document["categories"] == {"differ_p_value": None, "ranked": []}
 
 
@@ -105,6 +105,7 @@ def test_the_verdict_names_its_question_and_its_legs() -> None:
             "answer": found.answer,
             "word": found.word,
             "deciding": found.deciding.name,
+            "little_to_lose": False,
         }
         assert set(legs) == {"accuracy", "knowledge", "category"}
         accuracy = found.leg("accuracy")

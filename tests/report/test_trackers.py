@@ -99,7 +99,7 @@ def test_undefined_quantities_have_no_key() -> None:
     row = tracker_row(compared([False], [False]), seconds=0.0)
     assert "eval_forget/all/retention" not in row
     assert "eval_forget/all/known_lost_net" not in row
-    assert "eval_forget/all/net_change_estimate" not in row
+    assert "eval_forget/all/net_change_estimate_interval_low" not in row
     assert all(math.isfinite(value) for value in row.values())
 
 

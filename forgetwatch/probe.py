@@ -27,7 +27,7 @@ from typing import Any, Final, Literal, get_args
 
 from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ProbeError, did_you_mean
-from forgetwatch.files import file_errors, is_text, read_text, write_atomically
+from forgetwatch.files import UnsuitableError, file_errors, is_text, read_text, unique_keys, write_atomically
 from forgetwatch.item import TRAITS, Item, Rendering
 
 Scoring = Literal["loglikelihood", "letters", "generate"]
@@ -280,7 +280,9 @@ def _parse(path: Path, text: str, settings: Mapping[str, Any]) -> Probe:
 
 def _object(line: str) -> dict[str, Any]:
     try:
-        row = json.loads(line)
+        row = json.loads(line, object_pairs_hook=unique_keys)
+    except UnsuitableError as error:
+        raise ProbeError(str(error)) from error
     except (ValueError, RecursionError) as error:
         raise ProbeError(f"not a JSON object ({error}); is the file cut?") from error
     if not isinstance(row, dict):

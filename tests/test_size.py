@@ -20,8 +20,8 @@ GATE_MINUTES = 20
 
 AT_MOST = {
     "modules of the package": 173,
-    "lines of code of the package": 28_970,
-    "lines of code of the tests": 35_510,
+    "lines of code of the package": 29_100,
+    "lines of code of the tests": 36_100,
     "public names": 13,
     "files that name bits_per_byte": 14,
     "files that name known_lost_net": 16,

@@ -28,10 +28,6 @@ from forgetwatch.cli.options import (
     ToleranceOption,
     chance_option,
     check_device_map,
-    check_file,
-    check_pictures,
-    check_report,
-    check_summary,
     command_of,
     device_map_option,
     item_option,
@@ -49,6 +45,7 @@ from forgetwatch.cli.output import (
     write_report,
 )
 from forgetwatch.cli.resolve import read_outcomes, resolve, select, with_questions
+from forgetwatch.cli.targets import check_json, check_pictures, check_report, check_summary
 from forgetwatch.comparing import (
     ChanceRule,
     Comparison,
@@ -205,10 +202,11 @@ class Options:
             raise typer.BadParameter(f"--target: ranks several AFTERs; needed at least two, got {len(self.after)}")
         if self.drift and self.probe is None:
             raise typer.BadParameter("--drift: needed --probe, after whose prompts the model before generates")
-        check_summary(self.summary, self.limits)
+        read = (self.before, *self.after, self.null, self.probe, self.gate, self.categories, self.target)
+        check_summary(self.summary, self.limits, read)
         check_device_map(self.device_map)
-        check_file(self.json_path)
-        check_report(self.output)
+        check_json(self.json_path, read)
+        check_report(self.output, read)
         check_pictures(self.plots)
 
 

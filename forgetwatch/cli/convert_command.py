@@ -10,9 +10,9 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from forgetwatch.cli.options import check_snapshot
 from forgetwatch.cli.output import echo
 from forgetwatch.cli.resolve import read_outcomes
+from forgetwatch.cli.targets import check_snapshot
 from forgetwatch.errors import SnapshotError
 from forgetwatch.readers import ColumnMap, concatenate, read_mapped
 from forgetwatch.snapshot import save_snapshot
@@ -51,7 +51,7 @@ def run(
     ] = None,
 ) -> None:
     """Write one snapshot from the logs of other tools, or from any table by naming its columns."""
-    check_snapshot(output)
+    check_snapshot(output, logs)
     named, wanted, same = _pairs(fields, "--map"), _pairs(where, "--where"), _pairs(constants, "--set")
     columns = ColumnMap(fields=named, where=wanted, constants=same, match=match)
     mapped = bool(columns.fields or columns.where or columns.constants or match)

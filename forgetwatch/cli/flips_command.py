@@ -9,9 +9,10 @@ from typing import Annotated, Literal
 
 import typer
 
-from forgetwatch.cli.options import STDOUT, check_file, item_option, output_option
+from forgetwatch.cli.options import STDOUT, item_option, output_option
 from forgetwatch.cli.output import echo, print_text, result_console
 from forgetwatch.cli.resolve import resolve, select, with_questions
+from forgetwatch.cli.targets import check_lines
 from forgetwatch.comparing import Flip, Trajectory, first_forgotten, sort_flips
 from forgetwatch.comparing.flips import flips
 from forgetwatch.errors import SnapshotError
@@ -46,7 +47,7 @@ def run(
     jsonl: Annotated[Path | None, output_option(help="Write JSONL to this file; - for stdout.")] = None,
 ) -> None:
     """Show the items whose answer changed: question, right answer, and the answers before and after."""
-    check_file(jsonl)
+    check_lines(jsonl, [before, after, probe])
     changed, passages = _flips(before, after, probe, metric, task or [], category or [])
     if what == "known_lost":
         found = [flip for flip in changed if flip.what == "forgotten" and flip.known]

@@ -17,15 +17,21 @@ from forgetwatch.cli.options import (
     JsonOption,
     ReportOption,
     check_device_map,
-    check_file,
-    check_report,
     device_map_option,
     item_option,
     output_option,
 )
-from forgetwatch.cli.output import announce_import, echo, result_console, scoring_unless_cached, shared_work, write_json
+from forgetwatch.cli.output import (
+    announce_import,
+    echo,
+    result_console,
+    scoring_unless_cached,
+    shared_work,
+    write_json,
+    write_marked,
+)
+from forgetwatch.cli.targets import check_json, check_report
 from forgetwatch.errors import ScoringError
-from forgetwatch.files import write_text
 from forgetwatch.loading import Loading
 from forgetwatch.probes import load_probe
 from forgetwatch.progress import is_first_process
@@ -81,8 +87,9 @@ def run(
     if isinstance(ranked, str) and not Path(ranked).is_file():
         raise ScoringError(f"--target {target}: no such file")
     check_device_map(device_map)
-    check_file(json_path)
-    check_report(output)
+    read = (probe, confirmation, target)
+    check_json(json_path, read)
+    check_report(output, read)
     announce_import()
     with _ended_as_an_exit(), shared_work():
         # Not at the top: this imports torch, which the other commands do not need.
@@ -106,7 +113,7 @@ def run(
         if sweep.kept is not None:
             echo(f"kept: {sweep.kept}")
     if output is not None:
-        write_text(output, merge_report(sweep, output.suffix))
+        write_marked(output, merge_report(sweep, output.suffix))
         echo(f"report: {output}", err=json_path == STDOUT)
 
 

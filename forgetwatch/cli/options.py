@@ -1,7 +1,6 @@
-"""Options that commands share: panels of `--help`, gates, device maps, shares such as 2%, and files.
+"""Options that commands share: panels of `--help`, gates, device maps, and shares such as 2%.
 
-All are checked before the work. The suffix of a report decides its format: .html, .md, .csv or .json. The path ``-`` is
-standard output.
+All are checked before the work. The path ``-`` is standard output; `cli.targets` checks the files that are written.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, get_type_hints
 import typer
 
 from forgetwatch.comparing import Tolerance
-from forgetwatch.errors import ScoringError, SnapshotError, did_you_mean
+from forgetwatch.errors import ScoringError, did_you_mean
 from forgetwatch.gates import (
     Condition,
     FailIf,
@@ -70,7 +69,6 @@ SummaryOption = Annotated[Path | None, gate_option(help="Write the results of th
 
 STDOUT: Final = Path("-")
 DEVICE_MAPS: Final = ("auto",)
-_FORMATS: Final = (".html", ".md", ".csv", ".json")
 _Options = TypeVar("_Options", bound="DataclassInstance")
 
 
@@ -135,46 +133,6 @@ def limits_of(
     if no_worse_than is not None:
         limits += tolerances(no_worse_than, "--no-worse-than")
     return replace(gate, limits=(*gate.limits, *limits))
-
-
-def check_summary(path: Path | None, limits: Gate) -> None:
-    """Raise for a summary without a gate, or for one whose folder is missing; None is fine."""
-    if path is not None and limits.is_empty:
-        raise typer.BadParameter("--summary: needed a gate: --gate, --no-worse-than or --fail-if")
-    check_file(path)
-
-
-def check_file(path: Path | None) -> None:
-    """Raise SnapshotError if the path is a folder, or its folder is missing; standard output and None are fine."""
-    if path is None or path == STDOUT:
-        return
-    if path.is_dir():
-        raise SnapshotError(f"{path}: needed a file to write to, and this is a folder")
-    if not path.absolute().parent.is_dir():
-        raise SnapshotError(f"{path}: needed a folder that exists, and {path.parent} does not; make it first")
-
-
-def check_report(path: Path | None) -> None:
-    """Raise SnapshotError if a report's suffix is not that of a format, or its folder is missing; None is fine."""
-    if path is not None and path.suffix not in _FORMATS:
-        raise SnapshotError(f"{path}: a report is {', '.join(_FORMATS)}; its name decides which")
-    check_file(path)
-
-
-def check_pictures(folder: Path | None) -> None:
-    """Raise SnapshotError if a folder of pictures is a file, or lies below one; None is fine."""
-    if folder is None:
-        return
-    above = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
-    if not above.is_dir():
-        raise SnapshotError(f"{folder}: needed a folder for the pictures, and {above} is a file")
-
-
-def check_snapshot(path: Path) -> None:
-    """Raise SnapshotError if the path of a snapshot does not end in .parquet, or its folder is missing."""
-    if path.suffix != ".parquet":
-        raise SnapshotError(f"{path}: a snapshot is a Parquet file; give it a name that ends in .parquet")
-    check_file(path)
 
 
 def command_of(options: type[_Options]) -> Callable[[Callable[[_Options], None]], Callable[..., None]]:

@@ -23,6 +23,7 @@ from rich.progress import Progress as BytesBar
 from rich.text import Text
 
 from forgetwatch.cli.options import STDOUT
+from forgetwatch.cli.targets import MARK
 from forgetwatch.comparing import Answer, Comparison, Flip, ModelComparison, Tolerance, Trajectory, worst
 from forgetwatch.errors import GateError
 from forgetwatch.files import write_text
@@ -153,6 +154,11 @@ def write_json(document: dict[str, Any], path: Path) -> None:
         write_text(path, text)
 
 
+def write_marked(path: Path, text: str) -> None:
+    """Write a text to a file; one in Markdown ends in the mark by which `cli.targets` knows it again."""
+    write_text(path, f"{text}\n{MARK}\n" if path.suffix == ".md" else text)
+
+
 def print_pictures(paths: Sequence[Path], *, err: bool) -> None:
     """Print how many pictures were drawn and where, to standard error if `err`."""
     if paths:
@@ -188,7 +194,7 @@ def write_report(
     else:
         document = trajectory_json(trajectory, tolerance=tolerance) if trajectory else None
         text = json_text(document or comparisons_json(comparisons, several, tolerance=tolerance))
-    write_text(path, text)
+    write_marked(path, text)
 
 
 def json_text(document: dict[str, Any]) -> str:
@@ -212,7 +218,7 @@ def conclude(results: Sequence[GateResult], *, summary: Path | None, to_stderr: 
     if is_first_process():
         text = ci_summary(results)
         if summary is not None:
-            write_text(summary, text)
+            write_marked(summary, text)
         if step := os.environ.get(_STEP_SUMMARY):
             path = Path(step)
             try:

@@ -14,8 +14,9 @@ from typing import Annotated, Any
 
 import typer
 
-from forgetwatch.cli.options import check_file, item_option
+from forgetwatch.cli.options import item_option
 from forgetwatch.cli.output import echo, print_hanging, print_text, scoring
+from forgetwatch.cli.targets import check_probe_file
 from forgetwatch.errors import ProbeError
 from forgetwatch.item import PRIVATE, Item
 from forgetwatch.pairing import fit
@@ -112,9 +113,7 @@ def build_command(
     limit: _Limit = None,
 ) -> None:
     """Build a probe file from rows of your own, or from a benchmark of the hub."""
-    if output.suffix != ".jsonl":
-        raise ProbeError(f"{output}: a probe is a JSONL file; give it a name that ends in .jsonl")
-    check_file(output)
+    check_probe_file(output, [source])
     if column or task or category or scoring != "loglikelihood" or rendering:
         if root is not None or revision is not None or shots is not None:
             raise ProbeError(

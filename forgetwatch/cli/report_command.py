@@ -15,14 +15,11 @@ from forgetwatch.cli.options import (
     NoWorseThanOption,
     SummaryOption,
     ToleranceOption,
-    check_file,
-    check_pictures,
-    check_report,
-    check_summary,
     limits_of,
     tolerated,
 )
 from forgetwatch.cli.output import conclude, echo, print_pictures, result_console, write_json, write_report
+from forgetwatch.cli.targets import check_json, check_pictures, check_report, check_summary
 from forgetwatch.comparing import Tolerance, Trajectory, first_forgotten, read_stages
 from forgetwatch.comparing.flips import flips
 from forgetwatch.pairing import one_line, run_name
@@ -61,8 +58,8 @@ def run(
     limits = limits_of(file=gate, fail_if=fail_if, no_worse_than=no_worse_than, probe=None)
     if any(vars(limits.subset).values()):
         raise typer.BadParameter("--gate: a run is compared as a whole; needed a file without tasks, categories, items")
-    check_summary(summary, limits)
-    check_file(json_path)
+    check_summary(summary, limits, [gate])
+    check_json(json_path)
     check_report(output)
     check_pictures(plots)
     tolerances = tolerated(tolerance, limits)

@@ -11,8 +11,9 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from forgetwatch.cli.options import check_device_map, check_snapshot, device_map_option
+from forgetwatch.cli.options import check_device_map, device_map_option
 from forgetwatch.cli.output import echo, scoring, shared_work
+from forgetwatch.cli.targets import check_snapshot
 from forgetwatch.comparing import repeated_prompts
 from forgetwatch.errors import ScoringError, SnapshotError, did_you_mean
 from forgetwatch.loading import Loading
@@ -53,7 +54,7 @@ def run(
     """
     with shared_work():
         items = load_probe(probe)
-        check_snapshot(output)
+        check_snapshot(output, [probe])
         # Checked before the model is loaded: scoring may take hours.
         if not os.access(folder := output.absolute().parent, os.W_OK):
             raise SnapshotError(f"{output}: needed a folder that can be written to, and {folder} cannot")

@@ -9,9 +9,10 @@ from typing import Annotated, Final
 
 import typer
 
-from forgetwatch.cli.options import STDOUT, check_device_map, check_file, check_pictures, device_map_option
+from forgetwatch.cli.options import STDOUT, check_device_map, device_map_option
 from forgetwatch.cli.output import echo, result_console, shared_work, write_json
 from forgetwatch.cli.resolve import resolve
+from forgetwatch.cli.targets import check_json, check_study
 from forgetwatch.errors import StudyError
 from forgetwatch.loading import Loading
 from forgetwatch.probe import Probe
@@ -71,7 +72,7 @@ def run(
             after: logs/tuned.parquet
     """  # noqa: D301 - the control character itself keeps the lines apart
     check_device_map(device_map)
-    check_file(json_path)
+    check_json(json_path, [study, probe])
     plan = read_plan(study, probe=probe)
     folder = output or study.parent / (re.sub(r"[^\w.-]+", "-", plan.name).strip("-.") or "study")
     if folder.suffix in _FORMATS:
@@ -79,7 +80,7 @@ def run(
             f"{folder}: needed a folder, which holds the page, tables and pictures, and this is the name of a file; "
             "name a folder with --output"
         )
-    check_pictures(folder)
+    check_study(folder)
     is_scored = any(map(is_model, plan.sources))
     if not is_scored and not is_first_process():
         return

@@ -8,6 +8,7 @@ tables        Parquet that is measured before it is decoded, and the tables that
 from forgetwatch.files.reading import (
     DAMAGE,
     Plain,
+    UnsuitableError,
     file_errors,
     holds_text,
     is_text,
@@ -17,6 +18,7 @@ from forgetwatch.files.reading import (
     read_plain_yaml,
     read_text,
     regular_size,
+    unique_keys,
     unpacked_limit,
 )
 from forgetwatch.files.tables import (

@@ -5,9 +5,9 @@ is wrong with a file into an error of forgetwatch, which names the file, what wa
 files are read: a pipe may never end. The bytes that gzip unpacks to are counted: 1 MB of it may hold 1 GB of zeros.
 
 YAML from people is texts, lists and mappings, and nothing else. Every scalar stays the text in the file: an id 017 is
-not 15, a category `no` not false, and 2% needs no quotes. No tag makes an object. A repeated key is an error, since the
-last one would silently win; so are anchors, with which a few lines can expand to billions, and nesting beyond
-`MAX_DEPTH`, which costs the parser the square of the depth.
+not 15, a category `no` not false, and 2% needs no quotes. No tag makes an object. A repeated key is an error, as in
+JSON, since the last one would silently win; so are anchors, with which a few lines can expand to billions, and nesting
+beyond `MAX_DEPTH`, which costs the parser the square of the depth.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import takewhile
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 import yaml
@@ -47,6 +47,23 @@ _MIN_UNPACKED: Final = 2**26
 _MAX_RATIO: Final = 200
 """Data may be this many times as large unpacked as in the file. Logs are packed 5 to 25 times."""
 _SHOWN: Final = 200
+
+
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object from its members; for `object_pairs_hook` of the json module.
+
+    Raises:
+        UnsuitableError: If a key is there twice: the last one would silently win.
+
+    >>> unique_keys([("correct", True), ("gold", 0)])
+    {'correct': True, 'gold': 0}
+    """
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise UnsuitableError(f"the key {twice!r:.80} is in one object twice")
+    return made
 
 
 class UnsuitableError(ValueError):

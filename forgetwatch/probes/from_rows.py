@@ -38,7 +38,15 @@ from typing import Any, Final
 
 from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ProbeError, did_you_mean
-from forgetwatch.files import file_errors, parquet_batches, read_parquet, read_text, regular_size
+from forgetwatch.files import (
+    UnsuitableError,
+    file_errors,
+    parquet_batches,
+    read_parquet,
+    read_text,
+    regular_size,
+    unique_keys,
+)
 from forgetwatch.grading import find_numbers, normalise_numbers
 from forgetwatch.item import Item, Rendering
 from forgetwatch.probe import LETTERS, Norm, Probe, Scoring
@@ -373,7 +381,9 @@ def read_rows(path: str | Path) -> Rows:
             lines = enumerate(text.split("\n"), start=1)
             return [(f"line {n}", _object(line, f"{path}, line {n}")) for n, line in lines if line.strip()]
         try:
-            given = json.loads(text)
+            given = json.loads(text, object_pairs_hook=unique_keys)
+        except UnsuitableError as error:
+            raise ProbeError(f"{path}: {error}") from error
         except (ValueError, RecursionError) as error:
             raise ProbeError(f"{path}: not JSON ({error}); is the file cut?") from error
         if not isinstance(given, list) or not all(isinstance(row, dict) for row in given):
@@ -406,7 +416,9 @@ def _csv(text: str, path: Path) -> Rows:
 
 def _object(line: str, where: str) -> dict[str, Any]:
     try:
-        row = json.loads(line)
+        row = json.loads(line, object_pairs_hook=unique_keys)
+    except UnsuitableError as error:
+        raise ProbeError(f"{where}: {error}") from error
     except (ValueError, RecursionError) as error:
         raise ProbeError(f"{where}: not a JSON object ({error}); is the file cut?") from error
     if not isinstance(row, dict):

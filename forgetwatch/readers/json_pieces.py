@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from forgetwatch.errors import SnapshotError
+from forgetwatch.files import UnsuitableError, unique_keys
 
 Progress = Callable[[int, int], None]
 """Called with the amount read and the total, in bytes, samples or files."""
@@ -33,7 +34,12 @@ _BLANK: Final = re.compile(r"[ \t\n\r]*")
 
 def json_lines(path: Path, progress: Progress | None = None) -> Iterator[tuple[int, Any]]:
     """(number, value) of each line that is not empty, from 1; SnapshotError names a line that is no JSON."""
-    total, done, reported, decode = path.stat().st_size, 0, 0, json.JSONDecoder().raw_decode
+    total, done, reported, decode = (
+        path.stat().st_size,
+        0,
+        0,
+        json.JSONDecoder(object_pairs_hook=unique_keys).raw_decode,
+    )
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             done += len(line)
@@ -47,6 +53,8 @@ def json_lines(path: Path, progress: Progress | None = None) -> Iterator[tuple[i
                 value, end = decode(text)
                 if end < len(text):
                     raise json.JSONDecodeError("Extra data", text, end)
+            except UnsuitableError as error:
+                raise SnapshotError(f"{path}, line {number}: {error}") from error
             except (ValueError, RecursionError) as error:
                 raise SnapshotError(f"{path}, line {number}: not a JSON object ({error}); is the file cut?") from error
             yield number, value
@@ -67,7 +75,7 @@ class Document:
         self._total = path.stat().st_size
         self._progress = progress
         self._utf8 = codecs.getincrementaldecoder("utf-8-sig")()
-        self._decode = json.JSONDecoder().raw_decode
+        self._decode = json.JSONDecoder(object_pairs_hook=unique_keys).raw_decode
         self._text, self._at = "", 0
 
     def __enter__(self) -> Self:
@@ -238,7 +246,7 @@ def build(data: bytes, start: int, end: int) -> Any:
     if end - start > _MAX_VALUES and sum(data.count(mark, start, end) for mark in (b",", b"[", b"{")) > _MAX_VALUES:
         raise ValueError(f"the value at byte {start:,} holds more than {_MAX_VALUES:,} values")
     try:
-        return json.loads(data[start:end].decode("utf-8"))
+        return json.loads(data[start:end].decode("utf-8"), object_pairs_hook=unique_keys)
     except RecursionError as error:
         raise ValueError(f"the value at byte {start:,} is nested too deeply") from error
 

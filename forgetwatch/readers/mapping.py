@@ -33,7 +33,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from forgetwatch.errors import ProbeError, SnapshotError, did_you_mean
-from forgetwatch.files import check_row_group, file_errors, is_text, parquet_batches, read_head
+from forgetwatch.files import check_row_group, file_errors, is_text, parquet_batches, read_head, unique_keys
 from forgetwatch.grading import Grade, check_item, grade
 from forgetwatch.item import Item
 from forgetwatch.readers import table
@@ -318,7 +318,7 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
         elif first == b"{":
             yield from _objects(path, json_lines(path))
         elif first == b"[":
-            yield from _objects(path, enumerate(json.loads(path.read_bytes()), start=1))
+            yield from _objects(path, enumerate(json.loads(path.read_bytes(), object_pairs_hook=unique_keys), start=1))
         else:
             csv.field_size_limit(sys.maxsize)  # the default, 128 KiB, is less than a long prompt
             with path.open(encoding="utf-8-sig", newline="") as text:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from markupsafe import Markup, escape
 
 from forgetwatch.comparing import Comparison, ModelComparison, Trajectory
+from forgetwatch.errors import SnapshotError
 from forgetwatch.files import write_atomically
 from forgetwatch.report import plots
 from forgetwatch.report.heatmap import heatmap_figure
@@ -27,6 +28,12 @@ _IN_PAGE: Final = {plots.LOST["color"]: "var(--lost)", plots.WON["color"]: "var(
 _FONTS: Final = ("Noto Sans CJK JP", "Noto Sans CJK SC", "Noto Sans SC", "Microsoft YaHei", "PingFang SC", "Noto Emoji")
 
 SUFFIXES = (".png", ".svg")
+
+_MAKER: Final = "forgetwatch"
+_CREATORS: Final = {"png": "Software"}
+"""Key under which the metadata of a picture name the program that drew it, if it is not Creator."""
+_HEAD: Final = 2000
+"""Bytes at the start of a picture that hold its metadata."""
 
 
 def save_comparisons(
@@ -85,11 +92,17 @@ def file_name(name: str) -> str:
 
 
 def save_figure(figure: Figure, path: str | Path) -> None:
-    """Write a figure, whole or not at all; the format follows the file's suffix (png, svg, pdf)."""
+    """Write a figure, whole or not at all; the format follows the file's suffix (png, svg, pdf).
+
+    Raises:
+        SnapshotError: If there is a file that forgetwatch did not write.
+    """
     path = Path(path)
+    if path.is_file() and _MAKER.encode() not in path.read_bytes()[:_HEAD]:
+        raise SnapshotError(f"{path}: there is a picture that forgetwatch did not draw; name another folder")
     kind = path.suffix.removeprefix(".")
     # Without the date, equal figures give equal SVG files.
-    metadata = {"Date": None} if kind == "svg" else None
+    metadata = {"Date": None, "Creator": _MAKER} if kind == "svg" else {_CREATORS.get(kind, "Creator"): _MAKER}
     write_atomically(path, lambda partial: figure.savefig(partial, format=kind, dpi=150, metadata=metadata))
 
 

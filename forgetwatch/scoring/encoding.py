@@ -170,9 +170,22 @@ def encode_unprompted(encoded: Sequence[Encoded], tokenizer: Any) -> list[Encode
 
 
 def tokenizer_settings(tokenizer: Any) -> tuple[str, str] | None:
-    """Everything of a tokenizer that decides token ids; None for one written in Python, which has no such text."""
+    """Return all of a tokenizer that decides token ids; None for one written in Python, which has no such text."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
-    return None if backend is None else (backend.to_str(), str(getattr(tokenizer, "chat_template", None)))
+    if backend is None:
+        return None
+    # Padding and truncation come first, and change with every call that pads.
+    _, _, settings = backend.to_str().partition('"added_tokens"')
+    return settings, str(getattr(tokenizer, "chat_template", None))
+
+
+def tokenizer_state(tokenizer: Any) -> tuple[Any, ...]:
+    """Return what shows that a tokenizer was changed in place: its settings, or its vocabulary where it has none."""
+    settings = tokenizer_settings(tokenizer)
+    if settings is not None:
+        return settings
+    added = getattr(tokenizer, "added_tokens_encoder", {})
+    return type(tokenizer), len(tokenizer), sorted(added.items()), str(getattr(tokenizer, "chat_template", None))
 
 
 def _with_shared_integers(encoded: Encoded, shared: dict[int, int]) -> Encoded:

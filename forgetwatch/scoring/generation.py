@@ -191,9 +191,10 @@ class GeneratedItems:
     def _encode(self, tokenizer: Any) -> list[Encoded]:
         return encode_prompts(self._probe, self._items, tokenizer, max_length=self._max_length)
 
-    def encodes_alike(self, tokenizer: Any) -> bool:
-        """True if a tokenizer gives the token ids of the prompts, as they were or as they would be now."""
-        return self._encode(tokenizer) in (self._encoded, self._encode(self._tokenizer))
+    def encodes_alike(self, tokenizer: Any, *, or_now: bool) -> bool:
+        """Return whether a tokenizer gives the token ids of the prompts; with `or_now` also as they would be now."""
+        found = self._encode(tokenizer)
+        return found == self._encoded or (or_now and found == self._encode(self._tokenizer))
 
     def unscored(self, reason: str) -> dict[int, list[dict[str, Any]]]:
         """Columns of each sample of each item, all unscored for a reason; by the item's index in the probe."""

@@ -20,11 +20,18 @@ from forgetwatch.grading import RULES
 from forgetwatch.item import Item
 from forgetwatch.probe import Probe
 from forgetwatch.progress import Done, Progress
-from forgetwatch.scoring.encoding import Encoded, encode, encode_unprompted, tokenizer_settings
+from forgetwatch.scoring.encoding import Encoded, encode, encode_unprompted, tokenizer_settings, tokenizer_state
 from forgetwatch.scoring.engine import Engine
 from forgetwatch.scoring.generation import GeneratedItems, Generator, ModelGenerator, generation_obstacle
 from forgetwatch.scoring.layout import Layout
-from forgetwatch.scoring.model import ModelInfo, base_model, check_arguments, memory_explained, weight_bytes
+from forgetwatch.scoring.model import (
+    ModelInfo,
+    base_model,
+    check_arguments,
+    memory_explained,
+    vocabulary_size,
+    weight_bytes,
+)
 from forgetwatch.scoring.processes import encoded_by_main_process, on_all_processes
 from forgetwatch.scoring.readout import Scores, decide, is_free_correct, lengths, option_mass
 from forgetwatch.scoring.vllm import VllmGenerator
@@ -102,10 +109,11 @@ class Scorer:
         progress: Progress | None = None,
     ) -> None:
         self.probe, self._reader = probe, reader
-        self._tokenizer = self._alike = tokenizer
+        self._tokenizer = tokenizer
 
         def facts() -> tuple[ModelInfo, int]:
             check_arguments(model, tokenizer)
+            self._alike = tokenizer, tokenizer_state(tokenizer)
             info = ModelInfo.of(model)
             return info, info.context_length(tokenizer)
 
@@ -138,17 +146,22 @@ class Scorer:
         return found if self._reader is None else self._reader.prepared(found, max_length=self._longest)
 
     def encodes_alike(self, tokenizer: Any) -> bool:
-        """True if a tokenizer gives the token ids that are scored; one with other settings encodes all items again."""
-        if tokenizer is self._tokenizer or tokenizer is self._alike:
+        """Return whether a tokenizer gives the token ids that are scored; other settings encode all items again.
+
+        The same object counts as another one if it was changed in place, such as by `add_tokens`.
+        """
+        state, (known, known_state) = tokenizer_state(tokenizer), self._alike
+        if state == known_state and (tokenizer is known or tokenizer_settings(tokenizer) is not None):
             return True
-        settings = tokenizer_settings(tokenizer)
-        if settings is not None and settings == tokenizer_settings(self._tokenizer):
-            return True
-        if self._generated is not None and not self._generated.encodes_alike(tokenizer):
+        # Also as the first one does now, if it is as it was: a chat template may name the date.
+        first_is_unchanged = tokenizer is not self._tokenizer
+        if self._generated is not None and not self._generated.encodes_alike(tokenizer, or_now=first_is_unchanged):
             return False
-        # Also as the first one does now: a chat template may name the date.
-        if is_alike := self._encode(tokenizer) in (self._encoded, self._encode(self._tokenizer)):
-            self._alike = tokenizer
+        is_alike = self._encode(tokenizer) == self._encoded
+        if not is_alike and first_is_unchanged:
+            is_alike = self._encode(tokenizer) == self._encode(self._tokenizer)
+        if is_alike:
+            self._alike = tokenizer, state
         return is_alike
 
     def score(
@@ -178,6 +191,9 @@ class Scorer:
                 answers of the probe are generated, or if a single row does not fit into memory.
         """
         started, ran = time.perf_counter(), execution(model)
+        if self._reader is None:
+            # Embeddings may have been resized since the items were encoded.
+            self._check_vocabulary(vocabulary_size(model))
         obstacle = generation_obstacle(model) if self._generated and generator is None else ""
         # A second measurement covers the first items of a probe, which may all be generated while others are not.
         if obstacle and not again and all(map(self.probe.is_generated, self.probe)):

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from pages import choices, hostile, run
 
-from forgetwatch.cli.options import check_report
 from forgetwatch.cli.output import write_report
+from forgetwatch.cli.targets import check_report
 from forgetwatch.comparing import TOLERANCE, Tolerance
 from forgetwatch.comparing.verdict import verdict
 from forgetwatch.errors import SnapshotError
@@ -36,7 +36,7 @@ def test_the_suffix_decides_the_format(tmp_path: Path, name: str, start: str) ->
 
 @pytest.mark.parametrize("name", ["report", "report.txt", "report.HTML.gz"])
 def test_another_suffix_is_refused_before_the_work(name: str) -> None:
-    with pytest.raises(SnapshotError, match=r"a report is \.html, \.md, \.csv, \.json; its name decides which"):
+    with pytest.raises(SnapshotError, match=r"a report ends in \.html, \.md, \.csv or \.json"):
         check_report(Path(name))
 
 

@@ -246,7 +246,7 @@ def test_an_adapter_is_swept_by_its_factor(folder: Path, written: list[float]) -
         (("--target", "no.csv"), 1, "no such file"),
         (("--confirmation", "first.jsonl"), 1, "needed another probe than first.jsonl"),
         (("--keep", "first.jsonl/points"), 1, "needed a folder to keep the merged models in, and"),
-        (("-o", "r.pdf"), 1, "a report is .html, .md, .csv, .json"),
+        (("-o", "r.pdf"), 1, "a report ends in .html, .md, .csv or .json"),
     ],
 )
 def test_what_cannot_be_swept_is_refused_at_once(

@@ -157,7 +157,7 @@ def test_check_measures_lengths_with_a_tokenizer(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (("build", "demo", "-o", "p.csv"), "give it a name that ends in .jsonl"),
+        (("build", "demo", "-o", "p.csv"), "a probe ends in .jsonl"),
         (("build", "demo", "-o", "no/p.jsonl"), "needed a folder that exists"),
         (("build", "a.csv", "-o", "p.jsonl", "--task", "t", "--shots", "5"), "are for benchmarks of the hub"),
         (("show", "nothing"), "no such file, and no such shipped probe"),

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from support import write_jsonl, write_table
 
-from forgetwatch import load_snapshot
-from forgetwatch.errors import SnapshotError
+from forgetwatch import load_probe, load_snapshot
+from forgetwatch.errors import ProbeError, SnapshotError
 from forgetwatch.snapshot import NONE
 
 ROWS: list[dict[str, Any]] = [
@@ -177,3 +177,13 @@ def test_a_folder_and_a_missing_file_are_refused(tmp_path: Path) -> None:
         load_snapshot(tmp_path)
     with pytest.raises(SnapshotError, match="no such file"):
         load_snapshot(tmp_path / "none.csv")
+
+
+def test_a_key_that_is_there_twice_is_refused_as_in_yaml(tmp_path: Path) -> None:
+    (tmp_path / "log.jsonl").write_text('{"item_id": "a", "correct": true, "correct": false}')
+    with pytest.raises(SnapshotError, match=r"log.jsonl, line 1: the key 'correct' is in one object twice$"):
+        load_snapshot(tmp_path / "log.jsonl")
+    item = '{"id": "a", "task": "t", "prompt": "Q", "choices": ["x", "y"], "answer": 0, "answer": 1}'
+    (tmp_path / "probe.jsonl").write_text(item)
+    with pytest.raises(ProbeError, match="the key 'answer' is in one object twice"):
+        load_probe(str(tmp_path / "probe.jsonl"))

@@ -175,6 +175,33 @@ def test_another_tokenizer_is_refused_where_it_encodes_the_questions_otherwise(
     assert 30 not in watch.comparisons
 
 
+@pytest.mark.parametrize("settings", [{}, {"scoring": "generate", "decoding": {"tokens": 4}}])
+def test_a_tokenizer_that_is_changed_in_place_is_refused_like_another_one(
+    tmp_path: Path, settings: dict[str, Any]
+) -> None:
+    tok, network = tokenizer(), model(TOK)
+    watch = Watch(probe(6, **settings), tmp_path, twice=False)
+    watch.look(network, tok, step=0)
+    tok(["a", "a b"], padding=True, truncation=True, max_length=8)  # as a trainer's collator does
+    tok.add_tokens(["of no question"])
+    network.resize_token_embeddings(len(tok))
+    watch.look(network, tok, step=1)
+    tok.add_tokens([watch.probe.items[0].prompt.split()[-1] + " :", watch.probe.items[0].prompt])
+    network.resize_token_embeddings(len(tok))
+    with pytest.raises(ScoringError, match="the tokenizer at step 2 encodes the questions differently"):
+        watch.look(network, tok, step=2)
+    assert sorted(watch.comparisons) == [0, 1]
+
+
+def test_embeddings_that_become_smaller_than_the_tokenizer_are_named(tmp_path: Path) -> None:
+    network = model(TOK)
+    watch = Watch(probe(6), tmp_path, twice=False)
+    watch.look(network, TOK, step=0)
+    network.resize_token_embeddings(5)
+    with pytest.raises(ScoringError, match="model's vocabulary has 5 tokens"):
+        watch.look(network, TOK, step=1)
+
+
 @pytest.mark.parametrize(
     ("given", "says"),
     [

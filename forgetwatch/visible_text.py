@@ -5,7 +5,8 @@ r"""Text of other people, made safe for a terminal, a spreadsheet, and pages tha
     without_folders    "/home/me/work/probe.jsonl"     probe.jsonl            a page names no folder of its machine
 
 Names of models, categories and tasks, texts of items, and paths come from files that other people made. Marks of
-writing direction, which can reverse the order of what is shown, are made visible too.
+writing direction, which can reverse the order of what is shown, are made visible too. So are characters that take no
+room: with one of them two names would look alike.
 """
 
 from __future__ import annotations
@@ -13,9 +14,13 @@ from __future__ import annotations
 import re
 from typing import Final
 
-# Controls but tab and newline, marks of direction, lone surrogates (no UTF-8 has them), noncharacters.
+# Controls but tab and newline, marks of direction, lone surrogates (no UTF-8 has them), noncharacters; characters
+# without a shape of their own: with one of them two names would look alike. Joiners belong into some scripts and emoji.
 _UNSEEN: Final = re.compile(
-    "[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
+    "[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff"
+    "\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180e\u200b\u2060-\u2065\u206a-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb"
+    "\U000e0000-\U000e007f]"
+    "|(?:(?<=[\u0000-\u024f])|^)[\u200c\u200d]"
 )
 # A sign that begins a formula, in ASCII or in full width, also after white space.
 # The apostrophes of a text that looks as if it was made safe before.
@@ -27,10 +32,10 @@ _ABSOLUTE: Final = re.compile(
 
 
 def visible(text: str) -> str:
-    r"""Text with visible control characters and marks of writing direction; line breaks and tabs are kept.
+    r"""Return a text with visible control characters, marks of direction and blanks; line breaks and tabs are kept.
 
-    >>> visible("a\x00b\u202ec\r\nd")
-    'a⟨U+0000⟩b⟨U+202E⟩c\nd'
+    >>> visible("a\x00b\u202ec\r\nd"), visible("Ma\u200bth")
+    ('a⟨U+0000⟩b⟨U+202E⟩c\nd', 'Ma⟨U+200B⟩th')
     """
     return _UNSEEN.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", text.replace("\r\n", "\n"))
 

@@ -193,3 +193,13 @@ def test_the_page_of_a_run_names_no_folder_of_its_machine(
         assert str(tmp_path) not in text, file
     assert "out" in files[0].read_text(encoding="utf-8")
     assert "not in map.csv" in (out / "compare.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("mark", ["\u200b", "\u2060", "\ufeff", "\u00ad", "\u3164", "\u180e", "\U000e0041", "\u200d"])
+def test_a_character_without_a_shape_is_shown(mark: str) -> None:
+    assert visible(f"Ma{mark}th") == f"Ma⟨U+{ord(mark):04X}⟩th"
+
+
+@pytest.mark.parametrize("text", ["می\u200cخواهم", "👩\u200d🔬", "क्\u200dष", "❤\ufe0f"])
+def test_joiners_of_scripts_and_emoji_stay(text: str) -> None:
+    assert visible(text) == text

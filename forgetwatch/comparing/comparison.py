@@ -300,8 +300,9 @@ def _same_file(before: Snapshot, after: Snapshot) -> list[str]:
     one_meta = {**before.meta, "source": None} == {**after.meta, "source": None}
     if before is after or not one_meta or before.checksum != after.checksum:
         return []
-    what = "one file" if before.meta.get("source") == after.meta.get("source") else "copies of one file"
-    return [f"both sides are {what}, so that nothing can differ"]
+    if before.meta.get("source") == after.meta.get("source"):
+        return ["both sides are one file, so that nothing can differ"]
+    return ["the rows of both sides that are compared are equal, so that nothing can differ"]
 
 
 def _pairing_notes(before: Snapshot, after: Snapshot, pairing: Pairing) -> list[str]:

@@ -29,6 +29,8 @@ KEY: Final = b"forgetwatch"
 
 _MIN_UNPACKED_TABLE: Final = 2**29
 """Bytes that any table may unpack to: columns with one value in a million rows are a few bytes in a file."""
+_MIN_ROWS: Final = 2**22
+"""Rows that any table may have; a larger file may have two for each byte. Equal rows take next to no bytes."""
 _ROWS: Final = 2**16
 """Rows of a table that are measured at a time."""
 _WIDTHS: Final = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "BYTE_ARRAY": 4}
@@ -36,7 +38,10 @@ _WIDTHS: Final = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "BYTE_ARRAY": 4}
 
 
 def read_parquet(path: Path) -> pa.Table:
-    """Read a Parquet file whole; one of `DAMAGE` if that fails, or it needs over 200 times its size and 512 MiB."""
+    """Read a Parquet file whole; one of `DAMAGE` if that fails, or it needs over 200 times its size and 512 MiB.
+
+    A file of more than four million rows has at most two for each of its bytes.
+    """
     for _ in parquet_batches(path, rows=_ROWS):
         pass  # measured before the texts are written out
     with pq.ParquetFile(path) as file:
@@ -71,6 +76,8 @@ def parquet_batches(
         metadata = file.metadata
         numbers = list(range(metadata.num_row_groups) if groups is None else groups)
         of_groups = [_chunks(check_row_group(file, number), names) for number in numbers]
+    if kept and metadata.num_rows > max(_MIN_ROWS, 2 * packed):
+        raise UnsuitableError(f"one of {metadata.num_rows:,} rows in {packed:,} bytes; that is not read")
     leaves = {leaf.path: leaf for leaf in map(metadata.schema.column, range(metadata.num_columns))}
     sizes = [sum(_least_size(chunk, leaves[chunk.path_in_schema]) for chunk in chunks) for chunks in of_groups]
     if (sum(sizes) if kept else max(sizes, default=0)) > limit:

@@ -371,25 +371,16 @@ def _as_many(parts: Sequence[str], room: int, what: str = "") -> str:
 def note_lines(notes: Sequence[str], room: int = NOTES) -> list[Text]:
     """Lines of some notes, the most important first, and the number of those that are left out.
 
-    There are at most `room` lines, and at least one; the last line of each note is cut at the margin.
+    There are at most `room` lines, and at least one. No note is cut: those that do not fit as a whole are counted.
     """
-    texts = [Text(f"note: {one_line(note)}", style="dim") for note in notes]
-    if len(texts) > room and room == 1:
-        return [_cut(Text(f"{len(notes)} notes, the first: {one_line(notes[0])}", style="dim"))]
     lines: list[Text] = []
-    shown = texts if len(texts) <= room else texts[: room - 1]
-    for index, text in enumerate(shown):
-        own = room - len(lines) - (len(texts) > room) - (len(shown) - index - 1)  # every later note has a line
-        rest = text
-        for _ in range(own - 1):
-            first, *others = rest.wrap(Console(width=WIDTH), WIDTH)
-            if not others:
-                break
-            lines.append(Text(first.plain.rstrip(), style="dim"))
-            rest = Text(rest.plain[len(first.plain) :].lstrip(), style="dim")
-        lines.append(_cut(rest))
-    if hidden := len(texts) - len(shown):
-        lines.append(Text(f"{hidden} more note{'s' if hidden > 1 else ''}: --detail", style="dim"))
+    for index, note in enumerate(notes):
+        wrapped = Text(f"note: {one_line(note)}").wrap(Console(width=WIDTH), WIDTH)
+        hidden = len(notes) - index
+        if len(lines) + len(wrapped) + (hidden > 1) > room:
+            more = "more " if index else ""
+            return [*lines, Text(f"{hidden} {more}note{'s' if hidden > 1 else ''}: --detail", style="dim")]
+        lines += [Text(line.plain.rstrip(), style="dim") for line in wrapped]
     return lines
 
 

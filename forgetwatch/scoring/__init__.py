@@ -97,6 +97,7 @@ from forgetwatch.scoring.model import (
 from forgetwatch.scoring.pretrained import (
     ADAPTER,
     base_of_adapter,
+    check_path,
     has_tokenizer,
     load_model,
     load_outline,

@@ -179,6 +179,13 @@ def check_path(given: str) -> None:
     """Refuse a path at which there is nothing: transformers would look it up as a model id."""
     if given.startswith((".", "/")) and not Path(given).exists():
         raise ScoringError(f"{given}: no such folder{did_you_mean_path(Path(given))}")
+    for index in sorted(Path(given).glob("*.index.json")) if Path(given).is_dir() else ():
+        try:
+            named = sorted(set(map(str, json.loads(index.read_bytes())["weight_map"].values())))
+        except (OSError, ValueError, RecursionError, LookupError, TypeError, AttributeError):
+            continue  # the loader refuses it
+        if outside := [name for name in named if Path(name).name != name]:
+            raise ScoringError(f"{index}: names {outside[0]!r:.80}; needed names of files in the same folder")
 
 
 def base_of_adapter(path: Path) -> str:

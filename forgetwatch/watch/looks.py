@@ -103,7 +103,7 @@ class Looks:
     def _add(self, snapshot: Snapshot, *, step: int) -> Comparison:
         """Add a look: compare it with the baseline and the other references."""
         if self.baseline is None:
-            raise WatchError("a look needs a baseline to be compared with; call begin() first")
+            raise WatchError("a look needs a baseline to be compared with; the first look of a run is its baseline")
         subset = self.subset
         baseline = subset.apply(self.baseline)
         look = baseline if snapshot is self.baseline else subset.apply(snapshot)

@@ -377,3 +377,13 @@ def test_a_failed_write_is_told_with_its_reason_and_its_file(tmp_path: Path) -> 
     for number in (errno.ENOSPC, errno.EFBIG):
         assert write_problem(OSError(number, "no"), tmp_path) == f"disk full at {tmp_path}"
     assert write_problem(OSError(errno.EACCES, "Permission denied", "a/b"), tmp_path) == "Permission denied at a/b"
+
+
+def test_a_small_file_of_many_rows_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    path, rows = tmp_path / "many.parquet", 2**22 + 1
+    pq.write_table(pa.table({"correct": pa.array(np.zeros(rows, bool))}), path, row_group_size=rows)
+    with (
+        pytest.raises(SnapshotError, match=rf"got one of {rows:,} rows in [\d,]+ bytes; that is not read"),
+        file_errors(path, "a table"),
+    ):
+        read_parquet(path)

@@ -40,7 +40,7 @@ def test_the_first_table_ranks_in_at_most_twelve_lines() -> None:
     assert [line.split()[0] for line in lines[2 : 2 + MODELS]] == ["1", "2", "3", "4", "5", "6"]
     assert lines[2 + MODELS].strip() == "3 more; --detail has all"
     assert lines[-2].startswith("*: no other model")
-    assert lines[-1] == "2 notes, the first: one"
+    assert lines[-1] == "2 notes: --detail"
 
 
 def test_the_table_ranks_and_the_matrix_counts() -> None:

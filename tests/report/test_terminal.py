@@ -245,7 +245,13 @@ def test_notes_are_whole_where_there_is_room_and_none_is_left_out_without_a_word
     many = first(replace(comparison, notes=("one", "two", "three", "four")))
     assert many.endswith("note: one\nnote: two\n2 more notes: --detail\n")
     assert "note: four" in detail(replace(comparison, notes=("one", "two", "three", "four")))
-    assert [line.plain for line in note_lines(("one", "two"), 1)] == ["2 notes, the first: one"]
+    assert [line.plain for line in note_lines(("one", "two"), 1)] == ["2 notes: --detail"]
+    # No note is cut.
+    assert [line.plain for line in note_lines(("short", long + "to the end"), 2)] == [
+        "note: short",
+        "1 more note: --detail",
+    ]
+    assert "…" not in "".join(line.plain for line in note_lines((long * 3,), 9))
 
 
 def test_the_detail_has_the_counts_as_people_quote_them() -> None:

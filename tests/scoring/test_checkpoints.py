@@ -13,7 +13,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 
 from forgetwatch import Item, Probe, score
 from forgetwatch.errors import ScoringError
-from forgetwatch.scoring import has_tokenizer, load_model, load_outline, score_checkpoint, weights_identity
+from forgetwatch.scoring import check_path, has_tokenizer, load_model, load_outline, score_checkpoint, weights_identity
 
 
 def test_a_checkpoint_gives_the_rows_of_the_model_in_memory(saved: Path) -> None:
@@ -163,3 +163,10 @@ def test_a_path_at_which_there_is_nothing_is_never_looked_up_as_a_model_id(saved
     for act in (load_model, load_outline, weights_identity):
         with pytest.raises(ScoringError, match=f"^{near}: no such folder, did you mean '{saved.name}'"):
             act(near)
+
+
+def test_an_index_that_names_a_file_elsewhere_is_refused(tmp_path: Path) -> None:
+    index = {"metadata": {}, "weight_map": {"model.embed_tokens.weight": "../../etc/passwd"}}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
+    with pytest.raises(ScoringError, match=r"names '\.\./\.\./etc/passwd'; needed names of files in the same folder"):
+        check_path(str(tmp_path))

@@ -21,6 +21,7 @@ from torch import Tensor, distributed, nn
 from forgetwatch.errors import ScoringError
 from forgetwatch.scoring.compatibility import TAKES_MASKS_OF_POSITIONS, PreTrainedConfig
 from forgetwatch.scoring.layout import Keep
+from forgetwatch.scoring.module_state import kept_state
 
 CPU_TOKENS: Final = 1024
 CUDA_TOKENS: Final = 16384
@@ -273,7 +274,9 @@ def random_states() -> Iterator[None]:
 
 @contextmanager
 def isolated(model: nn.Module) -> Iterator[None]:
-    """Switch to evaluation mode without gradients; afterwards restore each module's mode and all random states.
+    """Switch to evaluation mode without gradients; afterwards restore all that a look would leave in the model.
+
+    That is each module's mode, its buffers and plain attributes (see `module_state`), and all random states.
 
     Inside, modules that were compiled in place run as they are written: each shape of a batch would be compiled anew,
     and after a few of them torch would no longer compile the training step's own code either. Weights that FSDP 2 has
@@ -291,7 +294,7 @@ def isolated(model: nn.Module) -> Iterator[None]:
         # Flex attention is a fast kernel only where it is compiled, for each shape of a batch.
         is_flex = attention_of(model) == "flex_attention"
         own = maskable(model, mask_attentions(model)[0]) if is_flex else nullcontext()
-        with random_states(), torch.no_grad(), eager, own, _named_outputs(model):
+        with kept_state(model), random_states(), torch.no_grad(), eager, own, _named_outputs(model):
             yield
     finally:
         for module in training:

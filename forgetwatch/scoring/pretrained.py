@@ -184,7 +184,7 @@ def check_path(given: str) -> None:
             named = sorted(set(map(str, json.loads(index.read_bytes())["weight_map"].values())))
         except (OSError, ValueError, RecursionError, LookupError, TypeError, AttributeError):
             continue  # the loader refuses it
-        if outside := [name for name in named if Path(name).name != name]:
+        if outside := [name for name in named if Path(name).is_absolute() or ".." in Path(name).parts]:
             raise ScoringError(f"{index}: names {outside[0]!r:.80}; needed names of files in the same folder")
 
 

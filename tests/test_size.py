@@ -19,7 +19,7 @@ GATE_MINUTES = 20
 """Minutes that the README's test command may take on two idle cores; `.ci/run` prints what it took."""
 
 AT_MOST = {
-    "modules of the package": 173,
+    "modules of the package": 176,
     "lines of code of the package": 29_100,
     "lines of code of the tests": 36_100,
     "public names": 13,

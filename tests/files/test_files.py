@@ -387,3 +387,22 @@ def test_a_small_file_of_many_rows_is_refused_before_it_is_read(tmp_path: Path) 
         file_errors(path, "a table"),
     ):
         read_parquet(path)
+
+
+def test_a_file_is_on_the_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the flush a crash after the rename could leave an empty file under the final name."""
+    events = list[str]()
+    fsync, replace = os.fsync, Path.replace
+
+    def flushed(descriptor: int) -> None:
+        events.append(f"flush {os.fstat(descriptor).st_size}")
+        fsync(descriptor)
+
+    def renamed(path: Path, target: Path) -> Path:
+        events.append(f"rename to {target.name}")
+        return replace(path, target)
+
+    monkeypatch.setattr(os, "fsync", flushed)
+    monkeypatch.setattr(Path, "replace", renamed)
+    write_atomically(tmp_path / "look.parquet", lambda partial: partial.write_bytes(b"12345"))
+    assert events == ["flush 5", "rename to look.parquet"]

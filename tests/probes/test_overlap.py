@@ -44,6 +44,12 @@ def test_a_short_question_counts_only_with_its_answer() -> None:
     assert exact_overlap(asked, ["so 7 + 15 = 22!"]).answered == (("t0", "0"),)
 
 
+@pytest.mark.parametrize(("question", "alone"), [("Who wrote Faust?", False), ("Who first wrote Faust?", True)])
+def test_a_question_of_three_words_is_short_and_one_of_four_is_not(question: str, alone: bool) -> None:
+    assert bool(exact_overlap(probe(question, answer="Goethe"), [f"{question} Nobody knows."]).exact) is alone
+    assert exact_overlap(probe(question, answer="Goethe"), [f"{question} Goethe"]).exact
+
+
 @pytest.mark.parametrize("text", ["what is the capital of", "the capital of chiles", "capital of chile what is the"])
 def test_a_part_of_a_question_is_not_an_exact_hit(text: str) -> None:
     assert not exact_overlap(probe("What is the capital of Chile?"), [text]).exact

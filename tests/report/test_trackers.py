@@ -151,3 +151,12 @@ def test_a_private_item_reaches_a_tracker_without_its_texts_and_outputs() -> Non
     probe = Probe([Item(id="0", task="t", prompt="secret?", answer="x", match="exact", tags=("private",))])
     sides = [snapshot([right], output=["secret output"]) for right in (True, False)]
     assert flipped_rows(flips(*sides, probe=probe), texts=True)[1][0][-3:] == (None, None, None)
+
+
+def test_at_most_200_flipped_items_leave_the_machine() -> None:
+    """The cap on what is sent to trackers; the run folder has all of them."""
+    changed = flips(snapshot([True] * 300 + [False] * 50), snapshot([False] * 300 + [True] * 50))
+    assert len(changed) == 350
+    _, rows = flipped_rows(changed, texts=True)
+    assert len(rows) == 200
+    assert {row[0] for row in rows} == {"forgotten"}

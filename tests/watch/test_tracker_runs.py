@@ -27,7 +27,7 @@ class Board:
             list[tuple[int | None, dict[str, Any]]](),
             0,
         )
-        self.metrics: list[str] = []
+        self.metrics: dict[str, dict[str, Any]] = {}
         Board.made.append(self)
 
     def start(self) -> None:
@@ -37,8 +37,8 @@ class Board:
     def tracker(self) -> Any:
         return self
 
-    def define_metric(self, name: str, **_: Any) -> None:
-        self.metrics.append(name)
+    def define_metric(self, name: str, **settings: Any) -> None:
+        self.metrics[name] = settings
 
     def log(self, values: dict[str, Any], step: int | None = None) -> None:
         self.rows.append((step, values))
@@ -66,7 +66,11 @@ def test_each_look_is_sent_once_with_the_keys_of_the_callback(
     assert {step for step, _ in wandb.rows} == {None}  # its own step may not go back
     assert "eval/forget/all/forgotten" in wandb.rows[1][1]
     assert wandb.options["group"] == "mine"
-    assert "train/global_step" in wandb.metrics
+    # Every curve is over the checkpoints' steps, and not over the number of calls.
+    assert wandb.metrics == {
+        "train/global_step": {},
+        "*": {"step_metric": "train/global_step", "step_sync": True},
+    }
     assert [step for step, _ in other.rows] == [0, 10]
     assert other.rows[1][1]["eval_forget/all/forgotten"] == wandb.rows[1][1]["eval/forget/all/forgotten"]
     assert (wandb.ended, other.ended) == (1, 1)

@@ -60,6 +60,7 @@ def test_the_readme_shows_the_table_that_is_printed(demo: tuple[Path, str]) -> N
     assert shown is not None
     printed = demo[1][demo[1].index("forgetwatch  run") : demo[1].index("report: ")]
     printed = printed.replace("out/run", "forgetwatch-demo/run")
+    printed = re.sub(r", \d+ more groups?", "", printed)  # on other processors another category may alarm
     assert words(printed) == words(shown[1])
     ours, theirs = counts(printed), counts(shown[1])
     assert len(ours) == len(theirs) >= 6

@@ -183,7 +183,10 @@ def read_table(path: Path, *, what: str, formats: Sequence[str], schema: pa.Sche
         raise SnapshotError(f"{path}: a Parquet file, but not {what} that forgetwatch wrote")
     if not isinstance(meta, dict) or meta.get("format") not in formats:
         found = meta.get("format") if isinstance(meta, dict) else meta
-        raise SnapshotError(f"{path}: its format is {found!r:.80}, this version reads {formats[0]!r}")
+        raise SnapshotError(
+            f"{path}: its format is {found!r:.80}, this version reads {formats[0]!r}; another version of "
+            "forgetwatch wrote it, or it is damaged: measure the model again"
+        )
     for name in schema.names:
         if names.count(name) != 1:
             found = "has it twice" if name in names else "has no such column"

@@ -258,7 +258,7 @@ def _since_line(found: Conclusion, trajectory: Trajectory | None) -> list[Text]:
     if not parts:
         label, parts = "looks", [f"no fall beyond chance at {found.looks:,} look{'s' if found.looks > 1 else ''}"]
     room = WIDTH - _LABEL
-    texts = [_as_many(parts, room - len(tail), "groups") + tail for tail in tails]
+    texts = [_as_many(parts, room - len(tail), "group") + tail for tail in tails]
     return [_row(label, next((text for text in texts if cell_len(text) <= room), texts[-1]))]
 
 
@@ -362,7 +362,11 @@ def _as_many(parts: Sequence[str], room: int, what: str = "") -> str:
     """As many of the parts as fit, at least the first, and the number of the others."""
     line = ""
     for shown in range(len(parts), 0, -1):
-        line = ", ".join(parts[:shown]) + (f", {len(parts) - shown} more {what}".rstrip() if shown < len(parts) else "")
+        hidden = len(parts) - shown
+        line = ", ".join(parts[:shown]) + (
+            f", {hidden} more {what}{'s' if what and hidden > 1 else ''}" if hidden else ""
+        )
+        line = line.rstrip()
         if cell_len(line) <= room:
             break
     return line

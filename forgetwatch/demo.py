@@ -71,6 +71,8 @@ def run_demo(output: Path, *, report_to: str = "none") -> DemoFiles:
         raise ForgetwatchError(
             f"--report-to {report_to}: not installed, or no tracker; needed one of none, {', '.join(installed)}"
         )
+    if output.exists() and not output.is_dir():
+        raise ForgetwatchError(f"{output}: needed a folder to write to, and this is a file")
     if output.exists() and any(output.iterdir()) and not (output / "run" / RUN_FOLDER).is_dir():
         raise ForgetwatchError(f"{output} contains files that no demo wrote; give an empty or new folder with --output")
     _quiet()

@@ -97,4 +97,6 @@ def test_a_folder_with_foreign_files_is_refused(tmp_path: Path) -> None:
         run_demo(tmp_path)
     with pytest.raises(ForgetwatchError, match="--report-to nowhere: not installed, or no tracker"):
         run_demo(tmp_path / "new", report_to="nowhere")
+    with pytest.raises(ForgetwatchError, match=r"precious.txt: needed a folder to write to, and this is a file"):
+        run_demo(tmp_path / "precious.txt")
     assert [path.name for path in tmp_path.iterdir()] == ["precious.txt"]

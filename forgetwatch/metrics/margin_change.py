@@ -266,6 +266,8 @@ def fall_test(softened: Floats, cluster: Ints | None = None) -> FallTest | None:
 def pooled(scored: Change, others: Change, *, share: float, observations: int) -> Change:
     """Return the change of all items from those of two parts, each with its standard error.
 
+    An outcome may decide in which part its item is: the share of a part varies too, as in the whole.
+
     Args:
         scored: Change of one part.
         others: Change of the other part.
@@ -274,6 +276,10 @@ def pooled(scored: Change, others: Change, *, share: float, observations: int) -
     """
     return Change(
         mean=share * scored.mean + (1 - share) * others.mean,
-        error=math.hypot(share * scored.error, (1 - share) * others.error),
+        error=math.hypot(
+            share * scored.error,
+            (1 - share) * others.error,
+            math.sqrt(share * (1 - share) / observations) * (scored.mean - others.mean),
+        ),
         observations=observations,
     )

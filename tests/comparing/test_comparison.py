@@ -248,6 +248,25 @@ def test_all_answers_lost_is_a_loss_of_100_points_although_no_score_moved() -> N
     assert found.known is None
 
 
+def test_answers_that_contradict_their_scores_do_not_narrow_the_interval() -> None:
+    """Half of the right answers lost, no score moved: which answers have a margin follows from the outcome."""
+    before = scored()
+    rng = np.random.default_rng(1)
+    right, chosen = (before.table[name].to_pylist() for name in ("correct", "chosen"))
+    lost = [one and rng.random() < 0.5 for one in right]
+    after = snapshot(
+        [one and not gone for one, gone in zip(right, lost, strict=True)],
+        meta=dict(before.meta),
+        chosen=[1 if gone else one for one, gone in zip(chosen, lost, strict=True)],
+        **{name: before.table[name].to_pylist() for name in ("k", "gold", "choice_logprobs")},
+    )
+    whole = compare(before=before, after=after).all
+    assert whole.net_change_estimate == pytest.approx(whole.net_change)
+    assert whole.net_change_estimate_interval is not None
+    widths = [high - low for low, high in (whole.net_change_estimate_interval, whole.net_change_interval)]
+    assert widths[0] > 0.95 * widths[1]
+
+
 def test_ties_are_no_contradiction() -> None:
     tied = snapshot(
         [True, False] * 20, k=[2] * 40, gold=[0] * 40, chosen=[0, 1] * 20, choice_logprobs=[[-1.0] * 2] * 40

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 import typer
@@ -43,6 +43,10 @@ def run(
         list[str] | None,
         _table_option("--set", help="column=value: the same in every row, such as k=2; may be repeated."),
     ] = None,
+    pair_by: Annotated[
+        Literal["question", "order"],
+        _table_option(help="order: number rows of one question as they come, if nothing tells them apart."),
+    ] = "question",
     match: Annotated[
         str | None,
         _table_option(
@@ -53,7 +57,7 @@ def run(
     """Write one snapshot from the logs of other tools, or from any table by naming its columns."""
     check_snapshot(output, logs)
     named, wanted, same = _pairs(fields, "--map"), _pairs(where, "--where"), _pairs(constants, "--set")
-    columns = ColumnMap(fields=named, where=wanted, constants=same, match=match)
+    columns = ColumnMap(fields=named, where=wanted, constants=same, match=match, by_order=pair_by == "order")
     mapped = bool(columns.fields or columns.where or columns.constants or match)
     if mapped and metric is not None:
         raise SnapshotError("--metric is for logs of other tools; in a table --map correct=... names the column")

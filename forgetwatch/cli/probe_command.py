@@ -25,6 +25,7 @@ from forgetwatch.probes import (
     SUFFIXES,
     Categories,
     Finding,
+    Key,
     check_answers,
     check_probe,
     load_probe,
@@ -103,6 +104,9 @@ def build_command(
         list[str] | None,
         _own_option(help="Meaning of a column of the file, such as prompt=frage or choices=a,b,c; may be repeated."),
     ] = None,
+    key: Annotated[
+        Key | None, _own_option(help="How the answers name options, where the file alone does not show it.")
+    ] = None,
     task: Annotated[str, _own_option(help="Task of rows without one; default: the file's name.")] = "",
     category: Annotated[str, _own_option(help="Category of rows without one.")] = "",
     scoring: Annotated[str, _own_option(help="Scoring: loglikelihood, letters or generate.")] = "loglikelihood",
@@ -114,14 +118,14 @@ def build_command(
 ) -> None:
     """Build a probe file from rows of your own, or from a benchmark of the hub."""
     check_probe_file(output, [source])
-    if column or task or category or scoring != "loglikelihood" or rendering:
+    if column or key or task or category or scoring != "loglikelihood" or rendering:
         if root is not None or revision is not None or shots is not None:
             raise ProbeError(
-                f"{source}: --root, --revision and --shots are for benchmarks of the hub; --column, --task, "
+                f"{source}: --root, --revision and --shots are for benchmarks of the hub; --column, --key, --task, "
                 "--category, --scoring and --rendering for rows of your own: leave out one or the other"
             )
         settings: dict[str, Any] = {"scoring": scoring, "rendering": rendering}
-        probe = probe_from(source, columns=_columns(column or []), task=task, category=category, **settings)
+        probe = probe_from(source, columns=_columns(column or []), task=task, category=category, key=key, **settings)
         probe = probe if limit is None else probe.head(limit)
     else:
         probe = _load(source, root=root, revision=revision, shots=shots, limit=limit)

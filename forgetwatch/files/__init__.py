@@ -9,6 +9,7 @@ from forgetwatch.files.reading import (
     DAMAGE,
     Plain,
     UnsuitableError,
+    csv_dialect,
     file_errors,
     holds_text,
     is_text,
@@ -18,6 +19,8 @@ from forgetwatch.files.reading import (
     read_plain_yaml,
     read_text,
     regular_size,
+    table_suffix,
+    table_text,
     unique_keys,
     unpacked_limit,
 )

@@ -12,7 +12,9 @@ beyond `MAX_DEPTH`, which costs the parser the square of the depth.
 
 from __future__ import annotations
 
+import codecs
 import csv
+import re
 import stat
 import struct
 import zipfile
@@ -136,6 +138,47 @@ def read_text(
     content = read_content(path, needed, error, limit=limit)
     with file_errors(path, needed, error):
         return content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def table_suffix(path: Path) -> str:
+    """Return the suffix of a table in lower case, before that of gzip.
+
+    >>> table_suffix(Path("QUESTIONS.CSV")), table_suffix(Path("log.jsonl.gz"))
+    ('.csv', '.jsonl')
+    """
+    name = path.name.lower().removesuffix(".gz")
+    return Path(name).suffix
+
+
+def table_text(data: bytes) -> str:
+    """Return the text of a table, in UTF-8 or UTF-16 by its byte order mark, without the mark.
+
+    Raises:
+        UnsuitableError: If it is in neither: other encodings cannot be told apart with certainty.
+    """
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return data.decode("utf-16")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UnsuitableError(
+            f"text in another encoding than UTF-8 (byte {error.start:,}), such as cp1252 or GBK; save it as UTF-8"
+        ) from error
+
+
+def csv_dialect(text: str) -> tuple[str, str]:
+    r"""Return the separator of a CSV text, and the text without the line by which spreadsheets name it.
+
+    Without that line it is the separator that is most frequent in the header: spreadsheets of some languages write
+    semicolons.
+
+    >>> csv_dialect("sep=;\nid;correct\n")
+    (';', 'id;correct\n')
+    """
+    first, _, rest = text.partition("\n")
+    if named := re.fullmatch(r'"?sep=(.)"?\s*', first.strip("\r"), re.IGNORECASE):
+        return named[1], rest
+    return max(",;\t", key=first.count), text
 
 
 def regular_size(path: Path) -> int:

@@ -10,6 +10,7 @@
 `load_probe` is the way in. Beside it:
 
     from_rows.py               files of rows, and a table of questions to a probe
+    plan.py                    what the columns of such a table are for, and how answers name options
     prompts.py                 listed options, instructions, and worked examples before each question
     categories.py              tasks to categories: the table of the paper (paper_tasks.csv), or a map from a file
     checking.py                faults of a probe: repeated questions, leaked answers, shortcuts, wrong keys
@@ -26,13 +27,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from forgetwatch.errors import ProbeError, did_you_mean
+from forgetwatch.files import table_suffix
 from forgetwatch.item import has_one_choice_alone
 from forgetwatch.probe import Probe, combine, read_probe
 from forgetwatch.probes.categories import UNMAPPED, Categories, PaperTasks, paper_category
 from forgetwatch.probes.checking import Finding, check_answers, check_probe, without_questions
-from forgetwatch.probes.from_rows import SUFFIXES, probe_from, training_texts
+from forgetwatch.probes.from_rows import SUFFIXES, is_part_of_question, probe_from, training_texts
 from forgetwatch.probes.hub import PAPER, PRESETS, is_preset, load_preset
 from forgetwatch.probes.overlap import Overlap, exact_overlap, plain, training_text
+from forgetwatch.probes.plan import Key
 from forgetwatch.probes.prompts import few_shot, options_of
 from forgetwatch.probes.shipped import NAMES, shipped_probe
 from forgetwatch.probes.world import RELATIONS, Fact, Relation, demo_probe, facts
@@ -102,7 +105,7 @@ def _local(name: str | Path | Iterable[Mapping[str, Any]]) -> Probe:
 
 def _is_probe_file(path: Path) -> bool:
     """True for a file of items, with or without a header; False for a table of questions."""
-    if path.suffix in (".csv", ".tsv", ".json", ".parquet"):
+    if table_suffix(path) in (".csv", ".tsv", ".json", ".parquet") or path.suffix == ".gz":
         return False
     with path.open("rb") as file:
         line = next((line for line in file if line.strip()), b"")

@@ -3,19 +3,22 @@ r"""A table of questions as a probe: a CSV, TSV, JSONL, JSON or Parquet file, a 
     probe_from("mine.csv")                            columns by their usual names
     probe_from(rows, columns={"prompt": "frage"})     or by names that are given
 
-**Columns.** `USUAL_NAMES` lists the names by which a column is recognised, case aside; of several the first of the list
-is taken, so that `prompt` is preferred to `text`. These tables need no `columns`:
+**Columns.** `USUAL_NAMES` lists the names by which a column is recognised, case aside; of several that hold values the
+first of the list is taken, so that `prompt` is preferred to `text`. Passages, contexts and instructions are put before
+the question. These tables need no `columns`:
 
     question, options, answer           question, A, B, C, D, answer           goal, sol1, sol2, label
-    ctx, endings, label                 prompt, choice_a, choice_b, correct    question, answer
+    ctx, endings, label                 prompt, choice_a, choice_b, correct    passage, question, answer
+    instruction, input, output          question, distractor1, distractor2, correct_answer
 
-**Options** are a list, the text of a list in JSON or Python, ``{"text": [...], "label": [...]}``, or a column each. For
-log-likelihoods an option that does not begin with a space gets one, so that it does not stick to the question.
+**Options** are a list, the text of a list in JSON or Python, ``{"text": [...], "label": [...]}``, a list of such
+objects, a column each, or columns of wrong ones beside the right answer. A blank option is left out, and the others
+keep their letters. True and false without options are ``yes`` and ``no``. For log-likelihoods an option that does not
+begin with a space gets one, so that it does not stick to the question.
 
-**Answers** of questions with options are an option's text, its label or letter, its index from 0, or a list of these.
-With the options ``['Lima', 'Santiago']`` the answers ``Santiago``, ``B`` and ``1`` are the same. Without options the
-answer is open, and graded by the column `match`, or else by its form: ``5``, ``$5`` and ``5 %`` as a number,
-``Apollo 11`` as words that the output must contain.
+**Answers.** How a column names the right option is decided over all rows (`probes.plan`). Without options the answer is
+open, and graded by the column `match`, or else by its form: ``5``, ``$5`` and ``5 %`` as a number, ``Apollo 11`` as
+words that the output must contain. Of solutions that end in ``#### 5`` or in a box that part is the answer.
 
 **Prompts.** A bare question ("...?") with options is framed as in the shipped probes, "Question: ...\nAnswer:". A
 column that is named `prompt` is taken as it is.
@@ -28,11 +31,13 @@ from __future__ import annotations
 import ast
 import csv
 import difflib
+import hashlib
 import io
 import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -40,17 +45,34 @@ from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ProbeError, did_you_mean
 from forgetwatch.files import (
     UnsuitableError,
+    csv_dialect,
     file_errors,
     parquet_batches,
+    read_content,
     read_parquet,
-    read_text,
     regular_size,
+    table_suffix,
+    table_text,
     unique_keys,
 )
 from forgetwatch.grading import find_numbers, normalise_numbers
 from forgetwatch.item import Item, Rendering
-from forgetwatch.probe import LETTERS, Norm, Probe, Scoring
+from forgetwatch.probe import Norm, Probe, Scoring
 from forgetwatch.probes.overlap import training_text
+from forgetwatch.probes.plan import (
+    BEFORE,
+    Key,
+    KeyReading,
+    OpenAnswers,
+    Options,
+    Plan,
+    cells,
+    holds_text,
+    is_filled,
+    read_key,
+    read_open_answers,
+)
+from forgetwatch.progress import log
 
 SUFFIXES: Final = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
 """Suffixes of files of rows."""
@@ -71,10 +93,12 @@ USUAL_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
         *("prompt", "question", "query", "problem", "goal", "question_stem", "input", "instruction", "ctx"),
         *("sentence", "messages", "text"),
     ),
+    "context": BEFORE,
     "choices": ("choices", "options", "endings", "candidates", "answers_options", "answer_options"),
     "answer": (
         *("answer", "answer_index", "answer_idx", "answerkey", "answer_key", "label", "gold", "correct"),
-        *("correct_answer", "correct_option", "target", "solution", "output", "response", "completion"),
+        *("correct_answer", "correct answer", "correct_option", "best_answer", "cop", "golden", "target", "solution"),
+        *("output", "response", "completion"),
     ),
     "id": ("id", "item_id", "question_id", "uid", "key", "idx"),
     "task": ("task", "subject", "subset", "dataset", "source"),
@@ -87,8 +111,22 @@ USUAL_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """The parts of an item that a column can hold, and the usual names of such a column in lower case."""
 
-_NUMBERED: Final = re.compile(r"(?:choice|option|answer|opt|sol|ending|mc_answer)?[ _]?([a-j]|[0-9]|10)", re.IGNORECASE)
+_NUMBERED: Final = re.compile(
+    r"(?:choice|option|answer|ans|opt|op|sol|ending|mc_answer)?[ _]?([a-j]|[0-9]|10)", re.IGNORECASE
+)
 """Names of columns that hold one option each."""
+
+
+def is_part_of_question(name: str) -> bool:
+    """Return whether a column of this name holds options, or what belongs before a question."""
+    bare = name.lower().strip()
+    return bare in (*USUAL_NAMES["choices"], *BEFORE) or _NUMBERED.fullmatch(bare) is not None
+
+
+_WRONG: Final = re.compile(r"(?:distractor|(?:incorrect|wrong)[ _]answer)s?[ _]?[0-9]*", re.IGNORECASE)
+"""Names of columns that hold wrong options, beside the right answer."""
+
+_YES_NO: Final = {True: "yes", False: "no"}
 
 
 def probe_from(
@@ -102,6 +140,7 @@ def probe_from(
     norm: Norm = "sum",
     rendering: Rendering | None = None,
     decoding: Decoding | Mapping[str, Any] | None = None,
+    key: Key | None = None,
 ) -> Probe:
     """Make a probe of a table's rows.
 
@@ -116,22 +155,26 @@ def probe_from(
         norm: See `Probe`.
         rendering: See `Probe`; by default plain, and chat where prompts are messages.
         decoding: See `Probe`.
+        key: Way in which the answers name options, such as ``from-1``; by default it is decided over all rows.
 
     Raises:
-        ProbeError: If there is no row, a column is missing, or rows are wrong; names the first of them.
+        ProbeError: If there is no row, a column is missing, rows are wrong, or two readings fit all of them.
     """
     rows, where = _rows(source)
     name = name or (Path(source).stem if isinstance(source, (str, Path)) else "mine")
     if not rows:
         raise ProbeError(f"{where}: needed rows, and there are none")
-    of, option_columns = _find_columns(dict.fromkeys(key for _, row in rows for key in row), columns or {}, where)
+    table = [row for _, row in rows]
+    plan, of = make_plan(table, columns or {}, where, key=key)
+    reader = _Reader(plan, of, table, where, space=scoring == "loglikelihood", key=key)
+    if isinstance(source, (str, Path)):
+        log(f"{where}: {reader.plan}")
     items: list[Item] = []
     wrong: list[str] = []
-    for number, (place, row) in enumerate(rows):
-        reader = _RowReader(row, of, option_columns, space=scoring == "loglikelihood")
-        item = reader.item(default_id=str(number), task=task or name, category=category)
+    for number, (place, _) in enumerate(rows):
+        item, mistakes = reader.item(number, task=task or name, category=category)
         if item is None:
-            wrong.append(f"{place}: {', '.join(reader.mistakes)}")
+            wrong.append(f"{place}: {', '.join(mistakes)}")
         else:
             items.append(item)
     times = Counter((item.task, item.id) for item in items)
@@ -162,14 +205,28 @@ def _rows(source: Any) -> tuple[Rows, str]:
     return rows, "rows"
 
 
-def _find_columns(
-    names: Iterable[str], given: Mapping[str, str | Sequence[str]], where: str
-) -> tuple[dict[str, str], tuple[str, ...]]:
-    """(Column by the part of an item that it holds, the columns that hold one option each, if there are such).
+def make_plan(
+    rows: Sequence[Mapping[str, Any]],
+    given: Mapping[str, str | Sequence[str]],
+    where: str,
+    *,
+    key: Key | None = None,
+) -> tuple[Plan, dict[str, str]]:
+    """Decide what each column of a table is for.
 
-    Columns that are given are taken, and the other parts are searched by their usual names.
+    Args:
+        rows: All rows.
+        given: Columns by the part of an item that they hold; the other parts are searched by their usual names.
+        where: Name of the table, for messages.
+        key: Way in which the answers name options; None to decide it.
+
+    Returns:
+        (The plan without its key and open answers; the column of each further part of an item).
+
+    Raises:
+        ProbeError: If a column that is given is missing, or the question or the answer is not found.
     """
-    names = list(names)
+    names = list(dict.fromkeys(str(name) for row in rows for name in row))
     if unknown := sorted(set(given) - set(USUAL_NAMES)):
         near = did_you_mean(unknown[0], USUAL_NAMES)
         raise ProbeError(f"{where}: {unknown[0]!r} is not a part of an item{near}; there are {', '.join(USUAL_NAMES)}")
@@ -177,19 +234,25 @@ def _find_columns(
     if missing := [name for part in wanted.values() for name in part if name not in names]:
         near = did_you_mean(str(missing[0]), names)
         raise ProbeError(f"{where}: no column {missing[0]!r}{near}; there are {', '.join(names)}")
-    taken = {name for part in wanted.values() for name in part}
+    taken = {str(name) for part in wanted.values() for name in part}
     # A column that is given for one part is never guessed for another.
     lower = {name.lower().strip(): name for name in names if name not in taken}
+    filled = {name: sum(map(is_filled, cells(rows, name))) for name in names}
     of = {part: str(columns[0]) for part, columns in wanted.items() if len(columns) == 1}
     for part, usual in USUAL_NAMES.items():
-        if part not in wanted and (found := next((lower[name] for name in usual if name in lower), None)):
-            of[part] = found
-    options = tuple(map(str, wanted.get("choices", ())))
-    if len(options) < 2:
-        numbered = ((_NUMBERED.fullmatch(name.strip()), name) for name in names if name not in {*of.values(), *taken})
+        there = [lower[name] for name in usual if name in lower] if part not in wanted and part != "context" else []
+        # Of several columns the first that holds values: a table may have an empty `answer` beside a filled `label`.
+        if there:
+            of[part] = next((name for name in there if 2 * filled[name] >= len(rows)), there[0])
+    if {"instruction", "input"} <= set(lower) and of.get("prompt") in (lower["instruction"], lower["input"]):
+        of["prompt"] = lower["input"]  # the instruction is put before it, and may need none
+    wrong = tuple(name for name in names if _WRONG.fullmatch(name.strip()) and name not in {*taken, *of.values()})
+    options = tuple(map(str, wanted.get("choices", ()))) or ((of["choices"],) if "choices" in of else ())
+    if not options and not wrong:
+        numbered = [(_NUMBERED.fullmatch(name.strip()), name) for name in names if name not in {*of.values(), *taken}]
         # Padded to two characters, so that option 10 comes after option 9.
         in_order = sorted((match[1].upper().zfill(2), name) for match, name in numbered if match)
-        options = tuple(name for _, name in in_order) if len(in_order) > 1 and "choices" not in of else ()
+        options = tuple(name for _, name in in_order) if len(in_order) > 1 else ()
     for part in ("prompt", "answer"):
         if part not in of:
             usual = USUAL_NAMES[part]
@@ -199,132 +262,190 @@ def _find_columns(
                 f"{where}: no column that is known to hold the {part}; there are {', '.join(names)}; name it: "
                 f"columns={{{part!r}: {quoted}}}, in the shell --column {part}={bare}"
             )
-    return of, options
+    before = tuple(map(str, wanted.get("context", ())))
+    if "context" not in wanted:
+        before = tuple(lower[name] for name in BEFORE if name in lower and lower[name] not in of.values())
+        before = tuple(name for name in before if filled[name])
+    used = {*of.values(), *options, *wrong, *before}
+    plan = Plan(
+        question=of["prompt"],
+        before=before,
+        options=options,
+        wrong=wrong,
+        answer=of["answer"],
+        not_used=tuple(name for name in names if name not in used and holds_text(cells(rows, name))),
+    )
+    return plan, {part: column for part, column in of.items() if part not in ("prompt", "choices", "answer", "context")}
 
 
-class _RowReader:
-    """Reads one row to an item, and collects what is wrong with it."""
+class _Reader:
+    """Reads the rows of a table to items by its plan, of which the reading of the answers is decided here."""
 
-    def __init__(self, row: Mapping[str, Any], of: Mapping[str, str], options: Sequence[str], *, space: bool) -> None:
-        self._values = {part: row.get(column) for part, column in of.items()}
-        self._option_cells = [row.get(column) for column in options]
-        self._of = of
-        self._options = options
-        self._space = space
-        self.mistakes: list[str] = []
-
-    def item(self, *, default_id: str, task: str, category: str) -> Item | None:
-        """The item; None where something is wrong, and `mistakes` then lists it."""
-        prompt, (choices, labels) = self._prompt(), self._choices()
-        answer, match = self._answer(choices, labels)
-        if self.mistakes:
-            return None
-        if choices and self._space and isinstance(prompt, str):
-            if self._of["prompt"].lower().strip() != "prompt" and prompt.rstrip().endswith("?"):
-                prompt = f"Question: {prompt.strip()}\nAnswer:"
-            if not prompt[-1:].isspace():
-                choices = tuple(choice if choice[:1].isspace() else f" {choice}" for choice in choices)
-        reasoning = self._text("reasoning")
+    def __init__(
+        self,
+        plan: Plan,
+        of: Mapping[str, str],
+        rows: Sequence[Mapping[str, Any]],
+        where: str,
+        *,
+        space: bool,
+        key: Key | None,
+    ) -> None:
+        self._of, self._rows, self._space = of, rows, space
+        self._answers = [_parse_literal(cell) for cell in cells(rows, plan.answer)]
+        self._mistakes: list[list[str]] = [[] for _ in rows]
+        answered = [at for at, answer in enumerate(self._answers) if is_filled(answer)]
+        # True and false are the options of a question that has no others.
+        self._is_yes_no = not plan.options and not plan.wrong and bool(answered) and "match" not in of
+        self._is_yes_no = self._is_yes_no and all(isinstance(self._answers[at], bool) for at in answered)
+        self._plan = plan
+        self._options = [self._row_options(at) for at in range(len(rows))]
+        self._reading: KeyReading | None = None
+        self._open = OpenAnswers()
+        usable = [at for at in answered if self._options[at] is not None]
         try:
-            return Item(
-                id=self._text("id") or default_id,
-                task=self._text("task") or task,
-                category=self._text("category") or category,
+            if plan.options:
+                found = read_key(
+                    [self._answers[at] for at in usable],
+                    [self._options[at] or Options(()) for at in usable],
+                    column=plan.answer,
+                    key=key,
+                )
+                named = dict(zip(usable, found.indices, strict=True))
+                self._reading = KeyReading(key=found.key, indices=tuple(named.get(at) for at in range(len(rows))))
+            elif not plan.wrong and not self._is_yes_no and "match" not in of:
+                self._open = read_open_answers(self._answers, column=plan.answer)
+        except ProbeError as error:
+            raise ProbeError(f"{where}: {error}") from error
+        self.plan = replace(plan, key=self._reading.key if self._reading else None, open=self._open)
+
+    def item(self, at: int, *, task: str, category: str) -> tuple[Item | None, list[str]]:
+        """The item of a row, or None and what is wrong with it."""
+        mistakes = self._mistakes[at]
+        prompt = self._prompt(at)
+        choices, answer, match = self._answer(at)
+        if mistakes:
+            return None, mistakes
+        if choices and self._space and isinstance(prompt, str) and not prompt[-1:].isspace():
+            choices = tuple(choice if choice[:1].isspace() else f" {choice}" for choice in choices)
+        reasoning = self._text(at, "reasoning")
+        try:
+            item = Item(
+                id=self._text(at, "id") or str(at),
+                task=self._text(at, "task") or task,
+                category=self._text(at, "category") or category,
                 prompt=prompt,
                 choices=choices,
                 answer=answer,
                 match=match,
-                cluster=self._text("cluster") or None,
-                system=self._text("system") or None,
-                must_pass=self._text("must_pass").lower() in ("1", "true", "yes"),
+                cluster=self._text(at, "cluster") or None,
+                system=self._text(at, "system") or None,
+                must_pass=self._text(at, "must_pass").lower() in ("1", "true", "yes"),
                 meta={"reasoning": reasoning} if reasoning else {},
             )
         except ProbeError as error:
-            self.mistakes.append(str(error))
-            return None
+            return None, [str(error)]
+        return item, []
 
-    def _text(self, part: str) -> str:
-        value = self._values.get(part)
-        return "" if value is None else str(value).strip()
+    def _text(self, at: int, part: str) -> str:
+        value = self._rows[at].get(self._of[part]) if part in self._of else None
+        return str(value).strip() if is_filled(value) else ""
 
-    def _prompt(self) -> Any:
-        value = self._values["prompt"]
+    def _prompt(self, at: int) -> Any:
+        """The question, framed if it is a bare one with options, after what belongs before it."""
+        plan, row = self._plan, self._rows[at]
+        value = row.get(plan.question)
         if isinstance(value, (list, tuple)) and value:
             return tuple(value)
+        before = [str(row[name]).strip() for name in plan.before if is_filled(row.get(name))]
+        # An instruction may need no input.
         if not isinstance(value, str) or not value.strip():
-            self.mistakes.append(f"column {self._of['prompt']!r} holds no question ({_short(value)})")
-        return value
+            if before and plan.before[0].lower().strip() == "instruction":
+                return "\n".join(before)
+            self._mistakes[at].append(f"column {plan.question!r} holds no question ({_short(value)})")
+            return value
+        if before and value.strip() in before:
+            before.remove(value.strip())
+        has_options = bool(self._options[at])
+        is_own = plan.question.lower().strip() == "prompt"
+        if has_options and self._space and not is_own and value.rstrip().endswith("?"):
+            value = f"Question: {value.strip()}\nAnswer:"
+        return "\n\n".join([*before, value]) if before else value
 
-    def _choices(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The options, and the labels that the table itself gives them."""
-        if self._options:
-            given = tuple(str(cell) for cell in self._option_cells if _is_filled(cell))
-            if not given:
-                self.mistakes.append(f"columns {', '.join(self._options)} hold no option")
-            return given, ()
-        if "choices" not in self._of:
-            return (), ()
-        value = _parse_literal(self._values["choices"])
+    def _row_options(self, at: int) -> Options | None:
+        """The options of a row; None for an open question, and where they are wrong."""
+        plan, row = self._plan, self._rows[at]
+        if self._is_yes_no:
+            return Options(("yes", "no"))
+        if plan.wrong:
+            others = [part for name in plan.wrong for part in _listed(row.get(name))]
+            return Options(tuple(others)) if others else None
+        if not plan.options:
+            return None
+        if len(plan.options) > 1:
+            given = tuple(str(row.get(name)) if is_filled(row.get(name)) else None for name in plan.options)
+            if not any(text is not None for text in given):
+                self._mistakes[at].append(f"columns {', '.join(plan.options)} hold no option")
+                return None
+            return Options(given)
+        value = _parse_literal(row.get(plan.options[0]))
         labels: tuple[str, ...] = ()
         if isinstance(value, Mapping) and {"text", "label"} <= set(value):
             value, labels = value["text"], tuple(map(str, value["label"] or ()))
         elif isinstance(value, Mapping):
             labels, value = tuple(map(str, value)), list(value.values())
-        if not isinstance(value, (list, tuple)) or not value or not all(map(_is_filled, value)):
-            column = self._of["choices"]
-            self.mistakes.append(f"column {column!r} holds no list of options ({_short(self._values['choices'])})")
-            return (), ()
-        return tuple(map(str, value)), labels
-
-    def _answer(self, choices: Sequence[str], labels: Sequence[str]) -> tuple[Any, str | None]:
-        """The answer (indices of options, or texts of an open answer), and the match of an open one."""
-        value, column = _parse_literal(self._values["answer"]), self._of["answer"]
-        if not _is_filled(value) or value in ([], ()):
-            self.mistakes.append(f"column {column!r} holds no answer ({_short(value)})")
-            return None, None
-        if not choices:
-            if self._options or "choices" in self._of:
-                return None, None  # `_choices` has reported that the options are missing
-            match = self._text("match")
-            texts = _open_answers(self._values["answer"], is_json=match.startswith("json"))
-            by_form = "number" if all(_is_number(normalise_numbers(text.strip())) for text in texts) else "contains"
-            return texts if len(texts) > 1 else texts[0], match or by_form
-        given = list(value) if isinstance(value, (list, tuple)) else [value]
-        indices = [_option_of(answer, choices, labels) for answer in given]
-        if wrong := [answer for answer, index in zip(given, indices, strict=True) if index is None]:
-            self.mistakes.append(
-                f"column {column!r} holds {_short(wrong[0])}, which is not one of the {len(choices)} options, nor "
-                "their letter, nor their index from 0"
+        elif isinstance(value, (list, tuple)) and value and all(isinstance(one, Mapping) for one in value):
+            labels = tuple(str(next((one[name] for name in _LABELS if name in one), "")) for one in value)
+            value = [next((one[name] for name in _TEXTS if name in one), None) for one in value]
+        if not isinstance(value, (list, tuple)) or not value or not all(map(is_filled, value)):
+            self._mistakes[at].append(
+                f"column {plan.options[0]!r} holds no list of options ({_short(row.get(plan.options[0]))})"
             )
-            return None, None
-        return indices[0] if len(indices) == 1 else indices, None
-
-
-def _option_of(answer: Any, choices: Sequence[str], labels: Sequence[str]) -> int | None:
-    """Index of the option that an answer names; None if it names none.
-
-    The text of an option takes precedence over its label, that over the letter, and that over the index: with the
-    options 2, 1, 0 the text ``"0"`` is the third option and the number 0 the first.
-    """
-    # A column of whole numbers with an empty cell may be read as floats.
-    if isinstance(answer, float) and answer.is_integer():
-        answer = int(answer)
-    if isinstance(answer, bool) or not isinstance(answer, (int, str)):
-        return None
-    if isinstance(answer, str):
-        text = answer.strip()
-        texts = [choice.strip() for choice in choices]
-        if texts.count(text) == 1:
-            return texts.index(text)
-        if text in labels:
-            return labels.index(text)
-        bare = text.strip("().").upper()  # "(b)" and "B." are letters too
-        if len(bare) == 1 and bare in LETTERS[: len(choices)]:
-            return LETTERS.index(bare)
-        if not text.isascii() or not text.isdigit():
             return None
-        answer = int(text)
-    return answer if 0 <= answer < len(choices) else None
+        return Options(tuple(map(str, value)), labels, all(isinstance(one, (int, float)) for one in value))
+
+    def _answer(self, at: int) -> tuple[tuple[str, ...], Any, str | None]:
+        """The options without blank ones, the answer (indices of options, or texts), and the match of an open one."""
+        value, plan, options = self._answers[at], self._plan, self._options[at]
+        if not is_filled(value):
+            self._mistakes[at].append(f"column {plan.answer!r} holds no answer ({_short(value)})")
+            return (), None, None
+        if options is None and (plan.options or plan.wrong):
+            return (), None, None  # what is missing is named already
+        if options is None:
+            match = self._text(at, "match")
+            texts = _open_answers(self._rows[at][plan.answer], is_json=match.startswith("json"))
+            texts = tuple(map(self._open.text, texts))
+            by_form = "number" if all(_is_number(normalise_numbers(text.strip())) for text in texts) else "contains"
+            return (), texts if len(texts) > 1 else texts[0], match or by_form
+        if self._is_yes_no:
+            return ("yes", "no"), 0 if value else 1, None
+        if plan.wrong:
+            texts = (str(value), *(text for text in options.texts if text is not None))
+            # The right one has no place of its own: an order by hash is the same on every machine.
+            order = sorted(range(len(texts)), key=lambda index: hashlib.sha256(texts[index].encode()).digest())
+            return tuple(texts[index] for index in order), order.index(0), None
+        indices = None if self._reading is None else self._reading.indices[at]
+        if indices is None:
+            self._mistakes[at].append(
+                f"column {plan.answer!r} holds {_short(value)}, which is not one of the {len(options.texts)} options, "
+                "nor their letter, nor their index from 0"
+            )
+            return (), None, None
+        kept = [index for index, text in enumerate(options.texts) if text is not None]
+        found = [kept.index(index) for index in indices]
+        return tuple(options.texts[index] or "" for index in kept), found[0] if len(found) == 1 else found, None
+
+
+_LABELS: Final = ("label", "key", "id", "letter")
+_TEXTS: Final = ("text", "content", "value", "option", "answer")
+"""Names of the label and the text of an option that is an object."""
+
+
+def _listed(cell: Any) -> list[str]:
+    value = _parse_literal(cell)
+    values = value if isinstance(value, (list, tuple)) else [value]
+    return [str(one) for one in values if is_filled(one)]
 
 
 def _open_answers(value: Any, *, is_json: bool) -> tuple[str, ...]:
@@ -341,10 +462,6 @@ def _is_number(text: str) -> bool:
     """True for one number with at most a sign next to it: ``$5``, ``5 %``, not ``Apollo 11``."""
     found = find_numbers(text)
     return len(found) == 1 and len(text) <= found[0].end + 2 and not any(map(str.isalpha, text[: found[0].start]))
-
-
-def _is_filled(cell: Any) -> bool:
-    return cell is not None and bool(str(cell).strip())
 
 
 def _parse_literal(value: Any) -> Any:
@@ -369,15 +486,17 @@ def _short(value: Any) -> str:
 def read_rows(path: str | Path) -> Rows:
     """Read the rows of a file in the format of its suffix; ProbeError if it cannot be read in that format."""
     path = Path(path)
-    if path.suffix not in SUFFIXES:
+    suffix = table_suffix(path)
+    if suffix not in SUFFIXES:
         raise ProbeError(f"{path}: needed a file that ends in {', '.join(SUFFIXES)}")
     with file_errors(path, _NEEDED, ProbeError):
-        if path.suffix == ".parquet":
+        if suffix == ".parquet":
             return [(f"row {number}", row) for number, row in enumerate(read_parquet(path).to_pylist())]
-        text = read_text(path, _NEEDED, ProbeError)
-        if path.suffix in (".csv", ".tsv"):
-            return _csv(text, path)
-        if path.suffix != ".json":
+        text = table_text(read_content(path, _NEEDED, ProbeError))
+        if suffix in (".csv", ".tsv"):
+            return _csv(text, path, is_tsv=suffix == ".tsv")
+        # JSON lines are also saved under the name of a document.
+        if suffix != ".json" or (text.lstrip()[:1] == "{" and "\n{" in text.strip()):
             lines = enumerate(text.split("\n"), start=1)
             return [(f"line {n}", _object(line, f"{path}, line {n}")) for n, line in lines if line.strip()]
         try:
@@ -391,10 +510,9 @@ def read_rows(path: str | Path) -> Rows:
         return [(f"row {number}", row) for number, row in enumerate(given)]
 
 
-def _csv(text: str, path: Path) -> Rows:
-    # The separator that is most frequent in the header: spreadsheets of some languages write semicolons.
-    first = text.partition("\n")[0]
-    delimiter = "\t" if path.suffix == ".tsv" else max(",;\t", key=first.count)
+def _csv(text: str, path: Path, *, is_tsv: bool) -> Rows:
+    delimiter, text = csv_dialect(text)
+    delimiter = "\t" if is_tsv else delimiter
     csv.field_size_limit(_LARGEST_CELL)
     reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     found: Rows = []

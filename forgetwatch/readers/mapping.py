@@ -10,8 +10,9 @@ Files may be CSV, JSONL, Parquet, or JSON with one list of objects. Without --ma
 names, and only the named rows are taken: one file may hold the outcomes of many models. Of Parquet only the row groups
 that may have such rows are decoded, so a file that is sorted by model costs no more than one model.
 
-If no id is mapped, the hash of the question is the id, so that files can be joined in any order of rows; a question
-that occurs again gets a number: "9f2c41d0#2".
+If no id is mapped, the hash of the question is the id, so that files can be joined in any order of rows. Where a
+question recurs, its options and what belongs before it are hashed with it. Rows that are equal in all of these are
+refused: their order proves nothing. With ``by_order`` they get numbers instead: "9f2c41d0#2".
 """
 
 from __future__ import annotations
@@ -36,12 +37,15 @@ from forgetwatch.errors import ProbeError, SnapshotError, did_you_mean
 from forgetwatch.files import check_row_group, file_errors, is_text, parquet_batches, read_head, unique_keys
 from forgetwatch.grading import Grade, check_item, grade
 from forgetwatch.item import Item
+from forgetwatch.probes import is_part_of_question
 from forgetwatch.readers import table
 from forgetwatch.readers.json_pieces import json_lines
 from forgetwatch.snapshot import SCHEMA, Snapshot
 
 QUESTION: Final = "question"
 _NEEDED: Final = "a table in CSV, JSON or Parquet"
+_PARTS: Final = "parts of the question"
+"""Key of what belongs to the question of a row besides its text, until the rows have ids."""
 _ABSENT: Final = object()  # None is a value that a row may hold
 _TARGETS: Final = (*SCHEMA.names, QUESTION)
 _BATCH: Final = 4096  # rows
@@ -62,6 +66,7 @@ class ColumnMap:
         constants: Text of a column in every row, by column.
         match: Rule that grades `output` by `gold`: any match of an open answer, such as ``number`` or
             ``regex:PATTERN`` (the last match, without case).
+        by_order: Number rows of one question in their order, instead of refusing them.
 
     Raises:
         SnapshotError: If a column is unknown, or given twice.
@@ -71,6 +76,7 @@ class ColumnMap:
     where: Mapping[str, str] = field(default_factory=dict)
     constants: Mapping[str, str] = field(default_factory=dict)
     match: str | None = None
+    by_order: bool = False
 
     def __post_init__(self) -> None:
         """Check the names."""
@@ -121,7 +127,9 @@ def read_mapped(path: str | Path, columns: ColumnMap) -> Snapshot:
         _refuse_no_rows(path, number, columns, seen)
     _check_fields(path, rows, columns)
     if "item_id" not in columns.fields:
-        _add_ids(rows)
+        _add_ids(path, rows, by_order=columns.by_order)
+    for row in rows:
+        row.pop(_PARTS, None)
     given = {name: [row.get(name) for row in rows] for name in dict.fromkeys(key for row in rows for key in row)}
     return table.to_snapshot(path, {name: _column(name, values) for name, values in given.items()})
 
@@ -223,18 +231,44 @@ def _mapped(path: Path, number: int, row: Mapping[str, Any], columns: ColumnMap)
     if QUESTION in made:
         # Parquet has values that JSON has not, such as dates: they are hashed as text.
         text = json.dumps(made.pop(QUESTION), sort_keys=True, ensure_ascii=False, default=str)
-        made.setdefault("content_hash", hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16])
+        made.setdefault("content_hash", _hash(text))
+        names = [name for name in row if is_part_of_question(str(name)) and name not in columns.fields.values()]
+        made[_PARTS] = json.dumps({name: row[name] for name in names}, sort_keys=True, default=str)
     return made
 
 
-def _add_ids(rows: Sequence[dict[str, Any]]) -> None:
-    """Give rows without an id the hash of their question as id."""
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
+
+
+def _add_ids(path: Path, rows: Sequence[dict[str, Any]], *, by_order: bool) -> None:
+    """Give rows without an id the hash of their question as id.
+
+    Raises:
+        SnapshotError: If rows have one question, and nothing that belongs to it tells them apart.
+    """
+    own = [row for row in rows if "item_id" not in row and "content_hash" in row]
+    if own and _recurring(own):
+        for row in own:
+            row["content_hash"] = _hash(f"{row['content_hash']} {row.get(_PARTS, '')}")
+    if (again := _recurring(own)) and not by_order:
+        raise SnapshotError(
+            f"{path}: {again:,} of {len(rows):,} rows have the question of another one, and their order proves "
+            "nothing; --map item_id=FIELD tells them apart, --map sample=FIELD if they are answers to one question, "
+            "and --pair-by order pairs them as they come"
+        )
     times = Counter[tuple[Any, str]]()
     for row in rows:
         if "item_id" not in row and "content_hash" in row:
             key = row.get("task"), str(row["content_hash"])
             times[key] += 1
             row["item_id"] = key[1] if times[key] == 1 else f"{key[1]}#{times[key]}"
+
+
+def _recurring(rows: Sequence[Mapping[str, Any]]) -> int:
+    """Number of rows beyond the first of each question; samples of an answer are told apart by their number."""
+    keys = Counter((row.get("task"), str(row["content_hash"]), row.get("sample")) for row in rows)
+    return len(rows) - len(keys)
 
 
 def _grade(path: Path, number: int, row: Mapping[str, Any], match: str) -> Grade | None:

@@ -37,7 +37,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from forgetwatch.errors import SnapshotError
-from forgetwatch.files import DAMAGE, file_errors, read_content, read_head
+from forgetwatch.files import DAMAGE, csv_dialect, file_errors, read_content, read_head, table_text
 from forgetwatch.files import read_parquet as read_parquet_table
 from forgetwatch.ranges import BY_OPTION, check_ranges, flat_values
 from forgetwatch.readers.json_pieces import json_lines
@@ -63,9 +63,9 @@ def parquet_schema(path: Path, needed: str = "a table in Parquet") -> pa.Schema 
 def read_csv(path: Path) -> Snapshot:
     """The outcomes in a CSV file with a header line."""
     with file_errors(path, "a table in CSV"):
-        data = read_content(path, "a table in CSV")
-        with io.TextIOWrapper(io.BytesIO(data), encoding="utf-8-sig", newline="") as file:
-            names = next((row for row in csv.reader(file) if row), [])
+        delimiter, text = csv_dialect(table_text(read_content(path, "a table in CSV")))
+        names = next((row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row), [])
+        data = text.encode()
         _refuse_twice(path, names)
         # A quote inside a cell is doubled, so a whole file has an even number of quotes.
         if data.count(b'"') % 2:
@@ -75,7 +75,7 @@ def read_csv(path: Path) -> Snapshot:
         table = pa_csv.read_csv(
             pa.BufferReader(data),
             read_options=pa_csv.ReadOptions(block_size=_CSV_BLOCK),
-            parse_options=pa_csv.ParseOptions(newlines_in_values=True),
+            parse_options=pa_csv.ParseOptions(newlines_in_values=True, delimiter=delimiter),
             convert_options=pa_csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string())),
         )
     return to_snapshot(path, {name: table[name].combine_chunks() for name in table.column_names})

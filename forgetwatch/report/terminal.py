@@ -163,7 +163,7 @@ def _accuracy_line(group: Group, tolerance: Tolerance) -> list[Text]:
 def _questions_line(group: Group) -> list[Text]:
     """Numbers of flips, and of those that measuring the same weights twice makes."""
     if not group.forgotten and not group.gained:
-        text = f"none of {count(group.n)} flipped: {count(group.retained)} right, {count(group.missed)} wrong"
+        text = f"no item flipped of {count(group.n)}: {count(group.retained)} right, {count(group.missed)} wrong"
     else:
         text = f"{count(group.forgotten)} of {count(group.n)} forgotten, {count(group.gained)} gained"
     if group.null_lost is not None and group.null_gained is not None:

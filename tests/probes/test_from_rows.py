@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from forgetwatch import Probe, load_probe
 from forgetwatch.errors import ProbeError
 from forgetwatch.grading import grade
 from forgetwatch.probes import probe_from
+from forgetwatch.probes.from_rows import make_plan
 
 ROW: dict[str, Any] = {"question": "Capital of Chile?", "options": ["Lima", "Santiago"], "answer": "Santiago"}
 
@@ -26,7 +28,8 @@ def only(row: dict[str, Any], **settings: Any) -> Any:
 
 @pytest.mark.parametrize("answer", ["Santiago", " Santiago ", "B", "b", "(B)", 1, "1", 1.0, ["Santiago"], "[1]"])
 def test_an_answer_is_a_text_a_letter_or_an_index(answer: Any) -> None:
-    item = only(ROW | {"answer": answer})
+    is_index = str(answer).strip("[]")[0] == "1"
+    item = only(ROW | {"answer": answer}, key="from-0" if is_index else None)
     asked = "Question: Capital of Chile?\nAnswer:"
     assert (item.prompt, item.choices, item.answers) == (asked, (" Lima", " Santiago"), (1,))
 
@@ -40,7 +43,7 @@ def test_an_answer_is_a_text_a_letter_or_an_index(answer: Any) -> None:
         {"choices": {"x": "Lima", "y": "Santiago"}, "answer": "y"},
         {"A": "Lima", "B": "Santiago", "C": "", "answer": "B"},
         {"choice_1": "Lima", "choice_2": "Santiago", "answerKey": "B"},
-        {"sol1": "Lima", "sol2": "Santiago", "label": 1},
+        {"sol1": "Lima", "sol2": "Santiago", "label": 2},
         {"mc_answer1": "Lima", "mc_answer2": "Santiago", "correct": "b"},
     ],
 )
@@ -49,9 +52,94 @@ def test_options_are_one_column_or_several(row: dict[str, Any]) -> None:
     assert (item.choices, item.answers) == ((" Lima", " Santiago"), (1,))
 
 
-def test_an_answer_is_read_as_an_options_text_before_it_is_read_as_an_index() -> None:
-    assert only({"question": "2 - 1?", "options": ["2", "1", "0"], "answer": "1"}).answers == (1,)
-    assert only({"question": "2 - 1?", "options": ["2", "1", "0"], "answer": 0}).answers == (0,)
+def test_a_number_among_texts_is_an_index_and_among_numbers_the_text_of_an_option() -> None:
+    texts = [{"question": "2 - 1?", "options": ["2", "1", "0"], "answer": answer} for answer in (0, 2)]
+    assert [item.answers for item in probe_from(texts)] == [(0,), (2,)]
+    numbers = [{"question": "6 + 6?", "options": [12, 15, 9], "answer": answer} for answer in (12, 9)]
+    assert [item.answers for item in probe_from(numbers)] == [(0,), (2,)]
+
+
+def keyed(*answers: Any, options: Any = ("Lima", "Santiago", "Quito"), **settings: Any) -> list[tuple[int, ...]]:
+    rows = [{"question": f"Which is {at}?", "options": list(options), "answer": one} for at, one in enumerate(answers)]
+    return [item.answers for item in probe_from(rows, **settings)]
+
+
+def test_an_index_is_read_in_one_way_in_the_whole_column() -> None:
+    assert keyed(1, 0, 2) == [(1,), (0,), (2,)]
+    assert keyed(1, 3, 2) == [(0,), (2,), (1,)]
+    assert keyed("1", "3", "2") == [(0,), (2,), (1,)]
+    assert keyed([0, 1, 0], [1, 0, 1]) == [(1,), (0, 2)]
+    assert keyed("A,C", "B") == [(0, 2), (1,)]
+    assert keyed(1, 2, 1, key="from-0") == [(1,), (2,), (1,)]
+    assert keyed(1, 2, 1, key="from-1") == [(0,), (1,), (0,)]
+
+
+@pytest.mark.parametrize(
+    ("answers", "options", "one", "other"),
+    [
+        ((1, 2, 1), ("Lima", "Santiago", "Quito"), "from-0", "from-1"),
+        (("2", "1"), ("1", "2", "3"), "text", "from-0"),
+        (("A", "B"), ("B", "A"), "text", "letter"),
+    ],
+)
+def test_where_two_readings_fit_every_row_nothing_is_guessed(answers: Any, options: Any, one: str, other: str) -> None:
+    with pytest.raises(ProbeError, match=rf"both fit every row, and .* --key {one} or --key {other}"):
+        keyed(*answers, options=options)
+
+
+def test_what_belongs_before_a_question_is_put_before_it() -> None:
+    row = ROW | {"passage": "Chile is long.", "context": float("nan"), "question": "Capital of Chile?"}
+    assert only(row).prompt == "Chile is long.\n\nQuestion: Capital of Chile?\nAnswer:"
+    rows = [{"instruction": "Give the plural.", "input": word, "output": f"{word}s"} for word in ("cat", "", "dog")]
+    assert [item.prompt for item in probe_from(rows)] == [
+        "Give the plural.\n\ncat",
+        "Give the plural.",
+        "Give the plural.\n\ndog",
+    ]
+    pinned = only({"text": "a", "story": "b", "answer": "c"}, columns={"context": ["story"], "prompt": "text"})
+    assert pinned.prompt == "b\n\na"
+
+
+def test_blank_and_missing_options_keep_the_letters_of_the_others() -> None:
+    for blank in ("", None, float("nan")):
+        row = {"question": "Moons of Venus?", "A": blank, "B": "One", "C": "Two", "answer": "B"}
+        assert (only(row).choices, only(row).answers) == ((" One", " Two"), (0,))
+        with pytest.raises(ProbeError, match="holds 'A', which is not one of the 3 options"):
+            only(row | {"answer": "A"})
+
+
+def test_options_are_objects_wrong_ones_or_yes_and_no() -> None:
+    objects = [{"label": "x", "text": "Lima"}, {"label": "y", "text": "Santiago"}]
+    assert only(ROW | {"options": objects, "answer": "y"}).answers == (1,)
+    row = {"question": "Capital?", "distractor1": "Lima", "distractor2": "Quito", "correct_answer": "Santiago"}
+    item = only(row)
+    assert sorted(item.choices) == [" Lima", " Quito", " Santiago"]
+    assert item.choices[item.answers[0]] == " Santiago"
+    rows = [{"passage": "It left.", "question": "did it leave", "answer": left} for left in (True, False)]
+    assert [(item.choices, item.answers) for item in probe_from(rows)] == [
+        ((" yes", " no"), (0,)),
+        ((" yes", " no"), (1,)),
+    ]
+
+
+def test_of_two_answer_columns_the_filled_one_is_read() -> None:
+    item = only({"question": "Capital?", "options": ["Lima", "Santiago"], "answer": None, "label": "B"})
+    assert item.answers == (1,)
+
+
+def test_the_end_of_a_solution_is_the_answer_and_a_rationale_is_refused() -> None:
+    marked = only({"question": "3 + 2?", "answer": "He has 3 and buys 2.\n3+2=<<3+2=5>>5\n#### 1,080"})
+    assert (marked.answer, marked.match) == ("1,080", "number")
+    boxed = only({"problem": "3 + 2?", "solution": r"Adding gives $\boxed{\frac{1}{2}}$."})
+    assert boxed.answer == r"\frac{1}{2}"
+    with pytest.raises(ProbeError, match="texts of 40 words at the median, which no output repeats"):
+        only({"question": "Why?", "answer": "so " * 40})
+
+
+def test_what_is_not_used_is_named() -> None:
+    rows = [ROW | {"remarks": "a book of maps", "n": 3, "explanation": "It is."}]
+    plan, _ = make_plan(rows, {}, "rows")
+    assert str(plan) == "question: question; options: options; answer: answer; not used: remarks"
 
 
 def test_without_options_the_answer_is_open() -> None:
@@ -227,16 +315,35 @@ def test_columns_that_are_not_there_are_named(columns: dict[str, str], why: str)
         ("a.jsonl", '{"question": "a", "answer": "b"}\n[1]\n', "line 2: needed a JSON object, got list"),
         ("a.jsonl", '{"question": "a", "answer": "b"}\n{"ques', "line 2: not a JSON object"),
         ("a.json", '{"a": 1}', "needed a list of objects"),
+        ("a.csv", b"question,answer\nWo liegt K\xf6ln?,am Rhein\n", "another encoding than UTF-8"),
         ("a.json", "[", "not JSON"),
         ("a.parquet", "nope", "needed a table of questions, and it cannot be read"),
         ("a.txt", "x", "not a JSON object"),
     ],
 )
-def test_files_that_cannot_be_read_are_named_with_the_line(name: str, text: str, why: str, tmp_path: Path) -> None:
-    (tmp_path / name).write_text(text)
+def test_files_that_cannot_be_read_are_named_with_the_line(
+    name: str, text: str | bytes, why: str, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(ProbeError, match=why) as error:
         load_probe(tmp_path / name)
     assert str(error.value).startswith(str(tmp_path / name))
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("A.CSV", b"question,A,B,answer\nCapital of Chile?,Lima,Santiago,B\n"),
+        ("a.csv", b"sep=;\r\nquestion;A;B;answer\r\nCapital of Chile?;Lima;Santiago;B\r\n"),
+        ("a.csv", "question;A;B;answer\nCapital of Chile?;Lima;Santiago;B\n".encode("utf-16")),
+        ("a.csv.gz", gzip.compress(b"question,A,B,answer\nCapital of Chile?,Lima,Santiago,B\n")),
+        ("a.json", (json.dumps(ROW) + "\n" + json.dumps(ROW | {"id": "2"}) + "\n").encode()),
+    ],
+)
+def test_dialects_of_a_table_are_read(name: str, content: bytes, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(content)
+    item = load_probe(tmp_path / name)[0]
+    assert (item.choices, item.answers) == ((" Lima", " Santiago"), (1,))
 
 
 def test_options_for_benchmarks_are_refused_elsewhere(tmp_path: Path) -> None:

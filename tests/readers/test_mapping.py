@@ -149,7 +149,7 @@ def test_a_column_that_occurs_twice_is_refused(tmp_path: Path) -> None:
 
 
 def test_files_without_ids_are_joined_by_their_questions(tmp_path: Path) -> None:
-    columns = ColumnMap(fields={"question": "q", "correct": "ok"})
+    columns = ColumnMap(fields={"question": "q", "correct": "ok"}, by_order=True)
     one, other = (
         read_mapped(write_jsonl(tmp_path / f"{name}.jsonl", [{"q": q, "ok": 1} for q in questions]), columns)
         for name, questions in (("one", "aab"), ("other", "cd"))
@@ -163,6 +163,31 @@ def test_files_without_ids_are_joined_by_their_questions(tmp_path: Path) -> None
         before=concatenate([one, again], as_samples=True), after=concatenate([again, one], as_samples=True)
     )
     assert (samples.all.n, samples.all.forgotten, samples.all.gained) == (3, 1.5, 1.5)
+
+
+def test_a_question_that_recurs_is_told_apart_by_what_belongs_to_it(tmp_path: Path) -> None:
+    """Equal outcomes in another order of rows: nothing flips."""
+    rows = [
+        {"query": "Which is true?", "options": [f"{at}a", f"{at}b"], "passage": f"p{at % 3}", "ok": at % 4 > 0}
+        for at in range(40)
+    ]
+    columns = ColumnMap(fields={"question": "query", "correct": "ok"})
+    one, other = (
+        read_mapped(write_jsonl(tmp_path / f"{name}.jsonl", given), columns)
+        for name, given in (("one", rows), ("other", rows[::-1]))
+    )
+    found = compare(before=one, after=other).all
+    assert (found.n, found.forgotten, found.gained) == (40, 0, 0)
+
+
+def test_equal_questions_are_not_paired_by_their_order_unless_it_is_asked_for(tmp_path: Path) -> None:
+    rows = [{"q": "Which is true?", "note": f"n{at}", "ok": 1} for at in range(5)]
+    path = write_jsonl(tmp_path / "log.jsonl", rows)
+    fields = {"question": "q", "correct": "ok"}
+    with pytest.raises(SnapshotError, match=r"4 of 5 rows have the question of another one.*--pair-by order"):
+        read_mapped(path, ColumnMap(fields=fields))
+    assert len(read_mapped(path, ColumnMap(fields=fields, by_order=True))) == 5
+    assert len(read_mapped(path, ColumnMap(fields={**fields, "item_id": "note"}))) == 5
 
 
 def test_files_of_several_models_get_a_note() -> None:

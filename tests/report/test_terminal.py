@@ -215,7 +215,7 @@ def test_nothing_changed_is_said() -> None:
     same = snapshot([True] * 30 + [False] * 10, category=["a", "b"] * 20)
     lines = first(compare(before=same, after=same)).splitlines()
     assert lines[1].startswith("NOT CLEAR     accuracy may have fallen by up to ")
-    assert "questions     none of 40 flipped: 30 right, 10 wrong" in lines
+    assert "questions     no item flipped of 40: 30 right, 10 wrong" in lines
 
 
 def test_an_undefined_number_is_left_out_of_the_first_table_and_named_in_the_detail() -> None:

@@ -1,0 +1,301 @@
+r"""How a table of questions is read: decided once from all names and all values of its columns, never row by row.
+
+    what            a column or columns                                     found by
+    question        the question itself                                     its name
+    before          passage, context, instruction: put before the question  its name
+    options         one column of lists, a column for each option, or       its name
+                    columns of wrong options beside the right answer
+    key             the right option, read in one way in every row          its values
+    answer          without options: the text that an output must match     its values
+    not used        columns that hold text and have none of these names     shown, so that one can be pinned
+
+A key is a text of an option, a label that the table gives the option, a letter, an index from 0 or from 1, or a mark
+for each option. Each way is tried on the whole column. Where two ways fit every row and name unlike options, nothing is
+guessed: the error names both, and the setting that decides.
+
+    answers of all rows      ways that fit          read as
+    0 2 1 3                  from-0                 index from 0
+    4 1 2                    from-1                 index from 1, of four options
+    1 2 1                    from-0, from-1         an error: --key from-0 or --key from-1 decides
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, NamedTuple, get_args
+
+from forgetwatch.errors import ProbeError
+from forgetwatch.probe import LETTERS
+
+Key = Literal["text", "label", "letter", "from-0", "from-1", "one-hot"]
+KEYS: Final[tuple[Key, ...]] = get_args(Key)
+"""Ways in which a column can name the right option."""
+
+BEFORE: Final = (
+    *("instruction", "passage", "context", "article", "paragraph", "background", "story", "document", "support"),
+    "premise",
+)
+"""Usual names of columns that belong before the question."""
+
+_SPELLED: Final[dict[Key, str]] = {
+    "text": "texts of the options",
+    "label": "labels of the options",
+    "letter": "letters",
+    "from-0": "indices from 0",
+    "from-1": "indices from 1",
+    "one-hot": "a mark for each option",
+}
+
+_LONG: Final = 30
+"""Median number of words beyond which an open answer is a rationale, which no output repeats."""
+
+_FINAL: Final = re.compile(r"####\s*(.+?)\s*\Z", re.DOTALL)
+_BOXED: Final = re.compile(r"\\boxed\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}")
+
+
+class Options(NamedTuple):
+    """Options of a row.
+
+    Attributes:
+        texts: Their texts in order, None for a blank one.
+        labels: The labels that the table gives them; empty for none.
+        are_numbers: True if the table has them as numbers, not as texts.
+    """
+
+    texts: tuple[str | None, ...]
+    labels: tuple[str, ...] = ()
+    are_numbers: bool = False
+
+
+def is_filled(cell: Any) -> bool:
+    """Return whether a cell holds a value; None, NaN, blank text and empty lists hold none."""
+    if cell is None or (isinstance(cell, float) and math.isnan(cell)):
+        return False
+    return bool(str(cell).strip()) and cell not in ([], (), {})
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeyReading:
+    """The way in which the right options of all rows are read.
+
+    Attributes:
+        key: The way.
+        indices: Right options of each row, None where this way names none.
+    """
+
+    key: Key
+    indices: tuple[tuple[int, ...] | None, ...]
+
+    @property
+    def fits(self) -> bool:
+        """True if every row has a right option."""
+        return None not in self.indices
+
+
+def read_key(answers: Sequence[Any], options: Sequence[Options], *, column: str, key: Key | None) -> KeyReading:
+    """Decide in which way a column names the right options of all rows.
+
+    Args:
+        answers: Cell of each row.
+        options: Options of each row.
+        column: Name of the column, for messages.
+        key: The way, if it is given.
+
+    Raises:
+        ProbeError: If two ways fit every row and name unlike options.
+    """
+    ways = KEYS if key is None else (key,)
+    found = [KeyReading(key=way, indices=tuple(map(_named(way), answers, options))) for way in ways]
+    fitting = [one for one in found if one.fits]
+    if not fitting:
+        return max(found, key=lambda one: sum(row is not None for row in one.indices))
+    # The table's own labels are meant where it has them: ARC has labels 1 to 4, and keys 1 to 4.
+    if fitting[0].key != "text" or len({one.indices for one in fitting}) == 1:
+        labelled = [one for one in fitting if one.key == "label"]
+        fitting = labelled or fitting
+    unlike = {one.indices: one for one in reversed(fitting)}
+    if len(unlike) > 1:
+        one, other = sorted(unlike.values(), key=lambda reading: KEYS.index(reading.key))[:2]
+        row = next(at for at, pair in enumerate(zip(one.indices, other.indices, strict=True)) if pair[0] != pair[1])
+        raise ProbeError(
+            f"column {column!r} can hold {_SPELLED[one.key]} or {_SPELLED[other.key]}: both fit every row, and "
+            f"{str(answers[row])!r:.40} would be {_shown(one, row, options)} or {_shown(other, row, options)}; "
+            f"key={one.key!r} or key={other.key!r} says which, in the shell --key {one.key} or --key {other.key}"
+        )
+    return next(iter(unlike.values()))
+
+
+def _shown(reading: KeyReading, row: int, options: Sequence[Options]) -> str:
+    indices = reading.indices[row] or (0,)
+    return f"{str(options[row].texts[indices[0]]).strip()!r:.40}"
+
+
+def _named(way: Key) -> Callable[[Any, Options], tuple[int, ...] | None]:
+    """Function from a cell and the options of its row to the right options; None if it names none in this way."""
+
+    def found(answer: Any, options: Options) -> tuple[int, ...] | None:
+        texts = options.texts
+        if way == "one-hot":
+            return _marked(answer, texts)
+        one = _ONE[way]
+        parts = list(answer) if isinstance(answer, (list, tuple)) else [answer]
+        if way == "letter" and isinstance(answer, str) and len(parts[0].strip()) > 1:
+            # Several right options are written as "A,C" and "AC".
+            bare = re.sub(r"[\s,;.()]|and", "", answer)
+            if len(bare) > 1 and bare.isupper() and list(bare) == sorted(set(bare)) and bare[0] >= "A":
+                parts = list(bare)
+        indices = [one(part, options) for part in parts]
+        named = tuple(index for index in indices if index is not None and texts[index] is not None)
+        return named if named and len(set(named)) == len(indices) else None
+
+    return found
+
+
+def _number(answer: Any) -> int | None:
+    """Whole number of a cell; a column of whole numbers with an empty cell may be read as floats."""
+    if isinstance(answer, float) and answer.is_integer():
+        return int(answer)
+    if isinstance(answer, int) and not isinstance(answer, bool):
+        return answer
+    text = answer.strip() if isinstance(answer, str) else ""
+    return int(text.removesuffix(".0")) if text.isascii() and text.removesuffix(".0").isdigit() else None
+
+
+def _by_text(answer: Any, options: Options) -> int | None:
+    # A number is the text of an option only where the options are numbers: among texts it is an index.
+    if isinstance(answer, bool) or not (isinstance(answer, str) or options.are_numbers):
+        return None
+    number = _number(answer)
+    wanted = answer.strip() if isinstance(answer, str) else str(answer if number is None else number)
+    bare = [None if text is None else text.strip() for text in options.texts]
+    return bare.index(wanted) if bare.count(wanted) == 1 else None
+
+
+def _by_label(answer: Any, options: Options) -> int | None:
+    text = str(answer).strip()
+    return options.labels.index(text) if text in options.labels else None
+
+
+def _by_letter(answer: Any, options: Options) -> int | None:
+    bare = answer.strip().strip("().").upper() if isinstance(answer, str) else ""  # "(b)" and "B." are letters too
+    return LETTERS.index(bare) if len(bare) == 1 and bare in LETTERS[: len(options.texts)] else None
+
+
+def _from_0(answer: Any, options: Options) -> int | None:
+    number = _number(answer)
+    return number if number is not None and 0 <= number < len(options.texts) else None
+
+
+def _from_1(answer: Any, options: Options) -> int | None:
+    number = _number(answer)
+    return number - 1 if number is not None and 1 <= number <= len(options.texts) else None
+
+
+_ONE: Final[Mapping[str, Callable[[Any, Options], int | None]]] = {
+    "text": _by_text,
+    "label": _by_label,
+    "letter": _by_letter,
+    "from-0": _from_0,
+    "from-1": _from_1,
+}
+
+
+def _marked(answer: Any, texts: Sequence[str | None]) -> tuple[int, ...] | None:
+    if not isinstance(answer, (list, tuple)) or len(answer) != len(texts) or len(texts) < 2:
+        return None
+    if any(mark not in (0, 1) for mark in answer) or not any(answer):
+        return None
+    return tuple(index for index, mark in enumerate(answer) if mark)
+
+
+@dataclass(frozen=True)
+class OpenAnswers:
+    r"""What of a column of open answers an output can match.
+
+    Attributes:
+        kind: ``####`` or ``\boxed{}`` for the part that these mark; empty for the whole text.
+    """
+
+    kind: Literal["####", "\\boxed{}", ""] = ""
+
+    def text(self, answer: str) -> str:
+        """Return the part of an answer that an output can match."""
+        if self.kind == "####" and (found := _FINAL.search(answer)):
+            return found[1]
+        if self.kind == "\\boxed{}" and (boxes := _BOXED.findall(answer)):
+            return str(boxes[-1]).strip()
+        return answer
+
+
+def read_open_answers(answers: Iterable[Any], *, column: str) -> OpenAnswers:
+    """Decide what of the open answers of a column an output can match.
+
+    Raises:
+        ProbeError: If they are rationales, which no output repeats.
+    """
+    texts = [answer for answer in answers if isinstance(answer, str) and answer.strip()]
+    if texts and all(map(_FINAL.search, texts)):
+        return OpenAnswers("####")
+    if texts and all(map(_BOXED.search, texts)):
+        return OpenAnswers("\\boxed{}")
+    words = sorted(len(text.split()) for text in texts)
+    if words and words[len(words) // 2] > _LONG:
+        raise ProbeError(
+            f"column {column!r} holds texts of {words[len(words) // 2]} words at the median, which no output repeats; "
+            "name a column with the short answer, or a column `match` that says how to grade"
+        )
+    return OpenAnswers()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """The columns of a table of questions, and what they are for.
+
+    Attributes:
+        question: Column of the question.
+        before: Columns that are put before the question, in this order.
+        options: The column of all options, or one column each; empty for open answers.
+        wrong: Columns of wrong options beside the right answer.
+        answer: Column of the right option, or of the open answer.
+        key: Way in which it names the right option; None for an open answer, and beside wrong options.
+        open: What of an open answer an output can match.
+        not_used: Columns that hold text and are not used.
+    """
+
+    question: str
+    before: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+    wrong: tuple[str, ...] = ()
+    answer: str
+    key: Key | None = None
+    open: OpenAnswers = OpenAnswers()
+    not_used: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        parts = [f"question: {self.question}" + (f" after {', '.join(self.before)}" if self.before else "")]
+        if self.wrong:
+            parts.append(f"options: {self.answer} and {', '.join(self.wrong)}")
+        elif self.options:
+            shown = self.options if len(self.options) < 3 else (self.options[0], "...", self.options[-1])
+            parts.append(f"options: {', '.join(shown)}")
+        if self.key is not None:
+            parts.append(f"key: {_SPELLED[self.key]} in {self.answer}")
+        elif not self.wrong:
+            after = {"####": " after ####", "\\boxed{}": " in \\boxed{}"}.get(self.open.kind, "")
+            parts.append(f"answer: {self.answer}{after}")
+        if self.not_used:
+            parts.append(f"not used: {', '.join(self.not_used)}")
+        return "; ".join(parts)
+
+
+def holds_text(values: Iterable[Any]) -> bool:
+    """Return whether a column holds sentences, which a reader would miss: a text with a blank, in any row."""
+    return any(isinstance(value, str) and " " in value.strip() for value in values)
+
+
+def cells(rows: Iterable[Mapping[str, Any]], column: str) -> list[Any]:
+    """Return the cells of a column, None where a row lacks it."""
+    return [row.get(column) for row in rows]

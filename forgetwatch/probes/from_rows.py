@@ -57,7 +57,7 @@ from forgetwatch.files import (
 )
 from forgetwatch.grading import find_numbers, normalise_numbers
 from forgetwatch.item import Item, Rendering
-from forgetwatch.probe import Norm, Probe, Scoring
+from forgetwatch.probe import LETTERS, Norm, Probe, Scoring
 from forgetwatch.probes.overlap import training_text
 from forgetwatch.probes.plan import (
     BEFORE,
@@ -91,14 +91,14 @@ _SHOWN: Final = 5
 USUAL_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "prompt": (
         *("prompt", "question", "query", "problem", "goal", "question_stem", "input", "instruction", "ctx"),
-        *("sentence", "messages", "text"),
+        *("sentence", "messages", "text", "content"),
     ),
     "context": BEFORE,
     "choices": ("choices", "options", "endings", "candidates", "answers_options", "answer_options"),
     "answer": (
         *("answer", "answer_index", "answer_idx", "answerkey", "answer_key", "label", "gold", "correct"),
-        *("correct_answer", "correct answer", "correct_option", "best_answer", "cop", "golden", "target", "solution"),
-        *("output", "response", "completion"),
+        *("correct_answer", "correct answer", "correct_option", "best_answer", "cop", "golden", "final_answer"),
+        *("target", "solution", "output", "response", "completion"),
     ),
     "id": ("id", "item_id", "question_id", "uid", "key", "idx"),
     "task": ("task", "subject", "subset", "dataset", "source"),
@@ -247,6 +247,8 @@ def make_plan(
     if {"instruction", "input"} <= set(lower) and of.get("prompt") in (lower["instruction"], lower["input"]):
         of["prompt"] = lower["input"]  # the instruction is put before it, and may need none
     wrong = tuple(name for name in names if _WRONG.fullmatch(name.strip()) and name not in {*taken, *of.values()})
+    if "choices" in of and "choices" not in wanted and not filled[of["choices"]]:
+        del of["choices"]  # a column of options that no row has
     options = tuple(map(str, wanted.get("choices", ()))) or ((of["choices"],) if "choices" in of else ())
     if not options and not wrong:
         numbered = [(_NUMBERED.fullmatch(name.strip()), name) for name in names if name not in {*of.values(), *taken}]
@@ -417,6 +419,8 @@ class _Reader:
             texts = _open_answers(self._rows[at][plan.answer], is_json=match.startswith("json"))
             texts = tuple(map(self._open.text, texts))
             by_form = "number" if all(_is_number(normalise_numbers(text.strip())) for text in texts) else "contains"
+            if all(text.strip() in LETTERS for text in texts):
+                by_form = "letter"  # "A" as a word is in most English sentences
             return (), texts if len(texts) > 1 else texts[0], match or by_form
         if self._is_yes_no:
             return ("yes", "no"), 0 if value else 1, None

@@ -36,7 +36,7 @@ KEYS: Final[tuple[Key, ...]] = get_args(Key)
 
 BEFORE: Final = (
     *("instruction", "passage", "context", "article", "paragraph", "background", "story", "document", "support"),
-    "premise",
+    *("premise", "body"),
 )
 """Usual names of columns that belong before the question."""
 

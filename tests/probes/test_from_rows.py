@@ -122,6 +122,17 @@ def test_options_are_objects_wrong_ones_or_yes_and_no() -> None:
     ]
 
 
+def test_a_column_of_options_that_no_row_has_makes_no_options() -> None:
+    item = only({"question": "6 * 7?", "options": None, "label": None, "answer": "42"})
+    assert (item.choices, item.answer, item.match) == ((), "42", "number")
+
+
+def test_an_open_answer_of_one_letter_is_graded_as_a_letter() -> None:
+    item = only({"question": "Which? A: Lima, B: Quito", "answer": "A"})
+    assert item.match == "letter"
+    assert grade(item, "The answer is B, a city").correct is False
+
+
 def test_of_two_answer_columns_the_filled_one_is_read() -> None:
     item = only({"question": "Capital?", "options": ["Lima", "Santiago"], "answer": None, "label": "B"})
     assert item.answers == (1,)

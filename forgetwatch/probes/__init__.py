@@ -21,7 +21,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from pathlib import Path
 from typing import Any, Final
@@ -51,6 +51,8 @@ def load_probe(
     revision: str | None = None,
     shots: int | None = None,
     limit: int | None = None,
+    columns: Mapping[str, str | Sequence[str]] | None = None,
+    key: Key | None = None,
 ) -> Probe:
     """Load a probe by its name, from a file, or from rows.
 
@@ -61,6 +63,8 @@ def load_probe(
         revision: For benchmarks: revision of the data sets.
         shots: For benchmarks: worked examples before each question.
         limit: Maximum number of items: the first ones, or of benchmarks a fair sample of their tasks.
+        columns: For a table of questions: what its columns are for, as in ``{"prompt": "frage"}``.
+        key: For a table of questions: how its answers name options.
 
     Raises:
         ProbeError: If there is no probe of that name, or it cannot be read.
@@ -68,20 +72,26 @@ def load_probe(
     if limit is not None and limit < 1:
         raise ProbeError(f"{name}: limit must be at least 1 item, got {limit}")
     if isinstance(name, (str, Path)) and not Path(name).is_file() and is_preset(str(name)):
+        _refuse_plan(name, columns, key)
         return load_preset(str(name), root=root, revision=revision, shots=shots, limit=limit)
     if root is not None or revision is not None or shots is not None:
         near = did_you_mean(str(name), _PRESET_NAMES) if isinstance(name, str) else ""
         raise ProbeError(f"{name}: root, revision and shots are for benchmarks of the hub, and this is not one{near}")
-    probe = _local(name)
+    probe = _local(name, columns, key)
     return probe if limit is None else probe.head(limit)
 
 
-def _local(name: str | Path | Iterable[Mapping[str, Any]]) -> Probe:
+def _local(
+    name: str | Path | Iterable[Mapping[str, Any]], columns: Mapping[str, str | Sequence[str]] | None, key: Key | None
+) -> Probe:
     if not isinstance(name, (str, Path)):
-        return probe_from(name)
+        return probe_from(name, columns=columns, key=key)
     path = Path(name)
+    if path.is_file() and not _is_probe_file(path):
+        return probe_from(path, columns=columns, key=key)
+    _refuse_plan(name, columns, key)
     if path.is_file():
-        return read_probe(path) if _is_probe_file(path) else probe_from(path)
+        return read_probe(path)
     if path.exists() and not path.is_dir():
         raise ProbeError(
             f"{path}: needed a regular file of items or rows, got a pipe or device; write it to a file first"
@@ -101,6 +111,11 @@ def _local(name: str | Path | Iterable[Mapping[str, Any]]) -> Probe:
             "or rows, or a benchmark: `forgetwatch probe list` names them"
         )
     return reduce(combine, [demo_probe() if part == "demo" else shipped_probe(part) for part in parts])
+
+
+def _refuse_plan(name: str | Path, columns: Mapping[str, str | Sequence[str]] | None, key: Key | None) -> None:
+    if columns or key:
+        raise ProbeError(f"{name}: columns and key are for a table of questions, and this is not one")
 
 
 def _is_probe_file(path: Path) -> bool:

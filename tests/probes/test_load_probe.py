@@ -61,3 +61,15 @@ def test_the_probe_has_one_item_a_fact_with_its_relations_values() -> None:
     for item, fact in zip(probe, facts(), strict=True):
         assert item.choices[item.answer] == f" {fact.value}"
     assert load_probe("demo").fingerprint == probe.fingerprint
+
+
+def test_columns_and_key_are_for_tables_alone(tmp_path: Path) -> None:
+    path = tmp_path / "mine.csv"
+    path.write_text("frage,a,b,answer\nIs it one?,x,y,1\nIs it two?,x,y,2\n")
+
+    probe = load_probe(path, columns={"prompt": "frage", "choices": ["a", "b"]}, key="from-1")
+
+    assert [item.answer for item in probe] == [0, 1]
+    for name in ("quick", "mmlu"):
+        with pytest.raises(ProbeError, match=f"{name}: columns and key are for a table of questions"):
+            load_probe(name, key="from-1")

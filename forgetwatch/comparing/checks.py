@@ -26,6 +26,7 @@ Without content hashes nothing shows that the options of the two sides are the s
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, Literal
@@ -41,6 +42,7 @@ from forgetwatch.pairing import Labels, Pairing, item_codes, option_scores, pair
 from forgetwatch.probes.shipped import shipped_version
 from forgetwatch.snapshot import NONE, Snapshot, codes
 
+_WHOLE: Final = re.compile(r"0*(\d+)(?:\.0+)?")
 OnMismatch = Literal["error", "intersect"]
 
 PROMPT_TOLERANCE: Final = 0.01
@@ -148,6 +150,22 @@ def _by_task(words: str, before: Mapping[str, Any], after: Mapping[str, Any]) ->
     return [f"{words} differ: {', '.join(unlike[:3])}{', ...' if len(unlike) > 3 else ''}"] if unlike else []
 
 
+def _unlike_spelling(before: Snapshot, after: Snapshot) -> str:
+    """A remark on ids of one side that are those of the other but for zeros, as 1, 1.0 and 001; else empty."""
+    ours, theirs = set(before.texts("item_id")), set(after.texts("item_id"))
+    numbers = {_without_zeros(name): name for name in ours - theirs}
+    pairs = [(numbers[number], name) for name in sorted(theirs - ours) if (number := _without_zeros(name)) in numbers]
+    if not pairs:
+        return ""
+    one, other = pairs[0]
+    return f"{len(pairs):,} ids are spelled unlike, such as {one!r} and {other!r}; write them alike"
+
+
+def _without_zeros(name: str) -> str:
+    number = _WHOLE.fullmatch(name)
+    return name if number is None else number[1]
+
+
 def check_pairing(before: Snapshot, after: Snapshot, pairing: Pairing, on_mismatch: OnMismatch) -> None:
     """Refuse snapshots of unlike items, unless the items of both sides are wanted, and of unlike numbers of samples."""
     if not pairing.before.size or not (pairing.complete or on_mismatch == "intersect"):
@@ -159,6 +177,7 @@ def check_pairing(before: Snapshot, after: Snapshot, pairing: Pairing, on_mismat
             hashed = not (before.missing("content_hash") or after.missing("content_hash"))
             column = "content_hash" if hashed else "gold or k"
             why = f"{pairing.content_differs:,} ids are on both sides, and all of them differ in {column}"
+        why = _unlike_spelling(before, after) or why
         raise MismatchError(f"{names} have no item in common; {why}")
     counts = sorted({int(n) for side in (before, after) for n in np.unique(np.bincount(item_codes(side)))})
     # Equal numbers may still be other sample indices, which leaves fewer pairs than items times samples.
@@ -170,6 +189,8 @@ def check_pairing(before: Snapshot, after: Snapshot, pairing: Pairing, on_mismat
     if pairing.complete or on_mismatch == "intersect":
         return
     differs = f" ({pairing.content_differs:,} ids have unlike questions)" if pairing.content_differs else ""
+    if spelling := _unlike_spelling(before, after):
+        differs = f" ({spelling})"
     raise MismatchError(
         f"{names} are not outcomes on the same items: {len(pairing.only_before):,} items before and "
         f"{len(pairing.only_after):,} after have no partner{differs}; compare the {len(np.unique(pairing.item)):,} "

@@ -62,6 +62,13 @@ def json_lines(path: Path, progress: Progress | None = None) -> Iterator[tuple[i
         progress(total, total)
 
 
+def json_array(path: Path, progress: Progress | None = None) -> Iterator[tuple[int, Any]]:
+    """(number, value) of each element of a file that is one array, from 1; SnapshotError if it is broken."""
+    with Document(path, progress) as document:
+        yield from document.values()
+        document.end()
+
+
 class Document:
     """One JSON document of any size, of which only the current piece is in memory.
 
@@ -106,6 +113,11 @@ class Document:
     def elements(self) -> Iterator[None]:
         """None for each element of the array that begins here."""
         yield from self._parts("[", "]")
+
+    def values(self) -> Iterator[tuple[int, Any]]:
+        """(number, value) of each element of the array that begins here, from 1."""
+        for number, _ in enumerate(self.elements(), start=1):
+            yield number, self.value()
 
     def value(self) -> Any:
         """The whole value that begins here."""

@@ -199,7 +199,7 @@ def _model(path: Path) -> str | None:
 class Answer:
     """One answer of a log."""
 
-    item_id: str  # the log's own id, else a hash of the question
+    item_id: str | None  # None if the log has none
     task: str  # as the row names it; empty if the file's name has it
     question: tuple[Any, ...]  # its text, its options and the right ones: they define it
     choices: tuple[str, ...]  # the options, or the reference texts of an open question
@@ -231,7 +231,7 @@ class Answer:
         question = (_field(doc, "query", str, "text"), choices, golds)
         given = response.get("input") or response.get("input_tokens")
         return cls(
-            item_id=str(doc.get("id") or "") or _hash(question),
+            item_id=str(doc.get("id") or "") or None,
             task=str(doc.get("task_name") or ""),
             question=question,
             choices=choices,
@@ -256,7 +256,7 @@ class Answer:
         question = (_field(row, "example", str, "text"), options or references, golds)
         prompt = row.get("full_prompt")
         return cls(
-            item_id=_hash(question),
+            item_id=None,
             task="",
             question=question,
             choices=options,

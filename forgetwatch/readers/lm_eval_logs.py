@@ -19,9 +19,11 @@ There is a row for each document and filter:
 `correct` is a metric of the harness, and no answer is graded again. A question is its `doc` and `target`, in any order
 of their names (which depends on the version of the data's library), and not `doc_id`, which can be wrong. The target
 counts as text: files hold text where the harness's results hold numbers. Rows of several filters are one answer under
-several metrics ("exact_match,strict-match"); of a document that occurs twice, the n-th row of one filter is the n-th of
-the other. Responses with a log-likelihood each are options, and the choice, its margin and gold's share follow from
-them (`option_scores`); texts are generated answers. Repeats are samples if each of them has a metric value.
+several metrics ("exact_match,strict-match"); of a document that occurs twice, the n-th row of one filter is the n-th
+of the other. Rows that do not name their filter (written before it was logged) and repeat the responses of an earlier
+row are scored under "filter 2", and so on. Responses with a log-likelihood each are options, and the choice, its
+margin and gold's share follow from them (`option_scores`); texts are generated answers. Repeats are samples if each of
+them has a metric value.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ from typing import Any, Final
 
 from forgetwatch.errors import SnapshotError
 from forgetwatch.files import read_head
-from forgetwatch.readers.json_pieces import Document, begins_json, first_object, json_lines
+from forgetwatch.readers.json_pieces import Document, begins_json, first_object, json_array, json_lines
 from forgetwatch.readers.log import Log, Reading, question_hash
 from forgetwatch.readers.option_scores import LogLikelihoods, norms_in_metadata
 from forgetwatch.snapshot import Snapshot
@@ -115,7 +117,7 @@ def _read_results(path: Path, reading: Reading) -> Snapshot:
                     parts[name] = value
                 continue
             for task in document.members():
-                answers.read(task, Run(parts), _numbered(document), f"samples of {task}, row")
+                answers.read(task, Run(parts), document.values(), f"samples of {task}, row")
         document.end()
     # `configs` may follow `samples`, so the runs are described after everything is read.
     return answers.snapshot({task: Run(parts) for task in answers.log.tasks})
@@ -134,19 +136,11 @@ def _read_samples(files: Mapping[str, Path], path: Path, reading: Reading) -> Sn
         with Document(file) as document:
             is_array = document.peek() == "["
         if is_array:
-            with Document(file, progress) as document:
-                answers.read(task, runs[task], _numbered(document), "row")
-                document.end()
+            answers.read(task, runs[task], json_array(file, progress), "row")
         else:
             answers.read(task, runs[task], json_lines(file, progress), "line")
         before += file.stat().st_size
     return answers.snapshot(runs)
-
-
-def _numbered(document: Document) -> Iterator[tuple[int, Any]]:
-    """(number, value) of each element of the array that begins here, from 1."""
-    for number, _ in enumerate(document.elements(), start=1):
-        yield number, document.value()
 
 
 class _Answers:
@@ -307,6 +301,7 @@ class _Task:
         delimiter = config.get("target_delimiter")
         self._delimiter = delimiter if isinstance(delimiter, str) else " "
         self._filters = _Filters(log)
+        self._times = Counter[str]()  # rows without a filter's name, by their responses
 
     def add(self, row: Any) -> None:
         """Add one row; ValueError if it is not what the harness writes."""
@@ -314,7 +309,7 @@ class _Task:
             raise ValueError(f"a row is a JSON object, got {type(row).__name__}")
         if lacking := _NEEDED - row.keys():
             raise ValueError(f"a row of lm-evaluation-harness needs {min(lacking)!r}, and it is not there")
-        filtered = row.get("filter")
+        filtered = row["filter"] if "filter" in row else self._unnamed_filter(row)
         if not isinstance(filtered, str | None):
             raise ValueError(f"the filter must be text, got {type(filtered).__name__}")
         metrics = _metrics(row, "" if filtered in (None, "none") else f",{filtered}")
@@ -349,6 +344,12 @@ class _Task:
         self._filters.add(index - len(by_sample) + 1)  # an answer is known by the row of its first sample
         if logprobs is not None and (len(logprobs) > 1 or self._is_choice):
             self._add_options(index, row, logprobs)
+
+    def _unnamed_filter(self, row: dict[str, Any]) -> str | None:
+        """A name for the filter of a row without one: the same responses again are scored under the next filter."""
+        responses = question_hash([row["doc_id"], row["doc"], row["target"], row.get("resps")])
+        self._times[responses] += 1
+        return f"filter {times}" if (times := self._times[responses]) > 1 else None
 
     def _add_options(self, index: int, row: dict[str, Any], logprobs: list[float]) -> None:
         k, priors = len(logprobs), []

@@ -37,7 +37,7 @@ from forgetwatch.errors import SnapshotError, did_you_mean
 from forgetwatch.probes import PaperTasks
 from forgetwatch.readers.json_pieces import Progress
 from forgetwatch.readers.table import clean_scores
-from forgetwatch.snapshot import SCHEMA, Snapshot
+from forgetwatch.snapshot import SCHEMA, Snapshot, as_array
 
 DEFAULTS: Final = (
     *("acc", "exact_match", "em", "acc_norm", "acc_bytes", "prompt_level_strict_acc", "prompt_level_loose_acc"),
@@ -110,6 +110,7 @@ class Log:
         self._task, self._sample = array("i"), array("i")
         self._ids: list[str] = []
         self._hashes: list[str] = []
+        self._unnamed: set[int] = set()  # rows of items that the log does not name
         self._unscored: dict[int, str] = {}
         self._extra: dict[str, list[Any]] = {}
         self._right: dict[str, array[int]] = {}  # by metric
@@ -123,7 +124,7 @@ class Log:
         self,
         *,
         task: str,
-        item_id: str,
+        item_id: str | None,
         question: object,
         metrics: Mapping[str, Any],
         sample: int = 0,
@@ -134,7 +135,8 @@ class Log:
 
         Args:
             task: The benchmark.
-            item_id: The item's name in the log; one that repeats gets a number.
+            item_id: The item's name in the log; None if it has none, and the hash of its question is taken. A name that
+                repeats with another question gets a number; with the same question it is the same answer again.
             question: JSON values that define the question, wherever it is in the log; hashed.
             metrics: Metric values of the answer, by name.
             sample: Index of the sample; 0 for single answers.
@@ -158,7 +160,9 @@ class Log:
         if self._questions is not None:
             self._questions.add(content_hash, question)
         self._hashes.append(content_hash)
-        self._ids.append(item_id)
+        self._ids.append(content_hash if item_id is None else item_id)
+        if item_id is None:
+            self._unnamed.add(row)
         self._task.append(self.tasks.setdefault(task, len(self.tasks)))
         self._sample.append(sample)
         if unscored is not None:
@@ -289,7 +293,8 @@ class Log:
             columns: Whole columns that were not given row by row.
 
         Raises:
-            SnapshotError: If there are no rows, or a value is outside its range.
+            SnapshotError: If there are no rows, an item has two answers that nothing tells apart, or a value is outside
+                its range.
         """
         if not len(self):
             raise SnapshotError(f"{self.path}: the log has no answers")
@@ -309,12 +314,43 @@ class Log:
                 **(columns or {}),
             }
             notes = (*self._note_metrics(metric, used), *clean_scores(given), *notes)
+            if repeats := self._repeats():
+                once = np.full(len(self), True)
+                once[repeats] = False
+                given = {
+                    name: as_array(values, SCHEMA.field(name).type).filter(pa.array(once))
+                    for name, values in given.items()
+                }
+                notes = (*notes, f"{len(repeats):,} answers stand in the log twice and count once")
             # Named by task only if a task uses another metric: most logs have one metric for all.
             by_task = {} if set(used.values()) <= {metric} else {"metrics": used}
             described = {"source": str(self.path), "tool": self.tool, "metric": metric, **by_task, **meta}
             return Snapshot.from_columns(given, described, notes)
         except (SnapshotError, UnicodeEncodeError) as error:
             raise SnapshotError(f"{self.path}: {error}") from error
+
+    def _repeats(self) -> list[int]:
+        """Rows that repeat an earlier row's item, question, sample and answer."""
+        if len(set(self._ids)) == len(self._ids):
+            return []
+        keys = zip(self._task, self._ids, self._sample, self._hashes, strict=True)
+        first: dict[tuple[int, str, int, str], int] = {}
+        pairs = [
+            (earlier, row)
+            for row, key in enumerate(keys)
+            if row not in self._unnamed and (earlier := first.setdefault(key, row)) != row
+        ]
+        if unlike := [(one, row) for one, row in pairs if self._answer(one) != self._answer(row)]:
+            one, row = unlike[0]
+            raise SnapshotError(
+                f"item {self._ids[row]!r} has two answers, in rows {one + 1:,} and {row + 1:,} of the log, and "
+                f"nothing tells them apart; remove one of them (such items: {len(unlike):,})"
+            )
+        return [row for _, row in pairs]
+
+    def _answer(self, row: int) -> tuple[object, ...]:
+        values = (right[row] if row < len(right) else ABSENT for right in self._right.values())
+        return (*values, self._unscored.get(row), self._extra["output"][row] if "output" in self._extra else None)
 
     def _outcomes(self, right: NDArray[np.int8], used: Mapping[str, str]) -> pa.Array:
         outcome, tasks = np.full(len(self), "ok", object), self.task_codes

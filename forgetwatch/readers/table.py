@@ -26,7 +26,8 @@ import csv
 import io
 import json
 import math
-from collections.abc import Callable, Sequence
+import shlex
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -40,11 +41,13 @@ from forgetwatch.errors import SnapshotError
 from forgetwatch.files import DAMAGE, csv_dialect, file_errors, read_content, read_head, table_text
 from forgetwatch.files import read_parquet as read_parquet_table
 from forgetwatch.ranges import BY_OPTION, check_ranges, flat_values
-from forgetwatch.readers.json_pieces import json_lines
+from forgetwatch.readers.json_pieces import json_array, json_lines
 from forgetwatch.snapshot import NONE, SCHEMA, Snapshot, as_array
 
 _COLUMNS: Final = frozenset(SCHEMA.names)
 _MAY_BE_EMPTY: Final = frozenset({"task", "category", "output"})  # elsewhere an empty cell is null
+_SHOWN: Final = 12
+"""Names of columns in a message, at most."""
 _CSV_BLOCK: Final = 2**26
 """Bytes that are parsed at a time; no row may be longer."""
 _TRUTH: Final = {"1": True, "1.0": True, "true": True, "0": False, "0.0": False, "false": False}
@@ -87,17 +90,16 @@ def _refuse_twice(path: Path, names: Sequence[str]) -> None:
 
 
 def read_jsonl(path: Path) -> Snapshot:
-    """The outcomes in a JSONL file, one object per row."""
-    if read_head(path).removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"["):
-        raise SnapshotError(f"{path}: one JSON array; needed JSONL, one object per line")
-    rows: list[dict[str, Any]] = []
-    for number, row in json_lines(path):
+    """The outcomes in a JSONL file, one object per row, or in one JSON array of such objects."""
+    is_array = read_head(path).removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"[")
+    unit, rows = "row" if is_array else "line", list[dict[str, Any]]()
+    for number, row in json_array(path) if is_array else json_lines(path):
         if not isinstance(row, dict):
-            raise SnapshotError(f"{path}, line {number}: a row is a JSON object, got {type(row).__name__}")
+            raise SnapshotError(f"{path}, {unit} {number}: a row is a JSON object, got {type(row).__name__}")
         if {"prompt", "answer"} <= set(row) or "forgetwatch_probe" in row:
             raise SnapshotError(f"{path}: a probe (questions), not outcomes; score a model on it with --probe")
         rows.append(row)
-    names = dict.fromkeys(name for row in rows for name in row if name in _COLUMNS)
+    names = dict.fromkeys(name for row in rows for name in row)
     return to_snapshot(path, {name: [row.get(name) for row in rows] for name in names} if rows else {})
 
 
@@ -106,7 +108,7 @@ def read_parquet(path: Path) -> Snapshot:
     with file_errors(path, "a table in Parquet"):
         table = read_parquet_table(path)
         _refuse_twice(path, table.column_names)
-    return to_snapshot(path, {name: table[name].combine_chunks() for name in table.column_names if name in _COLUMNS})
+    return to_snapshot(path, {name: table[name].combine_chunks() for name in table.column_names})
 
 
 def to_snapshot(path: Path, given: dict[str, Any]) -> Snapshot:
@@ -121,7 +123,8 @@ def to_snapshot(path: Path, given: dict[str, Any]) -> Snapshot:
     """
     # Checked before anything is converted: a table of another kind should fail with its columns named.
     if lacking := [name for name in ("item_id", "correct") if name not in given]:
-        found = f"; its columns are {', '.join(given)}" if given else ""
+        more = f" and {len(given) - _SHOWN} more" if len(given) > _SHOWN else ""
+        found = f"; its columns are {', '.join(list(given)[:_SHOWN])}{more}" if given else ""
         raise SnapshotError(
             f"{path}: a table of outcomes needs the columns item_id and correct; {lacking[0]} is missing{found}; "
             f"`forgetwatch convert --map {lacking[0]}=...` names its column"
@@ -139,12 +142,33 @@ def to_snapshot(path: Path, given: dict[str, Any]) -> Snapshot:
             columns[name] = pc.fill_null(columns[name], "")
     if "sample" in columns:
         columns["sample"] = pc.fill_null(columns["sample"], 0)
+    if not {"task", "sample"} & set(columns):
+        _refuse_ids_of_subjects(path, columns["item_id"], given)
     _reconcile_outcomes(columns)
     try:
         notes = (*clean_scores(columns), *_drop_impossible_choices(columns), *_contradictions(columns))
         return Snapshot.from_columns(columns, {"source": str(path)}, notes)
     except SnapshotError as error:
         raise SnapshotError(f"{path}: {error}") from error
+
+
+def _refuse_ids_of_subjects(path: Path, item_id: pa.Array, given: Mapping[str, Any]) -> None:
+    """Raise if ids repeat, and are unique within the values of another column."""
+    if pc.count_distinct(item_id).as_py() == len(item_id):
+        return
+    ids, found = item_id.to_pylist(), []
+    for name, values in given.items():
+        if name not in _COLUMNS or name == "category":
+            subjects = list(map(str, values))
+            if len(set(zip(subjects, ids, strict=True))) == len(ids):
+                found.append((len(set(subjects)), name))
+    if found and 2 * min(found)[0] <= len(ids):
+        subject = min(found)[1]
+        raise SnapshotError(
+            f"{path}: its ids repeat, and are unique within each {subject}; "
+            f"`forgetwatch convert {shlex.quote(str(path))} --map item_id=item_id --map task={shlex.quote(subject)} "
+            "--map correct=correct -o outcomes.parquet` makes each one a task"
+        )
 
 
 def _column(path: Path, name: str, values: Any, kind: pa.DataType) -> pa.Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from functools import partial
@@ -14,6 +15,7 @@ from harness_rows import choice_row, write_samples
 from support import model, probe, tokenizer
 from typer.testing import CliRunner
 
+from forgetwatch import load_snapshot
 from forgetwatch.cli import app
 
 OK = "item_id,correct\na,1\nb,0\n"
@@ -246,3 +248,13 @@ def test_options_name_the_categories_of_the_map(tmp_path: Path, named: list[str]
     done = CliRunner().invoke(app, [*command, "--categories", str(tmp_path / "c.yaml"), *named, "--json", "-"])
     whole, *_ = json.loads(done.stdout)["groups"]
     assert (done.exit_code, whole["n"]) == ((0, 1) if named[0] == "--category" else (3, 2)), done.output
+
+
+def test_ids_that_repeat_within_subjects_lead_to_a_command_that_works(run: Run, command: Run, tmp_path: Path) -> None:
+    lines = [f"{subject},{n},{n % 2},{subject}{n}" for subject in "xyz" for n in range(4)]
+    path = tmp_path / "my outcomes.csv"
+    path.write_text("\n".join(["subject,item_id,correct,remark", *lines]))
+    refused = run(path.name, path.name)
+    assert "its ids repeat, and are unique within each subject; `" in refused.last
+    assert command(*shlex.split(refused.last.split("`")[1])[1:]).status == 0
+    assert set(load_snapshot(tmp_path / "outcomes.parquet").texts("task")) == {"x", "y", "z"}

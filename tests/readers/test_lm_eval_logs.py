@@ -110,14 +110,23 @@ def test_rows_of_several_filters_are_one_answer(tmp_path: Path) -> None:
         load_snapshot(one, metric="acc")
 
 
-def test_a_document_that_occurs_twice_is_two_items_in_every_filter(tmp_path: Path) -> None:
-    twice = [open_row(7, "x", {"exact_match": value}, filtered="a") for value in (1, 0)]
-    twice += [open_row(7, "x", {"exact_match": value}, filtered="b") for value in (0, 1)]
-    path = write_samples(tmp_path, "t", twice)
-    read = load_snapshot(path, metric="exact_match,b")
-    assert read.texts("item_id").tolist() == ["7", "7#2"]
-    assert read.floats("correct").tolist() == [0, 1]
-    assert load_snapshot(path, metric="exact_match,a").floats("correct").tolist() == [1, 0]
+def test_an_answer_that_stands_twice_is_one_item_in_every_filter(tmp_path: Path) -> None:
+    rows = [open_row(n, "x", {"exact_match": n % 2}, filtered=name) for name in "ab" for n in (7, 8, 7)]
+    read = load_snapshot(write_samples(tmp_path, "t", rows), metric="exact_match,b")
+    assert read.texts("item_id").tolist() == ["7", "8"]
+    assert read.floats("correct").tolist() == [1, 0]
+    assert "1 answers stand in the log twice and count once" in read.notes
+    rows[2] = {**rows[2], "exact_match": 0}
+    with pytest.raises(SnapshotError, match="item '7' has two answers, in rows 1 and 3 of the log"):
+        load_snapshot(write_samples(tmp_path, "u", rows), metric="exact_match,b")
+
+
+def test_rows_that_repeat_responses_without_a_filters_name_are_scored_by_another_filter(tmp_path: Path) -> None:
+    rows = [open_row(n, f" A{n}", {"exact_match": int(n < right)}) for right in (1, 3) for n in range(4)]
+    rows = [{name: value for name, value in row.items() if name not in ("filter", "metrics")} for row in rows]
+    path = write_samples(tmp_path, "t", rows)
+    assert load_snapshot(path).floats("correct").tolist() == [1, 0, 0, 0]
+    assert load_snapshot(path, metric="exact_match,filter 2").floats("correct").tolist() == [1, 1, 1, 0]
 
 
 def test_questions_pair_in_any_order_and_with_any_id(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ from forgetwatch.readers import Log
 
 def log(*ids: str, task: str = "t") -> Log:
     made = Log(Path("some.log"), "tool")
-    for item_id in ids:
-        made.add(task=task, item_id=item_id, question=[item_id], metrics={"acc": 1})
+    for number, item_id in enumerate(ids):
+        made.add(task=task, item_id=item_id, question=[number], metrics={"acc": 1})
     return made
 
 
@@ -69,3 +69,13 @@ def test_an_empty_log_an_unknown_column_and_a_question_that_is_no_json_are_refus
         log().add(task="t", item_id="a", question={1, 2}, metrics={})
     with pytest.raises(SnapshotError, match=r"no metric in this log is right or wrong .* it has none"):
         Log(Path("some.log"), "tool").metric(None)
+
+
+def test_an_unnamed_item_that_comes_again_is_another_item() -> None:
+    made = Log(Path("some.log"), "tool")
+    for item_id in (None, None, "a", "a"):
+        made.add(task="t", item_id=item_id, question=["q"], metrics={"acc": 1}, output="x")
+    assert len(made.snapshot("acc", {})) == 3
+    made.add(task="t", item_id="a", question=["q"], metrics={"acc": 1}, output="y")
+    with pytest.raises(SnapshotError, match="item 'a' has two answers, in rows 3 and 5 of the log"):
+        made.snapshot("acc", {})

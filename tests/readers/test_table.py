@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support import write_jsonl, write_table
 
-from forgetwatch import load_probe, load_snapshot
-from forgetwatch.errors import ProbeError, SnapshotError
+from forgetwatch import compare, load_probe, load_snapshot
+from forgetwatch.errors import MismatchError, ProbeError, SnapshotError
 from forgetwatch.snapshot import NONE
 
 ROWS: list[dict[str, Any]] = [
@@ -144,7 +145,8 @@ def test_a_csv_may_have_a_byte_order_mark_quotes_and_line_breaks_in_cells(tmp_pa
         ("number.csv", "item_id,correct,choice_logprobs\na,1,5\n", "choice_logprobs must be list"),
         ("surrogate.jsonl", '{"item_id": "\\ud83d", "correct": 1}\n', "row 1: item_id must be string"),
         ("deep.jsonl", '{"item_id": ' + "[" * 100_000, "line 1: not a JSON object"),
-        ("array.json", '[{"item_id": "a", "correct": 1}]', "one JSON array; needed JSONL"),
+        ("array.json", '[{"item_id": "a", "correct": 1}, 7]', "array.json, row 2: a row is a JSON object, got int"),
+        ("cut.json", '[{"item_id": "a", "correct": 1}', "needed ',', got the end of the file"),
         ("emptyid.jsonl", '{"item_id": "", "correct": 1}\n', "item_id is empty"),
         ("huge.jsonl", '{"item_id": "a", "correct": 1, "k": 99999999999}\n', "row 1: k must be int32"),
         ("pointer.parquet", "version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "Git LFS pointer"),
@@ -187,3 +189,19 @@ def test_a_key_that_is_there_twice_is_refused_as_in_yaml(tmp_path: Path) -> None
     (tmp_path / "probe.jsonl").write_text(item)
     with pytest.raises(ProbeError, match="the key 'answer' is in one object twice"):
         load_probe(str(tmp_path / "probe.jsonl"))
+
+
+def test_one_array_of_rows_is_read_as_lines_are(tmp_path: Path) -> None:
+    rows = [{"item_id": str(n), "correct": n % 2, "remark": "x"} for n in range(5)]
+    (tmp_path / "a.json").write_text(json.dumps(rows, indent=1))
+    (tmp_path / "b.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert load_snapshot(tmp_path / "a.json").table == load_snapshot(tmp_path / "b.jsonl").table
+
+
+@pytest.mark.parametrize(("spelled", "shown"), [("{}.0", "'1' and '1.0'"), ("00{}", "'1' and '001'")])
+def test_ids_that_are_spelled_unlike_are_named(tmp_path: Path, spelled: str, shown: str) -> None:
+    for side, name in (("a", "{}"), ("b", spelled)):
+        rows = [f"{name.format(n)},1" for n in range(1, 4)]
+        (tmp_path / f"{side}.csv").write_text("\n".join(["item_id,correct", *rows]))
+    with pytest.raises(MismatchError, match=f"3 ids are spelled unlike, such as {shown}; write them alike"):
+        compare(before=tmp_path / "a.csv", after=tmp_path / "b.csv")

@@ -43,6 +43,10 @@ def run(
         list[str] | None,
         _table_option("--set", help="column=value: the same in every row, such as k=2; may be repeated."),
     ] = None,
+    rows: Annotated[
+        str | None,
+        _table_option(help="Where the rows are in a JSON document, such as details; dots enter objects."),
+    ] = None,
     pair_by: Annotated[
         Literal["question", "order"],
         _table_option(help="order: number rows of one question as they come, if nothing tells them apart."),
@@ -57,8 +61,8 @@ def run(
     """Write one snapshot from the logs of other tools, or from any table by naming its columns."""
     check_snapshot(output, logs)
     named, wanted, same = _pairs(fields, "--map"), _pairs(where, "--where"), _pairs(constants, "--set")
-    columns = ColumnMap(fields=named, where=wanted, constants=same, match=match, by_order=pair_by == "order")
-    mapped = bool(columns.fields or columns.where or columns.constants or match)
+    columns = ColumnMap(fields=named, where=wanted, constants=same, match=match, rows=rows, by_order=pair_by == "order")
+    mapped = bool(columns.fields or columns.where or columns.constants or match or rows)
     if mapped and metric is not None:
         raise SnapshotError("--metric is for logs of other tools; in a table --map correct=... names the column")
     read = [read_mapped(log, columns) if mapped else read_outcomes(log, metric) for log in logs]

@@ -69,6 +69,13 @@ def json_array(path: Path, progress: Progress | None = None) -> Iterator[tuple[i
         document.end()
 
 
+def json_values(path: Path) -> Iterator[Any]:
+    """Each value of a file: one document on any number of lines, or several, as in JSON lines."""
+    with Document(path) as document:
+        while document.peek():
+            yield document.value()
+
+
 class Document:
     """One JSON document of any size, of which only the current piece is in memory.
 

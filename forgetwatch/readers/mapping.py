@@ -4,11 +4,14 @@
     --map question=query                       the field that defines the question: it is hashed, and pairs the rows
     --where model=gpt-4-0613                   only the rows whose field has this text
     --set k=2                                  the same value in every row
+    --rows details                             where the rows are in a JSON document, or in each of its lines
     --match regex:PATTERN                      `correct` from `output` and `gold`, the right answer as text
 
-Files may be CSV, JSONL, Parquet, or JSON with one list of objects. Without --map and --match the columns keep their
-names, and only the named rows are taken: one file may hold the outcomes of many models. Of Parquet only the row groups
-that may have such rows are decoded, so a file that is sorted by model costs no more than one model.
+Files may be CSV, JSONL, Parquet, or JSON with one list of objects. Rows at a path may be a list, or the members of an
+object: each has its name as the field `key`, and members that are no objects are passed over. Without --map and
+--match the columns keep their names, and only the named rows are taken: one file may hold the outcomes of many models.
+Of Parquet only the row groups that may have such rows are decoded, so a file that is sorted by model costs no more
+than one model.
 
 If no id is mapped, the hash of the question is the id, so that files can be joined in any order of rows. Where a
 question recurs, its options and what belongs before it are hashed with it. Rows that are equal in all of these are
@@ -20,6 +23,7 @@ from __future__ import annotations
 import codecs
 import csv
 import hashlib
+import io
 import json
 import sys
 from collections import Counter
@@ -34,12 +38,21 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from forgetwatch.errors import ProbeError, SnapshotError, did_you_mean
-from forgetwatch.files import check_row_group, file_errors, is_text, parquet_batches, read_head, unique_keys
+from forgetwatch.files import (
+    check_row_group,
+    csv_dialect,
+    file_errors,
+    is_text,
+    parquet_batches,
+    read_content,
+    read_head,
+    table_text,
+)
 from forgetwatch.grading import Grade, check_item, grade
 from forgetwatch.item import Item
 from forgetwatch.probes import is_part_of_question
 from forgetwatch.readers import table
-from forgetwatch.readers.json_pieces import json_lines
+from forgetwatch.readers.json_pieces import json_array, json_lines, json_values
 from forgetwatch.snapshot import SCHEMA, Snapshot
 
 QUESTION: Final = "question"
@@ -66,6 +79,7 @@ class ColumnMap:
         constants: Text of a column in every row, by column.
         match: Rule that grades `output` by `gold`: any match of an open answer, such as ``number`` or
             ``regex:PATTERN`` (the last match, without case).
+        rows: Path of the rows within a JSON document; None if the file is a table.
         by_order: Number rows of one question in their order, instead of refusing them.
 
     Raises:
@@ -76,6 +90,7 @@ class ColumnMap:
     where: Mapping[str, str] = field(default_factory=dict)
     constants: Mapping[str, str] = field(default_factory=dict)
     match: str | None = None
+    rows: str | None = None
     by_order: bool = False
 
     def __post_init__(self) -> None:
@@ -101,10 +116,10 @@ def read_mapped(path: str | Path, columns: ColumnMap) -> Snapshot:
         SnapshotError: If the file cannot be read, a field is in no row, or no row is left.
     """
     path = Path(path)
-    schema = table.parquet_schema(path, _NEEDED)
+    schema = table.parquet_schema(path, _NEEDED) if columns.rows is None else None
     if not columns.fields and columns.match is None:
         by_groups = schema is not None and _are_texts(columns.where, schema)
-        names = schema.names if schema is not None and by_groups else next(_rows(path), {})
+        names = schema.names if schema is not None and by_groups else next(_rows(path, columns.rows), {})
         own = [name for name in names if name in SCHEMA.names and name not in columns.constants]
         if not own and not by_groups:
             _refuse_no_rows(path, 0, columns, {})
@@ -116,7 +131,7 @@ def read_mapped(path: str | Path, columns: ColumnMap) -> Snapshot:
     rows: list[dict[str, Any]] = []
     seen: dict[str, set[str]] = {name: set() for name in columns.where}
     number = 0
-    for number, row in enumerate(_rows(path), start=1):
+    for number, row in enumerate(_rows(path, columns.rows), start=1):
         values = {name: _text(_value(row, name)) for name in columns.where}
         for name, text in values.items():
             if len(seen[name]) < _SHOWN:
@@ -322,7 +337,7 @@ def _check_fields(path: Path, rows: Sequence[Mapping[str, Any]], columns: Column
     for name, source in columns.fields.items():
         made = "content_hash" if name == QUESTION else "correct" if name == "gold" and columns.match else name
         if not any(made in row for row in rows):
-            names = [str(field_name) for field_name in next(_rows(path), {})]
+            names = [str(field_name) for field_name in next(_rows(path, columns.rows), {})]
             raise SnapshotError(
                 f"{path}: {name} is mapped to {source!r}, and no row has that field; the first has {', '.join(names)}"
                 + did_you_mean(source, names)
@@ -337,12 +352,32 @@ def _refuse_no_rows(path: Path, number: int, columns: ColumnMap, seen: Mapping[s
     raise SnapshotError(f"{path}: none of its {number:,} rows has {wanted}; in the file {found}")
 
 
-def _rows(path: Path) -> Iterator[dict[str, Any]]:
-    """The rows of a file of any of the formats.
+def _rows(path: Path, within: str | None) -> Iterator[dict[str, Any]]:
+    """The rows of a file of any of the formats, or those at a path within a JSON document or its lines.
 
     Raises:
-        SnapshotError: If it cannot be read; the line is named.
+        SnapshotError: If it cannot be read, the line is named; or nothing is at the path.
     """
+    if within is None:
+        yield from _table_rows(path)
+        return
+    number, names = 0, list[str]()
+    with file_errors(path, _NEEDED):
+        for value in json_values(path):
+            names = names or (list(map(str, value)) if isinstance(value, Mapping) else [type(value).__name__])
+            found = _value(value, within)
+            if isinstance(found, Mapping):
+                found = [{"key": name, **row} for name, row in found.items() if isinstance(row, Mapping)]
+            for row in found if isinstance(found, list) else ():
+                number += 1
+                if not isinstance(row, Mapping):
+                    raise SnapshotError(f"{path}, row {number} of {within}: needed an object, got {type(row).__name__}")
+                yield dict(row)
+    if not number:
+        raise SnapshotError(f"{path}: no rows at {within!r}; the document has {', '.join(names) or 'nothing'}")
+
+
+def _table_rows(path: Path) -> Iterator[dict[str, Any]]:
     with file_errors(path, _NEEDED):
         head = read_head(path)
         first = head.removeprefix(codecs.BOM_UTF8).lstrip()[:1]
@@ -352,17 +387,15 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
         elif first == b"{":
             yield from _objects(path, json_lines(path))
         elif first == b"[":
-            yield from _objects(path, enumerate(json.loads(path.read_bytes(), object_pairs_hook=unique_keys), start=1))
+            yield from _objects(path, json_array(path))
         else:
             csv.field_size_limit(sys.maxsize)  # the default, 128 KiB, is less than a long prompt
-            with path.open(encoding="utf-8-sig", newline="") as text:
-                reader = csv.DictReader(text, strict=True)
-                names = list(reader.fieldnames or ())
-                if twice := [name for name in names if names.count(name) > 1]:
-                    raise SnapshotError(
-                        f"{path}: the column {twice[0]!r} occurs twice in the header; rename one of them"
-                    )
-                yield from _objects(path, enumerate(reader, start=1))
+            delimiter, text = csv_dialect(table_text(read_content(path, _NEEDED)))
+            reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+            names = list(reader.fieldnames or ())
+            if twice := [name for name in names if names.count(name) > 1]:
+                raise SnapshotError(f"{path}: the column {twice[0]!r} occurs twice in the header; rename one of them")
+            yield from _objects(path, enumerate(reader, start=1))
 
 
 def _objects(path: Path, rows: Iterable[tuple[int, Any]]) -> Iterator[dict[str, Any]]:

@@ -27,7 +27,7 @@ import io
 import json
 import math
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -41,11 +41,12 @@ from forgetwatch.errors import SnapshotError
 from forgetwatch.files import DAMAGE, csv_dialect, file_errors, read_content, read_head, table_text
 from forgetwatch.files import read_parquet as read_parquet_table
 from forgetwatch.ranges import BY_OPTION, check_ranges, flat_values
-from forgetwatch.readers.json_pieces import json_array, json_lines
+from forgetwatch.readers.json_pieces import Document, json_array, json_lines
 from forgetwatch.snapshot import NONE, SCHEMA, Snapshot, as_array
 
 _COLUMNS: Final = frozenset(SCHEMA.names)
 _MAY_BE_EMPTY: Final = frozenset({"task", "category", "output"})  # elsewhere an empty cell is null
+_DEEPEST: Final = 3
 _SHOWN: Final = 12
 """Names of columns in a message, at most."""
 _CSV_BLOCK: Final = 2**26
@@ -93,14 +94,49 @@ def read_jsonl(path: Path) -> Snapshot:
     """The outcomes in a JSONL file, one object per row, or in one JSON array of such objects."""
     is_array = read_head(path).removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"[")
     unit, rows = "row" if is_array else "line", list[dict[str, Any]]()
-    for number, row in json_array(path) if is_array else json_lines(path):
+    for number, row in json_array(path) if is_array else _lines(path):
         if not isinstance(row, dict):
             raise SnapshotError(f"{path}, {unit} {number}: a row is a JSON object, got {type(row).__name__}")
         if {"prompt", "answer"} <= set(row) or "forgetwatch_probe" in row:
             raise SnapshotError(f"{path}: a probe (questions), not outcomes; score a model on it with --probe")
         rows.append(row)
+    if len(rows) == 1 and not {"item_id", "correct"} & set(rows[0]):
+        _refuse_rows_within(path, rows[0])
     names = dict.fromkeys(name for row in rows for name in row)
     return to_snapshot(path, {name: [row.get(name) for row in rows] for name in names} if rows else {})
+
+
+def _lines(path: Path) -> Iterator[tuple[int, Any]]:
+    """The lines of a file; one document on several lines is one of them."""
+    with Document(path) as document:
+        try:
+            first = document.value()
+        except SnapshotError:
+            first = None  # reading by lines says what is wrong
+        if isinstance(first, dict) and not document.peek():
+            yield 1, first
+            return
+    yield from json_lines(path)
+
+
+def _refuse_rows_within(path: Path, document: Mapping[str, Any]) -> None:
+    """Raise if a member of the document holds rows: several objects, in a list or by name."""
+    found = max(_members(document, ""), key=lambda member: len(member[1]), default=("", []))
+    if len(found[1]) > 1:
+        raise SnapshotError(
+            f"{path}: one JSON document with {len(found[1]):,} rows in {found[0]!r}, each with "
+            f"{', '.join(list(found[1][0])[:_SHOWN])}; `forgetwatch convert` reads them with --rows {found[0]}, and "
+            "--map question=..., --map correct=..."
+        )
+
+
+def _members(document: Mapping[str, Any], path: str) -> Iterator[tuple[str, list[Mapping[str, Any]]]]:
+    """(path, objects) of each member of the document and of the objects in it, four levels deep."""
+    for name, member in document.items():
+        inner = member.values() if isinstance(member, Mapping) else member if isinstance(member, list) else ()
+        yield f"{path}{name}", [one for one in inner if isinstance(one, Mapping)]
+        if isinstance(member, Mapping) and path.count(".") < _DEEPEST:
+            yield from _members(member, f"{path}{name}.")
 
 
 def read_parquet(path: Path) -> Snapshot:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -395,3 +397,42 @@ def test_a_value_that_is_not_there_is_refused(tmp_path: Path, where: dict[str, s
     path = written(tmp_path / "all.parquet")
     with pytest.raises(SnapshotError, match="none of its 300 rows has"):
         read_mapped(path, ColumnMap(fields=FIELDS, where=where))
+
+
+DETAILS = {"type": "GEN"} | {str(n): {"prompt": f"Q{n}?", "right": n % 3 == 0} for n in range(7)}
+
+
+@pytest.mark.parametrize(
+    ("document", "rows"),
+    [
+        ({"accuracy": 1.0, "details": DETAILS}, "details"),
+        ({"run": {"details": DETAILS}}, "run.details"),
+        ({"details": [DETAILS[str(n)] for n in range(7)]}, "details"),
+    ],
+)
+@pytest.mark.parametrize("indent", [None, 1])
+def test_rows_within_a_document_are_read(tmp_path: Path, document: Any, rows: str, indent: int | None) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps(document, indent=indent))
+    with pytest.raises(SnapshotError, match=f"7 rows in '{rows}', each with prompt, right; .* --rows {rows}, and"):
+        load_snapshot(path)
+    columns = ColumnMap(fields={"question": "prompt", "correct": "right"}, rows=rows)
+    assert read_mapped(path, columns).table["correct"].to_pylist() == [n % 3 == 0 for n in range(7)]
+    with pytest.raises(SnapshotError, match="no rows at 'elsewhere'; the document has "):
+        read_mapped(path, replace(columns, rows="elsewhere"))
+
+
+def test_rows_of_each_line_and_the_names_of_members_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(json.dumps({"of": {f"{half}{n}": {"right": n} for n in (0, 1)}}) + "\n" for half in "xy"))
+    read = read_mapped(path, ColumnMap(fields={"item_id": "key", "correct": "right"}, rows="of"))
+    assert read.texts("item_id").tolist() == ["x0", "x1", "y0", "y1"]
+    path.write_text('{"of": [1]}')
+    with pytest.raises(SnapshotError, match="row 1 of of: needed an object, got int"):
+        read_mapped(path, ColumnMap(fields={"item_id": "key", "correct": "right"}, rows="of"))
+
+
+def test_a_table_with_semicolons_is_mapped(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("\ufeffname;ok\na;1\nb;0\n", encoding="utf-8")
+    read = read_mapped(tmp_path / "a.csv", ColumnMap(fields={"item_id": "name", "correct": "ok"}))
+    assert read.floats("correct").tolist() == [1, 0]

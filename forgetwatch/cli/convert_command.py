@@ -14,7 +14,7 @@ from forgetwatch.cli.output import echo
 from forgetwatch.cli.resolve import read_outcomes
 from forgetwatch.cli.targets import check_snapshot
 from forgetwatch.errors import SnapshotError
-from forgetwatch.readers import ColumnMap, concatenate, read_mapped
+from forgetwatch.readers import ColumnMap, concatenate, null_as_wrong, read_mapped
 from forgetwatch.snapshot import save_snapshot
 
 _log_option = partial(typer.Option, rich_help_panel="Logs of other tools")
@@ -27,6 +27,7 @@ def run(
     as_samples: Annotated[
         bool, typer.Option("--as-samples", help="Each file is one more sample of the same items, such as a seed.")
     ] = False,
+    null: Annotated[Literal["unscored", "wrong"], typer.Option(help="What an answer without a score is.")] = "unscored",
     metric: Annotated[str | None, _log_option(help="Metric that decides right or wrong, if a log has several.")] = None,
     fields: Annotated[
         list[str] | None,
@@ -67,6 +68,8 @@ def run(
         raise SnapshotError("--metric is for logs of other tools; in a table --map correct=... names the column")
     read = [read_mapped(log, columns) if mapped else read_outcomes(log, metric) for log in logs]
     snapshot = concatenate(read, as_samples=as_samples)
+    if null == "wrong":
+        snapshot = null_as_wrong(snapshot)
     save_snapshot(snapshot, output)
     correct, without = snapshot.floats("correct"), int(snapshot.is_unscored.sum())
     outcomes = Counter(snapshot.texts("outcome")[snapshot.is_unscored].tolist())

@@ -26,7 +26,7 @@ from forgetwatch.readers.json_pieces import Document, Progress, begins_json, fir
 from forgetwatch.readers.log import Log, QuestionStore, QuestionText, Reading, refuse_lfs_pointer
 from forgetwatch.readers.mapping import ColumnMap, read_mapped
 from forgetwatch.readers.option_scores import choose_target, reconcile, target_options
-from forgetwatch.readers.table import concatenate
+from forgetwatch.readers.table import concatenate, null_as_wrong
 from forgetwatch.snapshot import Snapshot, is_snapshot, read_snapshot
 
 SUFFIXES: Final = (".parquet", ".csv", ".jsonl", ".json", ".eval")

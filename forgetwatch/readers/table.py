@@ -369,6 +369,17 @@ def _clean_logprobs(columns: dict[str, Any], name: str) -> str:
     )
 
 
+def null_as_wrong(snapshot: Snapshot) -> Snapshot:
+    """Return the snapshot with every unscored answer as a wrong one, and a note with their number."""
+    unscored, columns = pa.array(snapshot.is_unscored), {name: snapshot.table[name] for name in SCHEMA.names}
+    if not (count := int(snapshot.is_unscored.sum())):
+        return snapshot
+    columns["correct"] = pc.if_else(unscored, pa.scalar(False), columns["correct"])
+    columns["outcome"] = pc.if_else(unscored, pa.scalar("no answer"), columns["outcome"])
+    note = f"answers without a score that count as wrong (--null wrong): {count:,} of {len(snapshot):,}"
+    return Snapshot.from_columns(columns, {**snapshot.meta, "null": "wrong"}, (*snapshot.notes, note))
+
+
 def concatenate(snapshots: Sequence[Snapshot], *, as_samples: bool = False) -> Snapshot:
     """One snapshot with the rows of all, in their order; the metadata are those of the first.
 

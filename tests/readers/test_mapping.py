@@ -436,3 +436,15 @@ def test_a_table_with_semicolons_is_mapped(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("\ufeffname;ok\na;1\nb;0\n", encoding="utf-8")
     read = read_mapped(tmp_path / "a.csv", ColumnMap(fields={"item_id": "name", "correct": "ok"}))
     assert read.floats("correct").tolist() == [1, 0]
+
+
+def test_an_answer_without_a_score_is_wrong_if_the_user_says_so(tmp_path: Path) -> None:
+    path = write_jsonl(tmp_path / "a.jsonl", [{"q": f"Q{n}?", "a": "A", "pred": "A" if n else None} for n in range(4)])
+    arguments = ["convert", str(path), "--map", "question=q", "--map", "gold=a", "--map", "output=pred"]
+    arguments += ["--match", "exact", "-o", str(tmp_path / "a.parquet")]
+    for null, correct in (("unscored", [None, True, True, True]), ("wrong", [False, True, True, True])):
+        done = CliRunner().invoke(app, [*arguments, "--null", null])
+        read = load_snapshot(tmp_path / "a.parquet")
+        assert read.table["correct"].to_pylist() == correct
+    assert read.texts("outcome").tolist() == ["no answer", "ok", "ok", "ok"]
+    assert "note: answers without a score that count as wrong (--null wrong): 1 of 4" in done.output

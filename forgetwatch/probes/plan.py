@@ -53,6 +53,7 @@ _LONG: Final = 30
 """Median number of words beyond which an open answer is a rationale, which no output repeats."""
 
 _FINAL: Final = re.compile(r"####\s*(.+?)\s*\Z", re.DOTALL)
+_WITH_UNIT: Final = re.compile(r"\s*([-+]?\d[\d.,/:]*)\s*\([^()]*\)\s*")
 _BOXED: Final = re.compile(r"\\boxed\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}")
 
 
@@ -216,10 +217,11 @@ class OpenAnswers:
     r"""What of a column of open answers an output can match.
 
     Attributes:
-        kind: ``####`` or ``\boxed{}`` for the part that these mark; empty for the whole text.
+        kind: ``####`` or ``\boxed{}`` for the part that these mark; ``(unit)`` for the number before a unit in
+            brackets; empty for the whole text.
     """
 
-    kind: Literal["####", "\\boxed{}", ""] = ""
+    kind: Literal["####", "\\boxed{}", "(unit)", ""] = ""
 
     def text(self, answer: str) -> str:
         """Return the part of an answer that an output can match."""
@@ -227,6 +229,8 @@ class OpenAnswers:
             return found[1]
         if self.kind == "\\boxed{}" and (boxes := _BOXED.findall(answer)):
             return str(boxes[-1]).strip()
+        if self.kind == "(unit)" and (number := _WITH_UNIT.fullmatch(answer)):
+            return number[1]
         return answer
 
 
@@ -241,6 +245,8 @@ def read_open_answers(answers: Iterable[Any], *, column: str) -> OpenAnswers:
         return OpenAnswers("####")
     if texts and all(map(_BOXED.search, texts)):
         return OpenAnswers("\\boxed{}")
+    if texts and 2 * sum(_WITH_UNIT.fullmatch(text) is not None for text in texts) >= len(texts):
+        return OpenAnswers("(unit)")
     words = sorted(len(text.split()) for text in texts)
     if words and words[len(words) // 2] > _LONG:
         raise ProbeError(
@@ -284,8 +290,8 @@ class Plan:
         if self.key is not None:
             parts.append(f"key: {_SPELLED[self.key]} in {self.answer}")
         elif not self.wrong:
-            after = {"####": " after ####", "\\boxed{}": " in \\boxed{}"}.get(self.open.kind, "")
-            parts.append(f"answer: {self.answer}{after}")
+            part = {"####": " after ####", "\\boxed{}": " in \\boxed{}", "(unit)": " without its unit"}
+            parts.append(f"answer: {self.answer}{part.get(self.open.kind, '')}")
         if self.not_used:
             parts.append(f"not used: {', '.join(self.not_used)}")
         return "; ".join(parts)

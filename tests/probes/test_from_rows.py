@@ -143,6 +143,11 @@ def test_the_end_of_a_solution_is_the_answer_and_a_rationale_is_refused() -> Non
     assert (marked.answer, marked.match) == ("1,080", "number")
     boxed = only({"problem": "3 + 2?", "solution": r"Adding gives $\boxed{\frac{1}{2}}$."})
     assert boxed.answer == r"\frac{1}{2}"
+    units = list(load_probe([{"question": f"{n} + 2?", "answer": f"{n + 2} (pens)"} for n in (1, 2)]))
+    units += list(load_probe([{"question": f"{n}?", "answer": text} for n, text in enumerate(("7 (pens)", "3:45"))]))
+    assert [(item.answer, item.match) for item in units] == [
+        *(("3", "number"), ("4", "number"), ("7", "number"), ("3:45", "contains"))
+    ]
     with pytest.raises(ProbeError, match="texts of 40 words at the median, which no output repeats"):
         only({"question": "Why?", "answer": "so " * 40})
 

@@ -321,7 +321,7 @@ class Log:
                     name: as_array(values, SCHEMA.field(name).type).filter(pa.array(once))
                     for name, values in given.items()
                 }
-                notes = (*notes, f"{len(repeats):,} answers stand in the log twice and count once")
+                notes = (*notes, f"answers that stand in the log twice and count once: {len(repeats):,}")
             # Named by task only if a task uses another metric: most logs have one metric for all.
             by_task = {} if set(used.values()) <= {metric} else {"metrics": used}
             described = {"source": str(self.path), "tool": self.tool, "metric": metric, **by_task, **meta}

@@ -115,7 +115,7 @@ def test_an_answer_that_stands_twice_is_one_item_in_every_filter(tmp_path: Path)
     read = load_snapshot(write_samples(tmp_path, "t", rows), metric="exact_match,b")
     assert read.texts("item_id").tolist() == ["7", "8"]
     assert read.floats("correct").tolist() == [1, 0]
-    assert "1 answers stand in the log twice and count once" in read.notes
+    assert "answers that stand in the log twice and count once: 1" in read.notes
     rows[2] = {**rows[2], "exact_match": 0}
     with pytest.raises(SnapshotError, match="item '7' has two answers, in rows 1 and 3 of the log"):
         load_snapshot(write_samples(tmp_path, "u", rows), metric="exact_match,b")

@@ -90,7 +90,7 @@ _SHOWN: Final = 5
 
 USUAL_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "prompt": (
-        *("prompt", "question", "query", "problem", "goal", "question_stem", "input", "instruction", "ctx"),
+        *("prompt", "question", "query", "problem", "goal", "stem", "question_stem", "input", "instruction", "ctx"),
         *("sentence", "messages", "text", "content"),
     ),
     "context": BEFORE,

@@ -51,7 +51,7 @@ _Root = Annotated[
 _Revision = Annotated[str | None, _hub_option(help="Revision of the hub's data sets.")]
 _Shots = Annotated[int | None, _hub_option(help="Worked examples before each question.")]
 _Limit = Annotated[
-    int | None, item_option(help="Maximum number of items; of a benchmark, a stratified sample of its tasks.")
+    int | None, item_option(min=1, help="Maximum number of items; of a benchmark, a stratified sample of its tasks.")
 ]
 
 

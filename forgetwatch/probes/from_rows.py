@@ -167,8 +167,6 @@ def probe_from(
     table = [row for _, row in rows]
     plan, of = make_plan(table, columns or {}, where, key=key)
     reader = _Reader(plan, of, table, where, space=scoring == "loglikelihood", key=key)
-    if isinstance(source, (str, Path)):
-        log(f"{where}: {reader.plan}")
     items: list[Item] = []
     wrong: list[str] = []
     for number, (place, _) in enumerate(rows):
@@ -185,7 +183,7 @@ def probe_from(
             f"{where}: {len(wrong):,} of {len(rows):,} rows cannot be used: {'; '.join(wrong[:_SHOWN])}{more}"
         )
     chat = any(item.system or not isinstance(item.prompt, str) for item in items)
-    return Probe(
+    probe = Probe(
         items,
         name=name,
         scoring=scoring,
@@ -193,6 +191,9 @@ def probe_from(
         rendering=rendering or ("chat" if chat else "plain"),
         decoding=decoding,
     )
+    if isinstance(source, (str, Path)):
+        log(f"{where}: {reader.plan}")  # after every error: a refusal is one line
+    return probe
 
 
 def _rows(source: Any) -> tuple[Rows, str]:

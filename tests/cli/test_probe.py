@@ -186,3 +186,13 @@ def test_check_with_a_model_answers_the_items_with_and_without_their_questions(t
     assert "right in 50.0 % without the question" in text
     with pytest.raises(ForgetwatchError, match="has no item with options"):
         probe_command("check", "behaviour", "--model", tmp_path / "model")
+
+
+@pytest.mark.parametrize("command", ["show", "build", "check"])
+def test_a_limit_below_one_item_is_wrong_usage(command: str, tmp_path: Path) -> None:
+    (tmp_path / "mine.csv").write_text("question,a,b,answer\nIs it?,x,y,a\n")
+    arguments = ["probe", command, str(tmp_path / "mine.csv"), "--limit", "0"]
+    arguments += ["-o", str(tmp_path / "p.jsonl"), "--task", "t"] if command == "build" else []
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 2
+    assert not (tmp_path / "p.jsonl").exists()

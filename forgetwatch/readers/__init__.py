@@ -7,9 +7,10 @@ The format is recognised by content, never by the name alone.
     lm-evaluation-harness        lm_eval_logs.py    samples_*.jsonl, results with samples, a folder
     lighteval                    lighteval.py       details_*.parquet, a folder of them
     Inspect                      inspect_log.py     .eval and .json
+    further tools                tools.py           EvalScope, OpenCompass, HELM, AlpacaEval, promptfoo, ...
 
-Rows of every tool go through `log.py`, which also finds the question; `option_scores.py` reads scores, and
-`json_pieces.py` large JSON.
+Rows of every tool go through `log.py`, which also finds the question; `option_scores.py` reads scores,
+`json_pieces.py` large JSON, and `rows.py` finds the rows of a table or document.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Final, NamedTuple
 
 from forgetwatch.errors import SnapshotError
 from forgetwatch.files import file_errors, read_head
-from forgetwatch.readers import inspect_log, lighteval, lm_eval_logs, table
+from forgetwatch.readers import inspect_log, lighteval, lm_eval_logs, table, tools
 from forgetwatch.readers.inspect_log import Archive, is_inspect_log
 from forgetwatch.readers.json_pieces import Document, Progress, begins_json, first_object, json_lines, spans
 from forgetwatch.readers.log import Log, QuestionStore, QuestionText, Reading, refuse_lfs_pointer
@@ -46,6 +47,7 @@ _READERS: Final = (
     _Reader(lm_eval_logs.TOOL, "samples_*.jsonl", lm_eval_logs.recognises, lm_eval_logs.read),
     _Reader("lighteval", "details_*.parquet", lighteval.recognises, lighteval.read),
     _Reader("Inspect", "", is_inspect_log, inspect_log.read),
+    _Reader("a further tool", tools.PATTERNS, tools.recognises, tools.read),
 )
 """Readers of the logs of other tools, in the order in which errors list them."""
 

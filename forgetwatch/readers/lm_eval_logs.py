@@ -58,6 +58,7 @@ _FIELDS: Final = frozenset(
 )
 _FLAGS: Final = frozenset(("True", "False"))
 """Texts of a greedy flag in files of samples; results have booleans."""
+_LONGEST_CATEGORY: Final = 80
 _MAX_LOGPROB: Final = 1.0
 """A number above this, nats, is no log-likelihood; those of bf16 may exceed 0 by rounding."""
 # Task names contain underscores and dates do not, so the greedy group ends where the date begins.
@@ -340,6 +341,7 @@ class _Task:
                 sample=sample,
                 output=outputs[sample] if sample < len(outputs) else None,
                 source_prompt_hash=prompt_hash if isinstance(prompt_hash, str) else None,
+                category=_category(row["doc"]),
             )
         self._filters.add(index - len(by_sample) + 1)  # an answer is known by the row of its first sample
         if logprobs is not None and (len(logprobs) > 1 or self._is_choice):
@@ -366,6 +368,12 @@ class _Task:
         # winogrande varies the context: its target is the text that follows every context, and names no option.
         target = None if contexts_vary else row["target"]
         self._options.add(index, logprobs=logprobs, priors=priors, texts=texts, target=target)
+
+
+def _category(document: Any) -> str | None:
+    """Category that a document names, of a benchmark that holds several under one task."""
+    found = (document.get(name) for name in ("category", "subject")) if isinstance(document, Mapping) else ()
+    return next((text for text in found if isinstance(text, str) and 0 < len(text) <= _LONGEST_CATEGORY), None)
 
 
 class _Filters:

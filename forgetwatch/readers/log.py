@@ -13,7 +13,7 @@ A log may have several metrics, and not each of them is a correctness:
 A metric is a correctness in a task if it is 0 or 1, or false or true, in every row of the task that has it. The part of
 a name after a comma is the filter that extracted the answer from the text. A task that lacks the requested metric uses
 it with another filter, or else its own first metric, and a note says so. A row without a value is unscored. Categories
-are those of `PaperTasks` unless the tool gives its own.
+are those of `PaperTasks`; where it has none, those that the log gives.
 """
 
 from __future__ import annotations
@@ -376,9 +376,7 @@ class Log:
         known = PaperTasks.released()
         by_code = [known.category(name) for name in self.tasks]
         given = self._extra.get("category") or [None] * len(self)
-        return [
-            by_code[code] if own is None else own for code, own in zip(self.task_codes.tolist(), given, strict=True)
-        ]
+        return [by_code[code] or own or "" for code, own in zip(self.task_codes.tolist(), given, strict=True)]
 
     def _unique_ids(self) -> list[str]:
         """The ids; one that repeats within a task and sample gets a number: "7", "7#2"."""

@@ -7,8 +7,7 @@
     --rows details                             where the rows are in a JSON document, or in each of its lines
     --match regex:PATTERN                      `correct` from `output` and `gold`, the right answer as text
 
-Files may be CSV, JSONL, Parquet, or JSON with one list of objects. Rows at a path may be a list, or the members of an
-object: each has its name as the field `key`, and members that are no objects are passed over. Without --map and
+`rows.py` reads the files and finds their rows. Without --map and
 --match the columns keep their names, and only the named rows are taken: one file may hold the outcomes of many models.
 Of Parquet only the row groups that may have such rows are decoded, so a file that is sorted by model costs no more
 than one model.
@@ -20,14 +19,10 @@ refused: their order proves nothing. With ``by_order`` they get numbers instead:
 
 from __future__ import annotations
 
-import codecs
-import csv
 import hashlib
-import io
 import json
-import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -38,35 +33,22 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from forgetwatch.errors import ProbeError, SnapshotError, did_you_mean
-from forgetwatch.files import (
-    check_row_group,
-    csv_dialect,
-    file_errors,
-    is_text,
-    parquet_batches,
-    read_content,
-    read_head,
-    table_text,
-)
+from forgetwatch.files import check_row_group, file_errors, is_text, parquet_batches
 from forgetwatch.grading import Grade, check_item, grade
 from forgetwatch.item import Item
 from forgetwatch.probes import is_part_of_question
 from forgetwatch.readers import table
-from forgetwatch.readers.json_pieces import json_array, json_lines, json_values
+from forgetwatch.readers.rows import ABSENT, NEEDED, read_rows, value_at
 from forgetwatch.snapshot import SCHEMA, Snapshot
 
 QUESTION: Final = "question"
-_NEEDED: Final = "a table in CSV, JSON or Parquet"
 _PARTS: Final = "parts of the question"
 """Key of what belongs to the question of a row besides its text, until the rows have ids."""
-_ABSENT: Final = object()  # None is a value that a row may hold
 _TARGETS: Final = (*SCHEMA.names, QUESTION)
 _BATCH: Final = 4096  # rows
 _SELECTED: Final = 65536  # rows
 _SHOWN: Final = 6
 """Values of a field that an error lists."""
-_MAX_DIGITS: Final = 10
-"""A longer number is no index of a list."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,10 +98,10 @@ def read_mapped(path: str | Path, columns: ColumnMap) -> Snapshot:
         SnapshotError: If the file cannot be read, a field is in no row, or no row is left.
     """
     path = Path(path)
-    schema = table.parquet_schema(path, _NEEDED) if columns.rows is None else None
+    schema = table.parquet_schema(path, NEEDED) if columns.rows is None else None
     if not columns.fields and columns.match is None:
         by_groups = schema is not None and _are_texts(columns.where, schema)
-        names = schema.names if schema is not None and by_groups else next(_rows(path, columns.rows), {})
+        names = schema.names if schema is not None and by_groups else next(read_rows(path, columns.rows), {})
         own = [name for name in names if name in SCHEMA.names and name not in columns.constants]
         if not own and not by_groups:
             _refuse_no_rows(path, 0, columns, {})
@@ -131,8 +113,8 @@ def read_mapped(path: str | Path, columns: ColumnMap) -> Snapshot:
     rows: list[dict[str, Any]] = []
     seen: dict[str, set[str]] = {name: set() for name in columns.where}
     number = 0
-    for number, row in enumerate(_rows(path, columns.rows), start=1):
-        values = {name: _text(_value(row, name)) for name in columns.where}
+    for number, row in enumerate(read_rows(path, columns.rows), start=1):
+        values = {name: _text(value_at(row, name)) for name in columns.where}
         for name, text in values.items():
             if len(seen[name]) < _SHOWN:
                 seen[name].add("" if text is None else text)
@@ -178,7 +160,7 @@ def _selected(path: Path, columns: ColumnMap) -> Snapshot:
     names = list(dict.fromkeys(columns.fields.values()))
     others = [name for name in columns.where if name not in names]
     batches = []
-    with file_errors(path, _NEEDED):
+    with file_errors(path, NEEDED):
         groups = _row_groups(path, columns.where)
         for batch in parquet_batches(path, columns=[*names, *others], rows=_SELECTED, groups=groups):
             kept = pa.array(np.ones(len(batch), bool))
@@ -235,7 +217,7 @@ def _mapped(path: Path, number: int, row: Mapping[str, Any], columns: ColumnMap)
     """One row under the names of a snapshot; fields that the row lacks are left out."""
     made: dict[str, Any] = dict(columns.constants)
     for name, source in columns.fields.items():
-        if (value := _value(row, source)) is not _ABSENT:
+        if (value := value_at(row, source)) is not ABSENT:
             made[name] = value
     if columns.match is not None:
         graded = _grade(path, number, made, columns.match)
@@ -299,25 +281,9 @@ def _grade(path: Path, number: int, row: Mapping[str, Any], match: str) -> Grade
     return grade(item, output)
 
 
-def _value(row: Any, field_path: str) -> Any:
-    """Value of a field: a key, or keys and list indices with dots between; `_ABSENT` if the row has no such field."""
-    if isinstance(row, Mapping):
-        if field_path in row:
-            return row[field_path]
-        # A key may contain dots itself ("small.model"), so every dot is tried as the separator.
-        for dot in (n for n, letter in enumerate(field_path) if letter == "." and field_path[:n] in row):
-            if (found := _value(row[field_path[:dot]], field_path[dot + 1 :])) is not _ABSENT:
-                return found
-    elif isinstance(row, list):
-        head, _, rest = field_path.partition(".")
-        if head.isdecimal() and len(head) < _MAX_DIGITS and int(head) < len(row):
-            return _value(row[int(head)], rest) if rest else row[int(head)]
-    return _ABSENT
-
-
 def _text(value: Any) -> str | None:
     """The value as text, in JSON if it is another type; None if there is no value."""
-    if value is None or value is _ABSENT:
+    if value is None or value is ABSENT:
         return None
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     return text.encode("utf-8", "replace").decode()  # UTF-8 cannot hold a lone surrogate
@@ -337,7 +303,7 @@ def _check_fields(path: Path, rows: Sequence[Mapping[str, Any]], columns: Column
     for name, source in columns.fields.items():
         made = "content_hash" if name == QUESTION else "correct" if name == "gold" and columns.match else name
         if not any(made in row for row in rows):
-            names = [str(field_name) for field_name in next(_rows(path, columns.rows), {})]
+            names = [str(field_name) for field_name in next(read_rows(path, columns.rows), {})]
             raise SnapshotError(
                 f"{path}: {name} is mapped to {source!r}, and no row has that field; the first has {', '.join(names)}"
                 + did_you_mean(source, names)
@@ -350,57 +316,3 @@ def _refuse_no_rows(path: Path, number: int, columns: ColumnMap, seen: Mapping[s
     wanted = " and ".join(f"{name}={text}" for name, text in columns.where.items())
     found = "; ".join(f"{name} is {', '.join(map(repr, sorted(seen[name])))}" for name in columns.where)
     raise SnapshotError(f"{path}: none of its {number:,} rows has {wanted}; in the file {found}")
-
-
-def _rows(path: Path, within: str | None) -> Iterator[dict[str, Any]]:
-    """The rows of a file of any of the formats, or those at a path within a JSON document or its lines.
-
-    Raises:
-        SnapshotError: If it cannot be read, the line is named; or nothing is at the path.
-    """
-    if within is None:
-        yield from _table_rows(path)
-        return
-    number, names = 0, list[str]()
-    with file_errors(path, _NEEDED):
-        for value in json_values(path):
-            names = names or (list(map(str, value)) if isinstance(value, Mapping) else [type(value).__name__])
-            found = _value(value, within)
-            if isinstance(found, Mapping):
-                found = [{"key": name, **row} for name, row in found.items() if isinstance(row, Mapping)]
-            for row in found if isinstance(found, list) else ():
-                number += 1
-                if not isinstance(row, Mapping):
-                    raise SnapshotError(f"{path}, row {number} of {within}: needed an object, got {type(row).__name__}")
-                yield dict(row)
-    if not number:
-        raise SnapshotError(f"{path}: no rows at {within!r}; the document has {', '.join(names) or 'nothing'}")
-
-
-def _table_rows(path: Path) -> Iterator[dict[str, Any]]:
-    with file_errors(path, _NEEDED):
-        head = read_head(path)
-        first = head.removeprefix(codecs.BOM_UTF8).lstrip()[:1]
-        if head.startswith(b"PAR1"):
-            for batch in parquet_batches(path, rows=_BATCH):
-                yield from batch.to_pylist()
-        elif first == b"{":
-            yield from _objects(path, json_lines(path))
-        elif first == b"[":
-            yield from _objects(path, json_array(path))
-        else:
-            csv.field_size_limit(sys.maxsize)  # the default, 128 KiB, is less than a long prompt
-            delimiter, text = csv_dialect(table_text(read_content(path, _NEEDED)))
-            reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-            names = list(reader.fieldnames or ())
-            if twice := [name for name in names if names.count(name) > 1]:
-                raise SnapshotError(f"{path}: the column {twice[0]!r} occurs twice in the header; rename one of them")
-            yield from _objects(path, enumerate(reader, start=1))
-
-
-def _objects(path: Path, rows: Iterable[tuple[int, Any]]) -> Iterator[dict[str, Any]]:
-    for number, row in rows:
-        if not isinstance(row, dict) or None in row:
-            got = "more cells than names" if isinstance(row, dict) else type(row).__name__
-            raise SnapshotError(f"{path}, row {number}: a row is an object of named values, got {got}")
-        yield row

@@ -41,7 +41,7 @@ from forgetwatch.errors import SnapshotError
 from forgetwatch.files import DAMAGE, csv_dialect, file_errors, read_content, read_head, table_text
 from forgetwatch.files import read_parquet as read_parquet_table
 from forgetwatch.ranges import BY_OPTION, check_ranges, flat_values
-from forgetwatch.readers.json_pieces import Document, json_array, json_lines
+from forgetwatch.readers.rows import json_rows
 from forgetwatch.snapshot import NONE, SCHEMA, Snapshot, as_array
 
 _COLUMNS: Final = frozenset(SCHEMA.names)
@@ -94,7 +94,7 @@ def read_jsonl(path: Path) -> Snapshot:
     """The outcomes in a JSONL file, one object per row, or in one JSON array of such objects."""
     is_array = read_head(path).removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"[")
     unit, rows = "row" if is_array else "line", list[dict[str, Any]]()
-    for number, row in json_array(path) if is_array else _lines(path):
+    for number, row in json_rows(path):
         if not isinstance(row, dict):
             raise SnapshotError(f"{path}, {unit} {number}: a row is a JSON object, got {type(row).__name__}")
         if {"prompt", "answer"} <= set(row) or "forgetwatch_probe" in row:
@@ -104,19 +104,6 @@ def read_jsonl(path: Path) -> Snapshot:
         _refuse_rows_within(path, rows[0])
     names = dict.fromkeys(name for row in rows for name in row)
     return to_snapshot(path, {name: [row.get(name) for row in rows] for name in names} if rows else {})
-
-
-def _lines(path: Path) -> Iterator[tuple[int, Any]]:
-    """The lines of a file; one document on several lines is one of them."""
-    with Document(path) as document:
-        try:
-            first = document.value()
-        except SnapshotError:
-            first = None  # reading by lines says what is wrong
-        if isinstance(first, dict) and not document.peek():
-            yield 1, first
-            return
-    yield from json_lines(path)
 
 
 def _refuse_rows_within(path: Path, document: Mapping[str, Any]) -> None:

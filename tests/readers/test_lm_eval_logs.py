@@ -129,6 +129,14 @@ def test_rows_that_repeat_responses_without_a_filters_name_are_scored_by_another
     assert load_snapshot(path, metric="exact_match,filter 2").floats("correct").tolist() == [1, 1, 1, 0]
 
 
+def test_category_of_a_document_is_read_where_the_paper_has_none(tmp_path: Path) -> None:
+    named = ({"category": "law"}, {"subject": "physics", "category": ""}, {"subject": "history " * 20}, {})
+    rows = [{**row, "doc": {**row["doc"], **more}} for row, more in zip(ROWS, named, strict=True)]
+    read = load_snapshot(write_samples(tmp_path, "mine", rows))
+    assert read.texts("category").tolist() == ["law", "physics", "", ""]
+    assert set(load_snapshot(write_samples(tmp_path, "arc_easy", rows)).texts("category")) == {"Logic"}
+
+
 def test_questions_pair_in_any_order_and_with_any_id(tmp_path: Path) -> None:
     rng = random.Random(1)
     after = [{**row, "doc_id": 90 - n, "doc": dict(reversed(row["doc"].items()))} for n, row in enumerate(ROWS)]

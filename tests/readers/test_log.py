@@ -22,11 +22,12 @@ def test_ids_that_repeat_get_a_number_that_no_other_has() -> None:
     assert read.texts("item_id").tolist() == ["a", "a#2", "a#3", "b", "a#4", "a#2#2"]
 
 
-def test_categories_are_the_papers_where_the_tool_has_none() -> None:
+def test_categories_are_the_papers_and_else_those_of_the_log() -> None:
     made = log("a", task="mmlu_anatomy")
     made.add(task="mmlu_anatomy", item_id="b", question=1, metrics={"acc": 0}, category="own")
-    made.add(task="unheard_of", item_id="c", question=1, metrics={"acc": 0})
-    assert made.snapshot("acc", {}).texts("category").tolist() == ["Science/Tech", "own", ""]
+    made.add(task="unheard_of", item_id="c", question=1, metrics={"acc": 0}, category="own")
+    made.add(task="unheard_of", item_id="d", question=1, metrics={"acc": 0})
+    assert made.snapshot("acc", {}).texts("category").tolist() == ["Science/Tech", "Science/Tech", "own", ""]
 
 
 def test_each_task_uses_the_metric_or_its_own_first() -> None:

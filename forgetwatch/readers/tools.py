@@ -1,0 +1,454 @@
+"""Logs of further tools to a Snapshot, each by a declaration in `TOOLS`.
+
+    EvalScope              reviews/<model>/<data set>.jsonl
+    OpenCompass            results/<model>/<data set>.json, written with --dump-eval-details
+    HELM                   per_instance_stats.json; the questions are those of instances.json beside it
+    OLMES                  task-*-predictions.jsonl
+    EvalPlus               *_eval_results.json
+    BigCode, human-eval    logs.json; *_results.jsonl
+    OpenAI Evals           the events of type match
+    MMLU-Pro               the results of its own scripts
+    Qwen2.5-Math           outputs with their scores
+    AlpacaEval             annotations.json: right if the model's answer is preferred; a draw is not
+    promptfoo, deepeval    results of one provider; .latest_test_run.json
+
+A declaration says which names the first object of a file has, where the rows are, and what each row says. A folder of
+one model's files is read as one log; of a data set with several files the last in the order of their paths counts. The
+task is the data set that the file's place names, so that renamed files pair too. The answers to one item are samples in
+their order, where a tool repeats questions. ToRA and predictions of OpenCompass hold no outcomes: the error has the
+command that grades them.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from forgetwatch.errors import SnapshotError
+from forgetwatch.files import read_head
+from forgetwatch.probe import LETTERS
+from forgetwatch.readers.json_pieces import begins_json, first_object
+from forgetwatch.readers.log import Log, Reading
+from forgetwatch.readers.rows import ABSENT, DOCUMENT, read_rows, value_at
+from forgetwatch.snapshot import Snapshot
+
+Row = Mapping[str, Any]
+Answers = Iterator[dict[str, Any]]
+"""Answers in a row, as the arguments of `Log.add` without the task."""
+
+_MISREAD: Final = (LookupError, TypeError, ValueError, AttributeError)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tool:
+    """Declaration of the logs of one tool.
+
+    Attributes:
+        name: Name of the tool.
+        starts: Names that the first object of a file has.
+        has: Paths of fields that the first row has.
+        answers: Function from a row to its answers.
+        within: Path of the rows within the document; None for a table.
+        where: Field and text that a row must have to count; None if all count.
+        files: Pattern of the files in a folder; empty if only files are read.
+        place: Groups ``task`` and ``model`` in the path of a file.
+        model: Path of the field that names the model in each row.
+        repeats: True if rows with one id are samples.
+        grading: Options of ``convert`` that grade the outputs, of a tool whose files hold no outcomes.
+    """
+
+    name: str
+    starts: frozenset[str]
+    has: tuple[str, ...]
+    answers: Callable[[Row], Answers]
+    within: str | None = None
+    where: tuple[str, str] | None = None
+    files: str = ""
+    place: str = ""
+    model: str = ""
+    repeats: bool = False
+    grading: str = ""
+
+    def rows(self, path: Path) -> Iterator[Row]:
+        """Yield the rows that count."""
+        for row in read_rows(path, self.within):
+            if self.where is None or value_at(row, self.where[0]) == self.where[1]:
+                yield row
+
+
+def _first(row: Row, *paths: str) -> Any:
+    """First value of these fields that the row has; None if it has none of them."""
+    return next((value for path in paths if (value := value_at(row, path)) not in (ABSENT, None)), None)
+
+
+def _id(row: Row, *paths: str) -> str | None:
+    found = _first(row, *paths)
+    return None if found is None else str(found)
+
+
+def _text(value: Any) -> str | None:
+    """Text of an output: a text, or the first text of a list."""
+    while isinstance(value, list) and value:
+        value = value[0]
+    return value if isinstance(value, str) else None
+
+
+def _evalscope(row: Row) -> Answers:
+    # The messages have an id of their own in each run.
+    asked = [message["content"] for message in row.get("messages") or () if message.get("role") != "assistant"]
+    are_texts = asked and all(isinstance(text, str) for text in asked)
+    yield {
+        "item_id": _id(row, "sample_score.group_id", "sample_score.sample_id", "index"),
+        "question": ["\n\n".join(asked) if are_texts else asked or row.get("input"), row.get("target")],
+        "metrics": row["sample_score"]["score"]["value"],
+        "output": _first(row, "sample_score.score.prediction"),
+    }
+
+
+def _opencompass(row: Row) -> Answers:
+    right = _first(row, "correct", "is_correct")
+    for sample, one in enumerate(right if isinstance(right, list) else [right]):
+        yield {
+            "item_id": _id(row, "example_abbr", "key"),
+            "question": [
+                _first(row, "prompt", "origin_prompt", "key"),
+                _first(row, "references", "gold", "answer", "refr"),
+            ],
+            "metrics": {"correct": one},
+            "output": _text(_first(row, "predictions", "prediction", "pred")),
+            "sample": sample,
+        }
+
+
+def _helm(row: Row) -> Answers:
+    changed = _first(row, "perturbation.name")
+    name = str(row["instance_id"])
+    yield {
+        "item_id": name if changed is None else f"{name} {changed}",
+        "question": row.get("input") or [name, changed],
+        "metrics": {stat["name"]["name"]: stat.get("mean") for stat in row["stats"]},
+        "sample": int(row.get("train_trial_index") or 0),
+    }
+
+
+def _olmes(row: Row) -> Answers:
+    yield {
+        "item_id": str(row["doc_id"]),
+        "question": [row.get("doc"), _first(row, "native_id"), row.get("label")],
+        "metrics": row["metrics"],
+        "output": _first(row, "model_output.0.continuation"),
+    }
+
+
+def _evalplus(row: Row) -> Answers:
+    passed = {name: row.get(f"{name}_status") for name in ("plus", "base")}
+    right = {name: status == "pass" for name, status in passed.items() if status is not None}
+    if "plus" in right:
+        right["plus"] = all(right.values())  # its tests are those of the base and more
+    yield {
+        "item_id": row["key"],
+        "question": row["key"],
+        "metrics": right,
+        "output": _text(row.get("solution")),
+        "sample": int(row["sample"]),
+    }
+
+
+def _code(row: Row) -> Answers:
+    yield {
+        "item_id": str(row["task_id"]),
+        "question": str(row["task_id"]),
+        "metrics": {"passed": row["passed"]},
+        "output": _text(row.get("completion")),
+    }
+
+
+def _evals(row: Row) -> Answers:
+    yield {
+        "item_id": str(row["sample_id"]),
+        "question": [row["sample_id"], _first(row, "data.expected")],
+        "metrics": {"correct": row["data"]["correct"]},
+        "output": _text(_first(row, "data.sampled")),
+    }
+
+
+def _mmlu_pro(row: Row) -> Answers:
+    options, key, pred = row.get("options") or (), str(row["answer"]), row.get("pred")
+    indices = [LETTERS.find(str(mark)) for mark in (key, pred)]
+    gold, chosen = (index if 0 <= index < len(options) else None for index in indices)
+    yield {
+        "item_id": str(row["question_id"]),
+        "question": [row["question"], key, *([options] if options else ())],
+        "metrics": {} if pred is None else {"pred": str(pred) == key},
+        "unscored": "no answer was found in the output" if pred is None else None,
+        "category": row.get("category"),
+        "output": _text(_first(row, "model_outputs", "generated_text")),
+        **({"k": len(options), "gold": gold, "chosen": chosen} if gold is not None else {}),
+    }
+
+
+def _qwen_math(row: Row) -> Answers:
+    for sample, right in enumerate(row["score"]):
+        yield {
+            "item_id": str(row["idx"]),
+            "question": [row["question"], row["gt"]],
+            "metrics": {"score": right},
+            "output": _text(_first(row, f"code.{sample}")),
+            "sample": sample,
+        }
+
+
+def _alpaca_eval(row: Row) -> Answers:
+    preference = row["preference"]  # 1 for the reference, 2 for the model, between them by weight; 0 or 1.5 for a draw
+    yield {
+        "item_id": None,
+        "question": [row["instruction"]],
+        "metrics": {"preference": None if preference is None else float(preference) > 1.5},
+        "category": row.get("dataset"),
+        "output": _text(row.get("output_2")),
+    }
+
+
+def _promptfoo(row: Row) -> Answers:
+    failed = row.get("failureReason") == 2  # an error of the provider, not of the answer
+    yield {
+        "item_id": "/".join(str(row[name]) for name in ("testIdx", "promptIdx") if name in row),
+        "question": [row.get("vars"), _first(row, "prompt.label", "prompt.raw")],
+        "metrics": {"success": row["success"]},
+        "unscored": f"error: {' '.join(str(row.get('error')).split())[:80]}" if failed else None,
+        "output": _text(_first(row, "response.output")),
+    }
+
+
+def _deepeval(row: Row) -> Answers:
+    own = {str(metric["name"]): metric.get("success") for metric in row.get("metricsData") or ()}
+    yield {
+        "item_id": str(row["name"]),
+        "question": [row.get("input"), row.get("expectedOutput")],
+        "metrics": {"success": row["success"], **own},
+        "output": _text(row.get("actualOutput")),
+    }
+
+
+def _no_outcome(_: Row) -> Answers:
+    yield from ()
+
+
+TOOLS: Final = (
+    Tool(
+        name="EvalScope",
+        starts=frozenset({"index", "sample_score"}),
+        has=("sample_score.score.value",),
+        answers=_evalscope,
+        files="reviews/*/*.jsonl",
+        place=r"reviews/(?P<model>[^/]+)/(?P<task>[^/]+)\.jsonl",
+        repeats=True,
+    ),
+    *(
+        Tool(
+            name="OpenCompass",
+            starts=frozenset({"details"}),
+            has=(right,),
+            answers=_opencompass,
+            within="details",
+            files="results/*/*.json",
+            place=r"results/(?P<model>[^/]+)/(?P<task>[^/]+)\.json",
+        )
+        for right in ("correct", "is_correct")
+    ),
+    Tool(
+        name="OpenCompass",
+        starts=frozenset({"0"}),
+        has=("origin_prompt", "prediction"),
+        answers=_no_outcome,
+        within=DOCUMENT,
+        grading="--rows . --map item_id=key --map question=origin_prompt --map output=prediction --map gold=gold "
+        "--match contains",
+    ),
+    Tool(
+        name="HELM",
+        starts=frozenset({"instance_id", "stats"}),
+        has=("stats.0.name.name",),
+        answers=_helm,
+        files="per_instance_stats.json",
+        place=r"(?P<task>[^/]*?),?model=(?P<model>[^/,]+)[^/]*/per_instance_stats\.json",
+    ),
+    Tool(
+        name="OLMES",
+        starts=frozenset({"doc_id", "metrics", "model_output"}),
+        has=("metrics",),
+        answers=_olmes,
+        files="task-*-predictions.jsonl",
+        place=r"task-(?:\d+-)?(?P<task>[^/]+)-predictions\.jsonl",
+    ),
+    Tool(
+        name="EvalPlus",
+        starts=frozenset({"eval"}),
+        has=("base_status",),
+        answers=_evalplus,
+        within="eval",
+    ),
+    Tool(
+        name="BigCode", starts=frozenset({"0"}), has=("task_id", "passed"), answers=_code, within=DOCUMENT, repeats=True
+    ),
+    Tool(
+        name="human-eval",
+        starts=frozenset({"task_id", "completion", "passed"}),
+        has=("passed",),
+        answers=_code,
+        repeats=True,
+    ),
+    Tool(
+        name="OpenAI Evals",
+        starts=frozenset({"spec"}),
+        has=("data.correct",),
+        answers=_evals,
+        where=("type", "match"),
+    ),
+    Tool(
+        name="MMLU-Pro",
+        starts=frozenset({"question_id", "question", "answer", "pred"}),
+        has=("answer",),
+        answers=_mmlu_pro,
+    ),
+    Tool(
+        name="Qwen2.5-Math",
+        starts=frozenset({"idx", "question", "gt", "score"}),
+        has=("score.0",),
+        answers=_qwen_math,
+    ),
+    Tool(
+        name="ToRA",
+        starts=frozenset({"idx", "question", "gt", "pred", "report"}),
+        has=("pred",),
+        answers=_no_outcome,
+        grading="--map item_id=idx --map question=question --map output=pred --map gold=gt --match number",
+    ),
+    Tool(
+        name="AlpacaEval",
+        starts=frozenset({"instruction", "preference"}),
+        has=("preference",),
+        answers=_alpaca_eval,
+        model="generator_2",
+    ),
+    Tool(
+        name="promptfoo",
+        starts=frozenset({"results"}),
+        has=("success", "vars"),
+        answers=_promptfoo,
+        within="results.results",
+        model="provider.id",
+        repeats=True,
+    ),
+    *(
+        Tool(
+            name="deepeval",
+            starts=frozenset({within.split(".")[0]}),
+            has=("success", "metricsData"),
+            answers=_deepeval,
+            within=within,
+        )
+        for within in ("testCases", "testRunData.testCases")
+    ),
+)
+"""Declarations in the order in which they are tried."""
+
+PATTERNS: Final = ", ".join(dict.fromkeys(tool.files for tool in TOOLS if tool.files))
+"""Patterns of the files in the folders that are read."""
+
+
+def find_tool(path: Path) -> Tool | None:
+    """Return the tool that wrote a file, or the files of a folder; None for any other."""
+    if path.is_dir():
+        for tool in TOOLS:
+            if (files := _files(path, tool)) and find_tool(files[0]) is not None:
+                return find_tool(files[0])
+        return None
+    if not begins_json(read_head(path)):
+        return None
+    names = first_object(path).keys()
+    if {"item_id", "correct"} <= names:
+        return None  # a table of our own may have more columns
+    return next((tool for tool in TOOLS if tool.starts <= names and _is_of(path, tool)), None)
+
+
+def _is_of(path: Path, tool: Tool) -> bool:
+    try:
+        row = next(tool.rows(path), {})
+    except SnapshotError:
+        return False
+    return all(value_at(row, field) is not ABSENT for field in tool.has)
+
+
+def _files(folder: Path, tool: Tool) -> list[Path]:
+    return sorted(folder.rglob(tool.files)) if tool.files else []
+
+
+def recognises(path: Path) -> bool:
+    """True for a file, or a folder of files, of one of the tools."""
+    return find_tool(path) is not None
+
+
+def read(path: Path, reading: Reading) -> Snapshot:
+    """Read the outcomes in a file or folder of one of the tools."""
+    tool = find_tool(path)
+    if tool is None:
+        raise SnapshotError(f"{path}: needed a log of {', '.join(dict.fromkeys(tool.name for tool in TOOLS))}")
+    if tool.grading:
+        raise SnapshotError(
+            f"{path}: outputs of {tool.name} without their outcomes; `forgetwatch convert {shlex.quote(str(path))} "
+            f"{tool.grading} -o outcomes.parquet` grades them"
+        )
+    log = Log(path, tool.name, reading.questions)
+    files = _files(path, tool) if path.is_dir() else [path]
+    places = [re.search(tool.place, file.absolute().as_posix()) if tool.place else None for file in files]
+    named = [place.groupdict() if place else {} for place in places]
+    models = {place["model"] for place in named if "model" in place}
+    by_task = {place.get("task", ""): file for place, file in zip(named, files, strict=True)}
+    times = Counter[tuple[str, str]]()
+    for number, (task, file) in enumerate(by_task.items(), start=1):
+        beside = _beside(file) if tool.name == "HELM" else {}
+        for at, row in enumerate(tool.rows(file), start=1):
+            models |= {model} if (model := _text(_first(row, tool.model))) is not None else set()
+            try:
+                whole = {**row, "input": beside.get(_place_of(row))} if beside else row
+                for answer in tool.answers(whole):
+                    if tool.repeats and answer["item_id"] is not None:
+                        answer["sample"] = times[task, answer["item_id"]]
+                        times[task, answer["item_id"]] += 1
+                    log.add(task=task, **answer)
+            except _MISREAD as error:
+                raise SnapshotError(f"{file}, row {at}: not a row of {tool.name} ({error!r:.120})") from error
+        reading.report(number, len(by_task))
+    if len(models) > 1:
+        remedy = f"; `forgetwatch convert` with --where {tool.model}=MODEL takes one" if tool.model else ""
+        raise SnapshotError(
+            f"{path}: needed the log of one model, got {len(models)}: {', '.join(sorted(models)[:5])}{remedy}"
+        )
+    _refuse_recurring(path, log)
+    return log.snapshot(log.metric(reading.metric), {"model": min(models)} if models else {})
+
+
+def _beside(file: Path) -> dict[tuple[Any, Any], Any]:
+    """Questions of HELM by instance and perturbation, from the file beside the statistics."""
+    instances = file.with_name("instances.json")
+    return {_place_of(row): row.get("input") for row in read_rows(instances)} if instances.is_file() else {}
+
+
+def _place_of(row: Row) -> tuple[Any, Any]:
+    return _first(row, "instance_id", "id"), _first(row, "perturbation.name")
+
+
+def _refuse_recurring(path: Path, log: Log) -> None:
+    """Raise if rows without an id have one question: their order proves nothing."""
+    ids = Counter(key for _, key in log.keys(0))
+    if again := sum(times - 1 for (name, question), times in ids.items() if name == question):
+        raise SnapshotError(
+            f"{path}: {again:,} of {len(log):,} rows have the question of another one, and no id tells them apart; "
+            "`forgetwatch convert` with --pair-by order pairs them as they come"
+        )

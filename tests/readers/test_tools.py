@@ -1,0 +1,430 @@
+"""`readers.tools`: logs of further tools, in the forms that these tools write."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from forgetwatch.cli import app
+from forgetwatch.errors import SnapshotError
+from forgetwatch.readers import QuestionStore, load_snapshot
+from forgetwatch.readers.tools import TOOLS, find_tool
+
+RIGHT = (True, False, True)
+"""Outcomes of the three questions in every log below."""
+
+
+def run(*arguments: str | Path) -> str:
+    """Run a command; its standard output."""
+    done = CliRunner().invoke(app, [str(one) for one in arguments], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def lines(rows: list[Any]) -> str:
+    return "".join(f"{json.dumps(row)}\n" for row in rows)
+
+
+def evalscope(right: tuple[bool, ...]) -> str:
+    return lines(
+        [
+            {
+                "index": n,
+                "target": "A",
+                "messages": [
+                    {"id": f"run-{id(right)}-{n}", "role": "user", "content": f"Q{n}?"},
+                    {"id": "x", "role": "assistant", "content": "A" if one else "B"},
+                ],
+                "sample_score": {
+                    "score": {"value": {"acc": float(one)}, "prediction": "A" if one else "B"},
+                    "sample_id": n,
+                    "group_id": n,
+                },
+            }
+            for n, one in enumerate(right)
+        ]
+    )
+
+
+def opencompass(right: tuple[bool, ...]) -> str:
+    details = {
+        str(n): {"prompt": f"Q{n}?", "predictions": "B", "references": "A", "correct": [one]}
+        for n, one in enumerate(right)
+    }
+    return json.dumps({"accuracy": 66.7, "details": {"type": "GEN", **details}})
+
+
+def opencompass_ppl(right: tuple[bool, ...]) -> str:
+    details = {str(n): {"pred": "B", "refr": "A", "is_correct": one} for n, one in enumerate(right)}
+    return json.dumps({"details": {"type": "PPL", **details}, "accuracy": 66.7})
+
+
+def helm(right: tuple[bool, ...]) -> str:
+    return json.dumps(
+        [
+            {
+                "instance_id": f"id{n}",
+                "train_trial_index": 0,
+                "stats": [
+                    {"name": {"name": "num_references", "split": "test"}, "count": 1, "mean": 4.0},
+                    {"name": {"name": "exact_match", "split": "test"}, "count": 1, "mean": float(one)},
+                ],
+            }
+            for n, one in enumerate(right)
+        ]
+    )
+
+
+def olmes(right: tuple[bool, ...]) -> str:
+    return lines(
+        [
+            {
+                "doc_id": n,
+                "native_id": f"native-{n}",
+                "metrics": {"acc_raw": int(one), "logits_per_token_corr": -1.5},
+                "model_output": [{"sum_logits": -3.0, "num_tokens": 2}],
+                "label": 0,
+            }
+            for n, one in enumerate(right)
+        ]
+    )
+
+
+def evalplus(right: tuple[bool, ...]) -> str:
+    tasks = {
+        f"HumanEval/{n}": [
+            {"task_id": f"HumanEval/{n}", "solution": "def f(): ...", "base_status": "pass", "plus_status": plus}
+        ]
+        for n, plus in enumerate("pass" if one else "fail" for one in right)
+    }
+    return json.dumps({"date": "2026-01-02 03:04", "hash": "0f", "eval": tasks})
+
+
+def bigcode(right: tuple[bool, ...]) -> str:
+    return json.dumps(
+        {
+            str(n): [[0, {"task_id": n, "passed": one, "result": "passed", "completion_id": 0}]]
+            for n, one in enumerate(right)
+        }
+    )
+
+
+def human_eval(right: tuple[bool, ...]) -> str:
+    return lines(
+        [
+            {"task_id": f"HumanEval/{n}", "completion": "    return 1", "result": "passed", "passed": one}
+            for n, one in enumerate(right)
+        ]
+    )
+
+
+def evals(right: tuple[bool, ...]) -> str:
+    return lines(
+        [
+            {"spec": {"completion_fns": ["gpt"], "eval_name": "sums.dev.v0", "split": "dev"}},
+            {"run_id": "1", "event_id": 0, "sample_id": "sums.dev.0", "type": "sampling", "data": {"prompt": "Q0?"}},
+            *(
+                {
+                    "run_id": "1",
+                    "event_id": n + 1,
+                    "sample_id": f"sums.dev.{n}",
+                    "type": "match",
+                    "data": {"correct": one, "expected": "A", "picked": "A", "sampled": "A"},
+                }
+                for n, one in enumerate(right)
+            ),
+            {"final_report": {"accuracy": 0.67}},
+        ]
+    )
+
+
+def mmlu_pro(right: tuple[bool, ...]) -> str:
+    return json.dumps(
+        [
+            {
+                "question_id": n,
+                "question": f"Q{n}?",
+                "options": ["a", "b", "c"],
+                "answer": "B",
+                "answer_index": 1,
+                "category": "law",
+                "pred": "B" if one else "C",
+                "model_outputs": "The answer is",
+            }
+            for n, one in enumerate(right)
+        ]
+    )
+
+
+def qwen_math(right: tuple[bool, ...]) -> str:
+    return lines(
+        [
+            {
+                "idx": n,
+                "question": f"Q{n}?",
+                "gt": "4",
+                "code": ["is 4"],
+                "pred": ["4"],
+                "report": [None],
+                "score": [one],
+            }
+            for n, one in enumerate(right)
+        ]
+    )
+
+
+def alpaca_eval(right: tuple[bool, ...]) -> str:
+    return json.dumps(
+        [
+            {
+                "instruction": f"Do {n}.",
+                "output_1": "Done.",
+                "output_2": "I did.",
+                "generator_1": "reference",
+                "generator_2": "mine",
+                "dataset": "helpful_base",
+                "preference": 1.97 if one else 1.0,
+            }
+            for n, one in enumerate(right)
+        ]
+    )
+
+
+def promptfoo(right: tuple[bool, ...]) -> str:
+    results = [
+        {
+            "success": one,
+            "failureReason": 0 if one else 1,
+            "promptIdx": 0,
+            "testIdx": n,
+            "vars": {"question": f"Q{n}?"},
+            "prompt": {"raw": f"Answer: Q{n}?", "label": "Answer: {{question}}"},
+            "provider": {"id": "mine", "label": ""},
+            "response": {"output": "A"},
+        }
+        for n, one in enumerate(right)
+    ]
+    return json.dumps({"evalId": "eval-1", "results": {"version": 3, "results": results}, "config": {}})
+
+
+def deepeval(right: tuple[bool, ...]) -> str:
+    cases = [
+        {
+            "name": f"test_case_{n}",
+            "input": f"Q{n}?",
+            "actualOutput": "A",
+            "expectedOutput": "A",
+            "success": one,
+            "metricsData": [{"name": "Correctness [GEval]", "threshold": 0.5, "success": one, "score": 0.9}],
+        }
+        for n, one in enumerate(right)
+    ]
+    return json.dumps({"testRunData": {"testCases": cases, "metricsScores": []}})
+
+
+WRITERS: dict[str, Callable[[tuple[bool, ...]], str]] = {
+    "EvalScope": evalscope,
+    "OpenCompass": opencompass,
+    "OpenCompass by log-likelihood": opencompass_ppl,
+    "HELM": helm,
+    "OLMES": olmes,
+    "EvalPlus": evalplus,
+    "BigCode": bigcode,
+    "human-eval": human_eval,
+    "OpenAI Evals": evals,
+    "MMLU-Pro": mmlu_pro,
+    "Qwen2.5-Math": qwen_math,
+    "AlpacaEval": alpaca_eval,
+    "promptfoo": promptfoo,
+    "deepeval": deepeval,
+}
+
+
+def test_every_declaration_is_tested() -> None:
+    assert {tool.name for tool in TOOLS} == {name.split(" by ")[0] for name in WRITERS} | {"ToRA"}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_outcomes_are_those_of_the_log(name: str, tmp_path: Path) -> None:
+    file = tmp_path / "log.json"
+    file.write_text(WRITERS[name](RIGHT))
+    found = load_snapshot(file)
+    assert found.meta["tool"] == name.split(" by ")[0]
+    assert found.floats("correct").tolist() == list(RIGHT)
+    assert found.ints("sample").tolist() == [0, 0, 0]
+    assert len(set(found.texts("item_id"))) == len(set(found.texts("content_hash"))) == 3
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_two_logs_of_one_tool_pair_in_any_order_of_rows(name: str, tmp_path: Path) -> None:
+    """`compare` reads them without an option, and the one lost answer is lost."""
+    for side, right in (("before", RIGHT), ("after", (True, False, False))):
+        (tmp_path / f"{side}.json").write_text(WRITERS[name](right))
+    done = run("compare", tmp_path / "before.json", tmp_path / "after.json", "--json", "-")
+    counts = json.loads(done)["groups"][0]
+    assert (counts["forgotten"], counts["gained"]) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "task"),
+    [
+        ("EvalScope", "{date}/reviews/{model}/gsm8k_main.jsonl", "gsm8k_main"),
+        ("OpenCompass", "{date}/results/{model}/lukaemon_mmlu.json", "lukaemon_mmlu"),
+        ("HELM", "{date}/mmlu:subject=anatomy,method=joint,model={model}/per_instance_stats.json", ""),
+        ("OLMES", "{date}/{model}/task-003-arc_easy-predictions.jsonl", "arc_easy"),
+    ],
+)
+def test_folder_is_one_log_of_the_latest_run(name: str, place: str, task: str, tmp_path: Path) -> None:
+    for date, right in (("20260101", (False, False, False)), ("20260102", RIGHT)):
+        file = tmp_path / place.format(date=date, model="mine")
+        file.parent.mkdir(parents=True)
+        file.write_text(WRITERS[name](right))
+    found = load_snapshot(tmp_path)
+    assert found.floats("correct").tolist() == list(RIGHT)
+    assert set(found.texts("task")) == {task or "mmlu:subject=anatomy,method=joint"}
+    assert found.texts("task").tolist() == load_snapshot(file).texts("task").tolist()
+
+
+def test_folder_of_two_models_is_refused(tmp_path: Path) -> None:
+    for model in ("base", "tuned"):
+        file = tmp_path / "reviews" / model / "gsm8k.jsonl"
+        file.parent.mkdir(parents=True)
+        file.write_text(evalscope(RIGHT))
+    with pytest.raises(SnapshotError, match="the log of one model, got 2: base, tuned"):
+        load_snapshot(tmp_path)
+
+
+def test_results_of_two_providers_are_refused_with_an_option_that_works(tmp_path: Path) -> None:
+    document = json.loads(promptfoo(RIGHT))
+    document["results"]["results"][2]["provider"]["id"] = "other"
+    file = tmp_path / "two.json"
+    file.write_text(json.dumps(document))
+    with pytest.raises(SnapshotError, match=r"got 2: mine, other; .* --where provider\.id=MODEL"):
+        load_snapshot(file)
+    fields = ("--map", "item_id=testIdx", "--map", "correct=success")
+    run(
+        *("convert", file, "--rows", "results.results", "--where", "provider.id=mine", *fields),
+        *("-o", tmp_path / "mine.parquet"),
+    )
+    assert len(load_snapshot(tmp_path / "mine.parquet")) == 2
+
+
+def test_repeated_questions_are_samples(tmp_path: Path) -> None:
+    file = tmp_path / "samples.jsonl_results.jsonl"
+    file.write_text(human_eval(RIGHT) + human_eval((False, False, True)))
+    found = load_snapshot(file)
+    assert found.ints("sample").tolist() == [0, 0, 0, 1, 1, 1]
+    assert found.floats("correct").tolist() == [1, 0, 1, 0, 0, 1]
+
+
+def test_plus_tests_are_those_of_the_base_and_more(tmp_path: Path) -> None:
+    document = {"eval": {"HumanEval/0": [{"base_status": "fail", "plus_status": "pass"}]}}
+    file = tmp_path / "eval_results.json"
+    file.write_text(json.dumps(document))
+    assert load_snapshot(file).floats("correct").tolist() == [0]
+    document["eval"]["HumanEval/0"][0] = {"base_status": "pass", "plus_status": "fail"}
+    file.write_text(json.dumps(document))
+    assert load_snapshot(file).floats("correct").tolist() == [0]
+    assert load_snapshot(file, metric="base").floats("correct").tolist() == [1]
+
+
+def test_answers_that_were_not_found_are_unscored(tmp_path: Path) -> None:
+    rows = json.loads(mmlu_pro(RIGHT))
+    rows[1]["pred"] = None
+    file = tmp_path / "law_result.json"
+    file.write_text(json.dumps(rows))
+    found = load_snapshot(file)
+    assert found.is_unscored.tolist() == [False, True, False]
+    assert found.ints("k").tolist() == [3, 3, 3]
+    assert (found.ints("gold").tolist(), found.ints("chosen").tolist()) == ([1, 1, 1], [1, -1, 1])
+
+
+def test_errors_of_a_provider_and_missing_preferences_are_unscored(tmp_path: Path) -> None:
+    document = json.loads(promptfoo(RIGHT))
+    document["results"]["results"][1] |= {"failureReason": 2, "error": "429: slow down"}
+    (tmp_path / "p.json").write_text(json.dumps(document))
+    assert load_snapshot(tmp_path / "p.json").texts("outcome")[1] == "unscored: error: 429: slow down"
+    rows = json.loads(alpaca_eval(RIGHT))
+    rows[0]["preference"], rows[1]["preference"] = None, 1.5
+    (tmp_path / "a.json").write_text(json.dumps(rows))
+    found = load_snapshot(tmp_path / "a.json")
+    assert found.is_unscored.tolist() == [True, False, False]
+    assert found.floats("correct").tolist()[1:] == [0, 1]
+    assert found.meta["model"] == "mine"
+
+
+def test_questions_of_helm_are_those_beside_the_statistics(tmp_path: Path) -> None:
+    """An index after another order of the instances is another question."""
+    (tmp_path / "per_instance_stats.json").write_text(helm(RIGHT))
+    before = load_snapshot(tmp_path / "per_instance_stats.json")
+    instances = [{"id": f"id{n}", "input": {"text": f"Q{2 - n}?"}, "split": "test"} for n in range(3)]
+    (tmp_path / "instances.json").write_text(json.dumps(instances))
+    after = load_snapshot(tmp_path / "per_instance_stats.json")
+    assert before.texts("item_id").tolist() == after.texts("item_id").tolist()
+    assert not set(before.texts("content_hash")) & set(after.texts("content_hash"))
+
+
+def test_rows_of_one_question_without_an_id_are_refused(tmp_path: Path) -> None:
+    rows = json.loads(alpaca_eval(RIGHT))
+    rows[1]["instruction"] = rows[0]["instruction"]
+    (tmp_path / "annotations.json").write_text(json.dumps(rows))
+    with pytest.raises(SnapshotError, match="1 of 3 rows have the question of another one"):
+        load_snapshot(tmp_path / "annotations.json")
+
+
+@pytest.mark.parametrize("name", ["ToRA", "OpenCompass"])
+def test_outputs_without_outcomes_are_refused_with_a_command_that_grades_them(name: str, tmp_path: Path) -> None:
+    outputs = ["4", "5", "4"]
+    if name == "ToRA":
+        rows = [
+            {"idx": n, "question": f"Q{n}?", "gt": "4", "code": ["4"], "pred": [text], "report": [None]}
+            for n, text in enumerate(outputs)
+        ]
+        text = lines(rows)
+    else:
+        text = json.dumps(
+            {
+                str(n): {"origin_prompt": f"Q{n}?", "prediction": f"It is {text}.", "gold": "4"}
+                for n, text in enumerate(outputs)
+            }
+        )
+    file = tmp_path / "outputs.json"
+    file.write_text(text)
+    with pytest.raises(SnapshotError, match=f"outputs of {name} without their outcomes") as refused:
+        load_snapshot(file)
+    command = str(refused.value).split("`forgetwatch ")[1].split("`")[0]
+    run(*command.replace("outcomes.parquet", str(tmp_path / "outcomes.parquet")).split())
+    assert load_snapshot(tmp_path / "outcomes.parquet").floats("correct").tolist() == list(RIGHT)
+
+
+def test_row_of_another_form_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "results.jsonl"
+    file.write_text(human_eval(RIGHT) + '{"task_id": "HumanEval/3"}\n')
+    with pytest.raises(SnapshotError, match=r"results.jsonl, row 4: not a row of human-eval \(KeyError\('passed'\)\)"):
+        load_snapshot(file)
+
+
+def test_question_text_is_kept(tmp_path: Path) -> None:
+    file = tmp_path / "gsm8k.jsonl"
+    file.write_text(evalscope(RIGHT))
+    store = QuestionStore(load_snapshot(file).texts("content_hash"))
+    load_snapshot(file, kept=store)
+    assert sorted(text.prompt for text in store.texts.values()) == ["Q0?", "Q1?", "Q2?"]
+
+
+def test_own_table_with_names_of_a_tool_is_a_table(tmp_path: Path) -> None:
+    file = tmp_path / "mine.jsonl"
+    file.write_text(lines([{"item_id": "a", "correct": 1, "instruction": "Do.", "preference": 1}]))
+    assert find_tool(file) is None
+    assert load_snapshot(file).floats("correct").tolist() == [1]
+
+
+def test_tables_of_wandb_are_tables(tmp_path: Path) -> None:
+    file = tmp_path / "answers.table.json"
+    file.write_text(json.dumps({"columns": ["item_id", "correct"], "data": [["a", 1], ["b", 0]], "ncols": 2}))
+    assert load_snapshot(file).floats("correct").tolist() == [1, 0]

@@ -7,8 +7,8 @@ Two measurements may be compared only if the same questions were evaluated in th
 the first; the fingerprint decides the second: it covers all content hashes and every setting that can change an
 outcome.
 
-On disk a probe is JSONL: one item per line, after one header line with name, settings and canary. A file without the
-header is a probe with the default settings, named after the file. A name that ends in ``.gz`` is a compressed file.
+On disk a probe is JSONL: one item per line, after one header line with name, settings, canary and plan. A file without
+the header is a probe with the default settings, named after the file. A name that ends in ``.gz`` is a compressed file.
 
 `combine` makes one probe of two: each item keeps its rendering, and the generated answers their decoding.
 """
@@ -39,7 +39,7 @@ _NEEDED: Final = "a probe in JSONL"
 _MOST_WRONG: Final = 5
 """Number of wrong lines after which reading stops."""
 
-_SETTINGS: Final = frozenset({"name", "canary", "scoring", "norm", "rendering", "decoding"})
+_SETTINGS: Final = frozenset({"name", "canary", "plan", "scoring", "norm", "rendering", "decoding"})
 
 _LISTED: Final = re.compile(r"(?<!\w)A[.):]")
 _ENDS_IN_LETTER: Final = re.compile(r"(?<!\w)[A-Z][.)]{0,2}\s*\Z")
@@ -68,6 +68,7 @@ class Probe(Sequence[Item]):
             Passages are always plain.
         decoding: Settings of generated answers; None if no answer is generated.
         canary: A text by which the items can be found in training data, kept in the file; it changes no outcome.
+        plan: How a table of questions was read, kept in the file; it changes no outcome.
 
     Raises:
         ProbeError: If there is no item, if (task, id) repeats, or if a setting is unknown.
@@ -80,6 +81,7 @@ class Probe(Sequence[Item]):
     rendering: Rendering = "plain"
     decoding: Decoding | Mapping[str, Any] | None = None
     canary: str | None = None
+    plan: str = ""
 
     def __post_init__(self) -> None:
         """Check the settings and the items."""
@@ -94,8 +96,9 @@ class Probe(Sequence[Item]):
             given = getattr(self, name)
             if given not in get_args(allowed):
                 raise self._error(f"{name} must be one of {', '.join(get_args(allowed))}, got {given!r}")
-        if self.canary is not None and not is_text(self.canary):
-            raise self._error(f"canary must be text, got {self.canary!r:.80}")
+        for name, kept in (("canary", self.canary or ""), ("plan", self.plan)):
+            if not is_text(kept):
+                raise self._error(f"{name} must be text, got {kept!r:.80}")
         if not self.items:
             raise ProbeError(f"probe {self.name!r} has no items; it needs at least one")
         seen: set[tuple[str, str]] = set()
@@ -204,9 +207,9 @@ class Probe(Sequence[Item]):
         return self if norm == self.norm else replace(self, norm=norm)
 
     def to_jsonl(self) -> str:
-        """The probe as JSONL: a header line with name, settings and canary, then one item per line."""
-        canary = {} if self.canary is None else {"canary": self.canary}
-        lines = [json.dumps({_HEADER: {"name": self.name, **canary, **self.settings}})]
+        """The probe as JSONL: a header line with name, settings, canary and plan, then one item per line."""
+        kept = {name: text for name, text in (("canary", self.canary), ("plan", self.plan)) if text}
+        lines = [json.dumps({_HEADER: {"name": self.name, **kept, **self.settings}}, ensure_ascii=False)]
         lines += [json.dumps(item.to_json(), ensure_ascii=False) for item in self.items]
         return "\n".join(lines) + "\n"
 

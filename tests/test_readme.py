@@ -77,8 +77,9 @@ def test_commands_and_options_exist() -> None:
     ]
     assert lines
     for line in lines:
-        name = line.split()[1]
-        helped = CliRunner().invoke(app, [name, "--help"], env={"COLUMNS": "200"}).stdout
+        words = line.split()
+        name = words[1:3] if words[1] == "probe" else words[1:2]
+        helped = CliRunner().invoke(app, [*name, "--help"], env={"COLUMNS": "200"}).stdout
         for option in re.findall(r"--[a-z-]+", line):
             assert option in helped
 

@@ -20,7 +20,7 @@ from forgetwatch.cli.targets import check_probe_file
 from forgetwatch.errors import ProbeError
 from forgetwatch.item import PRIVATE, Item
 from forgetwatch.pairing import fit
-from forgetwatch.probe import Probe
+from forgetwatch.probe import Norm, Probe
 from forgetwatch.probes import (
     SUFFIXES,
     Categories,
@@ -42,6 +42,7 @@ PROBLEMS = 1
 probe_app = typer.Typer(no_args_is_help=True, help="List, show, build and check probes.", rich_markup_mode="rich")
 
 _hub_option = partial(typer.Option, rich_help_panel="Benchmarks of the hub")
+_harness_option = partial(typer.Option, rich_help_panel="Tasks of lm-evaluation-harness")
 _own_option = partial(typer.Option, rich_help_panel="Rows of your own")
 _check_option = partial(typer.Option, rich_help_panel="Checks")
 
@@ -50,6 +51,13 @@ _Root = Annotated[
 ]
 _Revision = Annotated[str | None, _hub_option(help="Revision of the hub's data sets.")]
 _Shots = Annotated[int | None, _hub_option(help="Worked examples before each question.")]
+_Data = Annotated[
+    Path | None,
+    _harness_option(help="Folder with a JSONL file for each split of the task, such as DIR/test.jsonl, for the hub."),
+]
+_Norm = Annotated[
+    Norm | None, _harness_option(help="Divisor of an option's log-likelihood: sum for acc, chars for acc_norm.")
+]
 _Limit = Annotated[
     int | None, item_option(min=1, help="Maximum number of items; of a benchmark, a stratified sample of its tasks.")
 ]
@@ -72,6 +80,8 @@ def show_command(
     root: _Root = None,
     revision: _Revision = None,
     shots: _Shots = None,
+    data: _Data = None,
+    norm: _Norm = None,
     limit: _Limit = None,
 ) -> None:
     """Show a probe: number of items, categories, options, settings, fingerprint, and some items in full."""
@@ -80,7 +90,7 @@ def show_command(
         return
     if name == "-":
         raise typer.BadParameter("needed a probe's name or file, or --categories")
-    probe = _load(name, root=root, revision=revision, shots=shots, limit=limit)
+    probe = _load(name, root=root, revision=revision, shots=shots, limit=limit, data=data, norm=norm)
     if categories:
         typer.echo(Categories({item.task: item.category for item in probe}).to_csv(), nl=False)
         return
@@ -114,21 +124,23 @@ def build_command(
     root: _Root = None,
     revision: _Revision = None,
     shots: _Shots = None,
+    data: _Data = None,
+    norm: _Norm = None,
     limit: _Limit = None,
 ) -> None:
     """Build a probe file from rows of your own, or from a benchmark of the hub."""
     check_probe_file(output, [source])
     if column or key or task or category or scoring != "loglikelihood" or rendering:
-        if root is not None or revision is not None or shots is not None:
+        if any(given is not None for given in (root, revision, shots, data, norm)):
             raise ProbeError(
-                f"{source}: --root, --revision and --shots are for benchmarks of the hub; --column, --key, --task, "
-                "--category, --scoring and --rendering for rows of your own: leave out one or the other"
+                f"{source}: --root, --revision, --shots, --data and --norm are for benchmarks and tasks; --column, "
+                "--key, --task, --category, --scoring and --rendering for rows of your own: leave out one or the other"
             )
         settings: dict[str, Any] = {"scoring": scoring, "rendering": rendering}
         probe = probe_from(source, columns=_columns(column or []), task=task, category=category, key=key, **settings)
         probe = probe if limit is None else probe.head(limit)
     else:
-        probe = _load(source, root=root, revision=revision, shots=shots, limit=limit)
+        probe = _load(source, root=root, revision=revision, shots=shots, limit=limit, data=data, norm=norm)
     probe.save(output)
     for text in summary(probe):
         print_text(text)
@@ -160,13 +172,15 @@ def check_command(
     root: _Root = None,
     revision: _Revision = None,
     shots: _Shots = None,
+    data: _Data = None,
+    norm: _Norm = None,
     limit: _Limit = None,
 ) -> None:
     """Check a probe for repeated questions, leaked answers, shortcuts, lengths, and overlap with training data.
 
     With --model also for faults that only answers show.
     """
-    probe = _load(name, root=root, revision=revision, shots=shots, limit=limit)
+    probe = _load(name, root=root, revision=revision, shots=shots, limit=limit, data=data, norm=norm)
     tokenize, chats = None, True
     tokenizer = tokenizer or model
     if tokenizer is not None:
@@ -179,6 +193,8 @@ def check_command(
     found = None if not train else overlap(probe, training_texts(train), seconds=seconds)
     is_trained_on = found is not None and (bool(found.exact) or any(found.grams.values()))
     print_text(f"{probe.name}, {len(probe):,} items", style="bold")
+    if probe.plan:
+        print_hanging(f"  read as         {probe.plan}")
     for finding in findings:
         for text in finding_lines(finding):
             print_hanging(text, style="" if finding.wrong else "dim")
@@ -192,12 +208,12 @@ def check_command(
         raise typer.Exit(PROBLEMS)
 
 
-def _load(name: str, *, root: Path | None, revision: str | None, shots: int | None, limit: int | None) -> Probe:
+def _load(name: str, **settings: Any) -> Probe:
     """Load a probe, and print each warning, such as items left out, as a line on standard error."""
     with warnings.catch_warnings(record=True) as caught:
         # A filter of the user must neither hide a note nor turn it into an error.
         warnings.simplefilter("always")
-        probe = load_probe(name, root=root, revision=revision, shots=shots, limit=limit)
+        probe = load_probe(name, **settings)
     for warning in caught:
         echo(f"note: {warning.message}", err=True)
     return probe
@@ -264,6 +280,8 @@ def listing() -> Iterator[tuple[str, bool]]:
     yield "forms", True
     for form, (about, _) in FORMS.items():
         yield f"  {fit(form, width)} {about}", False
+    yield "tasks of lm-evaluation-harness: lm_eval:TASK, such as lm_eval:arc_easy", True
+    yield "  lm_eval ls tasks", False
     yield "your own: rows with a question, options and an answer", True
     yield f"  {' '.join(SUFFIXES)}", False
     yield "  forgetwatch probe build mine.csv -o probe.jsonl", False
@@ -280,6 +298,8 @@ def summary(probe: Probe) -> Iterator[str]:
     yield ", ".join(f"{key} {value}" for key, value in settings.items())
     if decoding:
         yield "generated answers: " + ", ".join(f"{key} {value}" for key, value in decoding.items() if value)
+    if probe.plan:
+        yield f"read as: {probe.plan}"
     yield f"fingerprint {probe.fingerprint}"
 
 

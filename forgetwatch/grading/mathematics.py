@@ -350,8 +350,10 @@ def extract_expression(body: str) -> Extracted:
 
 
 def same_value(found: str, answer: str) -> bool:
-    """True if two expressions are equal; False where one cannot be read or the time limit is reached."""
+    """True if two expressions are spelled alike or equal; one that cannot be read in time is equal to no other."""
     check_installed()
+    if same_box(found, answer):
+        return True
     if len(found) > _LONGEST:
         return False
     from math_verify import parse, verify

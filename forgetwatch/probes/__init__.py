@@ -4,6 +4,7 @@
                                      them; quick+behaviour is one probe of both
     demo                             questions about an invented world, for the demo and the tests
     mmlu, arc_easy, paper, ...       benchmarks of the hub: hub/load.py has the grammar of their names
+    lm_eval:arc_easy, ...            tasks of lm-evaluation-harness, made by the harness itself: harness.py
     mine.jsonl                       a probe file
     mine.csv, rows, a Dataset        a table of questions: from_rows.py describes its columns
 
@@ -11,6 +12,7 @@
 
     from_rows.py               files of rows, and a table of questions to a probe
     plan.py                    what the columns of such a table are for, and how answers name options
+    order.py                   the order of a probe of several tasks
     prompts.py                 listed options, instructions, and worked examples before each question
     categories.py              tasks to categories: the table of the paper (paper_tasks.csv), or a map from a file
     checking.py                faults of a probe: repeated questions, leaked answers, shortcuts, wrong keys
@@ -29,10 +31,11 @@ from typing import Any, Final
 from forgetwatch.errors import ProbeError, did_you_mean
 from forgetwatch.files import table_suffix
 from forgetwatch.item import has_one_choice_alone
-from forgetwatch.probe import Probe, combine, read_probe
+from forgetwatch.probe import Norm, Probe, combine, read_probe
 from forgetwatch.probes.categories import UNMAPPED, Categories, PaperTasks, paper_category
 from forgetwatch.probes.checking import Finding, check_answers, check_probe, without_questions
 from forgetwatch.probes.from_rows import SUFFIXES, is_part_of_question, probe_from, training_texts
+from forgetwatch.probes.harness import harness_probe, is_harness_task
 from forgetwatch.probes.hub import PAPER, PRESETS, is_preset, load_preset
 from forgetwatch.probes.overlap import Overlap, exact_overlap, plain, training_text
 from forgetwatch.probes.plan import Key
@@ -53,24 +56,35 @@ def load_probe(
     limit: int | None = None,
     columns: Mapping[str, str | Sequence[str]] | None = None,
     key: Key | None = None,
+    data: str | Path | None = None,
+    norm: Norm | None = None,
 ) -> Probe:
     """Load a probe by its name, from a file, or from rows.
 
     Args:
-        name: A shipped probe, a benchmark of the hub (``mmlu``, ``bbh:navigate:cot``), a file of items or rows, or
-            the rows: a list of dicts, a `datasets.Dataset`.
+        name: A shipped probe, a benchmark of the hub (``mmlu``, ``bbh:navigate:cot``), a task of lm-evaluation-harness
+            (``lm_eval:arc_easy``), a file of items or rows, or the rows: a list of dicts, a `datasets.Dataset`.
         root: For benchmarks: a folder with copies of the data sets under their ids, in place of the hub.
         revision: For benchmarks: revision of the data sets.
-        shots: For benchmarks: worked examples before each question.
+        shots: For benchmarks and tasks of the harness: worked examples before each question.
         limit: Maximum number of items: the first ones, or of benchmarks a fair sample of their tasks.
         columns: For a table of questions: what its columns are for, as in ``{"prompt": "frage"}``.
         key: For a table of questions: how its answers name options.
+        data: For tasks of the harness: a folder with a JSONL file for each split, in place of the hub.
+        norm: For tasks of the harness: divisor of an option's log-likelihood; ``chars`` for its `acc_norm`.
 
     Raises:
         ProbeError: If there is no probe of that name, or it cannot be read.
     """
     if limit is not None and limit < 1:
         raise ProbeError(f"{name}: limit must be at least 1 item, got {limit}")
+    if isinstance(name, str) and is_harness_task(name):
+        _refuse_plan(name, columns, key)
+        if root is not None or revision is not None:
+            raise ProbeError(f"{name}: root and revision are for benchmarks of the hub; data= names a folder of splits")
+        return harness_probe(name, data=data, norm=norm or "sum", shots=shots, limit=limit)
+    if data is not None or norm is not None:
+        raise ProbeError(f"{name}: data and norm are for tasks of lm-evaluation-harness, such as lm_eval:arc_easy")
     if isinstance(name, (str, Path)) and not Path(name).is_file() and is_preset(str(name)):
         _refuse_plan(name, columns, key)
         return load_preset(str(name), root=root, revision=revision, shots=shots, limit=limit)

@@ -8,6 +8,7 @@
     unlike lengths    one option is much longer than another     no template      the tokenizer has no chat template
     yes or no         such items without a cluster               position         the right one is often the n-th
     negative option   the only "no ..." is often right           longest option   the right one is often the longest
+    own answer        an open answer is graded as wrong
 
 `position`, `longest option`, `negative option` and `in examples` are shortcuts: choosers that do not read the question.
 They count as faults if they are right more often than chance by over 4 standard errors (2.8 for the last two, which few
@@ -48,6 +49,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from forgetwatch.errors import ProbeError
+from forgetwatch.grading import grade
 from forgetwatch.item import Item
 from forgetwatch.metrics import TAU, UNITS, false_discovery, normalise
 from forgetwatch.probe import LETTERS, Probe
@@ -78,6 +80,9 @@ _FEWEST: Final = 10
 
 _MASS: Final = 0.001
 """Median option mass below which what decides is far from what the model would write."""
+
+_ANSWERED: Final = ("exact", "exact:fold", "contains", "number", "letter", "boxed", "math")
+"""Matches whose answer is what an output has to say."""
 
 _SURE: Final = 0.5
 """Share of wrong answers among confident ones from which confidence means nothing."""
@@ -121,6 +126,7 @@ def check_probe(
         _leaked(with_options),
         _finding("alike options", alike, len(with_options), "two options are the same but for case and spaces"),
         _finding("one option", single, len(probe), "nothing to choose: in the raw counts only"),
+        _own_answer([item for item in probe if item.match in _ANSWERED]),
         # Of letters only one token is scored, whatever the options say.
         _unlike_lengths(with_options if probe.scoring == "loglikelihood" else []),
         _yes_or_no(with_options),
@@ -141,6 +147,22 @@ def check_probe(
         about = "to be rendered as a chat, and the tokenizer has no chat template"
         findings.append(_finding("no template", chat, len(probe), about))
     return findings
+
+
+def _own_answer(graded: Sequence[Item]) -> Finding:
+    about = "an output that is the answer is not graded as right"
+    return _finding("own answer", unanswerable(graded), len(graded), about)
+
+
+def unanswerable(items: Iterable[Item]) -> list[Item]:
+    """Return the open items whose own answer, written as an output, is graded as wrong."""
+    graded = [item for item in items if item.match in _ANSWERED]
+    return [item for item in graded if not any(grade(item, text).correct for text in _outputs(item))]
+
+
+def _outputs(item: Item) -> list[str]:
+    form = "\\boxed{{{}}}" if item.match in ("boxed", "math") else "{}"
+    return [form.format(str(answer).strip("$")) for answer in item.answers]
 
 
 def _repetitions(probe: Probe) -> list[Finding]:

@@ -55,9 +55,9 @@ from forgetwatch.files import (
     table_text,
     unique_keys,
 )
-from forgetwatch.grading import find_numbers, normalise_numbers
 from forgetwatch.item import Item, Rendering
-from forgetwatch.probe import LETTERS, Norm, Probe, Scoring
+from forgetwatch.probe import Norm, Probe, Scoring
+from forgetwatch.probes.checking import unanswerable
 from forgetwatch.probes.overlap import training_text
 from forgetwatch.probes.plan import (
     BEFORE,
@@ -85,6 +85,12 @@ Rows = list[tuple[str, Mapping[str, Any]]]
 _LARGEST_CELL: Final = 10_000_000
 """Maximum number of characters of a CSV cell; the default of `csv` is too small for passages."""
 
+_EXAMPLES: Final = 3
+"""Questions that are logged with their keys."""
+
+_LONGEST_SHOWN: Final = 60
+"""Characters of a question or an answer in that line."""
+
 _SHOWN: Final = 5
 """Maximum number of wrong rows whose mistakes an error lists."""
 
@@ -110,6 +116,9 @@ USUAL_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "reasoning": ("reasoning", "rationale", "explanation"),
 }
 """The parts of an item that a column can hold, and the usual names of such a column in lower case."""
+
+_PLAN_WORDS: Final = {"question": "prompt", "before": "context", "options": "choices", "key": "answer"}
+"""Words of a plan for parts of an item: a plan that was shown can be given as it is."""
 
 _NUMBERED: Final = re.compile(
     r"(?:choice|option|answer|ans|opt|op|sol|ending|mc_answer)?[ _]?([a-j]|[0-9]|10)", re.IGNORECASE
@@ -147,7 +156,7 @@ def probe_from(
     Args:
         source: A file (CSV, TSV, JSONL, JSON, Parquet), or rows: a list of dicts, a `datasets.Dataset`.
         columns: Names of columns by the part of an item that they contain, if they have no usual name; ``choices`` may
-            be several columns.
+            be several columns. The words of a plan are parts too: question, before, options, key.
         name: Name of the probe; by default the file's.
         task: The task of rows without one; by default the probe's name.
         category: The category of rows without one.
@@ -190,10 +199,27 @@ def probe_from(
         norm=norm,
         rendering=rendering or ("chat" if chat else "plain"),
         decoding=decoding,
+        plan=str(reader.plan),
     )
-    if isinstance(source, (str, Path)):
-        log(f"{where}: {reader.plan}")  # after every error: a refusal is one line
+    log(f"{where}: {probe.plan}")  # after every error: a refusal is one line
+    for item in items[:_EXAMPLES]:
+        log(f"  {_example(item)}")
+    if never := unanswerable(items):
+        log(
+            f"{where}: {len(never):,} of {len(items):,} answers are graded as wrong even if an output is the answer, "
+            f"such as {str(never[0].answers[0])!r:.60} (id {never[0].id}); a column `match` says how to grade"
+        )
     return probe
+
+
+def _example(item: Item) -> str:
+    """The end of a question and its right answers, in one line."""
+    question = " ".join(training_text(item.prompt).removesuffix("\nAnswer:").split())
+    right = (
+        [item.choices[int(index)].strip() for index in item.answers] if item.choices else list(map(str, item.answers))
+    )
+    of = f" (of {len(item.choices)} options)" if item.choices else f" (match {item.match})"
+    return f"{item.id}: {question[-_LONGEST_SHOWN:]!r} -> {' | '.join(right)[:_LONGEST_SHOWN]!r}{of}"
 
 
 def _rows(source: Any) -> tuple[Rows, str]:
@@ -228,6 +254,7 @@ def make_plan(
         ProbeError: If a column that is given is missing, or the question or the answer is not found.
     """
     names = list(dict.fromkeys(str(name) for row in rows for name in row))
+    given = {_PLAN_WORDS.get(part, part): columns for part, columns in given.items()}
     if unknown := sorted(set(given) - set(USUAL_NAMES)):
         near = did_you_mean(unknown[0], USUAL_NAMES)
         raise ProbeError(f"{where}: {unknown[0]!r} is not a part of an item{near}; there are {', '.join(USUAL_NAMES)}")
@@ -419,10 +446,9 @@ class _Reader:
             match = self._text(at, "match")
             texts = _open_answers(self._rows[at][plan.answer], is_json=match.startswith("json"))
             texts = tuple(map(self._open.text, texts))
-            by_form = "number" if all(_is_number(normalise_numbers(text.strip())) for text in texts) else "contains"
-            if all(text.strip() in LETTERS for text in texts):
-                by_form = "letter"  # "A" as a word is in most English sentences
-            return (), texts if len(texts) > 1 else texts[0], match or by_form
+            by_form = {self._open.match(text) for text in texts}
+            own = by_form.pop() if len(by_form) == 1 else "contains"
+            return (), texts if len(texts) > 1 else texts[0], match or own
         if self._is_yes_no:
             return ("yes", "no"), 0 if value else 1, None
         if plan.wrong:
@@ -456,17 +482,13 @@ def _listed(cell: Any) -> list[str]:
 def _open_answers(value: Any, *, is_json: bool) -> tuple[str, ...]:
     """The texts of an open answer: one, or each of a list. A JSON value is one text, unless it is a list of texts."""
     given = value if is_json else _parse_literal(value)
+    if isinstance(value, str) and not (isinstance(given, list) and all(isinstance(text, str) for text in given)):
+        given = value  # an interval, such as [0, 1], is one answer
     if isinstance(given, (list, tuple)) and (not is_json or all(isinstance(text, str) for text in given)):
         return tuple(map(str, given))
     if isinstance(given, str) or not (is_json or isinstance(given, Mapping)):
         return (str(given),)
     return (value if isinstance(value, str) else json.dumps(value, ensure_ascii=False),)
-
-
-def _is_number(text: str) -> bool:
-    """True for one number with at most a sign next to it: ``$5``, ``5 %``, not ``Apollo 11``."""
-    found = find_numbers(text)
-    return len(found) == 1 and len(text) <= found[0].end + 2 and not any(map(str.isalpha, text[: found[0].start]))
 
 
 def _parse_literal(value: Any) -> Any:
@@ -476,7 +498,8 @@ def _parse_literal(value: Any) -> Any:
     # CSV files written from Python contain lists as `['a', 'b']`, which is not JSON.
     for read in (json.loads, ast.literal_eval):
         try:
-            return read(value.strip())
+            found = read(value.strip())
+            return found if isinstance(found, (list, dict)) else value  # not a set, such as {1, 2}
         except (ValueError, SyntaxError, MemoryError, RecursionError):
             continue
     return value

@@ -24,10 +24,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, NamedTuple, get_args
 
 from forgetwatch.errors import ProbeError
+from forgetwatch.grading import find_numbers, normalise_numbers
+from forgetwatch.grading.mathematics import check_installed
 from forgetwatch.probe import LETTERS
 
 Key = Literal["text", "label", "letter", "from-0", "from-1", "one-hot"]
@@ -52,6 +54,14 @@ _SPELLED: Final[dict[Key, str]] = {
 _LONG: Final = 30
 """Median number of words beyond which an open answer is a rationale, which no output repeats."""
 
+_FORMULAS: Final = 0.05
+"""Share of formulas among the open answers of a column from which on it is read as mathematics."""
+
+_FORMULA: Final = re.compile(r"\\[a-zA-Z]{2,}|\^|\A\$[^$]+\$\Z")
+_SYMBOLS: Final = re.compile(r"[\[({].*[,;].*[\])}]|[=<>+*/|≤≥π√∞]|\$.*\$|\d[a-z]\b")
+_COMMAND: Final = re.compile(r"\\[a-zA-Z]+")
+_WORD: Final = re.compile(r"[^\W\d_]{3,}")
+_LATEX_UNIT: Final = re.compile(r"[\s~]*\\(?:text|mbox|mathrm)\s*\{[^{}]*\}\s*\Z")
 _FINAL: Final = re.compile(r"####\s*(.+?)\s*\Z", re.DOTALL)
 _WITH_UNIT: Final = re.compile(r"\s*([-+]?\d[\d.,/:]*)\s*\([^()]*\)\s*")
 _BOXED: Final = re.compile(r"\\boxed\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}")
@@ -219,12 +229,31 @@ class OpenAnswers:
     Attributes:
         kind: ``####`` or ``\boxed{}`` for the part that these mark; ``(unit)`` for the number before a unit in
             brackets; empty for the whole text.
+        mathematical: True if the column holds formulas: those are compared by their value.
     """
 
     kind: Literal["####", "\\boxed{}", "(unit)", ""] = ""
+    mathematical: bool = False
 
     def text(self, answer: str) -> str:
         """Return the part of an answer that an output can match."""
+        part = self._part(answer)
+        bare = _LATEX_UNIT.sub("", part) if self.mathematical else ""
+        return bare if any(map(str.isdigit, bare)) else part
+
+    def match(self, text: str) -> str:
+        """Return the rule by which an output is compared with such a part, by its form."""
+        bare = normalise_numbers(text.strip())
+        if _is_number(bare):
+            return "number"
+        if len(bare) == 1 and bare in LETTERS:
+            return "letter"  # "A" as a word is in most English sentences
+        is_short = len(_WORD.findall(_COMMAND.sub(" ", bare))) < 2
+        if self.mathematical and (_FORMULA.search(bare) or (is_short and _SYMBOLS.search(bare))):
+            return "math"
+        return "contains"
+
+    def _part(self, answer: str) -> str:
         if self.kind == "####" and (found := _FINAL.search(answer)):
             return found[1]
         if self.kind == "\\boxed{}" and (boxes := _BOXED.findall(answer)):
@@ -234,26 +263,52 @@ class OpenAnswers:
         return answer
 
 
+def _is_number(text: str) -> bool:
+    """True for one number with at most a sign next to it: ``$5``, ``5 %``, not ``Apollo 11``."""
+    found = find_numbers(text)
+    return len(found) == 1 and len(text) <= found[0].end + 2 and not any(map(str.isalpha, text[: found[0].start]))
+
+
 def read_open_answers(answers: Iterable[Any], *, column: str) -> OpenAnswers:
     """Decide what of the open answers of a column an output can match.
 
     Raises:
-        ProbeError: If they are rationales, which no output repeats.
+        ProbeError: If they are rationales, which no output repeats, or formulas, and the package that compares these
+            is not installed.
     """
-    texts = [answer for answer in answers if isinstance(answer, str) and answer.strip()]
+    each = (one for answer in answers for one in (answer if isinstance(answer, (list, tuple)) else (answer,)))
+    texts = [text for text in each if isinstance(text, str) and text.strip()]
+    found = OpenAnswers(_kind(texts, column))
+    parts = [found.text(text) for text in texts]
+    formulas = sum(found.match(part) != "number" and _FORMULA.search(part) is not None for part in parts)
+    if formulas < _FORMULAS * len(parts) or not formulas:
+        return found
+    try:
+        check_installed()
+    except ProbeError as error:
+        raise ProbeError(f"column {column!r} holds formulas such as {_first_formula(parts)!r:.60}: {error}") from error
+    return replace(found, mathematical=True)
+
+
+def _first_formula(parts: Iterable[str]) -> str:
+    return next(part for part in parts if _FORMULA.search(part))
+
+
+def _kind(texts: Sequence[str], column: str) -> Literal["####", "\\boxed{}", "(unit)", ""]:
+    """Mark of the part that an output can match, in all answers of a column."""
     if texts and all(map(_FINAL.search, texts)):
-        return OpenAnswers("####")
+        return "####"
     if texts and all(map(_BOXED.search, texts)):
-        return OpenAnswers("\\boxed{}")
+        return "\\boxed{}"
     if texts and 2 * sum(_WITH_UNIT.fullmatch(text) is not None for text in texts) >= len(texts):
-        return OpenAnswers("(unit)")
+        return "(unit)"
     words = sorted(len(text.split()) for text in texts)
     if words and words[len(words) // 2] > _LONG:
         raise ProbeError(
             f"column {column!r} holds texts of {words[len(words) // 2]} words at the median, which no output repeats; "
             "name a column with the short answer, or a column `match` that says how to grade"
         )
-    return OpenAnswers()
+    return ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -291,7 +346,8 @@ class Plan:
             parts.append(f"key: {_SPELLED[self.key]} in {self.answer}")
         elif not self.wrong:
             part = {"####": " after ####", "\\boxed{}": " in \\boxed{}", "(unit)": " without its unit"}
-            parts.append(f"answer: {self.answer}{part.get(self.open.kind, '')}")
+            as_formulas = ", formulas by their value" if self.open.mathematical else ""
+            parts.append(f"answer: {self.answer}{part.get(self.open.kind, '')}{as_formulas}")
         if self.not_used:
             parts.append(f"not used: {', '.join(self.not_used)}")
         return "; ".join(parts)

@@ -49,6 +49,15 @@ def test_the_columns_of_the_list_begin_at_the_same_places() -> None:
     assert all(row and not row[2].endswith("…") for row in rows)
 
 
+def test_plan_of_a_table_is_shown_by_check_and_show(tmp_path: Path) -> None:
+    table, probe = tmp_path / "q.csv", tmp_path / "q.jsonl"
+    table.write_text("question,A,B,answer\nCapital of Chile?,Lima,Santiago,B\n")
+    plan = "question: question; options: A, B; key: letters in answer"
+    assert f"read as: {plan}" in probe_command("build", str(table), "-o", str(probe))
+    for command in (("check", table), ("check", probe), ("show", probe)):
+        assert plan in probe_command(command[0], str(command[1]))
+
+
 def test_show_says_what_a_probe_holds_and_shows_items() -> None:
     text = probe_command("show", "demo", "--examples", "1")
     probe = load_probe("demo")
@@ -159,7 +168,7 @@ def test_check_measures_lengths_with_a_tokenizer(tmp_path: Path) -> None:
     [
         (("build", "demo", "-o", "p.csv"), "a probe ends in .jsonl"),
         (("build", "demo", "-o", "no/p.jsonl"), "needed a folder that exists"),
-        (("build", "a.csv", "-o", "p.jsonl", "--task", "t", "--shots", "5"), "are for benchmarks of the hub"),
+        (("build", "a.csv", "-o", "p.jsonl", "--task", "t", "--shots", "5"), "are for benchmarks and tasks"),
         (("show", "nothing"), "no such file, and no such shipped probe"),
     ],
 )

@@ -53,7 +53,7 @@ def test_a_sound_probe_has_no_finding() -> None:
     ]
     findings = check_probe(Probe(items), tokenize=lambda text: [hash(text)], context=10)
     assert [one.name for one in findings if one.wrong] == []
-    assert len(findings) == 15
+    assert len(findings) == 16
 
 
 def test_the_same_question_is_found_within_and_across_tasks() -> None:
@@ -90,12 +90,29 @@ def test_indistinguishable_options_are_found() -> None:
     ]
 
 
+def test_answers_that_nothing_can_match_are_found() -> None:
+    opened = [
+        Item(id=str(n), task="t", prompt="?", answer=answer, match=match)
+        for n, (answer, match) in enumerate(
+            [
+                ("4", "number"),
+                ("$G$ is not", "contains"),
+                ("two", "number"),
+                (r"\frac{1}{2}", "math"),
+                ("de", "language"),
+            ]
+        )
+    ]
+    finding = found(opened, "own answer")
+    assert (ids(finding), finding.of, finding.wrong) == (["1", "2"], 4, True)
+
+
 def test_long_items_are_found() -> None:
     items = [item(1), item(2, prompt="a b c d e f")]
     finding = found(items, "too long", tokenize=str.split, context=6)
     assert ids(finding) == ["2"]
     assert "the longest has 8" in finding.about
-    assert len(check_probe(Probe(items), tokenize=str.split)) == 14
+    assert len(check_probe(Probe(items), tokenize=str.split)) == 15
 
 
 def test_shortcuts_are_faults_only_if_significantly_above_chance() -> None:

@@ -152,6 +152,59 @@ def test_the_end_of_a_solution_is_the_answer_and_a_rationale_is_refused() -> Non
         only({"question": "Why?", "answer": "so " * 40})
 
 
+def test_formulas_are_compared_by_their_value() -> None:
+    answers = [r"$\sqrt{8}$", "$10-4 n$", "7", "x - 3z = 0", "all real numbers", r"17\text{ meters}", "(3, 4]"]
+    items = probe_from([{"problem": f"{n}?", "answer": answer} for n, answer in enumerate(answers)])
+    assert [item.match for item in items] == ["math", "math", "number", "math", "contains", "number", "math"]
+    assert items.plan == "question: problem; answer: answer, formulas by their value"
+    outputs = [r"The answer is $2\sqrt{2}$", r"\boxed{-4n+10}", "7", "x = 3z", "All real numbers.", "17 m", "$(3,4]$"]
+    assert [grade(item, output).correct for item, output in zip(items, outputs, strict=True)] == [True] * 7
+    assert grade(items[1], "The answer is 10+4n").correct is False
+
+
+def test_prices_and_words_are_no_formulas() -> None:
+    items = probe_from([{"problem": f"{n}?", "answer": text} for n, text in enumerate(("$5", "from $5 to $10", "B"))])
+    assert [item.match for item in items] == ["number", "contains", "letter"]
+
+
+def test_formulas_without_the_package_that_compares_them_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ProbeError, match=r"column 'answer' holds formulas such as .*: pip install math-verify"):
+        only({"problem": "?", "answer": r"\sqrt{2}"})
+
+
+@pytest.mark.parametrize("answer", ["[0, 1]", "{1, 2, 3}", "{2,1}", "(3, 4]"])
+def test_an_interval_or_a_set_is_one_answer_as_it_is_written(answer: str) -> None:
+    assert only({"problem": "?", "answer": answer}).answers == (answer,)
+
+
+def test_answers_that_nothing_can_match_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [{"problem": "1?", "answer": "4"}, {"problem": "2?", "answer": "$4$ beats, $G$ or so"}]
+    probe_from(rows)
+    assert "1 of 2 answers are graded as wrong even if an output is the answer, such as" in capsys.readouterr().err
+    probe_from(rows[:1])
+    assert "even if" not in capsys.readouterr().err
+
+
+def test_what_was_understood_is_logged_and_stored_and_can_be_given(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [
+        {"frage": f"What is {n}?", "text": "Read this.", "one": "red", "two": "blue", "key": "B"} for n in range(1, 5)
+    ]
+    given = {"question": "frage", "before": "text", "options": ["one", "two"], "key": "key"}
+    probe = probe_from(rows, columns=given)
+    logged = capsys.readouterr().err.splitlines()
+    assert probe.plan == "question: frage after text; options: one, two; key: letters in key"
+    assert logged[0] == f"forgetwatch: rows: {probe.plan}"
+    assert logged[1] == "forgetwatch:   0: 'Read this. Question: What is 1?' -> 'blue' (of 2 options)"
+    assert len(logged) == 4
+    probe.save(tmp_path / "p.jsonl")
+    again = load_probe(tmp_path / "p.jsonl")
+    assert (again.plan, again.fingerprint) == (probe.plan, probe.fingerprint)
+    assert probe_from(rows, columns={**given, "question": "frage"}).fingerprint == probe.fingerprint
+
+
 def test_what_is_not_used_is_named() -> None:
     rows = [ROW | {"remarks": "a book of maps", "n": 3, "explanation": "It is."}]
     plan, _ = make_plan(rows, {}, "rows")

@@ -40,6 +40,7 @@ from forgetwatch.probe import Probe
 from forgetwatch.probes.categories import paper_category, subjects
 from forgetwatch.probes.hub import row_functions
 from forgetwatch.probes.hub.preset import FORMS, BadRowError, Form, Preset, Question, Source
+from forgetwatch.probes.order import interleave
 from forgetwatch.probes.prompts import few_shot
 
 _SHOTS: Final = 5
@@ -130,7 +131,7 @@ def load_preset(
     items: list[tuple[Item, str]] = []
     for preset, source, questions in read:
         items += reader.items(preset, source, questions)
-    chosen = _interleave([item for item, _ in items])[:limit]
+    chosen = interleave([item for item, _ in items])[:limit]
     headers = {(item.task, item.id): header for item, header in items}
     settings: dict[str, Any] = dict(FORMS[form][1])
     if form == "scored":
@@ -192,20 +193,6 @@ def _parse_name(name: str) -> tuple[list[tuple[Preset, str]], Form]:
 def _canonical(name: str) -> str:
     canonical = name.lower().replace("_", "-")
     return ALIASES.get(canonical, canonical)
-
-
-def _interleave(items: Sequence[Item]) -> list[Item]:
-    """The items in an order whose every prefix is a fair sample of the tasks."""
-    by_task: dict[str, list[Item]] = {}
-    for item in items:
-        by_task.setdefault(item.task, []).append(item)
-    # The item of rank r of n gets the position (r + 1/2) / n in (0, 1): every task is spread evenly over the probe.
-    positions = [
-        ((rank + 0.5) / len(own), task, item)
-        for task, own in by_task.items()
-        for rank, item in enumerate(sorted(own, key=lambda item: (item.content_hash, item.id)))
-    ]
-    return [item for _, _, item in sorted(positions, key=lambda entry: entry[:2])]
 
 
 def _with_examples(probe: Probe, examples: Sequence[Item], shots: int) -> Probe:

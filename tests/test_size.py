@@ -19,7 +19,7 @@ GATE_MINUTES = 20
 """Minutes that the README's test command may take on two idle cores; `.ci/run` prints what it took."""
 
 AT_MOST = {
-    "modules of the package": 179,
+    "modules of the package": 181,
     "lines of code of the package": 30_200,
     "lines of code of the tests": 36_900,
     "public names": 13,

@@ -10,7 +10,8 @@
 
 `load_probe` is the way in. Beside it:
 
-    from_rows.py               files of rows, and a table of questions to a probe
+    from_rows.py               a table of questions to a probe
+    row_files.py               files of rows
     plan.py                    what the columns of such a table are for, and how answers name options
     order.py                   the order of a probe of several tasks
     prompts.py                 listed options, instructions, and worked examples before each question
@@ -34,12 +35,13 @@ from forgetwatch.item import has_one_choice_alone
 from forgetwatch.probe import Norm, Probe, combine, read_probe
 from forgetwatch.probes.categories import UNMAPPED, Categories, PaperTasks, paper_category
 from forgetwatch.probes.checking import Finding, check_answers, check_probe, without_questions
-from forgetwatch.probes.from_rows import SUFFIXES, is_part_of_question, probe_from, training_texts
+from forgetwatch.probes.from_rows import is_part_of_question, probe_from
 from forgetwatch.probes.harness import harness_probe, is_harness_task
 from forgetwatch.probes.hub import PAPER, PRESETS, is_preset, load_preset
 from forgetwatch.probes.overlap import Overlap, exact_overlap, plain, training_text
 from forgetwatch.probes.plan import Key
 from forgetwatch.probes.prompts import few_shot, options_of
+from forgetwatch.probes.row_files import SUFFIXES, training_texts
 from forgetwatch.probes.shipped import NAMES, shipped_probe
 from forgetwatch.probes.world import RELATIONS, Fact, Relation, demo_probe, facts
 

@@ -29,32 +29,18 @@ An error lists the mistakes of the first five wrong rows.
 from __future__ import annotations
 
 import ast
-import csv
 import difflib
 import hashlib
-import io
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ProbeError, did_you_mean
-from forgetwatch.files import (
-    UnsuitableError,
-    csv_dialect,
-    file_errors,
-    parquet_batches,
-    read_content,
-    read_parquet,
-    regular_size,
-    table_suffix,
-    table_text,
-    unique_keys,
-)
 from forgetwatch.item import Item, Rendering
 from forgetwatch.probe import Norm, Probe, Scoring
 from forgetwatch.probes.checking import unanswerable
@@ -72,18 +58,8 @@ from forgetwatch.probes.plan import (
     read_key,
     read_open_answers,
 )
+from forgetwatch.probes.row_files import Rows, flat, read_rows
 from forgetwatch.progress import log
-
-SUFFIXES: Final = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
-"""Suffixes of files of rows."""
-
-_NEEDED: Final = "a table of questions"
-
-Rows = list[tuple[str, Mapping[str, Any]]]
-"""Rows, each after its position in the file, for messages."""
-
-_LARGEST_CELL: Final = 10_000_000
-"""Maximum number of characters of a CSV cell; the default of `csv` is too small for passages."""
 
 _EXAMPLES: Final = 3
 """Questions that are logged with their keys."""
@@ -97,14 +73,14 @@ _SHOWN: Final = 5
 USUAL_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "prompt": (
         *("prompt", "question", "query", "problem", "goal", "stem", "question_stem", "input", "instruction", "ctx"),
-        *("sentence", "messages", "text", "content"),
+        *("sentence", "messages", "problem_text", "text", "content"),
     ),
     "context": BEFORE,
     "choices": ("choices", "options", "endings", "candidates", "answers_options", "answer_options"),
     "answer": (
         *("answer", "answer_index", "answer_idx", "answerkey", "answer_key", "label", "gold", "correct"),
         *("correct_answer", "correct answer", "correct_option", "best_answer", "cop", "golden", "final_answer"),
-        *("target", "solution", "output", "response", "completion"),
+        *("target", "solution", "output", "response", "completion", "ideal", "answer_number"),
     ),
     "id": ("id", "item_id", "question_id", "uid", "key", "idx"),
     "task": ("task", "subject", "subset", "dataset", "source"),
@@ -173,6 +149,7 @@ def probe_from(
     name = name or (Path(source).stem if isinstance(source, (str, Path)) else "mine")
     if not rows:
         raise ProbeError(f"{where}: needed rows, and there are none")
+    rows = flat(rows)
     table = [row for _, row in rows]
     plan, of = make_plan(table, columns or {}, where, key=key)
     reader = _Reader(plan, of, table, where, space=scoring == "loglikelihood", key=key)
@@ -509,89 +486,3 @@ def _short(value: Any) -> str:
     """A value for a message, cut to 40 characters."""
     text = repr(value)
     return text if len(text) <= 40 else f"{text[:37]}..."
-
-
-def read_rows(path: str | Path) -> Rows:
-    """Read the rows of a file in the format of its suffix; ProbeError if it cannot be read in that format."""
-    path = Path(path)
-    suffix = table_suffix(path)
-    if suffix not in SUFFIXES:
-        raise ProbeError(f"{path}: needed a file that ends in {', '.join(SUFFIXES)}")
-    with file_errors(path, _NEEDED, ProbeError):
-        if suffix == ".parquet":
-            return [(f"row {number}", row) for number, row in enumerate(read_parquet(path).to_pylist())]
-        text = table_text(read_content(path, _NEEDED, ProbeError))
-        if suffix in (".csv", ".tsv"):
-            return _csv(text, path, is_tsv=suffix == ".tsv")
-        # JSON lines are also saved under the name of a document.
-        if suffix != ".json" or (text.lstrip()[:1] == "{" and "\n{" in text.strip()):
-            lines = enumerate(text.split("\n"), start=1)
-            return [(f"line {n}", _object(line, f"{path}, line {n}")) for n, line in lines if line.strip()]
-        try:
-            given = json.loads(text, object_pairs_hook=unique_keys)
-        except UnsuitableError as error:
-            raise ProbeError(f"{path}: {error}") from error
-        except (ValueError, RecursionError) as error:
-            raise ProbeError(f"{path}: not JSON ({error}); is the file cut?") from error
-        if not isinstance(given, list) or not all(isinstance(row, dict) for row in given):
-            raise ProbeError(f"{path}: needed a list of objects, one a question")
-        return [(f"row {number}", row) for number, row in enumerate(given)]
-
-
-def _csv(text: str, path: Path, *, is_tsv: bool) -> Rows:
-    delimiter, text = csv_dialect(text)
-    delimiter = "\t" if is_tsv else delimiter
-    csv.field_size_limit(_LARGEST_CELL)
-    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    found: Rows = []
-    try:
-        names = reader.fieldnames or ()
-        if twice := [name for name in names if list(names).count(name) > 1]:
-            raise ProbeError(f"{path}: the column {twice[0]!r} is in the header twice; rename one of them")
-        for row in reader:
-            if None in row:
-                raise ProbeError(
-                    f"{path}, line {reader.line_num}: more cells than the {len(names)} columns; put "
-                    "cells that hold the separator in quotes"
-                )
-            found.append((f"line {reader.line_num}", row))
-    except csv.Error as error:
-        raise ProbeError(f"{path}, line {reader.line_num}: not CSV ({error})") from error
-    return found
-
-
-def _object(line: str, where: str) -> dict[str, Any]:
-    try:
-        row = json.loads(line, object_pairs_hook=unique_keys)
-    except UnsuitableError as error:
-        raise ProbeError(f"{where}: {error}") from error
-    except (ValueError, RecursionError) as error:
-        raise ProbeError(f"{where}: not a JSON object ({error}); is the file cut?") from error
-    if not isinstance(row, dict):
-        raise ProbeError(f"{where}: needed a JSON object, got {type(row).__name__}")
-    return row
-
-
-def training_texts(paths: Iterable[Path]) -> Iterator[str]:
-    """Rows of training files one after the other, each as one text; every line of a file of another format.
-
-    JSONL and Parquet are read row by row, whatever their size.
-
-    Raises:
-        ProbeError: If a file cannot be read.
-    """
-    for path in paths:
-        with file_errors(path, "training data", ProbeError):
-            if path.suffix == ".parquet":
-                for batch in parquet_batches(path, rows=1000, kept=False):
-                    yield from map(training_text, batch.to_pylist())
-            elif path.suffix in (".csv", ".tsv", ".json"):
-                yield from (training_text(row) for _, row in read_rows(path))
-            else:
-                is_json = path.suffix in (".jsonl", ".ndjson")
-                regular_size(path)
-                # A wrong byte somewhere in a training set must not end the search.
-                with path.open(encoding="utf-8", errors="replace") as file:
-                    for number, line in enumerate(file, start=1):
-                        row = _object(line, f"{path}, line {number}") if is_json and line.strip() else line
-                        yield training_text(row)

@@ -38,7 +38,7 @@ KEYS: Final[tuple[Key, ...]] = get_args(Key)
 
 BEFORE: Final = (
     *("instruction", "passage", "context", "article", "paragraph", "background", "story", "document", "support"),
-    *("premise", "body"),
+    *("premise", "body", "task_prefix"),
 )
 """Usual names of columns that belong before the question."""
 
@@ -62,6 +62,9 @@ _SYMBOLS: Final = re.compile(r"[\[({].*[,;].*[\])}]|[=<>+*/|≤≥π√∞]|\$.*
 _COMMAND: Final = re.compile(r"\\[a-zA-Z]+")
 _WORD: Final = re.compile(r"[^\W\d_]{3,}")
 _LATEX_UNIT: Final = re.compile(r"[\s~]*\\(?:text|mbox|mathrm)\s*\{[^{}]*\}\s*\Z")
+_MARK: Final = re.compile(r"\s*(?:\(([A-Za-z])\)|([A-Z])[.)])\s*")
+"""A letter as a list of options marks it: (a), A. or B)."""
+
 _FINAL: Final = re.compile(r"####\s*(.+?)\s*\Z", re.DOTALL)
 _WITH_UNIT: Final = re.compile(r"\s*([-+]?\d[\d.,/:]*)\s*\([^()]*\)\s*")
 _BOXED: Final = re.compile(r"\\boxed\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}")
@@ -238,6 +241,8 @@ class OpenAnswers:
     def text(self, answer: str) -> str:
         """Return the part of an answer that an output can match."""
         part = self._part(answer)
+        if mark := _MARK.fullmatch(part):
+            return (mark[1] or mark[2]).upper()
         bare = _LATEX_UNIT.sub("", part) if self.mathematical else ""
         return bare if any(map(str.isdigit, bare)) else part
 

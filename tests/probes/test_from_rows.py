@@ -162,6 +162,34 @@ def test_formulas_are_compared_by_their_value() -> None:
     assert grade(items[1], "The answer is 10+4n").correct is False
 
 
+@pytest.mark.parametrize("answer", ["(b)", "(B)", "B.", "B)"])
+def test_a_marked_letter_is_graded_as_a_letter(answer: str) -> None:
+    item = only({"problem": "Which: (a) red, (b) blue?", "answer": answer})
+    assert (item.answer, item.match) == ("B", "letter")
+    assert grade(item, "The answer is (B).").correct is True
+
+
+def test_rows_are_found_in_a_document(tmp_path: Path) -> None:
+    """An object with one list of rows, and what it says before each of them."""
+    rows = [{"input": "Oldest?", "target_scores": {"Ann": 0, "Bob": 1, "Cy": 0}, "target": "It is Bob."}]
+    path = tmp_path / "task.json"
+    path.write_text(json.dumps({"name": "ages", "task_prefix": "Ann is 2, Bob is 9.", "examples": rows}))
+    (item,) = load_probe(path)
+    assert (item.prompt, item.choices, item.answers) == (
+        *("Ann is 2, Bob is 9.\n\nQuestion: Oldest?\nAnswer:", (" Ann", " Bob", " Cy")),
+        (1,),
+    )
+    path.write_text(json.dumps({"train": rows, "test": rows}))
+    with pytest.raises(ProbeError, match="or an object with one such list, got an object with several: train, test"):
+        load_probe(path)
+
+
+def test_a_question_that_is_an_object_is_its_columns() -> None:
+    choices = [{"label": "A", "text": "Lima"}, {"label": "B", "text": "Santiago"}]
+    item = only({"id": "q1", "question": {"stem": "Capital of Chile?", "choices": choices}, "answerKey": "B"})
+    assert (item.id, item.choices, item.answers) == ("q1", (" Lima", " Santiago"), (1,))
+
+
 def test_prices_and_words_are_no_formulas() -> None:
     items = probe_from([{"problem": f"{n}?", "answer": text} for n, text in enumerate(("$5", "from $5 to $10", "B"))])
     assert [item.match for item in items] == ["number", "contains", "letter"]

@@ -104,3 +104,52 @@ def test_no_generated_table_is_read_wrong() -> None:
         found["right"] += 1
     assert set(found) == {"right", "two readings fit"}
     assert found["right"] > 1800
+
+
+def meaning(rows: list[dict[str, Any]], **settings: Any) -> Counter[tuple[str, tuple[str, ...], tuple[int, ...]]] | str:
+    """Count of each question with its options and right ones; or why the table is refused, without its values."""
+    try:
+        probe = load_probe(rows, **settings)
+    except ProbeError as error:
+        return "both fit every row" if "both fit every row" in str(error) else str(error)
+    return Counter((item.prompt, tuple(item.choices), tuple(map(int, item.answers))) for item in probe)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("seed", range(0, 400, 2))
+def test_order_of_rows_and_columns_and_usual_names_change_no_item(seed: int) -> None:
+    rows, _ = generated(seed)
+    expected, rng = meaning(rows), random.Random(seed)
+    names = list(rows[0])
+    shuffled = [{name: row[name] for name in rng.sample(names, len(names))} for row in rng.sample(rows, len(rows))]
+    assert meaning(shuffled) == expected
+    families = [QUESTIONS, *([NAMES] if "correct_answer" not in names else []), [name for name in BEFORE if name]]
+    other = {name: rng.choice(family) for family in families for name in names if name in family}
+    assert meaning([{other.get(name, name): cell for name, cell in row.items()} for row in rows]) == expected
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("seed", range(200))
+def test_base_of_the_key_and_order_of_the_options_change_no_right_answer(seed: int) -> None:
+    rng = random.Random(seed)
+    k, form = rng.randint(2, 5), rng.choice((*COLUMNS, "options", "objects", "parallel"))
+    options = [[f"{rng.choice(WORDS)} {n}{at}" for at in range(k)] for n in range(8)]
+    # The last index occurs, and so does the first: then one base alone fits.
+    rights = [0, k - 1, *(rng.randrange(k) for _ in range(6))]
+    orders = [rng.sample(range(k), k) for _ in options]
+
+    def table(base: int | None, orders: list[list[int]]) -> list[dict[str, Any]]:
+        rows = []
+        for n, (texts, right, order) in enumerate(zip(options, rights, orders, strict=True)):
+            at = order.index(right)
+            key = LETTERS[at] if base is None else at + base
+            rows.append({"question": f"What {n}?", **columns_of(form, [texts[i] for i in order], at), "answer": key})
+        return rows
+
+    straight = [list(range(k))] * 8
+    expected = meaning(table(None, straight))
+    assert meaning(table(0, straight)) == meaning(table(1, straight)) == expected
+    permuted = load_probe(table(None, orders))
+    assert [str(item.choices[int(item.answers[0])]).strip() for item in permuted] == [
+        texts[right] for texts, right in zip(options, rights, strict=True)
+    ]

@@ -51,6 +51,12 @@ _SHOWN: Final = 12
 """Names of columns in a message, at most."""
 _CSV_BLOCK: Final = 2**26
 """Bytes that are parsed at a time; no row may be longer."""
+_IDS: Final = ("item_id", "id", "question_id", "qid", "uid", "doc_id", "sample_id", "task_id", "idx", "index")
+_QUESTIONS: Final = ("question", "prompt", "query", "problem", "instruction", "input")
+_OUTCOMES: Final = ("correct", "is_correct", "acc", "score", "result", "passed", "success", "right")
+_OUTPUTS: Final = ("output", "pred", "prediction", "response", "model_answer", "generated_answer", "model_output")
+_GOLDS: Final = ("gold", "gt", "target", "reference", "standard_answer", "expected", "answer", "label")
+"""Usual names of columns in tables of other tools, in lower case."""
 _TRUTH: Final = {"1": True, "1.0": True, "true": True, "0": False, "0.0": False, "false": False}
 
 
@@ -150,8 +156,7 @@ def to_snapshot(path: Path, given: dict[str, Any]) -> Snapshot:
         found = f"; its columns are {', '.join(list(given)[:_SHOWN])}{more}" if given else ""
         raise SnapshotError(
             f"{path}: a table of outcomes needs the columns item_id and correct; {lacking[0]} is missing{found}; "
-            f"`forgetwatch convert --map {lacking[0]}=...` names its column"
-            + (", or --match grades output by gold" if lacking[0] == "correct" else "")
+            + _conversion(path, given)
         )
     if len(given["item_id"]) == 0:
         raise SnapshotError(f"{path}: the table has no rows")
@@ -173,6 +178,39 @@ def to_snapshot(path: Path, given: dict[str, Any]) -> Snapshot:
         return Snapshot.from_columns(columns, {"source": str(path)}, notes)
     except SnapshotError as error:
         raise SnapshotError(f"{path}: {error}") from error
+
+
+def _conversion(path: Path, given: Mapping[str, Any]) -> str:
+    """The command that takes the columns of a table as far as they are known, or the option that names them."""
+    own = {name.lower(): name for name in given}
+
+    def named(names: Sequence[str]) -> str | None:
+        return next((own[name] for name in names if name in own), None)
+
+    number = next((own[name] for name in _IDS if name in own and _are_unique(given[own[name]])), None)
+    key, value = ("item_id", number) if number else ("question", named(_QUESTIONS))
+    outcomes = [name for name, values in given.items() if name != number and _are_truths(values)]
+    outcome = named([name for name in _OUTCOMES if own.get(name) in outcomes]) or next(iter(outcomes), None)
+    output, gold = named(_OUTPUTS), named(_GOLDS)
+    taken = [("correct", outcome)] if outcome else [("output", output), ("gold", gold)]
+    if value is None or not all(column for _, column in taken):
+        name = "item_id" if "item_id" not in given else "correct"
+        return f"`forgetwatch convert --map {name}=...` names its column" + (
+            ", or --match grades output by gold" if name == "correct" else ""
+        )
+    pairs = " ".join(f"--map {part}={shlex.quote(str(column))}" for part, column in [(key, value), *taken])
+    match = "" if outcome else " --match contains"
+    return f"`forgetwatch convert {shlex.quote(str(path))} {pairs}{match} -o out.parquet` takes them, if meant"
+
+
+def _are_unique(values: Any) -> bool:
+    listed = [str(value) for value in values]
+    return len(set(listed)) == len(listed)
+
+
+def _are_truths(values: Any) -> bool:
+    found = {str(value).strip().lower() for value in values if str(value).strip() not in ("", "None")}
+    return bool(found) and found <= _TRUTH.keys()
 
 
 def _refuse_ids_of_subjects(path: Path, item_id: pa.Array, given: Mapping[str, Any]) -> None:

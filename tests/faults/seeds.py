@@ -24,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from harness_rows import DATE, choice_row, open_row, results
+from tool_logs import RIGHT, WRITERS
 from zips import DEFLATED, STORED, ZSTANDARD, write_zip
 
 from forgetwatch import Item, Probe, Snapshot, save_snapshot
@@ -240,6 +241,16 @@ def lighteval(folder: Path, rng: Rng) -> Path:
     )
     listed = changed(pq.read_table(made).to_pylist(), rng)
     return parquet(folder / f"details_toy|0_{lighteval_files.DATE}.parquet", listed, rng)
+
+
+def further_tools(folder: Path, rng: Rng) -> Path:
+    text = rng.choice(list(WRITERS.values()))(RIGHT)
+    is_document = text.count("\n") < 2
+    whole = json.loads(text) if is_document else [json.loads(line) for line in text.splitlines()]
+    path = folder / "log.json"
+    write = to_json if is_document else to_jsonl
+    path.write_bytes(maybe_damage(write(changed(whole, rng), rng), rng))
+    return path
 
 
 # Plain tables
@@ -467,6 +478,7 @@ OUTCOMES: dict[str, Callable[[Path, Rng], Path]] = {
     "Inspect .eval": inspect_zip,
     "Inspect .json": inspect_json,
     "lighteval": lighteval,
+    "further tools": further_tools,
     "CSV": table_csv,
     "JSONL": table_jsonl,
     "Parquet": table_parquet,

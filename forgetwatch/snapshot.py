@@ -34,7 +34,7 @@ from forgetwatch.errors import SnapshotError, did_you_mean
 from forgetwatch.files import DAMAGE, KEY, checksum_with, file_errors, read_table, write_table
 from forgetwatch.ranges import check_ranges
 
-FORMAT: Final = "forgetwatch/snapshot@3"
+FORMAT: Final = "forgetwatch/snapshot@4"
 """Value of ``format`` in the metadata; its number rises whenever a stored field changes."""
 
 SCHEMA: Final = pa.schema(
@@ -66,6 +66,7 @@ SCHEMA: Final = pa.schema(
         ("output", pa.string()),  # text that the model generated
         ("in_form", pa.bool_()),  # true if the generated answer has a form that prompts ask for
         ("forced_correct", pa.bool_()),  # next to a generated answer: true if the right option scores highest
+        ("question", pa.string()),  # text of the question, where another tool's file has it; else the probe has it
     ]
 )
 """The columns of a snapshot, in their order."""

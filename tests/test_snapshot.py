@@ -109,15 +109,15 @@ def test_a_file_of_another_format_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "s.parquet"
     save_snapshot(snapshot([True]), path)
     table = pq.read_table(path)
-    for version in (2, 9):
+    for version in (3, 9):
         meta = f'{{"format": "forgetwatch/snapshot@{version}"}}'.encode()
         pq.write_table(table.replace_schema_metadata({b"forgetwatch": meta}), path)
-        with pytest.raises(SnapshotError, match=rf"snapshot@{version}.*reads 'forgetwatch/snapshot@3'"):
+        with pytest.raises(SnapshotError, match=rf"snapshot@{version}.*reads 'forgetwatch/snapshot@4'"):
             read_snapshot(path)
     pq.write_table(table.replace_schema_metadata(None), path)
     with pytest.raises(SnapshotError, match="not a snapshot that forgetwatch wrote"):
         read_snapshot(path)
-    for meta in (b"[]", b"null", b'{"format": "forgetwatch/snapshot@3", "probe": null}', b"{", b"[" * 100_000):
+    for meta in (b"[]", b"null", b'{"format": "forgetwatch/snapshot@4", "probe": null}', b"{", b"[" * 100_000):
         pq.write_table(table.replace_schema_metadata({b"forgetwatch": meta}), path)
         with pytest.raises(SnapshotError):
             read_snapshot(path)

@@ -66,7 +66,7 @@ def run(
     mapped = bool(columns.fields or columns.where or columns.constants or match or rows)
     if mapped and metric is not None:
         raise SnapshotError("--metric is for logs of other tools; in a table --map correct=... names the column")
-    read = [read_mapped(log, columns) if mapped else read_outcomes(log, metric) for log in logs]
+    read = [read_mapped(log, columns) if mapped else read_outcomes(log, metric, texts=True) for log in logs]
     snapshot = concatenate(read, as_samples=as_samples)
     if null == "wrong":
         snapshot = null_as_wrong(snapshot)

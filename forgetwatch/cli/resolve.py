@@ -23,10 +23,10 @@ _QUESTIONS = 2000
 """Items of each kind whose questions are read; no report lists more."""
 
 
-def read_outcomes(path: Path, metric: str | None = None) -> Snapshot:
+def read_outcomes(path: Path, metric: str | None = None, *, texts: bool = False) -> Snapshot:
     """Snapshot of a file or a folder of outcomes, read with a progress bar; see `readers.load_snapshot`."""
     with bytes_bar(f"reading {path}") as progress:
-        return load_snapshot(path, metric=metric, progress=progress)
+        return load_snapshot(path, metric=metric, progress=progress, texts=texts)
 
 
 def resolve(
@@ -73,6 +73,10 @@ def with_questions(changed: list[Flip], given: str, snapshot: Snapshot, metric: 
 
     The log is that of the side before: as it was given, the snapshot that was read from it, and by which metric.
     """
+    if snapshot.table["question"].null_count < len(snapshot):
+        rows = zip(*(snapshot.texts(name) for name in ("task", "item_id", "question")), strict=True)
+        texts = {(task, item_id): QuestionText.from_column(text) for task, item_id, text in rows if text}
+        return [replace(flip, item=flip.item or texts.get((flip.task, flip.item_id))) for flip in changed]
     if "tool" not in snapshot.meta or not Path(given).exists() or all(flip.item for flip in changed):
         return changed
     listed = {what: [flip for flip in sort_flips(changed) if flip.what == what][:_QUESTIONS] for what in get_args(What)}

@@ -53,7 +53,12 @@ _READERS: Final = (
 
 
 def load_snapshot(
-    path: str | Path, *, metric: str | None = None, progress: Progress | None = None, kept: QuestionStore | None = None
+    path: str | Path,
+    *,
+    metric: str | None = None,
+    progress: Progress | None = None,
+    kept: QuestionStore | None = None,
+    texts: bool = False,
 ) -> Snapshot:
     """The outcomes in a file or in a harness's output folder, in any format that is known.
 
@@ -62,13 +67,14 @@ def load_snapshot(
         metric: Metric that makes `correct` if a log has several, such as ``acc_norm``.
         progress: Called with the amount read and the total, for files that take a while.
         kept: Receives the questions of a log that it wants.
+        texts: True to keep the text of every question in the snapshot.
 
     Raises:
         SnapshotError: If the file is missing, empty, cut, of an unknown format, or contains rows that cannot be used.
     """
     path = Path(path)
     with file_errors(path, "a file of outcomes"):
-        return _load(path, Reading(metric=metric, progress=progress, questions=kept))
+        return _load(path, Reading(metric=metric, progress=progress, questions=kept, texts=texts))
 
 
 def is_outcomes(given: str) -> bool:

@@ -87,7 +87,7 @@ def read(path: Path, reading: Reading) -> Snapshot:
 
 
 def _snapshot(path: Path, header: Mapping[str, Any], samples: Iterable[_Sample], reading: Reading) -> Snapshot:
-    log, grades = Log(path, "inspect", reading.questions), Counter[tuple[str, str]]()
+    log, grades = Log(path, "inspect", reading), Counter[tuple[str, str]]()
     task = _clean(str(header.get("task") or ""))
     scorer = None if reading.metric is None else reading.metric.split("/")[0]
     has_scores = False

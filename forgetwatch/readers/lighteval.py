@@ -74,7 +74,7 @@ def _named(folder: Path) -> list[Path]:
 def read(path: Path, reading: Reading) -> Snapshot:
     """The outcomes in a details file, or in the latest details of a folder; progress is in files."""
     files, notes = _latest(path) if path.is_dir() else ([path], ())
-    log, answers = Log(path, "lighteval", reading.questions), list[Answer]()
+    log, answers = Log(path, "lighteval", reading), list[Answer]()
     for number, file in enumerate(files, start=1):
         for answer in merge_halves(_answers(file)):
             _add(log, answer, _task_and_date(file)[0])

@@ -148,7 +148,7 @@ class _Answers:
     """Answers and log-likelihoods of one snapshot."""
 
     def __init__(self, path: Path, reading: Reading) -> None:
-        self.log, self._options = Log(path, TOOL, reading.questions), LogLikelihoods()
+        self.log, self._options = Log(path, TOOL, reading), LogLikelihoods()
         self.notes: tuple[str, ...] = ()
         self._metric = reading.metric
 

@@ -52,6 +52,8 @@ _TRUTH: Final = {"True": 1, "true": 1, "1": 1, "1.0": 1, "False": 0, "false": 0,
 _EXTRA: Final = frozenset(SCHEMA.names) - {"item_id", "task", "content_hash", "correct", "outcome", "sample"}
 # Sorted names, because their order in a document depends on the library that read the data.
 _CANONICAL: Final = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
+_TEXTS: Final = ("output", "question")
+"""Columns of long texts."""
 _LFS_POINTER: Final = b"version https://git-lfs"
 
 
@@ -63,11 +65,13 @@ class Reading:
         metric: The metric that makes `correct`.
         progress: Called with the amount read and the total, in bytes, samples or files.
         questions: Receives the questions of the rows that it names.
+        texts: True to keep the text of every question in the snapshot.
     """
 
     metric: str | None = None
     progress: Progress | None = None
     questions: QuestionStore | None = None
+    texts: bool = False
 
     def report(self, done: int, total: int) -> None:
         """Report progress, if a callback was given."""
@@ -99,14 +103,14 @@ class Log:
     Args:
         path: File or folder of the log; named in errors.
         tool: The tool that wrote it.
-        questions: Keeps the questions whose hashes it was made for.
+        reading: Its `questions` and `texts` say which questions are kept.
     """
 
-    def __init__(self, path: Path, tool: str, questions: QuestionStore | None = None) -> None:
+    def __init__(self, path: Path, tool: str, reading: Reading = Reading()) -> None:
         self.path = path
         self.tool = tool
         self.tasks: dict[str, int] = {}
-        self._questions = questions
+        self._reading = reading
         self._task, self._sample = array("i"), array("i")
         self._ids: list[str] = []
         self._hashes: list[str] = []
@@ -151,14 +155,16 @@ class Log:
             content_hash = question_hash(question)
         except (TypeError, ValueError, RecursionError) as error:
             raise SnapshotError(f"{self.path}: the question of item {item_id!r} cannot be read ({error})") from error
+        if self._reading.texts:
+            columns["question"] = question_text(question).to_json()
         # A column begins with the first row that has it; the rows before it are null.
         for name in columns:
             if name not in self._extra:
                 if name not in _EXTRA:
                     raise SnapshotError(f"{self.path}: a reader gave the unknown column {name!r}")
                 self._extra[name] = [None] * row
-        if self._questions is not None:
-            self._questions.add(content_hash, question)
+        if self._reading.questions is not None:
+            self._reading.questions.add(content_hash, question)
         self._hashes.append(content_hash)
         self._ids.append(content_hash if item_id is None else item_id)
         if item_id is None:
@@ -170,7 +176,7 @@ class Log:
         for name, values in self._extra.items():
             value = columns.get(name)
             # Long texts as UTF-8: as Python keeps them, one emoji makes a text four times as large.
-            values.append(value.encode("utf-8", "replace") if name == "output" and value is not None else value)
+            values.append(value.encode("utf-8", "replace") if name in _TEXTS and value is not None else value)
         self.add_metrics(row, metrics)
         return row
 
@@ -301,7 +307,7 @@ class Log:
         right, used = self.correctness(metric)
         task = self.task_codes
         try:
-            given = {
+            given: dict[str, Any] = {
                 "task": pa.array(list(self.tasks), pa.string()).take(pa.array(task)),
                 "content_hash": self._hashes,
                 "item_id": self._unique_ids(),
@@ -309,7 +315,7 @@ class Log:
                 "correct": pa.array(right == 1, mask=right == ABSENT),
                 "outcome": self._outcomes(right, used),
                 **self._extra,
-                **({"output": pa.array(self._extra["output"], pa.binary())} if "output" in self._extra else {}),
+                **{name: pa.array(self._extra[name], pa.binary()) for name in _TEXTS if name in self._extra},
                 "category": self._categories(),
                 **(columns or {}),
             }
@@ -403,6 +409,9 @@ def _without_filter(metric: str) -> str:
     return metric.split(",")[0]
 
 
+_PARTS: Final = frozenset(("prompt", "choices", "answers"))
+
+
 @dataclass(frozen=True, kw_only=True)
 class QuestionText:
     """One question as text."""
@@ -410,6 +419,22 @@ class QuestionText:
     prompt: str
     choices: tuple[str, ...] = ()  # empty for an open answer
     answers: tuple[str, ...] = ()  # right answers of an open answer, as far as they are known
+
+    def to_json(self) -> str:
+        """Return the text as it stands in a snapshot's column `question`."""
+        return json.dumps({name: part for name, part in vars(self).items() if part}, ensure_ascii=False)
+
+    @classmethod
+    def from_column(cls, text: str) -> QuestionText:
+        """Return the question in a snapshot's column: as `to_json` writes it, or any other text as it is."""
+        try:
+            given = json.loads(text)
+        except ValueError:
+            given = None
+        if not isinstance(given, dict) or not isinstance(given.get("prompt"), str) or not set(given) <= _PARTS:
+            return cls(prompt=text)
+        choices, answers = (tuple(map(str, given.get(name) or ())) for name in ("choices", "answers"))
+        return cls(prompt=given["prompt"], choices=choices, answers=answers)
 
 
 class QuestionStore:

@@ -44,7 +44,7 @@ from forgetwatch.snapshot import SCHEMA, Snapshot
 QUESTION: Final = "question"
 _PARTS: Final = "parts of the question"
 """Key of what belongs to the question of a row besides its text, until the rows have ids."""
-_TARGETS: Final = (*SCHEMA.names, QUESTION)
+_TARGETS: Final = tuple(SCHEMA.names)
 _BATCH: Final = 4096  # rows
 _SELECTED: Final = 65536  # rows
 _SHOWN: Final = 6
@@ -79,7 +79,7 @@ class ColumnMap:
         """Check the names."""
         if unknown := [name for name in (*self.fields, *self.constants) if name not in _TARGETS]:
             raise SnapshotError(
-                f"unknown column {unknown[0]!r}; a snapshot has question, {', '.join(SCHEMA.names)}"
+                f"unknown column {unknown[0]!r}; a snapshot has {', '.join(SCHEMA.names)}"
                 + did_you_mean(unknown[0], _TARGETS)
             )
         if twice := self.fields.keys() & self.constants.keys():
@@ -227,7 +227,7 @@ def _mapped(path: Path, number: int, row: Mapping[str, Any], columns: ColumnMap)
         made.pop("gold", None)  # it is text, and a snapshot's gold is an option
     if QUESTION in made:
         # Parquet has values that JSON has not, such as dates: they are hashed as text.
-        text = json.dumps(made.pop(QUESTION), sort_keys=True, ensure_ascii=False, default=str)
+        text = json.dumps(made[QUESTION], sort_keys=True, ensure_ascii=False, default=str)
         made.setdefault("content_hash", _hash(text))
         names = [name for name in row if is_part_of_question(str(name)) and name not in columns.fields.values()]
         made[_PARTS] = json.dumps({name: row[name] for name in names}, sort_keys=True, default=str)
@@ -301,7 +301,7 @@ def _column(name: str, values: list[Any]) -> Any:
 def _check_fields(path: Path, rows: Sequence[Mapping[str, Any]], columns: ColumnMap) -> None:
     """Refuse a field that no row has: a misspelt name would give an empty column."""
     for name, source in columns.fields.items():
-        made = "content_hash" if name == QUESTION else "correct" if name == "gold" and columns.match else name
+        made = "correct" if name == "gold" and columns.match else name
         if not any(made in row for row in rows):
             names = [str(field_name) for field_name in next(read_rows(path, columns.rows), {})]
             raise SnapshotError(

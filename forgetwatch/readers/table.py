@@ -162,7 +162,10 @@ def to_snapshot(path: Path, given: dict[str, Any]) -> Snapshot:
         raise SnapshotError(f"{path}: the table has no rows")
     columns: dict[str, Any] = {}
     for name, values in given.items():
-        if name in _COLUMNS:
+        if name == "question":
+            listed = values.to_pylist() if isinstance(values, pa.Array) else values
+            columns[name] = pa.array(map(_question, listed), pa.string())
+        elif name in _COLUMNS:
             target = "source_prompt_hash" if name == "prompt_hash" else name
             columns[target] = _column(path, name, values, SCHEMA.field(target).type)
     for name in ("task", "category"):
@@ -178,6 +181,13 @@ def to_snapshot(path: Path, given: dict[str, Any]) -> Snapshot:
         return Snapshot.from_columns(columns, {"source": str(path)}, notes)
     except SnapshotError as error:
         raise SnapshotError(f"{path}: {error}") from error
+
+
+def _question(value: Any) -> str | None:
+    """Text of a question in any form that a table has: a list of messages is JSON."""
+    if value is None or isinstance(value, str):
+        return None if value is None else value.encode("utf-8", "replace").decode()
+    return json.dumps(value, ensure_ascii=False, default=str).encode("utf-8", "replace").decode()
 
 
 def _conversion(path: Path, given: Mapping[str, Any]) -> str:

@@ -404,7 +404,7 @@ def read(path: Path, reading: Reading) -> Snapshot:
             f"{path}: outputs of {tool.name} without their outcomes; `forgetwatch convert {shlex.quote(str(path))} "
             f"{tool.grading} -o outcomes.parquet` grades them"
         )
-    log = Log(path, tool.name, reading.questions)
+    log = Log(path, tool.name, reading)
     files = _files(path, tool) if path.is_dir() else [path]
     places = [re.search(tool.place, file.absolute().as_posix()) if tool.place else None for file in files]
     named = [place.groupdict() if place else {} for place in places]

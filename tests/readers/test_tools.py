@@ -194,6 +194,28 @@ def test_question_text_is_kept(tmp_path: Path) -> None:
     assert sorted(text.prompt for text in store.texts.values()) == ["Q0?", "Q1?", "Q2?"]
 
 
+def test_convert_keeps_question_and_output(tmp_path: Path) -> None:
+    """`flips` shows them, though the log is gone."""
+    for side, right in (("before", RIGHT), ("after", (False, False, False))):
+        (tmp_path / f"{side}.jsonl").write_text(evalscope(right))
+        run("convert", tmp_path / f"{side}.jsonl", "-o", tmp_path / f"{side}.parquet")
+        (tmp_path / f"{side}.jsonl").unlink()
+    shown = run("flips", tmp_path / "before.parquet", tmp_path / "after.parquet")
+    assert "Q0?" in shown
+    assert "Q2?" in shown
+    assert "Q1?" not in shown
+
+
+def test_questions_of_a_plain_table_are_shown(tmp_path: Path) -> None:
+    rows = [{"item_id": n, "correct": 1, "question": f"Capital {n}?"} for n in range(3)]
+    (tmp_path / "b.jsonl").write_text(lines(rows))
+    asked = [{"role": "user", "content": "Capital 9?"}]
+    rows[2] |= {"correct": 0, "question": asked}
+    (tmp_path / "a.jsonl").write_text(lines(rows))
+    assert "Capital 2?" in run("flips", tmp_path / "b.jsonl", tmp_path / "a.jsonl")
+    assert json.loads(load_snapshot(tmp_path / "a.jsonl").table["question"][2].as_py()) == asked
+
+
 def test_own_table_with_names_of_a_tool_is_a_table(tmp_path: Path) -> None:
     file = tmp_path / "mine.jsonl"
     file.write_text(lines([{"item_id": "a", "correct": 1, "instruction": "Do.", "preference": 1}]))

@@ -50,12 +50,6 @@ _ROWS: dict[str, dict[str, Any]] = {
     },
     "arc-easy": ARC,
     "arc-challenge": ARC,
-    "openbookqa": {
-        "id": "o1",
-        "question_stem": "Ice is",
-        "choices": {"text": ["cold", "hot"], "label": ["A", "B"]},
-        "answerKey": "A",
-    },
     "gpqa-diamond": {
         "Record ID": "rec1",
         "Question": "What is it?",
@@ -118,62 +112,6 @@ _ROWS: dict[str, dict[str, Any]] = {
     },
 }
 
-_METABENCH: dict[str, dict[str, Any]] = {
-    "ARC": ARC
-    | {
-        name: value
-        for shot in range(1, 26)
-        for name, value in {
-            f"arc_question_shot_{shot}": f"q{shot}",
-            f"arc_answerKey_shot_{shot}": "B",
-            f"arc_choices_shot_{shot}": {"text": ["n", "y"], "label": ["A", "B"]},
-        }.items()
-    },
-    "GSM8K": GSM8K
-    | {f"gsm8k_{part}_shot_{shot}": f"{part}{shot}" for shot in range(1, 6) for part in ("prompt", "answer")},
-    "HellaSwag": HELLASWAG
-    | {
-        name: value
-        for shot in range(1, 11)
-        for name, value in {
-            f"hellaswag_ctx_a_shot_{shot}": "A dog",
-            f"hellaswag_ctx_b_shot_{shot}": "it",
-            f"hellaswag_activity_labels_shot_{shot}": "Play",
-            f"hellaswag_endings_shot_{shot}": ["runs.", "reads."],
-            f"hellaswag_label_shot_{shot}": "0",
-        }.items()
-    },
-    "MMLU": MMLU
-    | {
-        name: value
-        for shot in range(1, 6)
-        for name, value in {
-            f"mmlu_question_shot_{shot}": f" q{shot} ",
-            f"mmlu_choices_shot_{shot}": ["a", "b", "c", "d"],
-            f"mmlu_answers_shot_{shot}": 2,
-        }.items()
-    },
-    "TruthfulQA": TRUTHFUL,
-    "Winogrande": WINOGRANDE
-    | {
-        name: value
-        for shot in range(1, 6)
-        for name, value in {
-            f"winogrande_prompt_shot_{shot}": "The _ sang.",
-            f"winogrande_option1_shot_{shot}": "bird",
-            f"winogrande_option2_shot_{shot}": "rock",
-            f"winogrande_answer_shot_{shot}": "1",
-        }.items()
-    },
-}
-_TINY = {
-    "arc": ARC,
-    "gsm8k": GSM8K,
-    "hellaswag": HELLASWAG,
-    "mmlu": MMLU | {"input_formatted": "The whole prompt\nAnswer:"},
-    "truthfulqa": TRUTHFUL,
-    "winogrande": WINOGRANDE,
-}
 _BBH_WORDS = {
     "boolean_expressions": ("not True is", "False"),
     "causal_judgement": ("Did it?\nOptions:\n- Yes\n- No", "No"),
@@ -190,10 +128,6 @@ _BBH_WORDS = {
 
 def row_of(name: str, source: Source) -> dict[str, Any]:
     """A row in the shape of a preset's source."""
-    if name == "metabench":
-        return dict(_METABENCH[str(source.config)])
-    if name == "tinybenchmarks":
-        return dict(_TINY[source.part])
     if name.startswith("bbh"):
         words = _BBH_WORDS.get(source.part)
         return {"input": words[0], "target": words[1]} if words else dict(BBH_LISTED)

@@ -11,8 +11,8 @@ An item's id is the index of the document, as `doc_id` in the harness's logs. Ro
     data/arc_easy/test.jsonl  the same of one task of a group
 
 Tasks of multiple choice are probes. Those that generate answers, that decide by a function of their own, or whose
-options vary the question are refused with the reason. A document whose right option is not among its options is left
-out, with a warning.
+options vary the question are refused with the reason, or left out of a group with a warning. A document whose right
+option is not among its options is left out, with a warning.
 """
 
 from __future__ import annotations
@@ -68,7 +68,16 @@ def harness_probe(
         raise ProbeError(f"{name}: the harness has no task {wanted!r}{near or ';'} `lm_eval ls tasks` lists them")
     if shots is not None and shots < 0:
         raise ProbeError(f"{name}: shots must be 0 or more, got {shots}")
-    items = [item for task in _tasks(manager, name, wanted, data) for item in _items(task, name=name, shots=shots)]
+    tasks = {str(task.config.task): task for task in _tasks(manager, name, wanted, data)}
+    refused = {own: reason for own, task in tasks.items() if (reason := _refusal(task))}
+    if refused:
+        shown = ", ".join(f"the task {own} {reason}" for own, reason in list(refused.items())[:3])
+        more = f", and {len(refused) - 3} more" if len(refused) > 3 else ""
+        problem = f"{name}: {shown}{more}; a probe takes tasks of multiple choice, decided by `acc`"
+        if len(refused) == len(tasks):
+            raise ProbeError(problem)
+        warnings.warn(f"{problem}: left out", stacklevel=3)
+    items = [item for own, task in tasks.items() if own not in refused for item in _items(task, name=name, shots=shots)]
     return Probe(interleave(items)[:limit], name=name, norm=norm)
 
 
@@ -130,8 +139,6 @@ def _with_data(spec: Mapping[str, Any], folder: Path, name: str) -> dict[str, An
 def _items(task: Any, *, name: str, shots: int | None) -> list[Item]:
     """Items of a task, in the order of its documents: its sampler draws the worked examples in that order."""
     own = str(task.config.task)
-    if reason := _refusal(task):
-        raise ProbeError(f"{name}: the task {own} {reason}; a probe takes tasks of multiple choice, decided by `acc`")
     count = int(task.config.num_fewshot or 0) if shots is None else shots
     task.set_fewshot_seed(seed=_SEED)
     made, wrong = list[Item](), list[str]()

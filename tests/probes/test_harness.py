@@ -234,6 +234,18 @@ def test_group_interleaves_its_tasks_and_a_limit_keeps_a_fair_sample(tmp_path: P
     assert [item.id for item in few] == [item.id for item in probe][:4]
 
 
+def test_tasks_of_a_group_that_are_no_probes_are_left_out_with_a_warning(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    write(data / "truthfulqa_mc1", "truthfulqa_mc1")
+    write(data / "truthfulqa_mc2", "truthfulqa_mc1")
+    (data / "truthfulqa_gen").mkdir()
+    row = {"question": "w1?", "best_answer": "w2", "correct_answers": ["w2"], "incorrect_answers": ["w3"]}
+    (data / "truthfulqa_gen" / "validation.jsonl").write_text(json.dumps(row) + "\n")
+    with pytest.warns(UserWarning, match=r"truthfulqa_mc2 decides by a function of its own; .*: left out"):
+        probe = load_probe("lm_eval:truthfulqa", data=data)
+    assert {item.task for item in probe} == {"truthfulqa_mc1"}
+
+
 def test_probe_is_saved_and_read_with_its_worked_examples_apart(tmp_path: Path) -> None:
     folder = write(tmp_path / "data", "arc_easy")
     probe = load_probe("lm_eval:arc_easy", data=folder, shots=2)

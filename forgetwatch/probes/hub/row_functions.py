@@ -2,21 +2,18 @@ r"""Row functions: a row of a data set and its `Source` to a `Question`, one fun
 
     lettered options    MMLU, its redux, MMLU-Pro, Global-MMLU, CommonsenseQA, SALAD-Bench, MCTest: options are listed
                         in the prompt and the letter is scored; of GPQA and Belebele too, in a layout of their own
-    option texts        ARC, OpenBookQA, HellaSwag, PIQA, Social IQa, TruthfulQA, WinoGrande, MuSR: the option is scored
+    option texts        ARC, HellaSwag, PIQA, Social IQa, TruthfulQA, WinoGrande, MuSR: the option is scored
     BIG-Bench Hard      options are inside the question's text, and their number differs within a task; the choices are
                         those that the text lists: "... What is the date tomorrow?\nOptions:\n(A) 01/02/2020\n(B) ..."
     open answers        GSM8K: the number after ``####``; the text before it holds the worked steps that few-shot
                         prompts show. IFEval: instructions, graded by `grading.ifeval`; an item with an instruction that
                         has no exact check there is unscored, with the reason, and is counted as such
-    selections          metabench and tinyBenchmarks, by the functions of their parents. Both were chosen so that
-                        weighted answers estimate the whole benchmark. forgetwatch counts answers without weights: its
-                        counts describe these items and do not estimate the benchmarks
 
 MuSR, MCTest and Belebele ask several questions on one passage. These flip together, so they share a `cluster`.
 
-Rendering: as lm-evaluation-harness 0.4 (tasks/mmlu/default, leaderboard/mmlu_pro, global_mmlu/full, arc, openbookqa,
+Rendering: as lm-evaluation-harness 0.4 (tasks/mmlu/default, leaderboard/mmlu_pro, global_mmlu/full, arc,
 gpqa/zeroshot, hellaswag, piqa, siqa, commonsense_qa, truthfulqa, bbh/zeroshot, leaderboard/bbh_mc, leaderboard/musr,
-belebele, gsm8k, ifeval, metabench, tinyBenchmarks), with four exceptions. TruthfulQA comes without the six worked
+belebele, gsm8k, ifeval), with four exceptions. TruthfulQA comes without the six worked
 examples that the harness puts before every question. WinoGrande is scored on the option and the rest of the sentence;
 the harness scores the rest after each option, but here, as for every item, the options share the prompt. BBH comes
 without the line that describes the task, and with the leaderboard's fixed letters only where the text lists none.
@@ -28,7 +25,6 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -41,7 +37,6 @@ from forgetwatch.probes.hub.preset import (
     cluster_of,
     field_of,
     label_of,
-    lettered,
     letters,
     option_index,
     permuted,
@@ -124,12 +119,6 @@ def arc(row: Row, source: Source) -> Question:
     question = str(field_of(row, "question"))
     made = with_texts(f"Question: {question}\nAnswer:", *_labelled(row), question=question)
     return replace(made, key=str(row.get("id", "")))
-
-
-def openbookqa(row: Row, source: Source) -> Question:
-    """Question of an OpenBookQA row: a sentence and its possible ends."""
-    made = with_texts(str(field_of(row, "question_stem")), *_labelled(row))
-    return replace(made, category="Science/Tech", key=str(row.get("id", "")))
 
 
 def gpqa(row: Row, source: Source) -> Question:
@@ -349,68 +338,3 @@ def ifeval(row: Row, source: Source) -> Question:
         question=prompt,
         key=str(row.get("key", "")),
     )
-
-
-def metabench(row: Row, source: Source) -> Question:
-    """The parent's question after the worked examples that are fields of the same row."""
-    parent = str(source.config).lower()
-    made = _of_parent(parent, row, source)
-    _, _, shots, example = _PARENTS[parent]
-    shown = [example(row, number) for number in range(1, shots + 1)] if example else []
-    header = made.header if parent in ("mmlu", "truthfulqa") else ""
-    return replace(made, header=header + "".join(f"{text}\n\n" for text in shown), key="")
-
-
-def tiny(row: Row, source: Source) -> Question:
-    """The parent's question; MMLU rows hold the whole prompt, worked examples included."""
-    made = _of_parent(source.part, row, source)
-    if source.part == "mmlu":
-        return replace(made, header="", prompt=str(field_of(row, "input_formatted")))
-    return made
-
-
-def _of_parent(parent: str, row: Row, source: Source) -> Question:
-    row_function, own_category, _, _ = _PARENTS[parent]
-    made = row_function(row, source)
-    category = made.category or own_category or paper_category(f"mmlu_{row.get('subject', '')}")
-    return replace(made, task=source.task, category=category)
-
-
-def _arc_example(row: Row, shot: int) -> str:
-    choices = field_of(row, f"arc_choices_shot_{shot}")
-    gold = list(choices["label"]).index(field_of(row, f"arc_answerKey_shot_{shot}"))
-    return f"Question: {row[f'arc_question_shot_{shot}']}\nAnswer: {choices['text'][gold]}"
-
-
-def _gsm8k_example(row: Row, shot: int) -> str:
-    return f"Question: {field_of(row, f'gsm8k_prompt_shot_{shot}')}\nAnswer: {row[f'gsm8k_answer_shot_{shot}']}"
-
-
-def _hellaswag_example(row: Row, shot: int) -> str:
-    context = f"{row[f'hellaswag_ctx_a_shot_{shot}']} {str(row[f'hellaswag_ctx_b_shot_{shot}']).capitalize()}"
-    ending = row[f"hellaswag_endings_shot_{shot}"][int(field_of(row, f"hellaswag_label_shot_{shot}"))]
-    prompt = _without_markup(f"{row[f'hellaswag_activity_labels_shot_{shot}']}: {context}")
-    return f"{prompt} {_without_markup(ending)}"
-
-
-def _mmlu_example(row: Row, shot: int) -> str:
-    lines = lettered(field_of(row, f"mmlu_choices_shot_{shot}"))
-    answer = "ABCD"[int(row[f"mmlu_answers_shot_{shot}"])]
-    return f"{str(row[f'mmlu_question_shot_{shot}']).strip()}{lines}\nAnswer: {answer}"
-
-
-def _winogrande_example(row: Row, shot: int) -> str:
-    answer = row[f"winogrande_option{field_of(row, f'winogrande_answer_shot_{shot}')}_shot_{shot}"]
-    return str(row[f"winogrande_prompt_shot_{shot}"]).replace("_", str(answer))
-
-
-_PARENTS: Final[Mapping[str, tuple[Callable[[Row, Source], Question], str, int, Callable[[Row, int], str] | None]]] = {
-    "arc": (arc, "Logic", 25, _arc_example),
-    "gsm8k": (gsm8k, "Math", 5, _gsm8k_example),
-    "hellaswag": (hellaswag, "Language", 10, _hellaswag_example),
-    "mmlu": (mmlu, "", 5, _mmlu_example),
-    "truthfulqa": (truthfulqa, "Safety/Truth", 0, None),
-    "winogrande": (winogrande, "Common Sense", 5, _winogrande_example),
-}
-"""Of each parent: its row function, its category, the number of worked examples in a row of metabench, and a function
-of that row and the number of an example to its text."""

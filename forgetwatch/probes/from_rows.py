@@ -108,6 +108,11 @@ def is_part_of_question(name: str) -> bool:
     return bare in (*USUAL_NAMES["choices"], *BEFORE) or _NUMBERED.fullmatch(bare) is not None
 
 
+_LIKE_CONTEXT: Final = re.compile(
+    r"(?:^|[_ ])(?:passage|context|article|paragraph|premise|story)(?:$|[_ ])", re.IGNORECASE
+)
+"""Names of columns that may hold what a question is about."""
+
 _WRONG: Final = re.compile(r"(?:distractor|(?:incorrect|wrong)[ _]answer)s?[ _]?[0-9]*", re.IGNORECASE)
 """Names of columns that hold wrong options, beside the right answer."""
 
@@ -274,13 +279,19 @@ def make_plan(
         before = tuple(lower[name] for name in BEFORE if name in lower and lower[name] not in of.values())
         before = tuple(name for name in before if filled[name])
     used = {*of.values(), *options, *wrong, *before}
+    not_used = tuple(name for name in names if name not in used and holds_text(cells(rows, name)))
+    if alike := [name for name in not_used if _LIKE_CONTEXT.search(name) and "context" not in wanted]:
+        raise ProbeError(
+            f"{where}: the column {alike[0]!r} is named like what belongs before a question, and is not used; "
+            f"columns={{'context': {alike[0]!r}}} or --column context={alike[0]} puts it there; else remove it"
+        )
     plan = Plan(
         question=of["prompt"],
         before=before,
         options=options,
         wrong=wrong,
         answer=of["answer"],
-        not_used=tuple(name for name in names if name not in used and holds_text(cells(rows, name))),
+        not_used=not_used,
     )
     return plan, {part: column for part, column in of.items() if part not in ("prompt", "choices", "answer", "context")}
 

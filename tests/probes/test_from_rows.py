@@ -233,6 +233,15 @@ def test_what_was_understood_is_logged_and_stored_and_can_be_given(
     assert probe_from(rows, columns={**given, "question": "frage"}).fingerprint == probe.fingerprint
 
 
+def test_a_column_named_like_context_is_used_or_refused() -> None:
+    row = ROW | {"reading_passage": "It was noon in Lima."}
+    with pytest.raises(
+        ProbeError, match=r"the column 'reading_passage' is named like .* --column context=reading_passage"
+    ):
+        only(row)
+    assert only(row, columns={"context": "reading_passage"}).prompt.startswith("It was noon in Lima.")
+
+
 def test_what_is_not_used_is_named() -> None:
     rows = [ROW | {"remarks": "a book of maps", "n": 3, "explanation": "It is."}]
     plan, _ = make_plan(rows, {}, "rows")

@@ -324,7 +324,11 @@ def _rank(options: Options, sides: _Sides, comparisons: Sequence[Comparison]) ->
         snapshots = [first_samples(one) for one in snapshots]
     pairs = list(zip(options.after, sides.after, strict=True))
     target = None if options.target is None else read_target(options.target, pairs)
-    return ModelComparison(matrix=transition_matrix(snapshots), ranking=rank_models(comparisons, target), target=target)
+    return ModelComparison(
+        matrix=transition_matrix(snapshots),
+        ranking=rank_models(comparisons, target, tolerance=options.tolerated),
+        target=target,
+    )
 
 
 def _show(options: Options, comparisons: Sequence[Comparison], several: ModelComparison | None) -> None:

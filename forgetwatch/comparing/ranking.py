@@ -26,6 +26,7 @@ from forgetwatch.comparing.checks import in_common_norm
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.groups import Group
 from forgetwatch.comparing.trajectory import right_answers
+from forgetwatch.comparing.verdict import TOLERANCE, Tolerance, conclude, estimated
 from forgetwatch.errors import SnapshotError
 from forgetwatch.files import file_errors, read_content, read_text
 from forgetwatch.metrics import Interval, flip_interval
@@ -87,6 +88,11 @@ class RankedModel:
         retention_interval: 95 %, Wilson's; wider if items come in clusters.
         net_change: Accuracy after minus before, -1 to 1.
         net_change_interval: 95 %.
+        forgotten: Items right before and wrong after; means if items have several samples.
+        gained: Items wrong before and right after.
+        change: The estimated net change on which the verdict rests, -1 to 1.
+        change_interval: 95 %.
+        verdict: Word of the verdict.
         target: Value of the target metric; None without one.
         on_front: True if no other model is better in one of retention and target and at least as good in the other;
             None without a target. Models that are equal in both are on the front together.
@@ -99,6 +105,11 @@ class RankedModel:
     retention_interval: Interval
     net_change: float
     net_change_interval: Interval
+    forgotten: float
+    gained: float
+    change: float
+    change_interval: Interval
+    verdict: str
     target: float | None
     on_front: bool | None
 
@@ -140,10 +151,12 @@ def transition_matrix(snapshots: Sequence[Snapshot]) -> TransitionMatrix:
     )
 
 
-def rank_models(comparisons: Sequence[Comparison], target: Target | None = None) -> tuple[RankedModel, ...]:
+def rank_models(
+    comparisons: Sequence[Comparison], target: Target | None = None, *, tolerance: Tolerance = TOLERANCE
+) -> tuple[RankedModel, ...]:
     """Rank models by retention, highest first; equal ones by the target, then in the given order.
 
-    Each comparison is that of the base against a model.
+    Each comparison is that of the base against a model; `tolerance` is what the verdict on each tolerates.
     """
     groups = [one.all for one in comparisons]
     kept = [group.retention for group in groups]
@@ -163,6 +176,11 @@ def rank_models(comparisons: Sequence[Comparison], target: Target | None = None)
             retention_interval=_kept_interval(groups[index]),
             net_change=groups[index].net_change,
             net_change_interval=groups[index].net_change_interval,
+            forgotten=groups[index].forgotten,
+            gained=groups[index].gained,
+            change=estimated(groups[index])[0],
+            change_interval=estimated(groups[index])[1],
+            verdict=conclude(comparisons[index], tolerance=tolerance).verdict.word,
             target=None if target is None else target.values[index],
             on_front=None if target is None else _is_on_front(index, kept, wanted),
         )

@@ -47,7 +47,7 @@ from forgetwatch.report.flip_list import flip_list
 from forgetwatch.report.heatmap import heatmap, heatmap_caption, heatmap_figure
 from forgetwatch.report.pictures import svg
 from forgetwatch.report.sections import NOT_MEASURED
-from forgetwatch.report.several_models import matrix_cells, ranking_cells, ranking_figure, several_words
+from forgetwatch.report.several_models import RANKING, matrix_cells, ranking_cells, ranking_figure, several_words
 from forgetwatch.report.summary import LEG_HEADINGS, NO_VERDICT, WORST_HEADINGS, Summary, alarm_sentences, summary
 from forgetwatch.visible_text import visible, without_folders
 
@@ -310,7 +310,7 @@ def _drift(comparison: Comparison, run: Trajectory | None) -> dict[str, Any] | N
 def _several(several: ModelComparison) -> dict[str, Any]:
     """Section of several models: ranking, picture, and matrix."""
     matrix = several.matrix
-    headings = ["place", "no.", "model", "kept %", "net points"]
+    headings = [*RANKING]
     headings += [several.target.name, "front"] if several.target else []
     return {
         "headings": headings,

@@ -1,7 +1,7 @@
 """Several models against one base: ranking and matrix, as text for a terminal, Markdown and the page, and as figures.
 
-    place   no model             kept %                    net eval_accuracy
-        1 *  2 checkpoint-400    97.1 (95.5 to 98.2)      +0.5         0.712
+ #   no model           kept % forgotten gained  change, points         verdict
+     1    2 checkpoint-400   97.1        12     17  +0.5 (-0.9 to +1.9)    KEPT
 
 Models are numbered in the order in which they were given, from 1; the base is 0. The columns of the matrix have these
 numbers as headings. An asterisk marks the front.
@@ -31,10 +31,13 @@ if TYPE_CHECKING:
 
 MODELS: Final = 6
 """Models in the first table; the detail has all."""
+RANKING: Final = ("place", "no", "model", "kept %", "forgotten", "gained", "change, points", "verdict")
+"""Headings of the ranking, before those of a target."""
 
 _WIDTH: Final = 80
-_NAME: Final = 24
-_TARGET: Final = 13
+_NAME: Final = 14
+_TARGET: Final = 10
+_CHANGE: Final = 22
 _SHORT: Final = 19
 _DRAWN: Final = 40
 """Columns of a name in a figure."""
@@ -50,7 +53,8 @@ def several_table(several: ModelComparison, *, notes: Sequence[str] = ()) -> Lin
     lines = [title.append(name, style="bold"), *_ranking_lines(several, several.ranking[:MODELS])]
     if (more := len(several.ranking) - MODELS) > 0:
         lines.append(Text(f"{'':>11}{more} more; --detail has all", style="dim"))
-    lines.append(Text("kept: share of what the base had right and the model still has, 95 % interval", style="dim"))
+    words = "kept: share of what the base had right and the model still has; change: estimate"
+    lines.append(Text(words, style="dim"))
     if several.target is not None:
         lines.append(Text(f"{_FRONT}: no other model is at least as good in both and better in one", style="dim"))
     return Lines(*lines, *note_lines(notes, max(1, _LINES - len(lines))))
@@ -63,15 +67,20 @@ def several_detail(several: ModelComparison) -> Lines:
 
 
 def _ranking_lines(several: ModelComparison, models: Sequence[RankedModel]) -> list[Text]:
+    """Lines of some models; a target takes the room of the interval of the change."""
     target = several.target
-    name = fit_ends(target.name, _TARGET).strip() if target else ""
-    heading = f"place   no {'model':<{_NAME}} {'kept %':<21} {'net':>7} {name:>{_TARGET}}".rstrip()
+    wanted = fit_ends(target.name, _TARGET).strip() if target else ""
+    heading = f" #   no {'model':<{_NAME}} kept % "
+    heading += f"{wanted:>{_TARGET}} forgotten gained  change verdict" if target else ""
+    heading += "" if target else f"forgotten gained  {'change, points':<{_CHANGE}} verdict"
     lines = [Text(heading, style="bold")]
     for one in models:
         cells = ranking_cells(one)
-        mark = _FRONT if one.on_front else " "
-        text = f"{cells['place']:>5} {mark}{one.number:>3} {fit_ends(one.label, _NAME)} {cells['retention']:<21} "
-        lines.append(Text(f"{text}{points(one.net_change):>7} {cells['target']:>{_TARGET}}".rstrip()))
+        text = f"{cells['place']:>2} {cells['front'] or ' '}{one.number:>3} {fit_ends(one.label, _NAME)} "
+        text += f"{percent(one.retention):>6} " + (f"{cells['target']:>{_TARGET}} " if target else "")
+        text += f"{cells['forgotten']:>9} {cells['gained']:>6}  "
+        text += f"{points(one.change):>6} " if target else f"{cells['change']:<{_CHANGE}} "
+        lines.append(Text(text + one.verdict))
     return lines
 
 
@@ -103,7 +112,10 @@ def ranking_cells(one: RankedModel) -> dict[str, str]:
         "number": str(one.number),
         "label": one.label,
         "retention": f"{percent(one.retention)} ({between(one.retention_interval, percent)})",
-        "net_change": f"{points(one.net_change)} ({between(one.net_change_interval, points)})",
+        "forgotten": count(one.forgotten),
+        "gained": count(one.gained),
+        "change": f"{points(one.change)} ({between(one.change_interval, points)})",
+        "verdict": one.verdict,
         "target": "" if one.target is None else target_text(one.target),
         "front": _FRONT if one.on_front else "",
     }
@@ -141,7 +153,7 @@ def several_words(several: ModelComparison) -> list[str]:
 def several_markdown(several: ModelComparison) -> str:
     """Markdown of the ranking and the matrix."""
     target, matrix = several.target, several.matrix
-    names = ["place", "no", "model", "kept %", "net points", *([escaped(target.name), "front"] if target else [])]
+    names = [*RANKING, *([escaped(target.name), "front"] if target else [])]
     rows = [list(ranking_cells(one).values())[: len(names)] for one in several.ranking]
     numbers = [str(number) for number in range(len(matrix.labels))]
     lost = [[*named, *cells] for *named, cells in zip(numbers, matrix.labels, matrix_cells(several), strict=True)]

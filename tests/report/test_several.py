@@ -50,7 +50,10 @@ def test_the_table_ranks_and_the_matrix_counts() -> None:
         ["2", "3", "m3", "80.0"],
         ["3", "*", "1", "m1"],
     ]
-    assert lines[1].endswith("90.0 (59.6 to 98.2)     -10.0           0.5")
+    assert lines[1].split()[4:] == ["90.0", "0.5", "1", "0", "-10.0", "NOT", "CLEAR"]
+    alone = terminal(made(*KEPT)[0]).splitlines()
+    assert alone[1].split()[3:] == ["90.0", "1", "0", "-10.0", "(-40.4", "to", "+18.9)", "NOT", "CLEAR"]
+    assert max(map(len, alone)) <= 80
     assert "They are nos 1 and 2." in " ".join(lines)
     assert [line.split()[1:] for line in lines[-4:]] == [
         ["base", "–", "3", "1", "2"],
@@ -85,7 +88,7 @@ def test_markdown_and_page_show_the_same_cells() -> None:
     several, _, html = made(*KEPT, target=target)
     text = several_markdown(several)
     (ranks,) = [line for line in text.splitlines() if line.startswith("| 1 | 2 | m2 |")]
-    assert ranks.startswith("| 1 | 2 | m2 | 90.0 (59.6 to 98.2) | -10.0 (")
+    assert ranks.startswith("| 1 | 2 | m2 | 90.0 (59.6 to 98.2) | 1 | 0 | -10.0 (-40.4 to +18.9) | NOT CLEAR |")
     assert ranks.endswith("| 0.5 | \\* |")
     assert "| 2 | m2 | 0 | 2 | – | 1 |" in text
     section = html[html.index('<section id="several"') : html.index('<section id="summary"')]

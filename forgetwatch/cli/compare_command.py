@@ -72,6 +72,7 @@ from forgetwatch.report import (
     comparison_table,
     comparisons_json,
     drift_line,
+    merge_command,
     other_lines,
     save_comparisons,
     several_detail,
@@ -348,7 +349,12 @@ def _show(options: Options, comparisons: Sequence[Comparison], several: ModelCom
     for given, comparison in zip(options.after, comparisons, strict=True) if several is None or options.detail else ():
         if several is not None:
             console.print()
-        table = comparison_table(comparison, tolerance=options.tolerated, flips=options.flips_of(given))
+        table = comparison_table(
+            comparison,
+            tolerance=options.tolerated,
+            flips=options.flips_of(given),
+            remedy=merge_command(options.before, given),
+        )
         console.print(table, soft_wrap=True)
         for line in drift_line(comparison) if several is None else ():
             console.print(line)

@@ -1,4 +1,4 @@
-"""Renderers of a Comparison or a Trajectory. Pure: nothing here measures or loads anything.
+"""Renderers of a Comparison or a Trajectory. Nothing here measures or loads a model.
 
     decision                            the verdict in one sentence, and the names of what was compared
     terminal, detail, run_table         tables of 80 columns
@@ -13,7 +13,7 @@ Read `decision` first, then `terminal`.
 """
 
 from forgetwatch.report.cells import HEADINGS, group_cells, measure_tables
-from forgetwatch.report.decision import alarm_state, best_look, little_to_lose, model_names, run_title
+from forgetwatch.report.decision import alarm_state, best_look, little_to_lose, merge_command, model_names, run_title
 from forgetwatch.report.detail import comparison_detail, drift_detail
 from forgetwatch.report.export import (
     ITEMS,

@@ -8,12 +8,14 @@
 The sentence follows the word, so it begins in lower case and has no full stop. Every bound is the end of an interval of
 `comparing.verdict`. A loss that is named after KEPT is said to be within its limit.
 
-Also the names of the models, and of a run the state of each alarm and the look of the highest accuracy.
+Also the names of the models, what to keep or merge after a loss, and of a run the state of each alarm and the look of
+the highest accuracy.
 """
 
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -31,7 +33,11 @@ from forgetwatch.comparing import (
 )
 from forgetwatch.measures import KNOWN, net_of_luck
 from forgetwatch.pairing import count, fit_ends, listed, one_line, run_name
+from forgetwatch.run_folder import checkpoint_folder
 
+CONFIG: Final = "config.json"
+ADAPTER: Final = "adapter_config.json"
+"""Files by which a folder is a model, or an adapter."""
 NO_ANSWERS: Final = "passages alone were compared, and they have no right answer"
 _CLASS: Final = re.compile(r"model|[A-Z]\w*(For[A-Z]\w+|Model)")
 """What metadata have for the name of a model that was made in memory: ``model``, or its class."""
@@ -176,6 +182,40 @@ def best_look(trajectory: Trajectory) -> tuple[int | None, float]:
     steps = list(zip(trajectory.steps[1:], changes[1:], strict=True))
     step, change = max(steps, key=lambda one: one[1], default=(0, 0.0))
     return (step, change) if change > 0 else (None, 0.0)
+
+
+def better_checkpoint(trajectory: Trajectory, output_dir: Path) -> str:
+    """Return what to keep instead of the last checkpoint: one at, or nearest to, a look that is better beyond doubt.
+
+    Empty if the best look is the last or the start, if the intervals of the two overlap, or no checkpoint is nearer to
+    it than the looks beside it.
+    """
+    step, _ = best_look(trajectory)
+    looks = trajectory.steps[1:]
+    if step is None or step == looks[-1]:
+        return ""
+    best, last = trajectory.comparisons[trajectory.steps.index(step)], trajectory.comparisons[-1]
+    (low, _), (_, high) = estimated(best.all)[1], estimated(last.all)[1]
+    if not low > high:
+        return ""
+    numbers = [folder.name.rpartition("-")[2] for folder in output_dir.glob("checkpoint-*") if folder.is_dir()]
+    saved = [int(number) for number in numbers if number.isdecimal()]
+    room = min(abs(other - step) for other in looks if other != step)
+    near = min(saved, key=lambda one: abs(one - step), default=None)
+    if near is None or abs(near - step) >= room:
+        return ""
+    at = "" if near == step else f", step {step:,}"
+    return f"keep {shlex.quote(str(checkpoint_folder(output_dir, near)))} (best look{at})"
+
+
+def merge_command(before: Path | str, after: Path | str) -> str:
+    """Return the command that merges two models, if both are on disk; empty if not."""
+    base, tuned = Path(before), Path(after)
+    try:
+        are_models = (base / CONFIG).is_file() and ((tuned / CONFIG).is_file() or (tuned / ADAPTER).is_file())
+    except (OSError, ValueError):  # a model in memory may have any name
+        return ""
+    return shlex.join(["forgetwatch", "merge", str(before), str(after)]) if are_models else ""
 
 
 def model_names(comparison: Comparison) -> tuple[str, str]:

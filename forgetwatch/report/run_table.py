@@ -26,10 +26,10 @@ from forgetwatch.measures import (
 )
 from forgetwatch.pairing import brief, count, one_line, percent, points, probability
 from forgetwatch.report.cells import drift_looks, spread_looks
-from forgetwatch.report.decision import run_title
+from forgetwatch.report.decision import better_checkpoint, merge_command, run_title
 from forgetwatch.report.detail import comparison_detail
 from forgetwatch.report.terminal import comparison_table, net_text
-from forgetwatch.run_folder import RUN_FOLDER
+from forgetwatch.run_folder import RUN_FOLDER, checkpoint_folder
 
 ROWS: Final = 40
 """Number of looks in the detail; of more it shows the first, every n-th, and the last."""
@@ -56,12 +56,15 @@ def run_table(
         return Lines(Text().append("forgetwatch  ", style="bold cyan").append("no look after the baseline"))
     # Shorter to type, and read as the same run.
     named = Path(run).parent if Path(run).name == RUN_FOLDER else run
+    last = checkpoint_folder(named, trajectory.steps[-1])
+    base = str(trajectory.baseline.meta.get("model", ""))
     return comparison_table(
         trajectory.comparisons[-1],
         title=title or run_title(trajectory, run, of=of),
         tolerance=tolerance,
         trajectory=trajectory,
         flips=f"forgetwatch flips {shlex.quote(str(named))}" if run else "",
+        remedy=(better_checkpoint(trajectory, Path(named)) or merge_command(base, last)) if run else "",
     )
 
 

@@ -8,7 +8,7 @@
     clearly known 63 of 195 now wrong, about 8 of them lucky guesses; 50 newly known
     worst         History -24.1 points (-36.0 to -12.2), Trade -15.3 (-28.1 to -2.5)
     since         History: step 60; best look: step 45, +3.1 points
-    next          forgetwatch flips base tuned --category History
+    next          keep run/checkpoint-45 (best look); or forgetwatch flips run --category History
 
 A title and at most nine lines, for somebody who never read the glossary. The verdict is first, in a word and the
 sentence of `report.decision`; every line has a label, and every number a unit. A line that has nothing to say is left
@@ -79,6 +79,7 @@ def comparison_table(
     tolerance: Tolerance = TOLERANCE,
     trajectory: Trajectory | None = None,
     flips: str = "",
+    remedy: str = "",
 ) -> Lines:
     """First table of a comparison, for a console.
 
@@ -90,6 +91,7 @@ def comparison_table(
         tolerance: Losses that the verdict tolerates.
         trajectory: The run, if there is one.
         flips: Command that lists the items whose answer changed, to which the worst category is added.
+        remedy: What to do about a loss: a checkpoint to keep, or the command of a merge.
     """
     whole = comparison.all
     found = conclude(comparison, trajectory=trajectory, tolerance=tolerance)
@@ -102,7 +104,7 @@ def comparison_table(
         rose = sorted(comparison.by("category").values(), key=lambda group: -(group.bits_per_byte_change or 0.0))
         lines += passage_lines(rose, WORST)
     lines += [*_since_line(found, trajectory), *_guard_line(found)]
-    lines += _next_line(comparison, found, flips)
+    lines += _next_line(comparison, found, flips, remedy)
     return Lines(_title(comparison, title), *_with_notes(lines, _notes(comparison)))
 
 
@@ -273,8 +275,8 @@ def _guard_line(found: Conclusion) -> list[Text]:
     return [_row("guard", "tripped by " + _as_many(names, WIDTH - _LABEL - 11))] if names else []
 
 
-def _next_line(comparison: Comparison, found: Conclusion, flips: str) -> list[Text]:
-    """The command to run next: the lost questions of the worst category; none after KEPT, or without a command."""
+def _next_line(comparison: Comparison, found: Conclusion, flips: str, remedy: str) -> list[Text]:
+    """What to do next, at most two things: a remedy, and the command that lists the lost questions; none after KEPT."""
     lost, whole, verdict = found.lost, comparison.all, found.verdict
     if not flips or not whole.n or verdict.answer == "PASS":
         return []
@@ -288,7 +290,8 @@ def _next_line(comparison: Comparison, found: Conclusion, flips: str) -> list[Te
     name = lost[0].group.name if lost else found.verdict.deciding.group
     of = f" --category {shlex.quote(name)}" if name and one_line(name) == name else ""
     # A command is copied: it is whole, however long.
-    return [Text(f"{'next':<{_LABEL}}", "bold").append(one_line(flips) + of, "not bold")]
+    first = f"{one_line(remedy)}; or " if remedy else ""
+    return [Text(f"{'next':<{_LABEL}}", "bold").append(first + one_line(flips) + of, "not bold")]
 
 
 def _with_notes(lines: list[Text], notes: Sequence[str]) -> list[Text]:

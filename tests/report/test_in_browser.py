@@ -233,6 +233,7 @@ def test_outputs_are_side_by_side_with_their_difference(opened: Open, tmp_path: 
     long = "step by step " * 200
     page = opened(file(tmp_path, written([("It is 7.", "It is 8, I think."), (long + "7", long + "8")])))
     cards(page).nth(0).locator("summary").click()
+    cards(page).nth(0).locator("del").first.wait_for()  # a card is filled by an event after the click
     assert cards(page).nth(0).locator("del").all_inner_texts() == ["7"]
     assert "".join(cards(page).nth(0).locator("ins").all_inner_texts()) == "8, I think"
     cards(page).nth(1).locator("summary").click()

@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from pages import plain, printed, watched
 from pages import run as scored
+from support import snapshot
 
 from forgetwatch import Trajectory
 from forgetwatch.comparing import Tolerance
@@ -147,3 +149,46 @@ def test_each_look_shows_the_known_and_lost_less_luck_where_it_is_measured() -> 
     for line, comparison in zip(lines[head + 1 :], trajectory.comparisons[1:], strict=False):
         assert comparison.all.known_lost_net is not None
         assert float(line.split()[3]) == pytest.approx(comparison.all.known_lost_net, abs=0.051)
+
+
+def saved(folder: Path, *names: str) -> Path:
+    for name in names:
+        (folder / name).mkdir(parents=True)
+        (folder / name / "config.json").write_text("{}")
+    return folder
+
+
+def next_line(trajectory: Trajectory, folder: Path) -> str:
+    lines = [str(getattr(line, "plain", "")) for line in run_table(trajectory, run=folder).renderables]
+    return next((line for line in lines if line.startswith("next ")), "")
+
+
+def test_after_a_loss_the_checkpoint_of_a_clearly_better_look_is_named(tmp_path: Path) -> None:
+    better, worse = [True] * 360 + [False] * 40, [True] * 240 + [False] * 160
+    trajectory = run([True] * 320 + [False] * 80, better, worse, worse)
+    named = next_line(trajectory, saved(tmp_path, "checkpoint-1", "checkpoint-2", "checkpoint-3"))
+    assert named == f"next          keep {tmp_path}/checkpoint-1 (best look); or forgetwatch flips {tmp_path}"
+    (tmp_path / "checkpoint-1").rename(tmp_path / "kept")
+    assert next_line(trajectory, tmp_path) == f"next          forgetwatch flips {tmp_path}"
+
+
+def test_the_nearest_checkpoint_is_named_if_no_look_is_nearer(tmp_path: Path) -> None:
+    better, worse = [True] * 360 + [False] * 40, [True] * 240 + [False] * 160
+    looks = (0, [True] * 320 + [False] * 80), (10, better), (20, worse), (30, worse)
+    trajectory = Trajectory.of(
+        [snapshot(right, k=[4] * 400, meta={"step": step, "model": "m"}) for step, right in looks]
+    )
+    saved(tmp_path, "checkpoint-12")
+    assert f"keep {tmp_path}/checkpoint-12 (best look, step 10); or" in next_line(trajectory, tmp_path)
+    (tmp_path / "checkpoint-12").rename(tmp_path / "checkpoint-25")
+    assert "keep" not in next_line(trajectory, tmp_path)
+
+
+def test_without_a_clearly_better_look_a_merge_is_named_if_both_models_are_there(tmp_path: Path) -> None:
+    base = saved(tmp_path, "base", "checkpoint-2") / "base"
+    right, worse = [True] * 320 + [False] * 80, [True] * 240 + [False] * 160
+    trajectory = run(right, worse, worse)
+    assert "merge" not in next_line(trajectory, tmp_path)
+    there = replace(trajectory, baseline=replace(trajectory.baseline, meta={"model": str(base)}))
+    merge = f"forgetwatch merge {base} {tmp_path}/checkpoint-2"
+    assert next_line(there, tmp_path) == f"next          {merge}; or forgetwatch flips {tmp_path}"

@@ -20,6 +20,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 from forgetwatch.comparing import (
     Comparison,
     Conclusion,
@@ -32,12 +34,15 @@ from forgetwatch.comparing import (
     group_verdict,
 )
 from forgetwatch.measures import KNOWN, net_of_luck
-from forgetwatch.pairing import count, fit_ends, listed, one_line, run_name
+from forgetwatch.metrics import sign_flip
+from forgetwatch.pairing import count, fit_ends, item_codes, listed, one_line, run_name
 from forgetwatch.run_folder import checkpoint_folder
 
 CONFIG: Final = "config.json"
 ADAPTER: Final = "adapter_config.json"
 """Files by which a folder is a model, or an adapter."""
+_DOUBT: Final = 0.05
+"""Largest p-value of a loss from the best look to the last one, over all looks."""
 NO_ANSWERS: Final = "passages alone were compared, and they have no right answer"
 _CLASS: Final = re.compile(r"model|[A-Z]\w*(For[A-Z]\w+|Model)")
 """What metadata have for the name of a model that was made in memory: ``model``, or its class."""
@@ -187,16 +192,18 @@ def best_look(trajectory: Trajectory) -> tuple[int | None, float]:
 def better_checkpoint(trajectory: Trajectory, output_dir: Path) -> str:
     """Return what to keep instead of the last checkpoint: one at, or nearest to, a look that is better beyond doubt.
 
-    Empty if the best look is the last or the start, if the intervals of the two overlap, or no checkpoint is nearer to
-    it than the looks beside it.
+    Empty if the best look is the last or the start, if the loss from it to the last is not significant (one-sided, 5 %
+    over the looks of which it is the best), or no checkpoint is nearer to it than the looks beside it.
     """
     step, _ = best_look(trajectory)
     looks = trajectory.steps[1:]
     if step is None or step == looks[-1]:
         return ""
-    best, last = trajectory.comparisons[trajectory.steps.index(step)], trajectory.comparisons[-1]
-    (low, _), (_, high) = estimated(best.all)[1], estimated(last.all)[1]
-    if not low > high:
+    change = trajectory.right[-1] - trajectory.right[trajectory.steps.index(step)]
+    scored, start = np.isfinite(change), trajectory.baseline
+    names = zip(start.texts("cluster").tolist(), item_codes(start).tolist(), strict=True)
+    _, cluster = np.unique([str(name or f"item {item}") for name, item in names], return_inverse=True)
+    if sign_flip(change[scored].astype(np.int64), cluster[scored]).loss_p_value * len(looks) > _DOUBT:
         return ""
     numbers = [folder.name.rpartition("-")[2] for folder in output_dir.glob("checkpoint-*") if folder.is_dir()]
     saved = [int(number) for number in numbers if number.isdecimal()]

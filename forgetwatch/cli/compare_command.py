@@ -38,6 +38,7 @@ from forgetwatch.cli.options import (
 from forgetwatch.cli.output import (
     conclude,
     echo,
+    judge,
     print_pictures,
     result_console,
     shared_work,
@@ -61,7 +62,7 @@ from forgetwatch.comparing import (
 )
 from forgetwatch.comparing.flips import flips
 from forgetwatch.errors import SnapshotError
-from forgetwatch.gates import Gate
+from forgetwatch.gates import Gate, GateResult
 from forgetwatch.loading import Loading
 from forgetwatch.probe import Probe
 from forgetwatch.probes import Categories, load_probe
@@ -229,12 +230,13 @@ def _execute(options: Options) -> int:
     sides = _resolve(options)
     comparisons = _with_drift(options, _compare(options, sides))
     several = _rank(options, sides, comparisons)
+    pairs = zip(comparisons, sides.whole, strict=True)
+    results, broken = judge(options.limits, *((comparison, whole, None) for comparison, whole in pairs))
     if is_first_process():
-        _show(options, comparisons, several)
+        _show(options, comparisons, several, results)
         _write(options, sides, comparisons, several)
-    if options.limits.is_empty:
-        return 0
-    results = [options.limits.judge(*pair) for pair in zip(comparisons, sides.whole, strict=True)]
+    if broken is not None:
+        raise broken
     return conclude(results, summary=options.summary, to_stderr=options.json_alone)
 
 
@@ -332,7 +334,12 @@ def _rank(options: Options, sides: _Sides, comparisons: Sequence[Comparison]) ->
     )
 
 
-def _show(options: Options, comparisons: Sequence[Comparison], several: ModelComparison | None) -> None:
+def _show(
+    options: Options,
+    comparisons: Sequence[Comparison],
+    several: ModelComparison | None,
+    results: Sequence[GateResult],
+) -> None:
     """Print the tables, and write the JSON document."""
     if options.json_path is not None:
         write_json(comparisons_json(comparisons, several, tolerance=options.tolerated), options.json_path)
@@ -346,7 +353,9 @@ def _show(options: Options, comparisons: Sequence[Comparison], several: ModelCom
             for line in (*other_lines(comparison.all), *drift_line(comparison)):
                 console.print(f"no {number}: {' '.join(line.plain.split())}", markup=False)
     # Of several models the ranking is the first table, and each comparison is detail.
-    for given, comparison in zip(options.after, comparisons, strict=True) if several is None or options.detail else ():
+    judged: Sequence[GateResult | None] = results or [None] * len(comparisons)
+    each = zip(options.after, comparisons, judged, strict=True) if several is None or options.detail else ()
+    for given, comparison, gate in each:
         if several is not None:
             console.print()
         table = comparison_table(
@@ -354,6 +363,7 @@ def _show(options: Options, comparisons: Sequence[Comparison], several: ModelCom
             tolerance=options.tolerated,
             flips=options.flips_of(given),
             remedy=merge_command(options.before, given),
+            gate=gate,
         )
         console.print(table, soft_wrap=True)
         for line in drift_line(comparison) if several is None else ():

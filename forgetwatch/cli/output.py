@@ -27,7 +27,7 @@ from forgetwatch.cli.targets import MARK
 from forgetwatch.comparing import Answer, Comparison, Flip, ModelComparison, Tolerance, Trajectory, worst
 from forgetwatch.errors import GateError
 from forgetwatch.files import write_text
-from forgetwatch.gates import GateResult
+from forgetwatch.gates import Gate, GateResult
 from forgetwatch.probe import Probe
 from forgetwatch.progress import Done, Progress, is_first_process, launched_count, log, shown
 from forgetwatch.report import (
@@ -41,6 +41,7 @@ from forgetwatch.report import (
     several_markdown,
     trajectory_json,
 )
+from forgetwatch.snapshot import Snapshot
 from forgetwatch.visible_text import visible
 
 _EXIT: Final[dict[Answer, int]] = {"PASS": 0, "FAIL": 3, "INCONCLUSIVE": 4}
@@ -202,8 +203,20 @@ def json_text(document: dict[str, Any]) -> str:
     return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
+def judge(
+    gate: Gate, *sides: tuple[Comparison, Snapshot, Trajectory | None]
+) -> tuple[list[GateResult], GateError | None]:
+    """Return the results of a gate, none if it is empty; or the error, which is raised after the table is shown."""
+    if gate.is_empty:
+        return [], None
+    try:
+        return [gate.judge(*one) for one in sides], None
+    except GateError as error:
+        return [], error
+
+
 def conclude(results: Sequence[GateResult], *, summary: Path | None, to_stderr: bool) -> int:
-    """Print the results of the gate, at least one, write its summary, and return the exit status of the worst.
+    """Print the results of the gate, write its summary, and return the exit status of the worst.
 
     A result that is not PASS goes to standard error, in one line for each comparison; with `to_stderr` all go there,
     because standard output takes the JSON document. If the environment names a file as GITHUB_STEP_SUMMARY, as GitHub
@@ -212,6 +225,8 @@ def conclude(results: Sequence[GateResult], *, summary: Path | None, to_stderr: 
     Raises:
         GateError: If a summary cannot be written.
     """
+    if not results:
+        return 0
     for one in results:
         which = f" ({' -> '.join(one.comparison.labels)})" if len(results) > 1 else ""
         echo(" ".join((one.line + which).split()), err=one.verdict != "PASS" or to_stderr)

@@ -18,7 +18,7 @@ from forgetwatch.cli.options import (
     limits_of,
     tolerated,
 )
-from forgetwatch.cli.output import conclude, echo, print_pictures, result_console, write_json, write_report
+from forgetwatch.cli.output import conclude, echo, judge, print_pictures, result_console, write_json, write_report
 from forgetwatch.cli.targets import check_json, check_pictures, check_report, check_summary
 from forgetwatch.comparing import Tolerance, Trajectory, first_forgotten, read_stages
 from forgetwatch.comparing.flips import flips
@@ -65,6 +65,7 @@ def run(
     tolerances = tolerated(tolerance, limits)
     trajectory = read_stages(runs)
     json_alone = json_path == STDOUT
+    results, broken = judge(limits, (trajectory.comparisons[-1], trajectory.last, trajectory))
     if json_path is not None:
         write_json(trajectory_json(trajectory, tolerance=tolerances), json_path)
     if plots is not None:
@@ -72,7 +73,8 @@ def run(
     if not json_alone:
         console = result_console()
         run_of = runs[0] if len(runs) == 1 else ""
-        console.print(run_table(trajectory, run=run_of, tolerance=tolerances), soft_wrap=True)
+        gate_result = results[0] if results else None
+        console.print(run_table(trajectory, run=run_of, tolerance=tolerances, gate=gate_result), soft_wrap=True)
         for note in trajectory.notes:  # on files of the run: each in one whole line
             echo(f"note: {one_line(note)}")
         if detail:
@@ -81,10 +83,10 @@ def run(
         echo(_write(trajectory, runs, output, tolerance=tolerances))
     elif output is not None:
         _write(trajectory, runs, output, tolerance=tolerances)
-    if not limits.is_empty:
-        result = limits.judge(trajectory.comparisons[-1], trajectory.last, trajectory)
-        if status := conclude([result], summary=summary, to_stderr=json_alone):
-            raise typer.Exit(status)
+    if broken is not None:
+        raise broken
+    if status := conclude(results, summary=summary, to_stderr=json_alone):
+        raise typer.Exit(status)
 
 
 def _write(trajectory: Trajectory, runs: Sequence[Path], output: Path | None, *, tolerance: Tolerance) -> str:

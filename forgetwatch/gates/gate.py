@@ -69,12 +69,15 @@ class Finding:
         what: The group and its quantity, or ``must_pass``.
         measured: The measured value, as text.
         limit: The limit, as text.
+        verdict: The answer.
+        leg: Leg of the verdict over all items that the limit asks about; None for any other limit.
     """
 
     what: str
     measured: str
     limit: str
     verdict: Answer
+    leg: LegName | None = None
 
     @property
     def line(self) -> str:
@@ -111,11 +114,13 @@ class NoWorseThan:
             found = verdict(comparison, Tolerance(**{**_NONE, _OF_LEG[self.leg]: self.tolerance}))
         leg = found.legs[0]
         what = f"{self.group}.net_change_estimate" if self.leg == "accuracy" else self.leg
+        asked = self.leg if self.group == ALL else None
         if leg.interval is None or leg.value is None:
             if self.leg == "accuracy":  # the verdict would be INCONCLUSIVE; a gate needs a number
                 raise GateError(f"gate: the net change of {self.group!r} is undefined; none of its items was compared")
             limit = f"at most {100 * self.tolerance:g} points" if self.leg == "category" else _share(self.tolerance)
-            return Finding(what=what, measured=f"not measured: {leg.reason}", limit=limit, verdict="INCONCLUSIVE")
+            reason = f"not measured: {leg.reason}"
+            return Finding(what=what, measured=reason, limit=limit, verdict="INCONCLUSIVE", leg=asked)
         if self.leg == "knowledge":
             low, high = (f"{100 * end:.1f}" for end in leg.interval)
             measured, limit = f"{100 * leg.value:.1f} % lost ({low} to {high})", _share(self.tolerance)
@@ -130,7 +135,7 @@ class NoWorseThan:
         if found.little_to_lose:
             answer = found.answer
             measured += ", where the model before answered no better than guessing"
-        return Finding(what=what, measured=measured, limit=limit, verdict=answer)
+        return Finding(what=what, measured=measured, limit=limit, verdict=answer, leg=asked)
 
 
 _OF_LEG: Final[dict[LegName, str]] = {"accuracy": "accuracy", "knowledge": "known", "category": "category"}

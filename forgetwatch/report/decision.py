@@ -23,6 +23,7 @@ from typing import Any, Final
 import numpy as np
 
 from forgetwatch.comparing import (
+    Answer,
     Comparison,
     Conclusion,
     Group,
@@ -33,6 +34,7 @@ from forgetwatch.comparing import (
     estimated,
     group_verdict,
 )
+from forgetwatch.gates import GateResult
 from forgetwatch.measures import KNOWN, net_of_luck
 from forgetwatch.metrics import sign_flip
 from forgetwatch.pairing import count, fit_ends, item_codes, listed, one_line, run_name
@@ -43,6 +45,10 @@ ADAPTER: Final = "adapter_config.json"
 """Files by which a folder is a model, or an adapter."""
 _DOUBT: Final = 0.05
 """Largest p-value of a loss from the best look to the last one, over all looks."""
+GATE: Final[Mapping[Answer, str]] = {"PASS": "GATE PASSED", "FAIL": "GATE FAILED", "INCONCLUSIVE": "UNDECIDED"}
+"""Word of a gate in the first table."""
+_FINDINGS: Final = 2
+"""Findings of a gate in its sentence."""
 NO_ANSWERS: Final = "passages alone were compared, and they have no right answer"
 _CLASS: Final = re.compile(r"model|[A-Z]\w*(For[A-Z]\w+|Model)")
 """What metadata have for the name of a model that was made in memory: ``model``, or its class."""
@@ -66,6 +72,23 @@ def decision(comparison: Comparison, found: Conclusion) -> str:
     rest = [leg for leg in verdict.legs if leg not in blocking]
     text = "; ".join([*(_unclear(leg) for leg in blocking), *bounds(rest)])
     return text + (form_alone(comparison.all) if any(leg.shows_loss for leg in blocking) else "")
+
+
+def gate_decision(result: GateResult, found: Conclusion) -> str:
+    """Sentence of a gate, without its word: what decides it, and the losses beyond a limit that no limit asks about."""
+    deciding = [one for one in result.findings if one.verdict == result.verdict]
+    lines = [f"{one.leg or one.what} {one.measured}, {one.limit}" for one in deciding[:_FINDINGS]]
+    if len(deciding) > _FINDINGS:
+        lines.append(f"{len(deciding) - _FINDINGS} more")
+    asked = {one.leg for one in result.findings}
+    others = [leg for leg in found.verdict.legs if leg.answer == "FAIL" and leg.name not in asked]
+    return "; ".join([*lines, *([f"not asked for: {' and '.join(map(_loss, others))}"] if others else [])])
+
+
+def _loss(leg: Leg) -> str:
+    if leg.name == "knowledge" and leg.value is not None:
+        return f"{_percent(min(leg.value, 1.0))} % of what it clearly knew is gone"
+    return f"{one_line(leg.group) or 'accuracy'} fell by {_range(leg)} points"
 
 
 def little_to_lose(whole: Group) -> str:

@@ -14,6 +14,7 @@ from rich.console import Group as Lines
 from rich.text import Text
 
 from forgetwatch.comparing import TOLERANCE, Alarm, Level, State, Tolerance, Trajectory, estimated, raised_alarms
+from forgetwatch.gates import GateResult
 from forgetwatch.measures import (
     ESTIMATORS,
     LOG_SCORE,
@@ -42,6 +43,7 @@ def run_table(
     run: Path | str = "",
     of: int | None = None,
     tolerance: Tolerance = TOLERANCE,
+    gate: GateResult | None = None,
 ) -> Lines:
     """First table of a run: its last look against the start, and what all looks show.
 
@@ -51,6 +53,7 @@ def run_table(
         run: Its folder, which the title and the next command name.
         of: Number of steps of the training, if known.
         tolerance: Losses that the verdict tolerates.
+        gate: Result of a gate, which is then the first line.
     """
     if len(trajectory) == 1:
         return Lines(Text().append("forgetwatch  ", style="bold cyan").append("no look after the baseline"))
@@ -63,6 +66,7 @@ def run_table(
         title=title or run_title(trajectory, run, of=of),
         tolerance=tolerance,
         trajectory=trajectory,
+        gate=gate,
         flips=f"forgetwatch flips {shlex.quote(str(named))}" if run else "",
         remedy=(better_checkpoint(trajectory, Path(named)) or merge_command(base, last)) if run else "",
     )

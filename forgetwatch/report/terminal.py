@@ -41,6 +41,7 @@ from forgetwatch.comparing import (
     estimated,
     vanished_note,
 )
+from forgetwatch.gates import GateResult
 from forgetwatch.measures import (
     ESTIMATORS,
     KNOWN,
@@ -52,7 +53,15 @@ from forgetwatch.measures import (
     net_of_luck,
 )
 from forgetwatch.pairing import between, count, fit, fit_ends, items, one_line, percent, points
-from forgetwatch.report.decision import alarm_state, best_look, decision, model_names, shortened
+from forgetwatch.report.decision import (
+    GATE,
+    alarm_state,
+    best_look,
+    decision,
+    gate_decision,
+    model_names,
+    shortened,
+)
 
 WIDTH: Final = 80
 LINES: Final = 10
@@ -80,6 +89,7 @@ def comparison_table(
     trajectory: Trajectory | None = None,
     flips: str = "",
     remedy: str = "",
+    gate: GateResult | None = None,
 ) -> Lines:
     """First table of a comparison, for a console.
 
@@ -92,10 +102,11 @@ def comparison_table(
         trajectory: The run, if there is one.
         flips: Command that lists the items whose answer changed, to which the worst category is added.
         remedy: What to do about a loss: a checkpoint to keep, or the command of a merge.
+        gate: Result of a gate, which is then the first line in place of the verdict.
     """
     whole = comparison.all
     found = conclude(comparison, trajectory=trajectory, tolerance=tolerance)
-    lines = _verdict_lines(comparison, found)
+    lines = _verdict_lines(comparison, found, gate)
     if whole.n:
         lines += [*_accuracy_line(whole, tolerance), *_questions_line(whole)]
         lines += [*_known_line(whole, found), *_worst_line(found)]
@@ -143,11 +154,14 @@ def facts(comparison: Comparison) -> dict[str, str]:
     }
 
 
-def _verdict_lines(comparison: Comparison, found: Conclusion) -> list[Text]:
-    """The verdict in one sentence, with a hanging indent."""
-    word = found.verdict.word if found.has_answers and found.whole is not None else "NO VERDICT"
-    first, *rest = Text(decision(comparison, found)).wrap(Console(width=WIDTH), WIDTH - _LABEL)
-    head = Text().append(f"{word:<{_LABEL}}", _STYLES[found.verdict.answer]).append(first.plain.rstrip())
+def _verdict_lines(comparison: Comparison, found: Conclusion, gate: GateResult | None) -> list[Text]:
+    """The verdict in one sentence, or the answer of a gate, with a hanging indent."""
+    word: str = found.verdict.word if found.has_answers and found.whole is not None else "NO VERDICT"
+    answer, text = found.verdict.answer, decision(comparison, found)
+    if gate is not None:
+        answer, word, text = gate.verdict, GATE[gate.verdict], gate_decision(gate, found)
+    first, *rest = Text(one_line(text)).wrap(Console(width=WIDTH), WIDTH - _LABEL)
+    head = Text().append(f"{word:<{_LABEL}}", _STYLES[answer]).append(first.plain.rstrip())
     return [head, *(Text(" " * _LABEL + line.plain.rstrip()) for line in rest)]
 
 

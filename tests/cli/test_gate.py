@@ -77,6 +77,24 @@ def test_no_worse_than_decides_by_the_interval(run: Run, way: str, lost: int, wo
     assert says in (done.stderr if status else done.stdout)
 
 
+def test_the_first_line_is_the_answer_of_the_gate_and_names_other_losses(run: Run, tmp_path: Path) -> None:
+    """A category that fell by 40 points is named, though the gate asks about accuracy alone."""
+    header = "item_id,correct,category,gold,k\n"
+    rows = [(n, "Math" if n < 200 else "Art") for n in range(400)]
+    for name, wrong in (("b.csv", range(200, 280)), ("a.csv", range(80))):
+        text = "".join(f"{n},{int(n not in wrong)},{category},0,4\n" for n, category in rows)
+        (tmp_path / name).write_text(header + text)
+    passed = run("b.csv", "a.csv", "--no-worse-than", "10%").stdout.splitlines()
+    assert passed[1].startswith("GATE PASSED   accuracy +0.0 points (")
+    assert "not asked for: Math fell by " in " ".join(" ".join(passed[1:4]).split())
+    failed = run("b.csv", "a.csv", "--no-worse-than", "10%,category=5%").stdout.splitlines()
+    assert failed[1].startswith("GATE FAILED   category Math -40.0 points (")
+    assert "not asked for" not in " ".join(failed)
+    assert run("b.csv", "a.csv").stdout.splitlines()[1].startswith("FORGOT ")
+    undecided = run("base.csv", "none.csv", "--no-worse-than", "10%").stdout.splitlines()
+    assert undecided[1].startswith("UNDECIDED     accuracy ")
+
+
 def test_options_and_file_are_one_gate_and_one_line(run: Run) -> None:
     Path("gate.yaml").write_text(
         "groups: {category:Math: {fail_if: [forgotten>1]}, category:Art: {fail_if: [forgotten>1]}}\nmust_pass: [a, d]"

@@ -28,9 +28,11 @@ from forgetwatch.pairing import count, nats, shorten
 from forgetwatch.visible_text import visible
 
 MOST: Final = 500
-"""Items of each kind."""
+"""Items in the page, of all kinds together."""
 ROOM: Final = 600_000
 """Bytes of JSON of each kind."""
+_KEPT: Final = {"forgotten": 350, "gained": 100, "churned": 50}
+"""Items of each kind that the others leave room for."""
 LONGEST: Final = 1024
 """Characters of an output in the page."""
 
@@ -64,26 +66,36 @@ def flip_list(changed: Sequence[Flip]) -> FlipList:
     shares = []
     # The page can restore the order of the probe, which the order of this list is not.
     place = {id(flip): index for index, flip in enumerate(changed)}
-    for what in ("forgotten", "gained", "churned"):
-        of_kind = [flip for flip in changed if flip.what == what]
-        taken = _taken(of_kind, place)
+    kinds = {what: [flip for flip in changed if flip.what == what] for what in _KEPT}
+    for what, of_kind in kinds.items():
+        others = sum(min(len(kinds[other]), most) for other, most in _KEPT.items() if other != what)
+        taken = _taken(of_kind, place, max(MOST - others, _KEPT[what]))
         counts[what] = len(of_kind)
         rows += taken
         if len(of_kind) > len(taken):
             shares.append(f"{count(len(taken))} of the {count(len(of_kind))} {_WORDS[what]}")
-    data = f'{{"counts":{json.dumps(counts)},"flips":[{",".join(rows)}]}}'
-    for letter in "<>&\u2028\u2029":  # could end a script element or a line of JavaScript
-        data = data.replace(letter, f"\\u{ord(letter):04x}")
+    data = _within_script(f'{{"counts":{json.dumps(counts)},"flips":[{",".join(rows)}]}}')
     return FlipList(data=data, left_out=_left_out(changed, shares), empty=not changed)
+
+
+def script_json(value: Any) -> str:
+    """Return a value as JSON that a script element can hold."""
+    return _within_script(json.dumps(value, separators=(",", ":"), allow_nan=False))
+
+
+def _within_script(text: str) -> str:
+    for letter in "<>&\u2028\u2029":  # could end a script element or a line of JavaScript
+        text = text.replace(letter, f"\\u{ord(letter):04x}")
+    return text
 
 
 _WORDS: Final = {"forgotten": "forgotten", "gained": "gained", "churned": "wrong both times with another answer"}
 
 
-def _taken(flips: Sequence[Flip], place: dict[int, int]) -> list[str]:
+def _taken(flips: Sequence[Flip], place: dict[int, int], most: int) -> list[str]:
     """JSON of as many items as fit, those of the largest margin first."""
     rows, room = [], ROOM
-    for flip in sort_flips(flips)[:MOST]:
+    for flip in sort_flips(flips)[:most]:
         row = json.dumps(_flip(flip, place[id(flip)]), ensure_ascii=False, separators=(",", ":"))
         room -= len(row.encode("utf-8"))
         # Not skipped: the list is to have no gap in its order by margin.
@@ -110,7 +122,7 @@ def _flip(flip: Flip, place: int) -> dict[str, Any]:
     # Cut first: the time of the comparison grows with the length of the outputs.
     parts_before, parts_after = marked(_cut(flip.before.output), _cut(flip.after.output))
     options = flip.item.choices if flip.item else ()
-    return {
+    whole = {
         "what": flip.what,
         "known": flip.known,
         "loss": flip.loss,
@@ -130,16 +142,18 @@ def _flip(flip: Flip, place: int) -> dict[str, Any]:
         "first": flip.first,
         "place": place,
     }
+    return {name: value for name, value in whole.items() if value not in (None, [])}  # the script knows these values
 
 
 def _side(flip: Flip, side: Side, parts: list[tuple[bool, str]]) -> dict[str, Any]:
     length = len(side.output or "")
-    return {
+    whole = {
         "chosen": side.chosen,
         "answer": _short(flip.answer(side), _ANSWER),
         "parts": parts,
         "cut": length if length > LONGEST else 0,
     }
+    return {name: value for name, value in whole.items() if value not in (None, [])}
 
 
 def marked(before: str, after: str) -> tuple[list[tuple[bool, str]], list[tuple[bool, str]]]:

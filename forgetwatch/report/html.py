@@ -33,6 +33,7 @@ from forgetwatch.comparing import (
     Tolerance,
     Trajectory,
     conclude,
+    estimated,
     first_forgotten,
 )
 from forgetwatch.comparing.flips import flips
@@ -43,7 +44,7 @@ from forgetwatch.probe import Probe
 from forgetwatch.report import plots
 from forgetwatch.report.cells import HEADINGS, PANELS, drift_looks, drift_rows, group_cells, measure_rows
 from forgetwatch.report.decision import model_names
-from forgetwatch.report.flip_list import flip_list
+from forgetwatch.report.flip_list import flip_list, script_json
 from forgetwatch.report.heatmap import heatmap, heatmap_caption, heatmap_figure
 from forgetwatch.report.pictures import svg
 from forgetwatch.report.sections import NOT_MEASURED
@@ -60,6 +61,12 @@ LOOKS: Final = 100
 """Looks in the table of looks; of more, the last and others at even distances."""
 ROWS: Final = 30
 """Maximum number of categories in a notebook, in the order of the probe."""
+
+_LINES: Final = 3
+"""Categories in the curve of the first screen."""
+_VENDOR: Final = "vendor/uPlot.iife.min.js"
+_VENDOR_STYLE: Final = "vendor/uPlot.min.css"
+"""uPlot, unchanged; its licence is beside it."""
 
 _Row = tuple[str, str, dict[str, str]]
 _LEVELS: Final[dict[str, Level]] = {"": "all", "Scored and written": "kind", "Categories": "category", "Tasks": "task"}
@@ -145,7 +152,8 @@ def page(
     found = None if run is None else conclude(comparison, trajectory=run, tolerance=tolerance)
     return render(
         "template.html",
-        script="script.js",
+        scripts=[*([_VENDOR, "chart.js"] if run is not None else []), "script.js"],
+        styles=["style.css", *([_VENDOR_STYLE] if run is not None else [])],
         labels=model_names(comparison),
         facts=_facts(comparison),
         several=None if several is None else _several(several),
@@ -182,15 +190,17 @@ def run_page(
     return page(last, changed=changed, trajectory=trajectory, tolerance=tolerance, title=title)
 
 
-def render(template: str, *, script: str | None = None, **sections: Any) -> str:
-    """Page of a template in the folder ``page``, with the style of all pages, its script, and objects for its sections.
+def render(
+    template: str, *, scripts: Sequence[str] = (), styles: Sequence[str] = ("style.css",), **sections: Any
+) -> str:
+    """Page of a template in the folder ``page``, with its styles and scripts, and objects for its sections.
 
     Text that is not markup of our own is escaped, with its control characters made visible.
     """
     folder = files("forgetwatch.report").joinpath("page")
     text, style, script_text = (
-        "" if name is None else folder.joinpath(name).read_text(encoding="utf-8")
-        for name in (template, "style.css", script)
+        "\n".join(folder.joinpath(name).read_text(encoding="utf-8") for name in names)
+        for names in ([template], styles, scripts)
     )
     environment = Environment(
         autoescape=True,
@@ -233,6 +243,7 @@ def _run(run: Trajectory, found: Conclusion) -> dict[str, Any]:
     answered = bool(run.comparisons[-1].all.n)
     return {
         "net": _picture("net", lambda: plots.net_figure(run, found) if answered else plots.passages_figure(run)),
+        "chart": _chart(run, found) if answered else "",
         "curves": _picture("curves", lambda: plots.trajectory_figure(run)) if answered else "",
         "alarms": alarm_sentences(run, found),
         "guard": [
@@ -244,6 +255,26 @@ def _run(run: Trajectory, found: Conclusion) -> dict[str, Any]:
         "heatmap": _picture("heatmap", lambda: heatmap_figure(run)),
         "caption": heatmap_caption(heatmap(run)),
     }
+
+
+def _chart(run: Trajectory, found: Conclusion) -> str:
+    """Numbers of the curve as JSON: all questions, and the categories that fell most, at each look."""
+    fell = ["", *(one.group.name for one in found.lost[:_LINES])]
+    series = []
+    for name in fell:
+        groups = [look.by("category").get(name) if name else look.all for look in run.comparisons]
+        ends = [None if group is None or not group.n else estimated(group) for group in groups]
+        ends = [(0.0, (0.0, 0.0)), *ends[1:]]  # the start is compared with itself
+        row: dict[str, Any] = {"category": name, "n": next((group.n for group in reversed(groups) if group), 0)}
+        row["change"] = [None if end is None else round(100 * end[0], 1) for end in ends]
+        for side, at in (("low", 0), ("high", 1)):
+            row[side] = [None if end is None else round(100 * end[1][at], 1) for end in ends]
+        for what in ("forgotten", "gained"):
+            row[what] = [0 if group is None else round(getattr(group, what), 1) for group in groups]
+        series.append(row)
+    leg = found.verdict.leg("accuracy")
+    limit = None if leg is None or leg.limit is None else 100 * leg.limit
+    return script_json({"steps": run.steps, "limit": limit, "series": series})
 
 
 def _panels(comparison: Comparison, run: Trajectory | None) -> list[dict[str, Any]]:

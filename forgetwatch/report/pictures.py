@@ -6,6 +6,7 @@ import hashlib
 import io
 import re
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -131,6 +132,9 @@ def _in_page(text: str, name: str, label: str) -> str:
     # The XML declaration and the document type are not allowed inside HTML.
     text = text[text.index("<svg") :]
     text = re.sub(r"<(metadata|style)\b.*?</\1>", "", text, flags=re.DOTALL)
+    # Half of matplotlib's text is digits that no screen shows, line breaks, and fonts that a browser finds by itself.
+    text = re.sub(r"(\d\.\d\d)\d+", r"\1", text)
+    text = re.sub(r"(font: [\d.]+px|font-family:) [^;\"]*", r"\1 sans-serif", re.sub(r"\s*\n\s*", "\n", text))
     # Ids such as "axes_1" repeat from figure to figure; only those that are referred to are kept.
     used = dict.fromkeys(re.findall(r'(?:url\(#|href="#)([^")]+)', text))
     text = re.sub(r' id="([^"]*)"', lambda found: found[0] if found[1] in used else "", text)
@@ -143,7 +147,18 @@ def _in_page(text: str, name: str, label: str) -> str:
     for color, variable in _IN_PAGE.items():
         text = text.replace(color, variable)
     text = re.sub(r"(stroke|fill): #000000", r"\1: currentColor", text)
-    return text.replace("<svg", f'<svg role="img" aria-label="{escape(label)}"', 1)
+    text, rules = _with_classes(text, f"{name}-{digest}")
+    return text.replace("<svg", f'<svg role="img" aria-label="{escape(label)}"', 1).replace(">", f">{rules}", 1)
+
+
+def _with_classes(text: str, prefix: str) -> tuple[str, str]:
+    """Text of a figure whose repeated styles are classes, and the element that defines these."""
+    repeated = [style for style, times in Counter(re.findall(r' style="([^"]*)"', text)).items() if times > 3]
+    rules = ""
+    for number, style in enumerate(repeated):
+        text = text.replace(f' style="{style}"', f' class="{prefix}-c{number}"')
+        rules += f".{prefix}-c{number}{{{style}}}"
+    return text, f"<style>{rules}</style>" if rules else ""
 
 
 def _with_ids(text: str, ids: Mapping[str, str]) -> str:

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from pages import HOSTILE, choices, compared, hostile, run, watched, written
 from support import snapshot
 
 from forgetwatch import Item, Probe
+from forgetwatch.comparing import estimated
 from forgetwatch.comparing.flips import flips
 from forgetwatch.report import LONGEST, MOST, ROOM, html, marked, page, run_page
 from forgetwatch.report.flip_list import flip_list
@@ -32,6 +34,7 @@ def test_the_page_names_no_other_file_and_no_place_in_a_network() -> None:
     assert set(re.findall(r"https?://[^\"' )<]+", text)) <= {
         "http://www.w3.org/2000/svg",
         "http://www.w3.org/1999/xlink",
+        "https://github.com/leeoniya/uPlot",  # the first line of the library, which is unchanged
     }
     assert re.findall(r"""(?:src|href)=["'](?!#|data:)""", text) == []
     assert "@import" not in text
@@ -43,6 +46,32 @@ def test_only_its_own_script_may_run() -> None:
     assert len(scripts) == 1
     digest = base64.b64encode(hashlib.sha256(scripts[0].encode()).digest()).decode()
     assert f"script-src 'sha256-{digest}';" in text
+
+
+def test_only_a_run_has_the_library_of_its_curve() -> None:
+    vendor = Path(html.__file__).parent / "page" / "vendor"
+    library = (vendor / "uPlot.iife.min.js").read_text()
+    trajectory, probe = run(60)
+    assert library in run_page(trajectory, probe=probe)
+    assert "uPlot" not in page(choices(30).comparison)
+    assert "MIT" in (vendor / "uPlot.LICENSE").read_text()
+
+
+def test_the_curve_has_the_numbers_of_the_looks() -> None:
+    trajectory, probe = run(240)
+    (text,) = re.findall(
+        r'<script type="application/json" id="looks">(.*?)</script>', run_page(trajectory, probe=probe)
+    )
+    found = json.loads(text)
+    assert found["steps"] == list(trajectory.steps)
+    whole, category = found["series"][:2]
+    group = trajectory.comparisons[-1].by("category")[category["category"]]
+    for row, of in ((whole, trajectory.comparisons[-1].all), (category, group)):
+        change, (low, high) = estimated(of)
+        ends = [round(100 * end, 1) for end in (change, low, high)]
+        assert [row[name][-1] for name in ("change", "low", "high")] == ends
+        assert (row["forgotten"][-1], row["gained"][-1], row["n"]) == (of.forgotten, of.gained, of.n)
+        assert row["change"][0] == 0
 
 
 def test_nothing_changed_is_said_and_has_no_filters() -> None:

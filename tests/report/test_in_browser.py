@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from itertools import pairwise
@@ -15,7 +16,7 @@ from support import PATIENCE
 
 from forgetwatch.cli.output import write_report
 from forgetwatch.comparing import TOLERANCE
-from forgetwatch.report import LONGEST
+from forgetwatch.report import LONGEST, run_page
 from forgetwatch.study.merging.report import merge_page
 from forgetwatch.visible_text import visible
 
@@ -292,7 +293,16 @@ def test_a_printed_page_shows_whole_tables_and_no_controls(opened: Open, run_fil
 
 def test_without_a_script_all_but_the_list_is_there(opened: Open, run_file: Path) -> None:
     with_script, without = opened(run_file), opened(run_file, script=False)
-    for part in ("header", "#summary", "#curves", "#categories", "#heatmap", "#numbers", "#method"):
+    for part in (
+        "header",
+        "#summary .facts",
+        "#summary blockquote >> nth=0",
+        "#curves",
+        "#categories",
+        "#heatmap",
+        "#numbers",
+        "#method",
+    ):
         assert without.locator(part).inner_text() == with_script.locator(part).inner_text()
     assert not without.locator("#filters").is_visible()
     assert "forgetwatch flips" in without.locator("#items").inner_text()
@@ -336,10 +346,82 @@ def test_foreign_text_is_shown_and_not_run(opened: Open, tmp_path: Path) -> None
         texts = plain(" ".join(page.locator(place).all_text_contents()))
         assert "<script>alert(1)</script>" in texts, place
     assert page.evaluate("document.querySelectorAll('script').length") == 2
-    assert page.evaluate("document.querySelectorAll('style').length") == 1
+    assert page.evaluate("document.querySelectorAll('style:not(svg style)').length") == 1
     for made_of_text in ("main img", "main iframe", "main b", "main [onerror]", "main [onload]", "main script"):
         assert page.locator(made_of_text).count() == 0
     assert page.evaluate(
         "[...document.querySelectorAll('svg text')].some((node) => node.textContent.includes('<script>'))"
     )
     assert page.locator("#list .question").first.inner_text().count("cut here") == 1
+
+
+def curve(page: Any) -> dict[str, float]:
+    box: dict[str, float] = page.locator("#chart .u-over").bounding_box()
+    return box
+
+
+def test_hovering_over_a_look_shows_its_counts_and_interval(opened: Open, run_file: Path) -> None:
+    page = opened(run_file, unfold=False)
+    box = curve(page)
+    assert page.locator("#point").inner_text().startswith("step 160, all questions: ")
+    page.mouse.move(box["x"] + 0.5 * box["width"], box["y"] + 2)
+    said = page.locator("#point").inner_text()
+    assert re.fullmatch(
+        r"step 80, [\w ]+: [-+][\d.]+ points \([-+][\d.]+ to [-+]?[\d.]+\); \d+ forgotten, \d+ gained of \d+", said
+    )
+
+
+def test_a_click_on_a_look_lists_the_questions_first_forgotten_there(opened: Open, run_file: Path) -> None:
+    page = opened(run_file, unfold=False)
+    box = curve(page)
+    page.mouse.click(box["x"] + 0.5 * box["width"], box["y"] + 2)
+    cards(page).first.wait_for()
+    assert page.locator("#look").input_value() == "80"
+    assert page.locator("#what").input_value() == "forgotten"
+    cards(page).first.locator("summary").click()
+    assert cards(page).first.get_by_text("at step 80").is_visible()
+
+
+def test_a_click_on_a_category_lists_its_questions(opened: Open, run_file: Path) -> None:
+    page = opened(run_file, unfold=False)
+    page.locator("#summary .link").first.click()
+    cards(page).first.wait_for()
+    assert page.locator("#category").input_value() == page.locator("#summary .link").first.inner_text()
+
+
+def test_the_keyboard_moves_along_the_curve_and_lists_questions(opened: Open, run_file: Path) -> None:
+    page = opened(run_file, unfold=False)
+    page.locator("#chart").focus()
+    page.keyboard.press("ArrowLeft")
+    assert page.locator("#point").inner_text().startswith("step 120, all questions: ")
+    page.keyboard.press("ArrowDown")
+    category = page.locator("#point").inner_text().split(": ")[0].removeprefix("step 120, ")
+    assert category == page.locator("#summary .link").first.inner_text()
+    page.keyboard.press("Enter")
+    cards(page).first.wait_for()
+    assert (page.locator("#look").input_value(), page.locator("#category").input_value()) == ("120", category)
+
+
+def test_without_a_script_and_on_paper_the_curve_is_a_drawing(opened: Open, run_file: Path) -> None:
+    bare = opened(run_file, script=False, unfold=False)
+    assert bare.locator(".still svg").is_visible()
+    assert not bare.locator("#chart").is_visible()
+    page = opened(run_file, unfold=False)
+    assert not page.locator(".still svg").is_visible()
+    page.emulate_media(media="print")
+    assert page.locator(".still svg").is_visible()
+    assert not page.locator("#chart").is_visible()
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+def test_the_first_screen_has_verdict_curve_and_lost_questions(opened: Open, run_file: Path, width: int) -> None:
+    page = opened(run_file, width=width, unfold=False)
+    for part in (".verdict", "#chart", "#summary blockquote >> nth=2"):
+        assert page.locator(part).is_visible()
+    bottom = page.locator("#summary blockquote").nth(2).bounding_box()
+    assert width < 1000 or bottom["y"] + bottom["height"] < 800
+
+
+def test_page_of_two_thousand_items_and_twenty_looks_is_below_500_kb(tmp_path: Path) -> None:
+    trajectory, probe = run(2000, 21)
+    assert len(run_page(trajectory, probe=probe).encode()) < 500_000

@@ -91,10 +91,12 @@ def test_foreign_text_is_shown_and_never_becomes_markup(what: str) -> None:
 def test_no_rule_reaches_beyond_the_fragment() -> None:
     fragment = run()._repr_html_()
     assert fragment.startswith('<div class="forgetwatch-fragment">')
-    (own,) = re.findall(r"<style>(.*?)</style>", fragment, flags=re.DOTALL)
+    own, *of_figures = re.findall(r"<style>(.*?)</style>", fragment, flags=re.DOTALL)
     selectors = [one.strip() for rule in re.findall(r"([^{}]+)\{", own) for one in rule.split(",")]
     assert selectors
     assert all(one.startswith(".forgetwatch-fragment") for one in selectors)
+    for text in of_figures:  # classes of a figure have its digest
+        assert all(re.fullmatch(r"\.[a-z]+-[0-9a-f]{10}-c\d+", one) for one in re.findall(r"([^{}]+)\{", text))
 
 
 def test_pictures_bring_no_styles_of_their_own() -> None:

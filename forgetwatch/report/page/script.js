@@ -1,6 +1,9 @@
 "use strict";
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
+  const side = { chosen: null, answer: null, parts: [], cut: 0 };
+  const empty = { loss: null, mass: null, conditional: null, question: null, right: null, margin: null, first: null, options: [], gold: [] };
+  data.flips = data.flips.map((flip) => ({ ...empty, ...flip, before: { ...side, ...flip.before }, after: { ...side, ...flip.after } }));
   const at = (id) => document.getElementById(id);
   // Paper has no folds.
   addEventListener("beforeprint", () => document.querySelectorAll("details.fold").forEach((fold) => { fold.open = true; }));
@@ -26,6 +29,11 @@
     for (const name of each(key)) option(at(key), name, name);
     if (at(key).options.length < 3) at(key).parentElement.hidden = true;
   }
+
+  const firsts = [...new Set(data.flips.map((flip) => flip.first))].filter((step) => step !== null).sort((a, b) => a - b);
+  option(at("look"), "", "at any look");
+  for (const step of firsts) option(at("look"), String(step), `at step ${step.toLocaleString("en")}`);
+  at("look").parentElement.hidden = firsts.length < 1;
 
   if (!data.flips.some((flip) => flip.margin !== null)) at("order").querySelector("[value=margin]").remove();
   if (!data.flips.some((flip) => flip.first !== null)) at("order").querySelector("[value=first]").remove();
@@ -114,9 +122,9 @@
   const draw = () => {
     const order = orders[at("order").value];
     const wanted = at("search").value.trim().toLowerCase().split(/\s+/).filter(Boolean);
-    const what = at("what").value, category = at("category").value, task = at("task").value;
+    const what = at("what").value, category = at("category").value, task = at("task").value, look = at("look").value;
     const found = data.flips.filter((flip) => (holds[what] ?? (() => true))(flip) && (!category || flip.category === category) &&
-      (!task || flip.task === task) && wanted.every((word) => words(flip).includes(word))).sort(order);
+      (!task || flip.task === task) && (!look || String(flip.first) === look) && wanted.every((word) => words(flip).includes(word))).sort(order);
     at("list").replaceChildren(...found.slice(0, shown).map(card));
     at("count").textContent = found.length ? `${Math.min(shown, found.length).toLocaleString("en")} of ${found.length.toLocaleString("en")} shown` : "No question fits these filters.";
     at("more").hidden = found.length <= shown;

@@ -175,6 +175,17 @@ def _unclear(leg: Leg) -> str:
     return f"{what} may have fallen by up to {_points(most)} points ({limit})"
 
 
+def luck_phrase(group: Group) -> str:
+    """Phrase on the lucky guesses among the clearly known and lost questions; empty if there are none or unknown."""
+    known = group[KNOWN]
+    net = net_of_luck(known)
+    if known is None or net is None or known.known_lost_by_luck is None or not known.known_lost or net.by_luck == "0":
+        return ""
+    if known.known_lost_by_luck >= known.known_lost:
+        return ", no more than lucky guesses make"
+    return f", about {net.by_luck} of them lucky guesses"
+
+
 def form_alone(group: Group) -> str:
     """Phrase that at least half of the losses are losses of form; empty if they are not."""
     lost = group.forgotten

@@ -51,7 +51,7 @@ from forgetwatch.pairing import (
     percent,
     points,
 )
-from forgetwatch.report.decision import alarm_state, decision, model_names
+from forgetwatch.report.decision import alarm_state, decision, luck_phrase, model_names
 from forgetwatch.report.flip_list import Lost, lost_examples
 from forgetwatch.report.sections import NOT_MEASURED, capital, not_measured, sections
 
@@ -239,9 +239,9 @@ def _known(whole: Group) -> list[tuple[str, str]]:
     if known is None or not known.known:
         return []
     text = f"{count(known.known_lost)} of {count(known.known)} now wrong"
-    if (net := net_of_luck(known)) is None:
+    if net_of_luck(known) is None:
         return [("clearly known", f"{text}; how many of them were lucky guesses is not measured")]
-    text += f", about {net.by_luck} of them lucky guesses" if net.by_luck != "0" else ""
+    text += luck_phrase(whole)
     if known.newly_known_net is not None:
         text += f"; {count(max(round(known.newly_known_net), 0))} newly known"
     return [("clearly known", text)]

@@ -59,6 +59,7 @@ from forgetwatch.report.decision import (
     best_look,
     decision,
     gate_decision,
+    luck_phrase,
     model_names,
     shortened,
 )
@@ -213,9 +214,9 @@ def _known_line(group: Group, found: Conclusion) -> list[Text]:
     if known is None:
         return [] if leg is None or not leg.reason else [_row("clearly known", f"not measured: {leg.reason}")]
     text = f"{count(known.known_lost)} of {count(known.known)} now wrong"
-    if (net := net_of_luck(known)) is None:
+    if net_of_luck(known) is None:
         return [_row("clearly known", f"{text}; lucky guesses among them are not measured")]
-    luck = f", about {net.by_luck} of them lucky guesses" if net.by_luck not in ("0", "n/a") else ""
+    luck = luck_phrase(group)
     won = known.newly_known_net
     newly = "" if won is None else f"; {count(max(round(won), 0))} newly known"
     if cell_len(text + luck + newly) > WIDTH - _LABEL:
@@ -227,7 +228,7 @@ def _known_line(group: Group, found: Conclusion) -> list[Text]:
 
 def _worst_line(found: Conclusion) -> list[Text]:
     """The categories that fell most, if they differ beyond chance; none for fewer than two categories."""
-    if not found.categories:
+    if not found.categories or found.verdict.little_to_lose:
         return []
     kept = found.verdict.answer == "PASS"
     leg = found.verdict.leg("category")
@@ -294,7 +295,7 @@ def _next_line(comparison: Comparison, found: Conclusion, flips: str, remedy: st
     lost, whole, verdict = found.lost, comparison.all, found.verdict
     if not flips or not whole.n or verdict.answer == "PASS":
         return []
-    if verdict.open_by_vanished:
+    if verdict.open_by_vanished or verdict.little_to_lose:
         return []
     if verdict.answer == "INCONCLUSIVE" and not lost and not any(leg.shows_loss for leg in verdict.legs):
         if not whole.forgotten:

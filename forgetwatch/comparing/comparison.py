@@ -384,7 +384,9 @@ def _split_notes(paired: AlignedPairs) -> list[str]:
         notes.append(f"the changes of mass and conditional leave out {', '.join(named)}")
     found = paired.mass_split
     if found is not None and (rows := int((found.measured & np.isnan(found.mass_kl)).sum())):
-        notes.append(f"mass_kl leaves out {rows:,} answers whose options have a total probability of 1 or more")
+        notes.append(
+            f"mass_kl, which decides nothing, leaves out {rows:,} answers whose options have a total probability of 1"
+        )
     return notes
 
 

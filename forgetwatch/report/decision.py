@@ -1,6 +1,6 @@
 """The verdict in one sentence, with the number that decides, as every output shows it.
 
-    FORGOT      29 % of what it clearly knew is gone (55 of 187 without lucky guesses; 95 %: 21 to 37 %), worst in
+    FORGOT      29 % of what it clearly knew is gone (55 of 187 without lucky guesses; 95 %: 21 to 37 %), most in
                 History and Trade
     KEPT        accuracy fell by at most 1.2 points; of what it clearly knew at most 3.1 % is lost
     NOT CLEAR   accuracy may have fallen by up to 4.2 points (limit 2); of what it clearly knew at most 3.1 % is lost
@@ -107,7 +107,7 @@ def _forgot(comparison: Comparison, found: Conclusion) -> str:
     if leg.name == "category":
         return f"{one_line(leg.group)} fell by {_points(leg.value)} points ({_range(leg)}; limit {_limit(leg)})"
     fell = [one_line(one.group.name) for one in found.lost[:2]]
-    where = f", worst in {listed(fell)}" if fell else ""
+    where = f", most in {listed(fell)}" if fell else ""
     if leg.name == "accuracy":
         return f"accuracy fell by {_points(leg.value)} points (95 %: {_range(leg)}; limit {_limit(leg)}){where}"
     known = comparison.all[KNOWN]

@@ -2,7 +2,7 @@
 
     forgetwatch  tuned against base  standard, 2,000 items, plain prompt
     FORGOT        29 % of what it clearly knew is gone (55 of 187 without lucky
-                  guesses; 95 %: 21 to 37 %), worst in History and Trade
+                  guesses; 95 %: 21 to 37 %), most in History and Trade
     accuracy      70.3 -> 69.2 %; estimate -1.4 points (-4.2 to +1.4), limit -2
     questions     68 of 360 forgotten, 64 gained; measuring alone changes none
     clearly known 63 of 195 now wrong, about 8 of them lucky guesses; 50 newly known

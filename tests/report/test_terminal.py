@@ -42,7 +42,7 @@ def row(comparison: Comparison, label: str, **options: Any) -> str:
 def test_the_first_table_has_what_a_stranger_needs() -> None:
     lines = first(made(), flips="forgetwatch flips a b").splitlines()
     assert lines[0] == "forgetwatch  snapshot against snapshot  120 items"
-    assert lines[1].startswith("FORGOT        accuracy fell by 10 points (95 %: 4.8 to 16.7; limit 2), worst in")
+    assert lines[1].startswith("FORGOT        accuracy fell by 10 points (95 %: 4.8 to 16.7; limit 2), most in")
     assert lines[2] == "              c2"
     assert lines[3] == "accuracy      100.0 -> 90.0 %: -10.0 points (-16.7 to -4.8), limit -2"
     assert lines[4] == "questions     12 of 120 forgotten, 0 gained"

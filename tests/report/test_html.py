@@ -74,6 +74,11 @@ def test_the_curve_has_the_numbers_of_the_looks() -> None:
         assert row["change"][0] == 0
 
 
+def test_page_of_two_thousand_items_and_twenty_looks_is_below_500_kb() -> None:
+    trajectory, probe = run(2000, 21)
+    assert len(run_page(trajectory, probe=probe).encode()) < 500_000
+
+
 def test_nothing_changed_is_said_and_has_no_filters() -> None:
     text = page(compared([True, False], [True, False]))
     assert "No answer changed." in text

@@ -16,7 +16,7 @@ from support import PATIENCE
 
 from forgetwatch.cli.output import write_report
 from forgetwatch.comparing import TOLERANCE
-from forgetwatch.report import LONGEST, run_page
+from forgetwatch.report import LONGEST
 from forgetwatch.study.merging.report import merge_page
 from forgetwatch.visible_text import visible
 
@@ -425,8 +425,3 @@ def test_the_first_screen_has_verdict_curve_and_lost_questions(opened: Open, run
         assert page.locator(part).is_visible()
     bottom = page.locator("#summary blockquote").nth(2).bounding_box()
     assert width < 1000 or bottom["y"] + bottom["height"] < 800
-
-
-def test_page_of_two_thousand_items_and_twenty_looks_is_below_500_kb(tmp_path: Path) -> None:
-    trajectory, probe = run(2000, 21)
-    assert len(run_page(trajectory, probe=probe).encode()) < 500_000

@@ -8,7 +8,6 @@
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const signed = (value) => (value > 0 ? "+" : "") + value.toFixed(1);
-  const names = (text) => (text ? ` of ${text}` : "");
   let chart, look = steps.length - 1, line = 0;
 
   const tell = () => {
@@ -83,7 +82,7 @@
     button.addEventListener("click", () => list(button.textContent, null));
     cell.append(button);
   });
-  holder.setAttribute("aria-label", `Net change${names(series.length > 1 ? "all questions and categories" : "all questions")} at each look: arrow keys move, Enter lists the questions.`);
+  holder.setAttribute("aria-label", "Net change at each look: arrow keys move along looks and lines, Enter lists the questions.");
   figure.classList.add("live");
   holder.hidden = told.hidden = false;
   draw();

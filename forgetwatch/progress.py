@@ -1,10 +1,10 @@
-"""Progress of a measurement on stderr: a line at once, an estimate after the first batch, then a bar or lines.
+"""Progress of a measurement on stderr: a line at once, an estimate when two batches agree on it, then a bar or lines.
 
     with shown("baseline", opening="baseline: standard, 2,000 items", again=1.0) as progress:
         scorer.score(model, progress=progress)
 
     forgetwatch: baseline: standard, 2,000 items                                            at once
-    forgetwatch: baseline: 32 of 2,000 items in 4 s; about 260 s in all, ...                after the first batch
+    forgetwatch: baseline: 32 of 2,000 items in 4 s; about 260 s in all, ...                after the first batches
     forgetwatch: baseline: 402 of 2,000 items, 26 s, about 104 s left                       in a log, now and then
     baseline: 402 of 2,000 items, 26 s, about 104 s left |███▎            | 20 %            in a terminal, a bar
 
@@ -83,7 +83,6 @@ def shown(
     *,
     opening: str = "",
     again: float = 0.0,
-    advice: str = "",
     delay: float = 0.0,
     is_main_process: bool = True,
 ) -> Iterator[Progress | None]:
@@ -93,7 +92,6 @@ def shown(
         label: Name of the measurement, before each line.
         opening: Line that is printed at once; empty for none.
         again: Seconds of a second measurement that follows, as a multiple of this one's; the estimate includes them.
-        advice: Line on how to make it shorter, printed if it will take more than a minute; empty for none.
         delay: Seconds before anything is shown; in a log, a measurement shorter than `LINE_SECONDS` is then not shown.
         is_main_process: False in a process that prints nothing; it gets None.
     """
@@ -102,7 +100,7 @@ def shown(
         return
     if opening:
         log(opening)
-    with closing(_Display(label, again=again, advice=advice, delay=delay)) as display:
+    with closing(_Display(label, again=again, delay=delay)) as display:
         yield display.report
 
 
@@ -151,20 +149,20 @@ class Failures:
 
 
 LINE_SECONDS: Final = 30.0
-"""Seconds after which a log gets a line in any case."""
+"""Seconds after which a log gets a line on a look during a training."""
 
-_LINE_SHARE: Final = 0.1
-_FEWEST_SECONDS: Final = 10.0
-"""A log gets a line after this share of the work, but not more than one in so many seconds."""
+_WAITED_SECONDS: Final = 10.0
+_WAITED_SHARE: Final = 0.05
+"""Seconds after which a log gets a line on what is waited for; later this share of the time so far."""
+
+_AGREE: Final = 1 / 3
+"""Largest difference of the estimates after two batches, as a share, of which the second is shown."""
 
 _SETTLED: Final = 0.5
 """Seconds of work before the time is estimated; batches on a GPU take milliseconds, and the first of them more."""
 
 _SHORT: Final = 5.0
 """Seconds of a measurement that needs no estimate."""
-
-_LONG: Final = 60.0
-"""Seconds of a measurement from which on advice is given."""
 
 _COLUMNS: Final = 80
 _LINES: Final = 24
@@ -174,10 +172,11 @@ _LINES: Final = 24
 class _Display:
     """Shows one measurement; see `shown`."""
 
-    def __init__(self, label: str, *, again: float, advice: str, delay: float) -> None:
-        self._label, self._again, self._advice, self._delay = visible(label), again, advice, delay
+    def __init__(self, label: str, *, again: float, delay: float) -> None:
+        self._label, self._again, self._delay = visible(label), again, delay
         self._started = self._part_started = self._line_time = time.monotonic()
-        self._line_share = self._part_share = 0.0
+        self._part_share = 0.0
+        self._guess: float | None = None  # seconds in all, by the batch before
         self._is_estimated = delay > 0  # what is shown late has no estimate of its own
         self._latest: Done | None = None
         self._bar: Any = None
@@ -190,7 +189,7 @@ class _Display:
         now, latest = time.monotonic(), self._latest
         # Items are encoded, then scored, then answers generated; a layout that the model does not support starts over.
         if latest is None or done.unit != latest.unit or done.share < latest.share or not done.share:
-            self._part_started, self._part_share, self._line_share = now, done.share, 0.0
+            self._part_started, self._part_share, self._guess = now, done.share, None
             self._is_estimated &= self._delay > 0
         self._latest = done
         worked = now - self._part_started
@@ -198,17 +197,19 @@ class _Display:
         since = done.share - self._part_share
         left = worked * (1 - done.share) / since if since > 0 else None
         if left is not None and not self._is_estimated and (worked >= _SETTLED or done.share >= 1):
-            self._is_estimated = True
-            self._estimate(done, now, left)
+            guess, self._guess = self._guess, now - self._started + left
+            if guess is not None and abs(self._guess - guess) <= _AGREE * guess:
+                self._is_estimated = True
+                self._estimate(done, now, left)
         if now - self._started < self._delay:
             return
         text = f"{self._counts(done)}, {seconds(now - self._started)}"
-        text += "" if left is None else f", about {seconds(left)} left"
+        text += "" if left is None or not self._is_estimated else f", about {seconds(left)} left"
         if self._has_bar:
             self._draw(done, text)
-        elif left is not None and self._is_due(done, now):
+        elif self._is_due(done, now):
             log(text)
-            self._line_time, self._line_share = now, done.share
+            self._line_time = now
 
     def close(self) -> None:
         """Remove the bar."""
@@ -225,17 +226,13 @@ class _Display:
         also = ", second measurement included" if again else ""
         without = f", without the {done.next}" if done.next else ""
         log(f"{self._counts(done)} in {seconds(spent)}; about {seconds(whole)} in all{also}{without}")
-        if whole > _LONG and self._advice:
-            log(self._advice)
-            self._advice = ""
-        self._line_time, self._line_share = now, done.share
+        self._line_time = now
 
     def _is_due(self, done: Done, now: float) -> bool:
         """True if a log gets its next line now."""
-        waited = now - self._line_time
-        is_further = done.share >= self._line_share + _LINE_SHARE and waited >= _FEWEST_SECONDS and not self._delay
+        longest = LINE_SECONDS if self._delay else max(_WAITED_SECONDS, _WAITED_SHARE * (now - self._started))
         # The last line of a measurement says nothing that its result does not say.
-        return done.share < 1 and (is_further or waited >= LINE_SECONDS)
+        return done.share < 1 and now - self._line_time >= longest
 
     def _counts(self, done: Done) -> str:
         return f"{self._label}: {done.count:,} of {done.total:,} {done.unit}"

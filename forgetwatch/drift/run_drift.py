@@ -59,16 +59,16 @@ class RunDrift:
         seconds: Seconds of the latest look at them; 0 if there was none.
 
     Args:
-        wanted: True to measure it in any case, False to measure none, None to measure it unless the budget has no time.
+        wanted: True to measure it.
         examples: The training examples; None for none.
         strict: True to raise failures.
     """
 
-    def __init__(self, *, wanted: bool | None, examples: Any = None, strict: bool = False) -> None:
+    def __init__(self, *, wanted: bool, examples: Any = None, strict: bool = False) -> None:
         self.completions: Completions | None = None
         self.seconds = 0.0
         self._token_budget: int | None = None
-        self._begins = wanted is not False
+        self._begins = wanted
         self._examples = examples
         self._failures = Failures(strict=strict, is_main_process=rank() == 0)
         self._wanted = wanted
@@ -80,11 +80,6 @@ class RunDrift:
     def checksum(self) -> str | None:
         """Checksum of the base's completions; None if there are none."""
         return self._unread if self.completions is None else self.completions.checksum
-
-    def stop(self) -> None:
-        """Measure no more drift in this run."""
-        self.completions, self.seconds, self._begins, self._wanted = None, 0.0, False, False
-        self._examples = self._unread = None
 
     def added_to(
         self, snapshot: Snapshot, model: nn.Module, tokenizer: Any, probe: Probe, *, step: int, token_budget: int | None
@@ -130,26 +125,20 @@ class RunDrift:
                         return stored
             return None
 
-        if self._wanted is False:
+        if not self._wanted:
             self._unread = checksum
         elif self.completions is None and checksum is not None:
             with self._failures.tolerate("reading the base's completions", step=0):
                 self.completions = on_main_process(found)
                 self._token_budget, self._unsaved = token_budget, self.completions is not None
 
-    def log_if_lost(self, checksum: str | None, *, left_out: bool) -> None:
-        """Log why a resumed run that is to measure the drift goes on without it; nothing if it measures it.
-
-        `left_out` is True if the run's budget left out the drift, which was logged then.
-        """
-        if self._wanted is False or (self.completions is not None and not left_out):
+    def log_if_lost(self, checksum: str | None) -> None:
+        """Log why a resumed run that is to measure the drift goes on without it; nothing if it measures it."""
+        if not self._wanted or self.completions is not None:
             return
-        if not left_out:
-            gone = f"the completions of the base ({COMPLETIONS}) are gone"
-            never = f"the run has no completions of its base ({COMPLETIONS})"
-            _log(f"{never if checksum is None else gone}: later looks have no drift")
-        elif self._wanted:
-            _log("the run's budget left out the drift, and its base is gone: later looks have no drift")
+        gone = f"the completions of the base ({COMPLETIONS}) are gone"
+        never = f"the run has no completions of its base ({COMPLETIONS})"
+        _log(f"{never if checksum is None else gone}: later looks have no drift")
         self._wanted = False
 
     def save(self, folder: Path) -> None:

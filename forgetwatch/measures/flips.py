@@ -179,7 +179,7 @@ FLIPS: Final = GroupMeasure[Flips](
             "count",
             heading="gained",
             text=lambda r: count(r.gained),
-            tracked="all",
+            tracked="category",
         ),
         Quantity("missed", lambda r: r.missed if r.n else None, "count"),
         Quantity(

@@ -38,6 +38,7 @@ from forgetwatch.probes.checking import Finding, check_answers, check_probe, wit
 from forgetwatch.probes.from_rows import is_part_of_question, probe_from
 from forgetwatch.probes.harness import harness_probe, is_harness_task
 from forgetwatch.probes.hub import PAPER, PRESETS, is_preset, load_preset
+from forgetwatch.probes.order import stratified
 from forgetwatch.probes.overlap import Overlap, exact_overlap, plain, training_text
 from forgetwatch.probes.plan import Key
 from forgetwatch.probes.prompts import few_shot, options_of

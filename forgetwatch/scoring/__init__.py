@@ -114,6 +114,7 @@ from forgetwatch.scoring.processes import (
     on_main_process,
     process_count,
     rank,
+    world_size,
 )
 from forgetwatch.scoring.readout import Beside, Scores, decide, is_free_correct, lengths, option_mass
 from forgetwatch.scoring.scorer import CANNOT_GENERATE, Scorer, execution, score, versions

@@ -134,8 +134,11 @@ class Engine:
     @property
     def tokens(self) -> int:
         """Tokens that a look reads, without padding; 0 before the first."""
-        prefixes = {batch.prefix for batch in self._batches}
-        return sum(len(row.ids) for batch in self._batches for row in batch.rows) + sum(map(len, prefixes))
+        return _tokens(self._batches)
+
+    def planned_tokens(self, layout: Layout, attention: str | None) -> int:
+        """Tokens that a look would read in a layout, without padding."""
+        return _tokens(self._plan(layout, attention))
 
     def score(self, model: nn.Module, progress: Progress | None = None) -> dict[int, Scores]:
         """Scores of all items that can be scored, by index. The model and all random states come back as they were.
@@ -302,3 +305,8 @@ class Engine:
             for item, scores in part.items():
                 merged[item] = merged[item].merged(scores) if item in merged else scores
         return merged
+
+
+def _tokens(batches: Sequence[Batch]) -> int:
+    prefixes = {batch.prefix for batch in batches}
+    return sum(len(row.ids) for batch in batches for row in batch.rows) + sum(map(len, prefixes))

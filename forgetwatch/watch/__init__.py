@@ -18,14 +18,15 @@ from forgetwatch.watch.checkpoint_queue import CheckpointQueue
 from forgetwatch.watch.follow import Follower, FollowSettings
 from forgetwatch.watch.guard import Guard, Tripped
 from forgetwatch.watch.looks import Measurer
-from forgetwatch.watch.resume import agrees, packed, unpacked
 from forgetwatch.watch.run_output import ReportPage, checked_command, cost_line, stopped_line
 from forgetwatch.watch.saved_checkpoints import NAMES, CheckpointGoneError, CheckpointStore, SavedCheckpoint
 from forgetwatch.watch.schedule import (
     Cost,
     Decision,
     Schedule,
+    Trial,
     decide_budget,
+    decide_start,
     evaluated_items,
     evaluated_worth,
     event_steps,

@@ -21,7 +21,7 @@ from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState,
 from forgetwatch.drift import RunDrift
 from forgetwatch.errors import WatchError
 from forgetwatch.probe import Probe
-from forgetwatch.probes import load_probe
+from forgetwatch.probes import load_probe, stratified
 from forgetwatch.progress import log
 from forgetwatch.run_folder import PROBE, RUN_FOLDER
 from forgetwatch.scoring import TrainerGenerator, check_generated, generation_obstacle, on_main_process, random_states
@@ -30,7 +30,7 @@ from forgetwatch.watch.guard import Action, Guard
 from forgetwatch.watch.looks import references
 from forgetwatch.watch.resume import STATE, stateful
 from forgetwatch.watch.run_output import checked_command
-from forgetwatch.watch.schedule import Every, Schedule, event_steps
+from forgetwatch.watch.schedule import FEWEST_ITEMS, Every, Schedule, event_steps
 from forgetwatch.watch.session import Moment, Session, Settings
 from forgetwatch.watch.trackers import Trackers, composite_row, look_row
 from forgetwatch.watch.trainer import (
@@ -43,6 +43,7 @@ from forgetwatch.watch.trainer import (
     probe_of_run,
     resume_checkpoint,
     rotation_warning,
+    step_tokens,
     token_budget,
     tokenizer_of,
 )
@@ -57,9 +58,11 @@ class ForgetWatchCallback(TrainerCallback):
             chat template and generating is cheap (a GPU, or the trainer's vLLM) and possible (not for a sharded model
             or prompt learning without that vLLM).
         every: Schedule of the looks; see `watch.schedule`.
-        max_overhead: Share of the training's time that the looks after the baseline may take, 0 to 1. After ten steps
-            the items that they evaluate, a prefix of the probe, and the looks of the default schedule are decided; no
-            number is logged before. None or 0: all looks evaluate all items.
+        max_overhead: Share of the training's time that the looks after the baseline may take, 0 to 1. Before the
+            baseline it is decided which items are evaluated, a prefix of the probe, and which looks of the default
+            schedule are taken; after ten steps that is corrected if it was far off, and no number is logged before.
+            None or 0: all looks evaluate all items.
+        items: Number of items that are evaluated, the first ones of the probe; by default `max_overhead` decides.
         against: Further references by name, each a snapshot, the path of one, or ``"previous"`` for the look before:
             ``{"base": "base.parquet", "previous": "previous"}``. Logged as ``eval_forget_<name>/...``.
         baseline: Reference instead of the model at the start: a snapshot, the path of one, or a model id or checkpoint
@@ -77,8 +80,7 @@ class ForgetWatchCallback(TrainerCallback):
         strict: True to stop the run when a look fails. By default the failure is logged once, and training continues; a
             baseline that fails always stops the run, before its first step.
         drift: True to measure at each look how far the model is from that of the start, on short texts that the latter
-            generated (`drift.run_drift`); False for never. None: where `max_overhead` has time for it, and with
-            ``log="full"``.
+            generated (`drift.run_drift`). None: with ``log="full"`` alone.
 
     Raises:
         ProbeError: If the probe cannot be loaded.
@@ -92,6 +94,7 @@ class ForgetWatchCallback(TrainerCallback):
         *,
         every: Every = None,
         max_overhead: float | None = 0.02,
+        items: int | None = None,
         against: Mapping[str, Snapshot | str | Path] | None = None,
         baseline: Snapshot | str | Path | None = None,
         guard: Guard | Action | None = "warn",
@@ -104,6 +107,8 @@ class ForgetWatchCallback(TrainerCallback):
     ) -> None:
         if max_overhead is not None and not 0 <= max_overhead < 1:
             raise WatchError(f"max_overhead={max_overhead!r}: needed a share of the time, from 0 to 1, or None")
+        if items is not None and not (type(items) is int and items > 0):
+            raise WatchError(f"items={items!r}: needed a number of items, 1 or more, or None")
         if composite is not None and not isinstance(composite, str):
             raise WatchError(f"composite={composite!r}: needed the name of a metric of the trainer's evaluation")
         if log not in ("counts", "full"):
@@ -114,6 +119,7 @@ class ForgetWatchCallback(TrainerCallback):
         check_generated(self.probe)
         self.every = every
         self.max_overhead = max_overhead or None
+        self.items = items
         self.against = references(against)
         self.baseline = _read_baseline(baseline)
         self.guard = Guard(guard) if isinstance(guard, str) else guard
@@ -122,7 +128,7 @@ class ForgetWatchCallback(TrainerCallback):
         self.log = log
         self.share_text = share_text
         self.strict = strict
-        self.drift = True if drift is None and log == "full" else drift
+        self.drift = log == "full" if drift is None else drift
         self._attached: Trainer | None = None
         self._trainer: Trainer | None = None
         self._session: Session | None = None
@@ -156,7 +162,7 @@ class ForgetWatchCallback(TrainerCallback):
         elif state.global_step > 0:
             session.resume(now, _memory(state), checkpoint=checkpoint)
         else:
-            session.begin(now, trainer.train_dataset)
+            session.begin(now, trainer.train_dataset, step_tokens=step_tokens(args, trainer.train_dataset))
         # Only now: a retry after a failure must still find the earlier session, whose looks are not yet set aside.
         self._trainer, self._session = trainer, session
         # The run may have been killed between a save and its look.
@@ -233,8 +239,8 @@ class ForgetWatchCallback(TrainerCallback):
         # An evaluation before the first step is not chosen from, and its look is the baseline.
         if key and step > 0:
             self._look(state, control, kwargs)
-        # Until the budget is decided, the baseline's numbers are over other items than those of all later looks.
-        if watch.decision is None and not key:
+        # Until the decision is final, the baseline's numbers may be over other items than those of all later looks.
+        if not session.is_final and not key:
             return
         if step not in watch.comparisons and key:
             # The trainer stops if the metric that it chooses by is missing.
@@ -289,7 +295,7 @@ class ForgetWatchCallback(TrainerCallback):
             watch,
             Settings(
                 max_overhead=self.max_overhead,
-                drift=self.drift,
+                items=self.items,
                 baseline=self.baseline,
                 guard=self.guard,
                 on_look=self.on_look,
@@ -332,6 +338,9 @@ class ForgetWatchCallback(TrainerCallback):
             self.probe = earlier
             if state.is_world_process_zero:
                 log(f"the run began with another version of {earlier.name}, and keeps it ({RUN_FOLDER}/{PROBE})")
+        if self.max_overhead is not None or self.items is not None:  # looks may evaluate its first items alone
+            ordered = tuple(stratified(self.probe.items, first=self.items or FEWEST_ITEMS))
+            self.probe = self.probe if ordered == self.probe.items else self.probe.with_items(ordered)
         watch = Watch(self.probe, str(args.output_dir), against=self.against)
         generates = any(map(self.probe.is_generated, self.probe))
         with random_states():  # reading examples may draw random numbers

@@ -29,27 +29,39 @@ from forgetwatch.probe import Probe
 from forgetwatch.progress import Progress, log, shown
 from forgetwatch.readers import load_snapshot
 from forgetwatch.run_folder import LAST_STEP, GuardFinding, Kind
-from forgetwatch.scoring import CANNOT_GENERATE, Generator, Scorer, all_gather, rank, tokenizer_settings, versions
+from forgetwatch.scoring import (
+    CANNOT_GENERATE,
+    Generator,
+    Scorer,
+    all_gather,
+    rank,
+    tokenizer_settings,
+    versions,
+    world_size,
+)
 from forgetwatch.snapshot import Snapshot
-from forgetwatch.watch.schedule import Decision, evaluated_items, stored_decision
+from forgetwatch.watch.schedule import (
+    FEWEST_ITEMS,
+    HALVES,
+    TWICE_ITEMS,
+    Decision,
+    Trial,
+    evaluated_items,
+    evaluated_worth,
+    stored_decision,
+)
 
 PREVIOUS: Final = "previous"
 """Reference to the look before."""
 
-_TWICE_ITEMS: Final = 500
-"""Number of items of the second measurement of the baseline."""
+_TRIAL_ITEMS: Final = 32
+"""Items of a trial, two batches on a CPU."""
 
 _FEWEST_TOKENS: Final = 64
 """Tokens of the smallest batch with which the baseline is measured again."""
 
-_HALVES: Final = 1.15
-"""Seconds of an item in batches of half the size, as a multiple of those in whole ones; measured on a CPU."""
-
 _NAMES: Final = ("_name_or_path", "transformers_version")
 """Settings of a model's configuration by which no outcome changes."""
-
-_QUICK_ITEMS: Final = 500
-"""Items of the probe `quick`, the first ones of `standard`."""
 
 
 class Looks:
@@ -249,6 +261,7 @@ class Measurer:
             items.
         generation_seconds: Seconds of these that generated answers.
         token_budget: Tokens of a batch of the baseline, and so of the run; None for what suits the device.
+        is_announced: True if a line says already what the baseline measures.
 
     Args:
         looks: The looks of the run: they name the items, and the batches of the baseline.
@@ -259,6 +272,7 @@ class Measurer:
     def __init__(self, looks: Looks, *, token_budget: int | None = None, generator: Generator | None = None) -> None:
         self.seconds = self.generation_seconds = 0.0
         self.token_budget = token_budget
+        self.is_announced = False
         self._looks = looks
         self._generator = generator
         self._scorer: Scorer | None = None
@@ -281,18 +295,35 @@ class Measurer:
             self.restart()
         self._kind = kind
 
+    def trial(self, model: nn.Module, tokenizer: Any) -> Trial | None:
+        """Seconds of the first items that are scored, read twice: the first time is slower; None if none is scored."""
+        probe = self._looks.probe
+        scored = [item for item in probe if not probe.is_generated(item)]
+        if not scored:
+            return None
+        few = Scorer(probe.with_items(scored[:_TRIAL_ITEMS]), tokenizer, model, token_budget=self.token_budget)
+        few.score(model)
+        token = float(few.score(model).meta["seconds"]) / max(few.engine.tokens, 1)
+        # More items share more of their beginnings, and read fewer tokens each.
+        more = probe.with_items(scored[:FEWEST_ITEMS])
+        engine = Scorer(more, tokenizer, model, token_budget=self.token_budget).engine
+        tokens = engine.planned_tokens(few.engine.layout or "rows", few.engine.attention)
+        return Trial(question=token * tokens / evaluated_worth(more, Decision()), token=token * world_size())
+
     def baseline(self, model: nn.Module, tokenizer: Any, *, step: int, twice: bool) -> tuple[Snapshot, Snapshot | None]:
         """Outcomes of the model before the training, and those of a second measurement, None without one."""
         probe, is_main = self._looks.probe, rank() == 0
-        opening = f"baseline: {probe.name}, {len(probe):,} items"
-        again = min(_TWICE_ITEMS, len(probe)) if twice else 0
-        which = "all" if again == len(probe) else f"the first {again:,}"
-        opening += f", then {which} of them again for the noise" if twice else ""
+        items = self._looks.items or len(probe)
+        again = min(TWICE_ITEMS, items) if twice else 0
+        opening = ""
+        if not self.is_announced:
+            which = "all" if again == items else f"the first {again:,}"
+            opening = f"baseline: {probe.name}, {items:,} items"
+            opening += f", then {which} of them again for the noise" if twice else ""
         with shown(
             "baseline",
             opening=opening,
-            again=_HALVES * again / len(probe),
-            advice=_shorter(probe),
+            again=HALVES * again / items,
             is_main_process=is_main,
         ) as progress:
             snapshot = self.look(model, tokenizer, step=step, progress=progress)
@@ -344,7 +375,7 @@ class Measurer:
             return None
         engine = self._scorer.engine
         tokens = max(_FEWEST_TOKENS, engine.token_budget // 2)
-        probe = self._looks.probe.head(_TWICE_ITEMS)
+        probe = self._looks.probe.head(min(TWICE_ITEMS, self._looks.items or TWICE_ITEMS))
         twice = Scorer(
             probe,
             tokenizer,
@@ -410,15 +441,6 @@ def _check_baseline(snapshot: Snapshot, probe: Probe, *, step: int) -> None:
         log(f"{wrong.total():,} of {len(snapshot):,} answers count as wrong: {_reasons(wrong)}")
     if step > 0:
         log(f"the baseline is taken at step {step}: losses before it cannot be seen")
-
-
-def _shorter(probe: Probe) -> str:
-    """Advice on a baseline that takes long."""
-    smaller = ""
-    if len(probe) > _QUICK_ITEMS:
-        smaller = "the probe 'quick'" if probe.name == "standard" else f"fewer items (probe.head({_QUICK_ITEMS}))"
-        smaller += ", or "
-    return f"shorter: {smaller}a snapshot of this model (`forgetwatch score`) as the baseline, not measured twice"
 
 
 def _reasons(outcomes: Counter[str]) -> str:

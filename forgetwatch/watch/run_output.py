@@ -1,6 +1,6 @@
 """Output of a run for its user, besides the trackers.
 
-cost_line, share_line, ...   lines for the log: the cost of the looks, the budget, the guard's stop
+start_line, share_line, ...  lines for the log: the cost of the looks, the budget, the guard's stop
 show                         prints the table of the last look
 ReportPage                   writes ``report.html`` in the run folder
 Command                      a command of the user's that is started after a look (`on_look`)
@@ -33,11 +33,22 @@ from forgetwatch.report import WIDTH, little_to_lose, run_page, run_title
 from forgetwatch.report.run_table import run_table
 from forgetwatch.run_folder import REPORT, GuardFinding, checkpoint_folder
 from forgetwatch.visible_text import visible
-from forgetwatch.watch.schedule import FEWEST_ITEMS, Cost, Decision
+from forgetwatch.watch.schedule import (
+    FEWEST_ITEMS,
+    Decision,
+    Schedule,
+    Trial,
+    evaluated_worth,
+    predicted_seconds,
+    start_worth,
+)
 from forgetwatch.watch.watch import Watch
 
 _USUAL_FLIPS: Final = 0.10
 """Share of the answers that flip, assumed before any look for the loss that the items show."""
+
+_NAMED: Final = 8
+"""Checkpoints without a look that are named."""
 
 _PAGE_SHARE: Final = 0.005
 """Share of the time that drawing pages may take, 0 to 1."""
@@ -46,14 +57,59 @@ _FIELDS: Final = frozenset({"step", "checkpoint", "folder"})
 _LOCK: Final = threading.Lock()
 
 
-def cost_line(watch: Watch, *, left: int, extra: float = 0.0, max_overhead: float | None = None) -> str:
-    """Line before the first step: the cost of the baseline and of the looks, and the loss that they show.
+def start_line(
+    probe: Probe,
+    decision: Decision,
+    schedule: Schedule,
+    trial: Trial | None,
+    *,
+    step_tokens: float | None,
+    max_overhead: float | None,
+) -> str:
+    """Line before the first batch: what is evaluated, what that costs, and the loss that it can show.
+
+    Args:
+        probe: The probe.
+        decision: Items and looks.
+        schedule: The looks.
+        trial: Seconds of a few items; None if none were timed.
+        step_tokens: Tokens of a training step; None if the training cannot be predicted.
+        max_overhead: Share of the training's time that looks may take; None for any.
+    """
+    items, looks = decision.items or len(probe), schedule.looks_after(0)
+    line = f"{probe.name}: {f'the first {items:,} of ' if items < len(probe) else ''}{len(probe):,} items"
+    questions = [item for item in probe.items[:items] if not item.is_passage]
+    if questions:
+        line += f", which {_power(questions)}"
+    if trial is not None:
+        start, worth = trial.question * start_worth(probe, items), evaluated_worth(probe, decision)
+        line += f"; about {seconds(start)} before the first step"
+        each = trial.question * worth
+    line += f"; {looks} look{'' if looks == 1 else 's'}"
+    if trial is not None and step_tokens is not None:
+        training = predicted_seconds(trial, step_tokens, steps=schedule.max_steps)
+        share = looks * each / (looks * each + training)
+        line += f" of {seconds(each)}, about {100 * share:.1f} % of the run's time{_over(share, items, max_overhead)}"
+    elif trial is not None:
+        line += f" of {seconds(each)}; this training cannot be predicted, and its first steps decide what is kept"
+    return line
+
+
+def unwatched_line(schedule: Schedule) -> str:
+    """Line that names the checkpoints without a look."""
+    steps = schedule.unwatched
+    named = ", ".join(map(str, steps[:_NAMED])) + (f" and {len(steps) - _NAMED} more" if len(steps) > _NAMED else "")
+    plural = "s" if len(steps) > 1 else ""
+    return f'no time for a look at the checkpoint{plural} of step{plural} {named}; every="save" looks at all'
+
+
+def cost_line(watch: Watch, *, left: int, extra: float = 0.0) -> str:
+    """Line before the first step: the cost of the baseline and of the looks, and the loss that raises an alarm.
 
     Args:
         watch: The run.
         left: Number of looks that are still planned.
         extra: Seconds of a look outside evaluating the probe.
-        max_overhead: Share of the training's time that looks may take; None if it is decided already, or unbounded.
     """
     spent, each = sum(watch.seconds.values()), watch.measurer.seconds + extra
     # A run that resumes, or compares with a baseline from elsewhere, has not measured it.
@@ -62,7 +118,6 @@ def cost_line(watch: Watch, *, left: int, extra: float = 0.0, max_overhead: floa
     looks = "" if took is None else f"the baseline took {seconds(took)}{also}; "
     looks += f"{left} look{'' if left == 1 else 's'} planned, {seconds(each)} each: "
     looks += f"about {seconds(spent + left * each)} in all"
-    looks += f" unless max_overhead={max_overhead:g} cuts the looks" if max_overhead is not None else ""
     items = watch.items or len(watch.probe)
     questions = [item for item in watch.probe.items[:items] if not item.is_passage]
     if not questions:
@@ -99,16 +154,6 @@ def not_generated_line(probe: Probe) -> str:
     )
 
 
-def no_drift_line(cost: Cost, max_overhead: float) -> str:
-    """Line that the drift from the base is not measured, and how much time it would take."""
-    allowed = max_overhead * cost.step * cost.steps
-    return (
-        f"the drift from the base is not measured: {seconds(cost.drift)} at each of {cost.looks} looks, and "
-        f"max_overhead={max_overhead:g} gives all looks {seconds(allowed)}, of which it may take a quarter where no "
-        "look and no generated answer is left out for it; drift=True measures it"
-    )
-
-
 def share_line(
     share: float,
     probe: Probe,
@@ -133,14 +178,17 @@ def share_line(
         line += f"; {must:,} must_pass items are not among them: put them first" if must else ""
     if planned is not None and len(looks) < planned:
         line += f"; {len(looks)} of {planned} looks are taken, at steps {', '.join(map(str, looks))}"
-    # Less than a tenth above the bound is within the error of the timing.
-    if max_overhead is not None and share > 1.1 * max_overhead:
-        why = "the run is short, or a look long"
-        if items <= FEWEST_ITEMS:
-            why = "fewer items would detect next to nothing"
-        line += f"; that is more than max_overhead={max_overhead:g}: {why}"
+    line += _over(share, items, max_overhead)
     is_cut = items < len(probe) or len(looks) < (planned or 0)
     return line + ("; max_overhead=None evaluates all" if is_cut and planned is not None else "")
+
+
+def _over(share: float, items: int, max_overhead: float | None) -> str:
+    """Clause on a share of the time above its bound; less than a tenth above is within the error of the timing."""
+    if max_overhead is None or share <= 1.1 * max_overhead:
+        return ""
+    why = "fewer items would detect next to nothing" if items <= FEWEST_ITEMS else "the run is short, or a look long"
+    return f"; that is more than max_overhead={max_overhead:g}: {why}"
 
 
 def stopped_line(

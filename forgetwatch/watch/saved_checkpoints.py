@@ -249,7 +249,7 @@ class CheckpointStore:
             max_steps=state.get("max_steps"),
             save_steps=every if type(every) is int and every > 0 else None,
             is_last=_is_last(state),
-            token_budget=_within(watched, "packed", "meta", "batch").get("tokens"),
+            token_budget=_within(watched, "made", "batch").get("tokens"),
             fingerprint=watched.get("fingerprint"),
         )
         # The files are read again only when they have changed.

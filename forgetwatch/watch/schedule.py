@@ -1,22 +1,24 @@
 """Looks of a run: the steps that have one, and the items for which the time suffices.
 
-    every=None     steps 0, 2 %, 5 %, 10 %, then every 10 % of the run, at every save, and at the last step
+    every=None     the start, every save, the last step, and between them 2 %, 5 %, 10 % and every 10 % of the run
     every=200      every 200 steps;   every=[10, 50]   at those steps;   "save", "epoch"   at those events
 
 The start and the last step always have a look. Looks that `every` names are required, and so are those at evaluations
-by which the trainer chooses its best checkpoint. The other looks of the default schedule may be left out: those up to
-the step of the budget's decision, and those for which the budget has no time.
+by which the trainer chooses its best checkpoint. The other looks of the default schedule may be left out for want of
+time: first those between saves, so that each look has a checkpoint, then saves.
 
     Schedule       steps and events that have a look
+    Trial          seconds of a few items, before anything is measured
+    decide_start   decides from them which items the baseline and the looks evaluate, and how many looks there are
     Clock          measures the seconds of the first steps, and of a look outside evaluating the probe
     Cost           predicts from them the seconds of the looks after the baseline
-    decide_budget  decides which items the looks evaluate, and how many looks there are, as a Decision
+    decide_budget  corrects the decision, downwards
 
-The budget is decided once, after ten steps, or at the first look that is required if that is earlier. A resumed run
-keeps it, because looks over different items cannot be compared. The drift from the base is measured only where it takes
-a small part of the time and costs no look and no generated answer, unless it is demanded. Then generated answers are
-left out, then items, down to 250; then looks of the default schedule are dropped. The items are the first of the probe:
-see `comparing.subset`.
+Items and looks are decided before the baseline, as a Decision: the training is predicted from the tokens of its
+examples, a step being three forward passes. After ten steps, or at the first look if that is earlier, the decision is
+corrected if the looks take half as much again as they may, or if the training could not be predicted. A resumed run
+keeps it, because looks over different items cannot be compared. Generated answers are left out first, then items, down
+to 250; then looks of the default schedule are dropped. The items are the first of the probe: see `comparing.subset`.
 """
 
 from __future__ import annotations
@@ -39,8 +41,8 @@ Every = int | Sequence[int] | Literal["save", "epoch"] | None
 
 _EARLY: Final = (0.02, 0.05, 0.10)
 
-_KEPT: Final = (0.10, 0.50)
-"""Shares of the run whose nearest looks are kept, with the last, if fewer than three are required."""
+_FEWEST_LOOKS: Final = 3
+"""Minimum number of looks after the start of a run that has as many steps."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +55,7 @@ class Schedule:
         max_steps: Optimizer steps of the run.
         at_save: True for a look at every save too.
         at_epoch: True for a look at the end of every epoch too.
+        saves: Steps of the saves that are known beforehand.
         is_default: True if the user named no schedule: looks that are not required may be left out.
         after: Events up to this step have no look.
     """
@@ -62,6 +65,7 @@ class Schedule:
     max_steps: int
     at_save: bool = False
     at_epoch: bool = False
+    saves: frozenset[int] = frozenset()
     is_default: bool = False
     after: int = 0
 
@@ -91,7 +95,14 @@ class Schedule:
         if every is None:
             shares = (*_EARLY, *(tenth / 10 for tenth in range(2, 10)))
             steps = ends | saves | evaluations | {max(1, round(share * max_steps)) for share in shares}
-            return cls(steps=steps, required=ends | evaluations, max_steps=max_steps, at_save=True, is_default=True)
+            return cls(
+                steps=steps,
+                required=ends | evaluations,
+                max_steps=max_steps,
+                at_save=True,
+                saves=saves,
+                is_default=True,
+            )
         at_save, at_epoch = every == "save", every == "epoch"
         if isinstance(every, str) and (at_save or at_epoch):
             named = saves if at_save else epochs
@@ -104,16 +115,16 @@ class Schedule:
                 f"every={every!r} is not a schedule; give a number of steps, a list of steps, 'save', 'epoch' or None"
             )
         steps = ends | named | evaluations
-        return cls(steps=steps, required=steps, max_steps=max_steps, at_save=at_save, at_epoch=at_epoch)
+        return cls(steps=steps, required=steps, max_steps=max_steps, at_save=at_save, at_epoch=at_epoch, saves=saves)
 
-    def first_required(self, *, after: int) -> int:
-        """Step of the first required look after a step."""
-        return min((step for step in self.required if step > after), default=self.max_steps)
+    def first_kept(self, *, after: int) -> int:
+        """Step of the first look after a step that is required or at a save."""
+        return min((step for step in self.steps & (self.required | self.saves) if step > after), default=self.max_steps)
 
     @property
     def fewest(self) -> int:
-        """Minimum number of looks after the start that `thinned` keeps."""
-        return len(self._never_dropped())
+        """Minimum number of looks after the start that `thinned` keeps: the required ones, and at least three."""
+        return min(max(len(self.required - {0}), _FEWEST_LOOKS), len(self.steps - {0}))
 
     def has_look(self, step: int, *, at_save: bool = False, at_epoch: bool = False) -> bool:
         """True if there is a look after so many steps, which are then saved, or end an epoch."""
@@ -125,41 +136,43 @@ class Schedule:
         return sum(later > step for later in self.steps)
 
     def starting_after(self, step: int) -> Self:
-        """The schedule without the looks up to a step that are not required."""
+        """The schedule without the looks up to a step that are neither required nor at a save."""
         if not self.is_default:
             return self
-        kept = frozenset(look for look in self.steps if look > step or look in self.required)
-        return replace(self, steps=kept, after=step)
+        kept = frozenset(look for look in self.steps if look > step or look in self.required | self.saves)
+        # A run of a few steps would be left with too few.
+        return replace(self, steps=kept if len(kept) > _FEWEST_LOOKS else self.thinned(0).steps, after=step)
 
     def thinned(self, looks: int) -> Self:
-        """The schedule with at most so many looks after the start: the required ones, and others far from each other.
+        """The schedule with at most so many looks after the start: the required ones, then saves, then others.
 
-        The looks nearest to a tenth and to half of the run stay. Events that are not known beforehand have no look.
+        Of saves the first and the last stay, and of the others those farthest from the looks that are kept. Events that
+        are not known beforehand have no look.
         """
-        kept = {0} | self._never_dropped()
-        left = sorted(self.steps - kept)
+        looks, kept = max(looks, self.fewest), {0, *self.required}
+        saves = sorted((self.saves & self.steps) - kept)
+        for group in (saves[:1], saves[1:], sorted(self.steps - kept - set(saves))):
+            left = list(group)
 
-        def distances(step: int) -> list[int]:
-            """Steps to the kept looks before and after a step, the smaller first; the start and the end are kept."""
-            before, after = max(look for look in kept if look < step), min(look for look in kept if look > step)
-            return sorted((step - before, after - step))
+            def distances(step: int) -> list[int]:
+                """Steps to the kept looks before and after a step, the smaller first; the ends are kept."""
+                before, after = max(look for look in kept if look < step), min(look for look in kept if look > step)
+                return sorted((step - before, after - step))
 
-        while left and len(kept) - 1 < looks:
-            chosen = max(left, key=distances)  # the look farthest from its neighbours; of equal ones the earliest
-            kept.add(chosen)
-            left.remove(chosen)
-        return replace(self, steps=frozenset(kept), at_save=self.at_save and not left)
+            while left and len(kept) - 1 < looks:
+                chosen = max(left, key=distances)  # of equal ones the earliest
+                kept.add(chosen)
+                left.remove(chosen)
+        return replace(self, steps=frozenset(kept), at_save=self.at_save and kept >= self.steps)
+
+    @property
+    def unwatched(self) -> list[int]:
+        """Steps of the saves that have no look, rising."""
+        return sorted(self.saves - self.steps)
 
     def without_looks(self) -> Self:
         """The schedule with no look after the start."""
         return replace(self, steps=frozenset({0}), required=frozenset({0}), at_save=False, at_epoch=False)
-
-    def _never_dropped(self) -> set[int]:
-        """Steps after the start that stay in every thinned schedule: the required ones, and at least three."""
-        later, required = self.steps - {0}, set(self.required - {0})
-        if len(required) <= len(_KEPT):
-            required |= {min(sorted(later), key=lambda step: abs(step - share * self.max_steps)) for share in _KEPT}
-        return required
 
 
 def event_steps(strategy: str, *, every: float | None, epoch: int | None, max_steps: int) -> frozenset[int]:
@@ -180,11 +193,37 @@ def _is_step(value: object) -> TypeGuard[int]:
 FEWEST_ITEMS: Final = 250
 """Minimum number of items of a look, also if they exceed the budget: fewer detect only changes of many points."""
 
-DRIFT_SHARE: Final = 0.25
-"""Largest share of the looks' time that the drift may take where it is not demanded, 0 to 1."""
-
 TIMED_STEPS: Final = 10
-"""Steps after which the budget is decided."""
+"""Steps after which the decision on the budget is corrected."""
+
+TWICE_ITEMS: Final = 500
+"""Number of items of the second measurement of the baseline."""
+
+HALVES: Final = 1.15
+"""Seconds of an item in batches of half the size, as a multiple of those in whole ones; measured on a CPU."""
+
+_START_SECONDS: Final = 60.0
+_START_SHARE: Final = 0.02
+"""The baseline and its second measurement take at most so many seconds, or this share of the predicted training."""
+
+_FORWARDS: Final = 3.0
+"""Forward passes that take as long as one training step on the same tokens."""
+
+_OFF: Final = 1.5
+"""Multiple of `max_overhead` from which on a decision is corrected."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """Seconds of a few items of a probe, before anything is measured.
+
+    Attributes:
+        question: Seconds of a question; see `evaluated_worth`.
+        token: Seconds of a token in one process.
+    """
+
+    question: float
+    token: float
 
 
 def last_timed_step(step: int, *, max_steps: int) -> int:
@@ -242,10 +281,9 @@ class Cost:
         step: Seconds of one optimizer step.
         steps: Optimizer steps of the training.
         looks: Looks after the baseline.
-        extra: Seconds of a look outside evaluating the items.
+        extra: Seconds of a look outside evaluating the items, such as those of the drift.
         generated: Number of items whose answers may be left out because they are generated; 0 if none may.
         generation: Seconds of `look` that generate answers; 0 if none may be left out.
-        drift: Seconds of a look's drift from the base; 0 if none is measured. One that is demanded is in `extra`.
     """
 
     items: float
@@ -256,13 +294,12 @@ class Cost:
     extra: float = 0.0
     generated: int = 0
     generation: float = 0.0
-    drift: float = 0.0
 
     def seconds(self, *, items: float, looks: int) -> float:
         """Seconds of so many looks at so many items; of none for looks at nothing."""
         if not self.items:
             return 0.0
-        return looks * (self.look * items / self.items + self.extra + self.drift)
+        return looks * (self.look * items / self.items + self.extra)
 
     def share(self, *, items: float, looks: int) -> float:
         """Share of looks in the time of looks and training, 0 to 1; 0 where both take none."""
@@ -275,10 +312,16 @@ class Cost:
         look = max(self.look - self.generation, 0.0)
         return replace(self, items=self.items - self.generated, look=look, generated=0, generation=0.0)
 
+    def is_over(self, overhead: float, probe: Probe, decision: Decision) -> bool:
+        """True if the looks of a decision take half as much again as their share of the time, 0 to 1, or more."""
+        cost = self.kept(decision)
+        looks = cost.looks if decision.looks is None else min(decision.looks, cost.looks)
+        seconds = cost.seconds(items=evaluated_worth(probe, decision), looks=looks)
+        return seconds > _OFF * overhead * self.step * self.steps
+
     def kept(self, decision: Decision) -> Cost:
-        """Cost of what a decision leaves of a look."""
-        cost = self if decision.drift else replace(self, drift=0.0)
-        return cost if decision.generates else cost.without_generation()
+        """Cost of the looks that a decision leaves."""
+        return self if decision.generates else self.without_generation()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -286,11 +329,10 @@ class Decision:
     """Items and looks of a run, decided once.
 
     Attributes:
-        step: Step after which it was decided; 0 for before the first.
+        step: Step up to which the looks of the default schedule are left out: it was corrected there, or is to be.
         items: Length of the prefix of the probe that the looks evaluate; None for the whole probe.
         generates: False if the looks leave out items whose answers are generated, other than `must_pass` ones.
         looks: Number of looks after the baseline that are kept; None for all that are planned.
-        drift: False if the looks leave out the drift from the base.
         regraded: True if `must_pass` items are left out too, because this version would grade their answers by other
             rules than the baseline's. It is not stored: a resume finds it out from the baseline.
     """
@@ -299,7 +341,6 @@ class Decision:
     items: int | None = None
     generates: bool = True
     looks: int | None = None
-    drift: bool = True
     regraded: bool = False
 
     @classmethod
@@ -312,7 +353,6 @@ class Decision:
             items=stored.get("items"),
             generates=bool(stored.get("writes", True)),
             looks=stored.get("kept_looks"),
-            drift=bool(stored.get("drift", True)),
         )
 
 
@@ -325,46 +365,110 @@ def stored_decision(decision: Decision | None) -> dict[str, Any]:
         "decided": decision is not None,
         "decided_after": made.step,
         "kept_looks": made.looks,
-        "drift": made.drift,
     }
 
 
-def decide_budget(cost: Cost, overhead: float, *, probe: Probe, step: int, fewest_looks: int) -> Decision:
+def decide_start(
+    trial: Trial,
+    overhead: float,
+    *,
+    probe: Probe,
+    step_tokens: float | None,
+    steps: int,
+    looks: int,
+    fewest_looks: int,
+    items: int | None = None,
+) -> Decision:
+    """Items and looks of a run, decided before its baseline from the seconds of a few items.
+
+    The number of items is 250, 500, 1,000 and so on or the whole probe, so that it seldom depends on other work of the
+    machine, and a baseline that was measured before can be used again.
+
+    Args:
+        trial: Seconds of a few items.
+        overhead: Share of the training's time that the looks may take, 0 to 1.
+        probe: The probe.
+        step_tokens: Tokens of a training step in one process; None if they are not known.
+        steps: Optimizer steps of the training.
+        looks: Looks that are planned after the start.
+        fewest_looks: Those of them that are kept in any case.
+        items: Number of items that the user names; None for none.
+    """
+    training = None if step_tokens is None else predicted_seconds(trial, step_tokens, steps=steps)
+    worths = [*accumulate(worth for _, worth in _worths(probe, Decision()))]
+    bound = max(_START_SECONDS, _START_SHARE * (training or 0.0))
+    sizes = [size for size in _sizes(len(probe)) if trial.question * start_worth(probe, size) <= bound]
+    found = items or max(sizes, default=min(FEWEST_ITEMS, len(probe)))
+    if training is None:
+        return Decision(items=found if found < len(probe) else None)
+    cost = Cost(
+        items=worths[found - 1],
+        look=trial.question * worths[found - 1],
+        step=training / steps,
+        steps=steps,
+        looks=looks,
+    )
+    made = decide_budget(cost, overhead, probe=probe, step=0, fewest_looks=fewest_looks, items=found, fixed=items)
+    kept = items or max(size for size in _sizes(len(probe)) if size <= (made.items or found))
+    return replace(made, items=kept if kept < len(probe) else None)
+
+
+def _sizes(items: int) -> list[int]:
+    """Numbers of items that a baseline may have: 250, 500, 1,000, ..., and all."""
+    sizes = [FEWEST_ITEMS]
+    while sizes[-1] < items:
+        sizes.append(2 * sizes[-1])
+    return [*(size for size in sizes if size < items), items]
+
+
+def start_worth(probe: Probe, items: int) -> float:
+    """Worth of a baseline of so many items and of its second measurement, in questions of a look."""
+    twice = Decision(items=min(items, TWICE_ITEMS))
+    return evaluated_worth(probe, Decision(items=items)) + HALVES * evaluated_worth(probe, twice)
+
+
+def predicted_seconds(trial: Trial, step_tokens: float, *, steps: int) -> float:
+    """Seconds of a training of so many steps, from the tokens of a step in one process."""
+    return _FORWARDS * trial.token * step_tokens * steps
+
+
+def decide_budget(
+    cost: Cost,
+    overhead: float,
+    *,
+    probe: Probe,
+    step: int,
+    fewest_looks: int,
+    items: int | None = None,
+    fixed: int | None = None,
+) -> Decision:
     """Items and looks for which a share (`overhead`, 0 to 1) of the training's time suffices, decided after a step.
 
     In a probe with answers of both kinds, generated ones are left out before any other: they take longest by far.
-    `cost` is that of the planned looks at all items, of which `fewest_looks` are kept in any case.
+
+    Args:
+        cost: That of the planned looks at all items.
+        overhead: The share.
+        probe: The probe.
+        step: The step.
+        fewest_looks: Looks that are kept in any case.
+        items: Number of items that are evaluated so far, a prefix of the probe; None for all.
+        fixed: Number of items that the user names; None for none.
     """
     seconds = overhead * cost.step * cost.steps
-    drift = _has_room_for_drift(cost, seconds)
-    cost = cost if drift else replace(cost, drift=0.0)
     generates = not cost.generation or cost.seconds(items=cost.items, looks=cost.looks) <= seconds
     if not generates:
         cost = cost.without_generation()
-    worths = _worths(probe, Decision(generates=generates))
-    items, looks = _affordable_items(cost, seconds, worths), cost.looks
-    if items <= FEWEST_ITEMS:
-        each = cost.seconds(items=math.fsum(worth for _, worth in worths[:items]), looks=1)
+    worths = _worths(probe, Decision(items=items, generates=generates))
+    looks, kept = cost.looks, len(worths) if fixed else _affordable_items(cost, seconds, worths)
+    if fixed or kept <= FEWEST_ITEMS:
+        each = cost.seconds(items=math.fsum(worth for _, worth in worths[:kept]), looks=1)
         looks = min(looks, max(fewest_looks, math.floor(seconds / each) if each else looks))
     return Decision(
         step=step,
-        items=worths[items - 1][0] if items < len(worths) else None,
+        items=worths[kept - 1][0] if kept < len(worths) else items,
         generates=generates,
         looks=looks if looks < cost.looks else None,
-        drift=drift,
-    )
-
-
-def _has_room_for_drift(cost: Cost, seconds: float) -> bool:
-    """True if the drift takes a small part of the time, and leaves all looks, and generated answers if they fit."""
-    without = replace(cost, drift=0.0)
-    if without.generation and without.seconds(items=cost.items, looks=cost.looks) <= seconds:
-        fewest, looks = cost.items, cost
-    else:
-        looks = cost.without_generation()
-        fewest = min(FEWEST_ITEMS, looks.items)
-    return cost.looks * cost.drift <= DRIFT_SHARE * seconds and (
-        not cost.drift or looks.seconds(items=fewest, looks=cost.looks) <= seconds
     )
 
 
@@ -373,7 +477,7 @@ def _affordable_items(cost: Cost, seconds: float, worths: Sequence[tuple[int, fl
     if not cost.looks or not cost.look:
         return len(worths)
     # What other costs leave for evaluating items.
-    most = (seconds / cost.looks - cost.extra - cost.drift) / cost.look * cost.items
+    most = (seconds / cost.looks - cost.extra) / cost.look * cost.items
     # A sum of worths may miss a whole number by rounding.
     found = bisect_right([*accumulate(worth for _, worth in worths)], most * (1 + 1e-9))
     return min(len(worths), max(found, FEWEST_ITEMS))

@@ -4,9 +4,9 @@
     (events of a trainer)     |          Trackers, Guard     log rows; act on losses
                               |          ReportPage, Command, table
 
-    begin | resume | restart      takes the baseline, or restores that of the run
+    begin | resume | restart      decides items and looks and takes the baseline, or restores those of the run
     look                          evaluates the probe, at most once per step
-    end_step                      decides the budget, once, after the timed steps
+    end_step                      corrects the decision, once, after the timed steps
     end                           takes the last look, writes the report, shows the table
 
 A failure after the baseline is logged and counted, and the training continues, unless the session is strict. In a
@@ -18,7 +18,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,11 +32,13 @@ from forgetwatch.watch import run_output
 from forgetwatch.watch.guard import Action, Guard, Tripped
 from forgetwatch.watch.resume import carried_folders, memory_of, resume
 from forgetwatch.watch.schedule import (
+    FEWEST_ITEMS,
     Clock,
     Cost,
     Decision,
     Schedule,
     decide_budget,
+    decide_start,
     evaluated_worth,
     generated_items,
     last_timed_step,
@@ -51,7 +53,7 @@ class Settings:
     """Settings of a session; see `ForgetWatchCallback` for their meaning."""
 
     max_overhead: float | None
-    drift: bool | None
+    items: int | None
     baseline: Snapshot | str | None
     guard: Guard | None
     on_look: run_output.Command | None
@@ -81,6 +83,7 @@ class Session:
         clock: Times its first steps.
         failures: Logs what fails after the baseline, unless the session is strict.
         ended: True once the training is over.
+        is_final: True once the decision on items and looks is corrected, or needs no correction.
         stops_again: True if the guard ends the training after its first step, as it ended the one that resumes here.
     """
 
@@ -94,6 +97,8 @@ class Session:
         self._max_steps = schedule.max_steps
         self._began_at = 0
         self._timed_until = 0
+        self.is_final = False
+        self._is_predicted = False  # it was made from a prediction of the training
         self._is_main = is_main_process
         self.failures = Failures(strict=settings.strict, is_main_process=is_main_process)
         self._tripped = Tripped()
@@ -102,11 +107,15 @@ class Session:
         self._page = run_output.ReportPage()
         self._latest_attempt = -1
 
-    def begin(self, now: Moment, examples: Any) -> None:
-        """Take the first look of a run, and make the measurements that are made only once."""
+    def begin(self, now: Moment, examples: Any, *, step_tokens: float | None = None) -> None:
+        """Decide items and looks, take the first look, and make the measurements that are made only once.
+
+        `step_tokens` is the number of tokens of a training step in one process; None if it is not known.
+        """
         watch = self.watch
         if (named := self._named_baseline()) is not None:
             watch.adopt(named)
+        self._decide_start(now, step_tokens)
         watch.look(now.model, now.tokenizer, step=0)
         with self.failures.tolerate("the search for the probe in the training examples", step=0):
             found = on_main_process(lambda: held_out(watch.probe, examples, now.tokenizer))
@@ -120,9 +129,7 @@ class Session:
         watch, known = self.watch, memory or {}
         self._tripped = Tripped.of(known.get("tripped", ()))
         folders = carried_folders(watch, now.step, checkpoint)
-        lines = resume(
-            watch, now.model, now.tokenizer, memory, step=now.step, carried=folders, named=self._named_baseline
-        )
+        lines = resume(watch, memory, step=now.step, carried=folders, named=self._named_baseline)
         for line in lines:
             self.log(line)
         with self.failures.tolerate("measuring the look again", step=now.step):
@@ -142,6 +149,7 @@ class Session:
         if after.ended and (aside := on_main_process(self.watch.folder.copy_aside)):
             self.log(f"the looks of the earlier training are now in {aside}")
         self.watch.forget_after(now.step)
+        self.is_final, self._is_predicted = after.is_final, after._is_predicted
         # What the guard reported before this step is not reported again, and stays in the folder.
         self._tripped = Tripped([finding for finding in after._tripped.findings if finding.step <= now.step])
         self._resume_guard(after._stopped, now)
@@ -149,54 +157,111 @@ class Session:
 
     def announce(self) -> None:
         """Log the cost of the baseline and of the planned looks, unless no item is left for them."""
-        if not self.watch.evaluates:
-            return
-        watch, overhead = self.watch, self._settings.max_overhead if self.watch.decision is None else None
-        left = self.schedule.looks_after(max(watch.comparisons))
-        self.log(run_output.cost_line(watch, left=left, extra=self._extra, max_overhead=overhead))
+        if self.watch.evaluates:
+            left = self.schedule.looks_after(max(self.watch.comparisons))
+            self.log(run_output.cost_line(self.watch, left=left, extra=self._extra))
 
     def end_step(self, now: Moment) -> bool:
-        """Stop the clock of a step, decide the budget after the last timed one, and return True if it was that."""
+        """Stop the clock of a step, correct the decision after the last timed one, and return True if it was that."""
         self.clock.end_step()
         if now.step != self._timed_until:
             return False
-        if self.watch.decision is None:
+        if not self.is_final:
             self.decide(now)
         elif self.watch.evaluates and (cost := self._cost(looks=self.schedule.looks_after(self._began_at))):
             self._log_share(cost, since=self._began_at)
         return True
 
     def decide(self, now: Moment) -> None:
-        """Decide which items the looks evaluate and which looks there are, unless that is done, and log their share.
+        """Correct, unless that is done, which items the looks evaluate and which looks there are, and log their share.
 
-        The decision is from the steps timed so far; without any, all looks evaluate all items.
+        The correction is from the steps timed so far; without any, the decision stays.
         """
-        if self.watch.decision is not None:
+        if self.is_final:
             return
+        self.is_final = True
         watch, step, overhead = self.watch, now.step, self._settings.max_overhead
-        self.schedule = self._undropped.starting_after(step)
         # The look of this step, if it has one, is still to come.
-        looks, decision = self.schedule.looks_after(max(step - 1, 0)), Decision(step=step)
-        cost = self._cost(looks=looks)
+        planned, self.schedule = self.schedule.looks_after(max(step - 1, 0)), self._undropped.starting_after(step)
+        looks, decision = self.schedule.looks_after(max(step - 1, 0)), watch.decision or Decision(step=step)
+        cost, before = self._cost(looks=looks), decision
+
+        def corrected(cost: Cost, overhead: float) -> Decision:
+            if self._is_predicted and not cost.is_over(overhead, watch.probe, decision):
+                return decision
+            fewest, fixed = self.schedule.fewest, self._fixed
+            made = decide_budget(
+                cost,
+                overhead,
+                probe=watch.probe,
+                step=step,
+                fewest_looks=fewest,
+                items=decision.items,
+                fixed=fixed,
+            )
+            left = min(made.looks or looks, planned)
+            if made.items == decision.items and made.generates and left == planned:
+                return decision
+            return replace(made, looks=left if left < looks else None)  # never more than were planned
+
         with self.failures.tolerate("the decision on the budget", step=step):
             if cost is not None and overhead is not None:
-                fewest = self.schedule.fewest
                 # Clocks differ between processes, and every process must come to the same items and looks.
-                decision = on_main_process(
-                    lambda: decide_budget(cost, overhead, probe=watch.probe, step=step, fewest_looks=fewest)
-                )
+                decision = on_main_process(lambda: corrected(cost, overhead))
+        with self.failures.tolerate("storing the decision on the budget", step=step):
             watch.decide(decision)
-        if watch.decision is None:
-            with self.failures.tolerate("storing the decision on the budget", step=step):
-                watch.decide(Decision(step=step))
-        self._follow(watch.decision or decision, now)
         made = watch.decision or decision
-        if cost is not None and overhead is not None and not made.drift:
-            self.log(run_output.no_drift_line(cost, overhead))
+        self._follow(made, now)
         if not watch.generates:
             self.log(run_output.not_generated_line(watch.probe))
-        if cost is not None:
+        if cost is not None and (made != before or not self._is_predicted):
             self._log_share(cost.kept(made), since=step - 1, planned=looks)
+
+    def _decide_start(self, now: Moment, step_tokens: float | None) -> None:
+        """Decide items and looks before anything is measured, and log what they cost and can show."""
+        watch, settings, schedule = self.watch, self._settings, self._undropped
+        overhead, probe, decision, trial, first = settings.max_overhead, watch.probe, Decision(), None, 0
+        if overhead is not None:
+            first = self._first_look(now.step)
+            schedule = schedule.starting_after(first)
+            if len(probe) > FEWEST_ITEMS:
+                self.log(f"timing a few of the {len(probe):,} items of {probe.name}, to decide how many are measured")
+                trial = watch.measurer.trial(now.model, now.tokenizer)
+        if overhead is not None and trial is not None:
+            # Clocks differ between processes, and every process must come to the same items and looks.
+            decision = on_main_process(
+                lambda: decide_start(
+                    trial,
+                    overhead,
+                    probe=probe,
+                    step_tokens=step_tokens,
+                    steps=self._max_steps,
+                    looks=schedule.looks_after(0),
+                    fewest_looks=schedule.fewest,
+                    items=self._fixed,
+                )
+            )
+            self._is_predicted = step_tokens is not None
+        elif self._fixed is not None and self._fixed < len(probe):
+            decision = Decision(items=self._fixed)
+        watch.decide(replace(decision, step=first))
+        schedule = schedule if decision.looks is None else schedule.thinned(decision.looks)
+        self.log(
+            run_output.start_line(probe, decision, schedule, trial, step_tokens=step_tokens, max_overhead=overhead)
+        )
+        watch.measurer.is_announced = True
+        if schedule.unwatched:
+            self.log(run_output.unwatched_line(schedule))
+
+    @property
+    def _fixed(self) -> int | None:
+        """Number of items that the user names, at most that of the probe; None for none."""
+        return None if self._settings.items is None else min(self._settings.items, len(self.watch.probe))
+
+    def _first_look(self, after: int) -> int:
+        """Step at which the decision is corrected: the first look that stays in any case, or the last timed step."""
+        timed = last_timed_step(after, max_steps=self._max_steps)
+        return min(self._undropped.first_kept(after=after), timed)
 
     def look(self, now: Moment) -> Action | None:
         """Look at this step, unless it was tried already, log the numbers, and return what the guard demands.
@@ -307,19 +372,23 @@ class Session:
                 self.failures.count("storing the look", f"{line}; it is stored when there is room")
 
     def _set_out(self, now: Moment) -> None:
-        """Follow the decision on the budget if it was made, make it if nothing is to be timed, or else wait for it."""
+        """Follow the decision if it is final or nothing is to be timed; else wait for its correction."""
         watch, step = self.watch, now.step
         self._began_at = step
         self._timed_until = last_timed_step(step, max_steps=self._max_steps)
-        if watch.decision is None and self._settings.max_overhead is None:
-            watch.decide(Decision(step=step))
-        if watch.decision is not None:
-            self._follow(watch.decision, now)
+        decision = watch.decision
+        if decision is None:  # a resumed run of which nothing is known
+            watch.decide(decision := Decision(step=step))
+        # A run that was resumed keeps its decision, corrected or not.
+        self.is_final = self.is_final or step > 0 or self._settings.max_overhead is None
+        if self.is_final:
+            self._follow(decision, now)
         elif self._timed_until <= step:
             self.decide(now)
         else:
-            first = self._undropped.first_required(after=step)
-            self.schedule = self._undropped.starting_after(min(first, self._timed_until))
+            self.schedule = self._undropped.starting_after(self._first_look(step))
+            if decision.looks is not None:
+                self.schedule = self.schedule.thinned(decision.looks)
             self._plan()
 
     def _follow(self, decision: Decision, now: Moment) -> None:
@@ -343,17 +412,14 @@ class Session:
         watch, step = self.watch, self.clock.step
         if step is None:
             return None
-        generated = generated_items(watch.probe) if watch.decision is None else 0
-        # Later a look's drift is in the seconds that it took outside evaluating the items.
-        drift = watch.drift.seconds if self._settings.drift is None and watch.decision is None else 0.0
+        generated = generated_items(watch.probe) if watch.generates else 0
         return Cost(
             items=evaluated_worth(watch.probe, watch.decision or Decision()),
             look=watch.measurer.seconds,
             step=step,
             steps=self._max_steps - self._began_at,
             looks=looks,
-            extra=max(self._extra - drift, 0.0),
-            drift=drift,
+            extra=self._extra,
             generated=generated,
             generation=watch.measurer.generation_seconds if generated else 0.0,
         )

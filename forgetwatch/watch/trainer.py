@@ -36,6 +36,10 @@ from forgetwatch.scoring import CPU_TOKENS, CUDA_TOKENS, random_states
 _EXAMPLES: Final = 64
 """Number of training examples whose lengths are read."""
 
+_WHOLE: Final = ("input_ids", "chosen_input_ids", "rejected_input_ids")
+_ANSWERS: Final = ("chosen_ids", "rejected_ids", "completion_ids")
+"""Columns of token ids in the examples of transformers and TRL: of whole texts, and of answers to ``prompt_ids``."""
+
 _FEWEST_TOKENS: Final = 512
 """Tokens of a batch that need less memory than any training step."""
 
@@ -153,6 +157,30 @@ def token_budget(args: TrainingArguments, examples: Any) -> int | None:
         return None
     device_tokens = CPU_TOKENS if args.device.type == "cpu" else CUDA_TOKENS
     return min(device_tokens, max(_FEWEST_TOKENS, args.per_device_train_batch_size * length))
+
+
+def step_tokens(args: TrainingArguments, examples: Any) -> float | None:
+    """Tokens of an optimizer step in one process, from the first examples; None if they do not tell.
+
+    Of online methods the examples are prompts alone, and a step takes what generating takes.
+    """
+    if hasattr(args, "max_completion_length"):
+        return None
+    try:
+        rows = min(len(examples), _EXAMPLES)
+        tokens = sum(_tokens(examples[row]) for row in range(rows))
+    except (LookupError, TypeError, NotImplementedError):  # a stream
+        return None
+    if not tokens:
+        return None
+    return tokens / rows * args.per_device_train_batch_size * args.gradient_accumulation_steps
+
+
+def _tokens(example: Mapping[str, Any]) -> int:
+    """Tokens that are read of one example; 0 if it has no token ids. Each answer of a pair is read after the prompt."""
+    whole = sum(len(example[name]) for name in _WHOLE if example.get(name) is not None)
+    answers = [len(example[name]) for name in _ANSWERS if example.get(name) is not None]
+    return whole + sum(answers) + len(answers) * len(example.get("prompt_ids") or ())
 
 
 def epoch_steps(args: TrainingArguments, batches: Any) -> int | None:

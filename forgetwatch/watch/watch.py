@@ -135,8 +135,6 @@ class Watch(Looks):
     def decide(self, decision: Decision) -> None:
         """Set the items that looks evaluate from now on, before a second look after the baseline, and store that."""
         super().decide(decision)
-        if not decision.drift:
-            self.drift.stop()
         # The next look makes a scorer for the remaining items.
         self.measurer.restart()
         self._store()
@@ -205,10 +203,7 @@ class Watch(Looks):
         if decision is None and (items := Subset.common([start, *looks.values()]).items) is not None:
             decision = Decision(items=items)
         decision = self._without_regraded(start, decision)
-        left_out = decision is not None and not decision.drift
-        self.drift.log_if_lost(completions, left_out=left_out)
-        if left_out:
-            self.drift.stop()
+        self.drift.log_if_lost(completions)
         self.baseline, self.null = start, resumed.null
         self._use(decision)
         self._add(start, step=int(start.meta["step"]))
@@ -217,7 +212,7 @@ class Watch(Looks):
             self._add(snapshot, step=look)
             if look in again:
                 self._compare_again(again[look], step=look)
-        self.measurer.set_seconds(start, share=(self.items or len(self.probe)) / len(self.probe))
+        self.measurer.set_seconds(start, share=(self.items or len(start)) / len(start))
         self._store()
 
     def _without_regraded(self, start: Snapshot, decision: Decision | None) -> Decision | None:
@@ -333,7 +328,6 @@ class Watch(Looks):
         snapshot = self.folder.stamped(snapshot, "baseline" if is_baseline else "step")
         if is_baseline:
             self.baseline, self.null = snapshot, None if null is None else self.folder.stamped(null, "null")
-            self._use(None)
         comparison = self._add(snapshot, step=step)
         if comparison.all.vanished_share > self._vanished_noted + VANISHED_SHARE_NOTED:
             self._vanished_noted = comparison.all.vanished_share
@@ -395,7 +389,6 @@ class Watch(Looks):
         adopted = self.folder.stamped(self.in_norm(baseline), "baseline")
         adopted = replace(adopted, meta={**adopted.meta, "step": -1})  # a step that no look of this run has
         self.baseline = adopted
-        self._use(None)
         self._add(adopted, step=-1)
 
     def claim(self) -> None:

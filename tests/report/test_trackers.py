@@ -25,8 +25,10 @@ def test_one_look_becomes_the_documented_keys() -> None:
         "eval_forget/all/net_change_estimate": 0.0,
         "eval_forget/all/seconds": 1.5,
         "eval_forget/common_sense/forgotten": 5,
+        "eval_forget/common_sense/gained": 0,
         "eval_forget/common_sense/net_change_estimate": -1.0,
         "eval_forget/knowledge_qa/forgotten": 0,
+        "eval_forget/knowledge_qa/gained": 5,
         "eval_forget/knowledge_qa/net_change_estimate": 1.0,
     }
     assert all(type(value) in (int, float) for value in row.values())
@@ -42,7 +44,7 @@ def test_options_with_scores_add_the_net_of_the_known() -> None:
         estimate = group[NET_ESTIMATE]
         assert estimate is not None
         assert row[f"eval_forget/{key}/net_change_estimate"] == estimate.change.mean
-    assert {key.rpartition("/")[2] for key in row if "/a/" in key} == {"forgotten", "net_change_estimate"}
+    assert {key.rpartition("/")[2] for key in row if "/a/" in key} == {"forgotten", "gained", "net_change_estimate"}
 
 
 OLD: Final = (

@@ -140,7 +140,7 @@ def run(wanted: dict[str, Any]) -> None:
 
         adapter = LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM", lora_alpha=64)
     watch = ForgetWatchCallback(
-        probe(40, norm="bytes"), every=wanted["every"], max_overhead=None, drift=wanted.get("drift")
+        probe(40, norm="bytes"), every=wanted["every"], max_overhead=None, drift=wanted.get("drift", True)
     )
     asks = wanted["save_strategy"] == "asked"
     made = trainer(

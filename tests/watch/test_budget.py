@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,18 @@ from transformers import TrainerCallback
 
 from forgetwatch import ForgetWatchCallback, Item, Probe, Trajectory, load_snapshot
 from forgetwatch.run_folder import RunFolder
-from forgetwatch.watch import Cost, Decision, Watch, decide_budget, evaluated_worth, last_timed_step, session, trackers
+from forgetwatch.watch import (
+    Cost,
+    Decision,
+    Trial,
+    Watch,
+    decide_budget,
+    decide_start,
+    evaluated_worth,
+    last_timed_step,
+    session,
+    trackers,
+)
 
 ITEMS = "eval_forget/all/items"
 TINY = 1e-6
@@ -63,56 +73,42 @@ def test_first_the_items_fall_to_250_and_then_the_looks_to_three(
     assert made == Decision(step=10, items=items, looks=looks)
 
 
+def started(**other: Any) -> Decision:
+    """Decision before the baseline: .01 s a question, 1 s a step unless told otherwise."""
+    trial = Trial(question=0.01, token=0.001)
+    given = {"probe": probe(2000), "step_tokens": 333.4, "steps": 10_000, "looks": 10, "fewest_looks": 3}
+    return decide_start(trial, other.pop("overhead", 0.02), **{**given, **other})
+
+
 @pytest.mark.parametrize(
-    ("given", "measured"),
+    ("given", "expected"),
     [
-        ({"look": 1.0, "drift": 0.5}, True),  # 20 seconds for 10 looks: a quarter is 0.5 seconds a look
-        ({"look": 1.0, "drift": 0.51}, False),
-        ({"look": 10.0, "drift": 0.4}, True),  # the items give way: 250 of them take 1.25 seconds
-        ({"look": 15.0, "drift": 0.1}, True),
-        ({"look": 15.0, "drift": 0.2}, False),  # 250 items alone take 1.875 of 2 seconds
-        ({"look": 100.0, "drift": 0.1}, False),  # looks are dropped as it is
-        ({"look": 1.9, "generated": 100, "generation": 1.5, "drift": 0.1}, True),
-        ({"look": 1.9, "generated": 100, "generation": 1.5, "drift": 0.11}, False),  # generated answers would go
-        ({"look": 2.1, "generated": 100, "generation": 1.5, "drift": 0.11}, True),  # they go in any case
+        ({}, Decision()),  # 25.75 s at the start, 200 of 10,000 s
+        ({"overhead": 0.019}, Decision(items=1000)),
+        ({"steps": 500}, Decision(items=250, looks=4)),  # 2.5 s a look, 10 of 500 s
+        ({"steps": 100}, Decision(items=250, looks=3)),
+        ({"step_tokens": None}, Decision()),
+        ({"items": 300, "steps": 500}, Decision(items=300, looks=3)),
+        ({"items": 300}, Decision(items=300)),
+        ({"items": 2000, "steps": 500}, Decision(looks=3)),
     ],
 )
-def test_the_drift_is_measured_where_it_takes_little_and_costs_no_look_and_no_answer(
-    given: dict[str, Any], measured: bool
-) -> None:
-    items = Probe([*probe(2000).items], name="many")
-    decision = decide_budget(cost(**given), 0.02, probe=items, step=10, fewest_looks=3)
-    assert decision.drift is measured
-    without = decide_budget(replace(cost(**given), drift=0.0), 0.02, probe=items, step=10, fewest_looks=3)
-    assert (decision.looks, decision.generates) == (without.looks, without.generates)
-    if not measured:
-        assert decision.items == without.items
+def test_items_and_looks_are_decided_before_the_baseline(given: dict[str, Any], expected: Decision) -> None:
+    assert started(**given) == expected
 
 
-def test_a_drift_that_is_demanded_is_never_left_out() -> None:
-    assert decide_budget(cost(extra=50.0), 0.02, probe=probe(2000), step=10, fewest_looks=3).drift
+@pytest.mark.parametrize(("steps", "items"), [(1_000, 1000), (1_000_000, None)])
+def test_the_start_takes_a_minute_or_two_hundredths_of_the_training(steps: int, items: int | None) -> None:
+    slow = Trial(question=0.035, token=0.001)
+    most = {"probe": probe(2000), "looks": 1, "fewest_looks": 1}
+    assert decide_start(slow, 0.9, step_tokens=333.4, steps=steps, **most).items == items
+    assert decide_start(slow, 0.9, step_tokens=None, steps=steps, **most).items == 1000  # 35 and 20 s
 
 
-def test_a_run_without_time_for_the_drift_says_what_it_would_take_and_a_resume_keeps_that(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    options: dict[str, Any] = {"save_strategy": "steps", "save_steps": 3}
-    trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=3)], steps=6, **options).train()
-    line = "the drift from the base is not measured: "
-    logged = capfd.readouterr().err
-    assert logged.count(line) == 1
-    assert "at each of 2 looks, and max_overhead=0.02 gives all looks" in logged
-    assert described(tmp_path)["drift"] is False
-    assert described(tmp_path)["completions"] is None
-    assert not (tmp_path / "_forgetwatch" / "completions.parquet").exists()
-    assert set(Trajectory.from_run(tmp_path).drift) <= {0}
-    trained(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=3)], steps=9, **options, resume=True)
-    assert line not in capfd.readouterr().err
-    assert set(Trajectory.from_run(tmp_path).drift) <= {0}
-    trained(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=3, drift=True)], steps=9, **options, resume=True)
-    assert "the run's budget left out the drift, and its base is gone: later looks have no drift" in (
-        capfd.readouterr().err
-    )
+def test_a_decision_is_corrected_only_if_it_was_far_off() -> None:
+    made = Decision(items=250)
+    assert not cost(items=250, look=2.9).is_over(0.02, probe(2000), made)  # 29 of 20 s
+    assert cost(items=250, look=3.1).is_over(0.02, probe(2000), made)
 
 
 def test_looks_that_the_user_named_are_not_dropped_and_their_items_are() -> None:
@@ -160,16 +156,21 @@ def test_a_run_of_100_steps_with_defaults_keeps_250_items_and_three_looks(
 ) -> None:
     watch = ForgetWatchCallback(probe(400), max_overhead=TINY)
     run = trained(tmp_path, callbacks=[watch], steps=100, save_strategy="steps", save_steps=10, save_total_limit=1)
-    assert curve(run) == [(0, 250), (20, 250), (50, 250), (100, 250)]
+    assert curve(run) == [(0, 250), (10, 250), (50, 250), (100, 250)]
     trajectory = Trajectory.from_run(tmp_path)
-    assert trajectory.steps == (0, 20, 50, 100)
+    assert trajectory.steps == (0, 10, 50, 100)
     assert {look.all.n for look in trajectory.comparisons} == {250}
     assert trajectory.planned == 3
     assert described(tmp_path)["items"] == 250
     logged = capfd.readouterr().err
-    assert "they evaluate the first 250 of 400 items" in logged
-    assert "3 of 9 looks are taken, at steps 20, 50, 100; that is more than max_overhead=1e-06" in logged
-    assert logged.count("more than max_overhead") == 1
+    assert "toy: the first 250 of 400 items, which show a net loss of 4.0 points or more; about " in logged
+    assert logged.index("the first 250 of 400 items") < logged.index("the baseline took")
+    assert (
+        "% of the run's time; that is more than max_overhead=1e-06: fewer items would detect next to nothing" in logged
+    )
+    assert 'no time for a look at the checkpoints of steps 20, 30, 40, 60, 70, 80, 90; every="save"' in logged
+    baseline = load_snapshot(tmp_path / "_forgetwatch" / "baseline.parquet")
+    assert len(baseline) == 250  # nothing that is measured is thrown away
 
 
 def test_nothing_is_logged_before_the_decision(tmp_path: Path) -> None:
@@ -189,7 +190,7 @@ def test_nothing_is_logged_before_the_decision(tmp_path: Path) -> None:
     actual: list[Any] = []
     run = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(300), max_overhead=TINY), Reads()], steps=30)
     run.train()
-    assert order == [(0, 0), (12, 12), (15, 15), (30, 30)]
+    assert order == [(0, 0), (15, 15), (21, 21), (30, 30)]
     assert run.state is actual[0]
     assert run.state.global_step == 30
     row = next(row for row in run.state.log_history if ITEMS in row)
@@ -234,9 +235,9 @@ def test_looks_at_epochs_and_saves_are_over_the_same_items(tmp_path: Path, every
 @pytest.mark.parametrize("steps", [1, 2, 5])
 def test_a_run_of_a_few_steps_logs_its_start_and_its_end(tmp_path: Path, steps: int) -> None:
     run = trained(tmp_path, callbacks=[ForgetWatchCallback(probe(300), max_overhead=TINY)], steps=steps)
-    items = 300 if steps == 1 else 250  # no step was timed before the last
-    assert curve(run) == [(0, items), (steps, items)]
-    assert described(tmp_path)["planned_looks"] == 1
+    assert [items for _, items in curve(run)] == [250] * (min(steps, 3) + 1)
+    assert [curve(run)[0][0], curve(run)[-1][0]] == [0, steps]
+    assert described(tmp_path)["planned_looks"] == min(steps, 3)
 
 
 def test_the_best_checkpoint_is_chosen_by_looks_over_the_same_items(tmp_path: Path) -> None:
@@ -274,19 +275,19 @@ def test_an_evaluation_before_the_decision_gets_no_numbers_over_other_items(tmp_
     assert seen == {0: None, 3: None, 6: 250, 9: None, 12: 250}
 
 
-def test_a_run_killed_before_the_decision_decides_after_the_resume(tmp_path: Path) -> None:
+def test_a_run_killed_before_its_decision_is_final_keeps_it_after_the_resume(tmp_path: Path) -> None:
     options = {"steps": 30, "save_strategy": "steps", "save_steps": 6}
-    broken = trainer(
-        tmp_path, callbacks=[ForgetWatchCallback(probe(300), max_overhead=TINY), At(8, interrupt)], **options
-    )
+
+    def watched() -> ForgetWatchCallback:
+        return ForgetWatchCallback(probe(300), every=[20], max_overhead=TINY)
+
+    broken = trainer(tmp_path, callbacks=[watched(), At(8, interrupt)], **options)
     with pytest.raises(KeyboardInterrupt):
         broken.train()
     assert curve(broken) == []
-    assert not described(tmp_path)["decided"]
-    assert [path.name for path in (tmp_path / "_forgetwatch").glob("step-*")] == []
-    run = trained(tmp_path, callbacks=[ForgetWatchCallback(probe(300), max_overhead=TINY)], **options, resume=True)
-    assert curve(run) == [(0, 250), (12, 250), (15, 250), (30, 250)]
-    assert described(tmp_path)["decided_after"] == 10
+    assert (described(tmp_path)["items"], described(tmp_path)["decided_after"]) == (250, 10)
+    run = trained(tmp_path, callbacks=[watched()], **options, resume=True)
+    assert curve(run) == [(0, 250), (20, 250), (30, 250)]
 
 
 def test_a_resumed_run_keeps_the_items_and_the_looks_of_its_decision(tmp_path: Path) -> None:
@@ -295,10 +296,10 @@ def test_a_resumed_run_keeps_the_items_and_the_looks_of_its_decision(tmp_path: P
     broken = trainer(tmp_path, callbacks=first, **options)
     with pytest.raises(KeyboardInterrupt):
         broken.train()
-    assert [step for step, _ in curve(broken)] == [0, 12]
+    assert [step for step, _ in curve(broken)] == [0, 20]
     again = ForgetWatchCallback(probe(300), max_overhead=0.9)  # another budget changes nothing any more
     run = trained(tmp_path, callbacks=[again], **options, resume=True)
-    assert curve(run) == [(0, 250), (12, 250), (30, 250), (60, 250)]
+    assert curve(run) == [(0, 250), (20, 250), (40, 250), (60, 250)]
     assert described(tmp_path)["planned_looks"] == 3
 
 
@@ -310,15 +311,16 @@ def test_a_resume_from_before_the_decision_keeps_what_the_run_decided(tmp_path: 
         trainer(tmp_path, callbacks=first, **options).train()
     run = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(300), max_overhead=0.9)], **options)
     run.train(resume_from_checkpoint=str(tmp_path / "checkpoint-6"))
-    assert curve(run) == [(0, 250), (12, 250), (15, 250), (30, 250)]
+    assert curve(run) == [(0, 250), (6, 250), (18, 250), (30, 250)]
 
 
 def test_a_second_training_keeps_the_decision_and_logs_its_start(tmp_path: Path) -> None:
     run = trained(tmp_path, callbacks=[ForgetWatchCallback(probe(300), max_overhead=TINY)], steps=12)
-    assert curve(run) == [(0, 250), (11, 250), (12, 250)]
+    first = curve(run)
+    assert len(first) == 4
+    assert {items for _, items in first} == {250}
     run.train()
-    assert curve(run) == [(0, 250), (11, 250), (12, 250)]
-    assert described(tmp_path)["decided_after"] == 10
+    assert curve(run) == first
 
 
 def test_a_run_that_stops_before_the_decision_logs_its_start(tmp_path: Path) -> None:
@@ -337,7 +339,7 @@ def test_a_decision_that_fails_leaves_all_items_and_looks(
 
     monkeypatch.setattr(session, "decide_budget", failing)
     run = trained(tmp_path, callbacks=[ForgetWatchCallback(probe(300), max_overhead=TINY)], steps=20)
-    assert curve(run) == [(step, 300) for step in (0, 12, 14, 16, 18, 20)]
+    assert [items for _, items in curve(run)] == [250] * 4  # those of the start
     assert "the decision on the budget at step 10 failed, training continues: no budget" in capfd.readouterr().err
     assert described(tmp_path)["decided_after"] == 10
 
@@ -347,10 +349,10 @@ def test_a_named_baseline_is_cut_with_the_look_at_the_start(tmp_path: Path) -> N
     named = load_snapshot(RunFolder(tmp_path / "a").path / "baseline.parquet")
     watch = ForgetWatchCallback(probe(300), baseline=named, max_overhead=TINY, against={"previous": "previous"})
     run = trained(tmp_path / "b", callbacks=[watch], steps=20)
-    assert curve(run) == [(0, 250), (12, 250), (10 + 10, 250)]
+    assert curve(run)[0] == (0, 250)
     assert watch.watch is not None
     assert {look.all.n for look in watch.watch.comparisons.values()} == {250}
-    assert watch.watch.planned == 3  # the look at the start counts
+    assert watch.watch.planned == 4  # the look at the start counts
 
 
 def test_the_look_after_an_early_stop_uses_the_evaluation_weights(
@@ -395,12 +397,12 @@ def test_a_decision_that_cannot_be_stored_does_not_stop_the_training(
     whole = RunFolder.describe
 
     def full(folder: RunFolder, description: dict[str, Any]) -> None:
-        if description.get("decided"):
-            raise OSError(28, "No space left on device")
-        whole(folder, description)
+        if description.get("looks"):
+            whole(folder, description)
+        raise OSError(28, "No space left on device")
 
-    run = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=[6])], steps=6)
-    monkeypatch.setattr(RunFolder, "describe", full)
+    later = At(1, lambda _: monkeypatch.setattr(RunFolder, "describe", full))
+    run = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=[6]), later], steps=6)
     run.train()
     assert run.state.global_step == 6
     assert "training continues: [Errno 28] No space left on device" in capfd.readouterr().err

@@ -148,6 +148,6 @@ def test_the_callback_leaves_behaviour_out_on_prompt_learning(
     assert [look.all.n for look in callback.watch.comparisons.values()] == [40, 40]
     logged = capfd.readouterr().err
     assert logged.count("evaluating standard: without behaviour, whose answers this model cannot generate") == 1
-    # Drift needs texts that the model generates: there is one line, and the run continues.
+    # Drift needs texts that the model generates: where it is wanted there is one line, and the run continues.
     why = "the drift from the base is not measured: the model cannot generate here: its generate does not know"
-    assert logged.count(why) == 1
+    assert logged.count(why) == (log == "full")

@@ -20,11 +20,9 @@ from forgetwatch.run_folder import RunFolder
 from forgetwatch.watch import (
     Decision,
     Watch,
-    agrees,
     checked_command,
     composite_row,
     evaluation_weights,
-    packed,
     resume_checkpoint,
     run_output,
 )
@@ -154,13 +152,6 @@ def test_resume_accepts_a_checkpoint_as_a_path_object(tmp_path: Path) -> None:
     own = load_snapshot(tmp_path / "a" / "_forgetwatch" / "baseline.parquet").checksum
     assert load_snapshot(tmp_path / "b" / "_forgetwatch" / "baseline.parquet").checksum == own
     assert resume_checkpoint() is None
-
-
-def test_the_model_without_its_adapter_must_agree_with_the_packed_outcomes() -> None:
-    base = snapshot([True] * 50, meta={"step": 0})
-    assert agrees(base, packed(base))
-    assert not agrees(snapshot([n > 5 for n in range(50)]), packed(base))
-    assert not agrees(snapshot([True] * 49), packed(base))
 
 
 def test_categories_outside_the_prefix_are_named() -> None:

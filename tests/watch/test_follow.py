@@ -824,7 +824,7 @@ def test_the_batches_are_those_of_the_watched_run(
         monkeypatch.setattr(module, "watched_budget", lambda *_: 96)
         runs.follower(out, base, run=out / "_forgetwatch").follow()
         monkeypatch.undo()
-    watched = {"fingerprint": probe(40, norm="bytes").fingerprint, "packed": {"meta": {"batch": {"tokens": 96}}}}
+    watched = {"fingerprint": probe(40, norm="bytes").fingerprint, "made": {"batch": {"tokens": 96}}}
     if named_by == "the checkpoint":
         runs.write_state(out / "checkpoint-10", 10, stateful_callbacks={"forgetwatch": {"attributes": watched}})
     made = runs.followed(out, base)

@@ -14,8 +14,8 @@ from transformers import AutoModelForCausalLM
 from trl import GRPOConfig, GRPOTrainer
 
 from forgetwatch import ForgetWatchCallback, Item, Probe, Trajectory, Watch, load_snapshot, save_snapshot, score
-from forgetwatch.errors import LostBaselineError, MismatchError, ScoringError, WatchError
-from forgetwatch.watch import Cost, Decision, decide_budget, evaluated_items, generated_items, packed, session, unpacked
+from forgetwatch.errors import MismatchError, ScoringError, WatchError
+from forgetwatch.watch import Cost, Decision, decide_budget, evaluated_items, generated_items, session
 
 
 def both() -> Probe:
@@ -112,7 +112,7 @@ def test_a_probe_that_begins_with_many_scored_items_is_measured_twice_and_cut(tm
     trainer(tmp_path, steps=20, callbacks=[callback]).train()
     assert callback.watch is not None
     assert callback.watch.null is not None
-    assert (callback.watch.items, len(callback.watch.null)) == (250, 500)
+    assert (callback.watch.items, len(callback.watch.null)) == (250, 250)
     assert {step: one.all.n for step, one in callback.watch.comparisons.items()} == dict.fromkeys((0, 10, 20), 250)
     assert Trajectory.from_run(tmp_path).steps == (0, 10, 20)
 
@@ -141,9 +141,6 @@ def test_resume_knows_the_seconds_of_a_look_before_its_first(tmp_path: Path) -> 
     seconds = watch.measurer.seconds, watch.measurer.generation_seconds
     again = Watch(both(), tmp_path, resume=True)
     assert (again.measurer.seconds, again.measurer.generation_seconds) == seconds
-    assert watch.baseline is not None
-    rescued = unpacked(packed(watch.baseline), both())
-    assert (rescued.meta["seconds"], rescued.meta["written_seconds"]) == seconds
 
 
 def test_references_are_restricted_as_the_looks_are(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -210,16 +207,3 @@ def test_an_answer_that_counts_as_wrong_is_not_called_unscored(
     lenient = Probe(written.items, name="written", decoding={"tokens": 2, "no_answer": "unscored"})
     with pytest.raises(ScoringError, match="can be scored: 8 truncated"):
         Watch(lenient, tmp_path / "b").look(network, tok, step=0)
-
-
-def test_answers_with_several_samples_are_unpacked_from_the_trainers_state() -> None:
-    items = [Item(id=f"o{n}", task="open", prompt=f"w{n}", answer=f"w{n + 1}", match="contains") for n in range(4)]
-    decoding = {"tokens": 2, "temperature": 1.0, "samples": 3}
-    of_samples = Probe(items, scoring="generate", decoding=decoding)
-    network, tok = model(tokenizer()).eval(), tokenizer()
-    before = score(network, tok, of_samples)
-    rescued = unpacked(packed(before), of_samples)
-    for column in ("item_id", "sample", "correct"):
-        assert rescued.table[column].to_pylist() == before.table[column].to_pylist()
-    with pytest.raises(LostBaselineError, match="12 answers, the probe has 4"):
-        unpacked(packed(before), Probe(items, decoding={"tokens": 2}))

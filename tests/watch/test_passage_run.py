@@ -15,7 +15,6 @@ from typer.testing import CliRunner
 from forgetwatch import ForgetWatchCallback, Probe, Trajectory
 from forgetwatch.cli import app
 from forgetwatch.report.run_table import run_table
-from forgetwatch.watch import packed, unpacked
 
 
 def curve(run: Any) -> dict[int, float]:
@@ -59,15 +58,6 @@ def test_a_resumed_run_keeps_its_passages(tmp_path: Path) -> None:
     run = Trajectory.from_run(tmp_path)
     assert run.steps == (0, 3, 6)
     assert [one.all.passages for one in run.comparisons] == [12, 12, 12]
-
-
-def test_a_baseline_that_is_rescued_as_bits_has_no_passages(tmp_path: Path) -> None:
-    texts = Probe([*probe(6), *passages(3)], name="texts")
-    trained(tmp_path, callbacks=[ForgetWatchCallback(texts, every=6, max_overhead=None)])
-    baseline = Trajectory.from_run(tmp_path).baseline
-    rescued = unpacked(packed(baseline), texts)
-    assert rescued.is_unscored.tolist() == [False] * 6 + [True] * 3
-    assert rescued.texts("outcome")[-1] == "unscored: not known any more"
 
 
 def test_the_commands_read_a_run_of_passages(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -49,12 +50,12 @@ def test_planned_looks_count_saves_and_epochs_once() -> None:
     assert event_steps("epoch", every=10, epoch=None, max_steps=90) == frozenset()
 
 
-def test_default_looks_up_to_the_decision_are_left_out_and_required_ones_stay() -> None:
+def test_default_looks_up_to_the_decision_are_left_out_and_required_ones_and_saves_stay() -> None:
     made = Schedule.make(None, max_steps=60, saves=frozenset({5, 10, 20}), evaluations=frozenset({4, 40}))
-    assert made.first_required(after=0) == 4
+    assert (made.first_kept(after=0), made.first_kept(after=4)) == (4, 5)
     later = made.starting_after(10)
-    assert sorted(later.steps) == [0, 4, 12, 18, 20, 24, 30, 36, 40, 42, 48, 54, 60]
-    assert not later.has_look(10, at_save=True)
+    assert sorted(later.steps) == [0, 4, 5, 10, 12, 18, 20, 24, 30, 36, 40, 42, 48, 54, 60]
+    assert not later.has_look(9, at_save=True)
     assert later.has_look(11, at_save=True)
     named = Schedule.make([3, 30], max_steps=60)
     assert named.starting_after(10) == named
@@ -71,7 +72,7 @@ def test_default_looks_up_to_the_decision_are_left_out_and_required_ones_stay() 
         (99, [0, *range(20, 101, 10)]),
     ],
 )
-def test_a_thinned_schedule_keeps_the_looks_nearest_to_a_tenth_a_half_and_the_end(looks: int, steps: list[int]) -> None:
+def test_a_thinned_schedule_without_saves_keeps_looks_far_from_each_other(looks: int, steps: list[int]) -> None:
     made = Schedule.make(None, max_steps=100).starting_after(10)
     assert made.fewest == 3
     assert sorted(made.thinned(looks).steps) == steps
@@ -80,10 +81,27 @@ def test_a_thinned_schedule_keeps_the_looks_nearest_to_a_tenth_a_half_and_the_en
 def test_a_look_that_is_dropped_is_not_taken_at_its_save_either() -> None:
     made = Schedule.make(None, max_steps=100, saves=frozenset({25, 50, 75})).starting_after(10)
     thinned = made.thinned(3)
-    assert sorted(thinned.steps) == [0, 20, 50, 100]
+    assert sorted(thinned.steps) == [0, 25, 50, 100]
+    assert thinned.unwatched == [75]
     assert not thinned.has_look(75, at_save=True)
     assert thinned.has_look(50, at_save=True)
     assert made.thinned(99).has_look(33, at_save=True)
+
+
+@pytest.mark.parametrize(
+    ("looks", "steps"),
+    [
+        (8, [0, 10, 20, 30, 40, 50, 70, 90, 100]),  # all saves, then those between them
+        (6, [0, 10, 30, 50, 70, 90, 100]),
+        (5, [0, 10, 30, 50, 70, 100]),
+        (3, [0, 10, 50, 100]),
+    ],
+)
+def test_looks_between_saves_are_dropped_before_saves(looks: int, steps: list[int]) -> None:
+    saves = frozenset(range(10, 100, 20))
+    thinned = Schedule.make(None, max_steps=100, saves=saves).thinned(looks)
+    assert sorted(thinned.steps) == steps
+    assert thinned.unwatched == sorted(saves - set(steps))
 
 
 def test_no_look_that_the_user_named_is_dropped() -> None:
@@ -96,9 +114,12 @@ def test_no_look_that_the_user_named_is_dropped() -> None:
 
 
 @pytest.mark.parametrize("max_steps", [1, 2, 3, 5])
-def test_a_run_of_a_few_steps_has_a_look_at_its_end(max_steps: int) -> None:
+def test_a_run_of_a_few_steps_keeps_three_looks(max_steps: int) -> None:
     made = Schedule.make(None, max_steps=max_steps)
-    assert sorted(made.starting_after(last_timed_step(0, max_steps=max_steps)).steps) == [0, max_steps]
+    later = made.starting_after(last_timed_step(0, max_steps=max_steps))
+    assert {0, max_steps} <= later.steps <= made.steps
+    assert len(later.steps) - 1 == later.fewest == min(max_steps, 3)
+    assert later.thinned(0) == replace(later, at_save=True)
 
 
 def test_numpy_numbers_are_numbers() -> None:

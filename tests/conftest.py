@@ -47,6 +47,14 @@ def real_data() -> Path:
     return Path(folder)
 
 
+@pytest.fixture(autouse=True, scope="session")
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Keep the tests away from the user's cache, and from what an earlier run of the tests left in it."""
+    folder = tmp_path_factory.mktemp("cache")
+    os.environ.setdefault("FORGETWATCH_CACHE", str(folder))
+    return folder
+
+
 @pytest.fixture(autouse=True, scope="module")
 def few_drift_prompts() -> Iterator[None]:
     """Measure the drift of a run on few prompts: every training of the tests begins with these completions."""

@@ -20,6 +20,7 @@ ORDER = (
         "item",
         "probe",
         "snapshot",
+        "cache",
     ),
     *(
         "metrics",

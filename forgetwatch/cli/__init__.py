@@ -22,6 +22,7 @@ import typer
 from rich.console import Console
 
 from forgetwatch.cli import (
+    cache_command,
     compare_command,
     convert_command,
     flips_command,
@@ -90,6 +91,7 @@ app.command("study")(study_command.run)
 app.command("merge")(merge_command.run)
 app.command("plan")(plan_command.run)
 app.add_typer(probe_command.probe_app, name="probe")
+app.add_typer(cache_command.cache_app, name="cache")
 
 
 _SHARED: Final = ("demo", "score", "compare", "follow", "study", "merge")

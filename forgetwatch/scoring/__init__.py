@@ -24,7 +24,6 @@ Start with `scorer`.
 
 from forgetwatch.scoring.checkpoints import (
     DECIDING,
-    CacheEntry,
     deciding_files,
     file_digests,
     is_deciding,
@@ -47,6 +46,7 @@ from forgetwatch.scoring.encoding import (
     tokenizer_settings,
 )
 from forgetwatch.scoring.engine import Engine
+from forgetwatch.scoring.fingerprint import model_fingerprint
 from forgetwatch.scoring.forward import ForwardPass
 from forgetwatch.scoring.generation import (
     Generated,
@@ -117,5 +117,5 @@ from forgetwatch.scoring.processes import (
     world_size,
 )
 from forgetwatch.scoring.readout import Beside, Scores, decide, is_free_correct, lengths, option_mass
-from forgetwatch.scoring.scorer import CANNOT_GENERATE, Scorer, execution, score, versions
+from forgetwatch.scoring.scorer import CANNOT_GENERATE, SCORER, Scorer, execution, model_name, score, versions
 from forgetwatch.scoring.vllm import Engines, TrainerGenerator, VllmGenerator

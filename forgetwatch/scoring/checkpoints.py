@@ -1,7 +1,4 @@
-"""Snapshots of checkpoints, adapters and model ids; each is scored once and cached.
-
-    ~/.cache/forgetwatch/3f0c41d0...9a.parquet      the first 32 digits of the key
-                         3f0c41d0...9a.lock         while a process scores this model on this probe
+"""Snapshots of checkpoints, adapters and model ids; each is scored once and cached (`forgetwatch.cache`).
 
 The key is a digest of everything that determines the rows: the model's files (or the hub's commit), the probe's
 fingerprint and labels, the scorer and the grading rules with their versions, and the device. A snapshot holds its key
@@ -21,7 +18,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -30,8 +27,8 @@ import torch
 from torch import nn
 from transformers import AutoConfig
 
-from forgetwatch.errors import ForgetwatchError, NotFiniteError, ScoringError, SnapshotError
-from forgetwatch.files import LocksUnsupportedError, lock_file, unlock_file
+from forgetwatch.cache import CacheEntry
+from forgetwatch.errors import ForgetwatchError, NotFiniteError, ScoringError
 from forgetwatch.grading import RULES
 from forgetwatch.loading import Loading
 from forgetwatch.probe import Probe
@@ -46,7 +43,7 @@ from forgetwatch.scoring.processes import (
 )
 from forgetwatch.scoring.scorer import SCORER, Scorer, versions
 from forgetwatch.scoring.vllm import VllmGenerator, check_installed
-from forgetwatch.snapshot import Snapshot, read_snapshot, save_snapshot
+from forgetwatch.snapshot import Snapshot
 
 _PATIENCE: Final = 4 * 3600.0
 """Seconds for which another process that scores the same model is waited for."""
@@ -59,8 +56,6 @@ _IRRELEVANT: Final = re.compile(r"(trainer_state|training_args|optimizer|schedul
 """Files of a training run with such a suffix that change no row."""
 _OTHER_FOLDERS: Final = re.compile(r"\..*|checkpoint-\d+|_?forgetwatch(_follow)?(\.held)?(-\d+)?|__pycache__")
 """Folders beside a model that are no part of it: other checkpoints of its run, records, caches."""
-_KEY: Final = "cached_as"
-_DIGITS: Final = 32
 
 
 def score_checkpoint(
@@ -271,56 +266,6 @@ def weights_identity(given: str, *, loading: Loading = Loading(), adapters: tupl
         base = base_of_adapter(path)
         digests += weights_identity(base, loading=loading, adapters=(*adapters, path.resolve()))
     return digests
-
-
-@dataclass(frozen=True)
-class CacheEntry:
-    """Entry of one snapshot in the cache: its file, and the digest of everything that determines its rows."""
-
-    path: Path
-    key: str
-
-    @classmethod
-    def of(cls, parts: Sequence[Any]) -> CacheEntry:
-        """The entry of the parts that determine the rows, JSON values.
-
-        The cache is the folder ``$FORGETWATCH_CACHE``, else ``forgetwatch`` in ``$XDG_CACHE_HOME`` or ``~/.cache``.
-        """
-        key = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
-        caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        folder = Path(os.environ.get("FORGETWATCH_CACHE") or caches / "forgetwatch")
-        return cls(folder / f"{key[:_DIGITS]}.parquet", key)
-
-    def read(self) -> Snapshot | None:
-        """The snapshot; None if there is none, or one that is damaged or of another key."""
-        try:
-            snapshot = read_snapshot(self.path)
-        except (SnapshotError, OSError):
-            return None
-        # As it was before it was kept.
-        meta = {name: value for name, value in snapshot.meta.items() if name not in (_KEY, "source")}
-        return replace(snapshot, meta=meta) if snapshot.meta.get(_KEY) == self.key else None
-
-    def write(self, snapshot: Snapshot) -> None:
-        """Keep a snapshot with its key."""
-        save_snapshot(replace(snapshot, meta={**snapshot.meta, _KEY: self.key}), self.path)
-
-    @contextmanager
-    def locked(self, *, patience: float, on_wait: Callable[[], None]) -> Iterator[bool]:
-        """Context in which no other process scores this entry, as far as locks are supported; yields if it is locked.
-
-        Another process is waited for at most `patience` seconds; `on_wait` is called once, if one has the lock.
-        """
-        path = self.path.with_suffix(".lock")
-        try:
-            file = lock_file(path, patience=patience, on_wait=on_wait, by_process=False)
-        except LocksUnsupportedError:
-            file = None
-        try:
-            yield file is not None
-        finally:
-            if file is not None:
-                unlock_file(path, file)
 
 
 def is_deciding(relative: str) -> bool:

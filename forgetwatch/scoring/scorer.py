@@ -216,7 +216,7 @@ class Scorer:
                 generated = self._generated.rows(generator, progress, again=again)
         seconds = time.perf_counter() - started
         meta = {
-            "model": name or _name_of(model),
+            "model": name or model_name(model),
             "step": step,
             **self._setting(generator),
             **ran,
@@ -261,7 +261,7 @@ class Scorer:
         longest = max((len(one.context) + max(map(len, one.choices), default=0) for one in self._encoded), default=0)
         budget = self.engine.token_budget
         return memory_explained(
-            f"scoring {_name_of(model)} on items of up to {longest:,} tokens, in batches of {budget:,}",
+            f"scoring {model_name(model)} on items of up to {longest:,} tokens, in batches of {budget:,}",
             weights=lambda: weight_bytes(model),
             devices=lambda: {weight.device for weight in model.parameters()},
             remedy="needed room for one row; free memory, or take a smaller token budget or shorter items; outside of "
@@ -334,8 +334,8 @@ class Scorer:
         }
 
 
-def _name_of(model: nn.Module) -> str:
-    """Name that the model was loaded by, else ``model``."""
+def model_name(model: nn.Module) -> str:
+    """Return the name that the model was loaded by, else ``model``."""
     return str(getattr(base_model(model).config, "_name_or_path", "")) or "model"
 
 

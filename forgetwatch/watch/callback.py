@@ -11,10 +11,12 @@ an engine of vLLM that generates answers.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
@@ -48,6 +50,9 @@ from forgetwatch.watch.trainer import (
     tokenizer_of,
 )
 from forgetwatch.watch.watch import Watch
+
+_STOPPED: Final = 130
+"""Exit status after Ctrl-C."""
 
 
 class ForgetWatchCallback(TrainerCallback):
@@ -162,7 +167,8 @@ class ForgetWatchCallback(TrainerCallback):
         elif state.global_step > 0:
             session.resume(now, _memory(state), checkpoint=checkpoint)
         else:
-            session.begin(now, trainer.train_dataset, step_tokens=step_tokens(args, trainer.train_dataset))
+            with _one_line_if_stopped(session):
+                session.begin(now, trainer.train_dataset, step_tokens=step_tokens(args, trainer.train_dataset))
         # Only now: a retry after a failure must still find the earlier session, whose looks are not yet set aside.
         self._trainer, self._session = trainer, session
         # The run may have been killed between a save and its look.
@@ -370,6 +376,20 @@ class ForgetWatchCallback(TrainerCallback):
         if self._session is not None and self._session.watch.baseline is not None:
             # In the form of a callback's state: the trainer may read every entry of this dict on a resume.
             stateful(state)[STATE] = {"args": {}, "attributes": self._session.memory()}
+
+
+@contextmanager
+def _one_line_if_stopped(session: Session) -> Iterator[None]:
+    """Context of the start: Ctrl-C ends a script with one line in place of a traceback; nothing is trained yet."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        kept = session.watch.measurer.is_kept
+        what = "the baseline is kept, and the next start of this model finds it" if kept else "nothing is kept"
+        session.log(f"stopped before the first step; {what}")
+        if hasattr(sys, "ps1"):  # a notebook or a shell
+            raise
+        raise SystemExit(_STOPPED) from None
 
 
 def _moment(trainer: Trainer, state: TrainerState, control: TrainerControl, kwargs: dict[str, Any]) -> Moment:

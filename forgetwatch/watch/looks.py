@@ -34,12 +34,14 @@ from forgetwatch.scoring import (
     Generator,
     Scorer,
     all_gather,
+    model_name,
     rank,
     tokenizer_settings,
     versions,
     world_size,
 )
 from forgetwatch.snapshot import Snapshot
+from forgetwatch.watch.known_baseline import CHECKED_ITEMS, KnownBaseline, differing, without_trial
 from forgetwatch.watch.schedule import (
     FEWEST_ITEMS,
     HALVES,
@@ -48,6 +50,7 @@ from forgetwatch.watch.schedule import (
     Trial,
     evaluated_items,
     evaluated_worth,
+    start_sizes,
     stored_decision,
 )
 
@@ -262,6 +265,7 @@ class Measurer:
         generation_seconds: Seconds of these that generated answers.
         token_budget: Tokens of a batch of the baseline, and so of the run; None for what suits the device.
         is_announced: True if a line says already what the baseline measures.
+        is_kept: True if the baseline is in the cache.
 
     Args:
         looks: The looks of the run: they name the items, and the batches of the baseline.
@@ -272,13 +276,14 @@ class Measurer:
     def __init__(self, looks: Looks, *, token_budget: int | None = None, generator: Generator | None = None) -> None:
         self.seconds = self.generation_seconds = 0.0
         self.token_budget = token_budget
-        self.is_announced = False
+        self.is_announced = self.is_kept = False
         self._looks = looks
         self._generator = generator
         self._scorer: Scorer | None = None
         self._kind: tuple[Any, ...] = ()  # of model and tokenizer, see `restart_for`
         self._encoded_at = 0  # step of the look whose tokenizer encoded the items
         self._obstacle_logged = False
+        self._trial: Trial | None = None
 
     def restart(self) -> None:
         """Lay out the batches anew at the next look, which has other items."""
@@ -301,6 +306,11 @@ class Measurer:
         scored = [item for item in probe if not probe.is_generated(item)]
         if not scored:
             return None
+        known = self._known_baseline(model, tokenizer)
+        if known is not None and (found := known.trial(start_sizes(len(probe)))) is not None:
+            return found
+        if rank() == 0:
+            log(f"timing a few of the {len(probe):,} items of {probe.name}, to decide how many are measured")
         few = Scorer(probe.with_items(scored[:_TRIAL_ITEMS]), tokenizer, model, token_budget=self.token_budget)
         few.score(model)
         token = float(few.score(model).meta["seconds"]) / max(few.engine.tokens, 1)
@@ -308,13 +318,35 @@ class Measurer:
         more = probe.with_items(scored[:FEWEST_ITEMS])
         engine = Scorer(more, tokenizer, model, token_budget=self.token_budget).engine
         tokens = engine.planned_tokens(few.engine.layout or "rows", few.engine.attention)
-        return Trial(question=token * tokens / evaluated_worth(more, Decision()), token=token * world_size())
+        self._trial = Trial(question=token * tokens / evaluated_worth(more, Decision()), token=token * world_size())
+        return self._trial
+
+    def _known_baseline(self, model: nn.Module, tokenizer: Any) -> KnownBaseline | None:
+        """Entries of the cache for the baseline; None where an engine generates the answers."""
+        if self._generator is not None:
+            return None
+        return KnownBaseline.of(model, tokenizer, self._looks.probe, token_budget=self.token_budget)
 
     def baseline(self, model: nn.Module, tokenizer: Any, *, step: int, twice: bool) -> tuple[Snapshot, Snapshot | None]:
         """Outcomes of the model before the training, and those of a second measurement, None without one."""
         probe, is_main = self._looks.probe, rank() == 0
         items = self._looks.items or len(probe)
         again = min(TWICE_ITEMS, items) if twice else 0
+        known = self._known_baseline(model, tokenizer)
+        if known is not None and (found := known.read(items)) is not None:
+            found = without_trial(found, model=model_name(model), step=step)
+            checked = self._again(found, model, tokenizer, step=step, items=CHECKED_ITEMS, progress=None)
+            number = differing(found, checked)
+            if is_main:
+                made = str(found.meta.get("time"))[:10]
+                line = f"baseline: measured on {made} already; {len(checked)} items measured again"
+                line += ", which differ: it is measured anew" if number is None else f", {number} with another outcome"
+                log(line)
+            if number is not None:
+                self.set_seconds(found, share=1.0)
+                _check_baseline(found, probe, step=step)
+                self._obstacle_logged = True
+                return found, checked if twice else None
         opening = ""
         if not self.is_announced:
             which = "all" if again == items else f"the first {again:,}"
@@ -329,10 +361,12 @@ class Measurer:
             snapshot = self.look(model, tokenizer, step=step, progress=progress)
         _check_baseline(snapshot, probe, step=step)
         self._obstacle_logged = True  # with the other unscored items
+        if known is not None:
+            self.is_kept = known.write(snapshot, items, self._trial)
         null = None
         if twice:
             with shown("second measurement", is_main_process=is_main) as progress:
-                null = self._again(model, tokenizer, step=step, progress=progress)
+                null = self._again(snapshot, model, tokenizer, step=step, items=TWICE_ITEMS, progress=progress)
         return snapshot, null
 
     def look(self, model: nn.Module, tokenizer: Any, *, step: int, progress: Progress | None) -> Snapshot:
@@ -369,26 +403,25 @@ class Measurer:
         self.set_seconds(snapshot, share=1.0)
         return looks.subset.describe(snapshot, fingerprint=looks.probe.fingerprint)
 
-    def _again(self, model: nn.Module, tokenizer: Any, *, step: int, progress: Progress | None) -> Snapshot | None:
-        """Second measurement of the baseline's weights, over the first items, in batches of half the tokens."""
-        if self._scorer is None:
-            return None
-        engine = self._scorer.engine
-        tokens = max(_FEWEST_TOKENS, engine.token_budget // 2)
-        probe = self._looks.probe.head(min(TWICE_ITEMS, self._looks.items or TWICE_ITEMS))
+    def _again(
+        self, first: Snapshot, model: nn.Module, tokenizer: Any, *, step: int, items: int, progress: Progress | None
+    ) -> Snapshot:
+        """Second measurement of the weights of a baseline, over its first items, in batches of half the tokens."""
+        looks, made = self._looks, first.meta
+        probe = looks.probe.head(min(items, looks.items or items))
         twice = Scorer(
             probe,
             tokenizer,
             model,
-            layout=engine.layout,
-            attention=engine.attention,
-            noise=engine.noise,
-            token_budget=tokens,
+            layout=made["way"],
+            attention=made["attention"],
+            noise=made["noise"],
+            token_budget=max(_FEWEST_TOKENS, made["batch"]["tokens"] // 2),
             progress=progress,
         )
         null = twice.score(model, step=step, generator=self._generator, progress=progress, again=True)
-        part = Subset.of_probe(self._looks.probe, items=len(probe), generates=True)
-        return part.describe(null, fingerprint=self._looks.probe.fingerprint)
+        part = Subset.of_probe(looks.probe, items=len(probe), generates=True)
+        return part.describe(null, fingerprint=looks.probe.fingerprint)
 
     def set_seconds(self, snapshot: Snapshot, *, share: float) -> None:
         """Set the seconds of the latest evaluation to those of a snapshot, or to a share of them."""

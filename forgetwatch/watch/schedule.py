@@ -397,7 +397,7 @@ def decide_start(
     training = None if step_tokens is None else predicted_seconds(trial, step_tokens, steps=steps)
     worths = [*accumulate(worth for _, worth in _worths(probe, Decision()))]
     bound = max(_START_SECONDS, _START_SHARE * (training or 0.0))
-    sizes = [size for size in _sizes(len(probe)) if trial.question * start_worth(probe, size) <= bound]
+    sizes = [size for size in start_sizes(len(probe)) if trial.question * start_worth(probe, size) <= bound]
     found = items or max(sizes, default=min(FEWEST_ITEMS, len(probe)))
     if training is None:
         return Decision(items=found if found < len(probe) else None)
@@ -409,12 +409,12 @@ def decide_start(
         looks=looks,
     )
     made = decide_budget(cost, overhead, probe=probe, step=0, fewest_looks=fewest_looks, items=found, fixed=items)
-    kept = items or max(size for size in _sizes(len(probe)) if size <= (made.items or found))
+    kept = items or max(size for size in start_sizes(len(probe)) if size <= (made.items or found))
     return replace(made, items=kept if kept < len(probe) else None)
 
 
-def _sizes(items: int) -> list[int]:
-    """Numbers of items that a baseline may have: 250, 500, 1,000, ..., and all."""
+def start_sizes(items: int) -> list[int]:
+    """Return the numbers of items that a baseline may have: 250, 500, 1,000, ..., and all."""
     sizes = [FEWEST_ITEMS]
     while sizes[-1] < items:
         sizes.append(2 * sizes[-1])

@@ -168,7 +168,11 @@ class Session:
             return False
         if not self.is_final:
             self.decide(now)
-        elif self.watch.evaluates and (cost := self._cost(looks=self.schedule.looks_after(self._began_at))):
+        elif (
+            self._began_at
+            and self.watch.evaluates
+            and (cost := self._cost(looks=self.schedule.looks_after(self._began_at)))
+        ):
             self._log_share(cost, since=self._began_at)
         return True
 
@@ -225,7 +229,6 @@ class Session:
             first = self._first_look(now.step)
             schedule = schedule.starting_after(first)
             if len(probe) > FEWEST_ITEMS:
-                self.log(f"timing a few of the {len(probe):,} items of {probe.name}, to decide how many are measured")
                 trial = watch.measurer.trial(now.model, now.tokenizer)
         if overhead is not None and trial is not None:
             # Clocks differ between processes, and every process must come to the same items and looks.

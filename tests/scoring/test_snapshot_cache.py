@@ -20,9 +20,10 @@ import pytest
 from support import PATIENCE, model, probe, tokenizer
 
 from forgetwatch import Snapshot, save_snapshot
+from forgetwatch.cache import CacheEntry
 from forgetwatch.errors import ScoringError
 from forgetwatch.files import writing as file_locks
-from forgetwatch.scoring import CacheEntry, file_digests, score_checkpoint
+from forgetwatch.scoring import file_digests, score_checkpoint
 
 
 def in_shards(folder: Path, network: Any) -> None:
@@ -195,7 +196,7 @@ def test_four_at_once_score_a_model_once_and_say_that_they_wait(
 HOLDER = """
 import sys, time
 from pathlib import Path
-from forgetwatch.scoring.checkpoints import CacheEntry
+from forgetwatch.cache import CacheEntry
 entry = CacheEntry(Path(sys.argv[1]), "k")
 with entry.locked(patience=0, on_wait=lambda: None) as locked:
     print(locked, flush=True)

@@ -1,0 +1,95 @@
+"""The cache of measured snapshots: each model is scored once on a probe.
+
+    ~/.cache/forgetwatch/3f0c41d0...9a.parquet      the first 32 digits of the key
+                         3f0c41d0...9a.lock         while a process scores this model on this probe
+
+The folder is ``$FORGETWATCH_CACHE``, else ``forgetwatch`` in ``$XDG_CACHE_HOME`` or ``~/.cache``. A snapshot holds its
+key, a digest of everything that determines its rows, in its metadata, under the checksum: what is damaged or of another
+key is never used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, Final
+
+from forgetwatch.errors import SnapshotError
+from forgetwatch.files import LocksUnsupportedError, lock_file, unlock_file
+from forgetwatch.snapshot import Snapshot, read_snapshot, save_snapshot
+
+LIMIT: Final = 2 * 2**30
+"""Bytes of all entries together."""
+
+_KEY: Final = "cached_as"
+_DIGITS: Final = 32
+_NAME: Final = re.compile(rf"[0-9a-f]{{{_DIGITS}}}\.parquet")
+
+
+def cache_folder() -> Path:
+    """Return the folder of the cache, which need not exist."""
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return Path(os.environ.get("FORGETWATCH_CACHE") or caches / "forgetwatch")
+
+
+def cache_files(folder: Path) -> list[Path]:
+    """Return the entries in a folder, by name; other files are none."""
+    return sorted(file for file in folder.glob("*.parquet") if _NAME.fullmatch(file.name) and file.is_file())
+
+
+@dataclass(frozen=True)
+class CacheEntry:
+    """Entry of one snapshot in the cache: its file, and the digest of everything that determines its rows."""
+
+    path: Path
+    key: str
+
+    @classmethod
+    def of(cls, parts: Sequence[Any]) -> CacheEntry:
+        """The entry of the parts that determine the rows, JSON values."""
+        key = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+        return cls(cache_folder() / f"{key[:_DIGITS]}.parquet", key)
+
+    def read(self) -> Snapshot | None:
+        """The snapshot; None if there is none, or one that is damaged or of another key."""
+        try:
+            snapshot = read_snapshot(self.path)
+        except (SnapshotError, OSError):
+            return None
+        with suppress(OSError):  # the time of its last use
+            os.utime(self.path)
+        # As it was before it was kept.
+        meta = {name: value for name, value in snapshot.meta.items() if name not in (_KEY, "source")}
+        return replace(snapshot, meta=meta) if snapshot.meta.get(_KEY) == self.key else None
+
+    def write(self, snapshot: Snapshot) -> None:
+        """Keep a snapshot with its key, and delete the entries that were used least lately beyond `LIMIT`."""
+        save_snapshot(replace(snapshot, meta={**snapshot.meta, _KEY: self.key}), self.path)
+        entries = sorted(cache_files(self.path.parent), key=lambda file: file.stat().st_mtime, reverse=True)
+        for file, total in zip(entries, accumulate(file.stat().st_size for file in entries), strict=True):
+            if total > LIMIT and file != self.path:
+                file.unlink(missing_ok=True)
+
+    @contextmanager
+    def locked(self, *, patience: float, on_wait: Callable[[], None]) -> Iterator[bool]:
+        """Context in which no other process scores this entry, as far as locks are supported; yields if it is locked.
+
+        Another process is waited for at most `patience` seconds; `on_wait` is called once, if one has the lock.
+        """
+        path = self.path.with_suffix(".lock")
+        try:
+            file = lock_file(path, patience=patience, on_wait=on_wait, by_process=False)
+        except LocksUnsupportedError:
+            file = None
+        try:
+            yield file is not None
+        finally:
+            if file is not None:
+                unlock_file(path, file)

@@ -1,0 +1,84 @@
+"""Fingerprint of a model in memory: equal for equal weights, on any device, in any process.
+
+Two sums over the words of each tensor, each word times an odd number that depends on its place: a tensor that differs
+in any bit, or of which two words changed places, has other sums. They are computed where the tensor is, in the time
+that reading it takes. Parts that processes hold are each read by the process that holds it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from typing import Any, Final
+
+import torch
+from torch import Tensor, nn
+
+from forgetwatch.scoring.model import is_sharded, unwrapped
+from forgetwatch.scoring.processes import all_gather
+
+_CHUNK: Final = 2**20
+"""Words of 8 bytes that are read at a time."""
+_FACTORS: Final = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)
+_WRAP: Final = 2**64
+
+
+def model_fingerprint(model: nn.Module) -> str:
+    """SHA-256 (64 hex digits) over the weights, buffers and configuration of a model.
+
+    An adapter that changes nothing, because one of its two factors is zero, does not count: the model is its base.
+    """
+    model = unwrapped(model)
+    local = _digest(model)
+    parts = all_gather(lambda: local) if is_sharded(model) else [local]
+    config = getattr(model, "config", None)
+    settings: dict[str, Any] = {} if config is None else config.to_dict()
+    named = {name: value for name, value in settings.items() if name not in ("_name_or_path", "transformers_version")}
+    whole = [parts, str(sorted(named.items(), key=str)), str(getattr(config, "_attn_implementation", ""))]
+    return hashlib.sha256(json.dumps(whole).encode()).hexdigest()
+
+
+@torch.no_grad()
+def _digest(model: nn.Module) -> str:
+    """Digest of the parts of a model that this process holds."""
+    found = hashlib.sha256()
+    tensors = dict(_tensors(model))
+    second = [tensor for name, tensor in tensors.items() if "lora_B" in name or "lora_embedding_B" in name]
+    is_idle = bool(second) and not any("lora_magnitude" in name for name in tensors)
+    is_idle = is_idle and not any(bool(tensor.any()) for tensor in second)
+    for name, tensor in tensors.items():
+        if is_idle and "lora_" in name:
+            continue
+        plain = name.replace("base_model.model.", "").replace(".base_layer.", ".")
+        found.update(f"{plain} {tuple(tensor.shape)} {tensor.dtype} {_sums(tensor)}\n".encode())
+    return found.hexdigest()
+
+
+def _tensors(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    """(name, part that is here) of each weight and buffer, and of what a quantised weight keeps beside itself."""
+    for name, weight in (*model.named_parameters(), *model.named_buffers()):
+        part = getattr(weight, "ds_tensor", weight)  # ZeRO-3
+        yield name, part.to_local() if hasattr(part, "to_local") else part  # FSDP 2
+        for own, value in vars(
+            getattr(weight, "quant_state", object()) if hasattr(weight, "quant_state") else object
+        ).items():
+            if isinstance(value, Tensor):
+                yield f"{name}.{own}", value
+
+
+def _sums(tensor: Tensor) -> tuple[int, ...]:
+    data = tensor.detach().contiguous().reshape(-1)
+    words = data.view(torch.uint8) if data.numel() else data.to(torch.uint8)
+    if rest := -words.numel() % 8:
+        words = torch.cat([words, words.new_zeros(rest)])
+    whole = words.view(torch.int64)
+    odd = 2 * torch.arange(min(_CHUNK, len(whole)), device=whole.device) + 1
+    sums = [0] * len(_FACTORS)
+    for start in range(0, len(whole), _CHUNK):
+        part = whole[start : start + _CHUNK]
+        mixed = part * odd[: len(part)]
+        # The two sums see the low and the high bits of a product, and a chunk's place.
+        for at, value in enumerate((mixed.sum(), (mixed ^ (mixed >> 29)).sum())):
+            sums[at] = ((sums[at] + int(value)) * _FACTORS[at] + 1) % _WRAP
+    return tuple(sums)

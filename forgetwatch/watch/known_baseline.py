@@ -1,0 +1,106 @@
+"""Baselines in the cache: found again by the weights in memory and everything else that determines their rows.
+
+A baseline that took seconds is kept as soon as it is measured, so that a start that is interrupted later, and the next
+run of the same model, take it from there. What is found is measured again on a few items before it is used.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, Final, Self
+
+import torch
+from torch import nn
+
+from forgetwatch.cache import CacheEntry
+from forgetwatch.errors import ForgetwatchError
+from forgetwatch.grading import RULES
+from forgetwatch.probe import Probe
+from forgetwatch.scoring import SCORER, execution, model_fingerprint, on_main_process, tokenizer_settings
+from forgetwatch.snapshot import Snapshot
+from forgetwatch.watch.schedule import Trial
+
+CHECKED_ITEMS: Final = 50
+"""Items of a baseline in the cache that are measured again; what flips is the noise of the measurement."""
+
+_KEPT_SECONDS: Final = 5.0
+"""Seconds of a baseline that is worth keeping."""
+
+_DIFFERING: Final = 0.04
+"""Largest share of the checked items with another outcome; noise moves fewer."""
+
+_TRIAL: Final = "trial"
+"""Key of the metadata for the seconds of a question and of a token."""
+
+
+class KnownBaseline:
+    """Entries of the cache for one model, tokenizer and probe, one for each number of items."""
+
+    def __init__(self, probe: Probe, parts: Sequence[Any]) -> None:
+        self._probe, self._parts = probe, parts
+
+    @classmethod
+    def of(cls, model: nn.Module, tokenizer: Any, probe: Probe, *, token_budget: int | None) -> Self | None:
+        """Return the entries; None for a tokenizer of which not everything is known, or whose template names the date.
+
+        All processes call it together.
+        """
+        settings = tokenizer_settings(tokenizer)
+        if settings is None or "strftime_now" in settings[1]:
+            return None
+        ran = execution(model)
+        cpu = (platform.processor(), torch.backends.cpu.get_cpu_capability())
+        device = torch.cuda.get_device_name() if ran["device"] == "cuda" else cpu
+        fixed = [
+            tokenizer.padding_side,
+            getattr(tokenizer, "model_max_length", None),
+            str(tokenizer.special_tokens_map),
+        ]
+        parts = [model_fingerprint(model), settings, fixed, ran, device, token_budget, SCORER, RULES]
+        return cls(probe, ["baseline", *parts, probe.name, probe.fingerprint])
+
+    def read(self, items: int) -> Snapshot | None:
+        """Return the baseline of the first items of the probe; None if there is none."""
+        found = on_main_process(lambda: self._entry(items).read())
+        return found if found is not None and len(found) >= items else None
+
+    def trial(self, sizes: Sequence[int]) -> Trial | None:
+        """Return the seconds that were measured with a baseline of one of these sizes; None if there is none."""
+        for size in reversed(sizes):
+            if (found := self.read(size)) is not None and isinstance(known := found.meta.get(_TRIAL), list):
+                return Trial(question=float(known[0]), token=float(known[1]))
+        return None
+
+    def write(self, snapshot: Snapshot, items: int, trial: Trial | None) -> bool:
+        """Keep a baseline that took seconds, and return whether it is kept: the cache is optional."""
+        if float(snapshot.meta.get("seconds") or 0.0) < _KEPT_SECONDS:
+            return False
+        known = {} if trial is None else {_TRIAL: [trial.question, trial.token]}
+
+        def write() -> bool:
+            with suppress(OSError, ForgetwatchError):
+                self._entry(items).write(replace(snapshot, meta={**snapshot.meta, **known}))
+                return True
+            return False
+
+        return on_main_process(write)
+
+    def _entry(self, items: int) -> CacheEntry:
+        labels = [[item.task, item.id, item.category, item.cluster] for item in self._probe.items[:items]]
+        return CacheEntry.of([*self._parts, labels])
+
+
+def without_trial(snapshot: Snapshot, *, model: str, step: int) -> Snapshot:
+    """Return a baseline of the cache as the measurement of a model at a step."""
+    meta = {name: value for name, value in snapshot.meta.items() if name != _TRIAL}
+    return replace(snapshot, meta={**meta, "model": model, "step": step})
+
+
+def differing(found: Snapshot, checked: Snapshot) -> int | None:
+    """Return the number of checked items with another outcome than in the baseline; None if they are too many."""
+    pairs = zip(found.floats("correct")[: len(checked)].tolist(), checked.floats("correct").tolist(), strict=True)
+    number = sum(before != after and not (before != before and after != after) for before, after in pairs)
+    return number if number <= _DIFFERING * len(checked) else None

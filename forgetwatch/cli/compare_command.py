@@ -45,7 +45,7 @@ from forgetwatch.cli.output import (
     write_json,
     write_report,
 )
-from forgetwatch.cli.resolve import read_outcomes, resolve, select, with_questions
+from forgetwatch.cli.resolve import questions_of_run, read_outcomes, resolve_all, select, with_questions
 from forgetwatch.cli.targets import check_json, check_pictures, check_report, check_summary
 from forgetwatch.comparing import (
     ChanceRule,
@@ -270,9 +270,7 @@ def _resolve(options: Options) -> _Sides:
     # Read first: a file that is missing must not wait for two models to be scored.
     again = None if options.null is None else part(read_outcomes(options.null, options.metric))
     loading = Loading(device_map=options.device_map)
-    sides = [
-        resolve(given, options.items, options.metric, loading=loading) for given in (options.before, *options.after)
-    ]
+    sides = resolve_all((options.before, *options.after), options.items, options.metric, loading=loading)
     # All at once: of several sides after, each comparison and the ranking count answers by one norm.
     before, *whole = in_common_norm(sides)
     return _Sides(before=part(before), after=tuple(map(part, whole)), whole=tuple(whole), again=again)
@@ -382,7 +380,8 @@ def _write(options: Options, sides: _Sides, comparisons: Sequence[Comparison], s
         print_pictures(save_comparisons(comparisons, options.plots, several=several), err=options.json_alone)
     if options.output is None:
         return
-    changed = flips(sides.before, sides.after[-1], probe=options.items)
+    texts = options.items or questions_of_run((options.before, *options.after))
+    changed = flips(sides.before, sides.after[-1], probe=texts)
     changed = with_questions(changed, options.before, sides.before, options.metric)
     write_report(options.output, comparisons, changed, tolerance=options.tolerated, several=several)
     if not options.json_alone:

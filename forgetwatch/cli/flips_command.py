@@ -11,7 +11,7 @@ import typer
 
 from forgetwatch.cli.options import STDOUT, item_option, output_option
 from forgetwatch.cli.output import echo, print_text, result_console
-from forgetwatch.cli.resolve import resolve, select, with_questions
+from forgetwatch.cli.resolve import questions_of_run, resolve_all, select, with_questions
 from forgetwatch.cli.targets import check_lines
 from forgetwatch.comparing import Flip, Trajectory, first_forgotten, sort_flips
 from forgetwatch.comparing.flips import flips
@@ -83,9 +83,10 @@ def _flips(
     """Flips of two sides, or of the baseline and the last look of a run folder, and the number of passages."""
     items = None if probe is None else load_probe(probe)
     if after is not None:
-        sides = [select(resolve(given, items, metric), tasks=tasks, categories=categories) for given in (before, after)]
-        found = with_questions(flips(sides[0], sides[1], probe=items), before, sides[0], metric)
-        return found, int(sides[0].is_passage.sum())
+        whole = resolve_all((before, after), items, metric)
+        sides = [select(one, tasks=tasks, categories=categories) for one in whole]
+        changed = flips(sides[0], sides[1], probe=items or questions_of_run((before, after)))
+        return with_questions(changed, before, sides[0], metric), int(sides[0].is_passage.sum())
     folder = Path(before)
     if not is_run_folder(folder):
         raise SnapshotError(f"{before}: not a run folder; pass a run folder, or BEFORE and AFTER")

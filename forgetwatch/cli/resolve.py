@@ -10,14 +10,15 @@ from typing import get_args
 import numpy as np
 import pyarrow as pa
 
-from forgetwatch.cli.output import announce_import, bytes_bar, scoring_unless_cached
+from forgetwatch.cli.output import announce_import, bytes_bar, echo, scoring_unless_cached
 from forgetwatch.comparing import Flip, What, sort_flips
 from forgetwatch.errors import SnapshotError, did_you_mean, did_you_mean_path
 from forgetwatch.loading import Loading
 from forgetwatch.probe import Probe
 from forgetwatch.probes import SUFFIXES
 from forgetwatch.readers import QuestionStore, QuestionText, is_outcomes, load_snapshot
-from forgetwatch.snapshot import Snapshot
+from forgetwatch.run_folder import carried_baseline, carried_look, run_probe
+from forgetwatch.snapshot import Snapshot, read_snapshot
 
 _QUESTIONS = 2000
 """Items of each kind whose questions are read; no report lists more."""
@@ -27,6 +28,43 @@ def read_outcomes(path: Path, metric: str | None = None, *, texts: bool = False)
     """Snapshot of a file or a folder of outcomes, read with a progress bar; see `readers.load_snapshot`."""
     with bytes_bar(f"reading {path}") as progress:
         return load_snapshot(path, metric=metric, progress=progress, texts=texts)
+
+
+def resolve_all(
+    given: Sequence[str], probe: Probe | None, metric: str | None = None, *, loading: Loading = Loading()
+) -> list[Snapshot]:
+    """Snapshots of both sides of a comparison, as `resolve`; without a probe also what checkpoints of a run carry.
+
+    That is the look of their step, and for the model with which the run began its baseline.
+    """
+    return [
+        read_outcomes(carried)
+        if probe is None and (carried := _carried(one, given)) is not None
+        else resolve(one, probe, metric, loading=loading)
+        for one in given
+    ]
+
+
+def questions_of_run(sides: Sequence[str]) -> Probe | None:
+    """Probe of the run whose checkpoints are compared, for the text of its questions; None if it is not at hand."""
+    folders = (Path(side).parent for side in sides if carried_look(Path(side)) is not None)
+    return next((probe for folder in folders if (probe := run_probe(folder)) is not None), None)
+
+
+def _carried(given: str, sides: Sequence[str]) -> Path | None:
+    """The file of the look or baseline of a model that one of these checkpoints carries; None if none does."""
+    if is_outcomes(given):
+        return None
+    if (own := carried_look(Path(given))) is not None:
+        echo(f"{given}: its own look, without scoring it again (--probe scores it)", err=True)
+        return own
+    for side in sides:
+        if (baseline := carried_baseline(Path(side))) is not None:
+            made_of = str(read_snapshot(baseline).meta.get("model"))
+            if given == made_of or (Path(given).exists() and Path(given).resolve() == Path(made_of).resolve()):
+                echo(f"{given}: the baseline that {side} carries, without scoring it again", err=True)
+                return baseline
+    return None
 
 
 def resolve(
@@ -51,7 +89,7 @@ def resolve(
     if not is_model and (path.is_symlink() or path.suffix in SUFFIXES or given.startswith((".", "/"))):
         raise SnapshotError(f"{given}: no such file or folder{did_you_mean_path(path)}")
     if probe is None and is_model:
-        raise SnapshotError(f"{given}: a model folder, which needs --probe to be scored")
+        raise SnapshotError(f"{given}: a model folder without a look of its own, which needs --probe to be scored")
     if probe is None:
         near = did_you_mean_path(path)
         raise SnapshotError(f"{given}: no such file or folder{near or ';'} a model id needs --probe to be scored")

@@ -48,6 +48,8 @@ from forgetwatch.run_folder.description import (
     Description,
     GuardFinding,
     Kind,
+    carried_baseline,
+    carried_look,
     checkpoint_folder,
     write_description,
 )

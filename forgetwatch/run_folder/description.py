@@ -66,6 +66,19 @@ def checkpoint_folder(output_dir: str | Path, step: int) -> Path:
     return Path(output_dir) / f"checkpoint-{step}"
 
 
+def carried_look(checkpoint: Path) -> Path | None:
+    """Return the look of its own step that a checkpoint carries; None if it has none."""
+    step = checkpoint.name.removeprefix("checkpoint-")
+    path = checkpoint / CARRIED / look_name("step", int(step)) if step.isdecimal() else None
+    return path if path is not None and path.is_file() else None
+
+
+def carried_baseline(checkpoint: Path) -> Path | None:
+    """Return the baseline of its run that a checkpoint carries; None if it has none."""
+    path = checkpoint / CARRIED / BASELINE
+    return path if path.is_file() else None
+
+
 @dataclass(frozen=True)
 class GuardFinding:
     """One finding of the guard of a run.

@@ -68,10 +68,6 @@ def run(
 
     It ends at the training's last step, after --idle, or on SIGTERM or Ctrl-C. Started again, it continues.
 
-    Of several folders of one step one is scored, and the others are named:
-    checkpoint-N first, then a name that ends in _hf, then the first by name.
-    A step that is scored keeps its folder.
-
     Several processes share the items: torchrun --nproc-per-node 2 -m -- forgetwatch follow ...
     """
     _check_choice("--guard", guard, _GUARDS)
@@ -100,7 +96,7 @@ def run(
         end = follower.follow()
         follower.show()
         queue = follower.queue
-        missing, unstored = [*queue.failed, *queue.waiting, *queue.left_out], follower.unstored
+        missing, unstored = [*queue.failed, *queue.waiting], follower.unstored
         has_base = follower.watch.baseline is not None
         echo(f"forgetwatch: {_ended(end, missing, unstored, has_base=has_base)}", err=True)
         unscored = missing if end != "stopped" else queue.failed

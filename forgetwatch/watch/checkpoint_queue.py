@@ -3,11 +3,9 @@
     the folder is listed every few seconds
         complete, not scored      the next one
         not complete              left for a later listing, and named if nothing is added to it
-        in parts, one a process   named once, with the command that makes a model of them
+        in parts, one a process   named once
         gone before it was read   named once
-        never seen                named, if by its step the training would have saved it between two listings
-        superseded                left out: a training that went back has saved an earlier step again
-        another folder of a step  left out, and named once with the one that is taken
+        saved again               named once; its look stays
         cannot be read            named once, and read again at each listing
 
 Only the main process lists the folder.
@@ -20,13 +18,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
-from forgetwatch.comparing import Comparison
 from forgetwatch.errors import WatchError
-from forgetwatch.pairing import listed
 from forgetwatch.progress import log
-from forgetwatch.watch.saved_checkpoints import NAMES, RULE, CheckpointStore, SavedCheckpoint
+from forgetwatch.watch.saved_checkpoints import NAMES, CheckpointStore, SavedCheckpoint
 
 _ROUND: Final = 20.0
 """Seconds after which processes that wait for the main one hear from it; their backend gives up after minutes."""
@@ -35,22 +31,6 @@ _REVISIT: Final = 60.0
 
 End = Literal["last checkpoint", "idle", "stopped", "once", "guard"]
 """Reason for which a follower ends."""
-
-
-class ScoredFolder(NamedTuple):
-    """Name of a checkpoint's folder of which a look was taken, and signature of its files, None where it is unknown.
-
-    The name is empty for the look of the base.
-    """
-
-    name: str
-    signature: str | None
-
-    @classmethod
-    def of(cls, look: Comparison) -> ScoredFolder:
-        """The folder of a look."""
-        weights, model = look.after.get("weights") or {}, str(look.after.get("model", ""))
-        return cls(model.rsplit("/", 1)[-1] if weights else "", weights.get("signature"))
 
 
 @contextmanager
@@ -80,7 +60,7 @@ class CheckpointQueue:
 
     Args:
         store: The folder of the checkpoints.
-        looks: Function of the looks taken so far: the files of each, by step.
+        looks: Function of the looks taken so far: the signature of the files of each, empty if unknown, by step.
         stop: Set to end.
         poll: Seconds between two listings.
         idle: Seconds without a new checkpoint after which it ends; None for no limit.
@@ -91,7 +71,7 @@ class CheckpointQueue:
         self,
         store: CheckpointStore,
         *,
-        looks: Callable[[], Mapping[int, ScoredFolder]],
+        looks: Callable[[], Mapping[int, str]],
         stop: threading.Event,
         poll: float,
         idle: float | None,
@@ -105,12 +85,9 @@ class CheckpointQueue:
         self._done: dict[int, str] = {}  # signature of each checkpoint that is dealt with
         self._pending: dict[int, str] = {}  # signature at the latest listing
         self._seen: dict[int, str] = {}  # names of the folders that were ever there, one a step
-        self._folders: dict[int, set[str]] = {}  # the same, all of a step
-        self._noticed: dict[int, tuple[str, ...]] = {}
+        self._noticed: dict[int, str] = {}
         self._failed: dict[int, str] = {}  # names
-        self._superseded: dict[int, str] = {}  # signatures
         self._read: dict[int, float] = {}  # times of the latest reading
-        self._checked = 0  # no checkpoint before this step went unseen
         self._has_listed = False
         self._told: set[str] = set()
         self._active = time.monotonic()
@@ -124,17 +101,6 @@ class CheckpointQueue:
     def waiting(self) -> list[str]:
         """Names of the checkpoints that were not complete, or not taken before the end; by rising step."""
         return [self._seen[step] for step in sorted(self._seen.keys() - self._done.keys() - self._looks().keys())]
-
-    @property
-    def left_out(self) -> list[str]:
-        """Names of the folders in whose place another one of the step is taken, and of superseded ones; by step."""
-        looks = self._looks()
-        taken = {step: looks[step].name if step in looks else self._seen.get(step) for step in self._folders}
-        left = {(step, name) for step, names in self._folders.items() for name in names if name != taken[step]}
-        for step in self._seen.keys() & self._superseded.keys() - looks.keys():
-            if self._superseded[step] == self._done.get(step):  # still that of the training before it went back
-                left.add((step, self._seen[step]))
-        return [name for _, name in sorted(left - self._failed.items())]
 
     def next(self, *, brief: bool = False) -> SavedCheckpoint | End | None:
         """The next checkpoint to score; a reason to end; None after a while, or, if `brief`, after one listing.
@@ -164,10 +130,6 @@ class CheckpointQueue:
         """Take a checkpoint from the queue that could not be scored."""
         self.deal_with(checkpoint)
         self._failed[checkpoint.step] = checkpoint.name
-
-    def supersede(self, signatures: Mapping[str, str]) -> None:
-        """Leave out checkpoints, by step, of a training that went back, unless their signatures change."""
-        self._superseded |= {int(step): signature for step, signature in signatures.items()}
 
     def restart_clock(self) -> None:
         """Count the time without a new checkpoint from now on."""
@@ -217,13 +179,12 @@ class CheckpointQueue:
                 self.restart_clock()  # it is being written
             if self.latest is None or step >= self.latest.step:
                 self.latest = checkpoint
-            scored = looks[step].signature if step in looks else None
-            by_earlier_process = step not in self._done and scored == checkpoint.signature
-            if by_earlier_process or self._superseded.get(step) == checkpoint.signature:
+            if step in looks:
+                if looks[step] not in ("", checkpoint.signature):
+                    self.tell(f"{name} was saved again after it was scored; its look stays (--run scores anew)")
                 self.deal_with(checkpoint)
-            if found is None and self._done.get(step) != checkpoint.signature:
+            if found is None and self._done.get(step) != checkpoint.signature and step not in looks:
                 found = self._judged(checkpoint, is_unchanged=before == checkpoint.signature)
-        self._name_unseen(looks)
         return found
 
     def _read_safely(self, step: int, name: str) -> SavedCheckpoint | None:
@@ -237,27 +198,6 @@ class CheckpointQueue:
             self.tell(f"{name} cannot be read now, and is read again: {error}")
             return None
 
-    def _name_unseen(self, looks: Mapping[int, ScoredFolder]) -> None:
-        """Name the steps at which the training saves, and of which no folder was ever listed."""
-        known = {step for step in (*self._seen, *looks) if step > 0}
-        if not known or self.latest is None:
-            return
-        # Nothing is known of the time before following began. The steps between two saves are in trainer_state.json,
-        # also where a training saves at other times: they count once two checkpoints were that far apart.
-        self._checked = self._checked or max((step for step in looks if step > 0), default=max(known))
-        every = self.latest.save_steps
-        if not every or not any(step % every == 0 and step + every in known for step in known):
-            return
-        first = self._checked - self._checked % every + every
-        for step in range(first, self.latest.step, every):
-            if step not in known and step not in self._failed:
-                self._failed[step] = f"checkpoint-{step}"
-                log(
-                    f"checkpoint-{step} was never seen: the training, which saves every {every} steps, has deleted it "
-                    f"between two listings (--poll {self._poll:g} seconds), or has not saved it"
-                )
-        self._checked = max(self._checked, self.latest.step)
-
     def _judged(self, checkpoint: SavedCheckpoint, *, is_unchanged: bool) -> SavedCheckpoint | None:
         """The checkpoint if it is complete and has its weights; else it is logged once what is missing."""
         if checkpoint.problem:
@@ -266,48 +206,27 @@ class CheckpointQueue:
             return None
         if not (checkpoint.settled or is_unchanged):
             return None
-        if not checkpoint.merge:
+        if not checkpoint.in_parts:
             return checkpoint
-        needs = [] if checkpoint.has_config else ["put the base's config.json beside it"]
-        needs += [checkpoint.merge_if] if checkpoint.merge_if else []
-        given = f" ({'; '.join(needs)})" if needs else ""
-        self.tell(
-            f"{checkpoint.name} has its weights in parts, as its processes had them; this makes a model of "
-            f"them{given}: {checkpoint.merge}"
-        )
+        self.tell(f"{checkpoint.name} has its weights in parts, as the processes had them; merge them into one model")
         self.fail(checkpoint)
         return None
 
-    def _list(self, looks: Mapping[int, ScoredFolder]) -> dict[int, str]:
+    def _list(self, looks: Mapping[int, str]) -> dict[int, str]:
         """The folder of each step that is there; those that are gone before they were scored are logged."""
-        there = self._store.names()
-        names = self._taken(there, looks)
+        names = self._store.names()
         self._has_listed = True
-        self._seen |= {step: folders[0] for step, folders in self._noticed.items()}
-        for step, folders in self._noticed.items():
-            self._folders.setdefault(step, set()).update(folders)
+        self._seen |= self._noticed
         if names.keys() - self._seen.keys():
             self._active = time.monotonic()
-        for step in sorted(self._seen.keys() - there.keys() - self._done.keys() - looks.keys()):
+        for step in sorted(self._seen.keys() - names.keys() - self._done.keys() - looks.keys()):
             log(f"{self._seen[step]} was deleted before it could be scored")
             self._failed[step] = self._seen[step]
             self._done[step] = ""
         self._seen |= names
-        if not there and not self._once:
+        if not names and not self._once:
             also = ", nor that folder" if self._is_new else ""
             self.tell(f"no checkpoint yet{also}; waiting for {NAMES}{self._hint()}")
-        return names
-
-    def _taken(self, there: Mapping[int, tuple[str, ...]], looks: Mapping[int, ScoredFolder]) -> dict[int, str]:
-        """The folder of each step, unless another one that is gone was scored; the others are logged once."""
-        names = {}
-        for step, folders in there.items():
-            self._folders.setdefault(step, set()).update(folders)
-            taken = looks[step].name if step in looks else folders[0]
-            if taken in folders:
-                names[step] = taken
-            if others := [name for name in folders if name != taken]:
-                self.tell(f"step {step}: {taken or 'the base'} is taken, and not {listed(others)}; {RULE}")
         return names
 
     def _hint(self) -> str:
@@ -319,11 +238,11 @@ class CheckpointQueue:
         if self._once:
             if again and (self._seen.keys() - self._done.keys()):
                 return None
-            if not self._folders:
+            if not self._seen:
                 raise WatchError(f"{self._store.given}: needed checkpoints ({NAMES}), found none{self._hint()}")
             return "once"
         last = self.latest
-        is_done = last is not None and self._done.get(last.step) == last.signature != self._superseded.get(last.step)
+        is_done = last is not None and self._done.get(last.step) == last.signature
         if last is not None and last.is_last and is_done and last.step == max(self._seen):
             return "last checkpoint"
         if self._idle is not None and time.monotonic() - self._active > self._idle:

@@ -2,7 +2,7 @@
 
     training   checkpoint-200   checkpoint-400   ...         it is neither changed nor slowed by waiting
                      |                |
-    follower      held, loaded, scored, compared with the base ─▶ run folder, page, guard, trackers
+    follower      loaded, scored, compared with the base ─▶ run folder, page, guard, trackers
 
 A follower needs nothing of the training but its folder. The looks are a `Watch`'s, in a run folder of the follower's
 own; they are its memory, so that a follower that was killed scores no checkpoint twice. In fp32 on a CPU the rows are
@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import gc
 import os
-import shutil
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -50,14 +49,13 @@ from forgetwatch.scoring import (
 )
 from forgetwatch.snapshot import Snapshot, read_snapshot
 from forgetwatch.watch import run_output
-from forgetwatch.watch.checkpoint_queue import CheckpointQueue, End, ScoredFolder, set_by_signals
+from forgetwatch.watch.checkpoint_queue import CheckpointQueue, End, set_by_signals
 from forgetwatch.watch.guard import Guard, Tripped
 from forgetwatch.watch.saved_checkpoints import (
     CheckpointGoneError,
     CheckpointStore,
     SavedCheckpoint,
     is_replaced,
-    is_resaved,
     lost_base,
     watched_budget,
     weights_of,
@@ -178,7 +176,6 @@ class Follower:
             # As it was given, since the path is shown.
             run = (self._store.path if "://" in output_dir else Path(output_dir)) / FOLLOW_FOLDER
         self.watch = Watch(probe, run.parent, folder=run.name, drift=settings.full)
-        self._links = run.with_name(f"{run.name}.held")
         self.scored: list[int] = []
         self._settings = settings
         self._on_look = on_look
@@ -197,13 +194,12 @@ class Follower:
         self._stop = threading.Event()
         self.queue = CheckpointQueue(
             self._store,
-            looks=lambda: {step: ScoredFolder.of(look) for step, look in self.watch.comparisons.items()},
+            looks=lambda: {step: str(one.get("signature") or "") for step, one in self._weights().items()},
             stop=self._stop,
             poll=settings.poll,
             idle=settings.idle,
             once=settings.once,
         )
-        self._is_in_place = False
         self._failures_so_far = 0
         self._unstored: set[int] = set()  # steps of the looks that were logged as not stored
 
@@ -259,7 +255,6 @@ class Follower:
             raise WatchError(
                 f"{run}: another process follows into this folder; stop it, or name another folder with --run"
             ) from error
-        shutil.rmtree(self._links, ignore_errors=True)  # of a follower that was killed
 
     def _resume(self) -> None:
         """Restore the looks of an earlier follower, and log what is done next."""
@@ -279,8 +274,6 @@ class Follower:
             for note in watch.notes:
                 self._log(note)
             self._tripped = Tripped(list(watch.findings))
-            for weights in self._weights().values():
-                self.queue.supersede(weights.get("supersedes") or {})
             self._log(f"{watch.folder.path} has {len(watch.comparisons) - 1} checkpoints of this run; they stay")
         self._log(f"following {self._store.given} with {watch.probe.name}, {len(watch.probe):,} items")
 
@@ -306,9 +299,9 @@ class Follower:
         except (ForgetwatchError, OSError) as error:
             self._failures_so_far += 1
             failed_together(error, number=self._failures_so_far)
-            # What was linked or copied is there whatever happens to the checkpoint.
+            # What was copied is there whatever happens to the checkpoint.
             gone = not isinstance(error, CheckpointGoneError) and on_main_process(
-                lambda: self._is_in_place and self._store.is_gone(checkpoint)
+                lambda: self._store.path is not None and self._store.is_gone(checkpoint)
             )
             why = f"{checkpoint.name} was deleted while it was read" if gone else str(error)
             self._log(why if why.startswith(checkpoint.name) else f"{checkpoint.name} could not be scored: {why}")
@@ -318,21 +311,13 @@ class Follower:
     def _score(self, checkpoint: SavedCheckpoint) -> None:
         watch, step = self.watch, checkpoint.step
         with ExitStack() as stack:
-            path = on_main_process(
-                lambda: stack.enter_context(self._store.held(checkpoint, self._links, on_in_place=self._read_in_place))
-            )
+            path = on_main_process(lambda: stack.enter_context(self._store.held(checkpoint)))
             if lost := lost_base(path):
                 raise _FollowError(f"{checkpoint.name} {lost}")
             loading = self._settings.loading
             weights: dict[str, Any] = on_main_process(lambda: weights_of(path, loading=loading))
             weights["signature"] = checkpoint.signature
             self._check_base(checkpoint, weights.get("base") or {})
-            if step in watch.comparisons:
-                if not is_resaved(weights, before=self._weights()[step]):
-                    self.queue.deal_with(checkpoint)
-                    return
-                weights["supersedes"] = self._supersede(step)
-            # It was held first: the base takes as long as a checkpoint.
             self._score_base(checkpoint)
             if step in watch.comparisons:  # that of the base, at step 0
                 return
@@ -360,7 +345,6 @@ class Follower:
             embeddings: Any = model.get_input_embeddings()  # type: ignore[operator]
             before_batch = embeddings.register_forward_pre_hook(self._stop_scoring)
             if checkpoint is not None:
-                # A link shares the contents of a file that is written in place.
                 on_main_process(lambda: self._store.check_unchanged(checkpoint))
             self.watch.measurer.restart_for(model, tokenizer)
             try:
@@ -428,20 +412,6 @@ class Follower:
                 f"in {self.watch.folder.path}; start again: they are kept aside, and following begins anew"
             )
 
-    def _supersede(self, step: int) -> dict[str, str]:
-        """Drop the looks from a step that was saved again; return the signatures of later checkpoints, by JSON key."""
-        later = {other: weights for other, weights in self._weights().items() if other >= step}
-        old: dict[str, str] = {}
-        for weights in later.values():
-            old |= weights.get("supersedes") or {}
-        old |= {str(other): str(weights.get("signature")) for other, weights in later.items() if other > step}
-        self.queue.supersede(old)
-        if aside := on_main_process(self.watch.folder.copy_aside):
-            self._log(f"step {step} was saved again with other weights; the looks so far are now in {aside}")
-        self.watch.forget_after(step - 1)
-        self._tripped = Tripped([finding for finding in self._tripped.findings if finding.step < step])
-        return old
-
     def _after(self, step: int, line: str) -> None:
         """Report a look: its line, the guard, trackers and the page."""
         # In all processes, which store the findings together.
@@ -489,10 +459,6 @@ class Follower:
     def _log(self, line: str) -> None:
         if rank() == 0:
             log(line)
-
-    def _read_in_place(self, why: str) -> None:
-        self._is_in_place = True
-        self.queue.tell(f"checkpoints are read where they are, since hard links do not work here ({why})")
 
     def _stop_scoring(self, *_: Any) -> None:
         # Several processes finish the look: one that stopped alone would let the others wait.

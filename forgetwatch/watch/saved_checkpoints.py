@@ -1,34 +1,28 @@
 """Checkpoints of a training as another process sees them: complete or not, and held while they are read.
 
-    checkpoint-200             transformers, and with it TRL, axolotl, LLaMA-Factory and unsloth
-    global_step_200            verl: its model is in actor/huggingface
-    global_step200_hf          OpenRLHF
-    step_200, step-200         others
+    checkpoint-200         transformers, and with it TRL, axolotl, LLaMA-Factory and unsloth
+    global_step200_hf      OpenRLHF
+    global_step_200        verl: its model is in actor/huggingface
 
 A checkpoint is complete if all files of its model are there, safetensors as long as their headers say, and
 ``trainer_state.json``, which transformers writes after them, is there and no older. Where that file is missing, or
 older because a checkpoint is saved again, the same files must have been seen before, unchanged.
 
-Of several folders of one step, links to folders among them, one is taken by `RULE`.
-
-A training that rotates its checkpoints deletes them at any time. So the files that determine a model's outcomes are
-hard-linked before they are read: a link keeps the contents, costs no space, and is removed after reading. Files of
-another file system are read in place, those of a remote one are copied.
+A training that rotates its checkpoints deletes them at any time: one that goes while it is read is named. Files of a
+remote file system are copied before they are read.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
-import shutil
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, NamedTuple
@@ -51,16 +45,13 @@ from forgetwatch.scoring import (
 )
 from forgetwatch.snapshot import read_snapshot
 
-NAMES: Final = "checkpoint-N, global_step_N or step_N"
+NAMES: Final = "checkpoint-N or global_step_N"
 """Names of the folders that are recognised, for messages."""
-RULE: Final = (
-    "first comes the one that is scored already, then checkpoint-N, a name that ends in _hf, the first by name"
-)
-"""Rule by which one of several folders of a step is taken, for messages."""
-
-_FOLDER: Final = re.compile(r"(?:checkpoint|global_step|step)[-_]?([0-9]{1,18})(?:_hf)?")
-_MODEL_FOLDERS: Final = ("", "actor/huggingface/", "huggingface/")
-"""Places of a checkpoint's model: the folder itself, or those in which verl saves it."""
+_FOLDER: Final = re.compile(r"(?:checkpoint-|global_step_?)(0|[1-9][0-9]{0,17})(?:_hf)?")
+_MODEL_FOLDERS: Final = ("", "actor/huggingface/")
+"""Places of a checkpoint's model: the folder itself, or that in which verl saves it."""
+_PART: Final = re.compile(r"(?!.*optim).*(\.distcp|pytorch_model_fsdp.*|_rank_\d+.*\.pt)")
+"""Files with the weights that one process of a training had."""
 
 _WEIGHTS: Final = re.compile(r".+\.safetensors|(pytorch_model|adapter_model).*\.bin")
 _STATE: Final = "trainer_state.json"
@@ -69,29 +60,6 @@ _CHANGED: Final = ("mtime", "LastModified", "last_modified", "updated", "created
 
 _LONGEST_HEADER: Final = 10**8
 """Bytes of the longest header of a safetensors file, a limit of that format."""
-
-_VERL: Final = "python -m verl.model_merger merge"
-_MERGES: Final = (
-    # (a file of the checkpoint, the command that makes a model of it, its condition)
-    (re.compile(r"(.*pytorch_model_fsdp_\d+)/.+"), "accelerate merge-weights {root}/{0} {root}", ""),
-    (
-        re.compile(r"(actor/)?model_world_size_\d+_rank_\d+\.pt"),
-        _VERL + " --backend fsdp --local_dir {root}/{0} --target_dir {root}/{0}huggingface",
-        "",
-    ),
-    (
-        re.compile(r"(actor/)dist_ckpt/.+\.distcp"),
-        _VERL + " --backend megatron --local_dir {root}/{0} --target_dir {root}/{0}huggingface",
-        "",
-    ),
-    (re.compile(r"(zero_to_fp32\.py)"), "python {root}/zero_to_fp32.py {root} {root} --safe_serialization", ""),
-    (
-        re.compile(r"((?:(?!optim)[^/]+/)*)[^/]+\.distcp"),
-        "python -m torch.distributed.checkpoint.format_utils dcp_to_torch {root}/{0} {root}/pytorch_model.bin",
-        "if nothing but the model is in them, under the names of transformers; else the trainer's own converter does",
-    ),
-)
-"""Formats of checkpoints whose weights are in parts of the processes of a training."""
 
 _OF_MODEL: Final = re.compile(
     r"[^/]+\.(safetensors|bin|model|tiktoken|jinja|py)|(merges|vocab)\.txt|"
@@ -122,12 +90,9 @@ class SavedCheckpoint:
         model: Path of the model's files below it; empty, or ending in ``/``.
         files: The files that determine the model's outcomes, by path below `root`.
         problem: Reason why it is not complete; empty if nothing is missing.
-        merge: Command that makes a model of parts; empty if the weights are there.
-        merge_if: Condition under which it does; empty if always.
-        has_config: True if ``config.json`` is among the files.
+        in_parts: True if its weights are in files of the training's processes, and in no model.
         settled: True if ``trainer_state.json`` shows that the files are final.
         max_steps: Steps of the whole training; None if unknown.
-        save_steps: Steps between two saves as the training's state names them; None if unknown.
         is_last: True if the training ended here.
         token_budget: Tokens of a batch of the watched run that saved it; None if it was not watched.
         fingerprint: Fingerprint of that run's probe; None if it was not watched.
@@ -139,12 +104,9 @@ class SavedCheckpoint:
     model: str
     files: Mapping[str, FileFacts]
     problem: str = ""
-    merge: str = ""
-    merge_if: str = ""
-    has_config: bool = False
+    in_parts: bool = False
     settled: bool = False
     max_steps: int | None = None
-    save_steps: int | None = None
     is_last: bool = False
     token_budget: int | None = None
     fingerprint: str | None = None
@@ -185,10 +147,8 @@ class CheckpointStore:
         """The folder; None if it is not on this machine."""
         return Path(self._root) if isinstance(self._fs, LocalFileSystem) else None
 
-    def names(self) -> dict[int, tuple[str, ...]]:
-        """Names of the checkpoint folders of each step, by rising step; empty if there is none.
-
-        The first one of a step is taken unless another one is scored already (`RULE`).
+    def names(self) -> dict[int, str]:
+        """Names of the checkpoint folders, by rising step; empty if there is none.
 
         Raises:
             OSError: If a folder that is there cannot be read.
@@ -198,12 +158,13 @@ class CheckpointStore:
             listed = self._fs.ls(self._root, detail=True)
         except FileNotFoundError:
             return {}
-        found: dict[int, list[str]] = {}
+        found: dict[int, str] = {}
         for one in listed:
             name = one["name"].rstrip("/").rsplit("/", 1)[-1]
             if (match := _FOLDER.fullmatch(name)) and self._is_folder(one):
-                found.setdefault(int(match[1]), []).append(name)
-        return {step: tuple(sorted(names, key=partial(_rank, step))) for step, names in sorted(found.items())}
+                # OpenRLHF has its own format beside that of transformers.
+                found[int(match[1])] = max(name, found.get(int(match[1]), ""), key=lambda name: name.endswith("_hf"))
+        return dict(sorted(found.items()))
 
     def _is_folder(self, listed: Mapping[str, Any]) -> bool:
         # Links are "other" in a local listing and "link" in one of SFTP; files and folders need no further request.
@@ -230,31 +191,24 @@ class CheckpointStore:
     ) -> SavedCheckpoint:
         model = next((at for at in _MODEL_FOLDERS if _weights(facts, at)), "")
         files = {path: one for path, one in facts.items() if path.startswith(model) and is_deciding(path[len(model) :])}
-        merge, merge_if = ("", "") if _weights(facts, model) else _merge_command(root, facts)
-        weights = list(files.values())
-        if merge:
-            weights += [one for path, one in facts.items() if "/" in path or path.endswith((".pt", ".distcp"))]
+        parts = [] if _weights(facts, model) else [one for path, one in facts.items() if _PART.fullmatch(path)]
         watched = _within(state, "stateful_callbacks", "forgetwatch", "attributes")
-        every = state.get("save_steps")
         made = SavedCheckpoint(
             step=step,
             name=name,
             root=root,
             model=model,
             files=files or dict(facts),
-            merge=merge,
-            merge_if=merge_if,
-            has_config=any(path.rsplit("/", 1)[-1] == "config.json" for path in facts),
-            settled=bool(state) and _is_newest(facts[_STATE], weights),
+            in_parts=bool(parts),
+            settled=bool(state) and _is_newest(facts[_STATE], [*files.values(), *parts]),
             max_steps=state.get("max_steps"),
-            save_steps=every if type(every) is int and every > 0 else None,
             is_last=_is_last(state),
             token_budget=_within(watched, "made", "batch").get("tokens"),
             fingerprint=watched.get("fingerprint"),
         )
         # The files are read again only when they have changed.
         if self._checked.get(root, ("", ""))[0] != made.signature:
-            self._checked[root] = made.signature, "" if merge else self._problem(made)
+            self._checked[root] = made.signature, "" if parts else self._problem(made)
         return replace(made, problem=self._checked[root][1])
 
     def _state(self, root: str, facts: FileFacts) -> dict[str, Any]:
@@ -267,7 +221,7 @@ class CheckpointStore:
             return {}
         if not isinstance(state, dict) or type(state.get("global_step")) is not int:
             return {}
-        kept = {name: state.get(name) for name in ("global_step", "max_steps", "save_steps", "stateful_callbacks")}
+        kept = {name: state.get(name) for name in ("global_step", "max_steps", "stateful_callbacks")}
         self._states[root] = facts, kept
         return kept
 
@@ -307,41 +261,27 @@ class CheckpointStore:
         return f"has {size:,} of {needed:,} bytes" if size < needed else ""
 
     @contextmanager
-    def held(self, checkpoint: SavedCheckpoint, folder: Path, on_in_place: Callable[[str], object]) -> Iterator[Path]:
-        """Context in which the files of a complete checkpoint stay readable; yields the folder of its model.
-
-        `folder` is for links, and removed afterwards; `on_in_place` is called with the reason if there can be none.
+    def held(self, checkpoint: SavedCheckpoint) -> Iterator[Path]:
+        """Context in which a complete checkpoint is read; yields the folder of its model, or of a copy of it.
 
         Raises:
             CheckpointGoneError: If it was deleted, or written again, since it was seen.
             WatchError: If a remote file cannot be copied.
         """
-        if self.path is None:
-            with TemporaryDirectory(prefix="forgetwatch-") as copies:
-                self._copy(checkpoint, Path(copies))
-                self.check_unchanged(checkpoint)
-                yield Path(copies) / checkpoint.model
-            return
-        target = folder / checkpoint.name
-        try:
-            try:
-                _link(checkpoint, target)
-            except OSError as error:  # another file system, or one without hard links
-                if self.is_gone(checkpoint):
-                    raise CheckpointGoneError(f"{checkpoint.name} was deleted before it could be read") from error
-                on_in_place(error.strerror or str(error))
-                yield Path(checkpoint.root) / checkpoint.model
-                return
+        if self.path is not None:
+            if self.is_gone(checkpoint):
+                raise CheckpointGoneError(f"{checkpoint.name} was deleted before it could be read")
             self.check_unchanged(checkpoint)
-            yield target / checkpoint.model
-        finally:
-            shutil.rmtree(target, ignore_errors=True)
-            with suppress(OSError):  # unless another checkpoint is held in it
-                folder.rmdir()
+            yield Path(checkpoint.root) / checkpoint.model
+            return
+        with TemporaryDirectory(prefix="forgetwatch-") as copies:
+            self._copy(checkpoint, Path(copies))
+            self.check_unchanged(checkpoint)
+            yield Path(copies) / checkpoint.model
 
     def check_unchanged(self, checkpoint: SavedCheckpoint) -> None:
         """Raise `CheckpointGoneError` if a checkpoint was written again since it was seen: files of both times."""
-        now = self._read_anew(checkpoint)  # of one that was deleted since, what was linked or copied is whole
+        now = self._read_anew(checkpoint)  # of one that was deleted since, what was copied is whole
         if now is not None and now.signature != checkpoint.signature:
             raise CheckpointGoneError(f"{checkpoint.name} is being written again")
 
@@ -365,11 +305,6 @@ class CheckpointStore:
         return now is None or not checkpoint.files.keys() <= now.files.keys()
 
 
-def _rank(step: int, name: str) -> tuple[bool, bool, str]:
-    """Key by which the folders of a step are sorted, see `RULE`."""
-    return name != f"checkpoint-{step}", not name.endswith("_hf"), name
-
-
 def _facts(listed: Mapping[str, Any]) -> FileFacts:
     changed = next((listed[key] for key in _CHANGED if listed.get(key) is not None), None)
     changed = changed.timestamp() if isinstance(changed, datetime) else changed
@@ -380,15 +315,6 @@ def _weights(facts: Mapping[str, FileFacts], model: str) -> list[str]:
     """Files with weights directly in the folder of a model."""
     own = (path[len(model) :] for path in facts if path.startswith(model))
     return [name for name in own if "/" not in name and _WEIGHTS.fullmatch(name)]
-
-
-def _merge_command(root: str, facts: Mapping[str, FileFacts]) -> tuple[str, str]:
-    """The command that makes a model of the parts, and its condition; both empty if there are no parts."""
-    for pattern, command, condition in _MERGES:
-        for path in sorted(facts):
-            if found := pattern.fullmatch(path):
-                return command.format(found[1] or "", root=root), condition
-    return "", ""
 
 
 def _is_newest(state: FileFacts, others: list[FileFacts]) -> bool:
@@ -413,14 +339,6 @@ def _within(values: Any, *names: str) -> dict[str, Any]:
     return values if isinstance(values, dict) else {}
 
 
-def _link(checkpoint: SavedCheckpoint, target: Path) -> None:
-    shutil.rmtree(target, ignore_errors=True)  # of a process that was killed
-    for path in checkpoint.files:
-        (target / path).parent.mkdir(parents=True, exist_ok=True)
-        # The file itself: a link to a symbolic link would follow it to a file that may be gone.
-        os.link(os.path.realpath(Path(checkpoint.root) / path), target / path)
-
-
 def weights_of(path: Path, *, loading: Loading) -> dict[str, Any]:
     """Metadata on the files in a model's folder that determine its rows.
 
@@ -434,11 +352,6 @@ def weights_of(path: Path, *, loading: Loading) -> dict[str, Any]:
     base = _base_identity(model, loading=loading, adapters=(path.resolve(),))
     of_base = {"model": model, "digest": _digest(base)}
     return {"digest": _digest([*own, *base]), "base": of_base}
-
-
-def is_resaved(weights: Mapping[str, Any], *, before: Mapping[str, Any]) -> bool:
-    """True if weights, as `weights_of` names them, are others than those that the look of their step had before."""
-    return bool(before) and before.get("digest") != weights["digest"]
 
 
 def _base_identity(model: str, *, loading: Loading, adapters: tuple[Path, ...] = ()) -> Sequence[str]:

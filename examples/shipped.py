@@ -1,13 +1,14 @@
 """The shipped artefact: is what is deployed still what was trained? Flips and drift of its merged, 8- and 4-bit forms.
 
-Set MODEL (a trained adapter, or a whole model) and run ``python examples/shipped.py``. The adapter is merged into its
-base by PEFT, and the merged model is quantized by bitsandbytes, on a GPU or the CPU; without bitsandbytes the two
-quantized forms are left out. Each form is a folder under OUTPUT and is compared with what was trained, question by
-question.
+``python examples/lora.py`` trains an adapter; ``python examples/shipped.py`` then runs as it is. For a model of yours
+name --model (a trained adapter, or a whole model) and ``--probe standard``. An adapter is merged into its base by PEFT,
+and the model is quantized by bitsandbytes, on a GPU or the CPU; without bitsandbytes the two quantized forms are left
+out. Each form is a folder below --output and is compared with what was trained, question by question.
 """
 
 from __future__ import annotations
 
+import argparse
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -24,16 +25,20 @@ from forgetwatch import compare, load_probe
 from forgetwatch.drift import model_drifts
 from forgetwatch.scoring import load_model, score_checkpoint
 
-MODEL = "runs/lora/checkpoint-300"
-OUTPUT = "runs/shipped"
-PROBE = Path(__file__).parent / "probe.jsonl"
+
+def options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", default="runs/lora/checkpoint-90")
+    parser.add_argument("--probe", default="demo", help="for a pretrained model: standard, or a file of your own")
+    parser.add_argument("--output", default="runs/shipped")
+    return parser.parse_args()
 
 
-def main() -> None:
-    probe = load_probe(PROBE)
-    forms = [str(form) for form in make_forms(Path(MODEL), Path(OUTPUT))]
-    trained = score_checkpoint(MODEL, probe)
-    drifts = model_drifts(MODEL, forms, probe)
+def main(given: argparse.Namespace) -> None:
+    probe = load_probe(given.probe)
+    forms = [str(form) for form in make_forms(Path(given.model), Path(given.output))]
+    trained = score_checkpoint(given.model, probe)
+    drifts = model_drifts(given.model, forms, probe)
     for form, drift in zip(forms, drifts, strict=True):
         whole = compare(before=trained, after=score_checkpoint(form, probe)).all
         low, high = whole.net_change_interval
@@ -73,4 +78,4 @@ def save(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Pat
 
 
 if __name__ == "__main__":
-    main()
+    main(options())

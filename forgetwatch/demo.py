@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import warnings
 from collections.abc import Sequence
@@ -33,6 +34,7 @@ from transformers.utils import logging as transformers_logging
 from trl import SFTConfig, SFTTrainer
 
 from forgetwatch.errors import ForgetwatchError
+from forgetwatch.files import write_text
 from forgetwatch.probes import Fact, demo_probe, facts
 from forgetwatch.report import PREFIX, save_figure, trajectory_figure
 from forgetwatch.run_folder import RUN_FOLDER
@@ -91,6 +93,7 @@ def run_demo(output: Path, *, report_to: str = "none") -> DemoFiles:
     columns = (TextColumn("{task.description:<46}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console) as progress:
         bar = progress.add_task(f"teaching a small model {len(taught_before)} of {len(world)} facts", total=BASE_STEPS)
+        write_data(output / "data", taught_now)
         model = teach_base(taught_before, tokenizer, progress=progress, bar=bar)
         model.save_pretrained(output / "base")
         tokenizer.save_pretrained(output / "base")
@@ -103,6 +106,21 @@ def run_demo(output: Path, *, report_to: str = "none") -> DemoFiles:
     for picture in pictures:
         save_figure(figure, picture)
     return DemoFiles(base=output / "base", run=output / "run", pictures=pictures)
+
+
+def write_data(folder: Path, taught: Sequence[Fact]) -> None:
+    """Write what the fine-tuning teaches as data sets, for the examples: of texts, and of preferences."""
+    others = [next(value for value in fact.relation.values if value != fact.value) for fact in taught]
+    rows = {
+        "texts": [{"text": _sentence(fact)} for fact in taught],
+        "preferences": [
+            {"prompt": fact.text, "chosen": f" {fact.value} .", "rejected": f" {other} ."}
+            for fact, other in zip(taught, others, strict=True)
+        ],
+    }
+    for name, own in rows.items():
+        text = "".join(json.dumps(row) + "\n" for row in own)
+        write_text(folder / name / "train.jsonl", text)
 
 
 def make_tokenizer(world: Sequence[Fact]) -> PreTrainedTokenizerFast:

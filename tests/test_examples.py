@@ -1,70 +1,53 @@
-"""Every example runs, on a small random model and data made here."""
+"""Every example runs with few steps, from one small trained base, and shows lost questions."""
 
 from __future__ import annotations
 
 import json
 import re
+import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Sequence
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
-from support import snapshot, write_jsonl
+from support import snapshot
 from typer.testing import CliRunner
 
-from forgetwatch import Trajectory, compare, load_probe
+from forgetwatch import Trajectory, compare, demo, load_probe
 from forgetwatch.cli import app
 from forgetwatch.gates import read_gate
+from forgetwatch.probes import RELATIONS
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
-TEXTS = [f"Item {n} costs {3 * n} coins, and a second one costs {4 * n}." for n in range(24)]
-
-RUNS: dict[str, dict[str, int]] = {
-    "sft": {"STEPS": 4},
-    "lora": {"STEPS": 4},
-    "grpo": {"STEPS": 2, "TOKENS": 6},
-    "own_loop": {"STEPS": 4},
-    "guard": {"STEPS": 4, "EVERY": 2},
+RUNS: dict[str, tuple[str, ...]] = {
+    "sft": ("--steps", "6"),
+    "lora": ("--steps", "6"),
+    "dpo": ("--steps", "4"),
+    "grpo": ("--steps", "10", "--tokens", "4"),
+    "own_loop": ("--steps", "8"),
+    "guard": ("--steps", "6", "--every", "3"),
 }
-"""Constants of each training script that the tests replace, next to model, data and output."""
+"""Options of each training script in the tests, next to model, data and output."""
 
 
 @pytest.fixture(scope="module")
-def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A random model of two layers, and a byte-level tokenizer, saved as a checkpoint."""
-    import torch
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-    from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the data of the demo, and its base, taught for a shorter time."""
+    from rich.progress import Progress
 
-    backend = Tokenizer(models.BPE())
-    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    backend.decoder = decoders.ByteLevel()
-    texts = [*TEXTS, *(item.prompt + "".join(item.choices) for item in load_probe(EXAMPLES / "probe.jsonl"))]
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(vocab_size=600, special_tokens=["<pad>", "<eos>"], initial_alphabet=alphabet)
-    backend.train_from_iterator(texts, trainer)
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, pad_token="<pad>", eos_token="<eos>")
-    torch.manual_seed(0)
-    config = Qwen3Config(
-        vocab_size=len(tokenizer),
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        head_dim=16,
-        max_position_embeddings=256,
-        pad_token_id=0,
-        bos_token_id=None,
-        eos_token_id=1,
-    )
-    folder = tmp_path_factory.mktemp("model")
-    Qwen3ForCausalLM(config).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+    folder = tmp_path_factory.mktemp("written")
+    world = demo.facts()
+    demo.write_data(folder / "data", [fact for fact in world if fact.relation.category in demo.TAUGHT][:48])
+    tokenizer = demo.make_tokenizer(world)
+    with pytest.MonkeyPatch.context() as patch, Progress(disable=True) as progress:
+        patch.setattr(demo, "BASE_STEPS", 120)
+        model = demo.teach_base(world[::2], tokenizer, progress=progress, bar=progress.add_task("teaching"))
+    model.save_pretrained(folder / "base")
+    tokenizer.save_pretrained(folder / "base")
     return folder
 
 
@@ -79,15 +62,20 @@ def example(name: str) -> ModuleType:
     return module
 
 
-def run(name: str, constants: Mapping[str, object], monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """Run `main` of an example after replacing some of the constants at its top."""
-    module = example(name)
-    for constant, value in constants.items():
-        assert isinstance(value, type(getattr(module, constant)))
-        monkeypatch.setattr(module, constant, value)
+def run(name: str, options: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> str:
+    """Run an example with options; what it and its commands print."""
+    module, lines = example(name), list[str]()
+
+    def command(arguments: Sequence[object], **_: Any) -> None:
+        done = subprocess.run([sys.executable, "-m", *map(str, arguments)], capture_output=True, text=True, check=True)
+        lines.append(done.stdout)
+
+    monkeypatch.setattr(sys, "argv", [name, *options])
     monkeypatch.setenv("ACCELERATE_USE_CPU", "true")
-    module.main()
-    return module
+    if hasattr(module, "subprocess"):
+        monkeypatch.setattr(module, "subprocess", SimpleNamespace(run=command))
+    module.main(module.options())
+    return "".join(lines)
 
 
 def test_every_example_is_run_by_a_test() -> None:
@@ -96,26 +84,21 @@ def test_every_example_is_run_by_a_test() -> None:
 
 @pytest.mark.filterwarnings("ignore:MatMul8bitLt:UserWarning")  # bitsandbytes' own, where it is installed
 def test_the_forms_of_a_trained_adapter_are_compared_with_it(
-    network: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+    written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     import torch
     from peft import LoraConfig, get_peft_model
-    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoModelForCausalLM
 
     monkeypatch.setenv("FORGETWATCH_CACHE", str(tmp_path / "cache"))
-    # Blocks of 4-bit weights have 64 numbers: a narrower model has none.
-    wide = AutoConfig.from_pretrained(network, hidden_size=128, intermediate_size=256, head_dim=64)
-    AutoModelForCausalLM.from_config(wide).save_pretrained(tmp_path / "base")
-    tuned = AutoModelForCausalLM.from_pretrained(tmp_path / "base")
+    tuned = AutoModelForCausalLM.from_pretrained(written / "base")
     tuned = get_peft_model(tuned, LoraConfig(target_modules=["q_proj"]))
     torch.nn.init.normal_(tuned.base_model.model.model.layers[0].self_attn.q_proj.lora_B["default"].weight)
     tuned.save_pretrained(tmp_path / "adapter")
-    # PEFT itself saves no tokenizer with an adapter: it is that of the base.
-    AutoTokenizer.from_pretrained(network).save_pretrained(tmp_path / "base")
-    run("shipped", {"MODEL": str(tmp_path / "adapter"), "OUTPUT": str(tmp_path / "forms")}, monkeypatch)
+    run("shipped", ["--model", str(tmp_path / "adapter"), "--output", str(tmp_path / "forms")], monkeypatch)
     printed = capsys.readouterr().out.splitlines()
     merged = next(line for line in printed if line.startswith("merged"))
-    assert re.search(r"merged +0 forgotten and 0 gained of \d+, net \+0\.0 points .*; drift 0\.0000 nats", merged)
+    assert re.search(r"merged +\d forgotten and \d gained of 360, net [+-]\d\.\d points .*; drift 0\.0000 nats", merged)
     quantized = [line for line in printed if line.startswith(("8-bit", "4-bit"))]
     assert len(quantized) == (2 if find_spec("bitsandbytes") else 1)
     assert (tmp_path / "forms" / "merged" / "config.json").is_file()
@@ -124,35 +107,38 @@ def test_the_forms_of_a_trained_adapter_are_compared_with_it(
 @pytest.mark.filterwarnings("ignore:'pin_memory' argument is set as true")
 @pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed in v6:FutureWarning")  # TRL's own calls
 @pytest.mark.parametrize("name", RUNS)
-def test_an_example_trains_and_leaves_its_looks(
-    name: str, network: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+def test_an_example_trains_and_shows_what_is_lost(
+    name: str, written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
-    field = "prompt" if name == "grpo" else "text"
-    data = write_jsonl(tmp_path / "train.jsonl", [{field: text} for text in TEXTS])
-    constants = {"MODEL": str(network), "DATA": str(data), "OUTPUT": str(tmp_path / "run"), **RUNS[name]}
-    if name == "guard":
-        constants["HELD_OUT"] = str(data)
-    run(name, constants, monkeypatch)
-    trajectory = Trajectory.from_run(tmp_path / "run")
+    data = written / "data" / ("preferences" if name in ("dpo", "grpo") else "texts") / "train.jsonl"
+    output = tmp_path / "run"
+    given = ["--model", str(written / "base"), "--data", str(data), "--output", str(output), "--rate", "0.01"]
+    printed = run(name, [*given, *RUNS[name]], monkeypatch)
+    trajectory = Trajectory.from_run(output)
     assert trajectory.steps[0] == 0
     assert len(trajectory) > 1
-    assert trajectory.comparisons[-1].all.n == len(load_probe(EXAMPLES / "probe.jsonl"))
-    assert "forgotten" in (printed := capsys.readouterr().out) or "now lost" in printed or "all answers" in printed
+    assert trajectory.comparisons[-1].all.n >= 250
+    assert trajectory.comparisons[-1].all.forgotten
+    assert re.search(r"  before .+\n  after ", printed)
     if name == "guard":
-        assert f"best checkpoint: {tmp_path}" in printed
+        assert f"best checkpoint: {tmp_path}" in capsys.readouterr().out
 
 
 def test_items_with_their_own_judge_are_compared(
-    network: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+    written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    constants = {"BEFORE": str(network), "AFTER": str(network), "OUTPUT": str(tmp_path), "TOKENS": 4}
-    judge = run("own_judge", constants, monkeypatch).judge
-    assert "0 forgotten and 0 gained of 3 items" in capsys.readouterr().out
+    base = str(written / "base")
+    given = ["--before", base, "--after", base, "--output", str(tmp_path), "--tokens", "2"]
+    assert "no item flipped of 60" in run("own_judge", given, monkeypatch)
     rows = [json.loads(line) for line in (tmp_path / "before.jsonl").read_text().splitlines()]
-    assert [row["item_id"] for row in rows] == ["refund", "greeting", "json"]
-    assert judge({"task": "format"}, '{"city": "Santiago"}') is True
-    assert judge({"task": "format"}, "Santiago") is False
-    assert judge({"task": "tone"}, " ") is None
+    assert {row["category"] for row in rows} == {relation.category for relation in RELATIONS}
+    assert any(row["correct"] for row in rows)
+    judge = example("own_judge").judge
+    assert (judge({"wanted": " red"}, "red ."), judge({"wanted": " red"}, "blue"), judge({"wanted": " red"}, " ")) == (
+        True,
+        False,
+        None,
+    )
 
 
 def test_the_two_modes_are_drawn_and_their_written_numbers_printed(tmp_path: Path, capsys: Any) -> None:
@@ -177,8 +163,8 @@ def test_the_two_modes_are_drawn_and_their_written_numbers_printed(tmp_path: Pat
     assert sum("derived here" in title for title in titles) == 1
 
 
-def test_the_gate_file_applies_to_its_probe() -> None:
-    items = load_probe(EXAMPLES / "probe.jsonl")
+def test_the_gate_file_applies_to_any_probe() -> None:
+    items = load_probe("demo")
     gate = read_gate(EXAMPLES / "gate.yaml", items)
     columns = {
         "item_id": [i.id for i in items],
@@ -186,11 +172,11 @@ def test_the_gate_file_applies_to_its_probe() -> None:
         "category": [i.category for i in items],
     }
     base = snapshot([True] * len(items), k=[2] * len(items), **columns)
-    assert gate.judge(compare(before=base, after=base), base).verdict == "INCONCLUSIVE"  # 24 items are few for 5 points
-    worse = snapshot([i.category != "Arithmetic" for i in items], k=[2] * len(items), **columns)
+    assert gate.judge(compare(before=base, after=base), base).verdict == "PASS"
+    worse = snapshot([i.category != "Sky" for i in items], k=[2] * len(items), **columns)
     judgement = gate.judge(compare(before=base, after=worse), worse)
     failed = {finding.what for finding in judgement.findings if finding.verdict == "FAIL"}
-    assert failed == {"all.net_change_estimate", "forgetting", "category:Arithmetic.forgotten", "must_pass"}
+    assert failed == {"all.net_change_estimate", "forgetting", "net_change_estimate"}
 
 
 def test_the_workflow_runs_existing_commands_and_keeps_the_report() -> None:

@@ -38,11 +38,18 @@ def resolve_all(
     That is the look of their step, and for the model with which the run began its baseline.
     """
     return [
-        read_outcomes(carried)
+        _named(read_outcomes(carried), one)
         if probe is None and (carried := _carried(one, given)) is not None
         else resolve(one, probe, metric, loading=loading)
         for one in given
     ]
+
+
+def _named(carried: Snapshot, given: str) -> Snapshot:
+    """A look that a checkpoint carries, under the name that was given."""
+    return replace(
+        carried, meta={name: value for name, value in carried.meta.items() if name != "step"} | {"model": given}
+    )
 
 
 def questions_of_run(sides: Sequence[str]) -> Probe | None:

@@ -46,6 +46,8 @@ BASE_STEPS: Final = 300
 TUNE_STEPS: Final = 180
 TUNE_RATE: Final = 1e-3
 LOOK_EVERY: Final = 15
+_FIRST: Final = Path("texts", "train.jsonl")
+"""File in the folder of the data that is written first."""
 TAUGHT: Final = ("Weather", "Nature", "Sky")
 """The categories of which the fine-tuning teaches what the base model did not know."""
 
@@ -75,7 +77,9 @@ def run_demo(output: Path, *, report_to: str = "none") -> DemoFiles:
         )
     if output.exists() and not output.is_dir():
         raise ForgetwatchError(f"{output}: needed a folder to write to, and this is a file")
-    if output.exists() and any(output.iterdir()) and not (output / "run" / RUN_FOLDER).is_dir():
+    # The data are written first, so that a demo that was stopped can be run again.
+    is_ours = (output / "data" / _FIRST).is_file() or (output / "run" / RUN_FOLDER).is_dir()
+    if output.exists() and any(output.iterdir()) and not is_ours:
         raise ForgetwatchError(f"{output} contains files that no demo wrote; give an empty or new folder with --output")
     _quiet()
     # Threads of a model this small mostly wait for each other, on a busy machine for minutes.
@@ -112,7 +116,7 @@ def write_data(folder: Path, taught: Sequence[Fact]) -> None:
     """Write what the fine-tuning teaches as data sets, for the examples: of texts, and of preferences."""
     others = [next(value for value in fact.relation.values if value != fact.value) for fact in taught]
     rows = {
-        "texts": [{"text": _sentence(fact)} for fact in taught],
+        _FIRST.parts[0]: [{"text": _sentence(fact)} for fact in taught],
         "preferences": [
             {"prompt": fact.text, "chosen": f" {fact.value} .", "rejected": f" {other} ."}
             for fact, other in zip(taught, others, strict=True)
@@ -120,7 +124,7 @@ def write_data(folder: Path, taught: Sequence[Fact]) -> None:
     }
     for name, own in rows.items():
         text = "".join(json.dumps(row) + "\n" for row in own)
-        write_text(folder / name / "train.jsonl", text)
+        write_text(folder / name / _FIRST.name, text)
 
 
 def make_tokenizer(world: Sequence[Fact]) -> PreTrainedTokenizerFast:

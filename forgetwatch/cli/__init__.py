@@ -41,6 +41,8 @@ from forgetwatch.run_folder import PROBE, RUN_FOLDER
 from forgetwatch.visible_text import visible
 
 _TRACEBACK: Final = "FORGETWATCH_TRACEBACK"
+_STOPPED: Final = 130
+"""Exit status after Ctrl-C."""
 _USAGE_ERROR: Final = typer.BadParameter.__mro__[1]
 """Base of all errors of wrong usage; typer exports only this child of it."""
 
@@ -130,7 +132,7 @@ def main() -> None:
     try:
         status = app(standalone_mode=False)
     except typer.Abort:
-        sys.exit(1)
+        status = _STOPPED
     except ReportedElsewhereError as error:
         sys.exit(2 if isinstance(error.__cause__, _USAGE_ERROR) else 1)
     except (ForgetwatchError, OSError) as error:
@@ -146,6 +148,8 @@ def main() -> None:
         _fail(_unexpected(error), status=1)
     finally:
         warnings.formatwarning = formatted
+    if status == _STOPPED:
+        _fail("stopped", status=_STOPPED)
     sys.exit(status if isinstance(status, int) else 0)
 
 

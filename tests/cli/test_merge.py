@@ -451,6 +451,7 @@ def test_a_merge_that_is_ended_deletes_its_point(folder: Path, number: int) -> N
         late.cancel()
     assert running.returncode not in (0, -number, -signal.SIGKILL)
     assert "Traceback" not in rest
+    assert number != signal.SIGINT or (running.returncode, rest.splitlines()[-1]) == (130, "forgetwatch: stopped")
     assert [name for name in os.listdir(folder / "temporary") if "forgetwatch" in name] == []
 
 

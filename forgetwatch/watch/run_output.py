@@ -172,10 +172,6 @@ def share_line(
     if items < len(probe):
         since = "as before they evaluate" if planned is None else "they evaluate"
         line += f": {since} the first {items:,} of {len(probe):,} items, which {_power(probe.items[:items])}"
-        lost = Subset.of_probe(probe, items=items, generates=True).missing_categories
-        line += f"; no item of {', '.join(lost)} is among them: shuffle the probe" if lost else ""
-        must = sum(item.must_pass for item in probe.items[items:])
-        line += f"; {must:,} must_pass items are not among them: put them first" if must else ""
     if planned is not None and len(looks) < planned:
         line += f"; {len(looks)} of {planned} looks are taken, at steps {', '.join(map(str, looks))}"
     line += _over(share, items, max_overhead)

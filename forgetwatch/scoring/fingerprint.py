@@ -15,6 +15,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor, nn
 
+from forgetwatch.errors import ScoringError
 from forgetwatch.scoring.model import is_sharded, unwrapped
 from forgetwatch.scoring.processes import all_gather
 
@@ -28,10 +29,12 @@ def model_fingerprint(model: nn.Module) -> str:
     """SHA-256 (64 hex digits) over the weights, buffers and configuration of a model.
 
     An adapter that changes nothing, because one of its two factors is zero, does not count: the model is its base.
+
+    Raises:
+        ScoringError: If weights are on no device of this process, so that they cannot be read.
     """
     model = unwrapped(model)
-    local = _digest(model)
-    parts = all_gather(lambda: local) if is_sharded(model) else [local]
+    parts = all_gather(lambda: _digest(model)) if is_sharded(model) else [_digest(model)]
     config = getattr(model, "config", None)
     settings: dict[str, Any] = {} if config is None else config.to_dict()
     named = {name: value for name, value in settings.items() if name not in ("_name_or_path", "transformers_version")}
@@ -44,6 +47,8 @@ def _digest(model: nn.Module) -> str:
     """Digest of the parts of a model that this process holds."""
     found = hashlib.sha256()
     tensors = dict(_tensors(model))
+    if any(tensor.is_meta for tensor in tensors.values()):
+        raise ScoringError("some weights are on no device of this process; needed all of them for a fingerprint")
     second = [tensor for name, tensor in tensors.items() if "lora_B" in name or "lora_embedding_B" in name]
     is_idle = bool(second) and not any("lora_magnitude" in name for name in tensors)
     is_idle = is_idle and not any(bool(tensor.any()) for tensor in second)

@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from forgetwatch.cache import CacheEntry
-from forgetwatch.errors import ForgetwatchError
+from forgetwatch.errors import ForgetwatchError, ScoringError
 from forgetwatch.grading import RULES
 from forgetwatch.probe import Probe
 from forgetwatch.scoring import SCORER, execution, model_fingerprint, on_main_process, tokenizer_settings
@@ -44,7 +44,7 @@ class KnownBaseline:
 
     @classmethod
     def of(cls, model: nn.Module, tokenizer: Any, probe: Probe, *, token_budget: int | None) -> Self | None:
-        """Return the entries; None for a tokenizer of which not everything is known, or whose template names the date.
+        """Return the entries; None where weights or tokenizer cannot be known whole, or a template names the date.
 
         All processes call it together.
         """
@@ -54,12 +54,12 @@ class KnownBaseline:
         ran = execution(model)
         cpu = (platform.processor(), torch.backends.cpu.get_cpu_capability())
         device = torch.cuda.get_device_name() if ran["device"] == "cuda" else cpu
-        fixed = [
-            tokenizer.padding_side,
-            getattr(tokenizer, "model_max_length", None),
-            str(tokenizer.special_tokens_map),
-        ]
-        parts = [model_fingerprint(model), settings, fixed, ran, device, token_budget, SCORER, RULES]
+        own = [getattr(tokenizer, "model_max_length", None), str(tokenizer.special_tokens_map)]
+        try:
+            weights = model_fingerprint(model)
+        except ScoringError:
+            return None
+        parts = [weights, settings, own, ran, device, token_budget, SCORER, RULES]
         return cls(probe, ["baseline", *parts, probe.name, probe.fingerprint])
 
     def read(self, items: int) -> Snapshot | None:

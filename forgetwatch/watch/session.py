@@ -253,7 +253,7 @@ class Session:
             run_output.start_line(probe, decision, schedule, trial, step_tokens=step_tokens, max_overhead=overhead)
         )
         watch.measurer.is_announced = True
-        if schedule.unwatched:
+        if schedule.is_default and schedule.unwatched:
             self.log(run_output.unwatched_line(schedule))
 
     @property

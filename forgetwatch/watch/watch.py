@@ -21,6 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, SupportsIndex
 
+import numpy as np
 from torch import nn
 
 from forgetwatch.comparing import Comparison, Subset, decided_by, has_graded_answers, rules_of, vanished_note
@@ -191,6 +192,7 @@ class Watch(Looks):
         self.drift.resume([self.folder.path, *carried], checksum=completions, token_budget=budget)
         self.folder.run, self.notes = resumed.run, resumed.notes
         start, looks, again = resumed.baseline, resumed.contents.looks, resumed.contents.again
+        self._follow_order(start)
         # Also where the checkpoint is of before the decision: trackers have its rows already.
         decision = decision or Decision.of(resumed.described.values)
         # A reader, or a kill before the next look, must find the plan and the findings.
@@ -248,6 +250,20 @@ class Watch(Looks):
             log(f"the named baseline was {made.notes[-1]}")
         # The fingerprint covers the norm, and a resume finds the run's probe by it.
         return replace(made, meta={**made.meta, "probe": {**made.meta["probe"], "fingerprint": self.probe.fingerprint}})
+
+    def _in_order(self, baseline: Snapshot) -> Snapshot:
+        """A baseline from elsewhere with its rows in the order of the probe: looks evaluate its first items."""
+        place = {(item.task, item.id): number for number, item in enumerate(self.probe)}
+        keys = zip(baseline.texts("task").tolist(), baseline.texts("item_id").tolist(), strict=True)
+        order = np.argsort([place.get(key, len(place)) for key in keys], kind="stable")
+        return replace(baseline, table=baseline.table.take(order))
+
+    def _follow_order(self, start: Snapshot) -> None:
+        """Put the items into the order of the baseline of a run, which the callback may have changed."""
+        keys = zip(start.texts("task").tolist(), start.texts("item_id").tolist(), strict=True)
+        place = {key: number for number, key in enumerate(dict.fromkeys(keys))}
+        items = tuple(sorted(self.probe, key=lambda item: place.get((item.task, item.id), len(place))))
+        self.probe = self.probe if items == self.probe.items else self.probe.with_items(items)
 
     def _probe_of(self, meta: Mapping[str, Any]) -> Probe:
         """The probe of a baseline, by its metadata: this one, with the norm of the baseline."""
@@ -386,7 +402,7 @@ class Watch(Looks):
         if self.baseline is not None:
             raise WatchError("the run has a baseline already; adopt one from elsewhere before the first look")
         self._open()
-        adopted = self.folder.stamped(self.in_norm(baseline), "baseline")
+        adopted = self.folder.stamped(self._in_order(self.in_norm(baseline)), "baseline")
         adopted = replace(adopted, meta={**adopted.meta, "step": -1})  # a step that no look of this run has
         self.baseline = adopted
         self._add(adopted, step=-1)

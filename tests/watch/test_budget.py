@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 from events import At, interrupt, stop
-from support import probe, trained, trainer
+from support import model, probe, tokenizer, trained, trainer
 from transformers import TrainerCallback
 
-from forgetwatch import ForgetWatchCallback, Item, Probe, Trajectory, load_snapshot
+from forgetwatch import ForgetWatchCallback, Item, Probe, Trajectory, load_snapshot, score
 from forgetwatch.run_folder import RunFolder
 from forgetwatch.watch import (
     Cost,
@@ -406,3 +406,28 @@ def test_a_decision_that_cannot_be_stored_does_not_stop_the_training(
     run.train()
     assert run.state.global_step == 6
     assert "training continues: [Errno 28] No space left on device" in capfd.readouterr().err
+
+
+def by_category() -> Probe:
+    """Questions in the order of their categories."""
+    return Probe(sorted(probe(900).items, key=lambda item: item.category), name="sorted")
+
+
+def test_a_probe_in_the_order_of_its_categories_is_cut_to_a_fair_part(tmp_path: Path) -> None:
+    items = by_category()
+    baseline = score(model(tokenizer()), tokenizer(), items)
+    watch = ForgetWatchCallback(items, max_overhead=TINY, baseline=baseline)
+    run = trained(tmp_path, callbacks=[watch], steps=12, save_strategy="steps", save_steps=6)
+    assert curve(run)[-1] == (12, 250)
+    assert watch.watch is not None
+    assert all(look.by("category")[name].n >= 120 for look in watch.watch.comparisons.values() for name in "ab")
+    assert watch.watch.comparisons[0].all.forgotten == watch.watch.comparisons[0].all.gained == 0
+    again = Watch(items, tmp_path, resume=True)
+    assert again.look(model(tokenizer()), tokenizer(), step=20).all.n == 250
+
+
+def test_a_schedule_that_the_user_names_has_no_line_on_checkpoints_without_a_look(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    trained(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=4)], steps=8, save_strategy="steps", save_steps=2)
+    assert "no time for a look" not in capfd.readouterr().err

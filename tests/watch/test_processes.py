@@ -211,3 +211,32 @@ found["error"] = error(lambda: watch.look(model(tok), tok if rank == 0 else None
 def test_a_process_without_a_tokenizer_does_not_leave_the_others_waiting(tmp_path: Path) -> None:
     found = [one["error"] for one in in_processes(_ONE_WITHOUT, tmp_path)]
     assert all("tokenizer: needed the model's tokenizer, got None" in error for error in found)
+
+
+_DECIDED = """
+import json, os, sys
+from pathlib import Path
+from events import curve
+from forgetwatch import ForgetWatchCallback
+from forgetwatch.watch import known_baseline
+from support import probe, trained
+
+folder, found = Path(sys.argv[1]), {}
+known_baseline._KEPT_SECONDS = 0.0
+os.environ["FORGETWATCH_CACHE"] = str(folder / "cache")
+for name in ("first", "second"):
+    callback = ForgetWatchCallback(probe(300), max_overhead=1e-6)
+    made = trained(folder / name, callbacks=[callback], steps=6, ddp_backend="gloo")
+    found[name] = {"items": callback.watch.items, "curve": sorted(curve(made).items())}
+print(json.dumps(found))
+"""
+
+
+def test_several_processes_decide_together_and_find_one_baseline(tmp_path: Path) -> None:
+    ranks = launched(["-c", _DECIDED, str(tmp_path)], cwd=tmp_path, world=2)
+    assert [one.returncode for one in ranks] == [0, 0], ranks[0].stderr[-2000:]
+    one, other = (json.loads(rank.stdout.splitlines()[-1]) for rank in ranks)
+    assert one["first"]["items"] == one["second"]["items"] == other["second"]["items"] == 250
+    assert one["first"]["curve"] == one["second"]["curve"]
+    assert [rank.stderr.count("timing a few of the 300 items") for rank in ranks] == [1, 0]
+    assert [rank.stderr.count("50 items measured again, 0 with another outcome") for rank in ranks] == [1, 0]

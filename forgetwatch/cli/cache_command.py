@@ -26,14 +26,10 @@ def _list() -> None:
     folder = cache_folder()
     files = sorted(cache_files(folder), key=lambda file: file.stat().st_mtime, reverse=True)
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading, justify in (
-        ("used", "left"),
-        ("model", "left"),
-        ("probe", "left"),
-        ("items", "right"),
-        ("kB", "right"),
-    ):
-        table.add_column(heading, justify=justify, no_wrap=True)  # type: ignore[arg-type]
+    for heading in ("used", "model", "probe"):
+        table.add_column(heading, no_wrap=True)
+    for heading in ("items", "kB"):
+        table.add_column(heading, justify="right", no_wrap=True)
     for file in files:
         used, size = datetime.fromtimestamp(file.stat().st_mtime), file.stat().st_size
         try:

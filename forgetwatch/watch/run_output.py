@@ -84,6 +84,7 @@ def start_line(
     if trial is not None:
         start, worth = trial.question * start_worth(probe, items), evaluated_worth(probe, decision)
         line += f"; about {seconds(start)} before the first step"
+        line += ", without the generated answers" if any(map(probe.is_generated, probe.items[:items])) else ""
         each = trial.question * worth
     line += f"; {looks} look{'' if looks == 1 else 's'}"
     if trial is not None and step_tokens is not None:

@@ -21,6 +21,7 @@ from forgetwatch import Trajectory, compare, demo, load_probe
 from forgetwatch.cli import app
 from forgetwatch.gates import read_gate
 from forgetwatch.probes import RELATIONS
+from forgetwatch.study.plan import read_plan
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 RUNS: dict[str, tuple[str, ...]] = {
@@ -190,3 +191,17 @@ def test_the_workflow_runs_existing_commands_and_keeps_the_report() -> None:
     assert all(option in helped for option in options[::2])
     (upload,) = [step for step in steps if step.get("uses", "").startswith("actions/upload-artifact@")]
     assert (upload["with"]["path"], upload["if"]) == (options[-1], "always()")
+
+
+def test_the_study_of_the_demo_names_what_the_demo_writes(tmp_path: Path) -> None:
+    text = (EXAMPLES.parent / "configs" / "demo_study.yaml").read_text(encoding="utf-8")
+    (tmp_path / "configs").mkdir()
+    (tmp_path / "configs" / "study.yaml").write_text(text, encoding="utf-8")
+    steps = range(demo.TUNE_STEPS // 6, demo.TUNE_STEPS + 1, demo.TUNE_STEPS // 6)
+    for name in ("base", *(f"run/checkpoint-{step}" for step in steps)):
+        (tmp_path / "forgetwatch-demo" / name).mkdir(parents=True)
+    plan = read_plan(tmp_path / "configs" / "study.yaml")
+    assert [pair.name for pair in plan.pairs] == ["step 30", "step 90", "step 180"]
+    assert {Path(source.location).name for source in plan.sources} == {
+        *("base", "checkpoint-30", "checkpoint-90", "checkpoint-180")
+    }

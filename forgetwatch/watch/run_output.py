@@ -26,7 +26,7 @@ from forgetwatch.errors import WatchError
 from forgetwatch.files import write_text
 from forgetwatch.item import Item
 from forgetwatch.metrics import FEWEST_TESTED, alarm_level, detectable_change, detectable_estimate
-from forgetwatch.pairing import change_points, percent, run_name
+from forgetwatch.pairing import change_points, listed, percent, run_name
 from forgetwatch.probe import Probe
 from forgetwatch.progress import log, seconds
 from forgetwatch.report import WIDTH, little_to_lose, run_page, run_title
@@ -46,9 +46,6 @@ from forgetwatch.watch.watch import Watch
 
 _USUAL_FLIPS: Final = 0.10
 """Share of the answers that flip, assumed before any look for the loss that the items show."""
-
-_NAMED: Final = 8
-"""Checkpoints without a look that are named."""
 
 _PAGE_SHARE: Final = 0.005
 """Share of the time that drawing pages may take, 0 to 1."""
@@ -98,10 +95,8 @@ def start_line(
 
 def unwatched_line(schedule: Schedule) -> str:
     """Line that names the checkpoints without a look."""
-    steps = schedule.unwatched
-    named = ", ".join(map(str, steps[:_NAMED])) + (f" and {len(steps) - _NAMED} more" if len(steps) > _NAMED else "")
-    plural = "s" if len(steps) > 1 else ""
-    return f'no time for a look at the checkpoint{plural} of step{plural} {named}; every="save" looks at all'
+    names = listed([f"checkpoint-{step}" for step in schedule.unwatched])
+    return f'no time for a look at {names}; every="save" looks at all'
 
 
 def cost_line(watch: Watch, *, left: int, extra: float = 0.0) -> str:

@@ -56,7 +56,6 @@ _TASK_EXAMPLES: Final = 64
 _PARTS: Final[Mapping[str, Sequence[str]]] = {
     "subjects": subjects(),
     "bbh": sorted([*row_functions.BBH_LISTED, *row_functions.BBH_WORDS]),
-    "bbh-open": sorted(row_functions.BBH_OPEN),
 }
 """Lists of parts by the names that the table uses for them."""
 

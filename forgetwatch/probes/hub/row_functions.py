@@ -213,9 +213,6 @@ BBH_WORDS: Final = {
 }
 """BBH tasks whose answers are words, and the words."""
 
-BBH_OPEN: Final = {"dyck_languages": "exact", "multistep_arithmetic_two": "number", "word_sorting": "exact:fold"}
-"""BBH tasks without options, and the match that grades their answers."""
-
 _OPTIONS: Final = re.compile(r"\n\s*Options:\s*\n")
 _OPTION: Final = re.compile(r"^\s*\(([A-Z])\)\s*(.*\S)", re.MULTILINE)
 _LONGEST_LIST: Final = 10_000
@@ -228,8 +225,6 @@ def bbh(row: Row, source: Source) -> Question:
     """Question of a BBH row; the source's part is its task."""
     text, target = str(field_of(row, "input")), str(field_of(row, "target")).strip()
     prompt = f"Q: {text}\nA:"
-    if source.part in BBH_OPEN:
-        return Question(prompt=prompt, answer=target, match=BBH_OPEN[source.part], question=text)
     question, *rest = _OPTIONS.split(text)
     if source.part in BBH_WORDS:
         words = BBH_WORDS[source.part]

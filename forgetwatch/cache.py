@@ -35,8 +35,9 @@ _NAME: Final = re.compile(rf"[0-9a-f]{{{_DIGITS}}}\.parquet")
 
 def cache_folder() -> Path:
     """Return the folder of the cache, which need not exist."""
-    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return Path(os.environ.get("FORGETWATCH_CACHE") or caches / "forgetwatch")
+    if named := os.environ.get("FORGETWATCH_CACHE"):
+        return Path(named)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "forgetwatch"
 
 
 def cache_files(folder: Path) -> list[Path]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import get_args
 
@@ -67,11 +68,22 @@ def _carried(given: str, sides: Sequence[str]) -> Path | None:
         return own
     for side in sides:
         if (baseline := carried_baseline(Path(side))) is not None:
-            made_of = str(read_snapshot(baseline).meta.get("model"))
-            if given == made_of or (Path(given).exists() and Path(given).resolve() == Path(made_of).resolve()):
+            meta = read_snapshot(baseline).meta
+            made_of = str(meta.get("model"))
+            is_same = given == made_of or (Path(given).exists() and Path(given).resolve() == Path(made_of).resolve())
+            if is_same and not _is_newer(Path(given), str(meta.get("time"))):
                 echo(f"{given}: the baseline that {side} carries, without scoring it again", err=True)
                 return baseline
     return None
+
+
+def _is_newer(folder: Path, time: str) -> bool:
+    """True if a file of a model was written after a measurement: another model may be there now."""
+    try:
+        measured = datetime.fromisoformat(time).timestamp()
+    except ValueError:
+        return True
+    return any(file.stat().st_mtime > measured for file in folder.glob("*.*") if file.is_file())
 
 
 def resolve(

@@ -153,8 +153,15 @@ def cut_to_common(before: Snapshot, after: Snapshot) -> tuple[Snapshot, Snapshot
     Items whose answers were not generated stay: a comparison counts them as unscored.
     """
     prefix = replace(Subset.common((before, after)), left_out=frozenset())
-    cut = prefix.apply(before), prefix.apply(after)
-    if len(cut[0]) == len(before) and len(cut[1]) == len(after):  # looks of one prefix need no note
+    if prefix.items is None or len(before) == len(after):  # looks of one prefix need no note
+        return before, after, ()
+    # By the items of the shorter side: a run may have put its items into an order of its own.
+    cut = before, after
+    if len(before) < len(after):
+        cut = before, prefix.apply_to_reference(after, baseline=before)
+    else:
+        cut = prefix.apply_to_reference(before, baseline=after), after
+    if len(cut[0]) == len(before) and len(cut[1]) == len(after):
         return before, after, ()
     note = f"over the first {prefix.items:,} of {prefix.total:,} items, those that the looks of this run evaluate"
     return *cut, (note,)

@@ -83,6 +83,7 @@ from forgetwatch.scoring.model import (
     attention_of,
     base_model,
     check_arguments,
+    is_exact,
     is_sharded,
     is_tensor_parallel,
     isolated,

@@ -35,16 +35,23 @@ def model_fingerprint(model: nn.Module) -> str:
     """
     model = unwrapped(model)
     parts = all_gather(lambda: _digest(model)) if is_sharded(model) else [_digest(model)]
+    # What an adapter does beside its weights is in no setting of the model.
+    adapters = [str(getattr(model, name, "")) for name in ("peft_config", "active_adapters")] if parts[0][1] else []
     config = getattr(model, "config", None)
     settings: dict[str, Any] = {} if config is None else config.to_dict()
     named = {name: value for name, value in settings.items() if name not in ("_name_or_path", "transformers_version")}
-    whole = [parts, str(sorted(named.items(), key=str)), str(getattr(config, "_attn_implementation", ""))]
+    whole = [
+        [digest for digest, _ in parts],
+        adapters,
+        str(sorted(named.items(), key=str)),
+        str(getattr(config, "_attn_implementation", "")),
+    ]
     return hashlib.sha256(json.dumps(whole).encode()).hexdigest()
 
 
 @torch.no_grad()
-def _digest(model: nn.Module) -> str:
-    """Digest of the parts of a model that this process holds."""
+def _digest(model: nn.Module) -> tuple[str, bool]:
+    """Digest of the parts of a model that this process holds, and whether it has an adapter that changes something."""
     found = hashlib.sha256()
     tensors = dict(_tensors(model))
     if any(tensor.is_meta for tensor in tensors.values()):
@@ -57,7 +64,7 @@ def _digest(model: nn.Module) -> str:
             continue
         plain = name.replace("base_model.model.", "").replace(".base_layer.", ".")
         found.update(f"{plain} {tuple(tensor.shape)} {tensor.dtype} {_sums(tensor)}\n".encode())
-    return found.hexdigest()
+    return found.hexdigest(), hasattr(model, "peft_config") and not is_idle
 
 
 def _tensors(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
@@ -77,6 +84,8 @@ def _sums(tensor: Tensor) -> tuple[int, ...]:
     words = data.view(torch.uint8) if data.numel() else data.to(torch.uint8)
     if rest := -words.numel() % 8:
         words = torch.cat([words, words.new_zeros(rest)])
+    if words.storage_offset() % 8:  # a slice of a flat buffer
+        words = words.clone()
     whole = words.view(torch.int64)
     odd = 2 * torch.arange(min(_CHUNK, len(whole)), device=whole.device) + 1
     sums = [0] * len(_FACTORS)

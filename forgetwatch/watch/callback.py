@@ -167,12 +167,16 @@ class ForgetWatchCallback(TrainerCallback):
         elif state.global_step > 0:
             session.resume(now, _memory(state), checkpoint=checkpoint)
         else:
+            with random_states():  # reading examples may draw random numbers
+                tokens = on_main_process(lambda: step_tokens(args, trainer.train_dataset))
             with _one_line_if_stopped(session):
-                session.begin(now, trainer.train_dataset, step_tokens=step_tokens(args, trainer.train_dataset))
+                session.begin(now, trainer.train_dataset, step_tokens=tokens)
         # Only now: a retry after a failure must still find the earlier session, whose looks are not yet set aside.
         self._trainer, self._session = trainer, session
-        # The run may have been killed between a save and its look.
-        if session.schedule.has_look(state.global_step, at_save=state.global_step > 0 and checkpoint is not None):
+        # The run may have been killed between a save and its look. What is still to be decided is decided by steps.
+        if session.is_final and session.schedule.has_look(
+            state.global_step, at_save=state.global_step > 0 and checkpoint is not None
+        ):
             self._look(state, control, kwargs)
         if state.global_step > 0:  # the run may have been killed between the save and its copies
             session.carry(state.global_step)

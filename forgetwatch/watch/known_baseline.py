@@ -7,6 +7,7 @@ run of the same model, take it from there. What is found is measured again on a 
 from __future__ import annotations
 
 import platform
+import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -16,10 +17,10 @@ import torch
 from torch import nn
 
 from forgetwatch.cache import CacheEntry
-from forgetwatch.errors import ForgetwatchError, ScoringError
+from forgetwatch.errors import ForgetwatchError
 from forgetwatch.grading import RULES
 from forgetwatch.probe import Probe
-from forgetwatch.scoring import SCORER, execution, model_fingerprint, on_main_process, tokenizer_settings
+from forgetwatch.scoring import SCORER, execution, is_exact, model_fingerprint, on_main_process, tokenizer_settings
 from forgetwatch.snapshot import Snapshot
 from forgetwatch.watch.schedule import Trial
 
@@ -57,9 +58,10 @@ class KnownBaseline:
         own = [getattr(tokenizer, "model_max_length", None), str(tokenizer.special_tokens_map)]
         try:
             weights = model_fingerprint(model)
-        except ScoringError:
+        except Exception:  # of any kind of tensor that cannot be read here: the baseline is measured
             return None
-        parts = [weights, settings, own, ran, device, token_budget, SCORER, RULES]
+        precision = [_mixed_precision(), is_exact(model)]
+        parts = [weights, settings, own, ran, precision, device, token_budget, SCORER, RULES]
         return cls(probe, ["baseline", *parts, probe.name, probe.fingerprint])
 
     def read(self, items: int) -> Snapshot | None:
@@ -91,6 +93,13 @@ class KnownBaseline:
     def _entry(self, items: int) -> CacheEntry:
         labels = [[item.task, item.id, item.category, item.cluster] for item in self._probe.items[:items]]
         return CacheEntry.of([*self._parts, labels])
+
+
+def _mixed_precision() -> str:
+    """Precision that accelerate casts to inside the model's own `forward`, which no setting of torch shows."""
+    state = sys.modules.get("accelerate.state")
+    is_set = state is not None and state.AcceleratorState._shared_state
+    return str(state.AcceleratorState().mixed_precision) if state is not None and is_set else "no"
 
 
 def without_trial(snapshot: Snapshot, *, model: str, step: int) -> Snapshot:

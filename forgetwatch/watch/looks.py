@@ -16,6 +16,7 @@ import operator
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, SupportsIndex
 
@@ -24,6 +25,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from forgetwatch.comparing import Comparison, Subset, Trajectory, compare, repeated_prompts, right_answers, with_null
+from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ScoringError, WatchError
 from forgetwatch.probe import Probe
 from forgetwatch.progress import Progress, log, shown
@@ -314,6 +316,8 @@ class Measurer:
         few = Scorer(probe.with_items(scored[:_TRIAL_ITEMS]), tokenizer, model, token_budget=self.token_budget)
         few.score(model)
         token = float(few.score(model).meta["seconds"]) / max(few.engine.tokens, 1)
+        if not token:  # none of them fits into the context
+            return None
         # More items share more of their beginnings, and read fewer tokens each.
         more = probe.with_items(scored[:FEWEST_ITEMS])
         engine = Scorer(more, tokenizer, model, token_budget=self.token_budget).engine
@@ -322,10 +326,12 @@ class Measurer:
         return self._trial
 
     def _known_baseline(self, model: nn.Module, tokenizer: Any) -> KnownBaseline | None:
-        """Entries of the cache for the baseline; None where an engine generates the answers."""
-        if self._generator is not None:
+        """Entries of the cache for the baseline; None where an engine generates the answers, or they are sampled."""
+        probe = self._looks.probe
+        sampled = any(map(probe.is_generated, probe)) and Decoding.of(probe.decoding).temperature > 0
+        if self._generator is not None or sampled:
             return None
-        return KnownBaseline.of(model, tokenizer, self._looks.probe, token_budget=self.token_budget)
+        return KnownBaseline.of(model, tokenizer, probe, token_budget=self.token_budget)
 
     def baseline(self, model: nn.Module, tokenizer: Any, *, step: int, twice: bool) -> tuple[Snapshot, Snapshot | None]:
         """Outcomes of the model before the training, and those of a second measurement, None without one."""
@@ -335,11 +341,13 @@ class Measurer:
         known = self._known_baseline(model, tokenizer)
         if known is not None and (found := known.read(items)) is not None:
             found = without_trial(found, model=model_name(model), step=step)
-            checked = self._again(found, model, tokenizer, step=step, items=CHECKED_ITEMS, progress=None)
-            number = differing(found, checked)
+            checked: Snapshot | None = None
+            with suppress(ScoringError):  # what was right when it was measured may be impossible here
+                checked = self._again(found, model, tokenizer, step=step, items=CHECKED_ITEMS, progress=None)
+            number = None if checked is None else differing(found, checked)
             if is_main:
                 made = str(found.meta.get("time"))[:10]
-                line = f"baseline: measured on {made} already; {len(checked)} items measured again"
+                line = f"baseline: measured on {made} already; {min(CHECKED_ITEMS, items)} items measured again"
                 line += ", which differ: it is measured anew" if number is None else f", {number} with another outcome"
                 log(line)
             if number is not None:

@@ -107,7 +107,7 @@ def _named(
 ) -> Snapshot:
     """The baseline that the user names, in place of one that is lost."""
     if (found := named()) is not None:
-        found = watch.in_norm(found)
+        found = watch.in_order(watch.in_norm(found))
         return replace(found, meta={**found.meta, "step": -1})  # no look of this run
     if memory is None:
         raise WatchError(

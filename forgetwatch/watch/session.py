@@ -140,6 +140,10 @@ class Session:
         with self.failures.tolerate("storing the findings of the guard", step=now.step):
             watch.report_findings(self._tripped.findings)
         self._resume_guard(known.get("stopped"), now)
+        # A run that was resumed keeps its decision, corrected or not; of one that was begun otherwise there is none.
+        self.is_final = watch.decision is not None
+        if not self.is_final:
+            self._decide_start(now, None)
         self._set_out(now)
 
     def restart(self, now: Moment, *, after: Session) -> None:
@@ -379,11 +383,8 @@ class Session:
         watch, step = self.watch, now.step
         self._began_at = step
         self._timed_until = last_timed_step(step, max_steps=self._max_steps)
-        decision = watch.decision
-        if decision is None:  # a resumed run of which nothing is known
-            watch.decide(decision := Decision(step=step))
-        # A run that was resumed keeps its decision, corrected or not.
-        self.is_final = self.is_final or step > 0 or self._settings.max_overhead is None
+        self.is_final |= self._settings.max_overhead is None
+        decision = watch.decision or Decision(step=step)
         if self.is_final:
             self._follow(decision, now)
         elif self._timed_until <= step:

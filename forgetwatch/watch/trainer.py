@@ -169,7 +169,7 @@ def step_tokens(args: TrainingArguments, examples: Any) -> float | None:
     try:
         rows = min(len(examples), _EXAMPLES)
         tokens = sum(_tokens(examples[row]) for row in range(rows))
-    except (LookupError, TypeError, NotImplementedError):  # a stream
+    except Exception:  # a stream, or examples of any other kind
         return None
     if not tokens:
         return None
@@ -180,7 +180,8 @@ def _tokens(example: Mapping[str, Any]) -> int:
     """Tokens that are read of one example; 0 if it has no token ids. Each answer of a pair is read after the prompt."""
     whole = sum(len(example[name]) for name in _WHOLE if example.get(name) is not None)
     answers = [len(example[name]) for name in _ANSWERS if example.get(name) is not None]
-    return whole + sum(answers) + len(answers) * len(example.get("prompt_ids") or ())
+    prompt = example.get("prompt_ids")
+    return whole + sum(answers) + (0 if prompt is None else len(answers) * len(prompt))
 
 
 def epoch_steps(args: TrainingArguments, batches: Any) -> int | None:

@@ -251,7 +251,7 @@ class Watch(Looks):
         # The fingerprint covers the norm, and a resume finds the run's probe by it.
         return replace(made, meta={**made.meta, "probe": {**made.meta["probe"], "fingerprint": self.probe.fingerprint}})
 
-    def _in_order(self, baseline: Snapshot) -> Snapshot:
+    def in_order(self, baseline: Snapshot) -> Snapshot:
         """A baseline from elsewhere with its rows in the order of the probe: looks evaluate its first items."""
         place = {(item.task, item.id): number for number, item in enumerate(self.probe)}
         keys = zip(baseline.texts("task").tolist(), baseline.texts("item_id").tolist(), strict=True)
@@ -402,7 +402,7 @@ class Watch(Looks):
         if self.baseline is not None:
             raise WatchError("the run has a baseline already; adopt one from elsewhere before the first look")
         self._open()
-        adopted = self.folder.stamped(self._in_order(self.in_norm(baseline)), "baseline")
+        adopted = self.folder.stamped(self.in_order(self.in_norm(baseline)), "baseline")
         adopted = replace(adopted, meta={**adopted.meta, "step": -1})  # a step that no look of this run has
         self.baseline = adopted
         self._add(adopted, step=-1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -57,3 +58,14 @@ def test_a_checkpoint_of_another_base_or_without_a_look_needs_a_probe(
     bare = tmp_path / "checkpoint-6"
     shutil.copytree(saved / "run" / "checkpoint-6", bare, ignore=shutil.ignore_patterns("forgetwatch"))
     assert "without a look of its own" in command("compare", str(saved / "base"), str(bare)).last
+
+
+def test_a_base_that_was_written_again_is_not_taken_for_the_baseline(saved: Path, command: Run) -> None:
+    config = saved / "base" / "config.json"
+    before = config.stat()
+    try:
+        config.touch()
+        done = command("compare", str(saved / "base"), str(saved / "run" / "checkpoint-6"))
+    finally:
+        os.utime(config, (before.st_atime, before.st_mtime))
+    assert "without a look of its own, which needs --probe" in done.last

@@ -10,7 +10,7 @@ import torch
 from peft import LoraConfig, get_peft_model
 from support import model, tokenizer
 
-from forgetwatch.scoring import model_fingerprint
+from forgetwatch.scoring import fingerprint, model_fingerprint
 
 TOK = tokenizer()
 
@@ -64,3 +64,20 @@ def test_an_adapter_that_changes_nothing_is_its_base_and_a_trained_one_is_not() 
     assert model_fingerprint(adapted) != model_fingerprint(model(TOK))
     dora = LoraConfig(task_type="CAUSAL_LM", target_modules=["q_proj"], use_dora=True)
     assert model_fingerprint(get_peft_model(model(TOK), dora)) != model_fingerprint(model(TOK))
+
+
+def test_the_settings_of_a_trained_adapter_count() -> None:
+    found = []
+    for alpha in (8, 8, 16):
+        settings = LoraConfig(task_type="CAUSAL_LM", target_modules=["q_proj"], lora_alpha=alpha)
+        torch.manual_seed(0)
+        adapted = get_peft_model(model(TOK), settings)
+        with torch.no_grad():
+            next(weight for name, weight in adapted.named_parameters() if "lora_B" in name).fill_(1e-3)
+        found.append(model_fingerprint(adapted))
+    assert found[0] == found[1] != found[2]
+
+
+def test_a_slice_of_a_flat_buffer_has_the_sums_of_its_copy() -> None:
+    flat = torch.arange(101, dtype=torch.float32)
+    assert fingerprint._sums(flat[3:]) == fingerprint._sums(flat[3:].clone())

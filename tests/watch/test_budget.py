@@ -6,14 +6,16 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from events import At, interrupt, stop
 from support import model, probe, tokenizer, trained, trainer
 from transformers import TrainerCallback
 
-from forgetwatch import ForgetWatchCallback, Item, Probe, Trajectory, load_snapshot, score
+from forgetwatch import ForgetWatchCallback, Item, Probe, Trajectory, compare, load_snapshot, score
 from forgetwatch.run_folder import RunFolder
 from forgetwatch.watch import (
     Cost,
@@ -27,6 +29,7 @@ from forgetwatch.watch import (
     session,
     trackers,
 )
+from forgetwatch.watch.trainer import step_tokens
 
 ITEMS = "eval_forget/all/items"
 TINY = 1e-6
@@ -431,3 +434,29 @@ def test_a_schedule_that_the_user_names_has_no_line_on_checkpoints_without_a_loo
 ) -> None:
     trained(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=4)], steps=8, save_strategy="steps", save_steps=2)
     assert "no time for a look" not in capfd.readouterr().err
+
+
+def test_a_run_in_an_order_of_its_own_is_compared_with_rows_in_the_order_of_the_file(tmp_path: Path) -> None:
+    items = by_category()
+    whole = score(model(tokenizer()), tokenizer(), items)
+    trained(tmp_path, callbacks=[ForgetWatchCallback(items, max_overhead=TINY)], steps=4)
+    look = tmp_path / "_forgetwatch" / "step-000004.parquet"
+    assert compare(before=whole, after=load_snapshot(look)).all.n == 250
+    assert compare(before=load_snapshot(look), after=whole).all.n == 250
+
+
+def test_a_training_begun_without_a_watch_decides_in_its_first_steps(tmp_path: Path) -> None:
+    options = {"steps": 30, "save_strategy": "steps", "save_steps": 5}
+    named = score(model(tokenizer()), tokenizer(), probe(300))
+    with pytest.raises(KeyboardInterrupt):
+        trained(tmp_path, callbacks=[At(7, interrupt)], **options)
+    watch = ForgetWatchCallback(probe(300), max_overhead=TINY, baseline=named)
+    trained(tmp_path, callbacks=[watch], **options, resume=True)
+    assert watch.watch is not None
+    assert {one.all.n for one in watch.watch.comparisons.values()} == {250}
+
+
+@pytest.mark.parametrize("examples", [["a text"], [("a", "b")], [{"prompt_ids": np.ones(3), "chosen_ids": [1]}], []])
+def test_examples_of_any_kind_tell_tokens_or_nothing(examples: Any) -> None:
+    args = SimpleNamespace(per_device_train_batch_size=2, gradient_accumulation_steps=3)
+    assert step_tokens(args, examples) == (24 if examples and isinstance(examples[0], dict) else None)  # type: ignore[arg-type]

@@ -95,6 +95,7 @@ def test_other_weights_another_dtype_other_items_and_other_versions_find_nothing
     begin(tmp_path / "c", network=model(tokenizer()).to(torch.bfloat16))
     begin(tmp_path / "d", items=probe(61))
     begin(tmp_path / "e", items=probe(60, norm="bytes"))
+    begin(tmp_path / "g", bf16=True)
     monkeypatch.setattr(scorer_module, "versions", lambda: {"torch": "0.0"})
     begin(tmp_path / "f")
     assert FOUND not in capfd.readouterr().err

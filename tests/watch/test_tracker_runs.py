@@ -81,22 +81,6 @@ def test_each_look_is_sent_once_with_the_keys_of_the_callback(
     assert Board.made[2].options["id"] == wandb.options["id"]
 
 
-def test_the_look_of_a_step_that_was_saved_again_is_sent_too(
-    tmp_path: Path, base: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(tracking.LOGGER_TYPE_TO_CLASS, "wandb", Board)
-    monkeypatch.setattr(module, "get_available_trackers", lambda: ["wandb"])
-    monkeypatch.setattr(Board, "made", [])
-    for step in (10, 20):
-        runs.save(tmp_path, step)
-    runs.follower(tmp_path, base, report_to=("wandb",)).follow()
-    runs.save(tmp_path, 20, of=21)
-    made = runs.followed(tmp_path, base, report_to=("wandb",))
-    (row,) = (row for _, row in Board.made[1].rows)
-    assert row["train/global_step"] == 20
-    assert row["eval/forget/all/accuracy"] == made.watch.comparisons[20].all.accuracy_after
-
-
 def test_a_snapshot_as_base_is_step_zero_and_the_file_of_another_run_counts_for_nothing(
     tmp_path: Path, base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -80,7 +80,7 @@ def _carried(given: str, sides: Sequence[str]) -> Path | None:
 def _is_newer(folder: Path, time: str) -> bool:
     """True if a file of a model was written after a measurement: another model may be there now."""
     try:
-        measured = datetime.fromisoformat(time).timestamp()
+        measured = datetime.fromisoformat(time).timestamp() + 1.0  # it is stored in whole seconds
     except ValueError:
         return True
     return any(file.stat().st_mtime > measured for file in folder.glob("*.*") if file.is_file())

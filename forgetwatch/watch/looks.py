@@ -286,6 +286,7 @@ class Measurer:
         self._encoded_at = 0  # step of the look whose tokenizer encoded the items
         self._obstacle_logged = False
         self._trial: Trial | None = None
+        self._known: KnownBaseline | None = None  # reading all weights for it takes a while
 
     def restart(self) -> None:
         """Lay out the batches anew at the next look, which has other items."""
@@ -310,6 +311,7 @@ class Measurer:
             return None
         known = self._known_baseline(model, tokenizer)
         if known is not None and (found := known.trial(start_sizes(len(probe)))) is not None:
+            self._trial = found
             return found
         if rank() == 0:
             log(f"timing a few of the {len(probe):,} items of {probe.name}, to decide how many are measured")
@@ -327,11 +329,14 @@ class Measurer:
 
     def _known_baseline(self, model: nn.Module, tokenizer: Any) -> KnownBaseline | None:
         """Entries of the cache for the baseline; None where an engine generates the answers, or they are sampled."""
+        if self._known is not None:
+            return self._known
         probe = self._looks.probe
         sampled = any(map(probe.is_generated, probe)) and Decoding.of(probe.decoding).temperature > 0
         if self._generator is not None or sampled:
             return None
-        return KnownBaseline.of(model, tokenizer, probe, token_budget=self.token_budget)
+        self._known = KnownBaseline.of(model, tokenizer, probe, token_budget=self.token_budget)
+        return self._known
 
     def baseline(self, model: nn.Module, tokenizer: Any, *, step: int, twice: bool) -> tuple[Snapshot, Snapshot | None]:
         """Outcomes of the model before the training, and those of a second measurement, None without one."""

@@ -458,5 +458,5 @@ def test_a_training_begun_without_a_watch_decides_in_its_first_steps(tmp_path: P
 
 @pytest.mark.parametrize("examples", [["a text"], [("a", "b")], [{"prompt_ids": np.ones(3), "chosen_ids": [1]}], []])
 def test_examples_of_any_kind_tell_tokens_or_nothing(examples: Any) -> None:
-    args = SimpleNamespace(per_device_train_batch_size=2, gradient_accumulation_steps=3)
-    assert step_tokens(args, examples) == (24 if examples and isinstance(examples[0], dict) else None)  # type: ignore[arg-type]
+    args: Any = SimpleNamespace(per_device_train_batch_size=2, gradient_accumulation_steps=3)
+    assert step_tokens(args, examples) == (24 if examples and isinstance(examples[0], dict) else None)

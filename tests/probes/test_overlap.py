@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from forgetwatch import Item, Probe
 from forgetwatch.errors import ProbeError
 from forgetwatch.probes import exact_overlap, plain, training_text, training_texts
-from forgetwatch.probes import overlap as module
 from forgetwatch.probes.overlap import overlap
 
 WORDS = [f"w{letter}" for letter in "abcdefghijklmnopqr"]
@@ -81,8 +80,7 @@ def test_the_frame_of_a_tasks_prompts_is_not_part_of_a_question() -> None:
     assert found.exact == (("t", "2"), ("t", "3"))
 
 
-def test_the_search_stops_in_time_and_gives_the_share_searched(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_BATCH", 10)
+def test_the_search_stops_in_time_and_gives_the_share_searched() -> None:
     found = exact_overlap(probe("a b c"), ("some words and more" for _ in range(1000)), seconds=0, of_rows=1000)
     assert found.rows == 1
     assert "1 of 1,000 training rows (0.1 %)" in found.sentence
@@ -90,14 +88,10 @@ def test_the_search_stops_in_time_and_gives_the_share_searched(monkeypatch: pyte
     assert exact_overlap(probe("a b c"), []).sentence.startswith("0 training rows: ")
 
 
-@given(st.lists(st.lists(st.sampled_from("abc"), max_size=9).map(" ".join), max_size=12), st.integers(1, 5))
-def test_hashed_search_equals_a_plain_search(texts: list[str], batch: int) -> None:
+@given(st.lists(st.lists(st.sampled_from("abc"), max_size=9).map(" ".join), max_size=12))
+def test_hashed_search_equals_a_plain_search(texts: list[str]) -> None:
     questions = ["a b a b a", "b a c c b", "c c c a b c c c a", "c a a a c a"]
-    kept, module._BATCH = module._BATCH, batch
-    try:
-        found = overlap(probe(*questions), texts, grams=(3,))
-    finally:
-        module._BATCH = kept
+    found = overlap(probe(*questions), texts, grams=(3,))
     rows = [f" {text} " for text in texts]
     assert [int(name) for _, name in found.exact] == [
         n for n, question in enumerate(questions) if any(f" {question} " in row for row in rows)

@@ -19,8 +19,8 @@ GATE_MINUTES = 20
 """Minutes that the README's test command may take on two idle cores; `.ci/run` prints what it took."""
 
 AT_MOST = {
-    "modules of the package": 184,
-    "lines of code of the package": 30_700,
+    "modules of the package": 185,
+    "lines of code of the package": 30_600,
     "lines of code of the tests": 37_000,
     "public names": 13,
     "files that name bits_per_byte": 14,

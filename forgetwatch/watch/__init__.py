@@ -1,10 +1,11 @@
 """Watch a model while it is trained.
 
     callback     translates the events of a trainer
-    session      one training: begin, resume, look, decide the budget, end
-    watch        stores the looks, and restores them; looks: measures the model, and compares, in memory
-    schedule                steps of the looks, and number of items that they evaluate
-    resume, trainer         the baseline of a resumed run; everything that is read from a trainer, and its default probe
+    session      one training: begin, resume, look, end
+    watch        stores the looks, and restores them; looks: compares them, in memory
+    measurer     evaluates the model; known_baseline: finds its baseline in the cache
+    schedule, budget        steps of the looks; the items and looks for which the time suffices
+    trainer                 everything that is read from a trainer, and its default probe
     guard                   bounds on losses, and the action beyond them
     trackers, run_output    rows and alerts; lines, table, report.html, and a command of the user's
     follow                  the same from another process, checkpoint by checkpoint
@@ -13,26 +14,25 @@
 Read `watch` first: it needs no trainer. A look is one evaluation of the probe during a run.
 """
 
-from forgetwatch.watch.callback import ForgetWatchCallback
-from forgetwatch.watch.checkpoint_queue import CheckpointQueue
-from forgetwatch.watch.follow import Follower, FollowSettings
-from forgetwatch.watch.guard import Guard, Tripped
-from forgetwatch.watch.looks import Measurer
-from forgetwatch.watch.run_output import ReportPage, checked_command, cost_line, stopped_line
-from forgetwatch.watch.saved_checkpoints import NAMES, CheckpointGoneError, CheckpointStore, SavedCheckpoint
-from forgetwatch.watch.schedule import (
+from forgetwatch.watch.budget import (
     Cost,
     Decision,
-    Schedule,
     Trial,
     decide_budget,
     decide_start,
     evaluated_items,
     evaluated_worth,
-    event_steps,
     generated_items,
     last_timed_step,
 )
+from forgetwatch.watch.callback import ForgetWatchCallback
+from forgetwatch.watch.checkpoint_queue import CheckpointQueue
+from forgetwatch.watch.follow import Follower, FollowSettings
+from forgetwatch.watch.guard import Guard, Tripped
+from forgetwatch.watch.measurer import Measurer
+from forgetwatch.watch.run_output import ReportPage, checked_command, cost_line, stopped_line
+from forgetwatch.watch.saved_checkpoints import NAMES, CheckpointGoneError, CheckpointStore, SavedCheckpoint
+from forgetwatch.watch.schedule import Schedule, event_steps
 from forgetwatch.watch.session import Session
 from forgetwatch.watch.trackers import composite_row
 from forgetwatch.watch.trainer import (

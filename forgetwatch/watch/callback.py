@@ -28,14 +28,15 @@ from forgetwatch.progress import log
 from forgetwatch.run_folder import PROBE, RUN_FOLDER
 from forgetwatch.scoring import TrainerGenerator, check_generated, generation_obstacle, on_main_process, random_states
 from forgetwatch.snapshot import Snapshot, read_snapshot
+from forgetwatch.watch.budget import FEWEST_ITEMS
 from forgetwatch.watch.guard import Action, Guard
 from forgetwatch.watch.looks import references
-from forgetwatch.watch.resume import STATE, stateful
 from forgetwatch.watch.run_output import checked_command
-from forgetwatch.watch.schedule import FEWEST_ITEMS, Every, Schedule, event_steps
+from forgetwatch.watch.schedule import Every, Schedule, event_steps
 from forgetwatch.watch.session import Moment, Session, Settings
 from forgetwatch.watch.trackers import Trackers, composite_row, look_row
 from forgetwatch.watch.trainer import (
+    STATE,
     calling_trainer,
     check_choice,
     check_trainer,
@@ -45,6 +46,7 @@ from forgetwatch.watch.trainer import (
     probe_of_run,
     resume_checkpoint,
     rotation_warning,
+    stateful,
     step_tokens,
     token_budget,
     tokenizer_of,
@@ -174,7 +176,7 @@ class ForgetWatchCallback(TrainerCallback):
         # Only now: a retry after a failure must still find the earlier session, whose looks are not yet set aside.
         self._trainer, self._session = trainer, session
         # The run may have been killed between a save and its look. What is still to be decided is decided by steps.
-        if session.is_final and session.schedule.has_look(
+        if session.budget.is_final and session.budget.schedule.has_look(
             state.global_step, at_save=state.global_step > 0 and checkpoint is not None
         ):
             self._look(state, control, kwargs)
@@ -193,7 +195,7 @@ class ForgetWatchCallback(TrainerCallback):
     ) -> None:
         """Start the clock of a step."""
         if self._session is not None:
-            self._session.clock.begin_step()
+            self._session.budget.clock.begin_step()
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Look if the schedule says so."""
@@ -205,14 +207,14 @@ class ForgetWatchCallback(TrainerCallback):
             # The decision must be in the next checkpoint, or a resumed run would decide again.
             with session.failures.tolerate("storing the run's state", step=step):
                 self._store_memory(state)
-        if session.schedule.has_look(step, at_save=control.should_save):
+        if session.budget.schedule.has_look(step, at_save=control.should_save):
             self._look(state, control, kwargs)
         if control.should_save and state.is_world_process_zero:
             with session.failures.tolerate("the check of the checkpoints", step=step):
                 if line := rotation_warning(args, state, session.watch.comparisons):
                     session.log(line)
         self._stop_again(control)
-        session.clock.restart_step()  # the looks between two steps count to neither
+        session.budget.clock.restart_step()  # the looks between two steps count to neither
 
     def on_epoch_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -221,7 +223,7 @@ class ForgetWatchCallback(TrainerCallback):
         # A run that stops before the decision still logs its start: trackers may close before on_train_end.
         if control.should_training_stop and self._session is not None and self._trainer is not None:
             self._session.decide(_moment(self._trainer, state, control, kwargs))
-        if self._session is not None and self._session.schedule.has_look(state.global_step, at_epoch=True):
+        if self._session is not None and self._session.budget.schedule.has_look(state.global_step, at_epoch=True):
             self._look(state, control, kwargs)
         self._stop_again(control)
 
@@ -250,7 +252,7 @@ class ForgetWatchCallback(TrainerCallback):
         if key and step > 0:
             self._look(state, control, kwargs)
         # Until the decision is final, the baseline's numbers may be over other items than those of all later looks.
-        if not session.is_final and not key:
+        if not session.budget.is_final and not key:
             return
         if step not in watch.comparisons and key:
             # The trainer stops if the metric that it chooses by is missing.
@@ -271,7 +273,7 @@ class ForgetWatchCallback(TrainerCallback):
         # A save at the end of an epoch is not announced in on_step_end, so that its look is still missing.
         if self._session is None:
             return
-        if self._session.schedule.has_look(state.global_step, at_save=True):
+        if self._session.budget.schedule.has_look(state.global_step, at_save=True):
             self._look(state, control, kwargs)
         # After the look, so that the copy contains it.
         self._session.carry(state.global_step, saved=True)

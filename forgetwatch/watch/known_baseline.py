@@ -22,7 +22,7 @@ from forgetwatch.grading import RULES
 from forgetwatch.probe import Probe
 from forgetwatch.scoring import SCORER, execution, is_exact, model_fingerprint, on_main_process, tokenizer_settings
 from forgetwatch.snapshot import Snapshot
-from forgetwatch.watch.schedule import Trial
+from forgetwatch.watch.budget import Trial
 
 CHECKED_ITEMS: Final = 50
 """Items of a baseline in the cache that are measured again; what flips is the noise of the measurement."""

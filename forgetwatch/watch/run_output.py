@@ -33,15 +33,15 @@ from forgetwatch.report import WIDTH, little_to_lose, run_page, run_title
 from forgetwatch.report.run_table import run_table
 from forgetwatch.run_folder import REPORT, GuardFinding, checkpoint_folder
 from forgetwatch.visible_text import visible
-from forgetwatch.watch.schedule import (
+from forgetwatch.watch.budget import (
     FEWEST_ITEMS,
     Decision,
-    Schedule,
     Trial,
     evaluated_worth,
     predicted_seconds,
     start_worth,
 )
+from forgetwatch.watch.schedule import Schedule
 from forgetwatch.watch.watch import Watch
 
 _USUAL_FLIPS: Final = 0.10

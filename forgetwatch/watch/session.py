@@ -9,6 +9,10 @@
     end_step                      corrects the decision, once, after the timed steps
     end                           takes the last look, writes the report, shows the table
 
+The baseline of a run that resumes is that of the run folder, if it is the one that the trainer's state names, or else
+the copy in the checkpoint, or else the one that the user names (`baseline`). The trainer's state follows every
+checkpoint to any machine, and names the run, its looks and its decision.
+
 A failure after the baseline is logged and counted, and the training continues, unless the session is strict. In a
 training of several processes each has a session and all make the same calls; only the main process writes and logs.
 """
@@ -22,27 +26,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from forgetwatch.errors import ForgetwatchError
+from forgetwatch.errors import ForgetwatchError, LostBaselineError, WatchError
 from forgetwatch.files import write_problem
 from forgetwatch.progress import Failures, log, shown
-from forgetwatch.run_folder import GuardFinding
+from forgetwatch.run_folder import CARRIED, GuardFinding
 from forgetwatch.scoring import on_main_process, random_states, score_by_main_process
 from forgetwatch.snapshot import Snapshot
 from forgetwatch.watch import run_output
+from forgetwatch.watch.budget import Budget, Cost, Decision, evaluated_worth, generated_items, stored_decision
 from forgetwatch.watch.guard import Action, Guard, Tripped
-from forgetwatch.watch.resume import carried_folders, memory_of, resume
-from forgetwatch.watch.schedule import (
-    FEWEST_ITEMS,
-    Clock,
-    Cost,
-    Decision,
-    Schedule,
-    decide_budget,
-    decide_start,
-    evaluated_worth,
-    generated_items,
-    last_timed_step,
-)
+from forgetwatch.watch.schedule import Schedule
 from forgetwatch.watch.trackers import Trackers
 from forgetwatch.watch.trainer import evaluation_weights, held_out, overlap_line
 from forgetwatch.watch.watch import Watch
@@ -79,31 +72,23 @@ class Session:
 
     Attributes:
         watch: Measures and stores.
-        schedule: The looks of the training.
-        clock: Times its first steps.
+        budget: The items and looks of the training, and the clock of its first steps.
         failures: Logs what fails after the baseline, unless the session is strict.
         ended: True once the training is over.
-        is_final: True once the decision on items and looks is corrected, or needs no correction.
         stops_again: True if the guard ends the training after its first step, as it ended the one that resumes here.
     """
 
     def __init__(self, watch: Watch, settings: Settings, *, schedule: Schedule, is_main_process: bool) -> None:
         self.watch = watch
-        self.schedule = schedule
+        self.budget = Budget(schedule, overhead=settings.max_overhead, items=settings.items)
         self.ended = False
         self.stops_again = False
         self._settings = settings
-        self._undropped = schedule
         self._max_steps = schedule.max_steps
-        self._began_at = 0
-        self._timed_until = 0
-        self.is_final = False
-        self._is_predicted = False  # it was made from a prediction of the training
         self._is_main = is_main_process
         self.failures = Failures(strict=settings.strict, is_main_process=is_main_process)
         self._tripped = Tripped()
         self._stopped: int | None = None  # step at which the guard stopped the run
-        self.clock = Clock()
         self._page = run_output.ReportPage()
         self._latest_attempt = -1
 
@@ -125,13 +110,16 @@ class Session:
         self._start_command(now.step, needs_checkpoint=False)
 
     def resume(self, now: Moment, memory: Mapping[str, Any] | None, *, checkpoint: Path | None) -> None:
-        """Restore the baseline and the looks of the run, and measure the noise between this machine and the last."""
+        """Restore the baseline and the looks of the run, and measure the noise between this machine and the last.
+
+        `memory` is what the trainer's state keeps of the run; None if it keeps nothing. A WatchError if no source has
+        the baseline.
+        """
         watch, known = self.watch, memory or {}
         self._tripped = Tripped.of(known.get("tripped", ()))
-        folders = carried_folders(watch, now.step, checkpoint)
-        lines = resume(watch, memory, step=now.step, carried=folders, named=self._named_baseline)
-        for line in lines:
-            self.log(line)
+        self._restore(memory, step=now.step, checkpoint=checkpoint)
+        for note in watch.notes:
+            self.log(note)
         with self.failures.tolerate("measuring the look again", step=now.step):
             again = watch.look_again(now.model, now.tokenizer, step=now.step)
             if again is not None:
@@ -141,8 +129,8 @@ class Session:
             watch.report_findings(self._tripped.findings)
         self._resume_guard(known.get("stopped"), now)
         # A run that was resumed keeps its decision, corrected or not; of one that was begun otherwise there is none.
-        self.is_final = watch.decision is not None
-        if not self.is_final:
+        self.budget.is_final = watch.decision is not None
+        if not self.budget.is_final:
             self._decide_start(now, None)
         self._set_out(now)
 
@@ -153,7 +141,7 @@ class Session:
         if after.ended and (aside := on_main_process(self.watch.folder.copy_aside)):
             self.log(f"the looks of the earlier training are now in {aside}")
         self.watch.forget_after(now.step)
-        self.is_final, self._is_predicted = after.is_final, after._is_predicted
+        self.budget.is_final, self.budget.is_predicted = after.budget.is_final, after.budget.is_predicted
         # What the guard reported before this step is not reported again, and stays in the folder.
         self._tripped = Tripped([finding for finding in after._tripped.findings if finding.step <= now.step])
         self._resume_guard(after._stopped, now)
@@ -162,22 +150,21 @@ class Session:
     def announce(self) -> None:
         """Log the cost of the baseline and of the planned looks, unless no item is left for them."""
         if self.watch.evaluates:
-            left = self.schedule.looks_after(max(self.watch.comparisons))
+            left = self.budget.schedule.looks_after(max(self.watch.comparisons))
             self.log(run_output.cost_line(self.watch, left=left, extra=self._extra))
 
     def end_step(self, now: Moment) -> bool:
         """Stop the clock of a step, correct the decision after the last timed one, and return True if it was that."""
-        self.clock.end_step()
-        if now.step != self._timed_until:
+        budget = self.budget
+        budget.clock.end_step()
+        if now.step != budget.corrected_at:
             return False
-        if not self.is_final:
+        if not budget.is_final:
             self.decide(now)
-        elif (
-            self._began_at
-            and self.watch.evaluates
-            and (cost := self._cost(looks=self.schedule.looks_after(self._began_at)))
-        ):
-            self._log_share(cost, since=self._began_at)
+        elif began_at := budget.began_at:
+            cost = self._cost(looks=budget.schedule.looks_after(began_at))
+            if cost is not None and self.watch.evaluates:
+                self._log_share(cost, since=began_at)
         return True
 
     def decide(self, now: Moment) -> None:
@@ -185,90 +172,43 @@ class Session:
 
         The correction is from the steps timed so far; without any, the decision stays.
         """
-        if self.is_final:
+        watch, budget, step = self.watch, self.budget, now.step
+        if budget.is_final:
             return
-        self.is_final = True
-        watch, step, overhead = self.watch, now.step, self._settings.max_overhead
+        budget.is_final = True
         # The look of this step, if it has one, is still to come.
-        planned, self.schedule = self.schedule.looks_after(max(step - 1, 0)), self._undropped.starting_after(step)
-        looks, decision = self.schedule.looks_after(max(step - 1, 0)), watch.decision or Decision(step=step)
-        cost, before = self._cost(looks=looks), decision
-
-        def corrected(cost: Cost, overhead: float) -> Decision:
-            if self._is_predicted and not cost.is_over(overhead, watch.probe, decision):
-                return decision
-            fewest, fixed = self.schedule.fewest, self._fixed
-            made = decide_budget(
-                cost,
-                overhead,
-                probe=watch.probe,
-                step=step,
-                fewest_looks=fewest,
-                items=decision.items,
-                fixed=fixed,
-            )
-            left = min(made.looks or looks, planned)
-            if made.items == decision.items and made.generates and left == planned:
-                return decision
-            return replace(made, looks=left if left < looks else None)  # never more than were planned
-
+        looks, before = budget.planned_from(step), watch.decision or Decision(step=step)
+        cost, made = self._cost(looks=looks), before
         with self.failures.tolerate("the decision on the budget", step=step):
-            if cost is not None and overhead is not None:
-                # Clocks differ between processes, and every process must come to the same items and looks.
-                decision = on_main_process(lambda: corrected(cost, overhead))
+            made = budget.correct(cost, before, probe=watch.probe, step=step)
         with self.failures.tolerate("storing the decision on the budget", step=step):
-            watch.decide(decision)
-        made = watch.decision or decision
+            watch.decide(made)
+        made = watch.decision or made
         self._follow(made, now)
         if not watch.generates:
             self.log(run_output.not_generated_line(watch.probe))
-        if cost is not None and (made != before or not self._is_predicted):
+        if cost is not None and budget.overhead is not None and (made != before or not budget.is_predicted):
             self._log_share(cost.kept(made), since=step - 1, planned=looks)
 
     def _decide_start(self, now: Moment, step_tokens: float | None) -> None:
         """Decide items and looks before anything is measured, and log what they cost and can show."""
-        watch, settings, schedule = self.watch, self._settings, self._undropped
-        overhead, probe, decision, trial, first = settings.max_overhead, watch.probe, Decision(), None, 0
-        if overhead is not None:
-            first = self._first_look(now.step)
-            schedule = schedule.starting_after(first)
-            if len(probe) > FEWEST_ITEMS:
-                trial = watch.measurer.trial(now.model, now.tokenizer)
-        if overhead is not None and trial is not None:
-            # Clocks differ between processes, and every process must come to the same items and looks.
-            decision = on_main_process(
-                lambda: decide_start(
-                    trial,
-                    overhead,
-                    probe=probe,
-                    step_tokens=step_tokens,
-                    steps=self._max_steps,
-                    looks=schedule.looks_after(0),
-                    fewest_looks=schedule.fewest,
-                    items=self._fixed,
-                )
-            )
-            self._is_predicted = step_tokens is not None
-        elif self._fixed is not None and self._fixed < len(probe):
-            decision = Decision(items=self._fixed)
-        watch.decide(replace(decision, step=first))
-        schedule = schedule if decision.looks is None else schedule.thinned(decision.looks)
-        self.log(
-            run_output.start_line(probe, decision, schedule, trial, step_tokens=step_tokens, max_overhead=overhead)
+        watch, budget = self.watch, self.budget
+        trial = None
+        if budget.needs_trial(watch.probe):
+            trial = watch.measurer.trial(now.model, now.tokenizer, watch.probe)
+        watch.decide(budget.decide(watch.probe, trial, step_tokens, after=now.step))
+        line = run_output.start_line(
+            watch.probe,
+            watch.decision or Decision(),
+            budget.schedule,
+            trial,
+            step_tokens=step_tokens,
+            max_overhead=budget.overhead,
         )
+        self.log(line)
         watch.measurer.is_announced = True
-        if schedule.is_default and schedule.unwatched:
-            self.log(run_output.unwatched_line(schedule))
-
-    @property
-    def _fixed(self) -> int | None:
-        """Number of items that the user names, at most that of the probe; None for none."""
-        return None if self._settings.items is None else min(self._settings.items, len(self.watch.probe))
-
-    def _first_look(self, after: int) -> int:
-        """Step at which the decision is corrected: the first look that stays in any case, or the last timed step."""
-        timed = last_timed_step(after, max_steps=self._max_steps)
-        return min(self._undropped.first_kept(after=after), timed)
+        if budget.schedule.is_default and budget.schedule.unwatched:
+            self.log(run_output.unwatched_line(budget.schedule))
 
     def look(self, now: Moment) -> Action | None:
         """Look at this step, unless it was tried already, log the numbers, and return what the guard demands.
@@ -296,7 +236,7 @@ class Session:
         if self._is_main and step == self._max_steps:
             with self.failures.tolerate("logging the table of flipped items", step=step):
                 now.trackers.log_flipped(watch, share_text=self._settings.share_text)
-        self.clock.add_look(time.perf_counter() - started, evaluation=watch.measurer.seconds)
+        self.budget.clock.add_look(time.perf_counter() - started, evaluation=watch.measurer.seconds)
         if self._is_main:  # outside the budget: the page limits itself to a share of the time
             with self.failures.tolerate("writing the report", step=step):
                 self._page.write(watch)
@@ -340,8 +280,21 @@ class Session:
             self.watch.release()
 
     def memory(self) -> dict[str, Any]:
-        """The state of the run that its checkpoints keep, as JSON values."""
-        return memory_of(self.watch, tripped=self._tripped.stored, stopped=self._stopped)
+        """The state of the run that its checkpoints keep in the trainer's state, as JSON values; it has a baseline."""
+        watch = self.watch
+        if watch.baseline is None:
+            raise WatchError("a run's memory needs its baseline, and there is none yet; call look() first")
+        return {
+            "run": watch.folder.run,
+            "baseline": watch.baseline.checksum,
+            "looks": watch.taken,
+            "fingerprint": watch.probe.fingerprint,
+            **stored_decision(watch.decision),
+            "tripped": self._tripped.stored,
+            "stopped": self._stopped,
+            "completions": watch.drift.checksum,
+            "made": {name: watch.baseline.meta.get(name) for name in ("probe", "batch")},
+        }
 
     def log(self, line: str) -> None:
         """Log one line, in the main process."""
@@ -380,40 +333,67 @@ class Session:
 
     def _set_out(self, now: Moment) -> None:
         """Follow the decision if it is final or nothing is to be timed; else wait for its correction."""
-        watch, step = self.watch, now.step
-        self._began_at = step
-        self._timed_until = last_timed_step(step, max_steps=self._max_steps)
-        self.is_final |= self._settings.max_overhead is None
-        decision = watch.decision or Decision(step=step)
-        if self.is_final:
+        budget, decision = self.budget, self.watch.decision or Decision(step=now.step)
+        budget.set_out(now.step)
+        if budget.is_final:
             self._follow(decision, now)
-        elif self._timed_until <= step:
+        elif budget.corrected_at <= now.step:
             self.decide(now)
         else:
-            self.schedule = self._undropped.starting_after(self._first_look(step))
-            if decision.looks is not None:
-                self.schedule = self.schedule.thinned(decision.looks)
+            budget.follow(decision)
             self._plan()
 
     def _follow(self, decision: Decision, now: Moment) -> None:
         """Take the looks of a decision, and log the row of the start, which had to wait for its items."""
-        self.schedule = self._undropped.starting_after(decision.step)
-        if decision.looks is not None:
-            self.schedule = self.schedule.thinned(decision.looks)
-        if not self.watch.evaluates:
-            self.schedule = self.schedule.without_looks()
+        self.budget.follow(decision, evaluates=self.watch.evaluates)
         self._plan()
         self._log_row(now, step=0)
+
+    def _restore(self, memory: Mapping[str, Any] | None, *, step: int, checkpoint: Path | None) -> None:
+        """Restore the baseline of the run and its looks until a step."""
+        watch, known = self.watch, memory or {}
+        # The folder of the trainer may be on another path than that of the checkpoint.
+        folders = [watch.folder.carried(step), *([checkpoint / CARRIED] if checkpoint is not None else [])]
+        # Before any file is touched: restoring may move the folder of another run aside.
+        watch.keep_norm(known.get("made", {"probe": {"fingerprint": None}}))
+        looks = known.get("looks")
+        run: dict[str, Any] = {
+            "run": known.get("run"),
+            # Steps are texts in the JSON of the trainer's state.
+            "taken": {int(at): str(checksum) for at, checksum in looks.items()} if isinstance(looks, dict) else None,
+            "step": step,
+            "carried": list(dict.fromkeys(folders)),
+            "decision": Decision.of(known),
+            "completions": known.get("completions"),
+        }
+        try:
+            if memory is None:
+                raise LostBaselineError("the checkpoint names no baseline")
+            watch.resume(checksum=memory["baseline"], **run)
+        except LostBaselineError:
+            named = self._named_baseline()
+            if named is None and memory is None:
+                raise WatchError(
+                    f"the run resumes at step {step}, and its checkpoint names no baseline: it was begun without "
+                    "forgetwatch; name the model that it began with (baseline=...), start it anew, or resume without "
+                    "the callback"
+                ) from None
+            if named is None:
+                raise
+            named = watch.in_order(watch.in_norm(named))
+            self.log("the run's own baseline is gone; it is replaced by the one that was named")
+            # A step that no look of this run has.
+            watch.resume(baseline=replace(named, meta={**named.meta, "step": -1}), **run)
 
     def _plan(self) -> None:
         """Set the number of looks after the baseline, taken or still to come, by which alarms are corrected."""
         taken = self.watch.comparisons
         with self.failures.tolerate("storing the number of planned looks", step=max(taken)):
-            self.watch.plan(len(taken) - 1 + self.schedule.looks_after(max(taken)))
+            self.watch.plan(len(taken) - 1 + self.budget.schedule.looks_after(max(taken)))
 
     def _cost(self, *, looks: int) -> Cost | None:
         """Cost of so many looks over the items that looks evaluate now; None if no step was timed."""
-        watch, step = self.watch, self.clock.step
+        watch, step = self.watch, self.budget.clock.step
         if step is None:
             return None
         generated = generated_items(watch.probe) if watch.generates else 0
@@ -421,7 +401,7 @@ class Session:
             items=evaluated_worth(watch.probe, watch.decision or Decision()),
             look=watch.measurer.seconds,
             step=step,
-            steps=self._max_steps - self._began_at,
+            steps=self._max_steps - self.budget.began_at,
             looks=looks,
             extra=self._extra,
             generated=generated,
@@ -431,12 +411,12 @@ class Session:
     @property
     def _extra(self) -> float:
         """Seconds of a look outside evaluating the items; before the first look those of the drift."""
-        return self.clock.extra or self.watch.drift.seconds
+        return self.budget.clock.extra or self.watch.drift.seconds
 
     def _log_share(self, cost: Cost, *, since: int, planned: int | None = None) -> None:
         """Log the share of the time that the looks after a step take."""
         probe, decision, most = self.watch.probe, self.watch.decision or Decision(), self._settings.max_overhead
-        later = sorted(step for step in self.schedule.steps if step > max(since, 0))
+        later = sorted(step for step in self.budget.schedule.steps if step > max(since, 0))
         share = cost.share(items=evaluated_worth(probe, decision), looks=len(later))
         self.log(run_output.share_line(share, probe, decision, looks=later, planned=planned, max_overhead=most))
 

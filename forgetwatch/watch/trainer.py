@@ -19,7 +19,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from transformers import EarlyStoppingCallback, Trainer, TrainerCallback, TrainerState, TrainingArguments
 
@@ -32,6 +32,9 @@ from forgetwatch.progress import Done, Progress, shown
 from forgetwatch.report import PREFIX
 from forgetwatch.run_folder import PROBE, RUN_FOLDER
 from forgetwatch.scoring import CPU_TOKENS, CUDA_TOKENS, random_states
+
+STATE: Final = "forgetwatch"
+"""Key of the run's memory in the trainer's state."""
 
 _EXAMPLES: Final = 64
 """Number of training examples whose lengths are read."""
@@ -304,3 +307,8 @@ def default_probe(
     if not fast:
         return scored, "without behaviour, whose answers take too long to generate on this machine"
     return both, "answers of behaviour are generated if max_overhead allows it"
+
+
+def stateful(state: TrainerState) -> dict[str, Any]:
+    """Return the part of the trainer's state that belongs to callbacks."""
+    return cast(dict[str, Any], state.stateful_callbacks)  # annotated as a list, a dict from construction on

@@ -35,8 +35,9 @@ from forgetwatch.progress import log, shown
 from forgetwatch.run_folder import PROBE, RUN_FOLDER, GuardFinding, Kind, Resumed, RunFolder
 from forgetwatch.scoring import Generator, check_arguments, on_all_processes, on_main_process, rank
 from forgetwatch.snapshot import Snapshot, read_snapshot
-from forgetwatch.watch.looks import Looks, Measurer, checked_step
-from forgetwatch.watch.schedule import Decision, evaluated_items
+from forgetwatch.watch.budget import Decision, evaluated_items
+from forgetwatch.watch.looks import Looks, checked_step
+from forgetwatch.watch.measurer import Measurer
 
 _DELAY: Final = 5.0
 """Seconds of a look during the training before its progress is shown."""
@@ -86,7 +87,7 @@ class Watch(Looks):
         self.seconds: dict[int, float] = {}
         self.notes: tuple[str, ...] = ()
         super().__init__(probe if isinstance(probe, Probe) else load_probe(probe), against=against)
-        self.measurer = Measurer(self)
+        self.measurer = Measurer()
         self.drift = RunDrift(wanted=drift, examples=examples)
         self._twice = twice
         self._started = False
@@ -124,7 +125,7 @@ class Watch(Looks):
         self, *, token_budget: int | None, generator: Generator | None, drift: RunDrift | None = None
     ) -> None:
         """Set the means of measuring, before the first look; see `Measurer`. Without a drift the own one stays."""
-        self.measurer = Measurer(self, token_budget=token_budget, generator=generator)
+        self.measurer = Measurer(token_budget=token_budget, generator=generator)
         self.drift = drift or self.drift
 
     def plan(self, looks: int) -> None:
@@ -329,7 +330,7 @@ class Watch(Looks):
         started, null, is_baseline = time.perf_counter(), None, self.baseline is None
         if is_baseline:
             try:
-                snapshot, null = self.measurer.baseline(model, tokenizer, step=step, twice=self._twice)
+                snapshot, null = self.measurer.baseline(model, tokenizer, self.evaluated, step=step, twice=self._twice)
             except BaseException:
                 self.folder.release()  # a run without a baseline has nothing to keep apart
                 self.folder.run = None
@@ -337,7 +338,7 @@ class Watch(Looks):
         else:
             # Nothing is awaited during the training: only a look that takes long is shown.
             with shown(f"look at step {step}", delay=_DELAY if step else 0.0, is_main_process=rank() == 0) as progress:
-                snapshot = self.measurer.look(model, tokenizer, step=step, progress=progress)
+                snapshot = self.measurer.look(model, tokenizer, self.evaluated, step=step, progress=progress)
         snapshot = replace(snapshot, meta={**snapshot.meta, **(origin or {})})
         budget = self.measurer.token_budget
         snapshot = self.drift.added_to(snapshot, model, tokenizer, self.probe, step=step, token_budget=budget)
@@ -385,7 +386,7 @@ class Watch(Looks):
         self._store()
         opening = f"step {step}: its look is measured again"
         with shown("measured again", opening=opening, is_main_process=rank() == 0) as progress:
-            snapshot = self.measurer.look(model, tokenizer, step=step, progress=progress)
+            snapshot = self.measurer.look(model, tokenizer, self.evaluated, step=step, progress=progress)
         snapshot = self.folder.stamped(snapshot, "again")
         again = self._compare_again(snapshot, step=step)
         self._unstored["again", step] = snapshot

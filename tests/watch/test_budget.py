@@ -22,6 +22,7 @@ from forgetwatch.watch import (
     Decision,
     Trial,
     Watch,
+    budget,
     decide_budget,
     decide_start,
     evaluated_worth,
@@ -340,7 +341,7 @@ def test_a_decision_that_fails_leaves_all_items_and_looks(
     def failing(*_: Any, **__: Any) -> Decision:
         raise ValueError("no budget")
 
-    monkeypatch.setattr(session, "decide_budget", failing)
+    monkeypatch.setattr(budget.Budget, "correct", failing)
     run = trained(tmp_path, callbacks=[ForgetWatchCallback(probe(300), max_overhead=TINY)], steps=20)
     assert [items for _, items in curve(run)] == [250] * 4  # those of the start
     assert "the decision on the budget at step 10 failed, training continues: no budget" in capfd.readouterr().err

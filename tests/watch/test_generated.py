@@ -15,7 +15,7 @@ from trl import GRPOConfig, GRPOTrainer
 
 from forgetwatch import ForgetWatchCallback, Item, Probe, Trajectory, Watch, load_snapshot, save_snapshot, score
 from forgetwatch.errors import MismatchError, ScoringError, WatchError
-from forgetwatch.watch import Cost, Decision, decide_budget, evaluated_items, generated_items, session
+from forgetwatch.watch import Cost, Decision, budget, decide_budget, evaluated_items, generated_items
 
 
 def both() -> Probe:
@@ -126,7 +126,7 @@ def test_generation_time_is_measured_here_and_not_taken_from_a_named_baseline(
         costs.append(cost)
         return Decision(step=named["step"])
 
-    monkeypatch.setattr(session, "decide_budget", recorded)
+    monkeypatch.setattr(budget, "decide_budget", recorded)
     named = score(model(tokenizer()), tokenizer(), both())
     for seconds in (0.0, 1e6):
         baseline = replace(named, meta={**named.meta, "written_seconds": seconds})

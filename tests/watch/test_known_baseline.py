@@ -18,7 +18,7 @@ from forgetwatch import ForgetWatchCallback, Snapshot, load_snapshot
 from forgetwatch.cache import cache_files
 from forgetwatch.scoring import scorer as scorer_module
 from forgetwatch.snapshot import read_snapshot, save_snapshot
-from forgetwatch.watch import known_baseline, looks
+from forgetwatch.watch import known_baseline, measurer
 
 FOUND = "baseline: measured on "
 
@@ -123,7 +123,7 @@ def test_an_interrupted_start_is_one_line_and_keeps_what_was_measured(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(looks.Measurer, "_again", interrupted)
+        patch.setattr(measurer.Measurer, "_again", interrupted)
         run = trainer(tmp_path / "a", callbacks=[ForgetWatchCallback(probe(60), every=3)])
         with pytest.raises(SystemExit) as stopped:
             run.train()

@@ -46,9 +46,9 @@ class Made(NamedTuple):
 
 
 def printed(*shown: object) -> str:
-    """Text of what a console of 80 columns shows."""
+    """Text of what a console of 100 columns shows."""
     out = io.StringIO()
-    console = Console(file=out, width=80, highlight=False)
+    console = Console(file=out, width=100, highlight=False)
     for one in shown:
         console.print(one)
     return out.getvalue()

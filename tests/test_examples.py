@@ -130,7 +130,7 @@ def test_items_with_their_own_judge_are_compared(
 ) -> None:
     base = str(written / "base")
     given = ["--before", base, "--after", base, "--output", str(tmp_path), "--tokens", "2"]
-    assert "no item flipped of 60" in run("own_judge", given, monkeypatch)
+    assert "none of 60 changed" in run("own_judge", given, monkeypatch)
     rows = [json.loads(line) for line in (tmp_path / "before.jsonl").read_text().splitlines()]
     assert {row["category"] for row in rows} == {relation.category for relation in RELATIONS}
     assert any(row["correct"] for row in rows)

@@ -1,7 +1,8 @@
 """First screen of a report, and the sentences below its fold: the same in page, Markdown and notebook.
 
     verdict      KEPT, FORGOT or NOT CLEAR with its one sentence (`report.decision`)
-    facts        accuracy, questions, clearly known items, passages, the new task, alarms, guard: one line each
+    facts        accuracy, questions, clearly known items, passages, the new task, alarms, guard: the rows of the first
+                 table in a terminal too
     worst        the categories that fell most, or the sentence that categories differ by no more than chance
     lost         three lost questions of the worst category, with both answers
 
@@ -17,6 +18,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from rich.cells import cell_len
+
 from forgetwatch.comparing import (
     TOLERANCE,
     Alarm,
@@ -26,7 +29,6 @@ from forgetwatch.comparing import (
     Group,
     Leg,
     LegName,
-    RaisedAlarm,
     RankedCategory,
     Tolerance,
     Trajectory,
@@ -44,20 +46,24 @@ from forgetwatch.metrics import Interval
 from forgetwatch.pairing import (
     between,
     count,
-    items,
-    listed,
+    fit_ends,
     one_line,
     passages,
     percent,
     points,
 )
-from forgetwatch.report.decision import alarm_state, decision, luck_phrase, model_names
+from forgetwatch.report.decision import alarm_state, best_look, decision, luck_phrase, model_names
 from forgetwatch.report.flip_list import Lost, lost_examples
 from forgetwatch.report.sections import NOT_MEASURED, capital, not_measured, sections
 
 NO_VERDICT: Final = "NO VERDICT"
 WORST: Final = 5
 """Categories among the worst."""
+ROOM: Final = 86
+"""Columns of the text of a fact: with its label 100, those of the first table in a terminal."""
+_VANISHED: Final = 0.05
+"""Share of vanished items beyond which they have a row."""
+_NAME: Final = 24
 
 
 class Worst(NamedTuple):
@@ -155,7 +161,7 @@ def summary(
         heading=heading,
         word=found.verdict.word if found.has_answers and found.whole is not None else NO_VERDICT,
         sentence=decision(comparison, found),
-        facts=tuple(_facts(comparison, found, trajectory)),
+        facts=tuple((name, text.replace("->", "→")) for name, text in fact_rows(comparison, found, trajectory)),
         worst=tuple(_worst(one, found) for one in fell[:WORST]),
         worst_note=_worst_note(found, any_fell=bool(fell)),
         lost_of=lost_of,
@@ -176,28 +182,29 @@ def _heading(before: str, after: str, name: str) -> tuple[tuple[str, bool], ...]
 # Facts
 
 
-def _facts(comparison: Comparison, found: Conclusion, trajectory: Trajectory | None) -> list[tuple[str, str]]:
+def fact_rows(comparison: Comparison, found: Conclusion, trajectory: Trajectory | None) -> list[tuple[str, str]]:
+    """(label, text) of the rows of the first table of every output, as many as have something to say.
+
+    A text takes at most `ROOM` columns.
+    """
     whole, rows = comparison.all, list[tuple[str, str]]()
     if found.has_answers and found.whole is not None:
-        sides = f"{percent(whole.accuracy_before)} → {percent(whole.accuracy_after)} %"
-        rows += [("accuracy", f"{sides}; {_net(whole)}{_against(found.verdict.leg('accuracy'))}")]
-        rows += [("questions", _questions(whole)), *_vanished(whole, found), *_known(whole)]
-    read = whole[PASSAGES]
-    if read is not None:
+        leg, limit = found.verdict.leg("accuracy"), ""
+        if leg is not None and leg.limit is not None:
+            limit = f", limit {100 * leg.limit:g}"
+        rows = [("accuracy", _accuracy(whole) + limit), ("questions", _questions(whole))]
+        rows += [*_known(whole, found), *_vanished(whole, found)]
+    if (read := whole[PASSAGES]) is not None:
         before, after, change = (
             PASSAGES.cells(read)[f"bits_per_byte_{name}"] for name in ("before", "after", "change")
         )
-        moved = f"{before} → {after} bits per byte; change {change}{_predicts(read.change.interval)}"
+        moved = f"{before} -> {after} bits per byte; change {change}{_predicts(read.change.interval)}"
         rows.append((passages(read.passages), moved))
     if trajectory is None:
         return rows
     if trajectory.task is not None:
         rows.append(("new task", str(trajectory.task)))
-    if found.is_run and found.has_answers:
-        rows.append(("alarms", _alarms(found)))
-    if found.trips:
-        rows.append(("guard", _guard(found)))
-    return rows
+    return rows + _since(found, trajectory) + _guard(found)
 
 
 def _predicts(interval: Interval) -> str:
@@ -206,53 +213,101 @@ def _predicts(interval: Interval) -> str:
     return {"above": ", harder to predict", "below": ", easier to predict"}.get(side or "", "")
 
 
-def _net(group: Group) -> str:
-    """Phrase for the net change of all items; an estimate by margins need not be the difference of the two sides."""
-    value, interval = estimated(group)
+def _accuracy(group: Group) -> str:
+    """Accuracy on both sides, and the net change; an estimate by margins need not be the difference of the two."""
+    change, interval = estimated(group)
     found = group[NET_ESTIMATE]
-    how = "net change" if found is None or found.rule is None else "estimated net change"
-    return f"{how} {points(value)} points ({between(interval, points)})"
+    how = ":" if found is None or found.rule is None else "; estimated change"
+    sides = f"{percent(group.accuracy_before)} -> {percent(group.accuracy_after)} %"
+    return f"{sides}{how} {points(change)} points ({between(interval, points)})"
 
 
-def _questions(whole: Group) -> str:
-    """Phrase for the number of flips, and of those that measuring the same weights twice makes."""
-    text = f"{count(whole.forgotten)} of {count(whole.n)} forgotten, {count(whole.gained)} gained"
-    if whole.null_lost is None or whole.null_gained is None:
+def _questions(group: Group) -> str:
+    """Numbers of flips, and of those that measuring the same weights twice makes."""
+    if not group.forgotten and not group.gained:
+        text = f"none of {count(group.n)} changed: {count(group.retained)} right, {count(group.missed)} wrong"
+    else:
+        text = f"{count(group.forgotten)} of {count(group.n)} forgotten, {count(group.gained)} gained"
+    if group.null_lost is None or group.null_gained is None:
         return text
-    again = whole.null_lost + whole.null_gained
-    return f"{text}; measuring alone changes {count(again) if again else 'none'}"
+    made = group.null_lost + group.null_gained
+    of = f" of {count(group.null_n)}" if made and group.null_n is not None and group.null_n < group.n else ""
+    changed = f"{count(made)}{of} {'changes' if made == 1 else 'change'}" if made else "none changes"
+    return f"{text}; the same weights measured twice: {changed}"
 
 
 def _vanished(whole: Group, found: Conclusion) -> list[tuple[str, str]]:
-    """Row on the outcomes that vanished, and the change that is possible if they are lost; none if there are none."""
-    if not whole.vanished:
+    """Row on the answers that vanished, and the change that is possible if they are lost; none if they are few."""
+    if not whole.vanished or whole.vanished <= _VANISHED * (whole.n + whole.vanished):
         return []
-    leg = found.verdict.leg("accuracy")
-    text = f"{count(whole.vanished)} of {items(whole.n + whole.vanished)} have an answer on one side alone"
-    at_worst = "" if leg is None or leg.worst is None else f"; net change at worst {points(leg.worst)} points"
-    return [("vanished", text + at_worst)]
+    worst = f"at worst the change is {points(whole.net_change_interval_worst[0])} points"
+    text = f"{count(whole.vanished)} of {count(whole.n + whole.vanished)} answered on one side alone; {worst}"
+    return [("vanished", text)]
 
 
-def _known(whole: Group) -> list[tuple[str, str]]:
-    """Row on the clearly known items; none if none is known."""
-    known = whole[KNOWN]
-    if known is None or not known.known:
+def _known(group: Group, found: Conclusion) -> list[tuple[str, str]]:
+    """Row on the clearly known items that are wrong now, the luck among them, and what is newly known."""
+    known, leg = group[KNOWN], found.verdict.leg("knowledge")
+    if known is None:
+        return [] if leg is None or not leg.reason else [("clearly known", f"not measured: {leg.reason}")]
+    if not known.known:
         return []
-    text = f"{count(known.known_lost)} of {count(known.known)} now wrong"
+    text = f"{count(known.known_lost)} of the {count(known.known)} it was sure of are now wrong"
     if net_of_luck(known) is None:
-        return [("clearly known", f"{text}; how many of them were lucky guesses is not measured")]
-    text += luck_phrase(whole)
-    if known.newly_known_net is not None:
-        text += f"; {count(max(round(known.newly_known_net), 0))} newly known"
-    return [("clearly known", text)]
+        return [("clearly known", f"{text}; lucky guesses among them are not measured")]
+    luck, won = luck_phrase(group), known.newly_known_net
+    newly = "" if won is None else f"; {count(max(round(won), 0))} newly known"
+    if cell_len(text + luck + newly) > ROOM:
+        luck = luck.replace("lucky guesses", "by luck")
+    return [("clearly known", text + luck + newly)]
 
 
-def _against(leg: Leg | None) -> str:
-    """Clause on the limit of a leg; empty if it has none."""
-    if leg is None or leg.limit is None:
-        return ""
-    is_small_loss = leg.answer == "PASS" and leg.value is not None and leg.value < 0
-    return f", {'within the limit of' if is_small_loss else 'limit'} {_limit(leg)}"
+def _since(found: Conclusion, trajectory: Trajectory) -> list[tuple[str, str]]:
+    """Row on the first alarm of each group and what became of it, and the best look; none if this is no run."""
+    if not found.looks or not found.groups or not found.is_run or not found.has_answers:
+        return []
+    best, change = best_look(trajectory)
+    look = "the start" if best is None else f"step {best:,}"
+    tails = [f"; best accuracy: {look}{'' if best is None else f', {points(change)} points'}"]
+    tails += [f"; best accuracy: {look}", ""]
+    label, parts = "since", list[str]()
+    for one in found.alarms:
+        state = alarm_state(one, found)
+        parts.append(f"{_of(one.alarm)}: step {one.alarm.step:,}{f' ({state})' if state else ''}")
+    if not parts:
+        label, parts = "looks", [f"no fall beyond chance at {found.looks:,} look{'s' if found.looks > 1 else ''}"]
+    texts = [_as_many(parts, ROOM - len(tail), "group") + tail for tail in tails]
+    return [(label, next((text for text in texts if cell_len(text) <= ROOM), texts[-1]))]
+
+
+def _guard(found: Conclusion) -> list[tuple[str, str]]:
+    """Row on the trips of the guard but those on alarms, which have a row of their own; none if there is none."""
+    names = []
+    for trip in found.trips:
+        if trip.what in ("net_loss", "must_pass", "vanished"):
+            level, _, group = trip.name.partition(":")
+            lost = "all questions" if level == "all" else short_name(group)
+            name = lost if trip.what == "net_loss" else short_name(f"item {trip.name}")
+            name = "answers that vanished" if trip.what == "vanished" else name
+            names.append(f"{name} (step {trip.step:,})" if trip.step >= 0 else name)
+    return [("guard", "tripped by " + _as_many(names, ROOM - 11))] if names else []
+
+
+def short_name(name: str) -> str:
+    """Return a name in one line, without its middle if it is long."""
+    return fit_ends(name, min(cell_len(one_line(name)), _NAME)).rstrip()
+
+
+def _as_many(parts: Sequence[str], room: int, what: str = "") -> str:
+    """As many of the parts as fit, at least the first, and the number of the others."""
+    line = ""
+    for shown in range(len(parts), 0, -1):
+        hidden = len(parts) - shown
+        more = f", {hidden} more {what}{'s' if what and hidden > 1 else ''}".rstrip() if hidden else ""
+        line = ", ".join(parts[:shown]) + more
+        if cell_len(line) <= room:
+            break
+    return line
 
 
 def _limit(leg: Leg) -> str:
@@ -260,24 +315,8 @@ def _limit(leg: Leg) -> str:
     return f"{100 * (leg.limit or 0.0):g} {'%' if leg.name == 'knowledge' else 'points'}"
 
 
-def _alarms(found: Conclusion) -> str:
-    """First alarm of each group under its state at the last look, or what was tested."""
-    looks, categories = found.looks or 0, found.groups - 1
-    if not found.alarms:
-        over = f"{count(looks)} look{'' if looks == 1 else 's'} of all questions"
-        return f"none, over {over}" + (f" and of {count(categories)} categories" if categories > 0 else "")
-    by_state: dict[str, list[str]] = {}
-    for one in sorted(found.alarms, key=lambda one: one.alarm.group.level != "all"):
-        by_state.setdefault(_state(one, found), []).append(f"{_of(one.alarm)} (step {one.alarm.step:,})")
-    return "; ".join(f"{listed(names)}: {text}" for text, names in by_state.items())
-
-
 def _of(alarm: Alarm) -> str:
-    return "all questions" if alarm.group.level == "all" else one_line(alarm.group.name)
-
-
-def _state(one: RaisedAlarm, found: Conclusion) -> str:
-    return alarm_state(one, found) or "still below the start"
+    return "all questions" if alarm.group.level == "all" else short_name(alarm.group.name)
 
 
 def _worst_end(group: Group) -> float:
@@ -295,9 +334,9 @@ def alarm_sentences(trajectory: Trajectory, found: Conclusion) -> list[tuple[str
         text = f"{capital(_of(one.alarm))}, step {one.alarm.step:,}: {_numbers(one.alarm)}"
         if one.now is not one.alarm:
             text += f"; at the last look {_numbers(one.now)}"
-        sentences.append((f"{text}: {_state(one, found)}.", True))
+        sentences.append((f"{text}: {alarm_state(one, found) or 'still below the start'}.", True))
     whole = next(one for one in tests[::-1] if one.group.level == "all")
-    text = "" if sentences else f"{capital(_alarms(found))}. "
+    text = "" if sentences else "None. "
     text += "A model that does not change raises an alarm, at any look and in any group, in at most 5 of 100 runs."
     if not math.isnan(whole.smallest_loss):
         text += f" At the last look a fall of {percent(whole.smallest_loss)} points over all questions raises one."
@@ -309,23 +348,6 @@ def _numbers(alarm: Alarm) -> str:
     group = alarm.group
     counts = f"{count(group.forgotten)} forgotten, {count(group.gained)} gained, of {count(group.n)}"
     return f"{points(estimated(group)[0])} points ({counts})"
-
-
-def _guard(found: Conclusion) -> str:
-    """Phrase for the trips of the guard; those on alarms, which are named already, are counted."""
-    on_alarms = sum(trip.what == "alarm" for trip in found.trips)
-    named = [f"{count(on_alarms)} alarm{'s' if on_alarms > 1 else ''}"] if on_alarms else []
-    for trip in found.trips:
-        level, _, name = trip.name.partition(":")
-        at = f" at step {trip.step:,}" if trip.step >= 0 else ""
-        if trip.what == "vanished":
-            named.append(f"answers that vanished{at}")
-        elif trip.what == "must_pass":
-            named.append(f"item {one_line(trip.name)}, which must pass{at}")
-        elif trip.what != "alarm":
-            named.append(f"a net loss of {'all questions' if level == 'all' else one_line(name)}{at}")
-    times = "once" if len(found.trips) == 1 else f"{count(len(found.trips))} times"
-    return f"tripped {times}, on {listed(named)}"
 
 
 # Worst categories

@@ -1,20 +1,20 @@
-"""A comparison in a terminal of 80 columns: the first table.
+"""A comparison in a terminal of 100 columns: the first table.
 
     forgetwatch  tuned against base  standard, 2,000 items, plain prompt
-    FORGOT        29 % of what it clearly knew is gone (55 of 187 without lucky
-                  guesses; 95 %: 21 to 37 %), most in History and Trade
-    accuracy      70.3 -> 69.2 %; estimate -1.4 points (-4.2 to +1.4), limit -2
-    questions     68 of 360 forgotten, 64 gained; measuring alone changes none
-    clearly known 63 of 195 now wrong, about 8 of them lucky guesses; 50 newly known
+    FORGOT        29 % of what it clearly knew is gone (55 of 187 without lucky guesses; 95 %: 21 to
+                  37 %), most in History and Trade
+    accuracy      70.3 -> 69.2 %; estimated change -1.4 points (-4.2 to +1.4), limit -2
+    questions     68 of 360 forgotten, 64 gained; the same weights measured twice: none changes
+    clearly known 63 of the 195 it was sure of are now wrong, about 8 of them by luck; 50 newly known
     worst         History -24.1 points (-36.0 to -12.2), Trade -15.3 (-28.1 to -2.5)
-    since         History: step 60; best look: step 45, +3.1 points
-    next          keep run/checkpoint-45 (best look); or forgetwatch flips run --category History
+    since         History: step 60; best accuracy: step 45, +3.1 points
+    next          keep run/checkpoint-45 (best accuracy); or forgetwatch flips run --category History
 
 A title and at most nine lines, for somebody who never read the glossary. The verdict is first, in a word and the
-sentence of `report.decision`; every line has a label, and every number a unit. A line that has nothing to say is left
-out; notes that do not fit are counted. `report.detail` has every correction, bound and diagnostic. Percentages are
-shares of the items, points are differences of percentages, brackets hold 95 % intervals, of the categories simultaneous
-ones. No meaning is carried by colour alone.
+sentence of `report.decision`; the facts are those of `report.summary`. Every line has a label, and every number a unit.
+A line that has nothing to say is left out; notes that do not fit are counted. `report.detail` has every correction,
+bound and diagnostic. Percentages are shares of the items, points are differences of percentages, brackets hold 95 %
+intervals, of the categories simultaneous ones. No meaning is carried by colour alone.
 """
 
 from __future__ import annotations
@@ -44,41 +44,35 @@ from forgetwatch.comparing import (
 from forgetwatch.gates import GateResult
 from forgetwatch.measures import (
     ESTIMATORS,
-    KNOWN,
     MEASURES,
-    NET_ESTIMATE,
     PASSAGES,
     best_estimator,
     kl_text,
-    net_of_luck,
 )
-from forgetwatch.pairing import between, count, fit, fit_ends, items, one_line, percent, points
+from forgetwatch.pairing import between, fit, fit_ends, items, one_line, points
 from forgetwatch.report.decision import (
     GATE,
-    alarm_state,
-    best_look,
     decision,
     gate_decision,
-    luck_phrase,
     model_names,
     shortened,
 )
+from forgetwatch.report.summary import fact_rows, short_name
 
-WIDTH: Final = 80
+WIDTH: Final = 100
 LINES: Final = 10
 """Maximum number of lines of the first table: its title and nine; the path of a report follows them."""
 WORST: Final = 3
 """Maximum number of categories in it."""
 NOTES: Final = 3
 """Maximum number of lines of notes in it."""
-_VANISHED: Final = 0.05
-"""Share of vanished items beyond which the table has a line on them."""
 
 LOST: Final = "red"
 WON: Final = "green"
 _BRAND: Final = "forgetwatch  "
 _LABEL: Final = 14
-_NAME: Final = 24
+_JOINED: Final = "\ue000"
+"""Stands for a blank at which no line ends; of private use, so that no text has it."""
 _STYLES: Final = {"PASS": "bold green", "FAIL": "bold red", "INCONCLUSIVE": "bold"}
 
 
@@ -108,16 +102,17 @@ def comparison_table(
     whole = comparison.all
     found = conclude(comparison, trajectory=trajectory, tolerance=tolerance)
     lines = _verdict_lines(comparison, found, gate)
-    if whole.n:
-        lines += [*_accuracy_line(whole, tolerance), *_questions_line(whole)]
-        lines += [*_known_line(whole, found), *_worst_line(found)]
-    lines += [*_vanished_line(whole), *other_lines(whole)]
+    rows = dict(fact_rows(comparison, found, trajectory))
+    lines += [_fact(label, rows[label]) for label in ("accuracy", "questions", "clearly known") if label in rows]
+    lines += _worst_line(found) if whole.n else []
+    lines += [_fact(label, rows[label]) for label in ("vanished",) if label in rows] + other_lines(whole)
     if not whole.n:
         rose = sorted(comparison.by("category").values(), key=lambda group: -(group.bits_per_byte_change or 0.0))
         lines += passage_lines(rose, WORST)
-    lines += [*_since_line(found, trajectory), *_guard_line(found)]
+    lines += [_fact(label, rows[label]) for label in ("since", "looks", "guard") if label in rows]
     lines += _next_line(comparison, found, flips, remedy)
-    return Lines(_title(comparison, title), *_with_notes(lines, _notes(comparison)))
+    said = vanished_note(whole) if "vanished" in rows else None
+    return Lines(_title(comparison, title), *_with_notes(lines, [note for note in comparison.notes if note != said]))
 
 
 def _row(label: str, text: str, *, style: str = "") -> Text:
@@ -131,7 +126,7 @@ def _title(comparison: Comparison, title: str) -> Text:
     name = one_line(title or f"{shortened(after)} against {shortened(before)}")
     found = facts(comparison)
     # The parts are in the order of their weight.
-    parts = [part for part in (_short(found.pop("probe")), *found.values()) if part]
+    parts = [part for part in (short_name(found.pop("probe")), *found.values()) if part]
     while len(parts) > 1 and len(_BRAND) + cell_len(name) + 2 + cell_len(", ".join(parts)) > WIDTH:
         parts.pop()
     line, told = Text().append(_BRAND, style="bold cyan"), ", ".join(parts)
@@ -161,69 +156,20 @@ def _verdict_lines(comparison: Comparison, found: Conclusion, gate: GateResult |
     answer, text = found.verdict.answer, decision(comparison, found)
     if gate is not None:
         answer, word, text = gate.verdict, GATE[gate.verdict], gate_decision(gate, found)
-    first, *rest = Text(one_line(text)).wrap(Console(width=WIDTH), WIDTH - _LABEL)
-    head = Text().append(f"{word:<{_LABEL}}", _STYLES[answer]).append(first.plain.rstrip())
-    return [head, *(Text(" " * _LABEL + line.plain.rstrip()) for line in rest)]
+    whole = one_line(text).replace(" %", f"{_JOINED}%")
+    first, *rest = (
+        line.plain.rstrip().replace(_JOINED, " ") for line in Text(whole).wrap(Console(width=WIDTH), WIDTH - _LABEL)
+    )
+    head = Text().append(f"{word:<{_LABEL}}", _STYLES[answer]).append(first)
+    return [head, *(Text(" " * _LABEL + line) for line in rest)]
 
 
-def _accuracy_line(group: Group, tolerance: Tolerance) -> list[Text]:
-    """Accuracy on both sides, and the estimated net change with its interval and limit."""
-    change, interval = estimated(group)
-    sides = f"{percent(group.accuracy_before)} -> {percent(group.accuracy_after)} %"
-    found = group[NET_ESTIMATE]
-    # An estimate by margins need not be the difference of the two sides.
-    sides += ": " if found is None or found.rule is None else "; estimate "
-    limit = "" if tolerance.accuracy is None else f", limit -{100 * tolerance.accuracy:g}"
-    return [_row("accuracy", f"{sides}{points(change)} points ({between(interval, points)}){limit}")]
-
-
-def _questions_line(group: Group) -> list[Text]:
-    """Numbers of flips, and of those that measuring the same weights twice makes."""
-    if not group.forgotten and not group.gained:
-        text = f"no item flipped of {count(group.n)}: {count(group.retained)} right, {count(group.missed)} wrong"
-    else:
-        text = f"{count(group.forgotten)} of {count(group.n)} forgotten, {count(group.gained)} gained"
-    if group.null_lost is not None and group.null_gained is not None:
-        made = group.null_lost + group.null_gained
-        of = f" of {count(group.null_n)}" if made and group.null_n is not None and group.null_n < group.n else ""
-        text += f"; measuring alone changes {f'{count(made)}{of}' if made else 'none'}"
-    row = _row("questions", text)
-    row.highlight_regex(r"\S+(?= of \S+ forgotten)", f"bold {LOST}")
+def _fact(label: str, text: str) -> Text:
+    """Line of a fact, the losses and gains in it in colour."""
+    row = _row(label, text)
+    row.highlight_regex(r"\S+(?= of \S+ forgotten)|\S+(?= of the \S+ it was sure of)", f"bold {LOST}")
     row.highlight_regex(r"\S+(?= gained)", f"bold {WON}")
-    return [row]
-
-
-def _vanished_line(group: Group) -> list[Text]:
-    """Line of the items that were scored on one side alone; none if they are few."""
-    if not group.vanished or group.vanished <= _VANISHED * (group.n + group.vanished):
-        return []
-    worst = f"worst case {points(group.net_change_interval_worst[0])} points"
-    text = f"{count(group.vanished)} of {count(group.n + group.vanished)} answered on one side alone; {worst}"
-    return [_row("vanished", text)]
-
-
-def _notes(comparison: Comparison) -> list[str]:
-    """Notes of a comparison, without the one on vanished items if they have a line."""
-    said = vanished_note(comparison.all) if _vanished_line(comparison.all) else None
-    return [note for note in comparison.notes if note != said]
-
-
-def _known_line(group: Group, found: Conclusion) -> list[Text]:
-    """Clearly known items that are wrong now, the luck among them, and what is newly known."""
-    known, leg = group[KNOWN], found.verdict.leg("knowledge")
-    if known is None:
-        return [] if leg is None or not leg.reason else [_row("clearly known", f"not measured: {leg.reason}")]
-    text = f"{count(known.known_lost)} of {count(known.known)} now wrong"
-    if net_of_luck(known) is None:
-        return [_row("clearly known", f"{text}; lucky guesses among them are not measured")]
-    luck = luck_phrase(group)
-    won = known.newly_known_net
-    newly = "" if won is None else f"; {count(max(round(won), 0))} newly known"
-    if cell_len(text + luck + newly) > WIDTH - _LABEL:
-        luck = luck.replace(" of them", "").replace("lucky guesses", "by luck")
-    row = _row("clearly known", text + luck + newly)
-    row.highlight_regex(r"\S+(?= of \S+ now wrong)", f"bold {LOST}")
-    return [row]
+    return row
 
 
 def _worst_line(found: Conclusion) -> list[Text]:
@@ -253,41 +199,11 @@ def _ranked(categories: Sequence[RankedCategory], room: int) -> str:
         if not low <= one.change <= high:  # the interval is that of the category alone
             own = f"alone {points(estimated(one.group)[0])}: "
         unit = "" if text else " points"
-        part = f"{_short(one.group.name)} {points(one.change)}{unit} ({own}{between(one.interval, points)})"
+        part = f"{short_name(one.group.name)} {points(one.change)}{unit} ({own}{between(one.interval, points)})"
         if text and cell_len(text) + 2 + cell_len(part) > room:
             break
         text += f", {part}" if text else part
     return text
-
-
-def _since_line(found: Conclusion, trajectory: Trajectory | None) -> list[Text]:
-    """First alarm of each group and what became of it, and the best look so far; none if this is no run."""
-    if trajectory is None or not found.looks or not found.groups:
-        return []
-    best, change = best_look(trajectory)
-    look = "the start" if best is None else f"step {best:,}"
-    tails = [f"; best look: {look}{'' if best is None else f', {points(change)} points'}", f"; best look: {look}", ""]
-    label, parts = "since", list[str]()
-    for one in found.alarms:
-        state = alarm_state(one, found)
-        name = "all questions" if one.alarm.group.level == "all" else _short(one.alarm.group.name)
-        parts.append(f"{name}: step {one.alarm.step:,}{f' ({state})' if state else ''}")
-    if not parts:
-        label, parts = "looks", [f"no fall beyond chance at {found.looks:,} look{'s' if found.looks > 1 else ''}"]
-    room = WIDTH - _LABEL
-    texts = [_as_many(parts, room - len(tail), "group") + tail for tail in tails]
-    return [_row(label, next((text for text in texts if cell_len(text) <= room), texts[-1]))]
-
-
-def _guard_line(found: Conclusion) -> list[Text]:
-    """The trips of the guard but those on alarms, which have a line of their own; none if there is none."""
-    names = []
-    for trip in found.trips:
-        if trip.what in ("net_loss", "must_pass", "vanished"):
-            name = _short(trip.name.split(":", 1)[-1] if trip.what == "net_loss" else f"item {trip.name}")
-            name = "answers that vanished" if trip.what == "vanished" else name
-            names.append(f"{name} (step {trip.step:,})" if trip.step >= 0 else name)
-    return [_row("guard", "tripped by " + _as_many(names, WIDTH - _LABEL - 11))] if names else []
 
 
 def _next_line(comparison: Comparison, found: Conclusion, flips: str, remedy: str) -> list[Text]:
@@ -369,25 +285,6 @@ def net_text(group: Group) -> str:
 def plural(level: Level) -> str:
     """Name of the groups of a level."""
     return "categories" if level == "category" else f"{level}s"
-
-
-def _short(name: str) -> str:
-    """Name in one line, without its middle if it is long."""
-    return fit_ends(name, min(cell_len(one_line(name)), _NAME)).rstrip()
-
-
-def _as_many(parts: Sequence[str], room: int, what: str = "") -> str:
-    """As many of the parts as fit, at least the first, and the number of the others."""
-    line = ""
-    for shown in range(len(parts), 0, -1):
-        hidden = len(parts) - shown
-        line = ", ".join(parts[:shown]) + (
-            f", {hidden} more {what}{'s' if what and hidden > 1 else ''}" if hidden else ""
-        )
-        line = line.rstrip()
-        if cell_len(line) <= room:
-            break
-    return line
 
 
 def note_lines(notes: Sequence[str], room: int = NOTES) -> list[Text]:

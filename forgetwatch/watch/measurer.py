@@ -163,6 +163,8 @@ class Measurer:
                 log(line)
             if number is not None:
                 self.set_seconds(found, share=1.0)
+                if checked is not None:  # the machine may have been busy then
+                    self.seconds = min(self.seconds, float(checked.meta["seconds"]) * items / len(checked))
                 _check_baseline(found, probe, step=step)
                 self._obstacle_logged = True
                 return found, checked if twice else None

@@ -56,7 +56,7 @@ def test_every_row_has_the_cells_of_its_head_whatever_the_text() -> None:
 def test_alarms_and_the_worst_categories_are_named() -> None:
     trajectory, _ = run(2400)
     text = comparison_markdown(trajectory.comparisons[-1], trajectory=trajectory)
-    assert re.search(r"\| alarms \| .*Math \(step \d+\)", text)
+    assert re.search(r"\| since \| .*Math: step \d+", text)
     assert re.search(r"^\| Math \| -\d+\.\d \| -\d+\.\d to -\d+\.\d \|", text, re.MULTILINE)
     assert re.search(r"## Alarms during the run\n\n(\* .*\n)*\* Math, step \d+: -", text)
 

@@ -204,7 +204,7 @@ def test_the_alarms_of_the_table_are_those_of_the_run(shown: Shown) -> None:
         for one in shown.found.alarms
     }
     line = next((line for line in shown.lines if line.startswith("since ")), "")
-    named = re.findall(r"(?:since +|, )([\w ]+): step (\d+)", line.partition("; best look")[0])
+    named = re.findall(r"(?:since +|, )([\w ]+): step (\d+)", line.partition("; best accuracy")[0])
     assert {(name, int(step)) for name, step in named} <= raised
     assert bool(named) == bool(raised)
     if shown.trajectory is None:
@@ -254,7 +254,10 @@ def test_the_guard_trips_only_where_its_rule_fails(shown: Shown) -> None:
 def test_the_numbers_of_the_table_add_up(shown: Shown) -> None:
     whole = shown.comparison.all
     net = re.search(r"\((\S+) of (\S+) without lucky guesses;", shown.table)
-    counts = re.search(r"(\S+) of (\S+) now wrong(?:, about (\S+) of them lucky guesses)?;", shown.table)
+    counts = re.search(
+        r"(\S+) of the (\S+) it was sure of are now wrong(?:, about (\S+) (?:of them lucky guesses|by luck))?;",
+        shown.table,
+    )
     if counts:
         lost, known, by_luck = (float(one or 0) for one in counts.groups())
         assert (lost, known) == (whole.known_lost, whole.known)

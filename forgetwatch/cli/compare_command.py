@@ -368,7 +368,7 @@ def _show(
             console.print(line)
         if options.detail:
             console.print()
-            console.print(comparison_detail(comparison, by=options.by))
+            console.print(comparison_detail(comparison, by=options.by, tolerance=options.tolerated))
     if several is not None and options.detail:
         console.print()
         console.print(several_detail(several))

@@ -23,8 +23,8 @@ from forgetwatch.cli.targets import check_json, check_pictures, check_report, ch
 from forgetwatch.comparing import Tolerance, Trajectory, first_forgotten, read_stages
 from forgetwatch.comparing.flips import flips
 from forgetwatch.pairing import one_line, run_name
-from forgetwatch.report import run_detail, save_run, trajectory_json
-from forgetwatch.report.run_table import run_table
+from forgetwatch.report import comparison_detail, save_run, trajectory_json
+from forgetwatch.report.terminal import run_table
 from forgetwatch.run_folder import REPORT, find_run_folder, run_probe
 
 
@@ -79,7 +79,7 @@ def run(
             echo(f"note: {one_line(note)}")
         if detail:
             console.print()
-            console.print(run_detail(trajectory))
+            console.print(comparison_detail(trajectory.comparisons[-1], trajectory=trajectory, tolerance=tolerances))
         echo(_write(trajectory, runs, output, tolerance=tolerances))
     elif output is not None:
         _write(trajectory, runs, output, tolerance=tolerances)

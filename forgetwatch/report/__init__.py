@@ -1,8 +1,9 @@
 """Renderers of a Comparison or a Trajectory. Nothing here measures or loads a model.
 
     decision                            the verdict in one sentence, and the names of what was compared
-    terminal, detail, run_table         tables of 80 columns
+    terminal                            the first table in a terminal
     decision, summary, sections         the verdict in a sentence, the first screen, the sentences below its fold
+    document, detail                    the sections below it as data, and in a terminal
     html, flip_list                     the page, with its template in page/, and what a notebook shows
     plots, heatmap, pictures            figures, as files and in the page
     several_models                      ranking and matrix of several models, as text and as figures
@@ -14,7 +15,7 @@ Read `decision` first, then `terminal`.
 
 from forgetwatch.report.cells import HEADINGS, group_cells, measure_tables
 from forgetwatch.report.decision import alarm_state, best_look, little_to_lose, merge_command, model_names, run_title
-from forgetwatch.report.detail import comparison_detail, drift_detail
+from forgetwatch.report.detail import comparison_detail
 from forgetwatch.report.export import (
     ITEMS,
     ci_summary,
@@ -41,7 +42,6 @@ from forgetwatch.report.pictures import (
     svg,
 )
 from forgetwatch.report.plots import LOST, PANELS, ROWS, bars_figure, name_in, trajectory_figure
-from forgetwatch.report.run_table import alarm_line, alarm_lines, course_line, run_detail
 from forgetwatch.report.several_models import (
     MODELS,
     matrix_figure,
@@ -53,5 +53,14 @@ from forgetwatch.report.several_models import (
     target_text,
 )
 from forgetwatch.report.summary import Summary, alarm_sentences
-from forgetwatch.report.terminal import LINES, WIDTH, WORST, comparison_table, drift_line, note_lines, other_lines
+from forgetwatch.report.terminal import (
+    LINES,
+    WIDTH,
+    WORST,
+    comparison_table,
+    drift_line,
+    note_lines,
+    other_lines,
+    run_table,
+)
 from forgetwatch.report.tracker_rows import FLIPPED, FLIPPED_TEXTS, PREFIX, flipped_rows, tracker_name, tracker_row

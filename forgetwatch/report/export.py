@@ -46,14 +46,11 @@ from forgetwatch.comparing import (
 from forgetwatch.comparing.verdict import verdict
 from forgetwatch.gates import GateResult
 from forgetwatch.measures import (
-    ASSUMES,
-    DRIFT,
     DRIFT_KEY,
     NET_ESTIMATE,
     PASSAGES,
     QUANTITIES,
     GroupMeasure,
-    chance_rows,
     drift_json,
     drift_row,
     json_value,
@@ -61,10 +58,10 @@ from forgetwatch.measures import (
 )
 from forgetwatch.metrics import DEFINITION, TAU
 from forgetwatch.pairing import items, shorten
-from forgetwatch.report.cells import HEADINGS, PANELS, drift_looks, drift_rows, group_cells, measure_rows
-from forgetwatch.report.sections import HOW_SURE
-from forgetwatch.report.summary import LEG_HEADINGS, WORST_HEADINGS, Summary, alarm_sentences, summary
-from forgetwatch.visible_text import csv_cell, visible, without_folders
+from forgetwatch.report.cells import HEADINGS, group_cells, measure_rows
+from forgetwatch.report.document import Aside, Bullets, Part, Table, document
+from forgetwatch.report.summary import WORST_HEADINGS, Summary, summary
+from forgetwatch.visible_text import csv_cell, visible
 
 SCHEMA: Final = "forgetwatch/comparison@1"
 SCHEMA_SEVERAL: Final = "forgetwatch/comparisons@1"
@@ -254,8 +251,6 @@ def comparisons_csv(comparisons: Sequence[Comparison]) -> str:
 
 ITEMS = 20
 """Maximum number of lost items that are listed."""
-LOOKS = 20
-"""Looks in the table of the drift; of more it has every n-th, and the last."""
 _OF_GATES: Final = ("n", "forgotten", "gained", "known_lost", "known_lost_net", "net_change")
 """Columns of the table of a gate."""
 
@@ -280,32 +275,31 @@ def comparison_markdown(
         title: Name of the run.
     """
     first = summary(comparison, changed=changed, trajectory=trajectory, tolerance=tolerance, name=title)
+    run = trajectory if trajectory is not None and len(trajectory) > 1 else None
+    found = None if run is None else conclude(comparison, trajectory=run, tolerance=tolerance)
+    levels: tuple[Level, ...] = tuple(dict.fromkeys(("all", "kind", by)))
     lines = _first_screen(first)
-    for heading, text in first.sections:
-        lines += [f"## {escaped(heading)}", ""]
-        lines += [*table(LEG_HEADINGS, first.legs), ""] if heading == HOW_SURE and first.legs else []
-        lines += [escaped(text), ""]
-    if trajectory is not None and len(trajectory) > 1:
-        found = conclude(comparison, trajectory=trajectory, tolerance=tolerance)
-        if alarms := alarm_sentences(trajectory, found):
-            lines += ["## Alarms during the run", "", *(f"* {escaped(text)}" for text, _ in alarms), ""]
-    lines += ["## All numbers", ""]
-    lines += _groups_table(comparison, by)
-    for measure in PANELS:
-        lines += _panel_table(measure, _groups(comparison, by))
-    lines += _drift_table(comparison, trajectory)
-    if rows := chance_rows(comparison.all.chance, comparison.all.n):
-        headings = ["corrected", "forgotten %", "gained %", "assumption and error"]
-        lines += ["", *table(headings, [[*row[:3], ASSUMES[row[0]]] for row in rows])]
+    for section in document(comparison, first, trajectory=trajectory, found=found, levels=levels):
+        lines += [f"## {escaped(section.heading)}", ""]
+        for part in section.parts:
+            lines += [*_part(part), ""]
     forgotten = [flip for flip in sort_flips(changed) if flip.what == "forgotten"]
     if lost := forgotten[:ITEMS]:
         more = len(forgotten) > len(lost)
         listed = f"{len(lost)} of {len(forgotten):,} forgotten, those of the largest margin:"
-        lines += ["", "## Which questions", "", listed if more else f"{len(lost):,} forgotten:", ""]
+        lines += ["## Which questions", "", listed if more else f"{len(lost):,} forgotten:", ""]
         lines += table(["item", "question", "before", "after"], [_item(flip) for flip in lost])
-    notes = [*([] if trajectory is None else trajectory.notes), *comparison.notes]
-    lines += ["", *(f"* {escaped(without_folders(note))}" for note in notes)]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _part(part: Part) -> list[str]:
+    """Lines of a part of a section."""
+    if isinstance(part, Table):
+        rows = [[row.name, *row.cells.values()] for _, rows in part.bodies for row in rows]
+        return table([part.of, *part.headings.values()], rows)
+    if isinstance(part, Bullets):
+        return [f"* {escaped(line)}" for line, _ in part.lines]
+    return [escaped(part.text if isinstance(part, Aside) else part)]
 
 
 def _first_screen(first: Summary) -> list[str]:
@@ -340,20 +334,6 @@ def _panel_table(measure: GroupMeasure[Any], groups: Sequence[Group]) -> list[st
     """Lines of the table that a measure has of its own; none if no group has the measure."""
     rows = [[group.name, *cells.values()] for group, cells in measure_rows(measure, groups)]
     return ["", *table(["", *measure.headings.values()], rows)] if rows else []
-
-
-def _drift_table(comparison: Comparison, trajectory: Trajectory | None) -> list[str]:
-    """Lines of a table of the drift from the base, of a run at each look; none where it was not measured."""
-    looks = {} if trajectory is None else drift_looks(trajectory, LOOKS)
-    rows = [
-        [f"step {step:,}, {name}", *cells.values()] for step, one in looks.items() for name, cells in drift_rows(one)
-    ]
-    if not looks:
-        rows = [[name, *cells.values()] for name, cells in drift_rows(comparison.drift or {})]
-    if not rows:
-        return []
-    text = "Drift from the base: KL(base to now) in nats a token, on texts that the base generated after these prompts."
-    return ["", text, "", *table(["prompts", *DRIFT.headings.values()], rows)]
 
 
 def _groups(comparison: Comparison, by: Level) -> list[Group]:

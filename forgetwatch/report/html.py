@@ -16,6 +16,7 @@ import base64
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
@@ -28,7 +29,6 @@ from forgetwatch.comparing import (
     Comparison,
     Conclusion,
     Flip,
-    Level,
     ModelComparison,
     Tolerance,
     Trajectory,
@@ -37,28 +37,24 @@ from forgetwatch.comparing import (
     first_forgotten,
 )
 from forgetwatch.comparing.flips import flips
-from forgetwatch.measures import ASSUMES, DRIFT, MASS, PASSAGES, SET_NAMES, Measure, chance_rows
+from forgetwatch.measures import DRIFT, MASS, PASSAGES
 from forgetwatch.metrics import TAU
 from forgetwatch.pairing import count, passages
 from forgetwatch.probe import Probe
 from forgetwatch.report import plots
-from forgetwatch.report.cells import HEADINGS, PANELS, drift_looks, drift_rows, group_cells, measure_rows
+from forgetwatch.report.cells import HEADINGS, PANELS, group_cells, measure_rows
 from forgetwatch.report.decision import model_names
+from forgetwatch.report.document import LEVELS, Aside, Bullets, Part, Table, document
 from forgetwatch.report.flip_list import flip_list, script_json
 from forgetwatch.report.heatmap import heatmap, heatmap_caption, heatmap_figure
 from forgetwatch.report.pictures import svg
-from forgetwatch.report.sections import NOT_MEASURED
 from forgetwatch.report.several_models import RANKING, matrix_cells, ranking_cells, ranking_figure, several_words
-from forgetwatch.report.summary import LEG_HEADINGS, NO_VERDICT, WORST_HEADINGS, Summary, alarm_sentences, summary
+from forgetwatch.report.summary import NO_VERDICT, WORST_HEADINGS, Summary, alarm_sentences, summary
 from forgetwatch.visible_text import visible, without_folders
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-GROUPS: Final = 200
-"""Categories, and also tasks, in the table of all numbers; of more, those that lost most."""
-LOOKS: Final = 100
-"""Looks in the table of looks; of more, the last and others at even distances."""
 ROWS: Final = 30
 """Maximum number of categories in a notebook, in the order of the probe."""
 
@@ -67,10 +63,6 @@ _LINES: Final = 3
 _VENDOR: Final = "vendor/uPlot.iife.min.js"
 _VENDOR_STYLE: Final = "vendor/uPlot.min.css"
 """uPlot, unchanged; its licence is beside it."""
-
-_Row = tuple[str, str, dict[str, str]]
-_LEVELS: Final[dict[str, Level]] = {"": "all", "Scored and written": "kind", "Categories": "category", "Tasks": "task"}
-"""Level of the groups under each heading of the table."""
 
 _CLASSES: Final = {"KEPT": "pass", "FORGOT": "fail", "NOT CLEAR": "inconclusive", NO_VERDICT: "none"}
 """Class of the style of each word of a verdict."""
@@ -160,19 +152,14 @@ def page(
         first=first,
         style=_CLASSES[first.word],
         worst_headings=WORST_HEADINGS,
-        leg_headings=LEG_HEADINGS,
-        sections=[(heading, text) for heading, text in first.sections if heading != NOT_MEASURED],
-        not_measured=dict(first.sections)[NOT_MEASURED],
+        sections=_sections(comparison, first, trajectory, found),
+        figures=_figures(comparison, run) if compared else {},
         run=None if run is None or found is None else _run(run, found),
         damages=[] if trajectory is None else [*map(without_folders, trajectory.notes)],
         compared=compared,
         bars=_picture("bars", lambda: plots.bars_figure(comparison)) if compared else None,
         listed=flip_list(changed),
-        headings=HEADINGS,
-        numbers=_numbers(comparison),
-        panels=_panels(comparison, run) if compared else [],
         passages=bool(comparison.all.passages),
-        drift=_drift(comparison, run),
         method={
             "n": count(comparison.all.n),
             "tau": f"{TAU:g}",
@@ -245,13 +232,6 @@ def _run(run: Trajectory, found: Conclusion) -> dict[str, Any]:
         "net": _picture("net", lambda: plots.net_figure(run, found) if answered else plots.passages_figure(run)),
         "chart": _chart(run, found) if answered else "",
         "curves": _picture("curves", lambda: plots.trajectory_figure(run)) if answered else "",
-        "alarms": alarm_sentences(run, found),
-        "guard": [
-            (finding.line, finding.trips)
-            for finding in run.findings
-            if finding.line and finding.what != "alarm"  # the alarms are listed already
-        ],
-        "looks": _looks(run),
         "heatmap": _picture("heatmap", lambda: heatmap_figure(run)),
         "caption": heatmap_caption(heatmap(run)),
     }
@@ -277,65 +257,33 @@ def _chart(run: Trajectory, found: Conclusion) -> str:
     return script_json({"steps": run.steps, "limit": limit, "series": series})
 
 
-def _panels(comparison: Comparison, run: Trajectory | None) -> list[dict[str, Any]]:
-    """Sections of the measures that have one: figures, groups, and looks of a run."""
-    panels = []
-    for measure in PANELS:
-        if comparison.all[measure] is None:
-            continue
-        levels = []
-        for heading, level in _LEVELS.items():
-            groups = [group for group in comparison.groups if group.level == level]
-            if measure is MASS:
-                groups.sort(key=lambda group: -group.forgotten)
-            rows = [(group.level, group.name, cells) for group, cells in measure_rows(measure, groups)]
-            levels += [(heading, rows[:GROUPS])] if rows else []
-        looks = [] if run is None else zip(run.steps[1:], run.comparisons[1:], strict=True)
-        panels.append(
-            {
-                "key": measure.key,
-                "title": measure.title,
-                "about": measure.about,
-                "headings": measure.headings,
-                "levels": levels,
-                "looks": [("look", f"{step:,}", measure.cells(look.all[measure])) for step, look in looks],
-                "figures": _figures(measure, comparison, run),
-            }
-        )
-    return panels
+def _sections(
+    comparison: Comparison, first: Summary, trajectory: Trajectory | None, found: Conclusion | None
+) -> list[dict[str, Any]]:
+    """Sections below the first screen as the template takes them; those that it has figures for come in their place."""
+    made = document(comparison, first, trajectory=trajectory, found=found, levels=tuple(LEVELS))
+    return [{"heading": one.heading, "key": one.key, "parts": [*map(_part, one.parts)]} for one in made]
 
 
-def _figures(measure: Measure[Any], comparison: Comparison, run: Trajectory | None) -> list[tuple[str, Markup, str]]:
-    """(heading, picture, caption) of the figures of a measure's section."""
-    pictures = {}
-    if measure is MASS:
-        pictures["mass"] = _picture("mass", lambda: plots.mass_figure(comparison))
-    if run is not None and measure.key in _CURVES:
-        name, draw = _CURVES[measure.key]
-        pictures[name] = _picture(name, lambda: draw(run))
-    return [(_CAPTIONS[name][0], picture, _CAPTIONS[name][1]) for name, picture in pictures.items() if picture]
+def _part(part: Part) -> dict[str, Any]:
+    """Part of a section with its kind, by which the template chooses the markup."""
+    if isinstance(part, (Table, Bullets, Aside)):
+        return {"kind": type(part).__name__, "it": part}
+    return {"kind": "Text", "it": part}
 
 
-def _drift(comparison: Comparison, run: Trajectory | None) -> dict[str, Any] | None:
-    """Section of the drift from the base: curves of a run, and numbers; None where it was not measured."""
-    looks = {} if run is None else drift_looks(run, LOOKS)
-    # The last look of a run may lack the drift that earlier ones have.
-    latest = comparison.drift or next(reversed(looks.values()), None)
-    if not latest:
-        return None
-    texts = (f"{count(found.completions)} after {SET_NAMES.get(name, name)}" for name, found in latest.items())
-    now = [("drift", name, cells) for name, cells in drift_rows(comparison.drift or {})]
-    return {
-        "key": DRIFT.key,
-        "title": DRIFT.title,
-        "texts": ", ".join(texts),
-        "headings": DRIFT.headings,
-        "levels": [("", now)] if now else [],
-        "looks": [
-            ("look", f"{step:,}, {name}", cells) for step, drift in looks.items() for name, cells in drift_rows(drift)
-        ],
-        "figures": _figures(DRIFT, comparison, run),
-    }
+def _figures(comparison: Comparison, run: Trajectory | None) -> dict[str, list[tuple[str, Markup, str]]]:
+    """(heading, picture, caption) of the figures of each section of a measure, by its key."""
+    found: dict[str, list[tuple[str, Markup, str]]] = {}
+    drawn: list[tuple[str, str, Callable[[], Figure | None]]] = []
+    if comparison.all[MASS] is not None:
+        drawn.append((MASS.key, "mass", lambda: plots.mass_figure(comparison)))
+    if run is not None:
+        drawn += [(key, name, partial(draw, run)) for key, (name, draw) in _CURVES.items()]
+    for key, name, draw in drawn:
+        if picture := _picture(name, draw):
+            found.setdefault(key, []).append((_CAPTIONS[name][0], picture, _CAPTIONS[name][1]))
+    return found
 
 
 def _several(several: ModelComparison) -> dict[str, Any]:
@@ -352,46 +300,6 @@ def _several(several: ModelComparison) -> dict[str, Any]:
         "over": count(matrix.items),
         "left_out": count(matrix.left_out),
     }
-
-
-def _numbers(comparison: Comparison) -> dict[str, Any]:
-    """Section of all numbers: groups, corrections for guessing, and notes."""
-    levels, left_out = _levels(comparison)
-    corrections = chance_rows(comparison.all.chance, comparison.all.n)
-    return {
-        "levels": levels,
-        "left_out": left_out,
-        "corrections": [(name, lost, won, ASSUMES[name]) for name, lost, won, _ in corrections],
-        "notes": [*map(without_folders, comparison.notes)],
-    }
-
-
-def _levels(comparison: Comparison) -> tuple[list[tuple[str, list[_Row]]], str]:
-    """Groups of each level under its heading, in their order, and a sentence on those left out."""
-    levels: list[tuple[str, list[_Row]]] = []
-    left = []
-    for heading, level in _LEVELS.items():
-        groups = [group for group in comparison.groups if group.level == level]
-        if comparison.all.passages:  # groups of passages alone have a table of their own
-            groups = [group for group in groups if group.n]
-        # Chosen by what they lost, shown in the order of the probe.
-        kept = {group.name for group in sorted(groups, key=lambda group: -group.forgotten)[:GROUPS]}
-        if len(groups) > len(kept):
-            left.append(f"{count(len(groups) - len(kept))} more {heading.lower()} that lost no more are left out.")
-        if groups:
-            rows: list[_Row] = [(group.level, group.name, group_cells(group)) for group in groups if group.name in kept]
-            levels.append((heading, rows))
-    return levels, " ".join([*left, "--json and --output of a .csv file have all."] if left else [])
-
-
-def _looks(run: Trajectory) -> list[_Row]:
-    """Looks after the baseline, each with the numbers of all items."""
-    last = len(run) - 1
-    looks: Sequence[int] = range(1, last + 1)
-    if last > LOOKS:
-        # At even distances, from the first look to the last.
-        looks = sorted({round(1 + (last - 1) * number / (LOOKS - 1)) for number in range(LOOKS)})
-    return [("look", f"{run.steps[look]:,}", group_cells(run.comparisons[look].all)) for look in looks]
 
 
 def comparison_fragment(comparison: Comparison) -> str:

@@ -1,4 +1,4 @@
-"""A comparison in a terminal of 100 columns: the first table.
+"""A comparison or a run in a terminal of 100 columns: the first table.
 
     forgetwatch  tuned against base  standard, 2,000 items, plain prompt
     FORGOT        29 % of what it clearly knew is gone (55 of 187 without lucky guesses; 95 %: 21 to
@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Final
 
 from rich.cells import cell_len
@@ -52,12 +53,16 @@ from forgetwatch.measures import (
 from forgetwatch.pairing import between, fit, fit_ends, items, one_line, points
 from forgetwatch.report.decision import (
     GATE,
+    better_checkpoint,
     decision,
     gate_decision,
+    merge_command,
     model_names,
+    run_title,
     shortened,
 )
 from forgetwatch.report.summary import fact_rows, short_name
+from forgetwatch.run_folder import RUN_FOLDER, checkpoint_folder
 
 WIDTH: Final = 100
 LINES: Final = 10
@@ -113,6 +118,42 @@ def comparison_table(
     lines += _next_line(comparison, found, flips, remedy)
     said = vanished_note(whole) if "vanished" in rows else None
     return Lines(_title(comparison, title), *_with_notes(lines, [note for note in comparison.notes if note != said]))
+
+
+def run_table(
+    trajectory: Trajectory,
+    *,
+    title: str = "",
+    run: Path | str = "",
+    of: int | None = None,
+    tolerance: Tolerance = TOLERANCE,
+    gate: GateResult | None = None,
+) -> Lines:
+    """First table of a run: its last look against the start, and what all looks show.
+
+    Args:
+        trajectory: The run.
+        title: Title; by default that of `decision.run_title`.
+        run: Its folder, which the title and the next command name.
+        of: Number of steps of the training, if known.
+        tolerance: Losses that the verdict tolerates.
+        gate: Result of a gate, which is then the first line.
+    """
+    if len(trajectory) == 1:
+        return Lines(Text().append("forgetwatch  ", style="bold cyan").append("no look after the baseline"))
+    # Shorter to type, and read as the same run.
+    named = Path(run).parent if Path(run).name == RUN_FOLDER else run
+    last = checkpoint_folder(named, trajectory.steps[-1])
+    base = str(trajectory.baseline.meta.get("model", ""))
+    return comparison_table(
+        trajectory.comparisons[-1],
+        title=title or run_title(trajectory, run, of=of),
+        tolerance=tolerance,
+        trajectory=trajectory,
+        gate=gate,
+        flips=f"forgetwatch flips {shlex.quote(str(named))}" if run else "",
+        remedy=(better_checkpoint(trajectory, Path(named)) or merge_command(base, last)) if run else "",
+    )
 
 
 def _row(label: str, text: str, *, style: str = "") -> Text:
@@ -274,12 +315,6 @@ def passage_lines(groups: Sequence[Group], most: int) -> list[Text]:
         name = fit(group.name, 20)
         lines.append(Text(f"  {name} {passages:>6} {before:>7} {after:>7} {change:>28} {q:>5}"))
     return lines
-
-
-def net_text(group: Group) -> str:
-    """Estimated net change in points with its 95 % interval, such as ``-1.1 (-4.2 to +2.0)``."""
-    change, interval = estimated(group)
-    return f"{points(change)} ({between(interval, points)})"
 
 
 def plural(level: Level) -> str:

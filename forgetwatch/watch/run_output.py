@@ -30,7 +30,7 @@ from forgetwatch.pairing import change_points, listed, percent, run_name
 from forgetwatch.probe import Probe
 from forgetwatch.progress import log, seconds
 from forgetwatch.report import WIDTH, little_to_lose, run_page, run_title
-from forgetwatch.report.run_table import run_table
+from forgetwatch.report.terminal import run_table
 from forgetwatch.run_folder import REPORT, GuardFinding, checkpoint_folder
 from forgetwatch.visible_text import visible
 from forgetwatch.watch.budget import (

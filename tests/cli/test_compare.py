@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import subprocess
 import sys
@@ -96,8 +97,7 @@ def test_intersect_compares_the_items_of_both_sides(run: Run, folder: Path) -> N
     assert "1 item, 1 left out" in done.stdout
     assert "1 of 1 forgotten, 0 gained" in done.stdout
     done = run("ok.csv", "fewer.csv", "--on-mismatch", "intersect", "--detail")
-    assert "1 only before, 0 only after" in done.stdout
-    assert "-1 +0 of 1" in done.stdout
+    assert "have no counterpart on the other and are left out." in " ".join(done.stdout.split())
 
 
 def test_wrong_usage_is_exit_status_two(run: Run, folder: Path) -> None:
@@ -160,7 +160,7 @@ def test_a_second_measurement_is_counted_as_noise(run: Run, tmp_path: Path) -> N
     done = run(before, after, "--null", again, "--json", "-")
     whole = json.loads(done.stdout)["groups"][0]
     assert (whole["forgotten"], whole["null_lost"], whole["null_gained"]) == (2, 1, 0)
-    assert "measured twice, the same weights: -1 +0" in run(before, after, "--null", again, "--detail").stdout
+    assert re.search(r"null_lost +1 ", run(before, after, "--null", again, "--detail").stdout)
     refused = run(before, after, "--null", outcomes(tmp_path, "o.csv", [1], task=["other"]))
     assert (refused.status, "no item of b" in refused.stderr) == (1, True)
 

@@ -41,7 +41,7 @@ def test_it_prints_a_line_for_each_checkpoint_and_the_table_at_the_end(run: Run,
     assert lines[1].startswith("step 30 of 30: forgotten ")
     assert "step 30 of 30 against the base" in done.stdout
     assert lines[-1].startswith("report: ")
-    assert max(map(len, lines[2:-1])) <= 80
+    assert max(map(len, lines[2:-1])) <= 100
     assert done.stderr.startswith("forgetwatch: loading ")
     assert done.last == "forgetwatch: the training is over, and its last checkpoint is scored"
 

@@ -19,7 +19,7 @@ from forgetwatch.metrics import alarm_level, detectable_change, detectable_estim
 def plan(*arguments: str) -> str:
     done = CliRunner().invoke(app, ["plan", *arguments])
     assert done.exit_code == 0, done.output
-    assert max(map(len, done.stdout.splitlines())) <= 80
+    assert max(map(len, done.stdout.splitlines())) <= 100
     return done.stdout
 
 

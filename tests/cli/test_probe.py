@@ -29,7 +29,7 @@ def probe_command(*arguments: str | Path, status: int = 0) -> str:
     if isinstance(done.exception, ForgetwatchError):
         raise done.exception
     assert done.exit_code == status, done.output
-    assert max(map(len, done.stdout.splitlines()), default=0) <= 80
+    assert max(map(len, done.stdout.splitlines()), default=0) <= 100
     return done.stdout
 
 

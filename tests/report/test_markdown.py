@@ -39,6 +39,7 @@ def test_the_first_page_is_above_the_tables() -> None:
         "What it gained",
         "Is it less sure of the right answers?",
         "Does it say less of this, or something else?",
+        "Why: the options as a whole, or the choice among them",
         "What was not measured",
         "All numbers",
         "Which questions",

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,8 +12,8 @@ from support import snapshot
 
 from forgetwatch import Trajectory
 from forgetwatch.comparing import Tolerance
-from forgetwatch.report import alarm_lines, best_look, course_line, run_detail
-from forgetwatch.report.run_table import run_table
+from forgetwatch.report import best_look, comparison_detail
+from forgetwatch.report.terminal import run_table
 from forgetwatch.run_folder import GuardFinding
 
 RUN = ([True, True, True, False], [False, False, True, False], [True, False, True, False])
@@ -25,55 +24,30 @@ def run(*looks: list[bool], planned: int | None = None, k: int | None = 4) -> Tr
 
 
 def text(trajectory: Trajectory) -> str:
-    return printed(run_detail(trajectory))
+    return printed(comparison_detail(trajectory.comparisons[-1], trajectory=trajectory))
 
 
-def test_counts_of_a_run_come_with_those_of_a_guesser() -> None:
-    line = course_line(run(*RUN)).plain
-    assert line == "over 2 looks: ever forgotten 2 (a guesser 1), right again 1 (a guesser 0)"
-    assert course_line(run(RUN[0])).plain == "no look after the baseline"
-    assert "guesser" not in course_line(run(*RUN, k=None)).plain
+def looks(trajectory: Trajectory) -> list[list[str]]:
+    """Cells of the detail's table of looks."""
+    lines = [line.split() for line in text(trajectory).splitlines()]
+    start = next(at for at, cells in enumerate(lines) if cells[:2] == ["step", "questions"])
+    return lines[start + 1 : start + 1 + next(at for at, cells in enumerate(lines[start:]) if not cells) - 1]
 
 
-def test_each_look_has_a_line() -> None:
-    shown = text(run(*RUN))
-    lines = [line.split() for line in shown.splitlines()]
-    assert lines[1][:3] == ["1", "-2", "+0"]
-    assert lines[2][:3] == ["2", "-1", "+0"]
-    assert "turned wrong between two looks 2 (a guesser 2): 2 items once, 0 more often" in shown
-    assert "right at some look and never turned wrong 1 (a guesser 1)" in shown.splitlines()
-    assert "right at some look and wrong at the last 25.0 % (a guesser 32.8 %)" in shown.splitlines()
-    assert max(map(len, shown.splitlines())) <= 100
-
-
-def test_a_loss_beyond_luck_is_an_alarm_with_its_null() -> None:
+def test_each_look_has_a_line_in_the_detail_and_the_alarms_a_sentence() -> None:
+    assert [cells[:4] for cells in looks(run(*RUN))] == [["1", "4", "2", "0"], ["2", "4", "1", "0"]]
+    assert max(map(len, text(run(*RUN)).splitlines())) <= 100
     kept, lost = [True] * 100, [False] * 40 + [True] * 60
-    shown = text(run(kept, kept, lost, lost, planned=5))
-    assert plain(shown).count("ALARM all, step 2: -40.0 points, -40 +0 of 100 (p 9e-13 by flips, alarm at 0.010)") == 1
-    assert "; now -40.0 points, -40 +0" in plain(shown)
-    assert "ALARM c" not in shown  # a single category is the whole
-    assert "1 alarm over all, 5 looks planned" in shown
-    assert "a fall over all items at the last look: 16.0 points would raise one" in shown
-
-
-def test_more_looks_than_planned_are_named() -> None:
-    shown = text(run([True] * 9, [True] * 9, [False] * 9, planned=1))
-    assert "2 looks (1 planned)" in shown
-
-
-def test_a_run_that_lost_nothing_says_what_it_could_have_seen() -> None:
-    kept = [True] * 50
-    shown = text(run(kept, kept))
-    assert "no alarm over all, 1 look" in shown
-    assert "a fall over all items at the last look: no fall could raise one: too few flips" in shown
+    shown = plain(text(run(kept, kept, lost, lost, planned=5)))
+    assert "All questions, step 2: -40.0 points (40 forgotten, 0 gained, of 100)" in shown
+    assert "At the last look a fall of 16.0 points over all questions raises one." in shown
 
 
 def test_a_long_run_shows_every_nth_look_and_the_last() -> None:
     rng = np.random.default_rng(0)
-    shown = text(run(*[(rng.random(20) < 0.5).tolist() for _ in range(104)]))
-    steps = [int(line.split()[0]) for line in shown.splitlines()[1:] if re.match(r" +\d+ +-", line)]
-    assert steps[0] == 1
-    assert steps[-1] == 103
+    found = looks(run(*[(rng.random(20) < 0.5).tolist() for _ in range(104)]))
+    steps = [int(cells[0]) for cells in found]
+    assert (steps[0], steps[-1]) == (1, 103)
     assert len(steps) <= 41
 
 
@@ -122,8 +96,7 @@ def test_a_group_that_recovered_after_its_alarm_is_said_to_have_recovered() -> N
     lines = first(trajectory)
     assert lines[1].startswith("KEPT ")
     assert lines[-1] == "since         all questions: step 1 (recovered); best accuracy: the start"
-    line = alarm_lines(trajectory)[0]
-    assert line.plain.endswith("alarm at 0.010); now +0.0 points, -0 +0, recovered")
+    assert "at the last look +0.0 points (0 forgotten, 0 gained, of 300): recovered." in plain(text(trajectory))
 
 
 def test_an_alarm_of_a_fall_within_the_limit_says_so() -> None:
@@ -143,14 +116,10 @@ def test_a_baseline_alone_is_one_line() -> None:
     assert first(run([True] * 9)) == ["forgetwatch  no look after the baseline"]
 
 
-def test_each_look_shows_the_known_and_lost_less_luck_where_it_is_measured() -> None:
+def test_each_look_shows_the_known_and_the_lost_of_them() -> None:
     trajectory, _ = scored(items=600)
-    lines = text(trajectory).splitlines()
-    head = next(at for at, line in enumerate(lines) if line.startswith("   step"))
-    assert "known gone" in lines[head]
-    for line, comparison in zip(lines[head + 1 :], trajectory.comparisons[1:], strict=False):
-        assert comparison.all.known_lost_net is not None
-        assert float(line.split()[3]) == pytest.approx(comparison.all.known_lost_net, abs=0.051)
+    for cells, comparison in zip(looks(trajectory), trajectory.comparisons[1:], strict=True):
+        assert [float(cell) for cell in cells[4:6]] == [comparison.all.known, comparison.all.known_lost]
 
 
 def saved(folder: Path, *names: str) -> Path:

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from forgetwatch import ForgetWatchCallback, Probe, Trajectory
 from forgetwatch.cli import app
-from forgetwatch.report.run_table import run_table
+from forgetwatch.report.terminal import run_table
 
 
 def curve(run: Any) -> dict[int, float]:

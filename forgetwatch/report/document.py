@@ -1,0 +1,312 @@
+"""What a comparison or a run says below its first screen, as data: sections of sentences and tables.
+
+    sections     how sure, what it lost and gained, what each measure says
+    alarms       of a run, as sentences
+    looks        of a run, a row for each look
+    panels       measures with a table of their own, also the drift
+    numbers      the table of all groups, corrections for guessing, the paper's numbers, notes
+
+`document` builds it once. The page, Markdown and the detail in a terminal render it: each has one way to show a table.
+The page adds figures, the list of questions and the method, which only a page can show.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from forgetwatch.comparing import CategoryMeans, Comparison, Conclusion, Group, Level, Spread, Trajectory
+from forgetwatch.measures import ASSUMES, DRIFT, MASS, MEASURES, NOT_THERE, SET_NAMES, Measure, chance_rows
+from forgetwatch.pairing import between, count, percent
+from forgetwatch.report.cells import HEADINGS, PANELS, drift_looks, drift_rows, group_cells, measure_rows, spread_looks
+from forgetwatch.report.sections import HOW_SURE, NOT_MEASURED
+from forgetwatch.report.summary import LEG_HEADINGS, Summary, alarm_sentences
+from forgetwatch.visible_text import without_folders
+
+GROUPS: Final = 200
+"""Groups of a level in a table; of more, those that lost most."""
+LOOKS: Final = 40
+"""Looks in a table; of more the first, every n-th, and the last."""
+
+LEVELS: Final[Mapping[Level, str]] = {
+    "all": "",
+    "kind": "Scored and written",
+    "category": "Categories",
+    "task": "Tasks",
+}
+"""Heading of the groups of each level."""
+
+_DRIFT: Final = (
+    "The base wrote short texts ({}), and the model reads them again: KL is by how many nats a token it finds them "
+    "less likely. It needs no right answer. “Sampled” is the mean over the tokens that the base wrote; “summed” goes "
+    "over the base's likeliest tokens at each place, is a lower bound and far less noisy; “exact” goes over all. The "
+    "floor is what the base itself shows when it is read in other batches, sampled then summed. Brackets are 95 % "
+    "intervals."
+)
+_NUMBERS: Final = (
+    "“Right before” and “right after” are shares of the group's questions. “Less luck” is the number of clearly known "
+    "and now lost questions without those that guessing explains; “log score” is the change of the calibrated one. "
+    "Brackets hold 95 % intervals of each group alone."
+)
+
+
+class Row(NamedTuple):
+    """Row of a table: what kind of thing it is about, its name, and its cells by quantity."""
+
+    level: str
+    name: str
+    cells: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """A table.
+
+    Attributes:
+        of: Heading of the names of its rows.
+        headings: Heading of each column, by quantity.
+        bodies: (heading, rows) of each part.
+        attribute: What its rows are in the page's data attributes; empty for words.
+        folded: Line under which the page hides it; empty for none.
+    """
+
+    of: str
+    headings: Mapping[str, str]
+    bodies: Sequence[tuple[str, Sequence[Row]]]
+    attribute: str = ""
+    folded: str = ""
+
+    @classmethod
+    def of_words(cls, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+        """Return a table of words, of which the first column has the names."""
+        first, *others = headings
+        named = dict(zip(others, others, strict=True))
+        return cls(
+            of=first,
+            headings=named,
+            bodies=[("", [Row("", row[0], dict(zip(others, row[1:], strict=True))) for row in rows])],
+        )
+
+
+class Bullets(NamedTuple):
+    """Sentences, each with whether it is an alarm."""
+
+    lines: Sequence[tuple[str, bool]]
+
+
+class Aside(NamedTuple):
+    """A sentence on how to read what follows."""
+
+    text: str
+
+
+Part = str | Aside | Bullets | Table
+
+
+@dataclass(frozen=True, kw_only=True)
+class Section:
+    """A heading that a reader would search for, and what stands below it.
+
+    Attributes:
+        heading: The heading.
+        key: Its name in the page; empty for none.
+        parts: Sentences, tables and lists in their order.
+    """
+
+    heading: str
+    parts: Sequence[Part]
+    key: str = ""
+
+
+def document(
+    comparison: Comparison,
+    first: Summary,
+    *,
+    trajectory: Trajectory | None = None,
+    found: Conclusion | None = None,
+    levels: Sequence[Level] = ("all", "kind", "category"),
+    every: bool = False,
+) -> list[Section]:
+    """Return the sections below a first screen.
+
+    Args:
+        comparison: The comparison; of a run, its last look against its baseline.
+        first: The first screen.
+        trajectory: The run, if there is one.
+        found: What the run shows; None for a comparison alone.
+        levels: Levels of the groups in tables.
+        every: True for a table of every quantity of all items, by the names of JSON and gates.
+    """
+    made = [_told(heading, text, first) for heading, text in first.sections if heading != NOT_MEASURED]
+    run = trajectory if trajectory is not None and len(trajectory) > 1 else None
+    if run is not None and found is not None:
+        made += _alarms(run, found)
+        if run.comparisons[-1].all.n:
+            table = Table(of="step", headings=HEADINGS, bodies=[("", _looks(run))], attribute="group", folded=_AS_TABLE)
+            made.append(Section(heading="The run, look by look", key="curves", parts=[table]))
+    if run is not None or trajectory is None:  # the start compared with itself shows nothing
+        made += [_panel(measure, comparison, run, levels) for measure in PANELS if comparison.all[measure] is not None]
+    made += _drift(comparison, run)
+    made += [_told(heading, text, first) for heading, text in first.sections if heading == NOT_MEASURED]
+    return [*made, _numbers(comparison, trajectory, levels, every=every)]
+
+
+_AS_TABLE: Final = "The looks as a table"
+
+
+def _told(heading: str, text: str, first: Summary) -> Section:
+    legs = [Table.of_words(LEG_HEADINGS, first.legs)] if heading == HOW_SURE and first.legs else []
+    return Section(heading=heading, parts=[*legs, text])
+
+
+def _alarms(run: Trajectory, found: Conclusion) -> list[Section]:
+    # The guard's findings on alarms are those of the first list.
+    guard = [(one.line, one.trips) for one in run.findings if one.line and one.what != "alarm"]
+    alarms = alarm_sentences(run, found)
+    parts: list[Part] = [Bullets(alarms)] if alarms else []
+    parts += [Aside("Other findings of the guard, as it logged them:"), Bullets(guard)] if guard else []
+    return [Section(heading="Alarms during the run", key="alarms", parts=parts)] if parts else []
+
+
+def _looks(run: Trajectory) -> list[Row]:
+    """Looks after the baseline, each with the numbers of all items."""
+    shown, looks = spread_looks(run, LOOKS), zip(run.steps, run.comparisons, strict=True)
+    return [Row("look", f"{step:,}", group_cells(look.all)) for step, look in looks if step in shown]
+
+
+def _panel(measure: Any, comparison: Comparison, run: Trajectory | None, levels: Sequence[Level]) -> Section:
+    """Section of a measure with a table of its own: groups, and looks of a run."""
+    bodies = []
+    for level in levels:
+        groups = [group for group in comparison.groups if group.level == level]
+        if measure is MASS:
+            groups.sort(key=lambda group: -group.forgotten)
+        rows = [Row(group.level, group.name, cells) for group, cells in measure_rows(measure, groups)]
+        bodies += [(LEVELS[level], rows[:GROUPS])] if rows else []
+    looks = []
+    if run is not None:
+        shown = spread_looks(run, LOOKS)
+        looks = [
+            Row("look", f"{step:,}", measure.cells(look.all[measure]))
+            for step, look in zip(run.steps, run.comparisons, strict=True)
+            if step in shown
+        ]
+    return _measured(
+        measure, measure.about, "group", bodies, looks, "group" if measure.key == "passages" else measure.key
+    )
+
+
+def _drift(comparison: Comparison, run: Trajectory | None) -> list[Section]:
+    """Section of the drift from the base; none where it was not measured."""
+    looks = {} if run is None else drift_looks(run, LOOKS)
+    # The last look of a run may lack the drift that earlier ones have.
+    latest = comparison.drift or next(reversed(looks.values()), None)
+    if not latest:
+        return []
+    texts = (f"{count(found.completions)} after {SET_NAMES.get(name, name)}" for name, found in latest.items())
+    now = [Row("drift", name, cells) for name, cells in drift_rows(comparison.drift or {})]
+    rows = [
+        Row("look", f"{step:,}, {name}", cells) for step, drift in looks.items() for name, cells in drift_rows(drift)
+    ]
+    about = _DRIFT.format(", ".join(texts))
+    return [_measured(DRIFT, about, "prompts", [("", now)] if now else [], rows, "group")]
+
+
+def _measured(
+    measure: Measure[Any],
+    about: str,
+    of: str,
+    bodies: Sequence[tuple[str, Sequence[Row]]],
+    looks: Sequence[Row],
+    attribute: str,
+) -> Section:
+    headings = measure.headings
+    parts: list[Part] = [Aside(about)]
+    if bodies:
+        parts.append(Table(of=of, headings=headings, bodies=bodies, attribute=attribute))
+    else:
+        parts.append(Aside("At the last look it was not measured."))
+    if looks:
+        parts.append(Table(of="step", headings=headings, bodies=[("", looks)], attribute=attribute, folded=_AS_TABLE))
+    return Section(heading=measure.title, key=measure.key, parts=parts)
+
+
+def _numbers(comparison: Comparison, trajectory: Trajectory | None, levels: Sequence[Level], *, every: bool) -> Section:
+    """Section of all numbers: groups, corrections for guessing, the paper's numbers, and notes."""
+    bodies, left_out = _groups(comparison, levels)
+    parts: list[Part] = [Aside(f"{_NUMBERS} {left_out}".rstrip())]
+    if bodies:
+        parts.append(Table(of="group", headings=HEADINGS, bodies=bodies, attribute="group"))
+    else:
+        parts = [Aside("No question was compared; the table of passages above has all numbers.")]
+    if rows := chance_rows(comparison.all.chance, comparison.all.n):
+        corrected = [
+            Row("", name, {"forgotten": lost, "gained": won, "text": ASSUMES[name]}) for name, lost, won, _ in rows
+        ]
+        headings = {"forgotten": "forgotten %", "gained": "gained %", "text": "assumption and error"}
+        parts.append(
+            Table(of="corrected for guessing", headings=headings, bodies=[("", corrected)], attribute="correction")
+        )
+    if comparison.paper_compat is not None:
+        parts.append(_as_the_paper(comparison.paper_compat))
+    if every:
+        parts.append(_every(comparison.all))
+    if notes := [*(() if trajectory is None else trajectory.notes), *comparison.notes]:
+        parts.append(Bullets([(without_folders(note), False) for note in notes]))
+    return Section(heading="All numbers", key="numbers", parts=parts)
+
+
+def _groups(comparison: Comparison, levels: Sequence[Level]) -> tuple[list[tuple[str, list[Row]]], str]:
+    """Groups of each level under its heading, in their order, and a sentence on those left out."""
+    bodies, left = [], []
+    for level in levels:
+        groups = [group for group in comparison.groups if group.level == level]
+        if comparison.all.passages:  # groups of passages alone have a table of their own
+            groups = [group for group in groups if group.n]
+        # Chosen by what they lost, shown in the order of the probe.
+        kept = {group.name for group in sorted(groups, key=lambda group: -group.forgotten)[:GROUPS]}
+        if len(groups) > len(kept):
+            left.append(
+                f"{count(len(groups) - len(kept))} more {LEVELS[level].lower()} that lost no more are left out."
+            )
+        if groups:
+            rows = [Row(group.level, group.name, group_cells(group)) for group in groups if group.name in kept]
+            bodies.append((LEVELS[level], rows))
+    return bodies, " ".join([*left, "--json and --output of a .csv file have all."] if left else [])
+
+
+def _as_the_paper(macro: CategoryMeans) -> Table:
+    """Table of the paper's numbers as its released code computes them."""
+    named = [("all", macro.forgetting, macro.backward_transfer)]
+    named += [(name, *rates) for name, rates in sorted(macro.by_category.items())]
+    rows = [Row("", name, {"forgotten": _spread(lost), "gained": _spread(won)}) for name, lost, won in named]
+    headings = {"forgotten": "forgotten %", "gained": "gained %"}
+    return Table(of="as the paper's code computes it", headings=headings, bodies=[("", rows)], attribute="paper")
+
+
+def _spread(one: Spread) -> str:
+    """Mean of a rate in percent, its standard deviation over tasks, and its interval."""
+    text = percent(one.mean)
+    text += "" if one.interval is None else f" ({between(one.interval, percent)})"
+    return text if math.isnan(one.sd) else f"{text}, sd {percent(one.sd)}"
+
+
+def _every(whole: Group) -> Table:
+    """Table of every quantity of all items, with its interval."""
+    rows = []
+    for measure in MEASURES:
+        values, units = measure.values(whole[measure]), {one.name: one.unit for one in measure.quantities}
+        for name, value in values.items():
+            if value is None or isinstance(value, list):
+                continue
+            ends, interval = values.get(f"{name}_interval"), NOT_THERE
+            # That of a count may be of its share.
+            if isinstance(ends, list) and None not in ends and units[f"{name}_interval"] == units[name]:
+                interval = " to ".join(f"{end:.4g}" for end in ends)
+            rows.append(Row("", name, {"value": f"{value:.6g}", "interval": interval}))
+    headings = {"value": "value", "interval": "95 % interval"}
+    return Table(
+        of="quantity, by its name in JSON and gates", headings=headings, bodies=[("", rows)], attribute="every"
+    )

@@ -22,7 +22,7 @@ from forgetwatch.visible_text import visible
 
 _NARROW: Final = ("n", "forgotten", "gained", "known", "known_lost", "net_change", "q_value")
 """Columns of the table of all groups that a terminal shows; the JSON document has all."""
-_NAME: Final = 36
+_NAME: Final = 40
 _GAP: Final = 2
 _INDENT: Final = 2
 

@@ -35,6 +35,13 @@ forgetwatch.load_probe("demo")
     assert loaded(code) == "[]"
 
 
+def test_help_and_version_load_no_numpy() -> None:
+    code = "from forgetwatch.cli import app\napp(['--help'], standalone_mode=False)"
+    program = f"{code}\nimport sys\nprint(sorted({{'numpy', 'pyarrow', 'scipy'}} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
 def test_the_names_that_need_torch_do_load_it() -> None:
     assert "torch" in loaded("import forgetwatch\nforgetwatch.score")
 

@@ -1,4 +1,6 @@
-"""The command line, one file for each command but `demo`. A command that scores imports torch when it runs, not before.
+"""The command line, one file for each command but `demo`.
+
+The file of a command is imported when that command runs, and torch when it scores: help and version take little time.
 
 Processes of a launcher (torchrun, accelerate) share the work of the commands that score; of any other command, the
 first process does all. That one prints and writes; an error is printed once.
@@ -13,31 +15,18 @@ import os
 import re
 import sys
 import warnings
+from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Final, cast
+from typing import Annotated, Any, Final, cast
 
 import typer
 from rich.console import Console
+from typer.core import TyperCommand, TyperGroup
 
-from forgetwatch.cli import (
-    cache_command,
-    compare_command,
-    convert_command,
-    flips_command,
-    follow_command,
-    merge_command,
-    plan_command,
-    probe_command,
-    report_command,
-    score_command,
-    study_command,
-)
-from forgetwatch.cli.output import echo, reports_errors
 from forgetwatch.errors import ForgetwatchError, ReportedElsewhereError, did_you_mean
 from forgetwatch.progress import is_first_process
-from forgetwatch.run_folder import PROBE, RUN_FOLDER
 from forgetwatch.visible_text import visible
 
 _TRACEBACK: Final = "FORGETWATCH_TRACEBACK"
@@ -46,8 +35,52 @@ _STOPPED: Final = 130
 _USAGE_ERROR: Final = typer.BadParameter.__mro__[1]
 """Base of all errors of wrong usage; typer exports only this child of it."""
 
+COMMANDS: Final = {
+    "compare": (
+        "Compare two models question by question: the answers forgotten and gained, and how much of it is chance."
+    ),
+    "flips": "Show the items whose answer changed: question, right answer, and the answers before and after.",
+    "score": "Score a model on a probe, and write a snapshot with one row for each item.",
+    "follow": "Score each checkpoint of a training once, as soon as it is saved, from a process of its own.",
+    "convert": "Write one snapshot from the logs of other tools, or from any table by naming its columns.",
+    "report": "Show a run: the last look against the start, its alarms, and where the page with all of it is.",
+    "study": "Compare many pairs of models: what each training step forgot and gained, by category, size and data.",
+    "merge": "Average the weights of two models at several shares, and show what each point has lost of either.",
+    "plan": "Plan a probe: the items that a change needs, and the smallest change that each category can see.",
+    "probe": "List, show, build and check probes.",
+    "cache": "List or clear what was measured before: baselines and scored checkpoints.",
+}
+"""Commands in files of their own, ``<name>_command.py``, and the first sentence of their help."""
+
+
+class _Commands(TyperGroup):
+    """Commands that are imported when they run; until then each has its first sentence."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self.commands.update({name: TyperCommand(name, help=text) for name, text in COMMANDS.items()})
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Import the command that is named."""
+        if args and args[0] in COMMANDS:
+            self.commands[args[0]] = _imported(args[0])
+        return super().resolve_command(ctx, args)
+
+
+def _imported(name: str) -> Any:
+    module = import_module(f"forgetwatch.cli.{name}_command")
+    found = getattr(module, f"{name}_app", None)
+    if found is None:
+        found = typer.Typer(add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False)
+        found.command(name)(module.run)
+    command = typer.main.get_command(found)
+    command.name = name
+    return command
+
+
 app = typer.Typer(
     name="forgetwatch",
+    cls=_Commands,
     help="See, question by question, what a language model forgets while it is fine-tuned.",
     no_args_is_help=True,
     add_completion=False,
@@ -72,7 +105,9 @@ def _demo(
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     # The imports take seconds, in which a silent command would seem to hang.
     Console(stderr=True).print("loading torch, transformers and trl ...", style="dim")
+    from forgetwatch.cli.output import echo
     from forgetwatch.demo import TUNE_STEPS, run_demo
+    from forgetwatch.run_folder import PROBE, RUN_FOLDER
 
     written = run_demo(output, report_to=report_to)
     probe = written.run / RUN_FOLDER / PROBE
@@ -81,19 +116,6 @@ def _demo(
     echo("the same comparison from the saved checkpoints:")
     last = written.run / f"checkpoint-{TUNE_STEPS}"
     echo(f"  forgetwatch compare {written.base} {last} --probe {probe}")
-
-
-app.command("compare")(compare_command.run)
-app.command("flips")(flips_command.run)
-app.command("score")(score_command.run)
-app.command("follow")(follow_command.run)
-app.command("convert")(convert_command.run)
-app.command("report")(report_command.run)
-app.command("study")(study_command.run)
-app.command("merge")(merge_command.run)
-app.command("plan")(plan_command.run)
-app.add_typer(probe_command.probe_app, name="probe")
-app.add_typer(cache_command.cache_app, name="cache")
 
 
 _SHARED: Final = ("demo", "score", "compare", "follow", "study", "merge")
@@ -165,6 +187,8 @@ def _unexpected(error: Exception) -> str:
 
 
 def _fail(message: str, *, status: int) -> None:
+    from forgetwatch.cli.output import reports_errors
+
     # The help that a command without arguments prints is no error message.
     if message and reports_errors():
         typer.echo(f"forgetwatch: {visible(' '.join(message.split()))}", err=True)

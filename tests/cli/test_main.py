@@ -1,23 +1,26 @@
 from __future__ import annotations
 
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 from commands import Run
 from rich.cells import cell_len
 from typer.testing import CliRunner
 
-from forgetwatch.cli import app, main
-
-COMMANDS = ("demo", "compare", "flips", "score", "follow", "convert", "report", "study", "merge", "plan")
+from forgetwatch.cli import COMMANDS, app, main
 
 
 def test_every_command_explains_itself_and_each_of_its_options() -> None:
     helped = CliRunner().invoke(app, ["--help"]).stdout
-    for name in COMMANDS:
-        assert name in helped
-        assert CliRunner().invoke(app, [name, "--help"]).exit_code == 0
-    assert {command.name for command in app.registered_commands} == set(COMMANDS)
+    words = " ".join(helped.replace("│", " ").split())
+    files = Path(__file__).parent.parent.parent.joinpath("forgetwatch", "cli").glob("*_command.py")
+    assert {file.stem.removesuffix("_command") for file in files} == set(COMMANDS)
+    for name, text in {"demo": "Watch a small model forget: train one, fine-tune it,", **COMMANDS}.items():
+        assert f"{name} {text}" in words
+        own = CliRunner().invoke(app, [name, "--help"])
+        assert own.exit_code == 0
+        assert text in " ".join(own.stdout.split())
 
 
 def test_the_version_is_the_packages() -> None:

@@ -39,7 +39,9 @@ from forgetwatch.probes.overlap import overlap
 
 PROBLEMS = 1
 
-probe_app = typer.Typer(no_args_is_help=True, help="List, show, build and check probes.", rich_markup_mode="rich")
+probe_app = typer.Typer(
+    no_args_is_help=True, add_completion=False, help="List, show, build and check probes.", rich_markup_mode="rich"
+)
 
 _hub_option = partial(typer.Option, rich_help_panel="Benchmarks of the hub")
 _harness_option = partial(typer.Option, rich_help_panel="Tasks of lm-evaluation-harness")

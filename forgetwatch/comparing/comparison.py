@@ -12,10 +12,11 @@ cell; their number is given. Passages are in no cell either: each group has thei
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal, TypeVar, get_args, overload
+from typing import Any, Final, Literal, TypeVar, get_args, overload
 
 import numpy as np
 import pyarrow as pa
@@ -51,6 +52,11 @@ _NAMED: Final = 5
 R = TypeVar("R")
 Samples = Literal["all", "first"]
 ChanceRule = Literal["own", "paper-compat"]
+
+
+def report_module() -> Any:
+    """Return the package of documents, which stands above this one: it is loaded when a document is asked for."""
+    return import_module("forgetwatch.report")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,10 +111,13 @@ class Comparison:
     notes: tuple[str, ...] = ()
     drift: Mapping[str, LookDrift] | None = field(default=None, repr=False)
 
-    to_dict: ClassVar[Callable[..., dict[str, Any]]]
-    """Its JSON document as a dict; see `report.export`."""
-    _repr_html_: ClassVar[Callable[..., str]]
-    """HTML for a notebook. The top of the package sets both: report/ stands above this module."""
+    def to_dict(self, **options: Any) -> dict[str, Any]:
+        """Return its JSON document as a dict; `tolerance` may be another than that of the command line."""
+        found: dict[str, Any] = report_module().comparison_json(self, **options)
+        return found
+
+    def _repr_html_(self) -> str:
+        return str(report_module().comparison_fragment(self))
 
     def __str__(self) -> str:
         whole, (low, high) = self.all, self.all.net_change_interval

@@ -11,18 +11,18 @@ groups (`metrics.significance`).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal, Self
+from typing import Any, Final, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from forgetwatch.comparing.checks import in_common_norm
-from forgetwatch.comparing.comparison import Comparison, compare, with_null
+from forgetwatch.comparing.comparison import Comparison, compare, report_module, with_null
 from forgetwatch.comparing.groups import Group
 from forgetwatch.comparing.subset import Subset
 from forgetwatch.errors import SnapshotError
@@ -126,10 +126,13 @@ class Trajectory:
     notes: tuple[str, ...] = ()
     task: TaskFigure | None = None
 
-    to_dict: ClassVar[Callable[..., dict[str, Any]]]
-    """Its JSON document as a dict; see `report.export`."""
-    _repr_html_: ClassVar[Callable[..., str]]
-    """HTML for a notebook. The top of the package sets both: report/ stands above this module."""
+    def to_dict(self, **options: Any) -> dict[str, Any]:
+        """Return its JSON document as a dict; `tolerance` may be another than that of the command line."""
+        found: dict[str, Any] = report_module().trajectory_json(self, **options)
+        return found
+
+    def _repr_html_(self) -> str:
+        return str(report_module().trajectory_fragment(self))
 
     @classmethod
     def of(

@@ -348,7 +348,7 @@ def _knowledge_leg(whole: Group, limit: float) -> Leg:
         (None, None) if known is None else (known.known_lost_net_share, known.known_lost_net_share_interval)
     )
     if known is None or known.known_net is None:
-        reason = "nothing shows which questions it clearly knew" if known is None else "luck is not measured"
+        reason = "the probabilities of the options are not known" if known is None else "luck is not measured"
         return Leg(name="knowledge", limit=limit, reason=reason)
     if share is None or interval is None:
         return Leg(name="knowledge", limit=limit, reason=f"it clearly knew only {known.known_net:.0f} questions")

@@ -193,7 +193,8 @@ class Categories:
             if not (any(key.startswith(_key(name[:-1])) for key in keys) if name.endswith("*") else _key(name) in keys)
         ]
         if unused:
-            notes.append(f"categories: {len(unused):,} names in {self.source} match no task ({_some(unused)})")
+            names = "1 name" if len(unused) == 1 else f"{len(unused):,} names"
+            notes.append(f"categories: no task for {names} in {self.source} ({_some(unused)})")
         relabelled = []
         for snapshot in snapshots:
             labels = zip(snapshot.texts("task"), snapshot.texts("category"), strict=True)

@@ -241,7 +241,8 @@ def _distinct_runs(questions: Sequence[Words], n: int) -> dict[int, tuple[int, .
     for item, words in enumerate(questions):
         alone = (item,)
         for run in set(_runs(words, n)):
-            found[run] = found[run] + alone if run in found else alone
+            items = found.get(run, ())
+            found[run] = items if len(items) > _TEMPLATE else items + alone
     return {run: items for run, items in found.items() if len(items) <= _TEMPLATE}
 
 

@@ -108,6 +108,8 @@ def _forgot(comparison: Comparison, found: Conclusion) -> str:
         return f"{one_line(leg.group)} fell by {_points(leg.value)} points ({_range(leg)}; limit {_limit(leg)})"
     fell = [one_line(one.group.name) for one in found.lost[:2]]
     where = f", most in {listed(fell)}" if fell else ""
+    if leg.name == "knowledge" and fell:  # the categories are those whose accuracy fell, known or not
+        where = f"; accuracy fell in {listed(fell)}"
     if leg.name == "accuracy":
         return f"accuracy fell by {_points(leg.value)} points (95 %: {_range(leg)}; limit {_limit(leg)}){where}"
     known = comparison.all[KNOWN]
@@ -117,7 +119,7 @@ def _forgot(comparison: Comparison, found: Conclusion) -> str:
         return f"all that it clearly knew is gone ({count(known.known_lost)} of {count(known.known)} questions){where}"
     if net is not None and known is not None:
         counted = f"{net.net} of {count(round(known.known_net or 0))} without lucky guesses; "
-    between = f"95 %: {_percent(low)} to {_percent(min(high, 1.0))} %"
+    between = f"95 %: {_percent(low)} to {_percent(min(high, 1.0))} %; limit {_limit(leg)}"
     return f"{_percent(leg.value)} % of what it clearly knew is gone ({counted}{between}){where}"
 
 

@@ -17,7 +17,7 @@ from forgetwatch.pairing import fit_ends, one_line
 from forgetwatch.report.cells import HEADINGS
 from forgetwatch.report.document import Aside, Bullets, Part, Table, document
 from forgetwatch.report.summary import summary
-from forgetwatch.report.terminal import WIDTH, facts
+from forgetwatch.report.terminal import WIDTH
 from forgetwatch.visible_text import visible
 
 _NARROW: Final = ("n", "forgotten", "gained", "known", "known_lost", "net_change", "q_value")
@@ -46,7 +46,7 @@ def comparison_detail(
     run = trajectory if trajectory is not None and len(trajectory) > 1 else None
     found = None if run is None else conclude(comparison, trajectory=run, tolerance=tolerance)
     levels: tuple[Level, ...] = tuple(dict.fromkeys(("all", "kind", by)))
-    made: list[RenderableType] = [Text(", ".join(filter(None, facts(comparison).values())), "dim"), Text()]
+    made: list[RenderableType] = []
     sections = document(comparison, first, trajectory=trajectory, found=found, levels=levels, every=True)
     for number, section in enumerate(sections):
         made += [Text(), Text(section.heading, "bold")] if number else [Text(section.heading, "bold")]
@@ -62,13 +62,13 @@ def _shown(part: Part) -> Iterator[RenderableType]:
     elif isinstance(part, Bullets):
         yield from (Text(f"* {visible(line)}", "bold red" if is_alarm else "") for line, is_alarm in part.lines)
     elif isinstance(part, Aside):
-        yield Text(part.text, "dim")
+        yield Text(visible(part.text), "dim")
     else:
         yield Text(visible(part))
 
 
 def _grid(table: Table) -> Grid:
-    bodies = [[(_short(row.name), row.cells) for row in body] for _, body in table.bodies]
+    bodies = [[(_short(row.name, table), row.cells) for row in body] for _, body in table.bodies]
     rows = [row for body in bodies for row in body]
     grid = Grid(table.of, box=None, padding=(0, _GAP, 0, 0), pad_edge=False, header_style="bold")
     grid.columns[0].no_wrap = True
@@ -76,7 +76,8 @@ def _grid(table: Table) -> Grid:
     for name in _NARROW if table.headings is HEADINGS else table.headings:
         is_text = name == "text" or not table.attribute
         # Words are wrapped; a column of numbers for which there is no room is left out, with those after it.
-        room -= _GAP + (0 if is_text else max(cell_len(cells.get(name, "")) for _, cells in rows))
+        longest = max(map(cell_len, table.headings[name].split()))
+        room -= _GAP + (0 if is_text else max([longest, *(cell_len(cells.get(name, "")) for _, cells in rows)]))
         if room < 0:
             break
         names.append(name)
@@ -89,5 +90,6 @@ def _grid(table: Table) -> Grid:
     return grid
 
 
-def _short(name: str) -> str:
-    return fit_ends(name, min(cell_len(one_line(name)), _NAME)).rstrip()
+def _short(name: str, table: Table) -> str:
+    # The name of a quantity is copied.
+    return name if table.attribute == "every" else fit_ends(name, min(cell_len(one_line(name)), _NAME)).rstrip()

@@ -27,7 +27,7 @@ from forgetwatch.visible_text import without_folders
 
 GROUPS: Final = 200
 """Groups of a level in a table; of more, those that lost most."""
-LOOKS: Final = 40
+LOOKS: Final = 100
 """Looks in a table; of more the first, every n-th, and the last."""
 
 LEVELS: Final[Mapping[Level, str]] = {
@@ -47,9 +47,9 @@ _DRIFT: Final = (
 )
 _NUMBERS: Final = (
     "“Right before” and “right after” are shares of the group's questions. “Less luck” is the number of clearly known "
-    "and now lost questions without those that guessing explains; “log score” is the change of the calibrated one. "
-    "Brackets hold 95 % intervals of each group alone."
+    "and now lost questions without those that guessing explains; “log score” is the change of the calibrated one."
 )
+_INTERVALS: Final = "Brackets hold 95 % intervals of each group alone; changes are those of the counts."
 
 
 class Row(NamedTuple):
@@ -150,7 +150,7 @@ def document(
         made += [_panel(measure, comparison, run, levels) for measure in PANELS if comparison.all[measure] is not None]
     made += _drift(comparison, run)
     made += [_told(heading, text, first) for heading, text in first.sections if heading == NOT_MEASURED]
-    return [*made, _numbers(comparison, trajectory, levels, every=every)]
+    return [*made, _numbers(comparison, levels, every=every)]
 
 
 _AS_TABLE: Final = "The looks as a table"
@@ -164,8 +164,10 @@ def _told(heading: str, text: str, first: Summary) -> Section:
 def _alarms(run: Trajectory, found: Conclusion) -> list[Section]:
     # The guard's findings on alarms are those of the first list.
     guard = [(one.line, one.trips) for one in run.findings if one.line and one.what != "alarm"]
-    alarms = alarm_sentences(run, found)
+    told = alarm_sentences(run, found)
+    alarms = [one for one in told if one[1]]
     parts: list[Part] = [Bullets(alarms)] if alarms else []
+    parts += [Aside(text) for text, is_alarm in told if not is_alarm]
     parts += [Aside("Other findings of the guard, as it logged them:"), Bullets(guard)] if guard else []
     return [Section(heading="Alarms during the run", key="alarms", parts=parts)] if parts else []
 
@@ -233,10 +235,11 @@ def _measured(
     return Section(heading=measure.title, key=measure.key, parts=parts)
 
 
-def _numbers(comparison: Comparison, trajectory: Trajectory | None, levels: Sequence[Level], *, every: bool) -> Section:
+def _numbers(comparison: Comparison, levels: Sequence[Level], *, every: bool) -> Section:
     """Section of all numbers: groups, corrections for guessing, the paper's numbers, and notes."""
     bodies, left_out = _groups(comparison, levels)
-    parts: list[Part] = [Aside(f"{_NUMBERS} {left_out}".rstrip())]
+    about = _INTERVALS if every else f"{_NUMBERS} {_INTERVALS}"
+    parts: list[Part] = [Aside(f"{about} {left_out}".rstrip())]
     if bodies:
         parts.append(Table(of="group", headings=HEADINGS, bodies=bodies, attribute="group"))
     else:
@@ -253,7 +256,7 @@ def _numbers(comparison: Comparison, trajectory: Trajectory | None, levels: Sequ
         parts.append(_as_the_paper(comparison.paper_compat))
     if every:
         parts.append(_every(comparison.all))
-    if notes := [*(() if trajectory is None else trajectory.notes), *comparison.notes]:
+    if notes := comparison.notes:
         parts.append(Bullets([(without_folders(note), False) for note in notes]))
     return Section(heading="All numbers", key="numbers", parts=parts)
 

@@ -61,7 +61,7 @@ from forgetwatch.pairing import items, shorten
 from forgetwatch.report.cells import HEADINGS, group_cells, measure_rows
 from forgetwatch.report.document import Aside, Bullets, Part, Table, document
 from forgetwatch.report.summary import WORST_HEADINGS, Summary, summary
-from forgetwatch.visible_text import csv_cell, visible
+from forgetwatch.visible_text import csv_cell, visible, without_folders
 
 SCHEMA: Final = "forgetwatch/comparison@1"
 SCHEMA_SEVERAL: Final = "forgetwatch/comparisons@1"
@@ -289,6 +289,8 @@ def comparison_markdown(
         listed = f"{len(lost)} of {len(forgotten):,} forgotten, those of the largest margin:"
         lines += ["## Which questions", "", listed if more else f"{len(lost):,} forgotten:", ""]
         lines += table(["item", "question", "before", "after"], [_item(flip) for flip in lost])
+    for note in () if trajectory is None else trajectory.notes:
+        lines += ["", f"* {escaped(without_folders(note))}"]
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
@@ -142,6 +142,7 @@ def page(
     # The start compared with itself shows nothing.
     compared = run is not None or trajectory is None
     found = None if run is None else conclude(comparison, trajectory=run, tolerance=tolerance)
+    sections = _sections(comparison, first, trajectory, found)
     return render(
         "template.html",
         scripts=[*([_VENDOR, "chart.js"] if run is not None else []), "script.js"],
@@ -152,8 +153,8 @@ def page(
         first=first,
         style=_CLASSES[first.word],
         worst_headings=WORST_HEADINGS,
-        sections=_sections(comparison, first, trajectory, found),
-        figures=_figures(comparison, run) if compared else {},
+        sections=sections,
+        figures=_figures(comparison, run, {one["key"] for one in sections}) if compared else {},
         run=None if run is None or found is None else _run(run, found),
         damages=[] if trajectory is None else [*map(without_folders, trajectory.notes)],
         compared=compared,
@@ -272,15 +273,17 @@ def _part(part: Part) -> dict[str, Any]:
     return {"kind": "Text", "it": part}
 
 
-def _figures(comparison: Comparison, run: Trajectory | None) -> dict[str, list[tuple[str, Markup, str]]]:
-    """(heading, picture, caption) of the figures of each section of a measure, by its key."""
+def _figures(
+    comparison: Comparison, run: Trajectory | None, keys: Collection[str]
+) -> dict[str, list[tuple[str, Markup, str]]]:
+    """(heading, picture, caption) of the figures of each of these sections of a measure, by its key."""
     found: dict[str, list[tuple[str, Markup, str]]] = {}
     drawn: list[tuple[str, str, Callable[[], Figure | None]]] = []
     if comparison.all[MASS] is not None:
         drawn.append((MASS.key, "mass", lambda: plots.mass_figure(comparison)))
     if run is not None:
         drawn += [(key, name, partial(draw, run)) for key, (name, draw) in _CURVES.items()]
-    for key, name, draw in drawn:
+    for key, name, draw in (one for one in drawn if one[0] in keys):
         if picture := _picture(name, draw):
             found.setdefault(key, []).append((_CAPTIONS[name][0], picture, _CAPTIONS[name][1]))
     return found

@@ -20,6 +20,7 @@ from forgetwatch.files import write_atomically
 from forgetwatch.report import plots
 from forgetwatch.report.heatmap import heatmap_figure
 from forgetwatch.report.several_models import matrix_figure, ranking_figure
+from forgetwatch.visible_text import visible
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -124,14 +125,15 @@ def svg(draw: Callable[[], Figure | None], *, name: str, label: str) -> Markup |
             return None
         buffer = io.StringIO()
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
-    return Markup(_in_page(buffer.getvalue(), name, label))
+    return Markup(_in_page(buffer.getvalue(), name, label, vars(figure).get(plots.TIPS, {})))
 
 
-def _in_page(text: str, name: str, label: str) -> str:
+def _in_page(text: str, name: str, label: str, tips: Mapping[str, str]) -> str:
     """Markup of one figure without the parts of a separate file, in the colours of the page."""
     # The XML declaration and the document type are not allowed inside HTML.
     text = text[text.index("<svg") :]
     text = re.sub(r"<(metadata|style)\b.*?</\1>", "", text, flags=re.DOTALL)
+    text = re.sub(r'<g id="(tip-\d+)">', lambda found: f"<g><title>{escape(visible(tips[found[1]]))}</title>", text)
     # Half of matplotlib's text is digits that no screen shows, line breaks, and fonts that a browser finds by itself.
     text = re.sub(r"(\d\.\d\d)\d+", r"\1", text)
     text = re.sub(r"(font: [\d.]+px|font-family:) [^;\"]*", r"\1 sans-serif", re.sub(r"\s*\n\s*", "\n", text))

@@ -36,6 +36,7 @@ from forgetwatch.metrics import Interval
 from forgetwatch.pairing import count, fit_ends
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -43,6 +44,9 @@ PANELS: Final = 12
 """Categories in the figure of a run; of more, those with most forgotten items at the end."""
 ROWS: Final = 25
 """Groups in the figure of bars; of more, those of the lowest net change."""
+
+TIPS: Final = "tips"
+"""Attribute of a figure: the texts of `tell`, by the id of what they are about."""
 
 BLUE: Final = "#1f3b73"
 GREY: Final = "#777777"
@@ -396,6 +400,14 @@ def _label_rows(panels: Sequence[Axes], rows: Sequence[tuple[str, str]]) -> None
         panel.tick_params(labelsize=9)
     panels[0].set_yticks(range(len(rows)), [f"{name_in(26, name)}  ({number})" for name, number in rows])
     panels[0].set_ylim(len(rows) - 0.4, -0.6)
+
+
+def tell(artist: Artist, text: str) -> None:
+    """Give a drawn thing a text that a page shows when the pointer rests on it."""
+    figure = artist.get_figure(root=True)
+    tips = vars(figure).setdefault(TIPS, {})
+    artist.set_gid(f"tip-{len(tips)}")
+    tips[artist.get_gid()] = text
 
 
 def name_in(width: int, name: str) -> str:

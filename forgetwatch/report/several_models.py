@@ -22,7 +22,7 @@ from rich.text import Text
 from forgetwatch.comparing import ModelComparison, RankedModel
 from forgetwatch.pairing import between, count, fit_ends, items, one_line, percent, points
 from forgetwatch.report.export import escaped, table
-from forgetwatch.report.plots import BLUE, GREY, name_in
+from forgetwatch.report.plots import BLUE, GREY, name_in, tell
 from forgetwatch.report.terminal import note_lines
 
 if TYPE_CHECKING:
@@ -50,13 +50,16 @@ def several_table(several: ModelComparison, *, notes: Sequence[str] = ()) -> Lin
     """First table of several models: the best of the ranking, how to read it, and the notes that there is room for."""
     title = Text().append("forgetwatch  ", style="bold cyan")
     name = fit_ends(f"{len(several.ranking)} models against {several.matrix.labels[0]}", _WIDTH - len(title)).rstrip()
-    lines = [title.append(name, style="bold"), *_ranking_lines(several, several.ranking[:MODELS])]
+    title.append(name, style="bold").append(f"  {items(several.matrix.items)} scored for all", "dim")
+    lines = [title, *_ranking_lines(several, several.ranking[:MODELS])]
     if (more := len(several.ranking) - MODELS) > 0:
         lines.append(Text(f"{'':>11}{more} more; --detail has all", style="dim"))
-    words = "kept: share of what the base had right and the model still has; change: estimate"
+    words = "kept: share of what the base had right and the model still has; change: estimated, of accuracy"
     lines.append(Text(words, style="dim"))
     if several.target is not None:
-        lines.append(Text(f"{_FRONT}: no other model is at least as good in both and better in one", style="dim"))
+        name = fit_ends(several.target.name, 24).strip()
+        words = f"{_FRONT}: no other model is at least as good in kept and {name}, and better in one"
+        lines.append(Text(words, style="dim"))
     return Lines(*lines, *note_lines(notes, max(1, _LINES - len(lines))))
 
 
@@ -67,19 +70,18 @@ def several_detail(several: ModelComparison) -> Lines:
 
 
 def _ranking_lines(several: ModelComparison, models: Sequence[RankedModel]) -> list[Text]:
-    """Lines of some models; a target takes the room of the interval of the change."""
+    """Lines of some models."""
     target = several.target
     wanted = fit_ends(target.name, _TARGET).strip() if target else ""
-    heading = f" #   no {'model':<{_NAME}} kept % "
-    heading += f"{wanted:>{_TARGET}} forgotten gained  change verdict" if target else ""
-    heading += "" if target else f"forgotten gained  {'change, points':<{_CHANGE}} verdict"
+    heading = f"rank  no. {'model':<{_NAME}} kept % " + (f"{wanted:>{_TARGET}} " if target else "")
+    heading += f"forgotten gained  {'change, points':<{_CHANGE}} verdict"
     lines = [Text(heading, style="bold")]
     for one in models:
         cells = ranking_cells(one)
-        text = f"{cells['place']:>2} {cells['front'] or ' '}{one.number:>3} {fit_ends(one.label, _NAME)} "
+        text = f"{cells['place']:>4} {cells['front'] or ' '}{one.number:>3} {fit_ends(one.label, _NAME)} "
         text += f"{percent(one.retention):>6} " + (f"{cells['target']:>{_TARGET}} " if target else "")
         text += f"{cells['forgotten']:>9} {cells['gained']:>6}  "
-        text += f"{points(one.change):>6} " if target else f"{cells['change']:<{_CHANGE}} "
+        text += f"{cells['change']:<{_CHANGE}} "
         lines.append(Text(text + one.verdict))
     return lines
 
@@ -213,7 +215,8 @@ def ranking_figure(several: ModelComparison) -> Figure | None:
 def _draw_alone(panel: Axes, ranking: list[RankedModel]) -> None:
     for row, one in enumerate(ranking):
         panel.plot([100 * end for end in one.retention_interval], [row, row], color=BLUE, linewidth=1.8)
-        panel.plot([100 * one.retention], [row], color=BLUE, marker="o", markersize=5)
+        (point,) = panel.plot([100 * one.retention], [row], color=BLUE, marker="o", markersize=5)
+        tell(point, _told(one))
     panel.set_yticks(range(len(ranking)), [_numbered(one.number, one.label) for one in ranking])
     panel.set_xlabel("kept, %", fontsize=10)
     panel.invert_yaxis()  # the first of the ranking at the top
@@ -228,7 +231,8 @@ def _draw_against(panel: Axes, ranking: list[RankedModel], target: str, *, less_
     for one, (x, y) in zip(ranking, spots, strict=True):
         color, marker = (BLUE, "D") if one.on_front else (GREY, "o")
         panel.plot([x, x], [100 * end for end in one.retention_interval], color=color, linewidth=1.0, alpha=0.5)
-        panel.plot([x], [y], color=color, marker=marker, markersize=6, zorder=3)
+        (point,) = panel.plot([x], [y], color=color, marker=marker, markersize=6, zorder=3)
+        tell(point, f"{_told(one)}, {target} {target_text(x)}")
     front = sorted({spot for one, spot in zip(ranking, spots, strict=True) if one.on_front})
     panel.plot([x for x, _ in front], [y for _, y in front], color=BLUE, linestyle="--", linewidth=1.2, zorder=2)
     if less_is_better:
@@ -253,6 +257,12 @@ def _draw_against(panel: Axes, ranking: list[RankedModel], target: str, *, less_
     better = "less is better, to the right" if less_is_better else "more is better"
     panel.set_xlabel(f"{name_in(_DRAWN, target)} ({better}); diamonds: the front", fontsize=10)
     panel.set_ylabel("kept, %", fontsize=10)
+
+
+def _told(one: RankedModel) -> str:
+    """Text of a point: the model and its numbers."""
+    cells = ranking_cells(one)
+    return f"{one.label}: kept {cells['retention']} %, {cells['forgotten']} forgotten, {cells['gained']} gained"
 
 
 def matrix_figure(several: ModelComparison) -> Figure:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -61,9 +61,8 @@ WORST: Final = 5
 """Categories among the worst."""
 ROOM: Final = 86
 """Columns of the text of a fact: with its label 100, those of the first table in a terminal."""
-_VANISHED: Final = 0.05
-"""Share of vanished items beyond which they have a row."""
 _NAME: Final = 24
+_ARROW: Final = re.compile(r"(?<=\d) -> (?=\d)")
 
 
 class Worst(NamedTuple):
@@ -161,7 +160,7 @@ def summary(
         heading=heading,
         word=found.verdict.word if found.has_answers and found.whole is not None else NO_VERDICT,
         sentence=decision(comparison, found),
-        facts=tuple((name, text.replace("->", "→")) for name, text in fact_rows(comparison, found, trajectory)),
+        facts=tuple((name, _ARROW.sub(" → ", text)) for name, text in fact_rows(comparison, found, trajectory)),
         worst=tuple(_worst(one, found) for one in fell[:WORST]),
         worst_note=_worst_note(found, any_fell=bool(fell)),
         lost_of=lost_of,
@@ -193,7 +192,8 @@ def fact_rows(comparison: Comparison, found: Conclusion, trajectory: Trajectory 
         if leg is not None and leg.limit is not None:
             limit = f", limit {100 * leg.limit:g}"
         rows = [("accuracy", _accuracy(whole) + limit), ("questions", _questions(whole))]
-        rows += [*_known(whole, found), *_vanished(whole, found)]
+        rows += _known(whole, found)
+    rows += _vanished(whole)
     if (read := whole[PASSAGES]) is not None:
         before, after, change = (
             PASSAGES.cells(read)[f"bits_per_byte_{name}"] for name in ("before", "after", "change")
@@ -217,7 +217,7 @@ def _accuracy(group: Group) -> str:
     """Accuracy on both sides, and the net change; an estimate by margins need not be the difference of the two."""
     change, interval = estimated(group)
     found = group[NET_ESTIMATE]
-    how = ":" if found is None or found.rule is None else "; estimated change"
+    how = ":" if found is None or found.rule is None else "; estimated true change"
     sides = f"{percent(group.accuracy_before)} -> {percent(group.accuracy_after)} %"
     return f"{sides}{how} {points(change)} points ({between(interval, points)})"
 
@@ -236,13 +236,15 @@ def _questions(group: Group) -> str:
     return f"{text}; the same weights measured twice: {changed}"
 
 
-def _vanished(whole: Group, found: Conclusion) -> list[tuple[str, str]]:
-    """Row on the answers that vanished, and the change that is possible if they are lost; none if they are few."""
-    if not whole.vanished or whole.vanished <= _VANISHED * (whole.n + whole.vanished):
+def _vanished(whole: Group) -> list[tuple[str, str]]:
+    """Row on the answers that vanished, and the change that is possible if they are lost; none if none did."""
+    if not whole.vanished:
         return []
-    worst = f"at worst the change is {points(whole.net_change_interval_worst[0])} points"
-    text = f"{count(whole.vanished)} of {count(whole.n + whole.vanished)} answered on one side alone; {worst}"
-    return [("vanished", text)]
+    worst = f"at worst {points(whole.net_change_interval_worst[0])} points"
+    gone, came = whole.newly_unscored, whole.vanished - whole.newly_unscored
+    parts = [f"{count(gone)} answered before and not after"] if gone else []
+    parts += [f"{count(came)} answered after and not before"] if came else []
+    return [("vanished", f"of {count(whole.n + whole.vanished)} questions {', '.join(parts)}; {worst}")]
 
 
 def _known(group: Group, found: Conclusion) -> list[tuple[str, str]]:
@@ -258,7 +260,7 @@ def _known(group: Group, found: Conclusion) -> list[tuple[str, str]]:
     luck, won = luck_phrase(group), known.newly_known_net
     newly = "" if won is None else f"; {count(max(round(won), 0))} newly known"
     if cell_len(text + luck + newly) > ROOM:
-        luck = luck.replace("lucky guesses", "by luck")
+        luck = luck.replace("lucky guesses", "guessed")
     return [("clearly known", text + luck + newly)]
 
 
@@ -268,8 +270,8 @@ def _since(found: Conclusion, trajectory: Trajectory) -> list[tuple[str, str]]:
         return []
     best, change = best_look(trajectory)
     look = "the start" if best is None else f"step {best:,}"
-    tails = [f"; best accuracy: {look}{'' if best is None else f', {points(change)} points'}"]
-    tails += [f"; best accuracy: {look}", ""]
+    there = "" if best is None else f", {points(change)} points, {count(_forgotten_at(trajectory, best))} forgotten"
+    tails = [f"; best accuracy: {look}{there}", f"; best accuracy: {look}", ""]
     label, parts = "since", list[str]()
     for one in found.alarms:
         state = alarm_state(one, found)
@@ -280,9 +282,14 @@ def _since(found: Conclusion, trajectory: Trajectory) -> list[tuple[str, str]]:
     return [(label, next((text for text in texts if cell_len(text) <= ROOM), texts[-1]))]
 
 
+def _forgotten_at(trajectory: Trajectory, step: int) -> float:
+    return trajectory.comparisons[trajectory.steps.index(step)].all.forgotten
+
+
 def _guard(found: Conclusion) -> list[tuple[str, str]]:
-    """Row on the trips of the guard but those on alarms, which have a row of their own; none if there is none."""
-    names = []
+    """Row on the trips of the guard, those on alarms as their number; none if there is none."""
+    on_alarms = sum(trip.what == "alarm" for trip in found.trips)
+    names = [f"{count(on_alarms)} alarm{'s' if on_alarms > 1 else ''}"] if on_alarms else []
     for trip in found.trips:
         if trip.what in ("net_loss", "must_pass", "vanished"):
             level, _, group = trip.name.partition(":")
@@ -315,8 +322,8 @@ def _limit(leg: Leg) -> str:
     return f"{100 * (leg.limit or 0.0):g} {'%' if leg.name == 'knowledge' else 'points'}"
 
 
-def _of(alarm: Alarm) -> str:
-    return "all questions" if alarm.group.level == "all" else short_name(alarm.group.name)
+def _of(alarm: Alarm, named: Callable[[str], str] = short_name) -> str:
+    return "all questions" if alarm.group.level == "all" else named(alarm.group.name)
 
 
 def _worst_end(group: Group) -> float:
@@ -331,7 +338,7 @@ def alarm_sentences(trajectory: Trajectory, found: Conclusion) -> list[tuple[str
         return []
     sentences = []
     for one in found.alarms:
-        text = f"{capital(_of(one.alarm))}, step {one.alarm.step:,}: {_numbers(one.alarm)}"
+        text = f"{capital(_of(one.alarm, one_line))}, step {one.alarm.step:,}: {_numbers(one.alarm)}"
         if one.now is not one.alarm:
             text += f"; at the last look {_numbers(one.now)}"
         sentences.append((f"{text}: {alarm_state(one, found) or 'still below the start'}.", True))

@@ -69,6 +69,8 @@ LINES: Final = 10
 """Maximum number of lines of the first table: its title and nine; the path of a report follows them."""
 WORST: Final = 3
 """Maximum number of categories in it."""
+_VANISHED: Final = 0.05
+"""Share of vanished items up to which they have no line."""
 NOTES: Final = 3
 """Maximum number of lines of notes in it."""
 
@@ -110,6 +112,8 @@ def comparison_table(
     rows = dict(fact_rows(comparison, found, trajectory))
     lines += [_fact(label, rows[label]) for label in ("accuracy", "questions", "clearly known") if label in rows]
     lines += _worst_line(found) if whole.n else []
+    if whole.vanished <= _VANISHED * (whole.n + whole.vanished):
+        rows.pop("vanished", None)
     lines += [_fact(label, rows[label]) for label in ("vanished",) if label in rows] + other_lines(whole)
     if not whole.n:
         rose = sorted(comparison.by("category").values(), key=lambda group: -(group.bits_per_byte_change or 0.0))
@@ -258,7 +262,7 @@ def _next_line(comparison: Comparison, found: Conclusion, flips: str, remedy: st
         if not whole.forgotten:
             return []
         share = f"{100 * (whole.forgotten + whole.gained) / whole.n:.3g}%"
-        return [_row("next", f"forgetwatch plan --flips {share}  (how many questions decide)")]
+        return [_row("next", f"forgetwatch plan --flips {share}  (how many questions it takes)")]
     name = lost[0].group.name if lost else found.verdict.deciding.group
     of = f" --category {shlex.quote(name)}" if name and one_line(name) == name else ""
     # A command is copied: it is whole, however long.

@@ -246,10 +246,7 @@ class Budget:
             step_tokens: Tokens of a training step in one process; None if they are not known.
             after: The step.
         """
-        fixed, decision = self._fixed(probe), Decision()
-        # The first look that stays in any case, or the last timed step.
-        timed = last_timed_step(after, max_steps=self._planned.max_steps)
-        first = 0 if self.overhead is None else min(self._planned.first_kept(after=after), timed)
+        fixed, decision, first = self._fixed(probe), Decision(), self.first_look(after)
         schedule, overhead = self._planned.starting_after(first), self.overhead
         if overhead is not None and trial is not None:
             # Clocks differ between processes, and every process must come to the same items and looks.
@@ -271,6 +268,11 @@ class Budget:
         decision = replace(decision, step=first)
         self.follow(decision)
         return decision
+
+    def first_look(self, after: int) -> int:
+        """Return the step up to which looks wait for the correction: a look that stays in any case, or a timed step."""
+        timed = last_timed_step(after, max_steps=self._planned.max_steps)
+        return 0 if self.overhead is None else min(self._planned.first_kept(after=after), timed)
 
     def set_out(self, step: int) -> None:
         """Begin to time the training at a step."""

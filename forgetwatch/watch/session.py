@@ -340,7 +340,7 @@ class Session:
         elif budget.corrected_at <= now.step:
             self.decide(now)
         else:
-            budget.follow(decision)
+            budget.follow(replace(decision, step=budget.first_look(now.step)))  # a second try may have other steps
             self._plan()
 
     def _follow(self, decision: Decision, now: Moment) -> None:

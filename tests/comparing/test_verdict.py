@@ -53,7 +53,7 @@ def test_the_verdict_carries_its_legs_and_their_numbers() -> None:
     assert (found.answer, found.word, found.deciding) == ("INCONCLUSIVE", "NOT CLEAR", accuracy)
     assert (accuracy.limit, accuracy.value, accuracy.answer) == (-0.02, 0.0, "INCONCLUSIVE")
     assert accuracy.interval == comparison.all.net_change_interval
-    assert (knowledge.answer, knowledge.reason) == (None, "nothing shows which questions it clearly knew")
+    assert (knowledge.answer, knowledge.reason) == (None, "the probabilities of the options are not known")
     assert (category.answer, category.reason) == (None, "fewer than two categories")
     assert group_verdict(comparison.all, 0.5).answer == "PASS"
     assert verdict(comparison, Tolerance(known=None, category=None)).legs == (accuracy,)

@@ -63,7 +63,7 @@ def test_a_comparison_is_grouped_by_a_map_and_notes_unmapped_tasks() -> None:
     assert found.all == compare(before=before, after=after).all
     assert found.notes == (
         "categories: 1 of 3 tasks are not in mine.csv and keep theirs (c)",
-        "categories: 1 names in mine.csv match no task (zebra)",
+        "categories: no task for 1 name in mine.csv (zebra)",
     )
 
 

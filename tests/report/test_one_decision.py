@@ -255,7 +255,7 @@ def test_the_numbers_of_the_table_add_up(shown: Shown) -> None:
     whole = shown.comparison.all
     net = re.search(r"\((\S+) of (\S+) without lucky guesses;", shown.table)
     counts = re.search(
-        r"(\S+) of the (\S+) it was sure of are now wrong(?:, about (\S+) (?:of them lucky guesses|by luck))?;",
+        r"(\S+) of the (\S+) it was sure of are now wrong(?:, about (\S+) (?:of them lucky guesses|of them guessed))?;",
         shown.table,
     )
     if counts:

@@ -36,7 +36,7 @@ def test_the_first_table_ranks_in_at_most_twelve_lines() -> None:
     lines = printed(several_table(several, notes=["one", "two"])).splitlines()
     assert len(lines) <= 12
     assert max(map(len, lines)) <= 100
-    assert lines[0] == "forgetwatch  9 models against base"
+    assert lines[0].startswith("forgetwatch  9 models against base  ")
     assert [line.split()[0] for line in lines[2 : 2 + MODELS]] == ["1", "2", "3", "4", "5", "6"]
     assert lines[2 + MODELS].strip() == "3 more; --detail has all"
     assert lines[-2].startswith("*: no other model")
@@ -50,7 +50,7 @@ def test_the_table_ranks_and_the_matrix_counts() -> None:
         ["2", "3", "m3", "80.0"],
         ["3", "*", "1", "m1"],
     ]
-    assert lines[1].split()[4:] == ["90.0", "0.5", "1", "0", "-10.0", "NOT", "CLEAR"]
+    assert lines[1].split()[4:] == ["90.0", "0.5", "1", "0", "-10.0", "(-40.4", "to", "+18.9)", "NOT", "CLEAR"]
     alone = terminal(made(*KEPT)[0]).splitlines()
     assert alone[1].split()[3:] == ["90.0", "1", "0", "-10.0", "(-40.4", "to", "+18.9)", "NOT", "CLEAR"]
     assert max(map(len, alone)) <= 100

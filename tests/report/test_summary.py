@@ -76,7 +76,7 @@ def test_the_accuracy_has_both_sides_the_net_change_and_its_limit() -> None:
 
 
 def test_an_estimate_from_margins_is_said_to_be_one() -> None:
-    assert "; estimated change " in facts(choices().comparison)["accuracy"]
+    assert "; estimated true change " in facts(choices().comparison)["accuracy"]
 
 
 def test_a_loss_beside_kept_is_said_to_be_within_its_limit() -> None:
@@ -116,7 +116,7 @@ def test_a_second_measurement_shows_the_noise(null: list[bool], fact: str, sente
 
 
 def test_the_known_items_have_the_lucky_guesses_beside_them() -> None:
-    told = "12 of the 60 it was sure of are now wrong, about 5 of them by luck; 0 newly known"
+    told = "12 of the 60 it was sure of are now wrong, about 5 of them guessed; 0 newly known"
     assert facts(sure().comparison)["clearly known"] == told
 
     with_shares = compared([True], [False], gold_share=[0.9], k=[4])
@@ -127,7 +127,7 @@ def test_the_known_items_have_the_lucky_guesses_beside_them() -> None:
 def test_vanished_outcomes_and_the_change_that_they_allow_are_named() -> None:
     comparison = compared([True] * 60, [True] * 50 + [None] * 10)
     told = facts(comparison)["vanished"]
-    assert re.fullmatch(r"10 of 60 answered on one side alone; at worst the change is -\d\d\.\d points", told)
+    assert re.fullmatch(r"of 60 questions 10 answered before and not after; at worst -\d\d\.\d points", told)
     assert "a limit is kept only if all of these may be lost" in said(comparison)["How sure is that?"]
 
 
@@ -395,7 +395,7 @@ def test_trips_of_the_guard_are_named() -> None:
     )
     trajectory = replace(watched([True] * 40, [False] * 20 + [True] * 20), findings=findings)
     told = facts(trajectory.comparisons[-1], trajectory=trajectory)["guard"]
-    assert told == "tripped by Math (step 20), all questions (step 40), item q1"
+    assert told == "tripped by 1 alarm, Math (step 20), all questions (step 40), item q1"
 
 
 @pytest.mark.parametrize(

@@ -104,3 +104,15 @@ def test_an_old_transformers_is_refused_in_one_sentence() -> None:
 
 def test_the_package_ships_its_types() -> None:
     assert (ROOT / "forgetwatch" / "py.typed").is_file()
+
+
+def test_no_group_has_a_possessive_repeat() -> None:
+    """Python 3.11.0 to 3.11.4 match such repeats wrongly (CPython issue 106052); atomic groups are right in all."""
+    repeated = re.compile(r"\)(?:[*+?]|\{\{?\d*,?\d*\}\}?)\+")
+    assert repeated.search(r"(?:a|b)*+")
+    assert repeated.search("(?:a|b){1,30}+")
+    for path in (ROOT / "forgetwatch").rglob("*.py"):
+        texts = (node.value for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.Constant))
+        for text in texts:
+            pattern = text.decode("latin-1") if isinstance(text, bytes) else text
+            assert not (isinstance(pattern, str) and repeated.search(pattern)), path

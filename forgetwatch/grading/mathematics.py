@@ -70,7 +70,7 @@ _SPACES: Final = r"\u00a0\u2007\u2009\u202f "
 _NUMBER: Final = re.compile(
     r"(?:(?<![^\W\d])|(?=[$€£¥₹]))(?<!\d)(?<!\d[.,:/])"
     r"(?P<sign>(?<![\w)\]}.])(?:[-+]|–(?=[\d.$€£¥₹])|[Nn]egative\s))?(?:\\?[$€£¥₹])?(?P<inner>(?<=[$€£¥₹])-)?"
-    rf"(?P<digits>\d++(?:[.,'’]\d++|[{_SPACES}]\d{{3}}(?!\d))*+|\.\d++)"
+    rf"(?P<digits>\d++(?>(?:[.,'’]\d++|[{_SPACES}]\d{{3}}(?!\d))*)|\.\d++)"
     r"(?:[eE](?P<exponent>[-+]?\d{1,4})(?!\w))?"
     r"(?:\s?(?:[×*·]|x(?=\s?10\^)|\\times|\\cdot)\s?10\^\{?(?P<ten>[-+]?\d{1,4})\}?|\^\{?(?P<power>-?\d{1,3})\}?)?"
     r"(?:\s?/\s?(?P<below>\d++)(?!\s?/\s?\d)(?![.,]\d)|\s(?P<top>\d{1,4})/(?P<bottom>\d{1,4})(?![\d/]))?"
@@ -89,10 +89,10 @@ _EITHER: Final = re.compile(
     r"\s*(?:,|;|&|(?:[^\W\d_]{1,12}\s+)?\b(?:or|and|to|oder|und|bis|ou|et)\b|-|–|—)\s*(?:[$€£]\s*)?"
 )
 _DENIED: Final = re.compile(r"(?:\bnot|n['’]t|\brather\s+than|\binstead\s+of)\s+\Z", re.IGNORECASE)
-# Words and signs between a statement and its number, such as "about $"; possessive.
+# Words and signs between a statement and its number, such as "about $"; atomic.
 _OPENING: Final = re.compile(
-    r"(?:[\W_]|\b(?:about|approx|approximately|around|roughly|exactly|nearly|almost|only|just|simply|still|indeed|"
-    r"therefore|thus|then|equal|equals|to|is|a|the|total|of|usd|eur|rs|[a-z])\b)*+",
+    r"(?>(?:[\W_]|\b(?:about|approx|approximately|around|roughly|exactly|nearly|almost|only|just|simply|still|indeed|"
+    r"therefore|thus|then|equal|equals|to|is|a|the|total|of|usd|eur|rs|[a-z])\b)*)",
     re.IGNORECASE,
 )
 # Dollar signs that `plain` would join with the letters before them: "US$5".

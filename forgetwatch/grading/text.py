@@ -235,13 +235,13 @@ _ONE: Final = re.compile(r"\b(?:correct|right|best|final|chosen|selected|my)\s+\
 _FIRST: Final = re.compile(r"\W{0,8}A[.):]\s")
 _SECOND: Final = re.compile(r"(?<![^\W_])B[.):]\s")
 _NOT: Final = re.compile(r"\b(?:not|never|cannot)\b|n['’]t\b", re.IGNORECASE)
-# "Wait, no, it should be": a word of correction, then words that lead to the new answer. The repeat is possessive
-# (``}+``), so that a long run of such words is read once.
+# "Wait, no, it should be": a word of correction, then words that lead to the new answer. The repeat is atomic
+# (``(?>...)``), so that a long run of such words is read once.
 _TAKES_BACK: Final = re.compile(
     r"\b(?:wait|actually|no(?=\s?[,.:;!—–])|sorry|oops|correction|(?:my|a|an)\s+(?:mistake|error)(?=\s?[,.:;!—–])|"
     r"second\s+thought|(?:but|however)(?=,|\s+(?:it|actually)\b))\b"
-    r"(?:[\s,.:;!…'’—–]|\b(?:no|wait|actually|sorry|so|that|it|s|is|should|must|would|have|been|be|i|meant?|rather|"
-    r"the|correct|right|final|answer|option|choice)\b){1,30}+",
+    r"(?>(?:[\s,.:;!…'’—–]|\b(?:no|wait|actually|sorry|so|that|it|s|is|should|must|would|have|been|be|i|meant?|rather|"
+    r"the|correct|right|final|answer|option|choice)\b){1,30})",
     re.IGNORECASE,
 )
 # Emphasis, LaTeX text commands, spacing and HTML tags around an answer.

@@ -215,12 +215,12 @@ def first_object(path: Path) -> dict[str, str]:
     return names
 
 
-# Possessive quantifiers (`*+`, `++`) never backtrack, so that a cut file of a gigabyte fails in linear time.
+# Atomic groups and possessive classes never backtrack, so that a cut file of a gigabyte fails in linear time.
 _BLANK_BYTES: Final = re.compile(rb"[ \t\n\r]*+")
-_STRING: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+_STRING: Final = re.compile(rb'"(?>(?:[^"\\]++|\\.)*)"', re.DOTALL)
 _SCALAR: Final = re.compile(rb'[^ \t\n\r,:\[\]{}"]++')
-_PLAIN: Final = rb'[^"\[\]{}]++|"(?:[^"\\]++|\\.)*+"'
-_FLAT: Final = re.compile(rb"(?:" + _PLAIN + rb"|[\[{](?:" + _PLAIN + rb")*+[\]}])*+", re.DOTALL)
+_PLAIN: Final = rb'[^"\[\]{}]++|"(?>(?:[^"\\]++|\\.)*)"'
+_FLAT: Final = re.compile(rb"(?>(?:" + _PLAIN + rb"|[\[{](?>(?:" + _PLAIN + rb")*)[\]}])*)", re.DOTALL)
 """Text without deeper nesting: scalars, strings, and lists and objects that hold nothing else."""
 _SMALL: Final = 2**16
 """Bytes up to which building a whole object is faster than skipping its members."""

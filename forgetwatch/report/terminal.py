@@ -114,6 +114,8 @@ def comparison_table(
     lines += _worst_line(found) if whole.n else []
     if whole.vanished <= _VANISHED * (whole.n + whole.vanished):
         rows.pop("vanished", None)
+    if all(trip.what == "alarm" for trip in found.trips):  # the row on alarms names them
+        rows.pop("guard", None)
     lines += [_fact(label, rows[label]) for label in ("vanished",) if label in rows] + other_lines(whole)
     if not whole.n:
         rose = sorted(comparison.by("category").values(), key=lambda group: -(group.bits_per_byte_change or 0.0))

@@ -236,10 +236,10 @@ class Session:
         if self._is_main and step == self._max_steps:
             with self.failures.tolerate("logging the table of flipped items", step=step):
                 now.trackers.log_flipped(watch, share_text=self._settings.share_text)
-        self.budget.clock.add_look(time.perf_counter() - started, evaluation=watch.measurer.seconds)
-        if self._is_main:  # outside the budget: the page limits itself to a share of the time
+        if self._is_main:
             with self.failures.tolerate("writing the report", step=step):
                 self._page.write(watch)
+        self.budget.clock.add_look(time.perf_counter() - started, evaluation=watch.measurer.seconds)
         action = guard.action if guard is not None and any(finding.trips for finding in new) else None
         self._stopped = step if action == "stop" else self._stopped
         return action

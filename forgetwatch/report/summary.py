@@ -184,7 +184,7 @@ def _heading(before: str, after: str, name: str) -> tuple[tuple[str, bool], ...]
 def fact_rows(comparison: Comparison, found: Conclusion, trajectory: Trajectory | None) -> list[tuple[str, str]]:
     """(label, text) of the rows of the first table of every output, as many as have something to say.
 
-    A text takes at most `ROOM` columns.
+    Lists within them are cut so that a text takes at most `ROOM` columns.
     """
     whole, rows = comparison.all, list[tuple[str, str]]()
     if found.has_answers and found.whole is not None:

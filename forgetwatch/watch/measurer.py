@@ -164,9 +164,8 @@ class Measurer:
             if number is not None:
                 self.set_seconds(found, share=1.0)
                 if checked is not None and not self.generation_seconds:  # the machine may have been busy then
-                    worths = (evaluated_worth(probe, Decision(items=size)) for size in (items, len(checked)))
-                    whole, part_of_it = worths
-                    self.seconds = min(self.seconds, float(checked.meta["seconds"]) * whole / part_of_it)
+                    whole, few = (evaluated_worth(probe, Decision(items=size)) for size in (items, len(checked)))
+                    self.seconds = min(self.seconds, float(checked.meta["seconds"]) * whole / few)
                 _check_baseline(found, probe, step=step)
                 self._obstacle_logged = True
                 return found, checked if twice else None

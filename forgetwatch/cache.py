@@ -2,6 +2,7 @@
 
     ~/.cache/forgetwatch/3f0c41d0...9a.parquet      the first 32 digits of the key
                          3f0c41d0...9a.lock         while a process scores this model on this probe
+                         3f0c41d0...9a-0of1.parts   what process 0 of 1 has measured of it, until it is complete
 
 The folder is ``$FORGETWATCH_CACHE``, else ``forgetwatch`` in ``$XDG_CACHE_HOME`` or ``~/.cache``. A snapshot holds its
 key, a digest of everything that determines its rows, in its metadata, under the checksum: what is damaged or of another
@@ -14,6 +15,9 @@ import hashlib
 import json
 import os
 import re
+import struct
+import time
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -28,9 +32,15 @@ from forgetwatch.snapshot import Snapshot, read_snapshot, save_snapshot
 LIMIT: Final = 2 * 2**30
 """Bytes of all entries together."""
 
+KEPT_SECONDS: Final = 5.0
+"""Seconds of a measurement that is worth keeping."""
+
 _KEY: Final = "cached_as"
 _DIGITS: Final = 32
-_NAME: Final = re.compile(rf"[0-9a-f]{{{_DIGITS}}}\.parquet")
+_NAME: Final = re.compile(rf"[0-9a-f]{{{_DIGITS}}}(\.parquet|-\d+of\d+\.parts)")
+
+_HEADER: Final = struct.Struct("<16sdII")
+"""Before each part: its digest, the seconds that it took, its length and its checksum."""
 
 
 def cache_folder() -> Path:
@@ -41,8 +51,77 @@ def cache_folder() -> Path:
 
 
 def cache_files(folder: Path) -> list[Path]:
-    """Return the entries in a folder, by name; other files are none."""
-    return sorted(file for file in folder.glob("*.parquet") if _NAME.fullmatch(file.name) and file.is_file())
+    """Return the entries in a folder and the parts of unfinished ones, by name; other files are none."""
+    return sorted(file for file in folder.glob("*.p*") if _NAME.fullmatch(file.name) and file.is_file())
+
+
+class MeasuredParts:
+    """Parts of a measurement, each written as soon as it is measured, so that an interrupted one continues.
+
+    A part that is damaged ends the file: it and what follows are measured again. The cache is optional, so that a
+    folder that cannot be written is no error. Nothing is written in the first `KEPT_SECONDS`.
+
+    Attributes:
+        seconds: Seconds that the parts took which were read here.
+        is_written: True if the file has a part.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.seconds = 0.0
+        self.is_written = False
+        self._path = path
+        self._parts: dict[bytes, tuple[float, bytes]] = {}
+        self._waiting = b""  # parts of the first seconds
+        self._started = self._latest = time.perf_counter()
+        with suppress(OSError):
+            content = path.read_bytes()
+            end = self._load(content)
+            if end < len(content):
+                os.truncate(path, end)
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def read(self, *key: object) -> bytes | None:
+        """Return the part of a key, which determines it; None if it was not measured."""
+        seconds, data = self._parts.get(_digest(key), (0.0, None))
+        self.seconds += seconds
+        return data
+
+    def write(self, data: bytes, *key: object) -> None:
+        """Add a part. It took the time since the one before."""
+        digest, now = _digest(key), time.perf_counter()
+        self._waiting += _HEADER.pack(digest, now - self._latest, len(data), zlib.crc32(digest + data)) + data
+        self._latest = now
+        if now - self._started >= KEPT_SECONDS:
+            with suppress(OSError):
+                self._path.parent.mkdir(parents=True, exist_ok=True)
+                with self._path.open("ab") as file:
+                    file.write(self._waiting)
+                self._waiting, self.is_written = b"", True
+
+    def delete(self) -> None:
+        """Delete the file: the measurement is complete."""
+        with suppress(OSError):
+            self._path.unlink(missing_ok=True)
+
+    def _load(self, content: bytes) -> int:
+        """Read the parts, and return where the last whole one ends."""
+        start = 0
+        while start + _HEADER.size <= len(content):
+            digest, seconds, length, checksum = _HEADER.unpack_from(content, start)
+            end = start + _HEADER.size + length
+            data = content[start + _HEADER.size : end]
+            if len(data) < length or zlib.crc32(digest + data) != checksum:
+                break
+            self._parts[digest] = seconds, data
+            self.is_written = True
+            start = end
+        return start
+
+
+def _digest(key: tuple[object, ...]) -> bytes:
+    return hashlib.sha256(repr(key).encode()).digest()[:16]
 
 
 @dataclass(frozen=True)
@@ -77,6 +156,10 @@ class CacheEntry:
         for file, total in zip(entries, accumulate(file.stat().st_size for file in entries), strict=True):
             if total > LIMIT and file != self.path:
                 file.unlink(missing_ok=True)
+
+    def parts(self, *, process: int, processes: int) -> MeasuredParts:
+        """Return what a process has measured of this entry before it was interrupted."""
+        return MeasuredParts(self.path.with_name(f"{self.path.stem}-{process}of{processes}.parts"))
 
     @contextmanager
     def locked(self, *, patience: float, on_wait: Callable[[], None]) -> Iterator[bool]:

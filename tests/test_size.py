@@ -20,7 +20,7 @@ GATE_MINUTES = 20
 
 AT_MOST = {
     "modules of the package": 185,
-    "lines of code of the package": 30_450,
+    "lines of code of the package": 30_560,
     "lines of code of the tests": 37_000,
     "public names": 13,
     "files that name bits_per_byte": 14,

@@ -42,7 +42,8 @@ def _list() -> None:
                 count(len(snapshot)),
             )
         except SnapshotError:
-            cells = ("damaged, and never used", "", "")
+            unfinished = file.suffix != ".parquet"
+            cells = ("(measured in part; a new start continues)" if unfinished else "damaged, and never used", "", "")
         table.add_row(f"{used:%Y-%m-%d %H:%M}", *cells, count(-(-size // 1000)))
     if files:
         result_console().print(table)

@@ -39,6 +39,7 @@ from forgetwatch.scoring.processes import (
     on_main_process,
     on_main_process_alone,
     process_count,
+    rank,
     world_size,
 )
 from forgetwatch.scoring.scorer import SCORER, Scorer, versions
@@ -131,10 +132,15 @@ def score_derived(
         folder = stack.enter_context(files())
         load = partial(load_model, folder, loading=loading)
         model, tokenizer = on_all_processes(load)
+        parts = entry.parts(process=rank(), processes=world_size())
+        if parts and rank() == 0:
+            log(f"{name}: continues a measurement that was interrupted")
         with not_finite_explained(model, name):
-            snapshot = Scorer(probe, tokenizer, model, progress=progress).score(model, name=name, progress=progress)
+            scorer = Scorer(probe, tokenizer, model, progress=progress)
+            snapshot = scorer.score(model, name=name, progress=progress, parts=parts)
         try:
             on_main_process(lambda: entry.write(snapshot))
+            parts.delete()
         except (OSError, ForgetwatchError) as error:
             warnings.warn(
                 f"the snapshot could not be cached in {entry.path.parent} ({error}); set FORGETWATCH_CACHE to a folder "

@@ -22,6 +22,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from forgetwatch.cache import MeasuredParts
 from forgetwatch.errors import ScoringError
 from forgetwatch.progress import Done, Progress
 from forgetwatch.scoring.compatibility import cache_argument, takes_use_cache
@@ -125,11 +126,13 @@ class ForwardPass:
         greedy: bool = False,
         beside: Beside = 0,
         progress: Progress | None = None,
+        parts: MeasuredParts | None = None,
     ) -> dict[int, Scores]:
         """Scores of all items in the batches, which have this layout, by index in the probe.
 
         With `greedy` the choices that greedy decoding would generate are found too, and `beside` names other tokens to
-        be read at each position. A model that does not return finite logits over its vocabulary is an error.
+        be read at each position. A batch that is in `parts` is not read again. A model that does not return finite
+        logits over its vocabulary is an error.
         """
         requests = [request for batch in batches for row in batch.rows for request in row.requests]
         found = {request.item: Scores.of(len(encoded[request.item].choices)) for request in requests}
@@ -139,7 +142,7 @@ class ForwardPass:
             progress(Done(count=0, total=len(left), share=0.0))
         wrong: list[ScoringError] = []
         for batch, is_last in self._read(
-            model, batches, encoded, found, wrong, layout=layout, greedy=greedy, beside=beside
+            model, batches, encoded, found, wrong, layout=layout, greedy=greedy, beside=beside, parts=parts
         ):
             # The choices of one item may be in several batches: it is done with the last of them.
             for request in (request for row in batch.rows for request in row.requests):
@@ -164,9 +167,11 @@ class ForwardPass:
         layout: Layout,
         greedy: bool,
         beside: Beside,
+        parts: MeasuredParts | None,
     ) -> Iterator[tuple[Batch, bool]]:
         """Yield each batch, or half of one, once its scores are in `found`, and whether it is the last."""
         waiting = list(reversed(batches))  # a stack: the halves of a batch come next, with the same prefix
+        setting = layout, attention_of(model), self.rule, greedy, beside
         prefix: tuple[Ids, PrefixCache | None] = (), None
         launched: _Launched | None = None
         with self._head(model) as reader:
@@ -174,10 +179,15 @@ class ForwardPass:
                 current: _Launched | None = None
                 if waiting:
                     batch = waiting.pop()
+                    readout = Readout(batch, encoded, greedy=greedy, beside=beside)
+                    kept = None if parts is None else parts.read(batch, *setting)
+                    if kept is not None:
+                        readout.add_to(found, np.frombuffer(kept))
+                        yield batch, not waiting and launched is None
+                        continue
                     if batch.prefix != prefix[0]:
                         prefix = (), None  # frees the cache before the next one is made
                         prefix = batch.prefix, self._cache(model, reader, batch.prefix)
-                    readout = Readout(batch, encoded, greedy=greedy, beside=beside)
                     current = self._launch(model, reader, batch, readout, layout=layout, cache=prefix[1])
                     if current is None:
                         waiting += reversed(batch.halves)
@@ -186,7 +196,9 @@ class ForwardPass:
                 if launched is not None:
                     batch, readout, numbers = launched
                     try:
-                        readout.add_to(found, numbers.wait())
+                        readout.add_to(found, values := numbers.wait())
+                        if parts is not None:
+                            parts.write(values.tobytes(), batch, *setting)
                     except ScoringError as error:
                         if not self._together:
                             raise

@@ -15,6 +15,7 @@ from typing import Any, Final
 import torch
 from torch import nn
 
+from forgetwatch.cache import MeasuredParts
 from forgetwatch.errors import ScoringError
 from forgetwatch.grading import RULES
 from forgetwatch.item import Item
@@ -173,6 +174,7 @@ class Scorer:
         progress: Progress | None = None,
         generator: Generator | None = None,
         again: bool = False,
+        parts: MeasuredParts | None = None,
     ) -> Snapshot:
         """The model's outcomes on the probe. The model, its mode and all random states come back as they were.
 
@@ -185,6 +187,7 @@ class Scorer:
             progress: Called before the first batch and after each batch with what is done.
             generator: Generates answers, for items that need them; by default the model itself.
             again: Sample generated answers with other seeds, to measure what sampling alone changes.
+            parts: Batches that an interrupted measurement of this model has left, and this one adds to.
 
         Raises:
             ScoringError: If the model does not return finite logits over its vocabulary, if it cannot generate and all
@@ -207,14 +210,20 @@ class Scorer:
         with self._memory_explained(model):
             by_items = None if progress is None else self._by_items(progress, following=following)
             reader = self._reader
-            scores = reader.score(self._encoded, by_items) if reader else self.engine.score(model, by_items)
-            scored = time.perf_counter()
+            scores = (
+                reader.score(self._encoded, by_items) if reader else self.engine.score(model, by_items, parts=parts)
+            )
+            scored, scored_before = time.perf_counter(), parts.seconds if parts else 0.0
             if self._generated and obstacle:
                 generated = self._generated.unscored(f"{CANNOT_GENERATE.removeprefix('unscored: ')}: {obstacle}")
             elif self._generated:
-                generator = generator or ModelGenerator(model, self._tokenizer, token_budget=self.engine.token_budget)
+                budget = self.engine.token_budget
+                generator = generator or ModelGenerator(model, self._tokenizer, token_budget=budget, parts=parts)
                 generated = self._generated.rows(generator, progress, again=again)
-        seconds = time.perf_counter() - started
+        # With those of an earlier attempt, which took as long as if they had been taken now.
+        before = parts.seconds if parts else 0.0
+        seconds = time.perf_counter() - started + before
+        generation_seconds = started + seconds - scored - scored_before
         meta = {
             "model": name or model_name(model),
             "step": step,
@@ -223,7 +232,7 @@ class Scorer:
             "noise": self.engine.noise,
             "time": datetime.now(UTC).isoformat(timespec="seconds"),
             "seconds": round(seconds, 3),
-            "written_seconds": round(started + seconds - scored, 3) if generated else 0.0,
+            "written_seconds": round(generation_seconds, 3) if generated else 0.0,
         }
         rows: list[dict[str, Any]] = []
         for index in range(len(self.probe)):

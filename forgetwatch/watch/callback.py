@@ -390,9 +390,7 @@ def _one_line_if_stopped(session: Session) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        kept = session.watch.measurer.is_kept
-        what = "the baseline is kept, and the next start of this model finds it" if kept else "nothing is kept"
-        session.log(f"stopped before the first step; {what}")
+        session.log(f"stopped before the first step; {session.watch.measurer.kept}")
         if hasattr(sys, "ps1"):  # a notebook or a shell
             raise
         raise SystemExit(_STOPPED) from None

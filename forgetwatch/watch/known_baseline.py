@@ -1,11 +1,13 @@
 """Baselines in the cache: found again by the weights in memory and everything else that determines their rows.
 
-A baseline that took seconds is kept as soon as it is measured, so that a start that is interrupted later, and the next
-run of the same model, take it from there. What is found is measured again on a few items before it is used.
+Each batch of a baseline that takes seconds is kept as soon as it is measured, so that a start that was interrupted
+continues, and the next run of the same model takes the whole from there. What is found is measured again on a few items
+before it is used.
 """
 
 from __future__ import annotations
 
+import json
 import platform
 import sys
 from collections.abc import Sequence
@@ -16,25 +18,31 @@ from typing import Any, Final, Self
 import torch
 from torch import nn
 
-from forgetwatch.cache import CacheEntry
+from forgetwatch.cache import KEPT_SECONDS, CacheEntry, MeasuredParts
 from forgetwatch.errors import ForgetwatchError
 from forgetwatch.grading import RULES
 from forgetwatch.probe import Probe
-from forgetwatch.scoring import SCORER, execution, is_exact, model_fingerprint, on_main_process, tokenizer_settings
+from forgetwatch.scoring import (
+    SCORER,
+    execution,
+    is_exact,
+    model_fingerprint,
+    on_main_process,
+    rank,
+    tokenizer_settings,
+    world_size,
+)
 from forgetwatch.snapshot import Snapshot
 from forgetwatch.watch.budget import Trial
 
 CHECKED_ITEMS: Final = 50
 """Items of a baseline in the cache that are measured again; what flips is the noise of the measurement."""
 
-_KEPT_SECONDS: Final = 5.0
-"""Seconds of a baseline that is worth keeping."""
-
 _DIFFERING: Final = 0.04
 """Largest share of the checked items with another outcome; noise moves fewer."""
 
 _TRIAL: Final = "trial"
-"""Key of the metadata for the seconds of a question and of a token."""
+"""Key of the metadata, and of a part, for the seconds of a question and of a token."""
 
 
 class KnownBaseline:
@@ -72,13 +80,26 @@ class KnownBaseline:
     def trial(self, sizes: Sequence[int]) -> Trial | None:
         """Return the seconds that were measured with a baseline of one of these sizes; None if there is none."""
         for size in reversed(sizes):
-            if (found := self.read(size)) is not None and isinstance(known := found.meta.get(_TRIAL), list):
+            baseline = self.read(size)
+            known = self._trial_of_parts(size) if baseline is None else baseline.meta.get(_TRIAL)
+            if isinstance(known, list):
                 return Trial(question=float(known[0]), token=float(known[1]))
         return None
 
+    def _trial_of_parts(self, items: int) -> list[float] | None:
+        found = on_main_process(lambda: self._entry(items).parts(process=0, processes=world_size()).read(_TRIAL))
+        return None if found is None else json.loads(found)
+
+    def parts(self, items: int, trial: Trial | None) -> MeasuredParts:
+        """Return what this process has measured of a baseline before it was interrupted; the trial is kept with it."""
+        parts = self._entry(items).parts(process=rank(), processes=world_size())
+        if trial is not None and parts.read(_TRIAL) is None:
+            parts.write(json.dumps([trial.question, trial.token]).encode(), _TRIAL)
+        return parts
+
     def write(self, snapshot: Snapshot, items: int, trial: Trial | None) -> bool:
         """Keep a baseline that took seconds, and return whether it is kept: the cache is optional."""
-        if float(snapshot.meta.get("seconds") or 0.0) < _KEPT_SECONDS:
+        if float(snapshot.meta.get("seconds") or 0.0) < KEPT_SECONDS:
             return False
         known = {} if trial is None else {_TRIAL: [trial.question, trial.token]}
 

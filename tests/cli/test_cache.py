@@ -24,11 +24,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_entries_are_listed_and_cleared_and_other_files_stay(folder: Path, command: Run) -> None:
     cache_files(folder)[0].write_bytes(b"damaged")
+    (folder / f"{'0' * 32}-0of1.parts").write_bytes(b"parts")
     shown = command("cache", "list").stdout
     assert "damaged, and never used" in shown
     assert "quick" in shown
-    assert f"2 entries, 0.0 MB of at most 2.1 GB, in {folder}" in shown
-    assert "2 entries deleted" in command("cache", "clear").stdout
+    assert "(measured in part; a new start continues)" in shown
+    assert f"3 entries, 0.0 MB of at most 2.1 GB, in {folder}" in shown
+    assert "3 entries deleted" in command("cache", "clear").stdout
     assert [path.name for path in folder.iterdir()] == ["mine.parquet"]
     assert "0 entries" in command("cache", "list").stdout
 

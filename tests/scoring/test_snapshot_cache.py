@@ -19,10 +19,11 @@ from typing import Any
 import pytest
 from support import PATIENCE, model, probe, tokenizer
 
-from forgetwatch import Snapshot, save_snapshot
-from forgetwatch.cache import CacheEntry
+from forgetwatch import Snapshot, cache, save_snapshot, score
+from forgetwatch.cache import CacheEntry, cache_files, cache_folder
 from forgetwatch.errors import ScoringError
 from forgetwatch.files import writing as file_locks
+from forgetwatch.progress import Done
 from forgetwatch.scoring import file_digests, score_checkpoint
 
 
@@ -45,6 +46,31 @@ def test_weights_in_a_subfolder_belong_to_the_model(saved: Path, loads: list[str
     in_shards(saved, model(tokenizer(), seed=1))
     assert score_checkpoint(str(saved), probe()).checksum != one.checksum
     assert len(loads) == 2
+
+
+def test_an_interrupted_score_continues_and_a_damaged_part_is_measured_again(
+    saved: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(cache, "KEPT_SECONDS", 0.0)
+    many = probe(300)
+    read: list[float] = []
+
+    def stopped(done: Done) -> None:
+        if done.unit == "items":
+            read.append(done.share)
+        if len(read) == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        score_checkpoint(str(saved), many, progress=stopped)
+    (file,) = cache_files(cache_folder())
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+    whole = score(model(tokenizer()), tokenizer(), many)
+    assert score_checkpoint(str(saved), many).checksum == whole.checksum
+    assert "continues a measurement that was interrupted" in capfd.readouterr().err
+    assert [one.suffix for one in cache_files(cache_folder())] == [".parquet"]
 
 
 def test_an_index_names_files_wherever_they_are(tmp_path: Path) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,8 @@ from events import curve, weights
 from support import model, probe, tokenizer, trained, trainer
 
 from forgetwatch import ForgetWatchCallback, Snapshot, load_snapshot
-from forgetwatch.cache import cache_files
+from forgetwatch import cache as cache_module
+from forgetwatch.cache import MeasuredParts, cache_files
 from forgetwatch.scoring import scorer as scorer_module
 from forgetwatch.snapshot import read_snapshot, save_snapshot
 from forgetwatch.watch import known_baseline, measurer
@@ -26,8 +28,13 @@ FOUND = "baseline: measured on "
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("FORGETWATCH_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(known_baseline, "_KEPT_SECONDS", 0.0)
+    kept_from(0.0, monkeypatch)
     return tmp_path / "cache"
+
+
+def kept_from(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (cache_module, known_baseline):
+        monkeypatch.setattr(module, "KEPT_SECONDS", seconds)
 
 
 def begin(folder: Path, **options: Any) -> Any:
@@ -134,7 +141,49 @@ def test_an_interrupted_start_is_one_line_and_keeps_what_was_measured(
     assert FOUND in capfd.readouterr().err
 
 
+@contextmanager
+def parts_written(*, stop_after: int | None = None) -> Iterator[list[tuple[object, ...]]]:
+    """Context that yields the keys of the parts written in it; Ctrl-C comes after some of them."""
+    write, written = MeasuredParts.write, []
+
+    def counted(self: MeasuredParts, data: bytes, *key: object) -> None:
+        write(self, data, *key)
+        written.append(key)
+        if len(written) == stop_after:
+            raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(MeasuredParts, "write", counted)
+        yield written
+
+
+def test_an_interrupted_baseline_continues_where_it_was(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    options = {"items": probe(300)}
+    with monkeypatch.context() as patch:
+        patch.setenv("FORGETWATCH_CACHE", str(tmp_path / "other"))
+        begin(tmp_path / "whole", **options)
+    with parts_written(stop_after=3) as before, pytest.raises(SystemExit):
+        begin(tmp_path / "a", **options)
+    line = "what was measured of the baseline is kept, and the next start of this model continues it"
+    assert line in capfd.readouterr().err
+    (unfinished,) = cache_files(cache)
+    with unfinished.open("ab") as file:
+        file.write(b"torn")
+    with parts_written() as after:
+        begin(tmp_path / "a", **options)
+    assert len(before) == 3
+    assert after
+    assert not {*before} & {*after}
+    logged = capfd.readouterr().err
+    assert "baseline: continues a measurement that was interrupted" in logged
+    assert "timing" not in logged
+    assert stored(tmp_path / "a").checksum == stored(tmp_path / "whole").checksum
+    assert [file.suffix for file in cache_files(cache)] == [".parquet"]
+
+
 def test_a_baseline_of_a_moment_is_not_kept(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(known_baseline, "_KEPT_SECONDS", 60.0)
+    kept_from(60.0, monkeypatch)
     begin(tmp_path / "a")
     assert cache_files(cache) == []

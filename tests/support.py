@@ -5,14 +5,11 @@ from __future__ import annotations
 import csv
 import json
 import random
-import resource
-import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import FrameType, ModuleType
+from types import ModuleType
 from typing import Any
 
 import pyarrow as pa
@@ -236,30 +233,6 @@ def growth(call: Callable[[int], object], *, to: int, runs: int = 3) -> float:
         return min(took)
 
     return least(to, 1) / least(to // times, times)
-
-
-@contextmanager
-def calls_limited(limit: int) -> Iterator[None]:
-    """Context in which this thread may call at most `limit` functions."""
-    made = 0
-
-    def count(frame: FrameType, event: str, argument: object) -> None:
-        nonlocal made
-        made += event in ("call", "c_call")
-        if made > limit:
-            raise AssertionError(f"more than {limit:,} calls")
-
-    sys.setprofile(count)
-    try:
-        yield
-    finally:
-        sys.setprofile(None)
-
-
-def children_cpu() -> float:
-    """Seconds of CPU of all child processes that have ended, which is their work and not the time that they waited."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 def wait_until(is_there: Callable[[], object], what: str) -> None:

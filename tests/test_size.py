@@ -19,9 +19,9 @@ GATE_MINUTES = 20
 """Minutes that the README's test command may take on two idle cores; `.ci/run` prints what it took."""
 
 AT_MOST = {
-    "modules of the package": 185,
-    "lines of code of the package": 30_560,
-    "lines of code of the tests": 37_000,
+    "modules of the package": 184,
+    "lines of code of the package": 30_330,
+    "lines of code of the tests": 36_800,
     "public names": 13,
     "files that name bits_per_byte": 14,
     "files that name known_lost_net": 16,

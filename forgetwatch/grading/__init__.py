@@ -8,25 +8,22 @@ the item's answers.
     letters         the option that an output names by letter or by text
     mathematics     numbers as exact fractions, boxes, equality of expressions
     patterns        exact, contains, regular expressions
-    bounded_search  other people's regular expressions, in a process with a time and a memory limit
     json_values     JSON values and tool calls
     traits          properties of the output itself: does it stop, loop, refuse; its length and case
     language        the language of a text, one of eight
     ifeval          the instructions of IFEval that have an exact check
 
 All patterns search a bounded part of an output, so that an output of any length takes milliseconds. Other
-people's regular expressions have a limit of 2 s (`bounded_search`). Nothing here imports torch, reads a file, or runs
+people's regular expressions have a limit of 2 s (`patterns`). Nothing here imports torch, reads a file, or runs
 text that a model generated.
 """
 
 from typing import Final
 
-from forgetwatch.grading.bounded_search import FLAGS, BoundedSearch, LastMatch
 from forgetwatch.grading.grader import Grade, Judge, NoAnswer, check_item, grade, ungradable_reason
 from forgetwatch.grading.ifeval import UNCHECKED
 from forgetwatch.grading.language import LANGUAGES, without_echo
 from forgetwatch.grading.mathematics import find_numbers, normalise_numbers
-from forgetwatch.grading.patterns import reach
 from forgetwatch.grading.text import TAIL, after_thinking, collapse_spaces, fold, is_thinking_tag, opening_tag, tail
 from forgetwatch.grading.traits import count, limits, loops, refuses
 

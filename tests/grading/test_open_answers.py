@@ -344,14 +344,6 @@ def test_a_judge_does_not_see_unfinished_thinking() -> None:
         ("tool_call", "{}", "name with arguments"),
         ("regex", "(", "regular expression"),
         ("regex:(", "x", "regular expression"),
-        ("regex", "(a+)+$", "for ever"),
-        ("regex", r"(\w+\s?)*:", "for ever"),
-        ("regex", "(.*)*x", "for ever"),
-        ("regex", "(a|aa)+$", "for ever"),
-        ("regex", "(a|a?)+$", "for ever"),
-        ("regex", "((a+))+$", "for ever"),
-        ("regex", "(a{1,9}){9}$", "for ever"),
-        ("regex", "(?:x(?:a*)y?)+", "for ever"),
     ],
 )
 def test_an_item_that_cannot_be_graded_is_refused(match: str | None, answer: str, says: str) -> None:

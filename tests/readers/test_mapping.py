@@ -11,14 +11,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support import children_cpu, snapshot, write_jsonl, write_table
+from support import snapshot, write_jsonl, write_table
 from typer.testing import CliRunner
 
 from forgetwatch import compare, load_snapshot
 from forgetwatch.cli import app
 from forgetwatch.errors import SnapshotError
 from forgetwatch.files import parquet_batches
-from forgetwatch.grading import BoundedSearch, patterns
+from forgetwatch.grading import patterns
 from forgetwatch.readers import ColumnMap, concatenate, mapping, read_mapped
 
 ROWS: list[dict[str, Any]] = [
@@ -56,19 +56,13 @@ def test_answers_are_graded_by_their_last_match(tmp_path: Path, suffix: str) -> 
 def test_rows_whose_pattern_reaches_its_limit_are_unscored_with_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    search = BoundedSearch(seconds=0.2)
-    monkeypatch.setattr(patterns, "_SEARCH", search)
-    rows = [{"id": n, "truth": "ab", "reply": reply} for n, reply in enumerate(["c", "ab" * 20 + "c", "ab" * 20 + "c"])]
+    monkeypatch.setattr(patterns, "SECONDS", 0.2)
+    rows = [{"id": n, "truth": "ab", "reply": reply} for n, reply in enumerate(["c", *["a" * 60 + "b"] * 2])]
     path = write_jsonl(tmp_path / "log.jsonl", rows)
-    used = children_cpu()
     read = read_mapped(
         path,
-        ColumnMap(
-            fields={"item_id": "id", "gold": "truth", "output": "reply"}, match=f"regex:{'a?b?' * 20}(?:ab){{20}}$"
-        ),
+        ColumnMap(fields={"item_id": "id", "gold": "truth", "output": "reply"}, match="regex:(a|aa)+$"),
     )
-    search.close()
-    assert children_cpu() - used < 10 * 0.2
     assert read.table["correct"].to_pylist() == [False, None, None]
     assert read.texts("outcome").tolist() == ["ok", *["unscored: its pattern took longer than 0.2 s"] * 2]
 
@@ -100,7 +94,7 @@ def test_a_field_path_enters_objects_whose_names_have_dots(tmp_path: Path) -> No
             "row 1: correct must be 0, 1, true, false or empty, got 'yes'",
         ),
         (
-            {"fields": {"question": "q", "gold": "truth", "output": "reply"}, "match": "regex:((a+)+)+$"},
+            {"fields": {"question": "q", "gold": "truth", "output": "reply"}, "match": "regex:(a"},
             "regular expression",
         ),
         ({"fields": {"question": "q", "gold": "truth", "output": "reply"}, "match": "number"}, "needs a number"),

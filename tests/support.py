@@ -7,9 +7,7 @@ import json
 import random
 import time
 from collections.abc import Callable, Sequence
-from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pyarrow as pa
@@ -205,14 +203,6 @@ def write_table(path: Path, rows: Sequence[dict[str, Any]]) -> Path:
         with path.open("w", newline="", encoding="utf-8") as file:
             csv.writer(file).writerows([rows[0], *(row.values() for row in rows)])
     return path
-
-
-def vllm_stand_in(engine: type) -> ModuleType:
-    """Module with the parts of vLLM that forgetwatch uses."""
-    fake = ModuleType("vllm")
-    fake.LLM, fake.SamplingParams = engine, dict  # type: ignore[attr-defined]
-    fake.__spec__ = ModuleSpec("vllm", None)
-    return fake
 
 
 def growth(call: Callable[[int], object], *, to: int, runs: int = 3) -> float:

@@ -15,15 +15,12 @@ from forgetwatch.cli.options import check_device_map, device_map_option
 from forgetwatch.cli.output import echo, scoring, shared_work
 from forgetwatch.cli.targets import check_snapshot
 from forgetwatch.comparing import repeated_prompts
-from forgetwatch.errors import ScoringError, SnapshotError, did_you_mean
+from forgetwatch.errors import SnapshotError
 from forgetwatch.loading import Loading
 from forgetwatch.pairing import snapshot_bits_per_byte
 from forgetwatch.probes import load_probe
 from forgetwatch.progress import is_first_process
 from forgetwatch.snapshot import Snapshot, save_snapshot
-
-_ENGINES = ("transformers", "vllm")
-_vllm_option = partial(typer.Option, rich_help_panel="vLLM (experimental: not yet run on vLLM itself)")
 
 
 def run(
@@ -34,19 +31,6 @@ def run(
         bool, typer.Option("--trust-remote-code", help="Run code that comes with the model.")
     ] = False,
     device_map: Annotated[str | None, device_map_option()] = None,
-    engine: Annotated[
-        str,
-        _vllm_option(
-            help="Engine that generates answers: transformers or vllm. Where none are generated, vllm scores choices "
-            "of one token, such as letters; items with a choice of several tokens are then unscored."
-        ),
-    ] = "transformers",
-    tensor_parallel: Annotated[
-        int, _vllm_option(min=1, help="With --engine vllm: GPUs that share the weights of one engine.")
-    ] = 1,
-    data_parallel: Annotated[
-        int, _vllm_option(min=1, help="With --engine vllm: engines that share the items, each on its own GPUs.")
-    ] = 1,
 ) -> None:
     """Score a model on a probe, and write a snapshot with one row for each item.
 
@@ -58,41 +42,22 @@ def run(
         # Checked before the model is loaded: scoring may take hours.
         if not os.access(folder := output.absolute().parent, os.W_OK):
             raise SnapshotError(f"{output}: needed a folder that can be written to, and {folder} cannot")
-        if engine not in _ENGINES:
-            near = did_you_mean(engine, _ENGINES)
-            raise ScoringError(f"--engine {engine}: needed {' or '.join(_ENGINES)}{near}")
-        if engine == "transformers" and (tensor_parallel, data_parallel) != (1, 1):
-            raise ScoringError("--tensor-parallel and --data-parallel are for --engine vllm; add it, or leave them out")
         check_device_map(device_map)
-        if engine == "vllm" and device_map is not None:
-            raise ScoringError("--device-map is for --engine transformers; vLLM spreads a model with --tensor-parallel")
         with scoring(model, items) as progress:
             from forgetwatch.scoring import (
                 Scorer,
                 load_model,
                 not_finite_explained,
                 on_all_processes,
-                score_with_vllm,
                 silence_loading,
             )
 
             silence_loading()
-            if engine == "vllm":
-                snapshot = score_with_vllm(
-                    model,
-                    items,
-                    tensor_parallel=tensor_parallel,
-                    data_parallel=data_parallel,
-                    loading=Loading(trust_remote_code=trust_remote_code),
-                    progress=progress,
-                )
-            else:
-                loading = Loading(trust_remote_code=trust_remote_code, device_map=device_map)
-                load = partial(load_model, model, loading=loading)
-                loaded, tokenizer = on_all_processes(load)
-                with not_finite_explained(loaded, model):
-                    scorer = Scorer(items, tokenizer, loaded, progress=progress)
-                    snapshot = scorer.score(loaded, name=model, progress=progress)
+            loading = Loading(trust_remote_code=trust_remote_code, device_map=device_map)
+            loaded, tokenizer = on_all_processes(partial(load_model, model, loading=loading))
+            with not_finite_explained(loaded, model):
+                scorer = Scorer(items, tokenizer, loaded, progress=progress)
+                snapshot = scorer.score(loaded, name=model, progress=progress)
         if is_first_process():
             save_snapshot(snapshot, output)
         _print_result(snapshot, output)

@@ -59,7 +59,6 @@ def check_settings(before: Snapshot, after: Snapshot, *, allow_prompt_mismatch: 
         MismatchError: If a setting of the two differs; one that a side does not name is not compared.
     """
     _check_metrics(before, after)
-    _check_scorers(before, after)
     _check_rules(before, after)
     probe_before, probe_after = before.meta.get("probe", {}), after.meta.get("probe", {})
     for name, remedy in (("scoring", ""), ("rendering", ", or pass --allow-prompt-mismatch to compare")):
@@ -70,18 +69,6 @@ def check_settings(before: Snapshot, after: Snapshot, *, allow_prompt_mismatch: 
                 f"{before.label} was scored with {name} {probe_before[name]!r} and {after.label} with "
                 f"{probe_after[name]!r}; score both with the same probe{remedy}"
             )
-
-
-def _check_scorers(before: Snapshot, after: Snapshot) -> None:
-    """Refuse log-likelihoods of vLLM beside those of transformers: their rounding would be counted as forgetting."""
-    if not all("scorer" in side.meta for side in (before, after)):  # other tools' logs name none
-        return
-    sides = {str(side.meta["scorer"]).startswith("vllm"): side.label for side in (before, after)}
-    if len(sides) == 2:
-        raise MismatchError(
-            f"the choices of {sides[True]} were scored by vLLM and those of {sides[False]} by transformers, which "
-            "round differently: that looks like forgetting; score both with --engine vllm, or both without"
-        )
 
 
 def _check_rules(before: Snapshot, after: Snapshot) -> None:

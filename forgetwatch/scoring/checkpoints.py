@@ -17,7 +17,7 @@ import os
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -33,7 +33,7 @@ from forgetwatch.grading import RULES
 from forgetwatch.loading import Loading
 from forgetwatch.probe import Probe
 from forgetwatch.progress import Done, Progress, log
-from forgetwatch.scoring.pretrained import ADAPTER, base_of_adapter, check_path, load_model, load_outline
+from forgetwatch.scoring.pretrained import ADAPTER, base_of_adapter, check_path, load_model
 from forgetwatch.scoring.processes import (
     on_all_processes,
     on_main_process,
@@ -43,7 +43,6 @@ from forgetwatch.scoring.processes import (
     world_size,
 )
 from forgetwatch.scoring.scorer import SCORER, Scorer, versions
-from forgetwatch.scoring.vllm import VllmGenerator, check_installed
 from forgetwatch.snapshot import Snapshot
 
 _PATIENCE: Final = 4 * 3600.0
@@ -195,58 +194,6 @@ def score_by_main_process(given: str, probe: Probe, *, progress: Progress | None
         return score_checkpoint(given, probe, progress=report)
 
     return on_main_process_alone(alone)
-
-
-def score_with_vllm(
-    given: str,
-    probe: Probe,
-    *,
-    tensor_parallel: int = 1,
-    data_parallel: int = 1,
-    loading: Loading = Loading(),
-    progress: Progress | None = None,
-) -> Snapshot:
-    """Outcomes of a checkpoint by vLLM; never two copies of the model are on a GPU.
-
-        generated answers only   model without weights ─▶ prompts ─▶ vLLM ─▶ snapshot
-        also choices to score    model ─▶ scores ─▶ weights freed ─▶ vLLM ─▶ snapshot
-        choices only             model without weights ─▶ prompts ─▶ vLLM ─▶ snapshot, of single tokens such as letters
-
-    It is a folder or model id; for the engines see `VllmGenerator`. If no item is generated, vLLM scores the choices,
-    and items with one of several tokens are unscored.
-
-    Raises:
-        ScoringError: If vLLM is not installed, cannot generate for this probe or checkpoint, or has too few GPUs.
-    """
-    check_installed()
-    if (Path(given) / ADAPTER).is_file():
-        raise ScoringError(f"{given} is an adapter, and vLLM takes whole models here; merge it into its base first")
-    if world_size() > 1:
-        raise ScoringError(
-            f"needed one process to start vLLM from, got {world_size()}; --data-parallel starts several engines"
-        )
-    generates = any(map(probe.is_generated, probe))
-    scored = any(item.choices or not probe.is_generated(item) for item in probe)
-    load = load_model if scored and generates else load_outline
-    model, tokenizer = load(given, loading=loading)
-
-    def make_room() -> None:
-        # The scorer still refers to the model, so the weights are freed in place.
-        model.to("meta")
-        torch.cuda.empty_cache()
-
-    with closing(
-        VllmGenerator(
-            given,
-            tokenizer,
-            tensor_parallel=tensor_parallel,
-            data_parallel=data_parallel,
-            trust_remote_code=loading.trust_remote_code,
-            make_room=make_room,
-        )
-    ) as generator:
-        scorer = Scorer(probe, tokenizer, model, reader=None if generates else generator, progress=progress)
-        return scorer.score(model, name=given, progress=progress, generator=generator if generates else None)
 
 
 def weights_identity(given: str, *, loading: Loading = Loading(), adapters: tuple[Path, ...] = ()) -> list[str]:

@@ -35,7 +35,6 @@ from forgetwatch.scoring.model import (
 )
 from forgetwatch.scoring.processes import encoded_by_main_process, on_all_processes
 from forgetwatch.scoring.readout import Scores, decide, is_free_correct, lengths, option_mass
-from forgetwatch.scoring.vllm import VllmGenerator
 from forgetwatch.snapshot import Snapshot
 
 SCORER: Final = "loglikelihood/4"
@@ -86,7 +85,6 @@ class Scorer:
         layout: As of the engine, if it is already decided; so are `attention` and `noise`.
         token_budget: Tokens of a batch; by default one that suits the device.
         left_out: Task and id of items whose answers are not generated: they are unscored.
-        reader: Engines that score the choices instead of the model, whose weights are then not used for them.
         progress: Called while many items are encoded, with what is done.
 
     Several processes make their scorers together: the main one encodes the items for all.
@@ -106,11 +104,9 @@ class Scorer:
         noise: float | None = None,
         token_budget: int | None = None,
         left_out: Collection[tuple[str, str]] = (),
-        reader: VllmGenerator | None = None,
         progress: Progress | None = None,
     ) -> None:
-        self.probe, self._reader = probe, reader
-        self._tokenizer = tokenizer
+        self.probe, self._tokenizer = probe, tokenizer
 
         def facts() -> tuple[ModelInfo, int]:
             check_arguments(model, tokenizer)
@@ -143,8 +139,7 @@ class Scorer:
         """All items as token ids, and for the norm `unconditional` the choices without their prompts after them."""
         encoded = encode(self.probe, tokenizer, max_length=self._longest, progress=progress)
         alone = encode_unprompted(encoded, tokenizer) if self.probe.norm == "unconditional" else []
-        found = encoded + alone  # item i is followed by n + i
-        return found if self._reader is None else self._reader.prepared(found, max_length=self._longest)
+        return encoded + alone  # item i is followed by n + i
 
     def encodes_alike(self, tokenizer: Any) -> bool:
         """Return whether a tokenizer gives the token ids that are scored; other settings encode all items again.
@@ -194,9 +189,8 @@ class Scorer:
                 answers of the probe are generated, or if a single row does not fit into memory.
         """
         started, ran = time.perf_counter(), execution(model)
-        if self._reader is None:
-            # Embeddings may have been resized since the items were encoded.
-            self._check_vocabulary(vocabulary_size(model))
+        # Embeddings may have been resized since the items were encoded.
+        self._check_vocabulary(vocabulary_size(model))
         obstacle = generation_obstacle(model) if self._generated and generator is None else ""
         # A second measurement covers the first items of a probe, which may all be generated while others are not.
         if obstacle and not again and all(map(self.probe.is_generated, self.probe)):
@@ -209,10 +203,7 @@ class Scorer:
         generated: dict[int, list[dict[str, Any]]] = {}
         with self._memory_explained(model):
             by_items = None if progress is None else self._by_items(progress, following=following)
-            reader = self._reader
-            scores = (
-                reader.score(self._encoded, by_items) if reader else self.engine.score(model, by_items, parts=parts)
-            )
+            scores = self.engine.score(model, by_items, parts=parts)
             scored, scored_before = time.perf_counter(), parts.seconds if parts else 0.0
             if self._generated and obstacle:
                 generated = self._generated.unscored(f"{CANNOT_GENERATE.removeprefix('unscored: ')}: {obstacle}")
@@ -247,7 +238,6 @@ class Scorer:
 
     def _setting(self, generator: Generator | None) -> dict[str, Any]:
         """Metadata on the probe and on how it was evaluated. The keys are those of the file format."""
-        writer = generator or self._reader
         return {
             "probe": {
                 "name": self.probe.name,
@@ -255,13 +245,13 @@ class Scorer:
                 "items": len(self.probe),
                 **self.probe.settings,
             },
-            "scorer": self._reader.scorer if self._reader else SCORER,
+            "scorer": SCORER,
             **({"rules": RULES} if self._generated else {}),
             "way": self.engine.layout,
             "why_rows": self.engine.fallback_reason,
             "logits": self.engine.logits,
             "attention": self.engine.attention,
-            "engine": writer.name if writer else "transformers",
+            "engine": generator.name if generator else "transformers",
             "batch": {"tokens": self.engine.token_budget, "halved": self.engine.halved},
         }
 

@@ -67,7 +67,6 @@ def test_an_expected_error_is_one_line_without_a_traceback_and_keeps_its_bracket
         (["compare", "a.csv", "b.csv", "--jsn", "x"], "--json"),
         (["compare", "a.csv", "b.csv", "--bootstrap", "7"], "--bootstrap: needed 0, or at least 100 draws, got 7"),
         (["comparee"], "compare"),
-        (["score", "m", "--probe", "demo", "-o", "x.parquet", "--tensor-parallel", "0"], "--tensor-parallel"),
     ],
 )
 def test_wrong_usage_is_one_line_and_exit_status_two(command: Run, arguments: list[str], says: str) -> None:

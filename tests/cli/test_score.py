@@ -126,11 +126,3 @@ def test_a_model_that_gives_no_logits_is_one_line_and_exit_status_one(saved: Pat
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
     assert "needed a whole causal language model with its head" in done.stderr
-
-
-def test_an_unknown_or_missing_engine_is_one_clear_line(tmp_path: Path) -> None:
-    probe().save(tmp_path / "p.jsonl")
-    given = ["score", "no-model", "--probe", str(tmp_path / "p.jsonl"), "-o", str(tmp_path / "s.parquet")]
-    result = CliRunner().invoke(app, [*given, "--engine", "llama.cpp"])
-    assert result.exit_code == 1
-    assert "--engine llama.cpp: needed transformers or vllm" in str(result.exception) + result.output

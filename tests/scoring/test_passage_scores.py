@@ -13,9 +13,8 @@ from ranks import in_processes
 from support import WORDS, model, probe, tokenizer
 
 from forgetwatch import Item, Probe, score
-from forgetwatch.errors import ScoringError
 from forgetwatch.pairing import snapshot_bits_per_byte
-from forgetwatch.scoring import Scorer, VllmGenerator, encode
+from forgetwatch.scoring import Scorer, encode
 
 
 def plain_forward(network: Any, ids: list[int]) -> float:
@@ -115,10 +114,3 @@ found["checksum"] = scorer.score(model(tok)).checksum
     tok = tokenizer()
     alone = Scorer(Probe([*probe(9), *passages()]), tok, model(tok), token_budget=60).score(model(tok)).checksum
     assert [found["checksum"] for found in in_processes(script, tmp_path)] == [alone, alone]
-
-
-def test_vllm_which_scores_single_tokens_refuses_passages_with_the_reason() -> None:
-    encoded = encode(Probe(passages(2)), tokenizer(), max_length=128)
-    reader = VllmGenerator.__new__(VllmGenerator)
-    with pytest.raises(ScoringError, match="choice 0 has 20 tokens, and vLLM scores single ones"):
-        reader.prepared(encoded, max_length=128)

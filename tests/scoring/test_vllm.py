@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
-from support import model, tokenizer, vllm_stand_in
+from support import model, tokenizer
 
 from forgetwatch import Item, Probe
 from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ScoringError
-from forgetwatch.scoring import Scorer, TrainerGenerator, VllmGenerator, vllm
+from forgetwatch.scoring import Scorer, TrainerGenerator, vllm
 
 TOK = tokenizer()
 EOS = TOK.eos_token_id
@@ -229,42 +228,6 @@ def test_prompts_that_are_too_long_for_the_engine_are_refused() -> None:
     assert engine.log == []
     with pytest.raises(ScoringError, match="needed a trainer with use_vllm=True"):
         TrainerGenerator(SimpleNamespace(), TOK)
-
-
-def test_without_vllm_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "vllm", None)
-    with pytest.raises(ScoringError, match="to generate answers or score letters with it: pip install vllm"):
-        VllmGenerator("model", TOK)
-
-
-def test_an_engine_of_its_own_gets_the_settings_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[Any] = []
-
-    class LLM:
-        def __init__(self, **options: Any) -> None:
-            calls.append(options)
-
-        def generate(self, prompts: Any, *, sampling_params: Any, use_tqdm: bool) -> Any:
-            calls.append((prompts, sampling_params))
-            answer = SimpleNamespace(token_ids=TOK("w5 w6")["input_ids"], finish_reason="length")
-            return [SimpleNamespace(outputs=[answer]) for _ in prompts]
-
-    monkeypatch.setitem(sys.modules, "vllm", vllm_stand_in(LLM))
-    generator = VllmGenerator("model", TOK, tensor_parallel=2, make_room=lambda: calls.append("room"))
-    assert calls == []  # an engine takes its GPU's memory: it starts when it is needed
-    (written,) = generator.generate([(5, 6)], Decoding(tokens=2, temperature=0.5, top_p=0.9), seed=3)
-    assert (written.text, written.truncated) == ("w5 w6", True)
-    # Room for the prompt and its answer, not for the longest text that the model can read.
-    options = {"model": "model", "seed": 0, "max_model_len": 4, "tensor_parallel_size": 2, "trust_remote_code": False}
-    assert calls[:2] == ["room", options]
-    prompts, drawn = calls[2]
-    assert prompts == [{"prompt_token_ids": [5, 6]}]
-    assert drawn == {"n": 1, "temperature": 0.5, "top_p": 0.9, "max_tokens": 2, "stop": None, "seed": 3}
-    generator.generate([(5, 6)], Decoding(tokens=2), seed=3)
-    assert calls.count("room") == calls.count(options) == 1
-    generator.generate([(5, 6, 7)], Decoding(tokens=2), seed=3)
-    assert calls.count({**options, "max_model_len": 5}) == 1
-    generator.close()
 
 
 def test_no_engine_is_called_where_no_answer_can_be_generated() -> None:

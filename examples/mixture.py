@@ -369,7 +369,7 @@ def _flow(slope: Slope, mass: float, time: float) -> Flow:
 
 
 def _solve(slope: Callable[[float, Array], Array], start: list[float], time: float) -> tuple[Array, Array]:
-    """Times and states, float64 [points] and [states, points], of a differential equation."""
+    """Return times and states, float64 [points] and [states, points], of a differential equation."""
     times = np.linspace(0.0, time, _POINTS_KEPT)
     if not time:
         return times, np.repeat(np.array(start)[:, None], len(times), axis=1)

@@ -54,18 +54,18 @@ class ForgetWatchPlugin(BasePlugin):  # type: ignore[misc]  # axolotl is not ins
         settings(cfg.get(BLOCK))
 
     def get_input_args(self) -> str:
-        """Path of the class that describes the block."""
+        """Return the path of the class that describes the block."""
         return f"{ForgetWatchArgs.__module__}.{ForgetWatchArgs.__name__}"
 
     def add_callbacks_post_trainer(self, cfg: Mapping[str, Any], trainer: Trainer) -> list[ForgetWatchCallback]:
-        """Callback of the trainer, which axolotl adds to it."""
+        """Return the callback of the trainer, which axolotl adds to it."""
         callback = ForgetWatchCallback(**settings(cfg.get(BLOCK)))
         callback.attach(trainer)
         return [callback]
 
 
 def settings(given: Any) -> dict[str, Any]:
-    """Arguments of the callback that a block gives, as plain dicts and lists; empty without a block.
+    """Return the arguments of the callback that a block gives, as plain dicts and lists; empty without a block.
 
     Raises:
         WatchError: If it is no mapping, or has an unknown key.

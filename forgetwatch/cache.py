@@ -133,12 +133,12 @@ class CacheEntry:
 
     @classmethod
     def of(cls, parts: Sequence[Any]) -> CacheEntry:
-        """The entry of the parts that determine the rows, JSON values."""
+        """Return the entry of the parts that determine the rows, JSON values."""
         key = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
         return cls(cache_folder() / f"{key[:_DIGITS]}.parquet", key)
 
     def read(self) -> Snapshot | None:
-        """The snapshot; None if there is none, or one that is damaged or of another key."""
+        """Return the snapshot; None if there is none, or one that is damaged or of another key."""
         try:
             snapshot = read_snapshot(self.path)
         except (SnapshotError, OSError):
@@ -163,7 +163,9 @@ class CacheEntry:
 
     @contextmanager
     def locked(self, *, patience: float, on_wait: Callable[[], None]) -> Iterator[bool]:
-        """Context in which no other process scores this entry, as far as locks are supported; yields if it is locked.
+        """Provide a context in which no other process scores this entry, as far as locks are supported.
+
+        Yields if it is locked.
 
         Another process is waited for at most `patience` seconds; `on_wait` is called once, if one has the lock.
         """

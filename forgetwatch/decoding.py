@@ -73,7 +73,10 @@ class Decoding:
 
     @classmethod
     def of(cls, given: Decoding | Mapping[str, Any] | None) -> Self | Decoding:
-        """Settings from a header's object, if all are known; a `Decoding` unchanged; the defaults for None."""
+        """Return the settings from a header's object, if all are known.
+
+        A `Decoding` unchanged; the defaults for None.
+        """
         if isinstance(given, Decoding):
             return given
         if not isinstance(given, Mapping | None):
@@ -88,7 +91,7 @@ class Decoding:
             raise ProbeError(f"decoding: {error}") from error
 
     def to_json(self) -> dict[str, Any]:
-        """The settings as JSON values."""
+        """Return the settings as JSON values."""
         return {**asdict(self), "stop": list(self.stop)}
 
 

@@ -128,7 +128,7 @@ def write_data(folder: Path, taught: Sequence[Fact]) -> None:
 
 
 def make_tokenizer(world: Sequence[Fact]) -> PreTrainedTokenizerFast:
-    """Tokenizer with one token per word of the world."""
+    """Return the tokenizer with one token per word of the world."""
     words = {word for fact in world for word in f"{_sentence(fact)} {' '.join(fact.relation.values)}".split()}
     vocabulary = {word: index for index, word in enumerate(["<pad>", "<eos>", "<unk>", *sorted(words)])}
     backend = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
@@ -139,7 +139,7 @@ def make_tokenizer(world: Sequence[Fact]) -> PreTrainedTokenizerFast:
 def teach_base(
     taught: Sequence[Fact], tokenizer: PreTrainedTokenizerFast, *, progress: Progress, bar: TaskID
 ) -> LlamaForCausalLM:
-    """Small Llama, trained on the facts until it knows them."""
+    """Return small Llama, trained on the facts until it knows them."""
     torch.manual_seed(SEED)
     model = LlamaForCausalLM(
         LlamaConfig(
@@ -234,7 +234,6 @@ def _sentence(fact: Fact) -> str:
 
 
 def _quiet() -> None:
-    """Silence the progress bars and hints of the libraries."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     transformers_logging.disable_progress_bar()
     transformers_logging.set_verbosity_error()

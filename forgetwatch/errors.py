@@ -74,7 +74,9 @@ class ReportedElsewhereError(ForgetwatchError):
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The clause ``", did you mean X?"`` for the known name closest to an unknown one; empty where none is close.
+    """Return the clause ``", did you mean X?"`` for the known name closest to an unknown one.
+
+    Empty where none is close.
 
     >>> did_you_mean("standrd", ["standard", "quick"])
     ", did you mean 'standard'?"
@@ -85,7 +87,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def did_you_mean_path(path: Path) -> str:
-    """``, did you mean 'base'?`` if a name like that of `path` is in its folder; else an empty text."""
+    """Return ``, did you mean 'base'?`` if a name like that of `path` is in its folder; else an empty text."""
     try:
         names = [other.name for other in path.parent.iterdir() if other.name != path.name]
     except OSError:

@@ -109,7 +109,7 @@ class Item:
             raise ProbeError(f"item {self.id!r}: {problem}")
 
     def _passage_problem(self) -> str:
-        """Reason why an item without an answer is no passage; empty if it is one."""
+        """Return the reason why an item without an answer is no passage; empty if it is one."""
         if len(self.choices) != 1:
             return (
                 "no answer is given; only a passage has none, and it has one choice, its text: got "
@@ -128,7 +128,7 @@ class Item:
         return reason.format(given[0]) if given else ""
 
     def _question_problem(self) -> str:
-        """Reason why the fields of a question do not fit together; empty if they do."""
+        """Return the reason why the fields of a question do not fit together; empty if they do."""
         if self.shots and not isinstance(self.prompt, str):
             return "shots is for a prompt of text; put worked examples into the messages"
         answers, k = self.answers, len(self.choices)
@@ -201,7 +201,7 @@ class Item:
         return f"judge:{getattr(self.judge, '__module__', '')}.{getattr(self.judge, '__qualname__', 'judge')}"
 
     def to_json(self) -> dict[str, Any]:
-        """The item as one JSON object; fields that hold their default are left out."""
+        """Return the item as one JSON object; fields that hold their default are left out."""
         row: dict[str, Any] = {}
         for spec in fields(self):
             value = self._judged_by if spec.name == "match" else getattr(self, spec.name)
@@ -215,7 +215,7 @@ class Item:
 
     @classmethod
     def from_json(cls, row: Mapping[str, Any]) -> Self:
-        """The item that one JSON object describes.
+        """Return the item that one JSON object describes.
 
         Raises:
             ProbeError: If a field is missing, unknown, or wrong.
@@ -238,7 +238,7 @@ _NOT_OF_PASSAGES: Final = ("shots", "match", "judge", "system", "tools", "must_p
 
 
 def has_one_choice_alone(row: Mapping[str, Any]) -> bool:
-    """True for the JSON object of a passage: one choice and no answer."""
+    """Return True for the JSON object of a passage: one choice and no answer."""
     choices = row.get("choices")
     return "answer" not in row and isinstance(choices, (list, tuple)) and len(choices) == 1
 

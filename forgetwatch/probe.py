@@ -130,13 +130,13 @@ class Probe(Sequence[Item]):
                 )
 
     def is_generated(self, item: Item) -> bool:
-        """True if the model generates the answer to an item, False if its choices or its answer are scored."""
+        """Return True if the model generates the answer to an item, False if its choices or its answer are scored."""
         if item.choices:
             return self.scoring == "generate"
         return not (isinstance(self.decoding, Decoding) and self.decoding.check == "forced")
 
     def rendering_of(self, item: Item) -> Rendering:
-        """Rendering of an item: its own, else the probe's; of a passage always ``plain``."""
+        """Return the rendering of an item: its own, else the probe's; of a passage always ``plain``."""
         return "plain" if item.is_passage else item.rendering or self.rendering
 
     def _check_rendering(self, item: Item) -> None:
@@ -175,11 +175,11 @@ class Probe(Sequence[Item]):
         return iter(self.items)
 
     def head(self, items: int) -> Probe:
-        """The probe of the first `items` items, with the same settings."""
+        """Return the probe of the first `items` items, with the same settings."""
         return self if items >= len(self) else self.with_items(self.items[:items])
 
     def with_items(self, items: Iterable[Item]) -> Probe:
-        """The probe of other items, with the same settings; without decoding where no answer is generated."""
+        """Return the probe of other items, with the same settings; without decoding where no answer is generated."""
         kept = tuple(items)
         return replace(self, items=kept, decoding=self.decoding if _decodes(kept, self.scoring) else None)
 
@@ -198,16 +198,16 @@ class Probe(Sequence[Item]):
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
     def with_fingerprint(self, fingerprint: str | None) -> Probe | None:
-        """The probe with the norm under which it has a fingerprint; None if it has that under none."""
+        """Return the probe with the norm under which it has a fingerprint; None if it has that under none."""
         norms = (self.norm, *(norm for norm in get_args(Norm) if norm != self.norm))
         return next((found for norm in norms if (found := self.with_norm(norm)).fingerprint == fingerprint), None)
 
     def with_norm(self, norm: Norm) -> Probe:
-        """The probe with another norm."""
+        """Return the probe with another norm."""
         return self if norm == self.norm else replace(self, norm=norm)
 
     def to_jsonl(self) -> str:
-        """The probe as JSONL: a header line with name, settings, canary and plan, then one item per line."""
+        """Return the probe as JSONL: a header line with name, settings, canary and plan, then one item per line."""
         kept = {name: text for name, text in (("canary", self.canary), ("plan", self.plan)) if text}
         lines = [json.dumps({_HEADER: {"name": self.name, **kept, **self.settings}}, ensure_ascii=False)]
         lines += [json.dumps(item.to_json(), ensure_ascii=False) for item in self.items]
@@ -222,7 +222,7 @@ class Probe(Sequence[Item]):
 
 
 def _decodes(items: Iterable[Item], scoring: Scoring) -> bool:
-    """True if the settings of generated answers are for one of the items."""
+    """Return True if the settings of generated answers are for one of the items."""
     # The items are checked after the settings: anything that is no Item is reported there.
     return scoring == "generate" or any(isinstance(item, Item) and not item.choices for item in items)
 

@@ -58,13 +58,16 @@ class Done:
 
 
 def launched_count() -> int:
-    """Number of processes that the launcher started; 1 without a launcher."""
+    """Return the number of processes that the launcher started; 1 without a launcher."""
     count = os.environ.get("WORLD_SIZE", "1")
     return int(count) if "LOCAL_RANK" in os.environ and count.isdecimal() else 1
 
 
 def is_first_process() -> bool:
-    """True in the process that prints and writes: the only one, or the first of those that a launcher started."""
+    """Return True in the process that prints and writes.
+
+    The only one, or the first of those that a launcher started.
+    """
     return launched_count() == 1 or os.environ.get("RANK", "0") == "0"
 
 
@@ -86,7 +89,7 @@ def shown(
     delay: float = 0.0,
     is_main_process: bool = True,
 ) -> Iterator[Progress | None]:
-    """Context that shows the progress of one measurement; yields the function to report it to.
+    """Provide a context that shows the progress of one measurement; yields the function to report it to.
 
     Args:
         label: Name of the measurement, before each line.
@@ -105,7 +108,7 @@ def shown(
 
 
 def seconds(value: float) -> str:
-    """A time as text, in seconds, minutes or hours: ``34 s``, ``4 min``, ``2.5 h``."""
+    """Return a time as text, in seconds, minutes or hours: ``34 s``, ``4 min``, ``2.5 h``."""
     if value < 10:
         return f"{value:.1f} s"
     if value < 180:
@@ -229,7 +232,6 @@ class _Display:
         self._line_time = now
 
     def _is_due(self, done: Done, now: float) -> bool:
-        """True if a log gets its next line now."""
         longest = LINE_SECONDS if self._delay else max(_WAITED_SECONDS, _WAITED_SHARE * (now - self._started))
         # The last line of a measurement says nothing that its result does not say.
         return done.share < 1 and now - self._line_time >= longest

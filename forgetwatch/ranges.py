@@ -150,7 +150,7 @@ def _check_options(table: pa.Table, name: str, k: NDArray[np.float64]) -> None:
 
 
 def flat_values(column: Any) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Values of a column, nan where null, and the row of each; a list has a value for each part."""
+    """Return the values of a column, nan where null, and the row of each; a list has a value for each part."""
     rows = np.arange(len(column))
     if pa.types.is_list(column.type):
         rows = np.repeat(rows, np.asarray(pc.fill_null(pc.list_value_length(column), 0), np.int64))
@@ -159,5 +159,4 @@ def flat_values(column: Any) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
 
 
 def _place(table: pa.Table, row: int) -> str:
-    """Name of a row in messages: its number from 1, and its item."""
     return f"row {row + 1} (item {table['item_id'][int(row)].as_py()!r:.80})"

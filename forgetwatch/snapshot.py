@@ -163,7 +163,7 @@ class Snapshot:
         return int(self.table.num_rows)
 
     def head(self, items: int) -> Snapshot:
-        """Rows of the first `items` items, with all their samples; the snapshot itself if it has no more."""
+        """Return the rows of the first `items` items, with all their samples; the snapshot itself if it has no more."""
         if items >= len(self):
             return self
         code = codes(self.table["task"], self.table["item_id"])
@@ -175,16 +175,16 @@ class Snapshot:
         return replace(self, table=self.table.filter(pa.array(rank < items)))
 
     def ints(self, name: str) -> NDArray[np.int64]:
-        """An integer column as int64 [rows]; `NONE` (-1) where it is null."""
+        """Return an integer column as int64 [rows]; `NONE` (-1) where it is null."""
         column = self.table[name]
         return np.asarray(pc.fill_null(pc.cast(column, pa.int64()), NONE).to_numpy())
 
     def floats(self, name: str) -> NDArray[np.float64]:
-        """A numeric or boolean column as float64 [rows]; nan where it is null."""
+        """Return a numeric or boolean column as float64 [rows]; nan where it is null."""
         return np.asarray(pc.cast(self.table[name], pa.float64()).to_numpy(), dtype=np.float64)
 
     def texts(self, name: str) -> NDArray[np.object_]:
-        """A text column as object [rows] of str; None where it is null."""
+        """Return a text column as object [rows] of str; None where it is null."""
         return np.asarray(self.table[name].to_numpy(), dtype=object)
 
     @cached_property
@@ -202,7 +202,7 @@ class Snapshot:
         return np.asarray(self.table["correct"].is_null()) & ~self.is_passage
 
     def missing(self, name: str) -> bool:
-        """True if the column is null in every row."""
+        """Return True if the column is null in every row."""
         return bool(self.table[name].null_count == len(self))
 
     @property
@@ -283,19 +283,19 @@ def _check_metadata(path: Path, meta: Mapping[str, Any]) -> None:
 
 
 def is_snapshot(schema: pa.Schema) -> bool:
-    """True if a Parquet schema is that of a file that forgetwatch wrote, also if the key of its metadata is damaged."""
+    """Recognise the schema of a file that forgetwatch wrote, also if the key of its metadata is damaged."""
     found = schema.metadata or {}
     # Without its key a snapshot would pass for a plain table, and lose step, probe and checksum without a word.
     return KEY in found or any(value.startswith(b'{"format": "forgetwatch/') for value in found.values())
 
 
 def _stored(meta: Mapping[str, Any]) -> dict[str, Any]:
-    """The metadata that a file holds: all but its own path."""
+    """Return the metadata that a file holds: all but its own path."""
     return {name: value for name, value in meta.items() if name != "source"}
 
 
 def codes(*columns: pa.ChunkedArray) -> NDArray[np.int64]:
-    """One integer per row, int64 [rows]; equal exactly where the rows are equal in all columns, nulls too."""
+    """Return one integer per row, int64 [rows]; equal exactly where the rows are equal in all columns, nulls too."""
     code = np.zeros(len(columns[0]), np.int64)
     for column in columns:
         part = pc.dictionary_encode(column, null_encoding="encode").combine_chunks()
@@ -306,7 +306,7 @@ def codes(*columns: pa.ChunkedArray) -> NDArray[np.int64]:
 
 
 def as_array(values: Any, kind: pa.DataType) -> pa.Array:
-    """A sequence or an Arrow array as one array of a type."""
+    """Return a sequence or an Arrow array as one array of a type."""
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
     if isinstance(values, pa.Array):

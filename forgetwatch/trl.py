@@ -47,7 +47,7 @@ _NONE: Final = "none"
 
 
 def arguments_class() -> type:
-    """Dataclass of the arguments of `ForgetWatchCallback`, as TRL's parser reads them."""
+    """Return the dataclass of the arguments of `ForgetWatchCallback`, as TRL's parser reads them."""
     fields = [
         (PREFIX + name, _type_of_key(name), field(default=argument.default, metadata={"help": _help(name)}))
         for name, argument in _ARGUMENTS.items()
@@ -56,19 +56,19 @@ def arguments_class() -> type:
 
 
 def callback_of(given: Any) -> ForgetWatchCallback:
-    """Callback with the values of an object of `arguments_class`."""
+    """Return the callback with the values of an object of `arguments_class`."""
     return ForgetWatchCallback(**{name: _value(name, getattr(given, PREFIX + name)) for name in _ARGUMENTS})
 
 
 def _kinds(name: str) -> list[Any]:
-    """Types that an argument may have, without the parameters of generic ones; Literals as they are."""
+    """Return the types that an argument may have, without the parameters of generic ones; Literals as they are."""
     annotation = _ANNOTATIONS[name]
     members = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
     return [one if get_origin(one) in (None, Literal) else get_origin(one) for one in members]
 
 
 def _type_of_key(name: str) -> Any:
-    """Type of the key for an argument: a number, true or false, one of some choices, or text."""
+    """Return the type of the key for an argument: a number, true or false, one of some choices, or text."""
     kinds = _kinds(name)
     if float in kinds or bool in kinds:
         return _ANNOTATIONS[name]
@@ -79,12 +79,12 @@ def _type_of_key(name: str) -> Any:
 
 
 def _has_json(name: str) -> bool:
-    """True if an argument may be a whole number, a list or a mapping, which a command line gives as JSON."""
+    """Return True if an argument may be a whole number, a list or a mapping, which a command line gives as JSON."""
     return not {int, Sequence, Mapping}.isdisjoint(_kinds(name))
 
 
 def _value(name: str, given: Any) -> Any:
-    """Value of an argument, given its key in a file or on the command line."""
+    """Return the value of an argument, given its key in a file or on the command line."""
     if not isinstance(given, str) or str in _kinds(name):
         return given
     if _has_json(name):
@@ -94,7 +94,7 @@ def _value(name: str, given: Any) -> Any:
 
 
 def _help(name: str) -> str:
-    """First sentence on an argument in the callback's documentation, for argparse."""
+    """Return the first sentence on an argument in the callback's documentation, for argparse."""
     found = re.search(rf"^    {name}: (.+?)\.\s", inspect.getdoc(ForgetWatchCallback) or "", re.MULTILINE | re.DOTALL)
     return " ".join(found[1].split()).replace("%", "%%") if found else name
 

@@ -41,7 +41,7 @@ def visible(text: str) -> str:
 
 
 def csv_cell(text: str) -> str:
-    """Text for a cell of a CSV table: visible, and with an apostrophe before what a spreadsheet would run.
+    """Return the text for a cell of a CSV table: visible, and with an apostrophe before what a spreadsheet would run.
 
     Numbers are no text and need none: a spreadsheet reads ``-0.5`` as a number.
 
@@ -53,7 +53,7 @@ def csv_cell(text: str) -> str:
 
 
 def from_csv_cell(cell: str) -> str:
-    """Text of a cell that `csv_cell` made, without its apostrophe.
+    """Return the text of a cell that `csv_cell` made, without its apostrophe.
 
     >>> from_csv_cell("'=1+1"), from_csv_cell("'tis")
     ('=1+1', "'tis")
@@ -62,7 +62,7 @@ def from_csv_cell(cell: str) -> str:
 
 
 def without_folders(text: str) -> str:
-    """Text in which each absolute path is its last name.
+    """Return the text in which each absolute path is its last name.
 
     >>> without_folders("3 tasks are not in /home/me/work/map.csv, and 1/2 or a/b is no path")
     '3 tasks are not in map.csv, and 1/2 or a/b is no path'

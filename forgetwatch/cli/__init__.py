@@ -176,7 +176,7 @@ def main() -> None:
 
 
 def _unexpected(error: Exception) -> str:
-    """Message about an error that no input should cause, or about a package that is not installed."""
+    """Return the message about an error that no input should cause, or about a package that is not installed."""
     # The base installation has what files need; torch and what comes with it score models.
     if isinstance(error, ModuleNotFoundError) and (missing := (error.name or "").split(".")[0]) not in _OWN:
         return (

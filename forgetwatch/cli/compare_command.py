@@ -184,7 +184,7 @@ class Options:
         return None if self.categories is None else Categories.read(self.categories)
 
     def flips_of(self, after: str) -> str:
-        """Command that lists the items whose answer changed between BEFORE and one AFTER."""
+        """Return the command that lists the items whose answer changed between BEFORE and one AFTER."""
         named = {"--probe": self.probe, "--metric": self.metric}
         options = [part for name, value in named.items() if value is not None for part in (name, value)]
         options += [part for name in self.task or () for part in ("--task", name)]
@@ -251,7 +251,7 @@ class _Sides:
 
 
 def _resolve(options: Options) -> _Sides:
-    """Snapshots that the options name."""
+    """Return the snapshots that the options name."""
 
     def part(whole: Snapshot) -> Snapshot:
         # The categories that are asked for are those that the output shows.
@@ -277,7 +277,10 @@ def _resolve(options: Options) -> _Sides:
 
 
 def _compare(options: Options, sides: _Sides) -> list[Comparison]:
-    """Comparison of each side after with the one before; no item that was scored on both sides is an error."""
+    """Return the comparison of each side after with the one before.
+
+    No item that was scored on both sides is an error.
+    """
     comparisons = [
         compare(
             before=sides.before,
@@ -304,7 +307,7 @@ def _compare(options: Options, sides: _Sides) -> list[Comparison]:
 
 
 def _with_drift(options: Options, comparisons: list[Comparison]) -> list[Comparison]:
-    """The comparisons with the drift of each model, if it is wanted."""
+    """Return the comparisons with the drift of each model, if it is wanted."""
     if not options.drift or options.items is None:
         return comparisons
     echo(f"drift: sampling short completions of {options.before}, to be read under each model after", err=True)
@@ -316,7 +319,10 @@ def _with_drift(options: Options, comparisons: list[Comparison]) -> list[Compari
 
 
 def _rank(options: Options, sides: _Sides, comparisons: Sequence[Comparison]) -> ModelComparison | None:
-    """Ranking and matrix of several sides after; None for one, and for passages alone, which have no retention."""
+    """Return the ranking and matrix of several sides after.
+
+    None for one, and for passages alone, which have no retention.
+    """
     if len(sides.after) < 2 or not any(comparison.all.n for comparison in comparisons):
         return None
     snapshots = [sides.before, *sides.after]

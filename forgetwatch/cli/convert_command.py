@@ -82,7 +82,7 @@ def run(
 
 
 def _pairs(given: list[str] | None, option: str) -> dict[str, str]:
-    """Values of an option of the form name=value, by name; another form, or a name twice, is wrong usage."""
+    """Return the values of an option of the form name=value, by name; another form, or a name twice, is wrong usage."""
     pairs: dict[str, str] = {}
     for text in given or []:
         name, equals, value = text.partition("=")

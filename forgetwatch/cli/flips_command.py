@@ -80,7 +80,7 @@ def run(
 def _flips(
     before: str, after: str | None, probe: str | None, metric: str | None, tasks: list[str], categories: list[str]
 ) -> tuple[list[Flip], int]:
-    """Flips of two sides, or of the baseline and the last look of a run folder, and the number of passages."""
+    """Return the flips of two sides, or of a run's baseline and last look, and the number of passages."""
     items = None if probe is None else load_probe(probe)
     if after is not None:
         whole = resolve_all((before, after), items, metric)

@@ -111,7 +111,7 @@ def run(
 
 
 def _ended(end: str, missing: list[str], unstored: list[str], *, has_base: bool) -> str:
-    """Sentence on the end, on the checkpoints that have no look, and on the looks that are not stored."""
+    """Return the sentence on the end, on the checkpoints that have no look, and on the looks that are not stored."""
     again = "it continues" if has_base else "it begins with the base, which is not scored yet"
     reasons = {
         "last checkpoint": "the training is over" + ("" if missing else ", and its last checkpoint is scored"),

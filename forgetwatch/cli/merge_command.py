@@ -118,7 +118,7 @@ def run(
 
 
 def _alphas(given: str) -> tuple[float, ...]:
-    """Shares of B, ascending; one that is no number from 0 to 1, or is named twice, is wrong usage."""
+    """Return the shares of B, ascending; one that is no number from 0 to 1, or is named twice, is wrong usage."""
     found: list[float] = []
     for text in given.split(","):
         try:
@@ -135,7 +135,7 @@ def _alphas(given: str) -> tuple[float, ...]:
 
 @contextmanager
 def _ended_as_an_exit() -> Iterator[None]:
-    """Context in which SIGTERM exits as an exception does, so that a half-made model is deleted."""
+    """Provide a context in which SIGTERM exits as an exception does, so that a half-made model is deleted."""
 
     def leave(number: int, _: Any) -> None:
         sys.exit(128 + number)

@@ -73,7 +73,7 @@ _Options = TypeVar("_Options", bound="DataclassInstance")
 
 
 def device_map_option(panel: str | None = None) -> Any:
-    """Option of typer for `--device-map`, under one of the headings."""
+    """Return the option of typer for `--device-map`, under one of the headings."""
     return typer.Option(
         help="Spread a scored model that is larger than one GPU over all GPUs, then the CPU and the disk: auto.",
         rich_help_panel=panel,
@@ -104,7 +104,7 @@ def share(text: str, option: str) -> float:
 
 
 def tolerances(text: str, option: str) -> list[NoWorseThan]:
-    """Limits of an option such as 2%, or 2%,known=5%,category=5%; another text is wrong usage."""
+    """Return the limits of an option such as 2%, or 2%,known=5%,category=5%; another text is wrong usage."""
     try:
         return parse_no_worse_than(text)
     except ValueError:
@@ -115,14 +115,16 @@ def tolerances(text: str, option: str) -> list[NoWorseThan]:
 
 
 def tolerated(text: str | None, limits: Gate) -> Tolerance:
-    """Losses that a verdict tolerates: those of --tolerance; else of the gate, or the default."""
+    """Return the losses that a verdict tolerates: those of --tolerance; else of the gate, or the default."""
     return limits.tolerance if text is None else Gate(limits=tuple(tolerances(text, "--tolerance"))).tolerance
 
 
 def limits_of(
     *, file: Path | None, fail_if: Sequence[str] | None, no_worse_than: str | None, probe: Probe | None
 ) -> Gate:
-    """Gate of --gate, --fail-if and --no-worse-than together; the file may mark items of a probe that must pass.
+    """Return the gate of --gate, --fail-if and --no-worse-than together.
+
+    The file may mark items of a probe that must pass.
 
     Raises:
         GateError: If the file or a condition cannot be read.
@@ -136,7 +138,7 @@ def limits_of(
 
 
 def command_of(options: type[_Options]) -> Callable[[Callable[[_Options], None]], Callable[..., None]]:
-    """Decorator that makes a command of a function of one dataclass, whose fields are the command's parameters.
+    """Make a command of a function of one dataclass, whose fields are the command's parameters.
 
     A field is annotated as a parameter of typer is: `Annotated[type, typer.Option(...)]`.
     """

@@ -51,7 +51,7 @@ _STEP_SUMMARY: Final = "GITHUB_STEP_SUMMARY"
 
 @contextmanager
 def shared_work() -> Iterator[None]:
-    """Context of work that the processes of a launcher share; one process enters nothing, and imports no torch."""
+    """Provide work that the processes of a launcher share; one process enters nothing, and imports no torch."""
     if launched_count() == 1:
         yield
         return
@@ -63,7 +63,7 @@ def shared_work() -> Iterator[None]:
 
 
 def reports_errors() -> bool:
-    """True if an error in this process is to be printed.
+    """Return True if an error in this process is to be printed.
 
     Before processes join their group, all of them meet the same errors and the first one prints; after that, the group
     chooses one, and the others get `ReportedElsewhereError`.
@@ -76,7 +76,7 @@ _has_joined: Final = ContextVar("has_joined", default=False)
 
 
 def result_console() -> Console:
-    """Console on standard output, 80 columns wide; up to 120 in a terminal that is wider."""
+    """Return the console on standard output, 80 columns wide; up to 120 in a terminal that is wider."""
     console = Console(highlight=False)
     console.width = WIDTH if not console.is_terminal else min(console.width, 120)
     return console
@@ -103,7 +103,10 @@ def print_hanging(text: str, *, style: str = "") -> None:
 
 
 def scoring(model: str, probe: Probe) -> AbstractContextManager[Progress | None]:
-    """Context that shows the progress of scoring a model; enter it before torch is imported, which takes seconds."""
+    """Return a context that shows the progress of scoring a model.
+
+    Enter it before torch is imported, which takes seconds.
+    """
     opening = f"scoring {model} on {probe.name}, {len(probe):,} items"
     return shown("scoring", opening=opening, is_main_process=is_first_process())
 
@@ -116,7 +119,9 @@ def announce_import() -> None:
 
 @contextmanager
 def scoring_unless_cached(model: str, probe: Probe) -> Iterator[Progress | None]:
-    """Context that shows the progress of scoring a model from the first report on; nothing if its outcomes are cached.
+    """Provide a context that shows the progress of scoring a model from the first report on.
+
+    Nothing if its outcomes are cached.
 
     Reports come from `checkpoints.score_derived`, the first one before the model is loaded.
     """
@@ -136,7 +141,7 @@ def scoring_unless_cached(model: str, probe: Probe) -> Iterator[Progress | None]
 
 @contextmanager
 def bytes_bar(label: str) -> Iterator[Callable[[int, int], None]]:
-    """Context of a progress bar; yields a function of the number of bytes done and of all bytes."""
+    """Provide a progress bar; yields a function of the number of bytes done and of all bytes."""
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     console = Console(stderr=True)
     with BytesBar(
@@ -199,7 +204,7 @@ def write_report(
 
 
 def json_text(document: dict[str, Any]) -> str:
-    """Text of a JSON document; a number that JSON lacks is an error."""
+    """Return the text of a JSON document; a number that JSON lacks is an error."""
     return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 

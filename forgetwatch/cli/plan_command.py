@@ -56,7 +56,10 @@ class _Plan:
         return max(1, len(self.rows))
 
     def level(self, *, whole: bool) -> float:
-        """One-sided p-value at which one look alarms: half of alpha for the whole, half shared by the categories."""
+        """Return the one-sided p-value at which one look alarms.
+
+        Half of alpha for the whole, half shared by the categories.
+        """
         # A single category is the whole.
         shares = self.groups > 2
         alpha = ALPHA / 2 if shares else ALPHA
@@ -103,7 +106,10 @@ def run(
 
 
 def _rows(probe: str | None, number: int | None) -> list[_Row]:
-    """Items of the probe, then of each of its categories; a bare number is of items with scores and four options."""
+    """Return the items of the probe, then of each of its categories.
+
+    A bare number is of items with scores and four options.
+    """
     if probe is not None and number is not None:
         raise typer.BadParameter("--probe and --items exclude each other; give one")
     if number is not None:
@@ -164,7 +170,7 @@ def _print_table(console: Console, plan: _Plan, shares: Sequence[float]) -> None
 
 
 def _detectable(row: _Row, psi: float, *, power: float, alpha: float = 0.05, at_look: bool = False) -> float:
-    """Smallest net change of the items: by the estimate where all have scores, else by flips."""
+    """Return the smallest net change of the items: by the estimate where all have scores, else by flips."""
     if row.scored == row.n and (not at_look or row.n >= FEWEST_TESTED):
         return detectable_estimate(row.n, psi, power=power, alpha=alpha)
     return detectable_change(row.n, psi, power=power, alpha=alpha)

@@ -222,7 +222,7 @@ def _load(name: str, **settings: Any) -> Probe:
 
 
 def _answer_findings(model: str, probe: Probe) -> list[Finding]:
-    """Result of the checks that need a model's answers."""
+    """Return the result of the checks that need a model's answers."""
     no_question = without_questions(probe)
     with scoring(model, probe) as progress:
         from forgetwatch.scoring import Scorer, load_model, not_finite_explained, silence_loading
@@ -239,7 +239,7 @@ def _answer_findings(model: str, probe: Probe) -> list[Finding]:
 
 
 def _columns(given: Iterable[str]) -> dict[str, str | list[str]]:
-    """Columns of a file by their meaning; several for one meaning are a list."""
+    """Return the columns of a file by their meaning; several for one meaning are a list."""
     columns: dict[str, str | list[str]] = {}
     for text in given:
         part, mark, names = text.partition("=")
@@ -255,7 +255,7 @@ _CHOOSERS = ("position", "longest option", "negative option", "no question", "op
 
 
 def listing() -> Iterator[tuple[str, bool]]:
-    """(line, is a heading) of the list of all probes with a name."""
+    """Yield (line, is a heading) of the list of all probes with a name."""
     # The longest shipped name, so that it takes no columns from its own line alone.
     width = len("standard-multilingual")
 
@@ -290,7 +290,7 @@ def listing() -> Iterator[tuple[str, bool]]:
 
 
 def summary(probe: Probe) -> Iterator[str]:
-    """Lines with the contents, settings and fingerprint of a probe."""
+    """Yield the lines with the contents, settings and fingerprint of a probe."""
     ks = Counter("passage" if item.is_passage else "open" if item.k is None else f"k {item.k}" for item in probe)
     tasks = len({item.task for item in probe})
     yield f"{probe.name}: {len(probe):,} items, {tasks:,} task{'s' if tasks > 1 else ''}; {_counts(ks)}"
@@ -310,7 +310,7 @@ def _counts(counter: Counter[str]) -> str:
 
 
 def shown(item: Item) -> Iterator[str]:
-    """Lines of an item in full, its right options marked; a private item is not shown."""
+    """Yield the lines of an item in full, its right options marked; a private item is not shown."""
     if PRIVATE in item.tags:
         yield "private: its text must not be published and is not shown"
         return
@@ -325,7 +325,7 @@ def shown(item: Item) -> Iterator[str]:
 
 
 def finding_lines(finding: Finding) -> Iterator[str]:
-    """Lines of one check: its name, the number of items found, and the first of them if they are a fault."""
+    """Yield the lines of one check: its name, the number of items found, and the first of them if they are a fault."""
     mark = "!" if finding.wrong else " "
     yield f"{mark} {fit(finding.name, 15)} {len(finding.items):>7,} of {finding.of:,}"
     if finding.wrong or not finding.items or finding.name in _CHOOSERS:

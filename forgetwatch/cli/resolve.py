@@ -26,7 +26,7 @@ _QUESTIONS = 2000
 
 
 def read_outcomes(path: Path, metric: str | None = None, *, texts: bool = False) -> Snapshot:
-    """Snapshot of a file or a folder of outcomes, read with a progress bar; see `readers.load_snapshot`."""
+    """Return the snapshot of a file or a folder of outcomes, read with a progress bar; see `readers.load_snapshot`."""
     with bytes_bar(f"reading {path}") as progress:
         return load_snapshot(path, metric=metric, progress=progress, texts=texts)
 
@@ -34,7 +34,9 @@ def read_outcomes(path: Path, metric: str | None = None, *, texts: bool = False)
 def resolve_all(
     given: Sequence[str], probe: Probe | None, metric: str | None = None, *, loading: Loading = Loading()
 ) -> list[Snapshot]:
-    """Snapshots of both sides of a comparison, as `resolve`; without a probe also what checkpoints of a run carry.
+    """Return the snapshots of both sides of a comparison, as `resolve`.
+
+    Without a probe also what checkpoints of a run carry.
 
     That is the look of their step, and for the model with which the run began its baseline.
     """
@@ -47,20 +49,23 @@ def resolve_all(
 
 
 def _named(carried: Snapshot, given: str) -> Snapshot:
-    """A look that a checkpoint carries, under the name that was given."""
+    """Return a look that a checkpoint carries, under the name that was given."""
     return replace(
         carried, meta={name: value for name, value in carried.meta.items() if name != "step"} | {"model": given}
     )
 
 
 def questions_of_run(sides: Sequence[str]) -> Probe | None:
-    """Probe of the run whose checkpoints are compared, for the text of its questions; None if it is not at hand."""
+    """Return the probe of the run whose checkpoints are compared, for the text of its questions.
+
+    None if it is not at hand.
+    """
     folders = (Path(side).parent for side in sides if carried_look(Path(side)) is not None)
     return next((probe for folder in folders if (probe := run_probe(folder)) is not None), None)
 
 
 def _carried(given: str, sides: Sequence[str]) -> Path | None:
-    """The file of the look or baseline of a model that one of these checkpoints carries; None if none does."""
+    """Return the file of the look or baseline of a model that one of these checkpoints carries; None if none does."""
     if is_outcomes(given):
         return None
     if (own := carried_look(Path(given))) is not None:
@@ -78,7 +83,7 @@ def _carried(given: str, sides: Sequence[str]) -> Path | None:
 
 
 def _is_newer(folder: Path, time: str) -> bool:
-    """True if a file of a model was written after a measurement: another model may be there now."""
+    """Return True if a file of a model was written after a measurement: another model may be there now."""
     try:
         measured = datetime.fromisoformat(time).timestamp() + 1.0  # it is stored in whole seconds
     except ValueError:
@@ -93,7 +98,7 @@ def resolve(
     *,
     loading: Loading = Loading(),
 ) -> Snapshot:
-    """Snapshot of a file or folder of outcomes, or of a model, which is scored once and then cached.
+    """Return the snapshot of a file or folder of outcomes, or of a model, which is scored once and then cached.
 
     What is given is a path, or the id of a model; `metric` decides, if a log has several.
 
@@ -126,7 +131,7 @@ def resolve(
 
 
 def with_questions(changed: list[Flip], given: str, snapshot: Snapshot, metric: str | None) -> list[Flip]:
-    """Flips with the text of their questions, taken in a second pass from another tool's log.
+    """Return the flips with the text of their questions, taken in a second pass from another tool's log.
 
     The log is that of the side before: as it was given, the snapshot that was read from it, and by which metric.
     """
@@ -152,7 +157,10 @@ def with_questions(changed: list[Flip], given: str, snapshot: Snapshot, metric: 
 def select(
     snapshot: Snapshot, *, tasks: Sequence[str] = (), categories: Sequence[str] = (), items: Sequence[str] = ()
 ) -> Snapshot:
-    """Rows of the named tasks, categories and item ids; an empty list selects all, a name without rows is an error."""
+    """Return the rows of the named tasks, categories and item ids.
+
+    An empty list selects all, a name without rows is an error.
+    """
     kept = np.ones(len(snapshot), bool)
     for name, wanted in (("task", tasks), ("category", categories), ("item_id", items)):
         if not wanted:

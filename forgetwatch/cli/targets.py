@@ -101,7 +101,7 @@ def _check(path: Path | None, suffixes: tuple[str, ...], what: str, inputs: Iter
 
 
 def _is_own(path: Path, what: str) -> bool:
-    """True if forgetwatch wrote a file, in the format of its suffix; an empty file is anybody's."""
+    """Return True if forgetwatch wrote a file, in the format of its suffix; an empty file is anybody's."""
     try:
         if path.is_file() and not path.stat().st_size:
             return True

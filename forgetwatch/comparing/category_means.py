@@ -104,7 +104,7 @@ def with_errors(
     *,
     replications: int,
 ) -> CategoryMeans:
-    """`category_means` or `paper_compat` with bootstrap standard errors, or as they are without a generator.
+    """Return `category_means` or `paper_compat` with bootstrap standard errors, or as they are without a generator.
 
     A mean of clipped rates, or of tasks, has no closed form. Standard errors and not percentiles: replications of a
     clipped rate lie above it.
@@ -134,7 +134,10 @@ def with_errors(
 
 
 def _every(labels: Labels) -> Sequence[tuple[str, NDArray[np.int64]]]:
-    """Each name with its rows; rows without a name form a group of their own, which `Labels.split` leaves out."""
+    """Return each name with its rows.
+
+    Rows without a name form a group of their own, which `Labels.split` leaves out.
+    """
     nameless = [index for index, name in enumerate(labels.names) if not name]
     rows = np.flatnonzero(np.isin(labels.code, nameless)) if nameless else np.zeros(0, np.int64)
     return [*labels.split(), *([("", rows)] if rows.size else [])]
@@ -162,7 +165,7 @@ def _aggregate(rates: Mapping[str, Sequence[Rates]], *, seeds: int) -> CategoryM
 
 
 def _mean(rates: Rates) -> Rates:
-    """Mean over the first axis of what is defined; nan where nothing is."""
+    """Return the mean over the first axis of what is defined; nan where nothing is."""
     defined = np.isfinite(rates)
     count = defined.sum(axis=0)
     total = np.where(defined, rates, 0.0).sum(axis=0)
@@ -170,7 +173,6 @@ def _mean(rates: Rates) -> Rates:
 
 
 def _spread(values: Rates) -> Spread:
-    """Mean and sample deviation of finite values, float64 [seeds]."""
     values = values[np.isfinite(values)]
     return Spread(
         mean=float(values.mean()) if values.size else math.nan,

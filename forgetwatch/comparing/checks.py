@@ -86,14 +86,14 @@ def _check_rules(before: Snapshot, after: Snapshot) -> None:
 
 
 def has_graded_answers(snapshot: Snapshot) -> bool:
-    """True if a generated answer of the snapshot was graded."""
+    """Return True if a generated answer of the snapshot was graded."""
     # Only generated answers have a form.
     graded = pc.and_(pc.is_valid(snapshot.table["in_form"]), pc.is_valid(snapshot.table["correct"]))
     return bool(pc.any(graded).as_py())
 
 
 def rules_of(snapshot: Snapshot) -> int:
-    """Version of the rules that graded a snapshot's generated answers; 2 where the metadata name none."""
+    """Return the version of the rules that graded a snapshot's generated answers; 2 where the metadata name none."""
     return int(snapshot.meta.get("rules", 2))
 
 
@@ -114,7 +114,10 @@ def _check_metrics(before: Snapshot, after: Snapshot) -> None:
 
 
 def setting_differences(before: Snapshot, after: Snapshot) -> tuple[str, ...]:
-    """Settings of the two sides that differ, in words: the norm, autocast, and those of another tool's runs."""
+    """Return the settings of the two sides that differ, in words.
+
+    The norm, autocast, and those of another tool's runs.
+    """
     notes = _by_task("norms of the score that decides", before.norms, after.norms)
     if all("autocast" in side.meta for side in (before, after)):
         one, other = (side.meta["autocast"] or "none" for side in (before, after))
@@ -132,13 +135,13 @@ def setting_differences(before: Snapshot, after: Snapshot) -> tuple[str, ...]:
 
 
 def _by_task(words: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    """A note on the tasks of which a setting differs; empty if there are none."""
+    """Return a note on the tasks of which a setting differs; empty if there are none."""
     unlike = [f"{task} {one} and {after[task]}" for task, one in before.items() if after.get(task, one) != one]
     return [f"{words} differ: {', '.join(unlike[:3])}{', ...' if len(unlike) > 3 else ''}"] if unlike else []
 
 
 def _unlike_spelling(before: Snapshot, after: Snapshot) -> str:
-    """A remark on ids of one side that are those of the other but for zeros, as 1, 1.0 and 001; else empty."""
+    """Return a remark on ids of one side that are those of the other but for zeros, as 1, 1.0 and 001; else empty."""
     ours, theirs = set(before.texts("item_id")), set(after.texts("item_id"))
     numbers = {_without_zeros(name): name for name in ours - theirs}
     pairs = [(numbers[number], name) for name in sorted(theirs - ours) if (number := _without_zeros(name)) in numbers]
@@ -214,7 +217,10 @@ def check_options(before: Snapshot, after: Snapshot, pairing: Pairing) -> None:
 
 
 def check_prompts(before: Snapshot, after: Snapshot, pairing: Pairing, *, allow_prompt_mismatch: bool) -> int:
-    """Number of items whose prompts differ; more than `PROMPT_TOLERANCE` of them are refused unless that is allowed."""
+    """Return the number of items whose prompts differ.
+
+    More than `PROMPT_TOLERANCE` of them are refused unless that is allowed.
+    """
     differs, items = prompt_differences(before, after, pairing, "prompt_hash"), len(np.unique(pairing.item))
     if differs > PROMPT_TOLERANCE * items and not allow_prompt_mismatch:
         rendered = [
@@ -229,7 +235,10 @@ def check_prompts(before: Snapshot, after: Snapshot, pairing: Pairing, *, allow_
 
 
 def prompt_differences(before: Snapshot, after: Snapshot, pairing: Pairing, column: str) -> int:
-    """Number of paired items whose prompts differ by the hashes in a column; a missing hash equals every other."""
+    """Return the number of paired items whose prompts differ by the hashes in a column.
+
+    A missing hash equals every other.
+    """
     if before.missing(column) or after.missing(column):
         return 0
     of_before, of_after = before.table[column].take(pairing.before), after.table[column].take(pairing.after)
@@ -238,7 +247,7 @@ def prompt_differences(before: Snapshot, after: Snapshot, pairing: Pairing, colu
 
 
 def repeated_prompts(snapshot: Snapshot) -> str:
-    """Sentence on scored items that have the token ids of another, unlike one; empty if none has.
+    """Return the sentence on scored items that have the token ids of another, unlike one; empty if none has.
 
     The tokenizer or the chat template has left out what they differ in, or they are one question with unlike keys.
     """
@@ -257,7 +266,7 @@ def repeated_prompts(snapshot: Snapshot) -> str:
 
 
 def align_repeat(before: Snapshot, null: Snapshot) -> tuple[NDArray[np.float64], list[str]]:
-    """Right answers of the same weights measured again, 1, 0 or nan, float64 [rows of `before`]; and notes.
+    """Return the right answers of the same weights measured again, 1, 0 or nan, float64 [rows of `before`]; and notes.
 
     Refuses a second measurement that shares no item, or is of unlike settings, steps or numbers of samples.
     """
@@ -288,7 +297,7 @@ def align_repeat(before: Snapshot, null: Snapshot) -> tuple[NDArray[np.float64],
 
 
 def in_common_norm(snapshots: Sequence[Snapshot]) -> tuple[Snapshot, ...]:
-    """Snapshots of which each task is decided by one norm; a snapshot itself where nothing changes.
+    """Return the snapshots of which each task is decided by one norm; a snapshot itself where nothing changes.
 
     Raises:
         MismatchError: If norms differ and one cannot be decided again.
@@ -314,7 +323,7 @@ def in_common_norm(snapshots: Sequence[Snapshot]) -> tuple[Snapshot, ...]:
 
 
 def decided_by(snapshot: Snapshot, norms: Mapping[str, str]) -> Snapshot:
-    """A snapshot whose answers to some tasks are decided by the given norms; itself if they are already.
+    """Return a snapshot whose answers to some tasks are decided by the given norms; itself if they are already.
 
     Recomputed are `chosen`, `correct`, `gold_share`, `margin` and `unstable` of the answers that were decided by the
     scores of their options; generated answers and `forced_correct` stay. An answer without scores becomes unscored.
@@ -358,7 +367,7 @@ def decided_by(snapshot: Snapshot, norms: Mapping[str, str]) -> Snapshot:
 
 
 def _decide(snapshot: Snapshot, rows: NDArray[np.bool_]) -> tuple[pa.Table, int]:
-    """The table with some rows decided by the norms in the metadata, and the number of them that have no scores."""
+    """Decide some rows by the norms in the metadata, and return the table and the number of rows without scores."""
     options = option_scores(snapshot)
     if options is None:
         return snapshot.table, int(rows.sum())
@@ -390,7 +399,6 @@ def _decide(snapshot: Snapshot, rows: NDArray[np.bool_]) -> tuple[pa.Table, int]
 
 
 def _with_norms(meta: Mapping[str, Any], norms: Mapping[str, str]) -> dict[str, Any]:
-    """Metadata that name these norms."""
     probe = dict(meta.get("probe") or {})
     if len(set(norms.values())) > 1:
         return {**meta, "norms": dict(norms)}

@@ -140,7 +140,10 @@ class Comparison:
     @overload
     def __getitem__(self, measure: GroupMeasure[R]) -> R | None: ...
     def __getitem__(self, measure: Measure[Any]) -> object:
-        """Result for all items, or ``comparison[DRIFT]``, the drift by set of prompts; None where it is undefined."""
+        """Return the result for all items, or ``comparison[DRIFT]``, the drift by set of prompts.
+
+        None where it is undefined.
+        """
         return self.all[measure] if isinstance(measure, GroupMeasure) else self.drift
 
     @property
@@ -149,7 +152,7 @@ class Comparison:
         return self.groups[0]
 
     def by(self, level: Level) -> dict[str, Group]:
-        """Groups of a level, by name.
+        """Return the groups of a level, by name.
 
         Raises:
             ValueError: If there is no such level.
@@ -268,7 +271,7 @@ def with_null(comparison: Comparison, again: Comparison) -> Comparison:
 
 
 def first_samples(snapshot: Snapshot) -> Snapshot:
-    """Snapshot of the lowest sample of each item, as a single answer."""
+    """Return the snapshot of the lowest sample of each item, as a single answer."""
     by_item = np.lexsort([snapshot.ints("sample"), item_codes(snapshot)])  # by item, then by sample
     first = by_item[np.unique(item_codes(snapshot)[by_item], return_index=True)[1]]
     # Sorted, so that the rows keep their order.
@@ -277,7 +280,10 @@ def first_samples(snapshot: Snapshot) -> Snapshot:
 
 
 def _drift(before: Snapshot, after: Snapshot) -> Mapping[str, LookDrift] | None:
-    """Drift of a look, which is from the start of its run: None unless `before` is the baseline of that run."""
+    """Return the drift of a look, which is from the start of its run.
+
+    None unless `before` is the baseline of that run.
+    """
     run = after.meta.get("run")
     if run is None or before.meta.get("run") != run or before.meta.get("look") != "baseline":
         return None
@@ -297,14 +303,17 @@ def vanished_note(whole: Group) -> str | None:
 
 
 def _vanished_groups(groups: Sequence[Group]) -> list[str]:
-    """A note on the categories of which no item was scored on both sides."""
+    """Return a note on the categories of which no item was scored on both sides."""
     gone = [group.name for group in groups if group.level == "category" and group.vanished and not group.n]
     more = f" and {len(gone) - _NAMED:,} more" if len(gone) > _NAMED else ""
     return [f"no item was scored on both sides in {', '.join(gone[:_NAMED])}{more}"] if gone else []
 
 
 def _same_file(before: Snapshot, after: Snapshot) -> list[str]:
-    """A note if both sides are one file, or copies of it; empty if not, and where a run compares its baseline."""
+    """Return a note if both sides are one file, or copies of it.
+
+    Empty if not, and where a run compares its baseline.
+    """
     # Outcomes that are only equal are no copy: their step, time or model differs.
     one_meta = {**before.meta, "source": None} == {**after.meta, "source": None}
     if before is after or not one_meta or before.checksum != after.checksum:
@@ -315,7 +324,7 @@ def _same_file(before: Snapshot, after: Snapshot) -> list[str]:
 
 
 def _pairing_notes(before: Snapshot, after: Snapshot, pairing: Pairing) -> list[str]:
-    """Notes on questions and prompts that may differ although the items pair."""
+    """Return the notes on questions and prompts that may differ although the items pair."""
     notes = [note for note in dict.fromkeys(map(repeated_prompts, (before, after))) if note]
     if pairing.by_id:
         notes.append(
@@ -350,7 +359,7 @@ def _known_notes(paired: AlignedPairs) -> list[str]:
 
 
 def _margin_notes(paired: AlignedPairs) -> list[str]:
-    """Notes on option scores on which nothing rests."""
+    """Return the notes on option scores on which nothing rests."""
     if (paired.options_before is None) != (paired.options_after is None):
         return ["the net change is that of the flips alone, without margins: the options have scores on one side only"]
     of, among = (len(np.unique(items)) for items in (paired.item[paired.undecided], paired.item))
@@ -381,7 +390,7 @@ def _log_score_notes(paired: AlignedPairs) -> list[str]:
 
 
 def _split_notes(paired: AlignedPairs) -> list[str]:
-    """Notes on answers whose options have no mass and conditional, or no divergence of their mass."""
+    """Return the notes on answers whose options have no mass and conditional, or no divergence of their mass."""
     none = OptionScores(np.zeros(len(paired), np.int64), np.zeros(0), np.zeros(0, bool))
     without, notes = left_out(paired.options_before or none, paired.options_after or none), []
     reasons = (
@@ -400,7 +409,7 @@ def _split_notes(paired: AlignedPairs) -> list[str]:
 
 
 def _mass_notes(paired: AlignedPairs) -> list[str]:
-    """A note if many flips follow from the total probability of the options, where a length norm decided."""
+    """Return a note if many flips follow from the total probability of the options, where a length norm decided."""
     right = paired.right_at_constant_mass
     if right is None:
         return []

@@ -108,13 +108,16 @@ class Flip:
         return " | ".join(self.option(index) for index in self.gold) or None
 
     def answer(self, side: Side) -> str | None:
-        """The answer of a side as text: its chosen option, else its output, else the reason why there is none."""
+        """Return the answer of a side as text.
+
+        Its chosen option, else its output, else the reason why there is none.
+        """
         if side.chosen is not None:
             return self.option(side.chosen)
         return side.output if side.output is not None else None if side.outcome == "ok" else side.outcome
 
     def option(self, index: int) -> str:
-        """An option as text: its own text if there is a probe, else its letter."""
+        """Return an option as text: its own text if there is a probe, else its letter."""
         if self.item is not None and index < len(self.item.choices):
             return self.item.choices[index].strip()
         return LETTERS[index] if index < len(LETTERS) else f"option {index + 1}"
@@ -175,7 +178,7 @@ def flips(
 
 
 def _sides(snapshot: Snapshot, rows: NDArray[np.int64]) -> list[Side]:
-    """The answers of a snapshot in some rows."""
+    """Return the answers of a snapshot in some rows."""
     columns = (snapshot.ints("chosen"), snapshot.floats("margin"), snapshot.texts("output"), snapshot.texts("outcome"))
     return [
         Side(
@@ -189,7 +192,7 @@ def _sides(snapshot: Snapshot, rows: NDArray[np.int64]) -> list[Side]:
 
 
 def _measured(pairs: AlignedPairs, scored: NDArray[np.bool_]) -> dict[str, NDArray[Any]]:
-    """Attributes of flips that follow from both sides, by name [rows of the pairing]; nan where not known.
+    """Return the attributes of flips that follow from both sides, by name [rows of the pairing]; nan where not known.
 
     `scored` marks the rows of the pairing that `pairs` are: those that were scored on both sides.
     """
@@ -212,7 +215,7 @@ def _measured(pairs: AlignedPairs, scored: NDArray[np.bool_]) -> dict[str, NDArr
 
 
 def _value(value: Any) -> Any:
-    """An array's value as Python's own; None for nan."""
+    """Return an array's value as Python's own; None for nan."""
     plain = value.item() if isinstance(value, np.generic) else value
     return None if isinstance(plain, float) and math.isnan(plain) else plain
 
@@ -241,7 +244,7 @@ def first_forgotten(trajectory: Trajectory) -> dict[tuple[str, str, int], int]:
 
 
 def prompt_text(prompt: str | Sequence[Mapping[str, Any]]) -> str:
-    """A prompt as text; the messages of a chat one below the other, each with its role."""
+    """Return a prompt as text; the messages of a chat one below the other, each with its role."""
     if isinstance(prompt, str):
         return prompt
     return "\n\n".join(f"{message.get('role', '')}: {message.get('content', '')}" for message in prompt)

@@ -145,11 +145,11 @@ class Group(Flips):
     vanished = _Outcome[int]()
 
     def __getitem__(self, measure: GroupMeasure[R]) -> R | None:
-        """Result of a measure; None where it is undefined."""
+        """Return the result of a measure; None where it is undefined."""
         return cast(R | None, self if measure.key == FLIPS.key else self.found.get(measure.key))
 
     def having(self, measure: GroupMeasure[R], result: R | None) -> Self:
-        """The group with another result of one measure."""
+        """Return the group with another result of one measure."""
         return replace(self, found={**self.found, measure.key: result})
 
     @property
@@ -174,7 +174,10 @@ class Group(Flips):
 
 
 def group_values(group: Group) -> dict[str, Any]:
-    """Nested mapping of all numbers of one group, in JSON types, with its level and name; None where undefined."""
+    """Return the nested mapping of all numbers of one group, in JSON types, with its level and name.
+
+    None where undefined.
+    """
     return {"level": group.level, "name": group.name, **document(group.__getitem__)}
 
 

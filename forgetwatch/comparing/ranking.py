@@ -154,7 +154,7 @@ def transition_matrix(snapshots: Sequence[Snapshot]) -> TransitionMatrix:
 def rank_models(
     comparisons: Sequence[Comparison], target: Target | None = None, *, tolerance: Tolerance = TOLERANCE
 ) -> tuple[RankedModel, ...]:
-    """Rank models by retention, highest first; equal ones by the target, then in the given order.
+    """Return the rank models by retention, highest first; equal ones by the target, then in the given order.
 
     Each comparison is that of the base against a model; `tolerance` is what the verdict on each tolerates.
     """
@@ -189,7 +189,7 @@ def rank_models(
 
 
 def _is_on_front(index: int, first: Sequence[float], second: Sequence[float]) -> bool:
-    """True if no point dominates (first[index], second[index]); nan is never on the front."""
+    """Return True if no point dominates (first[index], second[index]); nan is never on the front."""
     point = first[index], second[index]
     return not math.isnan(point[0]) and not any(
         # A comparison with nan is false, so a model without retention dominates none.
@@ -199,7 +199,6 @@ def _is_on_front(index: int, first: Sequence[float], second: Sequence[float]) ->
 
 
 def _kept_interval(group: Group) -> Interval:
-    """Interval of the share of the items right before that are still right."""
     # The counts are scaled to independent items; the design effect of the whole group stands in for that of its part.
     worth = group.effective_n / group.n if group.n else 0.0
     lost = group.forgotten + group.vanished_right
@@ -243,7 +242,7 @@ def read_target(given: str, models: Sequence[tuple[str, Snapshot]]) -> Target:
 
 
 def _logged(metric: str, named: str, outcomes: Snapshot) -> float:
-    """Value of a metric that the trainer logged at a checkpoint's step."""
+    """Return the value of a metric that the trainer logged at a checkpoint's step."""
     path = _state(named, outcomes)
     with file_errors(path, "a trainer's state with global_step and log_history"):
         state: Any = json.loads(read_content(path, "a trainer's state"))
@@ -264,7 +263,10 @@ def _logged(metric: str, named: str, outcomes: Snapshot) -> float:
 
 
 def _state(named: str, outcomes: Snapshot) -> Path:
-    """Path of the trainer's state of a model: in its folder, in the one its metadata name, or next to a run folder."""
+    """Return the path of the trainer's state of a model.
+
+    In its folder, in the one its metadata name, or next to a run folder.
+    """
     folders = [Path(named)]
     if isinstance(outcomes.meta.get("model"), str):
         folders.append(Path(outcomes.meta["model"]))

@@ -45,7 +45,9 @@ class Subset:
 
     @classmethod
     def of_probe(cls, probe: Probe, *, items: int | None, generates: bool, regraded: bool = False) -> Self:
-        """Subset of a probe as a run decided it; `items` is the length of the prefix, None for the whole probe.
+        """Return the subset of a probe as a run decided it.
+
+        `items` is the length of the prefix, None for the whole probe.
 
         Without `generates`, answers of `must_pass` items alone are generated; with `regraded`, which says that they
         would be graded by other rules than those of the baseline, none are.
@@ -62,7 +64,7 @@ class Subset:
 
     @classmethod
     def of_metadata(cls, meta: Mapping[str, Any]) -> Self:
-        """Prefix that a snapshot's metadata name; the whole probe if they name none.
+        """Return the prefix that a snapshot's metadata name; the whole probe if they name none.
 
         Raises:
             SnapshotError: If they name a part of a probe without the number of its items.
@@ -82,14 +84,14 @@ class Subset:
 
     @classmethod
     def of(cls, look: Snapshot) -> Self:
-        """Subset that one look evaluated, by its metadata and outcomes; raises as `of_metadata`."""
+        """Return the subset that one look evaluated, by its metadata and outcomes; raises as `of_metadata`."""
         rows = np.flatnonzero(look.texts("outcome") == LEFT_OUT)
         tasks, ids = look.texts("task")[rows], look.texts("item_id")[rows]
         return replace(cls.of_metadata(look.meta), left_out=frozenset(zip(tasks, ids, strict=True)))
 
     @classmethod
     def common(cls, looks: Sequence[Snapshot]) -> Self:
-        """Subset that all looks evaluated: the shortest prefix, without what any of them left out.
+        """Return the subset that all looks evaluated: the shortest prefix, without what any of them left out.
 
         The prefix is None if the looks are of probes with unlike fingerprints. Raises as `of_metadata`.
         """
@@ -102,7 +104,7 @@ class Subset:
         return replace(min(prefixes, key=lambda subset: subset.items or 0), left_out=left_out)
 
     def apply(self, snapshot: Snapshot) -> Snapshot:
-        """Rows of a snapshot of the same probe that belong to the subset, with all their samples.
+        """Return the rows of a snapshot of the same probe that belong to the subset, with all their samples.
 
         A snapshot of nothing but items left out keeps them: they are unscored, and counted as such.
         """
@@ -114,7 +116,7 @@ class Subset:
         return cut if kept.all() or not kept.any() else replace(cut, table=cut.table.filter(pa.array(kept)))
 
     def apply_to_reference(self, reference: Snapshot, *, baseline: Snapshot) -> Snapshot:
-        """Rows of a snapshot in any order of items that pair with the subset of a run's baseline."""
+        """Return the rows of a snapshot in any order of items that pair with the subset of a run's baseline."""
         if self.items is None and not self.left_out:
             return reference
         pairing = pair(self.apply(baseline), reference)
@@ -122,7 +124,7 @@ class Subset:
         return replace(reference, table=reference.table.take(np.sort(pairing.after)))
 
     def describe(self, look: Snapshot, *, fingerprint: str | None) -> Snapshot:
-        """A look of the subset, whose metadata name its prefix, the whole probe and the categories that are missing."""
+        """Return a look of the subset; its metadata name the prefix, the probe and the categories that are missing."""
         of: dict[str, Any] = {"missing_categories": list(self.missing_categories)} if self.missing_categories else {}
         if self.items is not None and self.total is not None and self.items < self.total:
             of |= {"fingerprint": fingerprint, "items": self.items, "of": self.total}
@@ -132,7 +134,7 @@ class Subset:
 
 
 def _of_one_probe(looks: Sequence[Snapshot]) -> bool:
-    """True if all looks are of one probe, under any norms."""
+    """Return True if all looks are of one probe, under any norms."""
     # A look without a fingerprint is taken for one of the same probe, as on a resume.
     by_fingerprint = {(look.meta.get("probe") or {}).get("fingerprint"): look for look in looks}
     by_fingerprint.pop(None, None)
@@ -148,7 +150,7 @@ def _of_one_probe(looks: Sequence[Snapshot]) -> bool:
 
 
 def cut_to_common(before: Snapshot, after: Snapshot) -> tuple[Snapshot, Snapshot, tuple[str, ...]]:
-    """Both sides of a comparison over the prefix that both contain, and a note if that leaves rows out.
+    """Return both sides of a comparison over the prefix that both contain, and a note if that leaves rows out.
 
     Items whose answers were not generated stay: a comparison counts them as unscored.
     """

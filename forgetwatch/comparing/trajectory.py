@@ -204,7 +204,7 @@ class Trajectory:
         return len(self.steps)
 
     def __getitem__(self, measure: Measure[History]) -> History | None:
-        """``trajectory[HISTORY]``: the history of the items through all looks; None without a look."""
+        """Return ``trajectory[HISTORY]``: the history of the items through all looks; None without a look."""
         return History(items=self.course, guessed=self.guessed) if len(self) > 1 else None
 
     @property
@@ -232,7 +232,7 @@ class Trajectory:
         return guesser_history(self.guess[self._scored], looks=len(self) - 1)
 
     def alarms(self, *, alpha: float = ALPHA) -> tuple[Alarm, ...]:
-        """The first alarm of each group, in the order of the looks; see `verdicts`."""
+        """Return the first alarm of each group, in the order of the looks; see `verdicts`."""
         first: dict[tuple[str, str], Alarm] = {}
         for test in self.verdicts(alpha=alpha):
             if test.raised:
@@ -240,7 +240,7 @@ class Trajectory:
         return tuple(first.values())
 
     def verdicts(self, *, alpha: float = ALPHA) -> tuple[Alarm, ...]:
-        """Tests of all items and of each category for a loss, look by look; raised or not.
+        """Return the tests of all items and of each category for a loss, look by look; raised or not.
 
         The whole has half of `alpha`, and the categories share the other half; over looks the rule is that of
         `metrics.alarm_level`. An unchanged model raises any alarm in at most `alpha` of runs.
@@ -259,13 +259,15 @@ class Trajectory:
 
     @property
     def _scored(self) -> NDArray[np.bool_]:
-        """True for rows that were scored at every look; bool [rows]."""
         scored: NDArray[np.bool_] = np.logical_and.reduce(np.isfinite(self.right), axis=0)
         return scored
 
 
 def right_answers(baseline: Snapshot, look: Snapshot) -> NDArray[np.float64]:
-    """Right answers of a look in the order of the baseline's rows: 1, 0, or nan where unscored; float64 [rows]."""
+    """Return the right answers of a look in the order of the baseline's rows.
+
+    1, 0, or nan where unscored; float64 [rows].
+    """
     pairing = pair(baseline, look)
     right = np.full(len(baseline), np.nan)
     right[pairing.before] = look.floats("correct")[pairing.after]
@@ -273,7 +275,7 @@ def right_answers(baseline: Snapshot, look: Snapshot) -> NDArray[np.float64]:
 
 
 def _watched(comparison: Comparison) -> tuple[list[Group], list[Group]]:
-    """Groups that alarms watch: all items, and the categories; none without answers, as of passages alone.
+    """Return the groups that alarms watch: all items, and the categories; none without answers, as of passages alone.
 
     A single category is the whole.
     """
@@ -339,7 +341,7 @@ def _later(look: Snapshot, *, by: int) -> Snapshot:
 
 
 def _stage_notes(runs: Sequence[StoredRun]) -> list[str]:
-    """Notes on stages that did not begin where the one before ended, and on drift, which is from another base."""
+    """Note stages that did not begin where the one before ended, and drift from another base."""
     notes = []
     for before, after in pairwise(runs):
         end = (before.looks or (before.baseline,))[-1]

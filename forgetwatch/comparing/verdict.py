@@ -160,7 +160,7 @@ class Verdict:
         return (failed or blocking or list(self.legs))[0]
 
     def leg(self, name: LegName) -> Leg | None:
-        """The leg of that name; None if it was left out."""
+        """Return the leg of that name; None if it was left out."""
         return next((one for one in self.legs if one.name == name), None)
 
 
@@ -281,7 +281,7 @@ def _decided(legs: list[Leg], group: Group) -> Verdict:
 
 
 def _change_leg(name: LegName, groups: list[Group], limit: float) -> Leg:
-    """Leg of the net change of some groups: it fails if one of them does, and passes if all do."""
+    """Return the leg of the net change of some groups: it fails if one of them does, and passes if all do."""
     found = [leg for group in groups if (leg := _of_group(name, group, limit, level=1 - 0.05 / len(groups)))]
     if not found:
         reason = "fewer than two categories" if name == "category" else "no item was scored on both sides"
@@ -310,7 +310,7 @@ def _change_leg(name: LegName, groups: list[Group], limit: float) -> Leg:
 
 
 def _of_group(name: LegName, group: Group, limit: float, *, level: float) -> Leg | None:
-    """Leg of one group; None if nothing in it was measured."""
+    """Return the leg of one group; None if nothing in it was measured."""
     estimate = group[NET_ESTIMATE]
     of_estimate, at_worst = (
         None if estimate is None else estimate.interval_at(level, worst=worst) for worst in (False, True)
@@ -342,7 +342,7 @@ def _of_group(name: LegName, group: Group, limit: float, *, level: float) -> Leg
 
 
 def _knowledge_leg(whole: Group, limit: float) -> Leg:
-    """Leg of the share of the clearly known items, less luck, that is lost."""
+    """Return the leg of the share of the clearly known items, less luck, that is lost."""
     known = whole[KNOWN]
     share, interval = (
         (None, None) if known is None else (known.known_lost_net_share, known.known_lost_net_share_interval)
@@ -370,7 +370,7 @@ def _knowledge_leg(whole: Group, limit: float) -> Leg:
 
 
 def estimated_categories(comparison: Comparison) -> list[Group]:
-    """Categories with an estimate of their net change; none if there is only one, which is the whole."""
+    """Return the categories with an estimate of their net change; none if there is only one, which is the whole."""
     found = [
         group
         for group in comparison.by("category").values()
@@ -380,7 +380,7 @@ def estimated_categories(comparison: Comparison) -> list[Group]:
 
 
 def ranked_categories(comparison: Comparison) -> tuple[tuple[RankedCategory, ...], float]:
-    """Categories by their shrunk net change, lowest first, and the p-value of "all changed alike".
+    """Return the categories by their shrunk net change, lowest first, and the p-value of "all changed alike".
 
     There is no ranking unless that p-value is at most `DIFFERENT`.
     """
@@ -410,20 +410,20 @@ def worst(answers: Iterable[Answer]) -> Answer:
 
 
 def can_see(group: Group, loss: float) -> bool:
-    """True if the items of a group show a net loss of this size, 0 to 1, with 80 % power; False for no items."""
+    """Return True if the items of a group show a net loss of this size, 0 to 1, with 80 % power; False for no items."""
     # nan, where too few items flip to plan with, compares as False.
     return smallest_seen(group) <= loss
 
 
 def smallest_seen(group: Group) -> float:
-    """Smallest net change that the items of a group show with 80 % power, by the estimate; nan if none."""
+    """Return the smallest net change that the items of a group show with 80 % power, by the estimate; nan if none."""
     estimate = group[NET_ESTIMATE]
     seen = None if estimate is None else estimate.detectable
     return group.detectable_change if seen is None else seen
 
 
 def side_of_zero(interval: Interval | None) -> Side | None:
-    """Side of zero on which an interval is, or around it; None for no interval."""
+    """Return the side of zero on which an interval is, or around it; None for no interval."""
     if interval is None or math.isnan(interval[0]):
         return None
     low, high = interval
@@ -439,7 +439,10 @@ def estimated(group: Group) -> tuple[float, Interval]:
 
 
 def leg_interval(group: Group, categories: int) -> Interval:
-    """Interval of the net change of a group at the level of its leg: 95 %, or 1 - .05/G of one of G categories."""
+    """Return the interval of the net change of a group at the level of its leg.
+
+    95 %, or 1 - .05/G of one of G categories.
+    """
     found = group[NET_ESTIMATE]
     many = categories if group.level == "category" else 1
     interval = None if found is None else found.interval_at(1 - 0.05 / max(many, 1))

@@ -74,7 +74,7 @@ def sample_completions(
     token_budget: int | None = None,
     progress: Progress | None = None,
 ) -> Completions:
-    """One completion for each prompt, sampled from the model's own distribution, with its log-probabilities.
+    """Return one completion for each prompt, sampled from the model's own distribution, with its log-probabilities.
 
     Completions are sorted by the name of their set, then in the order of its prompts. The same seed gives the same
     completions, in any order of the prompts. The model, the tokenizer and all random states come back as they were,
@@ -169,7 +169,7 @@ def check_completions(completions: Completions, model: nn.Module, tokenizer: Any
 
 
 def _spelling_hash(texts: Sequence[Ids], tokenizer: Any) -> str:
-    """First 16 hex digits of SHA-256 over the spellings of the token ids in these texts."""
+    """Return the first 16 hex digits of SHA-256 over the spellings of the token ids in these texts."""
     used = sorted({token for ids in texts for token in ids if token < len(tokenizer)})  # others have no spelling
     spelled = [[token, tokenizer.convert_ids_to_tokens(token)] for token in used]
     return hashlib.sha256(json.dumps(spelled).encode()).hexdigest()[:16]
@@ -178,7 +178,7 @@ def _spelling_hash(texts: Sequence[Ids], tokenizer: Any) -> str:
 def read_under(
     model: nn.Module, completions: Completions, *, token_budget: int | None = None, progress: Progress | None = None
 ) -> Reading:
-    """Completions as the model reads them: each token, and the base's likeliest tokens at its position.
+    """Return the completions as the model reads them: each token, and the base's likeliest tokens at its position.
 
     If the model is its base once its adapters are switched off, it is also read without them, and the KL over the whole
     vocabulary comes back: two more forward passes over the same batches. Batches depend on the token ids alone. The
@@ -204,7 +204,7 @@ def read_under(
 
 
 def _read(scores: Sequence[Scores]) -> Reading:
-    """The reading that has these scores, without the KL over the whole vocabulary."""
+    """Return the reading that has these scores, without the KL over the whole vocabulary."""
     likeliest = [one.beside.logprobs.astype(np.float32) for one in scores if one.beside]
     return Reading(logprobs=[one.tokens[0] for one in scores], top_logprobs=likeliest or None)
 
@@ -212,7 +212,10 @@ def _read(scores: Sequence[Scores]) -> Reading:
 def _exact(
     engine: Engine, model: nn.Module, completions: Completions, progress: Progress | None
 ) -> list[NDArray[np.float64]] | None:
-    """KL over the whole vocabulary at each token, by completion; None if the base cannot be read from the model."""
+    """Return the KL over the whole vocabulary at each token, by completion.
+
+    None if the base cannot be read from the model.
+    """
     if not _holds_its_base(model):
         return None
     found = engine.divergence(model, _adapters_off(model), _part(progress, "completions beside the base"))
@@ -234,7 +237,7 @@ def _encoded(prompts: Sequence[Ids], tokens: Sequence[Ids]) -> list[Encoded]:
 def _likeliest(
     model: nn.Module, encoded: Sequence[Encoded], *, token_budget: int, progress: Progress | None
 ) -> tuple[list[NDArray[np.int64]], Reading]:
-    """The likeliest tokens at each position, int64 [tokens, `TOP`] by completion, and the reading that found them."""
+    """Return each position's likeliest tokens, int64 [tokens, `TOP`] by completion, and the reading that found them."""
     # In other batches than those of the looks, so that the reading shows what rounding gives.
     tokens = sum(len(one.context) + len(one.choices[0]) - 1 for one in encoded)
     budget = max(1, min(token_budget, tokens) // 2)
@@ -258,7 +261,10 @@ def _scores(
 
 
 def _part(progress: Progress | None, unit: str, then: str = "") -> Progress | None:
-    """Progress of one part of the work, with the name of what it counts and of the part after it; None for none."""
+    """Return the progress of one part of the work, with the name of what it counts and of the part after it.
+
+    None for none.
+    """
     return None if progress is None else lambda done: progress(replace(done, unit=unit, next=then))
 
 
@@ -285,7 +291,7 @@ def _check_vocabulary(rows: Sequence[Ids], size: int) -> None:
 
 
 def _holds_its_base(model: nn.Module) -> bool:
-    """True if the model is its base once its adapters are switched off, and can be read as such here."""
+    """Return True if the model is its base once its adapters are switched off, and can be read as such here."""
     peft: Any = without_wrappers(model)
     # Modules that hold a layer of the base and its adapters or trained copies; peft need not be installed.
     layers: list[Any] = [module for module in peft.modules() if getattr(module, "adapter_layer_names", None)]

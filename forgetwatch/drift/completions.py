@@ -147,7 +147,7 @@ class Completions:
         return {name: _drift_of(values) for name, values in (self.meta.get("floor") or {}).items()}
 
     def with_floor(self, again: Reading) -> Completions:
-        """The same completions, with the floor from another reading by the base kept in their metadata."""
+        """Return the same completions, with the floor from another reading by the base kept in their metadata."""
         # JSON has neither nan nor infinities.
         floor = {
             name: {
@@ -158,7 +158,7 @@ class Completions:
         return replace(self, meta={**self.meta, "floor": floor})
 
     def drift(self, now: Reading) -> dict[str, Drift]:
-        """Drift of the model that reads the completions so now, by set, sorted by the sets' names.
+        """Return the drift of the model that reads the completions so now, by set, sorted by the sets' names.
 
         Raises:
             ValueError: If their number is not that of the completions or their tokens.
@@ -183,7 +183,6 @@ class Completions:
 
 
 def _drift_of(values: Mapping[str, Any]) -> Drift:
-    """The drift with these JSON values; errors and sampled numbers without a value are nan."""
     found: dict[str, Any] = {one.name: values.get(one.name) for one in fields(Drift)}
     for name, value in found.items():
         is_unmeasured = name.startswith(("kl_summed", "kl_exact")) and found[name.removesuffix("_se")] is None
@@ -209,7 +208,7 @@ def save_completions(completions: Completions, path: str | Path) -> None:
 
 
 def read_completions(path: str | Path) -> Completions:
-    """Completions in a Parquet file that forgetwatch wrote.
+    """Return the completions in a Parquet file that forgetwatch wrote.
 
     Raises:
         SnapshotError: If the file is not one of completions, of a newer format, cut, or changed since it was written.

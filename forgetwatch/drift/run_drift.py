@@ -84,7 +84,7 @@ class RunDrift:
     def added_to(
         self, snapshot: Snapshot, model: nn.Module, tokenizer: Any, probe: Probe, *, step: int, token_budget: int | None
     ) -> Snapshot:
-        """The snapshot of a look with the drift of the model in its metadata; as it is if none is measured.
+        """Return the snapshot of a look with the drift of the model in its metadata; as it is if none is measured.
 
         The first look of a run samples the completions: its model is the base.
         """
@@ -174,7 +174,6 @@ def sample_base(
 
 
 def _measured(model: nn.Module, completions: Completions, *, token_budget: int | None) -> dict[str, LookDrift]:
-    """Drift of a model from the base, by set; what takes long shows its progress."""
     with shown("drift", delay=_DELAY, is_main_process=rank() == 0) as progress:
         reading = read_under(model, completions, token_budget=token_budget, progress=progress)
     floors = completions.floor
@@ -184,7 +183,7 @@ def _measured(model: nn.Module, completions: Completions, *, token_budget: int |
 def model_drifts(
     base: str, after: Sequence[str], probe: Probe, *, loading: Loading = Loading()
 ) -> list[dict[str, LookDrift]]:
-    """Drift of each model from the base, by set of prompts: ``probe`` alone.
+    """Return the drift of each model from the base, by set of prompts: ``probe`` alone.
 
     Args:
         base: The base: a checkpoint folder, adapter folder or model id.
@@ -209,7 +208,7 @@ def model_drifts(
 
 
 def _sampled(base: str, probe: Probe, *, loading: Loading) -> Completions:
-    """The base's completions; its weights are freed on return."""
+    """Return the base's completions; its weights are freed on return."""
     model, tokenizer = load_model(base, loading=loading)
     if reason := generation_obstacle(model):
         raise ScoringError(f"{base}: --drift needs a base that can generate: {reason}")
@@ -217,7 +216,7 @@ def _sampled(base: str, probe: Probe, *, loading: Loading) -> Completions:
 
 
 def drift_prompts(probe: Probe, examples: Any, model: nn.Module, tokenizer: Any) -> dict[str, list[Ids]]:
-    """A fixed sample of the probe's prompts and of the training prompts, as token ids.
+    """Return a fixed sample of the probe's prompts and of the training prompts, as token ids.
 
     A training prompt ends before the first token that is trained; that of a plain text is its first half. Examples
     that cannot be indexed give none.
@@ -233,7 +232,7 @@ def drift_prompts(probe: Probe, examples: Any, model: nn.Module, tokenizer: Any)
 
 
 def _probe_prompts(probe: Probe, tokenizer: Any, *, longest: int) -> list[Ids]:
-    """Prompts of items at equal distances among those with a prompt."""
+    """Return the prompts of items at equal distances among those with a prompt."""
     chosen = encode(replace(probe, items=tuple(_spread(probe.items))), tokenizer, max_length=longest)
     if all(item.context for item in chosen):
         return [item.context for item in chosen]
@@ -242,13 +241,13 @@ def _probe_prompts(probe: Probe, tokenizer: Any, *, longest: int) -> list[Ids]:
 
 
 def _spread(values: Sequence[Any]) -> list[Any]:
-    """Up to `PROMPTS` values at equal distances, the same at every call."""
+    """Return up to `PROMPTS` values at equal distances, the same at every call."""
     count = min(PROMPTS, len(values))
     return [values[index * len(values) // count] for index in range(count)]
 
 
 def _prompt_of(example: Mapping[str, Any] | str, tokenizer: Any) -> Ids:
-    """Prompt of one training example as token ids, in any of the forms that TRL's trainers take or prepare."""
+    """Return the prompt of a training example as token ids, in any form that TRL's trainers take or prepare."""
     if isinstance(example, str):
         example = {"input_ids": tokenizer(example)["input_ids"]}
     for name in ("prompt_ids", "prompt_input_ids"):

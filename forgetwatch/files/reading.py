@@ -97,7 +97,7 @@ def file_errors(path: str | Path, needed: str, error: type[ForgetwatchError] = S
 
 
 def _cause(problem: BaseException) -> str:
-    """The cause of an exception in one line."""
+    """Return the cause of an exception in one line."""
     if isinstance(problem, MemoryError):
         return "it does not fit into the memory"
     if isinstance(problem, RecursionError):
@@ -115,7 +115,7 @@ def _cause(problem: BaseException) -> str:
 def read_content(
     path: Path, needed: str, error: type[ForgetwatchError] = SnapshotError, *, limit: int | None = None
 ) -> bytes:
-    """Content of a regular file, unpacked if its name ends in ``.gz``; errors are those of `file_errors`.
+    """Return the content of a regular file, unpacked if its name ends in ``.gz``; errors are those of `file_errors`.
 
     `limit` is its maximum size in bytes, None for any; a packed file may be 200 times as large unpacked, or 64 MiB.
     """
@@ -134,7 +134,10 @@ def read_content(
 def read_text(
     path: Path, needed: str, error: type[ForgetwatchError] = SnapshotError, *, limit: int | None = None
 ) -> str:
-    r"""Content of a regular UTF-8 file as text, without byte order mark, line ends as ``\n``; see `read_content`."""
+    r"""Return the content of a regular UTF-8 file as text, without byte order mark, line ends as ``\n``.
+
+    See `read_content`.
+    """
     content = read_content(path, needed, error, limit=limit)
     with file_errors(path, needed, error):
         return content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
@@ -182,7 +185,10 @@ def csv_dialect(text: str) -> tuple[str, str]:
 
 
 def regular_size(path: Path) -> int:
-    """Size of a regular file in bytes; OSError or UnsuitableError if there is none, or it is a pipe or a device."""
+    """Return the size of a regular file in bytes.
+
+    OSError or UnsuitableError if there is none, or it is a pipe or a device.
+    """
     state = path.stat()
     if not stat.S_ISREG(state.st_mode) and not stat.S_ISDIR(state.st_mode):  # opening a folder has its own error
         raise UnsuitableError("a pipe or device; write it to a file first")
@@ -190,7 +196,7 @@ def regular_size(path: Path) -> int:
 
 
 def read_head(path: Path) -> bytes:
-    """The first 4 KiB of a regular file; empty for a folder. Errors are those of `regular_size`."""
+    """Return the first 4 KiB of a regular file; empty for a folder. Errors are those of `regular_size`."""
     regular_size(path)
     if path.is_dir():
         return b""
@@ -199,7 +205,7 @@ def read_head(path: Path) -> bytes:
 
 
 def unpacked_limit(packed: int, *, least: int = _MIN_UNPACKED) -> int:
-    """Bytes that packed data of this size may unpack to."""
+    """Return the bytes that packed data of this size may unpack to."""
     return max(least, _MAX_RATIO * packed)
 
 
@@ -237,12 +243,15 @@ def _gunzip(packed: bytes, limit: int) -> bytes:
 
 
 def is_text(value: object) -> bool:
-    """True for text that UTF-8 can hold: half of a surrogate pair, which JSON can name, cannot be written or shown."""
+    """Return True for text that UTF-8 can hold.
+
+    Half of a surrogate pair, which JSON can name, cannot be written or shown.
+    """
     return isinstance(value, str) and (value.isascii() or not any("\ud800" <= part <= "\udfff" for part in value))
 
 
 def holds_text(value: object) -> bool:
-    """True if every text in a value of JSON is text by `is_text`, names included."""
+    """Return True if every text in a value of JSON is text by `is_text`, names included."""
     if isinstance(value, str):
         return is_text(value)
     if isinstance(value, Mapping):
@@ -258,7 +267,7 @@ MAX_SIZE: Final = 2**19
 
 
 def read_plain_yaml(path: Path, needed: str, error: type[ForgetwatchError]) -> Plain:
-    """The one document in a file, by `parse_plain_yaml`; a file that cannot be read is an `error` too."""
+    """Return the one document in a file, by `parse_plain_yaml`; a file that cannot be read is an `error` too."""
     return parse_plain_yaml(read_text(path, needed, error, limit=MAX_SIZE), path, needed, error)
 
 
@@ -291,7 +300,7 @@ class _Parser:
         self._source, self._error = source, error
 
     def document(self) -> Plain:
-        """The one document; an empty text if there is none."""
+        """Return the one document; an empty text if there is none."""
         found: Plain = ""
         documents = 0
         for event in self._events:
@@ -303,7 +312,7 @@ class _Parser:
         return found
 
     def _value(self, event: yaml.Event, depth: int) -> Plain:
-        """The value that begins with an event."""
+        """Return the value that begins with an event."""
         if isinstance(event, yaml.ScalarEvent):
             if not is_text(event.value):
                 raise self._refused(event, f"{event.value!r:.80} is half of a surrogate pair and no text")

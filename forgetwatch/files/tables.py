@@ -58,7 +58,7 @@ def parquet_batches(
     kept: bool = True,
     groups: Sequence[int] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Batches of rows of a Parquet file; texts are dictionary arrays where their encoding allows it.
+    """Yield the batches of rows of a Parquet file; texts are dictionary arrays where their encoding allows it.
 
     Args:
         path: The file.
@@ -100,7 +100,7 @@ def parquet_batches(
 
 
 def check_row_group(file: pq.ParquetFile, number: int) -> pq.RowGroupMetaData:
-    """The metadata of a row group, once they are known to be whole; raises one of `DAMAGE` if they are not."""
+    """Return the metadata of a row group, once they are known to be whole; raises one of `DAMAGE` if they are not."""
     # To ask a damaged footer for a column ends the process. A reader parses the same bytes and raises; no row is read.
     # Without columns pyarrow divides by the batch size, and there is nothing to parse.
     if file.metadata.num_columns:
@@ -109,7 +109,7 @@ def check_row_group(file: pq.ParquetFile, number: int) -> pq.RowGroupMetaData:
 
 
 def _chunks(group: pq.RowGroupMetaData, names: Sequence[str] | None) -> list[pq.ColumnChunkMetaData]:
-    """Metadata of the columns of these names, or of parts of them, in a row group."""
+    """Return the metadata of the columns of these names, or of parts of them, in a row group."""
     chunks = list(map(group.column, range(group.num_columns)))
     if names is None:
         return chunks
@@ -117,7 +117,7 @@ def _chunks(group: pq.RowGroupMetaData, names: Sequence[str] | None) -> list[pq.
 
 
 def _least_size(chunk: pq.ColumnChunkMetaData, leaf: pq.ColumnSchema) -> int:
-    """Bytes that the values of a chunk need at least; repeated texts are not among them."""
+    """Return the bytes that the values of a chunk need at least; repeated texts are not among them."""
     values, uncompressed = chunk.num_values, chunk.total_uncompressed_size
     if min(values, uncompressed) < 0:
         raise ValueError(f"needed sizes of at least 0 in its footer, got {min(values, uncompressed)}")
@@ -126,12 +126,11 @@ def _least_size(chunk: pq.ColumnChunkMetaData, leaf: pq.ColumnSchema) -> int:
 
 
 def _is_text(leaf: pq.ColumnSchema) -> bool:
-    """True for a column of texts or bytes, also within objects and lists."""
     return leaf.physical_type == "BYTE_ARRAY" and leaf.logical_type.type in ("STRING", "NONE", "JSON", "ENUM")
 
 
 def _decoded_size(array: pa.Array) -> int:
-    """Bytes of an array once its dictionaries are written out."""
+    """Return the bytes of an array once its dictionaries are written out."""
     kind = array.type
     if pa.types.is_dictionary(kind):
         if not (pa.types.is_string(kind.value_type) or pa.types.is_binary(kind.value_type)):
@@ -157,7 +156,7 @@ def write_table(table: pa.Table, meta: Mapping[str, Any], path: str | Path) -> N
 
 
 def checksum_with(rows: str, meta: Mapping[str, Any]) -> str:
-    """First 32 hex digits of SHA-256 over a checksum of rows and over metadata, whatever the order of their keys."""
+    """Return 32 hex digits of SHA-256 over a checksum of rows and metadata, whatever the order of their keys."""
     # Through JSON and back: keys are sorted as the texts that they are in a file.
     text = json.dumps(json.loads(json.dumps(dict(meta))), sort_keys=True)
     return hashlib.sha256(f"{rows}\n{text}".encode()).hexdigest()[:32]

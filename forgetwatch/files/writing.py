@@ -60,7 +60,7 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def write_problem(error: OSError, at: Path) -> str:
-    """Reason of a failed write and its file, such as ``disk full at run/step-000020.parquet``.
+    """Return the reason of a failed write and its file, such as ``disk full at run/step-000020.parquet``.
 
     Args:
         error: The error of the write.
@@ -154,7 +154,7 @@ def unlock_file(path: Path, file: int) -> None:
 
 
 def is_file_at(path: Path, file: int) -> bool:
-    """True if a path leads to an open file."""
+    """Return True if a path leads to an open file."""
     try:
         return os.path.samestat(os.fstat(file), path.stat())
     except OSError:

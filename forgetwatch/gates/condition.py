@@ -98,7 +98,7 @@ class Condition:
         return condition
 
     def measure(self, comparison: Comparison, trajectory: Trajectory | None = None) -> float:
-        """Value of the quantity in the group that the condition names.
+        """Return the value of the quantity in the group that the condition names.
 
         Args:
             comparison: The comparison; of a run, its last look against its baseline.
@@ -112,7 +112,7 @@ class Condition:
         return self.measure_in(*self._group(comparison))
 
     def measure_in(self, group: Group, quantity: str | None = None) -> float:
-        """Value of a quantity in a group, by default of the one that a condition without a group names.
+        """Return the value of a quantity in a group, by default of the one that a condition without a group names.
 
         Raises:
             GateError: If the quantity is undefined there.
@@ -128,22 +128,22 @@ class Condition:
         return value
 
     def is_met_by(self, number: float) -> bool:
-        """True if a number meets the condition."""
+        """Return True if a number meets the condition."""
         return _OPERATORS[self.op](number, self.limit)
 
     def always_holds(self) -> bool:
-        """True if every value of the quantity meets the condition, as 0 meets ``n>=0``."""
+        """Return True if every value of the quantity meets the condition, as 0 meets ``n>=0``."""
         known = (*QUANTITIES, *BEYOND_GROUPS)
         names = [name for name in known if self.left == name or self.left.endswith(f".{name}")]
         ends = [range_of(name) for name in names]
         return all(self.is_met_by(low if self.op.startswith(">") else high) for low, high in ends)
 
     def holds(self, comparison: Comparison) -> bool:
-        """True if the condition holds for a comparison."""
+        """Return True if the condition holds for a comparison."""
         return self.is_met_by(self.measure(comparison))
 
     def _fault(self, quantity: str, *, in_percent: bool) -> str | None:
-        """Reason for which the condition decides nothing about a quantity, with the remedy; None if there is none."""
+        """Return why the condition decides nothing about a quantity, with the remedy; None if there is none."""
         unit, (low, high) = unit_of(quantity), range_of(quantity)
         group, other, limit = self.left[: -len(quantity)], _SAME_AS.get(quantity), f"{self.limit:g}"
         if in_percent and unit != "share":
@@ -168,7 +168,7 @@ class Condition:
         return f"{quantity} is {_UNITS[unit]}, {ends}: the gate would {what}; {remedy}"
 
     def _beyond_groups(self, comparison: Comparison, trajectory: Trajectory | None) -> float:
-        """Number of the drift of a look, or of the history of a run."""
+        """Return the number of the drift of a look, or of the history of a run."""
         measure, _, rest = self.left.partition(".")
         found: object
         if measure == HISTORY.key:

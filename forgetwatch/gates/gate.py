@@ -251,7 +251,7 @@ def _rows_of(rows: dict[str, dict[str, list[int]]], after: Snapshot, task: str |
 
 
 def _named(state: str, items: Sequence[str]) -> str:
-    """The first items in a state, and the number of others; empty for no item."""
+    """Return the first items in a state, and the number of others; empty for no item."""
     named, more = items[:5], len(items) - 5
     return f"; {state}: {', '.join(named)}{f' and {more:,} more' if more > 0 else ''}" if items else ""
 
@@ -379,7 +379,7 @@ def read_gate(path: Path, probe: Probe | None = None) -> Gate:
 
 
 def _limits(given: dict[str, Plain], where: str, group: str | None) -> list[Limit]:
-    """Limits of one group, or of the top level of the file for None."""
+    """Return the limits of one group, or of the top level of the file for None."""
     found: list[Limit] = []
     if "tolerance" in given:
         found += _tolerances(given["tolerance"], where, group)
@@ -392,7 +392,7 @@ def _limits(given: dict[str, Plain], where: str, group: str | None) -> list[Limi
 
 
 def _tolerances(given: Plain, where: str, group: str | None) -> list[NoWorseThan]:
-    """Limits of a tolerance: of accuracy alone, or of the legs that a mapping names."""
+    """Return the limits of a tolerance: of accuracy alone, or of the legs that a mapping names."""
     named = _mapping(given, f"{where}: tolerance", tuple(_NONE)) if isinstance(given, dict) else {"accuracy": given}
     if group not in (None, ALL) and (others := [name for name in named if name != "accuracy"]):
         raise GateError(f"{where}: tolerance: {others[0]} is about all items; set it at the top of the file")
@@ -406,7 +406,7 @@ def _tolerances(given: Plain, where: str, group: str | None) -> list[NoWorseThan
 
 
 def parse_no_worse_than(text: str) -> list[NoWorseThan]:
-    """Limits of a text such as ``2%``, for accuracy alone, or ``2%,known=5%,category=5%``.
+    """Return the limits of a text such as ``2%``, for accuracy alone, or ``2%,known=5%,category=5%``.
 
     Raises:
         ValueError: If it is not such a text.
@@ -457,7 +457,7 @@ def _subset(given: Plain, path: Path) -> Selection:
 
 
 def _ids(name: Plain, folder: Path, where: str) -> tuple[str, ...]:
-    """Ids in a file in the gate file's folder, one a line."""
+    """Return the ids in a file in the gate file's folder, one a line."""
     if not isinstance(name, str) or not name or "\0" in name:
         raise GateError(f"{where}: needed the name of a file with an id a line, got {_short(name)}")
     file = folder / name
@@ -482,7 +482,6 @@ def _mapping(given: Plain, where: str, known: tuple[str, ...] | None = None) -> 
 
 
 def _texts(given: Plain, where: str) -> tuple[str, ...]:
-    """Texts of a non-empty list, each once, in the order of the list."""
     # A text is a sequence of characters too: fail_if: n>1 would read as three conditions.
     if isinstance(given, (str, dict)) or not given or not all(isinstance(one, str) and one for one in given):
         raise GateError(f"{where}: needed a list of texts, at least one, got {_short(given)}")

@@ -64,7 +64,7 @@ class Grade:
 def grade(
     item: Item, output: str, *, truncated: bool = False, no_answer: NoAnswer = "wrong", judge: Judge | None = None
 ) -> Grade:
-    """Grade an output as an answer to an item; deterministic.
+    """Return the grade an output as an answer to an item; deterministic.
 
     Args:
         item: The question. With choices, the option's letter decides, or its text where no letter is found.
@@ -107,7 +107,10 @@ def grade(
 
 
 def ungradable_reason(item: Item) -> str:
-    """Reason why no output to a well-formed item can be graded, so that none is generated; empty if it can be."""
+    """Return the reason why no output to a well-formed item can be graded, so that none is generated.
+
+    Empty if it can be.
+    """
     if item.match == "instructions" and not item.choices:
         return ifeval.unchecked_reason(str(item.answers[0]))
     return ""
@@ -200,7 +203,7 @@ def _compare(extracted: Extracted, answers: Sequence[str], same: Callable[[str, 
 
 
 def _grade_by_judge(judge: Judge, item: Item, body: str, *, truncated: bool, missing: bool | None) -> Grade:
-    """Grade by the caller's own rule; whatever it raises becomes the reason of an unscored output."""
+    """Return the grade by the caller's own rule; whatever it raises becomes the reason of an unscored output."""
     try:
         verdict = judge(item, body)
         # `in` calls ==, which a foreign type may answer with an array or an exception.
@@ -221,14 +224,14 @@ def _texts(item: Item) -> tuple[str, ...]:
 
 
 def _prompt_text(item: Item) -> str:
-    """Text of the prompt; of chat messages, those whose content is text."""
+    """Return the text of the prompt; of chat messages, those whose content is text."""
     if isinstance(item.prompt, str):
         return item.prompt
     return "\n".join(content for message in item.prompt if isinstance(content := message["content"], str))
 
 
 def _json_problem(item: Item) -> str | None:
-    """Reason why a JSON match can never find the item's answer; None if it can."""
+    """Return the reason why a JSON match can never find the item's answer; None if it can."""
     for text in _texts(item):
         try:
             value = json.loads(text)

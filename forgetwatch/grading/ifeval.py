@@ -35,7 +35,7 @@ _FENCES: Final = ("```json", "```Json", "```JSON", "```")
 
 
 def is_instruction_list(answer: str) -> bool:
-    """True if an answer is a list of instructions, each a name and its values."""
+    """Return True if an answer is a list of instructions, each a name and its values."""
     try:
         pairs = json.loads(answer)
     except (ValueError, RecursionError):
@@ -46,7 +46,7 @@ def is_instruction_list(answer: str) -> bool:
 
 
 def unchecked_reason(answer: str) -> str:
-    """Reason why an item's instructions cannot be checked; empty if they can."""
+    """Return the reason why an item's instructions cannot be checked; empty if they can."""
     for name, values in json.loads(answer):
         if name in UNCHECKED:
             return f"{name} needs {UNCHECKED[name]}"
@@ -58,7 +58,7 @@ def unchecked_reason(answer: str) -> str:
 
 
 def match_instructions(body: str, answer: str) -> tuple[Extracted, bool]:
-    """(The output, does it follow every instruction of the answer); an empty output follows none."""
+    """Return (The output, does it follow every instruction of the answer); an empty output follows none."""
     if not body.strip():
         return NOTHING, False
     followed = all(_CHECKS[name][0](body, values) for name, values in json.loads(answer))
@@ -66,7 +66,6 @@ def match_instructions(body: str, answer: str) -> tuple[Extracted, bool]:
 
 
 def _enough(count: int, values: Values, name: str, relation: str = "relation") -> bool:
-    """True if a count is at least, or less than, the number of the instruction."""
     wanted = int(values[name])
     return count < wanted if values[relation] == "less than" else count >= wanted
 
@@ -85,13 +84,13 @@ def _letters(text: str, values: Values) -> bool:
 
 
 def _paragraphs(text: str, values: Values) -> bool:
-    """Number of paragraphs between marks of three asterisks; only the first and the last may be empty."""
+    """Return the number of paragraphs between marks of three asterisks; only the first and the last may be empty."""
     parts = [bool(part.strip()) for part in re.split(r"\s?\*\*\*\s?", text)]
     return all(parts[1:-1]) and sum(parts) == int(values["num_paragraphs"])
 
 
 def _first_word(text: str, values: Values) -> bool:
-    """Number of paragraphs between empty lines, and the first word of the n-th."""
+    """Return the number of paragraphs between empty lines, and the first word of the n-th."""
     parts = text.split("\n\n")
     count, number = sum(1 for part in parts if part.strip()), int(values["nth_paragraph"])
     # As the paper's code does: empty parts are not counted, but the n-th part is taken among all.
@@ -140,7 +139,7 @@ def _is_json(text: str, values: Values) -> bool:
 
 
 def _title(text: str, values: Values) -> bool:
-    """A line has a text between its first << and its last >>."""
+    """Return a line has a text between its first << and its last >>."""
     for line in text.split("\n"):
         start, end = line.find("<<"), line.rfind(">>")
         if 0 <= start < end - 2 and line[start:end].lstrip("<").rstrip(">").strip():
@@ -149,7 +148,7 @@ def _title(text: str, values: Values) -> bool:
 
 
 def _placeholders(text: str, values: Values) -> bool:
-    """Number of texts in square brackets within a line."""
+    """Return the number of texts in square brackets within a line."""
     count = 0
     for line in text.split("\n"):
         # Not by a pattern: it would search the rest of a line from each bracket that is never closed.

@@ -49,7 +49,7 @@ Call = tuple[str, Any]
 
 
 def match_json(body: str, answers: tuple[str, ...], *, keys: bool, only: bool = False) -> tuple[Extracted, bool]:
-    """(First JSON value of the answer's kind, is it one of the answers).
+    """Return (First JSON value of the answer's kind, is it one of the answers).
 
     With `keys`, an object with the keys of an answer is right; with `only`, words around the value are wrong.
     """
@@ -63,7 +63,7 @@ def match_json(body: str, answers: tuple[str, ...], *, keys: bool, only: bool = 
 
 
 def match_tool_calls(body: str, answers: tuple[str, ...]) -> tuple[Extracted, bool]:
-    """(Calls of the output as JSON, are they those of one of the answers)."""
+    """Return (Calls of the output as JSON, are they those of one of the answers)."""
     calls, form = _calls(body)
     if not calls:
         return NOTHING, False
@@ -96,7 +96,7 @@ def read_calls(value: Any) -> Iterator[Call]:
 
 
 def _first_value(body: str, kinds: set[type]) -> tuple[Any, Extracted] | None:
-    """(First value of the given kinds, its text) or None; a kind is dict, list, or object for all others."""
+    """Return (First value of the given kinds, its text) or None; a kind is dict, list, or object for all others."""
     text = body.strip()
     fences = _FENCE.findall(text) if text.count("```") < _TRIES else []
     for index, whole in enumerate((text, *fences)):
@@ -113,7 +113,7 @@ def _first_value(body: str, kinds: set[type]) -> tuple[Any, Extracted] | None:
 
 
 def _same_json(one: Any, other: Any) -> bool:
-    """True if two JSON values are equal; numbers by their value, and no number equals true or false."""
+    """Return True if two JSON values are equal; numbers by their value, and no number equals true or false."""
     try:
         if isinstance(one, dict) and isinstance(other, dict):
             return one.keys() == other.keys() and all(_same_json(value, other[key]) for key, value in one.items())
@@ -125,14 +125,14 @@ def _same_json(one: Any, other: Any) -> bool:
 
 
 def _has_keys(value: dict[str, Any], wanted: Any) -> bool:
-    """True if an object has the named keys, or the keys and values of another object."""
+    """Return True if an object has the named keys, or the keys and values of another object."""
     if isinstance(wanted, dict):
         return all(key in value and _same_json(value[key], other) for key, other in wanted.items())
     return all(key in value for key in wanted)
 
 
 def _within(text: str, brackets: str) -> tuple[Any, Extracted] | None:
-    """First value in the text that begins with one of the brackets."""
+    """Return the first value in the text that begins with one of the brackets."""
     position = 0
     for _ in range(_TRIES if brackets else 0):
         opening = re.compile(f"[{re.escape(brackets)}]").search(text, position)
@@ -156,7 +156,7 @@ def _kind(value: Any) -> type:
 
 
 def _calls(body: str) -> tuple[list[Call], bool]:
-    """(Calls of an output, have they an asked form: in tags, or nothing else in the output)."""
+    """Return (Calls of an output, have they an asked form: in tags, or nothing else in the output)."""
     text = tail(body, 50_000).strip()
     if text.count("<tool") + text.count("<function_call>") <= _MOST and (tagged := _TAGGED.findall(text)):
         read = [_first_value(inside, {dict, list}) for _, inside in tagged]
@@ -171,7 +171,7 @@ def _calls(body: str) -> tuple[list[Call], bool]:
 
 
 def _python(text: str) -> list[Call]:
-    """Calls as Python code, if the text is nothing else; names and literal values only, and nothing is run."""
+    """Return calls written as Python code, if the text is nothing else; nothing is run."""
     if len(text) > 2_000 or not _PYTHON.match(text):
         return []
     try:
@@ -192,7 +192,6 @@ def _python_call(node: ast.expr) -> Call:
 
 
 def _same(calls: list[Call], wanted: list[Call]) -> bool:
-    """True if two lists hold the same calls, in any order."""
     left = list(wanted)
     for name, arguments in calls:
         index = next((i for i, call in enumerate(left) if call[0] == name and _same_json(call[1], arguments)), None)

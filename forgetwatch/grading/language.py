@@ -86,7 +86,7 @@ _LEAST: Final = 0.05
 
 
 def language(body: str) -> str | None:
-    """Language of a text, one of `LANGUAGES`; None if it is another one or undecided.
+    """Return the language of a text, one of `LANGUAGES`; None if it is another one or undecided.
 
     >>> language("Die Katze schläft auf dem warmen Ofen.")
     'de'
@@ -122,7 +122,7 @@ _STOP: Final = re.compile(r"[.!?,:;。！？，：；؟،\n]+")
 
 
 def without_echo(body: str, prompt: str) -> str:
-    """Text without what it copies from the prompt; empty if little else is left.
+    """Return the text without what it copies from the prompt; empty if little else is left.
 
     A copy is a run of the prompt's words in their order: a sentence of the prompt, or a clause of the text that such
     runs make up (one of any length, or several of three words or Chinese characters each). The prompt's words in
@@ -164,37 +164,34 @@ def without_echo(body: str, prompt: str) -> str:
 
 
 def _clauses(text: str) -> list[range]:
-    """Indices of the words of each clause of a text."""
     starts = [word.start() for word in _TOKEN.finditer(text)]
     cuts = [0, *(bisect_left(starts, stop.start()) for stop in _STOP.finditer(text)), len(starts)]
     return [range(start, stop) for start, stop in pairwise(cuts) if start < stop]
 
 
 def _in_runs(words: list[str], given: list[str]) -> set[int]:
-    """Indices of the words in runs of at least `_RUN` of the given ones."""
+    """Return the indices of the words in runs of at least `_RUN` of the given ones."""
     runs = {tuple(given[start : start + _RUN]) for start in range(len(given) - _RUN + 1)}
     starts = [start for start in range(len(words) - _RUN + 1) if tuple(words[start : start + _RUN]) in runs]
     return {index for start in starts for index in range(start, start + _RUN)}
 
 
 def _occurrences(part: list[str], words: list[str]) -> list[int]:
-    """Indices at which the words contain a list of words."""
     size = len(part)
     return [start for start in range(len(words) - size + 1) if words[start : start + size] == part]
 
 
 def _size(words: list[str], rows: list[int]) -> int:
-    """Letters of some of the words."""
     return sum(_letters(words[row]) for row in rows)
 
 
 def _letters(word: str) -> int:
-    """Letters of a word; a Chinese character counts for three."""
+    """Return the letters of a word; a Chinese character counts for three."""
     return _WEIGHT["zh"] if _SCRIPTS["zh"].match(word) else len(word)
 
 
 def _latin(text: str) -> str | None:
-    """Language with most function words; a word that n languages share counts 1/n for each."""
+    """Return the language with most function words; a word that n languages share counts 1/n for each."""
     # "I'm" and "it's" are English; alone, their m and s are French, which shortens words before the apostrophe.
     text, contracted = _CONTRACTED.subn(" ", text)
     words = _LATIN.findall(text)

@@ -119,7 +119,7 @@ _LISTED: Final = re.compile(r"\W*[A-Z][.):]\s")
 
 
 def extract_letter(body: str, options: Sequence[str] | None) -> Extracted:
-    """Option letter that an output gives as its answer; without `options` any letter, for an open answer."""
+    """Return the option letter that an output gives as its answer; without `options` any letter, for an open answer."""
     text = _SINGLE.sub(lambda single: single[0].translate(_LOOK_ALIKE), plain(body))
     count = len(LETTERS) if options is None else min(len(options), len(LETTERS))
     return _stated(text, count, options, ends=body[-1:].isspace()) or _line(text, count, options) or _prose(text, count)
@@ -147,7 +147,10 @@ def extract_option_text(body: str, options: Sequence[str]) -> Extracted:
 
 
 def _stated(text: str, count: int, options: Sequence[str] | None, *, ends: bool) -> Extracted | None:
-    """Letter of the last statement, unless it is taken back; two unlike letters in one sentence are ambiguous."""
+    """Return the letter of the last statement, unless it is taken back.
+
+    Two unlike letters in one sentence are ambiguous.
+    """
     slots = ((s, _leading_letter(s.line, count=count, options=options)) for s in reversed(list(statements(text))))
     given = list(islice(((s, found) for s, found in slots if found), 2))
     if not given:
@@ -169,7 +172,7 @@ def _stated(text: str, count: int, options: Sequence[str] | None, *, ends: bool)
 
 
 def _line(text: str, count: int, options: Sequence[str] | None) -> Extracted | None:
-    """Letter that is the first or the last line, as after a prompt that ends in ``Answer:``."""
+    """Return the letter that is the first or the last line, as after a prompt that ends in ``Answer:``."""
     lines = [line for line in text.split("\n") if line.strip()]
     begins = [found for line in lines if (found := _LINE.match(line))]
     # Several lines with a letter and a mark are a list of options, not answers.
@@ -196,7 +199,10 @@ def _line(text: str, count: int, options: Sequence[str] | None) -> Extracted | N
 
 
 def _prose(text: str, count: int) -> Extracted:
-    """Letter that the last choice in prose names; in a text of a few short words, any letter at its start."""
+    """Return the letter that the last choice in prose names.
+
+    In a text of a few short words, any letter at its start.
+    """
     last, position = NOTHING, -1
     for chooses in _CHOOSES.finditer(text):
         slot = _leading_letter(text[chooses.end() : chooses.end() + 400].split("\n", 1)[0], count=count)
@@ -237,7 +243,7 @@ def _leading_letter(line: str, *, count: int, options: Sequence[str] | None = No
 
 
 def _others(line: str, position: int, *, lower: bool) -> set[str]:
-    """Letters that are given next to the first, which ends at a position of the line."""
+    """Return the letters that are given next to the first, which ends at a position of the line."""
     named: set[str] = set()
     while joined := _JOINED.match(line, position):
         # "B, I think": a letter with a word after it begins a clause; a lower-case letter is a word of one.
@@ -252,7 +258,7 @@ def _others(line: str, position: int, *, lower: bool) -> set[str]:
 
 
 def _option(name: str, *, count: int) -> Extracted:
-    """Option of a letter; `NOTHING` if there is no such option."""
+    """Return the option of a letter; `NOTHING` if there is no such option."""
     index = LETTERS.index(name.upper())
     return Extracted(text=name.upper(), option=index) if index < count else NOTHING
 
@@ -267,7 +273,7 @@ def _as_text(index: int, line: str, text: str, body: str) -> Extracted:
 
 
 def _inside(line: str, texts: Sequence[str]) -> set[int]:
-    """Indices of the options whose text is in a line, not denied and not as the start of a longer option's text."""
+    """Return the indices of the options that a line names, not denied and not as the start of a longer option."""
     if not (known := sorted({text for text in texts if re.search(r"\w", text)}, key=len, reverse=True)):
         return set()
     # Longest first: the alternation takes the first alternative that matches.

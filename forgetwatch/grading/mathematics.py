@@ -140,7 +140,7 @@ def extract_number(body: str) -> Extracted:
 
 
 def same_number(found: str, answer: str) -> bool:
-    """True if two texts are the same number.
+    """Return True if two texts are the same number.
 
     A percent sign on one side only may also mean hundredths, and a word like million its multiple.
     """
@@ -157,18 +157,18 @@ def same_number(found: str, answer: str) -> bool:
 
 
 def find_numbers(text: str) -> list[Number]:
-    """All numbers in a text that `normalise_numbers` made, in their order."""
+    """Return all numbers in a text that `normalise_numbers` made, in their order."""
     return [number for match in _NUMBER.finditer(text) for number in _read(match)]
 
 
 def normalise_numbers(text: str) -> str:
-    """Text with its digits as ASCII, and LaTeX fractions and thousands as plain ones."""
+    """Return the text with its digits as ASCII, and LaTeX fractions and thousands as plain ones."""
     text = _PRETTY.sub(lambda found: "," if "," in found[0] and found[0] != "\\," else " ", fold(text))
     return _MINUS.sub(r"\1-", _FRACTION.sub(_fraction, text))
 
 
 def _statement(text: str) -> Statement | None:
-    """Last statement that has an asked form or begins with a number; else the last with a number in it."""
+    """Return the last statement that has an asked form or begins with a number; else the last with a number in it."""
     fallback = None
     for statement in reversed(list(statements(text))):
         start, part = _part(first_sentence(statement.line))
@@ -180,7 +180,7 @@ def _statement(text: str) -> Statement | None:
 
 
 def _part(line: str) -> tuple[int, str]:
-    """(Position, text) of the side of an equation that is its result; of the whole line if it is no equation."""
+    """Return (Position, text) of the side of an equation that is its result; of the whole line if it is no equation."""
     left, equals, right = line.rpartition("=")
     inside = _given(right)
     if not equals or not inside:
@@ -191,7 +191,6 @@ def _part(line: str) -> tuple[int, str]:
 
 
 def _given(text: str) -> list[Number]:
-    """Numbers of a text that are not denied."""
     return [
         number for number in find_numbers(text) if not _DENIED.search(text[max(0, number.start - 20) : number.start])
     ]
@@ -202,7 +201,7 @@ def _begins(part: str, number: Number) -> bool:
 
 
 def _instead(text: str, statement: Statement) -> Number | None:
-    """Number that replaces the stated one where that is taken back; None if it is not."""
+    """Return the number that replaces the stated one where that is taken back; None if it is not."""
     found = None
     for position in retractions(text, statement.slot):
         inside = find_numbers(text[position : position + 60])
@@ -213,7 +212,7 @@ def _instead(text: str, statement: Statement) -> Number | None:
 
 
 def _clash(text: str, two: Sequence[Number]) -> bool:
-    """True if two numbers differ and are offered as alternatives."""
+    """Return True if two numbers differ and are offered as alternatives."""
     if len(two) < 2 or two[0].value == two[1].value:
         return False
     return _EITHER.fullmatch(text[two[0].end : two[1].start]) is not None
@@ -230,7 +229,10 @@ def _fraction(found: re.Match[str]) -> str:
 
 
 def _read(match: re.Match[str]) -> list[Number]:
-    """Number of a match of `_NUMBER`; several where its commas separate a list, none where it is no number."""
+    """Return the number of a match of `_NUMBER`.
+
+    Several where its commas separate a list, none where it is no number.
+    """
     digits = match["digits"]
     start, end = match.span()
     value = _decimal(digits)
@@ -261,7 +263,7 @@ def _read(match: re.Match[str]) -> list[Number]:
 
 
 def _decimal(digits: str) -> Fraction | None:
-    """Value of digits with separators; None where these fit neither thousands nor a decimal."""
+    """Return the value of digits with separators; None where these fit neither thousands nor a decimal."""
     if len(digits) > _DIGITS:
         return None
     digits = re.sub(rf"[{_SPACES}'’]", "", digits)
@@ -281,7 +283,7 @@ def _decimal(digits: str) -> Fraction | None:
 
 
 def _grouped(digits: str) -> bool:
-    """True if all separators are before groups of three digits, or in the Indian way before two and a last three."""
+    """Return True if separators group three digits, or in the Indian way two and a last three."""
     if re.fullmatch(r"[1-9]\d?(?:,\d\d)+,\d{3}", digits):
         return True
     first, *groups = re.split("[.,]", digits)
@@ -322,7 +324,7 @@ def extract_box(body: str) -> Extracted:
 
 
 def same_box(found: str, answer: str) -> bool:
-    """True if two contents of a box are the same as text or as a number."""
+    """Return True if two contents of a box are the same as text or as a number."""
     read_same = (_SPACING.sub("", _TEXT.sub(r"\1", fold(text))).rstrip(".").casefold() for text in (found, answer))
     if len(set(read_same)) == 1:
         return True
@@ -350,7 +352,10 @@ def extract_expression(body: str) -> Extracted:
 
 
 def same_value(found: str, answer: str) -> bool:
-    """True if two expressions are spelled alike or equal; one that cannot be read in time is equal to no other."""
+    """Return True if two expressions are spelled alike or equal.
+
+    One that cannot be read in time is equal to no other.
+    """
     check_installed()
     if same_box(found, answer):
         return True
@@ -368,7 +373,7 @@ def same_value(found: str, answer: str) -> bool:
 
 
 def _number(text: str) -> tuple[Fraction, bool] | None:
-    """(Value, percent sign) of a text that is a number and nothing else; None for other texts."""
+    """Return (Value, percent sign) of a text that is a number and nothing else; None for other texts."""
     text = normalise_numbers(_TEXT.sub("", text)).replace("$", "").strip(" .")
     numbers = find_numbers(text)
     if len(numbers) != 1 or (numbers[0].start, numbers[0].end) != (0, len(text)):

@@ -33,7 +33,7 @@ from forgetwatch.grading.text import NOTHING, Extracted, collapse_spaces, fold, 
 
 
 def match_exact(body: str, answers: Sequence[str], *, case: bool) -> tuple[Extracted, bool]:
-    """(The whole output, is it one of the answers); at most the last `TAIL` characters are compared."""
+    """Return (The whole output, is it one of the answers); at most the last `TAIL` characters are compared."""
     output = collapse_spaces(tail(body))
     if not output:
         return NOTHING, False
@@ -47,7 +47,7 @@ def match_exact(body: str, answers: Sequence[str], *, case: bool) -> tuple[Extra
 
 
 def match_contained(body: str, answers: Sequence[str]) -> tuple[Extracted, bool]:
-    """(First of the answers that is in the output's last `TAIL` characters, is there one)."""
+    """Return (First of the answers that is in the output's last `TAIL` characters, is there one)."""
     text = _comparable(tail(body))
     if not text:
         return NOTHING, False
@@ -59,7 +59,7 @@ def match_contained(body: str, answers: Sequence[str]) -> tuple[Extracted, bool]
 
 
 def match_any(body: str, patterns: Sequence[str]) -> tuple[Extracted, bool]:
-    """(Last match of the first pattern that is found, is one found); ProbeError by `check_pattern`."""
+    """Return (Last match of the first pattern that is found, is one found); ProbeError by `check_pattern`."""
     for pattern in patterns:
         if found := _last(body, pattern):
             return found, not found.unscored
@@ -67,7 +67,10 @@ def match_any(body: str, patterns: Sequence[str]) -> tuple[Extracted, bool]:
 
 
 def match_last(body: str, pattern: str, answers: Sequence[str]) -> tuple[Extracted, bool]:
-    """(Last match of a pattern, is it one of the answers, without case and with single spaces); see `match_any`."""
+    """Return (Last match of a pattern, is it one of the answers, without case and with single spaces).
+
+    See `match_any`.
+    """
     found = _last(body, pattern)
     if found is None or found.text is None:
         return found or NOTHING, False
@@ -133,7 +136,6 @@ def _last(body: str, pattern: str) -> Extracted | None:
 
 
 def _contained(body: str, answers: Sequence[str]) -> list[str]:
-    """The answers that are in the output as whole words."""
     output = _comparable(tail(body))
     return [answer for answer in answers if (text := _comparable(answer)) and whole_words(text).search(output)]
 

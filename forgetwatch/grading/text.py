@@ -82,7 +82,9 @@ _NOT_ASCII: Final = re.compile(r"[^\x00-\x7f]")
 
 
 def tail(text: str, limit: int = TAIL) -> str:
-    """The last `limit` characters of a text, without trailing white space; a word that the limit halves is left out.
+    """Return the last `limit` characters of a text, without trailing white space.
+
+    A word that the limit halves is left out.
 
     >>> tail("an answer", limit=5)
     ''
@@ -94,7 +96,9 @@ def tail(text: str, limit: int = TAIL) -> str:
 
 
 def fold(text: str) -> str:
-    """Text in compatibility form (NFKC): full-width and mathematical letters and the digits of any script as ASCII.
+    """Return the text in compatibility form (NFKC).
+
+    Full-width and mathematical letters and the digits of any script as ASCII.
 
     Invisible characters are removed. Powers become ``^2`` and fractions of one character `` 1/2``: NFKC alone would
     join them with the digits before them.
@@ -113,7 +117,7 @@ def fold(text: str) -> str:
 
 
 def normalise(text: str) -> str:
-    """Text in the form that is compared: folded, lower case, single spaces, no quotes or stops around it.
+    """Return the text in the form that is compared: folded, lower case, single spaces, no quotes or stops around it.
 
     >>> normalise(' “Santiago  de Chile.” ')
     'santiago de chile'
@@ -122,12 +126,12 @@ def normalise(text: str) -> str:
 
 
 def collapse_spaces(text: str) -> str:
-    """Text with each run of white space as one space, and none at its ends."""
+    """Return the text with each run of white space as one space, and none at its ends."""
     return " ".join(text.split())
 
 
 def whole_words(text: str) -> re.Pattern[str]:
-    """Pattern of a text as whole words: ``5`` is neither in ``15`` nor in ``5.2``, ``Paris`` not in ``Parisian``."""
+    """Compile a text as whole words, so that ``5`` is neither in ``15`` nor in ``5.2``."""
     return re.compile(rf"(?<!\w)(?<!\d[.,]){re.escape(text)}(?!\w)(?![.,]\d)")
 
 
@@ -156,7 +160,9 @@ _NEXT: Final = re.compile(
 
 
 def after_thinking(output: str) -> str | None:
-    """Text of an output after its last thinking block; all of it if there is none, None if it ends inside a block.
+    """Return the text of an output after its last thinking block.
+
+    All of it if there is none, None if it ends inside a block.
 
     >>> after_thinking("<think>A or B?</think>B")
     'B'
@@ -185,7 +191,7 @@ def after_thinking(output: str) -> str | None:
 
 
 def opening_tag(prompt: str) -> str:
-    r"""Tag of the thinking block that a prompt opens at its end; empty if it opens none.
+    r"""Return the tag of the thinking block that a prompt opens at its end; empty if it opens none.
 
     >>> opening_tag("Capital of Peru?<|assistant|><think>\n")
     '<think>'
@@ -195,12 +201,14 @@ def opening_tag(prompt: str) -> str:
 
 
 def is_thinking_tag(token: str) -> bool:
-    """True for a token that delimits thinking: removed as a special token, it would join thinking and answer."""
+    """Return True for a token that delimits thinking: removed as a special token, it would join thinking and answer."""
     return token in _CHANNEL or _TAG.fullmatch(token) is not None
 
 
 def before_next_question(body: str) -> str | None:
-    """Text before the first question that the model writes itself; None if there is none, or no text before it.
+    """Return the text before the first question that the model writes itself.
+
+    None if there is none, or no text before it.
 
     It is the answer only if it states one: a model may also copy the question before it answers.
     """
@@ -301,12 +309,12 @@ def retractions(text: str, position: int) -> Iterator[int]:
 
 
 def first_sentence(line: str) -> str:
-    """Line up to the end of its first sentence."""
+    """Return the line up to the end of its first sentence."""
     found = _ENDS.search(line)
     return line[: found.start()] if found else line
 
 
 def same_sentence(text: str, start: int, end: int) -> bool:
-    """True if between two positions no sentence ends and no word takes the first statement back."""
+    """Return True if between two positions no sentence ends and no word takes the first statement back."""
     between = text[start:end]
     return not _ENDS.search(between) and not re.search(r"\b(?:no|wait|actually|rather|instead|but)\b", between, re.I)

@@ -58,7 +58,7 @@ _VALUES: Final[dict[str, tuple[str, ...]]] = {
 
 
 def match_trait(name: str, body: str, answers: tuple[str, ...], prompt: str) -> tuple[Extracted, bool]:
-    """(Value of the property, is it one of the answers); nothing where the output has no value.
+    """Return (Value of the property, is it one of the answers); nothing where the output has no value.
 
     Text that is repeated from the prompt has no language.
     """
@@ -86,7 +86,7 @@ def match_trait(name: str, body: str, answers: tuple[str, ...], prompt: str) -> 
 
 
 def trait_problem(name: str, answers: tuple[str, ...]) -> str | None:
-    """Reason why no output can have one of the answers; None if an output can."""
+    """Return the reason why no output can have one of the answers; None if an output can."""
     if name == "length":
         fit = all(limits(answer) for answer in answers)
         return None if fit else "match 'length' needs an answer such as 'at most 20 words'"
@@ -120,7 +120,7 @@ _WINDOW: Final = 1_000
 
 
 def loops(body: str) -> bool:
-    """True if the last `TAIL` characters of a text repeat themselves.
+    """Return True if the last `TAIL` characters of a text repeat themselves.
 
     >>> loops("No. " * 12)
     True
@@ -142,7 +142,7 @@ _WORD: Final = re.compile(r"[一-鿿぀-ヿ]|[^\W_一-鿿぀-ヿ]+")
 
 
 def _number_said_twice(text: str) -> int:
-    """Number of pieces of at least `_PIECE` characters that are said again at once or nearly."""
+    """Return the number of pieces of at least `_PIECE` characters that are said again at once or nearly."""
     number, start = 0, 0
     while (start := start + 1) < len(text) - _PIECE:
         # The copy begins within one and a half lengths of a piece, whose own length is not known yet.
@@ -228,7 +228,7 @@ _MARKDOWN: Final = re.compile(r"[*_`#>]+")
 
 
 def refuses(body: str) -> bool:
-    """True if an English text says at its start that the writer will not do what the prompt requests.
+    """Return True if an English text says at its start that the writer will not do what the prompt requests.
 
     >>> refuses("I can't help with that."), refuses("You can't go wrong with soup.")
     (True, False)
@@ -259,7 +259,7 @@ class Limits:
 
 
 def limits(text: str) -> Limits | None:
-    """Bounds that an answer such as "at most 20 words" sets; None for any other text.
+    """Return the bounds that an answer such as "at most 20 words" sets; None for any other text.
 
     >>> limits("2 to 4 lines")
     Limits(least=2, most=4, unit='lines')
@@ -274,7 +274,7 @@ def limits(text: str) -> Limits | None:
 
 
 def count(body: str, unit: str) -> int:
-    """Number of words, sentences or lines in the first 100,000 characters of a text.
+    """Return the number of words, sentences or lines in the first 100,000 characters of a text.
 
     >>> count("It is 3.5 m. Is it?", "sentences")
     2

@@ -91,7 +91,7 @@ class Quantity(Number[R]):
     tracker: str = field(default="", kw_only=True)
 
     def cell(self, found: R) -> str:
-        """Text of its cell; a dash where it is undefined."""
+        """Return the text of its cell; a dash where it is undefined."""
         if self.text is not None:
             return self.text(found)
         return NOT_THERE if (value := self.read(found)) is None else count(value)
@@ -132,12 +132,12 @@ class Measure(Generic[R]):
         return {one.name: one.heading for one in self.quantities if isinstance(one, Quantity) and one.heading}
 
     def cells(self, found: R | None) -> dict[str, str]:
-        """Text of each column, by quantity; empty where the measure is undefined."""
+        """Return the text of each column, by quantity; empty where the measure is undefined."""
         shown = [one for one in self.quantities if isinstance(one, Quantity) and one.heading]
         return {} if found is None else {one.name: one.cell(found) for one in shown}
 
     def values(self, found: R | None) -> dict[str, Any]:
-        """Numbers and intervals by name, in JSON types; None where undefined or not finite."""
+        """Return the numbers and intervals by name, in JSON types; None where undefined or not finite."""
         made: dict[str, Any] = {}
         for one in self.quantities:
             value = None if found is None else one.read(found)
@@ -146,7 +146,7 @@ class Measure(Generic[R]):
 
 
 def said(measure: Measure[R], found: R | None) -> str:
-    """Sentence of a measure on its result; empty where it has none."""
+    """Return the sentence of a measure on its result; empty where it has none."""
     return "" if found is None or measure.sentence is None else measure.sentence(found)
 
 
@@ -170,7 +170,10 @@ def _finite(value: float | None) -> float | None:
 
 
 def with_q_values(groups: Sequence[R | None]) -> list[R | None]:
-    """Results with the Benjamini-Hochberg `q_value` of their `p_value`; those without a finite one as they are."""
+    """Return the results with the Benjamini-Hochberg `q_value` of their `p_value`.
+
+    Those without a finite one as they are.
+    """
     made: list[Any] = list(groups)
     p_values = {at: one.p_value for at, one in enumerate(made) if one is not None and one.p_value is not None}
     tested = {at: p for at, p in p_values.items() if math.isfinite(p)}
@@ -180,26 +183,29 @@ def with_q_values(groups: Sequence[R | None]) -> list[R | None]:
 
 
 def _attribute(found: object, path: str) -> Any:
-    """Attribute of a result, or of a part of it; None where the part is None."""
+    """Return the attribute of a result, or of a part of it; None where the part is None."""
     for name in path.split("."):
         found = None if found is None else getattr(found, name)
     return found
 
 
 def numbers(unit: Unit, *names: str, prefix: str = "", part: str = "", low: float = 0.0) -> Iterator[Quantity[Any]]:
-    """Quantities that are attributes of the result, or of a part of it; `prefix` and `part` end with a dot."""
+    """Yield the quantities that are attributes of the result, or of a part of it.
+
+    `prefix` and `part` end with a dot.
+    """
     for name in names:
         yield Quantity(prefix + name, partial(_attribute, path=part + name), unit, low=low)
 
 
 def intervals(unit: Unit, *names: str, prefix: str = "", part: str = "", low: float = 0.0) -> Iterator[Ends[Any]]:
-    """Intervals that are attributes of the result, or of a part of it."""
+    """Yield the intervals that are attributes of the result, or of a part of it."""
     for name in names:
         yield Ends(prefix + name, partial(_attribute, path=part + name), unit, low=low)
 
 
 def with_interval(change: Change | None, unit: Unit) -> str:
-    """A change in nats or bits with its 95 % interval, such as ``+0.14 (+0.09 to +0.19)``; a dash for None."""
+    """Return a change in nats or bits with its 95 % interval, such as ``+0.14 (+0.09 to +0.19)``; a dash for None."""
     if change is None:
         return NOT_THERE
     show = bits if unit == "bits" else nats
@@ -210,7 +216,7 @@ def with_interval(change: Change | None, unit: Unit) -> str:
 
 
 def mean_change(name: str, change: str, *, unit: Unit = "nats", heading: str = "") -> tuple[Quantity[Any], Ends[Any]]:
-    """The quantity of a mean change that can have either sign, an attribute of the result, and its interval.
+    """Return the quantity of a mean change that can have either sign, an attribute of the result, and its interval.
 
     Its column shows the interval, too.
     """

@@ -103,7 +103,10 @@ def chance_rows(chance: Chance, n: float) -> list[tuple[str, str, str, str]]:
 
 
 def _from_zero(rate: float, interval: Interval) -> str:
-    """Text of a rate and its interval, cut off at 0: values below are noise, and only the JSON keeps them."""
+    """Return the text of a rate and its interval, cut off at 0.
+
+    Values below are noise, and only the JSON keeps them.
+    """
     if interval[1] < 0:
         return "0.0 (all below 0)"
     return f"{percent(min(max(rate, 0.0), 1.0))} ({between((max(interval[0], 0.0), interval[1]), percent)})"
@@ -118,7 +121,7 @@ def _intervals(part: str, *names: str, low: float = 0.0) -> Iterator[Ends[Chance
 
 
 def _corrected(part: str) -> tuple[Quantity[Chance] | Ends[Chance], ...]:
-    """Quantities and intervals of a correction for guessing; its rates can be below 0."""
+    """Return the quantities and intervals of a correction for guessing; its rates can be below 0."""
     return (
         *_numbers(part, "n", unit="count"),
         *_numbers(part, "forgetting", "backward_transfer", low=-1.0),

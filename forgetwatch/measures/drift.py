@@ -61,14 +61,14 @@ class LookDrift(Drift):
 
     @classmethod
     def of(cls, drift: Drift, floor: Drift | None = None) -> LookDrift:
-        """Drift of a look, with that of the base from itself as its floor."""
+        """Return the drift of a look, with that of the base from itself as its floor."""
         own = {one.name: getattr(drift, one.name) for one in fields(Drift)}
         low = None if floor is None else Floor(kl_sampled=floor.kl_sampled, kl_summed=floor.kl_summed)
         return cls(**own, floor=low)
 
 
 def stored_drift(drift: Mapping[str, LookDrift]) -> dict[str, dict[str, Any]]:
-    """Values of the metadata of a snapshot that hold the drift of each set.
+    """Return the values of the metadata of a snapshot that hold the drift of each set.
 
     JSON has no number for nan and infinities: they are the texts ``nan`` and ``inf``.
     """
@@ -82,12 +82,15 @@ def stored_drift(drift: Mapping[str, LookDrift]) -> dict[str, dict[str, Any]]:
 
 
 def drift_json(drift: Mapping[str, LookDrift] | None) -> dict[str, Any] | None:
-    """JSON values of the drift of each set; a number that is not finite is null, and so is a drift not measured."""
+    """Return the JSON values of the drift of each set.
+
+    A number that is not finite is null, and so is a drift not measured.
+    """
     return None if drift is None else {name: json_value(asdict(found)) for name, found in drift.items()}
 
 
 def drift_row(drifts: Mapping[str, LookDrift]) -> dict[str, float]:
-    """Numbers of one look by their names in trackers and CSV: ``kl_probe``, ``kl_probe_se``, ``kl_summed_probe``, ...
+    """Return the numbers of one look by their names in trackers and CSV, such as ``kl_probe_se``.
 
     What was not measured is left out.
     """
@@ -99,7 +102,7 @@ def drift_row(drifts: Mapping[str, LookDrift]) -> dict[str, float]:
 
 
 def read_drift(meta: Mapping[str, Any], *, label: str) -> dict[str, LookDrift] | None:
-    """Drift in the metadata of a snapshot, by set; None without one.
+    """Return the drift in the metadata of a snapshot, by set; None without one.
 
     Raises:
         SnapshotError: If it is no drift; names the snapshot by its label.
@@ -139,7 +142,7 @@ def _finite_or_nan(value: object) -> float:
 
 
 def drift_interval(found: Drift, name: str) -> Interval:
-    """95 % interval of the KL by one estimator, by its attribute; (nan, nan) without a standard error."""
+    """Return 95 % interval of the KL by one estimator, by its attribute; (nan, nan) without a standard error."""
     value, error = getattr(found, name), getattr(found, f"{name}_se")
     if value is None or error is None:
         return math.nan, math.nan
@@ -147,13 +150,13 @@ def drift_interval(found: Drift, name: str) -> Interval:
 
 
 def best_estimator(drifts: Iterable[Drift]) -> str:
-    """Attribute of the least noisy estimator that all of some drifts have."""
+    """Return the attribute of the least noisy estimator that all of some drifts have."""
     found = list(drifts)
     return next(one for one in ESTIMATORS if all(getattr(drift, one) is not None for drift in found))
 
 
 def kl_text(found: Drift, name: str) -> str:
-    """KL by one estimator with its 95 % interval, such as ``0.0028 (0.0022 to 0.0034)``, or a dash."""
+    """Return the KL by one estimator with its 95 % interval, such as ``0.0028 (0.0022 to 0.0034)``, or a dash."""
     value, (low, high) = getattr(found, name), drift_interval(found, name)
     if value is None or math.isnan(value):
         return NOT_THERE
@@ -161,7 +164,7 @@ def kl_text(found: Drift, name: str) -> str:
 
 
 def _nats(value: float) -> str:
-    """A number of nats in two digits.
+    """Return a number of nats in two digits.
 
     >>> _nats(0.00281), _nats(0.4), _nats(1.23e-7), _nats(0.0), _nats(2e-17)
     ('0.0028', '0.40', '1.2e-7', '0', '<1e-9')
@@ -177,7 +180,6 @@ def _nats(value: float) -> str:
 
 
 def _floors(found: LookDrift) -> str:
-    """Floors of the sampled and of the summed KL; a dash for none."""
     floors = [] if found.floor is None else [found.floor.kl_sampled, found.floor.kl_summed]
     return ", ".join(_nats(one) for one in floors if one is not None) or NOT_THERE
 
@@ -196,7 +198,7 @@ def _sentence(found: LookDrift) -> str:
 
 
 def _kl(name: str, tracker: str) -> tuple[Quantity[LookDrift], Quantity[LookDrift]]:
-    """The KL by one estimator with its column, and its standard error."""
+    """Return the KL by one estimator with its column, and its standard error."""
     low, heading = -math.inf if name == "kl_sampled" else 0.0, f"KL {ESTIMATORS[name]}"
     text = partial(kl_text, name=name)
     return (

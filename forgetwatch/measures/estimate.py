@@ -104,14 +104,14 @@ def _cells(pairs: AlignedPairs) -> Cells:
 
 
 def _measured(scored: AlignedPairs, boundary: Boundary) -> NetMargin | None:
-    """Both measurements of the net change of pairs that all have margins."""
+    """Return both measurements of the net change of pairs that all have margins."""
     flips = scored.after.astype(np.float64) - scored.before
     softened = boundary.softened(scored.margin_before, scored.margin_after)
     return net_margin(softened, flips, newcombe(_cells(scored)), scored.cluster)
 
 
 def _of_flips(pairs: AlignedPairs, cells: Cells) -> Change:
-    """Net change of some cells, with the standard error that the width of its interval stands for."""
+    """Return the net change of some cells, with the standard error that the width of its interval stands for."""
     low, high = newcombe(cells)
     error = (high - low) / (2 * float(special.ndtri(0.975)))
     return Change(mean=cells.net_change, error=error, observations=_observations(pairs))
@@ -162,7 +162,6 @@ def _of(rows: Rows) -> NetEstimate | None:
 
 
 def _loss(pairs: AlignedPairs) -> float:
-    """One-sided p-value of "no net loss" by flips."""
     if pairs.cluster is not None:
         return sign_flip(pairs.after.astype(np.int64) - pairs.before, pairs.cluster).loss_p_value
     cells = _cells(pairs)

@@ -100,7 +100,9 @@ class Flips(Cells):
         return detectable_change(self.effective_n, max(self.forgotten + self.gained, 3) / self.n)
 
     def smallest_loss(self, level: float) -> float:
-        """Smallest net loss (share of the items) that could have a one-sided p-value of `level`; nan if none could.
+        """Return the smallest net loss (share of the items) that could have a one-sided p-value of `level`.
+
+        Nan if none could.
 
         Exact for independent items, an approximation by `effective_n` for clusters.
         """
@@ -153,7 +155,7 @@ def _guess_accuracy(pairs: AlignedPairs) -> float:
 
 
 def net_change(found: Flips) -> str:
-    """Net change in points with its 95 % interval, such as ``-1.1 (-7.4 to +5.2)``."""
+    """Return the net change in points with its 95 % interval, such as ``-1.1 (-7.4 to +5.2)``."""
     return f"{points(found.net_change)} ({between(found.net_change_interval, points)})"
 
 
@@ -274,7 +276,7 @@ def _of_vanished(rows: Rows) -> Vanished:
 
 
 def worth_cells(before: Bools, after: Bools, cluster: Ints | None, *, samples: int) -> Cells:
-    """The four cells, scaled to the number of independent items with the same standard error of the net change."""
+    """Scale the four cells to the number of independent items with the same standard error of the net change."""
     cells = count_cells(before, after, samples=samples)
     if cluster is None or not len(before):
         return cells
@@ -282,7 +284,7 @@ def worth_cells(before: Bools, after: Bools, cluster: Ints | None, *, samples: i
 
 
 def vanished_rows(rows: Rows) -> AlignedPairs:
-    """Rows of the items that were scored on one side alone.
+    """Return the rows of the items that were scored on one side alone.
 
     One sample that vanished takes the others of its item out of the cells with it: all of them are here.
     """
@@ -292,12 +294,12 @@ def vanished_rows(rows: Rows) -> AlignedPairs:
 
 
 def worst_before(vanished: AlignedPairs) -> Bools:
-    """Right answers before in the worst case: an item that was unscored before was right."""
+    """Return the right answers before in the worst case: an item that was unscored before was right."""
     return vanished.before | (vanished.scored_after & ~vanished.scored_before)
 
 
 def worst_cells(rows: Rows) -> Cells:
-    """Effective cells of a group and its vanished items in the worst case for the net change."""
+    """Return the effective cells of a group and its vanished items in the worst case for the net change."""
     scored, vanished = rows.pairs, vanished_rows(rows)
     before = np.concatenate([scored.before, worst_before(vanished)])
     after = np.concatenate([scored.after, vanished.after])
@@ -307,7 +309,7 @@ def worst_cells(rows: Rows) -> Cells:
 
 
 def _vanished_luck(vanished: AlignedPairs) -> float:
-    """Number of clearly known items among those that are unscored after that luck alone would make."""
+    """Return the number of clearly known items among those that are unscored after that luck alone would make."""
     options = vanished.options_before
     if options is None or not len(vanished):
         return 0.0
@@ -317,7 +319,7 @@ def _vanished_luck(vanished: AlignedPairs) -> float:
 
 
 def _worst(rows: Rows, interval: Interval) -> Interval:
-    """Interval of the net change in the worst case; `interval` is that over the scored items alone."""
+    """Return the interval of the net change in the worst case; `interval` is that over the scored items alone."""
     worst = newcombe(worst_cells(rows))
     if not len(rows.pairs):
         return worst

@@ -28,7 +28,7 @@ class History:
 
 
 def _number(name: str, unit: Unit = "count", *, guessed: bool = True) -> Iterator[Quantity[History]]:
-    """A number at the last look or over the whole run, and that of a model that only guesses."""
+    """Yield a number at the last look or over the whole run, and that of a model that only guesses."""
 
     def last(history: ItemHistory | GuesserHistory) -> float:
         value: float = np.ravel(getattr(history, name))[-1].item()

@@ -42,7 +42,7 @@ class NetOfLuck:
 
 
 def net_of_luck(found: Known | None) -> NetOfLuck | None:
-    """Texts of the known and lost items less luck, whole from 10 items on; None if luck is not measured."""
+    """Return the texts of the known and lost items less luck, whole from 10 items on; None if luck is not measured."""
     if found is None or found.known_lost_by_luck is None or found.known_lost_net_interval is None:
         return None
     lost, by_luck = found.known_lost, found.known_lost_by_luck

@@ -33,7 +33,7 @@ def _of(rows: Rows) -> MassChanges | None:
 
 
 def mass_mode(found: MassChanges) -> Mode | None:
-    """Part that the forgotten answers lost; None if it is not measured.
+    """Return the part that the forgotten answers lost; None if it is not measured.
 
     ``mass`` if the interval of the mass is below 0 and it fell by more than the share of the right option, ``both`` if
     it fell by less, ``conditional`` if its interval is not below 0.
@@ -61,7 +61,6 @@ def _sentence(found: MassChanges) -> str:
 
 
 def _moved(change: float) -> str:
-    """Phrase for a change in nats, without a sign."""
     if not change:
         return "changed by 0 nats"
     return f"{'rose' if change > 0 else 'fell'} by {nats(change)[0].lstrip('+-')} nats"

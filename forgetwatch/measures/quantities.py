@@ -69,14 +69,14 @@ BEYOND_GROUPS: Final[dict[str, Quantity[Any]]] = {
 
 
 def _number(name: str) -> Number[Any]:
-    """The quantity, or the interval of which it is an end."""
+    """Return the quantity, or the interval of which it is an end."""
     if name in BEYOND_GROUPS:
         return BEYOND_GROUPS[name]
     return _ENDS[name][0] if name in _ENDS else _NUMBERS[name]
 
 
 def unit_of(name: str) -> Unit:
-    """Unit of a quantity of `QUANTITIES` or `BEYOND_GROUPS`; probabilities are shares.
+    """Return the unit of a quantity of `QUANTITIES` or `BEYOND_GROUPS`; probabilities are shares.
 
     >>> unit_of("forgotten"), unit_of("forgetting"), unit_of("log_score_change")
     ('count', 'share', 'nats')
@@ -85,7 +85,7 @@ def unit_of(name: str) -> Unit:
 
 
 def range_of(name: str) -> Interval:
-    """Smallest and largest value that such a quantity can have; infinite where it has no limit.
+    """Return the smallest and largest value that such a quantity can have; infinite where it has no limit.
 
     >>> range_of("forgetting"), range_of("net_change"), range_of("known_lost_net")
     ((0.0, 1.0), (-1.0, 1.0), (-inf, inf))
@@ -94,7 +94,7 @@ def range_of(name: str) -> Interval:
 
 
 def document(found: Callable[[GroupMeasure[Any]], object]) -> dict[str, Any]:
-    """Nested mapping of all numbers and intervals of a group, in JSON types, from the result of each measure."""
+    """Return all numbers and intervals of a group as a nested mapping in JSON types, given each measure's result."""
     values = {name: value for measure in MEASURES for name, value in measure.values(found(measure)).items()}
     made: dict[str, Any] = {}
     for _, one in _IN_ORDER:
@@ -115,7 +115,7 @@ def _put(document: dict[str, Any], name: str, value: Any) -> None:
 
 
 def value_at(values: Mapping[str, Any], name: str) -> Any:
-    """Value of a quantity in the nested mapping of a group; None if its path ends early.
+    """Return the value of a quantity in the nested mapping of a group; None if its path ends early.
 
     >>> value_at({"chance": {"paper": None}}, "chance.paper.forgetting") is None
     True

@@ -187,7 +187,7 @@ def normalise(
 
 
 def decide(scores: Floats, k: Ints, golds: Bools) -> Decisions:
-    """The choice of each item and how clear it is.
+    """Return the choice of each item and how clear it is.
 
     Args:
         scores: The score that decides, nats [options].
@@ -218,7 +218,7 @@ def decide(scores: Floats, k: Ints, golds: Bools) -> Decisions:
 
 
 def right_at_constant_mass(before: OptionScores, after: OptionScores, right: Bools) -> Bools:
-    """Right answers after, had the options of each item kept their total probability, bool [rows].
+    """Return the right answers after, had the options of each item kept their total probability, bool [rows].
 
     Where the score that decides is divided by a length, a model that gives all options e times the probability raises
     the scores of long options less than those of short ones, and its answer may change although no option has become
@@ -247,12 +247,12 @@ def right_at_constant_mass(before: OptionScores, after: OptionScores, right: Boo
 
 
 def ranking(scores: Floats) -> Ints:
-    """Indices of one item's options from the highest score to the lowest, the first of equals first, int64 [k]."""
+    """Rank one item's options from the highest score to the lowest, the first of equals first, int64 [k]."""
     return np.argsort(-scores, kind="stable")
 
 
 def second_is_gold(scores: Floats, k: Ints, golds: Bools, chosen: Ints) -> Floats:
-    """1 where a right option comes second to the wrong one that was chosen, 0 where another does, float64 [items].
+    """Return 1 where a right option comes second to the wrong one chosen, 0 where another does, float64 [items].
 
     nan where the answer is right, nothing was chosen, no right option has a finite score, or the option chosen is not
     the one with the highest score: then these scores are not those that decided.
@@ -275,7 +275,9 @@ def second_is_gold(scores: Floats, k: Ints, golds: Bools, chosen: Ints) -> Float
 
 
 def option_mask(k: Ints, items: Ints, options: Ints) -> Bools:
-    """The named options of the named items as a mask, bool [options]; an index outside an item's options marks none.
+    """Return the named options of the named items as a mask, bool [options].
+
+    An index outside an item's options marks none.
 
     >>> option_mask(np.array([2, 3]), np.array([0, 1, 1]), np.array([1, 0, 5]))
     array([False,  True,  True, False, False])
@@ -288,7 +290,7 @@ def option_mask(k: Ints, items: Ints, options: Ints) -> Bools:
 
 
 def _blocks(k: Ints) -> Iterator[tuple[Ints, Ints]]:
-    """The items [n] of each number of options, and the positions of their options in the flat array [n, options]."""
+    """Yield, for each number of options, the items [n] and where their options are in the flat array [n, options]."""
     starts = np.cumsum(k) - k
     # One dense block for each number of options: a row sums in the same order as an item alone, to the last bit.
     for options in np.unique(k).tolist():

@@ -127,7 +127,7 @@ def drift(
 
 
 def bucketed_kl(base: Floats, now: Floats) -> Floats:
-    """KL of two distributions over some tokens and one bucket of all others, nats, float64 [positions].
+    """Return the KL of two distributions over some tokens and one bucket of all others, nats, float64 [positions].
 
     A lower bound of the KL over all tokens, by the log-sum inequality (Kullback and Leibler 1951); equal to it if the
     tokens are all there are, or the others keep their shares of the rest. At least 0; 0 for equal sides; inf where now
@@ -178,7 +178,7 @@ def _log_tail(logprobs: Floats) -> Floats:
 def _mean_of_positions(
     values: Sequence[Floats] | None, completion: Ints, lengths: Ints
 ) -> tuple[float, float] | tuple[None, None]:
-    """Mean over all positions and its error, clustered by completion; (None, None) without values."""
+    """Return the mean over all positions and its error, clustered by completion; (None, None) without values."""
     if values is None:
         return None, None
     if [len(one) for one in values] != lengths.tolist():
@@ -190,7 +190,7 @@ def _mean_of_positions(
 
 
 def _mean(values: Floats, cluster: Ints | None = None) -> tuple[float, float]:
-    """Mean and standard error; (inf, nan) if a value is infinite."""
+    """Return the mean and standard error; (inf, nan) if a value is infinite."""
     return clustered_mean(values, cluster) if np.isfinite(values).all() else (math.inf, math.nan)
 
 

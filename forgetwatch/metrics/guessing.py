@@ -184,7 +184,7 @@ def guess_corrected_calibrated(answers: Answers) -> Corrected | None:
 
 
 def _corrected(used: Answers, rate: Floats, *, by_second_choice: Floats | float) -> Corrected:
-    """Means of the per-item scores of `guess_corrected`, and their bands; `rate` is lambda of each row.
+    """Return the means of the per-item scores of `guess_corrected`, and their bands; `rate` is lambda of each row.
 
     `by_second_choice` is the term of each score from estimating lambda, with mean 0.
     """
@@ -222,7 +222,7 @@ def _corrected(used: Answers, rate: Floats, *, by_second_choice: Floats | float)
 
 
 def _widened(low: float, high: float, low_error: float, high_error: float, *, least: float) -> Interval:
-    """Ends with 1.645 standard errors added, within `least` to 1; nan without the error of the low end.
+    """Return the ends with 1.645 standard errors added, within `least` to 1; nan without the error of the low end.
 
     Without the error of the high end, which equal values leave undefined, that end is 1.
     """
@@ -307,7 +307,9 @@ def persistence(answers: Answers) -> Persistence:
 
 
 def tipping_ratio(answers: Answers) -> float:
-    """Ratio of 1->0 flips to those expected from wrong options that turned into others; nan if neither happened.
+    """Return the ratio of 1->0 flips to those expected from wrong options that turned into others.
+
+    Nan if neither happened.
 
     R = p10 (k-2)/D, with D = p(wrong -> other wrong), and sums over the items if k differs; see `Persistence`.
     """

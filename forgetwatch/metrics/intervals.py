@@ -27,7 +27,7 @@ NOTHING: Interval = (math.nan, math.nan)
 
 
 def wilson(count: float, n: float, *, level: float = 0.95) -> Interval:
-    """Wilson's score interval of a share, within 0 to 1; (nan, nan) for n = 0.
+    """Return Wilson's score interval of a share, within 0 to 1; (nan, nan) for n = 0.
 
     Source: Wilson 1927.
 
@@ -46,7 +46,7 @@ def wilson(count: float, n: float, *, level: float = 0.95) -> Interval:
 
 
 def flip_interval(count: float, n: float) -> Interval:
-    """Interval of a flip rate: Wilson's, and for no flips the exact one-sided 95 % limit, 1 - .05^(1/n).
+    """Return the interval of a flip rate: Wilson's, and for no flips the exact one-sided 95 % limit, 1 - .05^(1/n).
 
     (nan, nan) for n = 0.
     """
@@ -56,7 +56,7 @@ def flip_interval(count: float, n: float) -> Interval:
 
 
 def newcombe(cells: Cells, *, level: float = 0.95) -> Interval:
-    """Interval of the net change, after minus before, within -1 to 1; (nan, nan) for no items.
+    """Return the interval of the net change, after minus before, within -1 to 1; (nan, nan) for no items.
 
     Newcombe's (1998) method 10 for paired shares, with the corrected phi. Unlike Wald's it keeps its coverage in small
     samples and at the edges.
@@ -82,7 +82,7 @@ def newcombe(cells: Cells, *, level: float = 0.95) -> Interval:
 
 
 def combined_width(one: float, other: float, phi: float) -> float:
-    """Width to one side of the difference of two estimates, from their own widths and their correlation phi.
+    """Return the width to one side of the difference of two estimates, from their own widths and their correlation phi.
 
     Source: Zou and Donner 2008; Newcombe's method 10 is a case of it.
     """
@@ -90,7 +90,10 @@ def combined_width(one: float, other: float, phi: float) -> float:
 
 
 def mean_interval(mean: float, error: float, *, low: float = -1.0, high: float = 1.0) -> Interval:
-    """Interval of a mean: plus and minus 1.96 standard errors, cut at its range; (nan, nan) without an error."""
+    """Return the interval of a mean.
+
+    Plus and minus 1.96 standard errors, cut at its range; (nan, nan) without an error.
+    """
     if not (math.isfinite(mean) and math.isfinite(error)):
         return NOTHING
     half = float(special.ndtri(0.975)) * error
@@ -98,7 +101,7 @@ def mean_interval(mean: float, error: float, *, low: float = -1.0, high: float =
 
 
 def clustered_mean(values: Floats, cluster: Ints | None = None) -> tuple[float, float]:
-    """Mean and its standard error; (nan, nan) for no rows, a nan error for one observation or equal values.
+    """Return the mean and its standard error; (nan, nan) for no rows, a nan error for one observation or equal values.
 
     Rows of one cluster count as one observation. Source: Miller 2024, arXiv 2411.00640, with the small-sample factor
     G/(G-1) over G clusters.
@@ -119,7 +122,7 @@ def clustered_mean(values: Floats, cluster: Ints | None = None) -> tuple[float, 
 
 
 def cluster_codes(cluster: Ints) -> Ints:
-    """Number the clusters from 0 without gaps, in rising order; int64 [rows]."""
+    """Return the number the clusters from 0 without gaps, in rising order; int64 [rows]."""
     if not cluster.size:
         return cluster
     # np.unique would sort; codes are small, and those of one task close together, so a table by code is linear.
@@ -131,7 +134,7 @@ def cluster_codes(cluster: Ints) -> Ints:
 
 
 def effective_items(values: Floats, cluster: Ints) -> float:
-    """Number of independent items whose mean has the standard error of these clustered rows; 0 for no rows.
+    """Return the number of independent items whose mean has the standard error of these clustered rows; 0 for no rows.
 
     The variance of the rows over the squared standard error of their mean, reduced by the squared ratio of the t
     quantile for this number of clusters to the normal one; never above the number of rows. For equal rows it is the
@@ -160,7 +163,7 @@ def bootstrap(
     replications: int = 2000,
     level: float = 0.95,
 ) -> Interval:
-    """Percentile interval of a statistic by the bootstrap.
+    """Return the percentile interval of a statistic by the bootstrap.
 
     (nan, nan) for no rows, for a single observation, or if the statistic is undefined in more than one replication in
     twenty. Undefined replications are left out. Source: Efron 1979.

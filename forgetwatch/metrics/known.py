@@ -92,7 +92,7 @@ class Confidence:
     wrong_share_after: Floats | None = None
 
     def take(self, rows: NDArray[Any]) -> Self:
-        """Confidence of some rows."""
+        """Return the confidence of some rows."""
         return replace(self, **{name: x[rows] for name, x in vars(self).items() if isinstance(x, np.ndarray)})
 
     @property
@@ -123,7 +123,9 @@ class Confidence:
         return is_known(self.before, self.share_before) & self.measured
 
     def luck(self, tau: float = TAU) -> tuple[Floats, Floats]:
-        """Weight of each confident wrong answer: g/(k-g), and g/(k-g-1) if it moved to another; float64 [rows].
+        """Return the weight of each confident wrong answer.
+
+        G/(k-g), and g/(k-g-1) if it moved to another; float64 [rows].
 
         0 for all other rows. For rows that take part and have the scores of their options.
         """
@@ -189,7 +191,7 @@ class Known:
 
 
 def is_known(right: Bools, share: Floats, tau: float = TAU) -> Bools:
-    """True where right with a share of at least `tau` on the right options; bool [rows]. False for nan."""
+    """Return True where right with a share of at least `tau` on the right options; bool [rows]. False for nan."""
     known: Bools = right & (share >= tau)
     return known
 
@@ -238,7 +240,7 @@ class _LessLuck:
 
 
 def _less_luck(lost: Bools, used: Confidence, tau: float, samples: int) -> _LessLuck | None:
-    """Known and `lost` items less luck; None if no answer was wrong before, so that there is no mirror."""
+    """Return the known and `lost` items less luck; None if no answer was wrong before, so that there is no mirror."""
     if used.before.all():
         return None
     known_by_luck, lost_by_luck = used.luck(tau)
@@ -254,7 +256,10 @@ def _less_luck(lost: Bools, used: Confidence, tau: float, samples: int) -> _Less
 def _net_interval(
     lost: Bools, by_luck: Floats, cluster: Ints | None, *, largest_weight: float, samples: int
 ) -> Interval:
-    """Interval of the lost items less those by luck, in items; `by_luck` has the weights of the mirrored that moved."""
+    """Return the interval of the lost items less those by luck, in items.
+
+    `by_luck` has the weights of the mirrored that moved.
+    """
     rows, total = len(lost), float(by_luck.sum())
     # The items of one weight that have the sum and the variance of the mirrored ones.
     weight = float(by_luck @ by_luck) / total if total else largest_weight
@@ -296,7 +301,7 @@ def lost_form(
     *,
     constant_mass: Floats | None = None,
 ) -> Bools:
-    """True for answers that lost their form, without evidence that the knowledge is gone; bool [rows].
+    """Return True for answers that lost their form, without evidence that the knowledge is gone; bool [rows].
 
     An answer that was right, is wrong, and is not among them lost its knowledge, as far as anything shows.
 

@@ -139,7 +139,7 @@ def log_score(
 
 
 def log_shares(options: OptionScores, temperature: float = 1.0) -> Floats:
-    """Logarithm of the share of the right options, nats, float64 [rows]; nan for a row without scores.
+    """Return the logarithm of the share of the right options, nats, float64 [rows]; nan for a row without scores.
 
     >>> log_shares(OptionScores(np.array([2]), np.log([3.0, 1.0]), np.array([True, False]))).round(4)
     array([-0.2877])
@@ -153,7 +153,7 @@ def log_shares(options: OptionScores, temperature: float = 1.0) -> Floats:
 
 
 def best_temperature(options: OptionScores) -> float:
-    """Temperature with the highest log score, 0.1 to 100, of options with a finite log share in every row."""
+    """Fit the temperature, 0.1 to 100, with the highest log score of options with a finite share in every row."""
     scores, golds = options.dense()
     top = _by_row(np.maximum, scores)
     below = np.ascontiguousarray((scores - top[:, None]).T)  # [options, rows]
@@ -162,7 +162,7 @@ def best_temperature(options: OptionScores) -> float:
     of_gold = _by_row(np.maximum, np.where(golds, scores, -np.inf))
 
     def slope(log_temperature: float) -> float:
-        """Derivative of the log score by 1/temperature: mean score of the right option less that of all."""
+        """Return the derivative of the log score by 1/temperature: mean score of the right option less that of all."""
         weights = np.exp(math.exp(-log_temperature) * below)
         expected = top + _by_row(np.add, (weights * distance).T) / _by_row(np.add, weights.T)
         return float(np.mean(of_gold - expected))
@@ -190,7 +190,7 @@ def best_temperature(options: OptionScores) -> float:
 
 
 def _log_sum(scores: Floats) -> Floats:
-    """Logarithm of the sum of the exponentials of each row; -inf for a row of nothing but minus infinity."""
+    """Return the logarithm of the sum of the exponentials of each row; -inf for a row of nothing but minus infinity."""
     best = _by_row(np.maximum, scores)
     best = np.where(np.isfinite(best), best, 0.0)
     with np.errstate(divide="ignore"):
@@ -207,13 +207,16 @@ def _by_row(operation: np.ufunc, scores: Floats) -> Floats:
 
 
 def mean_change(differences: Floats, cluster: Ints | None = None) -> Change:
-    """Mean of paired differences, float64 [rows], at least one, with its standard error: 0 if nothing changed."""
+    """Return the mean of paired differences, float64 [rows], at least one, with its standard error.
+
+    0 if nothing changed.
+    """
     mean, error = clustered_mean(differences, cluster) if differences.any() else (0.0, 0.0)
     return Change(mean=mean, error=error, observations=_observations(len(differences), cluster))
 
 
 def _observations(rows: int, cluster: Ints | None) -> int:
-    """Number of independent observations among at least one row."""
+    """Return the number of independent observations among at least one row."""
     return rows if cluster is None else int(cluster_codes(cluster).max()) + 1
 
 
@@ -238,7 +241,7 @@ class Passages:
         return len(self.before)
 
     def take(self, rows: NDArray[Any]) -> Self:
-        """Some of the passages."""
+        """Return some of the passages."""
         return replace(self, **{name: x[rows] for name, x in vars(self).items() if x is not None})
 
 
@@ -253,7 +256,7 @@ class BitsPerByte:
 
 
 def bits_per_byte(passages: Passages) -> BitsPerByte | None:
-    """Bits per byte before and after, and their change; None for no passages.
+    """Return the bits per byte before and after, and their change; None for no passages.
 
     >>> text = np.array([-800.0, -400.0]), np.array([1000.0, 500.0])
     >>> found = bits_per_byte(Passages(before=text[0], after=text[0] - 10, bytes_before=text[1], bytes_after=text[1]))
@@ -278,5 +281,8 @@ def bits_per_byte(passages: Passages) -> BitsPerByte | None:
 
 
 def rate(logprobs: Floats, length: Floats) -> float:
-    """Bits per byte of some texts, as one text, from log-likelihoods in nats and lengths in bytes; nan for no texts."""
+    """Return the bits per byte of some texts, as one text, from log-likelihoods in nats and lengths in bytes.
+
+    Nan for no texts.
+    """
     return float(-logprobs.sum() / math.log(2) / length.sum()) if len(length) else math.nan

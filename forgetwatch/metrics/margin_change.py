@@ -68,7 +68,9 @@ FEWEST_TESTED: Final = 50
 
 
 def margins(options: OptionScores) -> Floats:
-    """Best score of a right option minus best of a wrong one, nats, float64 [rows]; positive where the answer is right.
+    """Return the best score of a right option minus best of a wrong one, nats, float64 [rows].
+
+    Positive where the answer is right.
 
     nan where there is no right or no wrong option, a score is nan, or neither kind has a finite score. Infinite where
     only one of them has.
@@ -98,7 +100,7 @@ class Boundary:
     h_after: float
 
     def softened(self, before: Floats, after: Floats) -> Floats:
-        """Change of each item's softened answer, -1 to 1, from its margins; float64 [rows]."""
+        """Return the change of each item's softened answer, -1 to 1, from its margins; float64 [rows]."""
         changed: Floats = special.ndtr(after / self.h_after) - special.ndtr(before / self.h)
         return changed
 

@@ -153,7 +153,7 @@ def split(before: OptionScores, after: OptionScores) -> MassSplit | None:
     (mass, conditional, shares), (mass_now, conditional_now, shares_now) = sides
 
     def spread(values: Floats) -> Floats:
-        """Values of the measured rows, nan for all others."""
+        """Return the values of the measured rows, nan for all others."""
         found = np.full(len(measured), np.nan)
         found[measured] = values
         return found
@@ -182,7 +182,7 @@ def left_out(before: OptionScores, after: OptionScores) -> LeftOut:
 def mass_changes(
     found: MassSplit, *, forgotten: Bools, letters: Bools | None = None, cluster: Ints | None = None, samples: int = 1
 ) -> MassChanges | None:
-    """Means of the changes over all measured rows and over the forgotten ones; None if no row is measured.
+    """Return the means of the changes over all measured rows and over the forgotten ones; None if no row is measured.
 
     `forgotten` are the rows right before and wrong after, `letters` those whose options are letters; bool [rows].
     """
@@ -208,7 +208,7 @@ def mass_changes(
 
 
 def bernoulli_kl(log_p: Floats, log_q: Floats) -> Floats:
-    """KL(Bern p || Bern q) from log p and log q, nats, float64 [rows]; accurate for p near 0 and near 1.
+    """Return the KL(Bern p || Bern q) from log p and log q, nats, float64 [rows]; accurate for p near 0 and near 1.
 
     nan for a p or q above 1, and where p < 1 and q = 1, beyond rounding: the divergence is infinite.
 
@@ -224,13 +224,16 @@ def bernoulli_kl(log_p: Floats, log_q: Floats) -> Floats:
 
 
 def _difference(before: Floats, after: Floats) -> Floats:
-    """After minus before; 0 where the sums of exponentials differ by their own rounding alone."""
+    """Return after minus before; 0 where the sums of exponentials differ by their own rounding alone."""
     change = after - before
     return np.where(np.abs(change) < _EXACT, 0.0, change)
 
 
 def _terms(log_p: Floats, log_q: Floats) -> Floats:
-    """Terms of KL(p || q), q - p + p log(p/q), each at least 0: the sum over a distribution is the divergence."""
+    """Return the terms of KL(p || q), q - p + p log(p/q), each at least 0.
+
+    The sum over a distribution is the divergence.
+    """
     with np.errstate(invalid="ignore"):  # both may be minus infinity
         gap = log_q - log_p
     p, q = np.exp(log_p), np.exp(log_q)
@@ -249,7 +252,7 @@ def _log_rest(log_p: Floats) -> Floats:
 
 
 def _finite(options: OptionScores) -> Bools:
-    """True for rows of which all options have finite log-likelihoods, and one is right; bool [rows]."""
+    """Return True for rows of which all options have finite log-likelihoods, and one is right; bool [rows]."""
     found = options.k > 0
     if options.logprobs is None:
         return np.zeros(len(found), bool)
@@ -259,7 +262,7 @@ def _finite(options: OptionScores) -> Bools:
 
 
 def _side(options: OptionScores) -> tuple[Floats, Floats, Floats]:
-    """Logarithms of m [rows], of c of the right options [rows], and of each c [rows, most options], -inf for none."""
+    """Return the logarithms of m [rows], of c of right options [rows], and of each c [rows, most options], or -inf."""
     logprobs, golds = OptionScores(options.k, np.asarray(options.logprobs), options.golds).dense()
     mass = np.asarray(logsumexp(logprobs, axis=1))
     right = np.asarray(logsumexp(np.where(golds, logprobs, -np.inf), axis=1))

@@ -44,7 +44,7 @@ EXACT_WORK: Final = 10**8
 
 
 def mcnemar(forgotten: int, gained: int, *, mid: bool = True) -> float:
-    """Two-sided p-value of "no net change" by McNemar's test on the discordant pairs; mid-p unless `mid` is off.
+    """Return two-sided p-value of "no net change" by McNemar's test on the discordant pairs; mid-p unless `mid` is off.
 
     1 if nothing flipped. The exact test is conservative; mid-p rejects at most 5.0 % of unchanged models at the 5 %
     level, in exact calculation over a random number of flips (Fagerland, Lydersen and Laake 2013).
@@ -61,7 +61,9 @@ def mcnemar(forgotten: int, gained: int, *, mid: bool = True) -> float:
 
 
 def loss_p_value(forgotten: int, gained: int, *, mid: bool = False) -> float:
-    """One-sided p-value of "no net loss" by McNemar's exact test, or mid-p. Without flips 1, and 1/2 for mid-p.
+    """Return the one-sided p-value of "no net loss" by McNemar's exact test, or mid-p.
+
+    Without flips 1, and 1/2 for mid-p.
 
     >>> loss_p_value(0, 0), loss_p_value(0, 0, mid=True), loss_p_value(3, 0)
     (1.0, 0.5, 0.125)
@@ -72,7 +74,7 @@ def loss_p_value(forgotten: int, gained: int, *, mid: bool = False) -> float:
 
 
 def _half_binomial(count: int, n: int) -> float:
-    """Probability of `count` heads among n fair coins."""
+    """Return the probability of `count` heads among n fair coins."""
     log_ways = special.gammaln(n + 1) - special.gammaln(count + 1) - special.gammaln(n - count + 1)
     return math.exp(float(log_ways) - n * math.log(2))
 
@@ -120,7 +122,7 @@ def sign_flip(change: Ints, cluster: Ints, *, exact_work: int = EXACT_WORK) -> S
 
 
 def false_discovery(p_values: Floats) -> Floats:
-    """Benjamini-Hochberg q-values in the order given, 0 to 1; nan stays nan and is not counted.
+    """Return Benjamini-Hochberg q-values in the order given, 0 to 1; nan stays nan and is not counted.
 
     Source: Benjamini and Hochberg 1995.
     """
@@ -135,7 +137,7 @@ def false_discovery(p_values: Floats) -> Floats:
 
 
 def alarm_level(look: int, *, groups: int, planned: int | None = None, alpha: float = 0.05) -> float:
-    """p-value at and below which a look raises an alarm.
+    """Return the p-value at and below which a look raises an alarm.
 
     Args:
         look: Number of the look after the baseline, from 1.
@@ -152,7 +154,7 @@ def alarm_level(look: int, *, groups: int, planned: int | None = None, alpha: fl
 
 
 def smallest_loss(flips: int, level: float) -> float:
-    """Smallest net loss, in items, whose one-sided exact p-value is at most `level` among `flips` flipped items.
+    """Return the smallest net loss, in items, with a one-sided exact p-value up to `level` among `flips` flips.
 
     nan if even the loss of every flipped item gives a larger p-value.
 
@@ -181,7 +183,7 @@ _WEIGHT: Final = 0.5
 
 
 def detectable_change(n: float, discordance: float, *, power: float = 0.8, alpha: float = 0.05) -> float:
-    """Smallest net change (0 to 1) that n paired items see with the given power; nan if no change would do.
+    """Return the smallest net change (0 to 1) that n paired items see with the given power; nan if no change would do.
 
     Solves Connor's (1987) n = (z_a sqrt(psi) + z_b sqrt(psi - d^2))^2 / d^2 for d <= psi, psi the share of items that
     flip. Under n psi of about 8 there is no solution.
@@ -213,7 +215,9 @@ def detectable_change(n: float, discordance: float, *, power: float = 0.8, alpha
 def detectable_estimate(
     n: float, discordance: float, *, unscored: float = 0.0, power: float = 0.8, alpha: float = 0.05
 ) -> float:
-    """Smallest net change (0 to 1) that n scored items show by the estimate from margins; nan if no change would do.
+    """Return the smallest net change (0 to 1) that n scored items show by the estimate from margins.
+
+    Nan if no change would do.
 
     Before a run nothing is known of the margins. The estimate is then taken to have half the variance of the flips; on
     real models it had less for changes below eight points.
@@ -234,7 +238,7 @@ def detectable_estimate(
 
 
 def items_needed(change: float, discordance: float, *, power: float = 0.8, alpha: float = 0.05) -> float:
-    """Number of items that see a net change with the given power, by Connor's (1987) formula, not rounded.
+    """Return the number of items that see a net change with the given power, by Connor's (1987) formula, not rounded.
 
     nan if the change is 0 or above the discordance (a net change cannot exceed the share of items that flip), and
     if the power is below alpha/2.
@@ -251,7 +255,7 @@ def items_needed(change: float, discordance: float, *, power: float = 0.8, alpha
 
 
 def log_score_sd(discordance: float) -> float:
-    """Standard deviation of the paired differences of the calibrated log score to plan with, nats.
+    """Return the standard deviation of the paired differences of the calibrated log score to plan with, nats.
 
     >>> log_score_sd(0.10)
     0.14
@@ -269,7 +273,7 @@ def luck(discordance: float) -> float:
 
 
 def detectable_log_score(n: float, sd: float, *, power: float = 0.8, alpha: float = 0.05, delta: float = 0.0) -> float:
-    """Smallest change of the log score, in nats an item, that n scored items see with the given power.
+    """Return the smallest change of the log score, in nats an item, that n scored items see with the given power.
 
     nan for fewer than 50 items, for which there is no change.
 
@@ -289,7 +293,7 @@ def detectable_log_score(n: float, sd: float, *, power: float = 0.8, alpha: floa
 
 
 def detectable_known_lost(n: float, discordance: float, *, power: float = 0.8) -> float:
-    """Smallest number of items known and lost, less luck, whose 95 % interval n items show above 0.
+    """Return the smallest number of items known and lost, less luck, whose 95 % interval n items show above 0.
 
     nan if it exceeds the number of items that flip. A net d has the variance d + n luck (1 + w), where w = 1/2 is the
     weight of a mirrored item with four options; the interval of `metrics.known` has to be above 0 for a net that is z_b

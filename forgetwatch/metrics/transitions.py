@@ -83,7 +83,7 @@ class Cells:
         return ratio(self.forgotten, self.retained + self.forgotten)
 
     def scaled(self, n: float) -> Cells:
-        """Cells with the same shares among another number of items."""
+        """Return the cells with the same shares among another number of items."""
         factor = n / self.n if self.n else 0.0
         return Cells(
             retained=self.retained * factor,
@@ -106,12 +106,15 @@ def count_cells(before: Bools, after: Bools, *, samples: int = 1) -> Cells:
 
 
 def ratio(part: float, whole: float) -> float:
-    """Quotient of two counts; nan if the whole is 0."""
+    """Return the quotient of two counts; nan if the whole is 0."""
     return part / whole if whole else math.nan
 
 
 def over_samples(count: float, samples: int) -> float:
-    """Number of items for a number of rows: the mean over the samples of an item; a whole number for one sample."""
+    """Return the number of items for a number of rows.
+
+    The mean over the samples of an item; a whole number for one sample.
+    """
     return count if samples == 1 else count / samples
 
 
@@ -166,7 +169,7 @@ def item_history(right: Bools, *, samples: int = 1) -> ItemHistory:
     lost_at_last = right[:-1].any(axis=0) & ~right[-1]
 
     def count(rows: Any) -> Any:
-        """Number of items in rows [..., rows]."""
+        """Return the number of items in rows [..., rows]."""
         return over_samples(rows.sum(axis=-1), samples)
 
     return ItemHistory(
@@ -228,7 +231,7 @@ def guesser_history(chance: Floats, *, looks: int) -> GuesserHistory:
     no_event = np.sum((1 - right) ** wrong_first * right ** (1 + looks - wrong_first), axis=0)
 
     def mean(shares: Floats) -> Floats:
-        """Mean over the items of shares by chance [..., chances]."""
+        """Return the mean over the items of shares by chance [..., chances]."""
         means: Floats = shares @ counts / counts.sum() if chance.size else np.full(shares.shape[:-1], math.nan)
         return means
 

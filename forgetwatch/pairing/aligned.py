@@ -117,7 +117,7 @@ class AlignedPairs:
         return len(self.before)
 
     def take(self, rows: NDArray[Any]) -> Self:
-        """Pairs of some rows."""
+        """Return the pairs of some rows."""
         columns = {name: x[rows] for name, x in vars(self).items() if isinstance(x, np.ndarray)}
         others: dict[str, Any] = {
             name: x.take(rows) for name, x in vars(self).items() if isinstance(x, (Labels, OptionScores, MassSplit))
@@ -125,7 +125,7 @@ class AlignedPairs:
         return replace(self, **columns, **others)
 
     def answers(self) -> Answers | None:
-        """Pairs with options, for the corrections for guessing; None if there are none."""
+        """Return the pairs with options, for the corrections for guessing; None if there are none."""
         rows = self.k >= 2
         if self.chosen_before is None or self.chosen_after is None or not rows.any():
             return None
@@ -134,7 +134,7 @@ class AlignedPairs:
         return Answers(**columns).take(rows)
 
     def confidence(self) -> Confidence:
-        """Confidence of the answers before and after, for the known items and what luck makes of them."""
+        """Return the confidence of the answers before and after, for the known items and what luck makes of them."""
         other_wrong, wrong_share, wrong_share_after = np.zeros(len(self), bool), None, None
         before, after = self.chosen_before, self.chosen_after
         was, now = self.options_before, self.options_after
@@ -176,7 +176,9 @@ class AlignedPairs:
         )
 
     def loss(self) -> NDArray[np.object_]:
-        """``form`` or ``knowledge`` for each forgotten answer whose kind of loss shows, else None; object [rows].
+        """Return ``form`` or ``knowledge`` for each forgotten answer whose kind of loss shows, else None.
+
+        Object [rows].
 
         It shows where the form was measured, or the answer was a choice among options.
         """
@@ -282,7 +284,7 @@ class AlignedPairs:
         return kept._with_mass(), aligned.take(~keep & ~no_answer & ~_is_left_out(after)[right])
 
     def _with_margins(self, generated_before: Bools, generated_after: Bools) -> Self:
-        """The same pairs with their margins, and without the scores that did not decide an outcome."""
+        """Return the same pairs with their margins, and without the scores that did not decide an outcome."""
         sides = (
             (self.options_before, self.before, self.scored_before, generated_before),
             (self.options_after, self.after, self.scored_after, generated_after),
@@ -302,7 +304,7 @@ class AlignedPairs:
         return replace(self, **changed, margin_before=before, margin_after=after, undecided=undecided & scored)
 
     def _with_mass(self) -> Self:
-        """The same pairs with `mass_after` and `mass_split`, which need the scores of both sides."""
+        """Return the same pairs with `mass_after` and `mass_split`, which need the scores of both sides."""
         before, after = self.options_before, self.options_after
         if before is None or after is None:
             return self
@@ -314,27 +316,29 @@ class AlignedPairs:
 
 
 def _is_generated(snapshot: Snapshot) -> Bools:
-    """True where the model generated the answer; bool [rows]."""
     return np.asarray(pc.is_valid(snapshot.table["output"]))
 
 
 def _is_left_out(snapshot: Snapshot) -> Bools:
-    """True where a look did not generate the answer, to keep its budget; bool [rows]."""
+    """Return True where a look did not generate the answer, to keep its budget; bool [rows]."""
     return np.asarray(pc.fill_null(pc.equal(snapshot.table["outcome"], LEFT_OUT), False))
 
 
 def _form(snapshot: Snapshot) -> Floats:
-    """1 where an answer was in its form, or would have begun in it, 0 where not, nan where unknown; float64 [rows]."""
+    """Return 1 where an answer was in its form, or would have begun in it, 0 where not, nan where unknown.
+
+    Float64 [rows].
+    """
     return np.where(_is_generated(snapshot), snapshot.floats("in_form"), snapshot.floats("free_correct"))
 
 
 def first_named(before: pa.ChunkedArray, after: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Labels before, and those after where the former are empty."""
+    """Return the labels before, and those after where the former are empty."""
     return pa.chunked_array([pc.if_else(pc.equal(before, ""), after, before).combine_chunks()])
 
 
 def shared_clusters(before: Snapshot, after: Snapshot, pairing: Pairing) -> Ints | None:
-    """Code of each pair's cluster, an item without one in a cluster of its own; None if no item has one.
+    """Return the code of each pair's cluster, an item without one in a cluster of its own; None if no item has one.
 
     A name means the same cluster in every task: several tasks may have questions about one text.
     """
@@ -380,19 +384,19 @@ class AlignedPassages:
         return len(self.passages)
 
     def take(self, rows: NDArray[Any]) -> Self:
-        """Some of the passages."""
+        """Return some of the passages."""
         return type(self)(
             passages=self.passages.take(rows), task=self.task.take(rows), category=self.category.take(rows)
         )
 
 
 def snapshot_bits_per_byte(snapshot: Snapshot) -> float:
-    """Bits per byte of all passages of a snapshot; nan without passages."""
+    """Return the bits per byte of all passages of a snapshot; nan without passages."""
     rows = np.flatnonzero(snapshot.is_passage)
     return rate(_values(snapshot, "choice_logprobs", rows), _values(snapshot, "choice_bytes", rows))
 
 
 def _values(snapshot: Snapshot, name: str, rows: NDArray[np.int64]) -> Floats:
-    """The only value of a list column in each of some rows, float64 [rows]."""
+    """Return the only value of a list column in each of some rows, float64 [rows]."""
     column = snapshot.table[name].take(rows).combine_chunks()
     return np.asarray(pc.cast(column.flatten(), "float64").to_numpy(zero_copy_only=False), np.float64)

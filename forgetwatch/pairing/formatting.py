@@ -21,7 +21,7 @@ from forgetwatch.visible_text import visible
 
 
 def count(value: float, *, commas: bool = True) -> str:
-    """Text of a count; with one decimal if it is a mean over samples."""
+    """Return the text of a count; with one decimal if it is a mean over samples."""
     if math.isnan(value):
         return "n/a"
     whole = round(value)
@@ -32,7 +32,7 @@ def count(value: float, *, commas: bool = True) -> str:
 
 
 def brief(value: float, width: int) -> str:
-    """Text of a count in at most `width` columns: without commas, or in millions (M), if it is longer.
+    """Return the text of a count in at most `width` columns: without commas, or in millions (M), if it is longer.
 
     >>> brief(12345, 6), brief(123456, 6), brief(12345678, 6)
     ('12,345', '123456', '12.3M')
@@ -42,17 +42,17 @@ def brief(value: float, width: int) -> str:
 
 
 def percent(rate: float) -> str:
-    """Text of a share in percent, without the percent sign."""
+    """Return the text of a share in percent, without the percent sign."""
     return "n/a" if math.isnan(rate) else f"{round(100 * rate, 1) + 0.0:.1f}"  # never -0.0
 
 
 def points(rate: float) -> str:
-    """Text of a difference of shares in points, with its sign."""
+    """Return the text of a difference of shares in points, with its sign."""
     return "n/a" if math.isnan(rate) else f"{100 * rate:+.1f}"
 
 
 def nats(*values: float) -> list[str]:
-    """Texts of changes of a log score in nats, with two decimals, or with three if one of them would be 0.00.
+    """Format changes of a log score in nats with two decimals, or with three if one of them would be 0.00.
 
     >>> nats(-0.042, -0.07, -0.014), nats(-0.012, -0.021, -0.003)
     (['-0.04', '-0.07', '-0.01'], ['-0.012', '-0.021', '-0.003'])
@@ -61,7 +61,7 @@ def nats(*values: float) -> list[str]:
 
 
 def bits(*values: float) -> list[str]:
-    """Texts of changes of bits per byte, with three decimals, or with four if one of them would be 0.000.
+    """Return the texts of changes of bits per byte, with three decimals, or with four if one of them would be 0.000.
 
     >>> bits(0.0463, 0.0312, 0.0614), bits(-0.0021, -0.0044, 0.0002)
     (['+0.046', '+0.031', '+0.061'], ['-0.0021', '-0.0044', '+0.0002'])
@@ -70,18 +70,18 @@ def bits(*values: float) -> list[str]:
 
 
 def _signed(values: Sequence[float], digits: int) -> list[str]:
-    """Texts with a sign and so many decimals, or one more if a value that is not 0 would be shown as 0."""
+    """Return the texts with a sign and so many decimals, or one more if a value that is not 0 would be shown as 0."""
     digits += any(0 < abs(value) < 0.5 * 10**-digits for value in values)
     return ["n/a" if math.isnan(value) else f"{round(value, digits) + 0.0:+.{digits}f}" for value in values]
 
 
 def between(interval: Interval, show: Callable[[float], str]) -> str:
-    """Text of an interval, such as ``13.9 to 21.8``; n/a if it is undefined."""
+    """Return the text of an interval, such as ``13.9 to 21.8``; n/a if it is undefined."""
     return "n/a" if math.isnan(interval[0]) else f"{show(interval[0])} to {show(interval[1])}"
 
 
 def probability(p: float) -> str:
-    """Text of a p-value, to three decimals."""
+    """Return the text of a p-value, to three decimals."""
     if math.isnan(p):
         return "n/a"
     return "<.001" if p < 0.001 else f"{p:.3f}".lstrip("0") if p < 1 else "1"
@@ -114,7 +114,7 @@ def fit_ends(name: str, width: int) -> str:
 
 
 def one_line(text: str) -> str:
-    """Text in one line, with control characters made visible."""
+    """Return the text in one line, with control characters made visible."""
     return visible(" ".join(text.split()))
 
 
@@ -133,7 +133,7 @@ _NAMED: Final = 4
 
 
 def items(number: float) -> str:
-    """Phrase for a number of items.
+    """Return the phrase for a number of items.
 
     >>> items(1), items(1200), passages(60), questions(0)
     ('1 item', '1,200 items', '60 passages', 'No question')
@@ -142,28 +142,28 @@ def items(number: float) -> str:
 
 
 def passages(number: float) -> str:
-    """Phrase for a number of passages."""
+    """Return the phrase for a number of passages."""
     return f"{count(number)} passage{'' if number == 1 else 's'}"
 
 
 def questions(number: float) -> str:
-    """Phrase for a number of questions, to begin a sentence."""
+    """Return the phrase for a number of questions, to begin a sentence."""
     return f"{count(number)} question{'' if number == 1 else 's'}" if number else "No question"
 
 
 def is_or_are(number: float) -> str:
-    """Verb that fits a number."""
+    """Return the verb that fits a number."""
     return "is" if number in (0, 1) else "are"
 
 
 def listed(names: Sequence[str]) -> str:
-    """Phrase with some names, at least one; of many the first, and the number of the others."""
+    """Return the phrase with some names, at least one; of many the first, and the number of the others."""
     shown = [*names[:_NAMED], *([f"{count(len(names) - _NAMED)} more"] if len(names) > _NAMED else [])]
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
 def change_points(change: float, interval: Interval) -> str:
-    """Phrase for a change of accuracy, in points, with its interval.
+    """Return the phrase for a change of accuracy, in points, with its interval.
 
     >>> change_points(-0.011, (-0.042, 0.02))
     '-1.1 points (-4.2 to +2.0)'
@@ -172,11 +172,11 @@ def change_points(change: float, interval: Interval) -> str:
 
 
 def tolerance_points(tolerance: float) -> str:
-    """Phrase for a tolerated net loss of accuracy, 0 to 1, in points."""
+    """Return the phrase for a tolerated net loss of accuracy, 0 to 1, in points."""
     return f"{100 * tolerance:g} point{'' if tolerance == 0.01 else 's'}"
 
 
 def shorten(text: str, longest: int = 160) -> str:
-    """Text in one line, cut to its last `longest` characters: the question is at the end of a prompt."""
+    """Return the text in one line, cut to its last `longest` characters: the question is at the end of a prompt."""
     line = " ".join(text.split())
     return line if len(line) <= longest else f"… {line[-longest:]}"

@@ -54,7 +54,7 @@ class Pairing:
 
 
 def item_codes(snapshot: Snapshot) -> Ints:
-    """One whole number per row, the same for all samples of an item, counting from 0; int64 [rows]."""
+    """Return one whole number per row, the same for all samples of an item, counting from 0; int64 [rows]."""
     return codes(snapshot.table["task"], snapshot.table["item_id"])
 
 
@@ -104,7 +104,7 @@ def pair(before: Snapshot, after: Snapshot) -> Pairing:
 
 
 def _are_aligned(before: Snapshot, after: Snapshot) -> bool:
-    """True if row i of both sides is the same sample of the same question, by id and hash, for every i."""
+    """Return True if row i of both sides is the same sample of the same question, by id and hash, for every i."""
     names = ("sample", "task", "item_id", "content_hash")
     return not before.table["content_hash"].null_count and all(before.table[n].equals(after.table[n]) for n in names)
 
@@ -149,14 +149,17 @@ def _pair_items(
 
 
 def _first_rows(snapshot: Snapshot) -> Ints:
-    """First row of each item, by item code; int64 [items]."""
+    """Return the first row of each item, by item code; int64 [items]."""
     return np.unique(item_codes(snapshot), return_index=True)[1]
 
 
 def _joint_codes(
     before: Snapshot, after: Snapshot, rows_before: Ints, rows_after: Ints, *names: str
 ) -> tuple[Ints, Ints]:
-    """Codes of some rows of both snapshots, equal where the named columns are; int64 [rows before], [rows after]."""
+    """Return the codes of some rows of both snapshots, equal where the named columns are.
+
+    Int64 [rows before], [rows after].
+    """
     columns = [
         pa.chunked_array(before.table[name].take(rows_before).chunks + after.table[name].take(rows_after).chunks)
         for name in names
@@ -166,7 +169,7 @@ def _joint_codes(
 
 
 def _match_occurrences(before: Ints, after: Ints) -> tuple[Ints, Ints]:
-    """Positions of equal codes, the n-th occurrence before with the n-th after; int64 [pairs] each."""
+    """Return the positions of equal codes, the n-th occurrence before with the n-th after; int64 [pairs] each."""
     rank_before, rank_after = _occurrence(before), _occurrence(after)
     width = 1 + max((int(r.max()) for r in (rank_before, rank_after) if r.size), default=0)
     _, left, right = np.intersect1d(
@@ -176,7 +179,6 @@ def _match_occurrences(before: Ints, after: Ints) -> tuple[Ints, Ints]:
 
 
 def _occurrence(values: Ints) -> Ints:
-    """Number of earlier equal values, for each value: [0, 0, 1] for [5, 7, 5]; int64 [values]."""
     _, code, counts = np.unique(values, return_inverse=True, return_counts=True)
     rank = np.empty(len(values), np.int64)
     # Sorted, equal values form runs; the rank of a value is its distance from the start of its run.

@@ -50,7 +50,7 @@ class Labels:
         return cls(np.asarray(encoded.indices.to_numpy(), np.int64), tuple(encoded.dictionary.to_pylist()))
 
     def take(self, rows: NDArray[Any]) -> Labels:
-        """Labels of some rows."""
+        """Return the labels of some rows."""
         return Labels(self.code[rows], self.names)
 
     def split(self) -> Iterator[tuple[str, Ints]]:
@@ -64,12 +64,12 @@ class Labels:
 
 
 def golds_listed(snapshot: Snapshot) -> Ints:
-    """Number of right options of each row; 0 for a row without a list of them; int64 [rows]."""
+    """Return the number of right options of each row; 0 for a row without a list of them; int64 [rows]."""
     return _options(snapshot, "golds")[0]
 
 
 def guess_chance(snapshot: Snapshot) -> Floats:
-    """Probability that a guess among the options is right, float64 [rows].
+    """Return the probability that a guess among the options is right, float64 [rows].
 
     0 for open answers; nan if no row has options, because a log may not name them.
     """
@@ -119,7 +119,7 @@ def gold_share(snapshot: Snapshot, options: OptionScores | None) -> Floats:
 
 
 def second_choice(snapshot: Snapshot, options: OptionScores | None, rows: Ints) -> Floats | None:
-    """1 where a right option comes second to the wrong one that was chosen, 0 where another does, at `rows`.
+    """Return 1 where a right option comes second to the wrong one that was chosen, 0 where another does, at `rows`.
 
     See `metrics.choices.second_is_gold`, also for where it is nan. None if no row has the scores that decide.
     """
@@ -129,7 +129,7 @@ def second_choice(snapshot: Snapshot, options: OptionScores | None, rows: Ints) 
 
 
 def has_letters(snapshot: Snapshot) -> Bools:
-    """True for the rows whose options are letters, bool [rows].
+    """Return True for the rows whose options are letters, bool [rows].
 
     A snapshot that names its scoring says so itself; in other tools' logs they are those of the tasks that have options
     of one character alone.
@@ -158,7 +158,10 @@ def _length_factors(snapshot: Snapshot, k: Ints) -> Floats:
 
 
 def _scores_that_decide(snapshot: Snapshot, k: Ints, logprobs: Floats) -> Floats:
-    """The score that decides for each option that has a log-likelihood; nan where what its norm needs is missing."""
+    """Return the score that decides for each option that has a log-likelihood.
+
+    Nan where what its norm needs is missing.
+    """
     task, norms = Labels.of(snapshot.table["task"]), snapshot.norms
     norm_of_row = np.array([norms.get(name, "sum") for name in task.names], object)[task.code]
     lengths = {unit: _same_options(snapshot, f"choice_{unit}", k) for unit in ("chars", "bytes", "tokens")}
@@ -182,14 +185,17 @@ def _scores_that_decide(snapshot: Snapshot, k: Ints, logprobs: Floats) -> Floats
 
 
 def _options(snapshot: Snapshot, column: str) -> tuple[Ints, Floats]:
-    """The number of values of each row of a list column, 0 for null [rows], and all values in their order."""
+    """Return the number of values of each row of a list column, 0 for null [rows], and all values in their order."""
     lists = snapshot.table[column].combine_chunks()
     number = np.asarray(pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False), np.int64)
     return number, np.asarray(lists.flatten().to_numpy(zero_copy_only=False), np.float64)
 
 
 def _same_options(snapshot: Snapshot, column: str, k: Ints) -> Floats:
-    """The values of a list column for the options counted by `k`; nan in rows where the column has another number."""
+    """Return the values of a list column for the options counted by `k`.
+
+    Nan in rows where the column has another number.
+    """
     number, values = _options(snapshot, column)
     found = np.full(int(k.sum()), np.nan)
     same = number == k

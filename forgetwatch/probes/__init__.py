@@ -136,7 +136,7 @@ def _refuse_plan(name: str | Path, columns: Mapping[str, str | Sequence[str]] | 
 
 
 def _is_probe_file(path: Path) -> bool:
-    """True for a file of items, with or without a header; False for a table of questions."""
+    """Return True for a file of items, with or without a header; False for a table of questions."""
     if table_suffix(path) in (".csv", ".tsv", ".json", ".parquet") or path.suffix == ".gz":
         return False
     with path.open("rb") as file:

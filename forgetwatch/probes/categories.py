@@ -57,7 +57,7 @@ class PaperTasks:
     @classmethod
     @cache
     def released(cls) -> PaperTasks:
-        """The shipped table."""
+        """Return the shipped table."""
         return cls(
             {
                 task_key(row["task"]): (row["category"], int(row["k"] or DEFAULT_K), row["ignored"] == "1")
@@ -66,15 +66,15 @@ class PaperTasks:
         )
 
     def category(self, task: str) -> str:
-        """The task's category; empty if the code has none."""
+        """Return the task's category; empty if the code has none."""
         return self._row(task)[0]
 
     def k(self, task: str) -> int:
-        """The task's number of options in the code."""
+        """Return the task's number of options in the code."""
         return self._row(task)[1]
 
     def ignored(self, task: str) -> bool:
-        """True if the code leaves the task out."""
+        """Return True if the code leaves the task out."""
         return _IGNORED_PART in task or self._row(task)[2]
 
     def _row(self, task: str) -> tuple[str, int, bool]:
@@ -82,13 +82,13 @@ class PaperTasks:
 
 
 def subjects() -> tuple[str, ...]:
-    """Subjects of MMLU, in alphabetical order."""
+    """Return the subjects of MMLU, in alphabetical order."""
     names = (name.removeprefix("mmlu_") for name in PaperTasks.released().rows if name.startswith("mmlu_"))
     return tuple(sorted(names))
 
 
 def task_key(task: str) -> str:
-    """One spelling of a task's name for all: ``community|mmlu_custom:anatomy|0`` becomes ``mmlu_anatomy``."""
+    """Return one spelling of a task's name for all: ``community|mmlu_custom:anatomy|0`` becomes ``mmlu_anatomy``."""
     # lighteval's names are suite|task|shots.
     parts = task.strip().split("|")
     name = parts[1] if len(parts) > 2 else parts[0]
@@ -109,7 +109,7 @@ _MAX_SIZE: Final = 2**26
 
 
 def paper_category(task: str) -> str:
-    """The paper's category of a task, as the hub or lm-evaluation-harness names it; empty if it has none."""
+    """Return the paper's category of a task, as the hub or lm-evaluation-harness names it; empty if it has none."""
     return Categories.paper().of(task) or ""
 
 
@@ -123,7 +123,7 @@ class Categories:
     @classmethod
     @cache
     def paper(cls) -> Self:
-        """The map of the paper: nine categories, and instruction following as the tenth."""
+        """Return the map of the paper: nine categories, and instruction following as the tenth."""
         return cls({row["task"]: row["category"] for row in _table() if row["category"]}, "arXiv 2510.17776")
 
     @classmethod
@@ -149,7 +149,7 @@ class Categories:
         return cls(names, str(path))
 
     def of(self, task: str) -> str | None:
-        """The category of a task; None if the map does not name it."""
+        """Return the category of a task; None if the map does not name it."""
         key = _key(task)
         if key in self._whole:
             return self._whole[key]
@@ -165,7 +165,7 @@ class Categories:
         return {_key(name[:-1]): category for name, category in self.names.items() if name.endswith("*")}
 
     def to_csv(self) -> str:
-        """The map as CSV, one task a line, which `read` reads."""
+        """Return the map as CSV, one task a line, which `read` reads."""
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
         writer.writerows([_COLUMNS, *(map(csv_cell, names) for names in self.names.items())])
@@ -211,7 +211,7 @@ def _key(task: str) -> str:
 
 
 def _of_csv(path: Path) -> Iterable[tuple[str, str, str]]:
-    """(line, task, category) of each row."""
+    """Yield (line, task, category) of each row."""
     text = read_text(path, _NEEDED, ProbeError, limit=_MAX_SIZE)
     rows = csv.DictReader(io.StringIO(text, newline=""))
     if missing := [name for name in _COLUMNS if name not in (rows.fieldnames or ())]:
@@ -226,7 +226,7 @@ def _of_csv(path: Path) -> Iterable[tuple[str, str, str]]:
 
 
 def _of_yaml(path: Path) -> Iterable[tuple[str, str, str]]:
-    """(position, task, category) of each entry."""
+    """Yield (position, task, category) of each entry."""
     given = read_plain_yaml(path, _NEEDED, ProbeError)
     if not isinstance(given, dict):
         got = "a list" if isinstance(given, list) else "text"

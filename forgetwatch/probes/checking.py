@@ -166,7 +166,7 @@ def _outputs(item: Item) -> list[str]:
 
 
 def _repetitions(probe: Probe) -> list[Finding]:
-    """Questions that occur more than once, compared without case and spacing, their options in any order."""
+    """Return the questions that occur more than once, compared without case and spacing, their options in any order."""
     groups: dict[Hashable, list[Item]] = {}
     for item in probe:
         options = tuple(sorted(_folded(choice) for choice in item.choices))
@@ -184,7 +184,7 @@ def _repetitions(probe: Probe) -> list[Finding]:
 
 
 def _is_own_example(item: Item) -> bool:
-    """True if the worked examples contain the question itself, and its right answer after it."""
+    """Return True if the worked examples contain the question itself, and its right answer after it."""
     shots, question = _folded(item.shots), _folded(training_text(item.prompt))
     _, found, after = shots.partition(question) if question else (shots, "", "")
     return bool(found) and any(text and text in after for text in _right_texts(item))
@@ -195,7 +195,7 @@ def _right_texts(item: Item) -> frozenset[str]:
 
 
 def _leaked(with_options: Sequence[Item]) -> Finding:
-    """Items whose prompt contains the right option and no other option.
+    """Return the items whose prompt contains the right option and no other option.
 
     Letters of listed options do not count, nor do numbers, yes and no, which are in many prompts without giving
     anything away. A few leaks may be intended ("What is the plural of sheep?"): they are a fault only above one in a
@@ -210,14 +210,14 @@ def _leaked(with_options: Sequence[Item]) -> Finding:
 
 
 def _options_in(text: str, item: Item) -> set[int]:
-    """Indices of the options that a text contains as whole words."""
+    """Return the indices of the options that a text contains as whole words."""
     options, text = [re.escape(_folded(choice)) for choice in item.choices], _folded(text)
     # \b would demand a letter next to an option such as "+5" or "C++".
     return {index for index, one in enumerate(options) if one and re.search(rf"(?<!\w){one}(?!\w)", text)}
 
 
 def _unlike_lengths(scored: Sequence[Item]) -> Finding:
-    """Items whose options differ in length by more than a third of the shortest and by more than two characters."""
+    """Find items whose options differ in length by over a third of the shortest and over two characters."""
     checked = [item for item in scored if not _are_letters(item)]
     found = []
     for item in checked:
@@ -229,7 +229,10 @@ def _unlike_lengths(scored: Sequence[Item]) -> Finding:
 
 
 def _yes_or_no(with_options: Sequence[Item]) -> Finding:
-    """Items answered by yes or no, or by true or false, that have no cluster; a single one moves with no other."""
+    """Return the items answered by yes or no, or by true or false, that have no cluster.
+
+    A single one moves with no other.
+    """
     pairs = ({"yes", "no"}, {"true", "false"})
     answered = [item for item in with_options if {_folded(choice).strip(".,!") for choice in item.choices} in pairs]
     found = [item for item in answered if item.cluster is None]
@@ -250,7 +253,7 @@ def _too_long(probe: Probe, tokenize: Tokenize, context: int) -> Finding:
 
 
 def _position(with_options: Sequence[Item]) -> Finding:
-    """The position at which a constant chooser is furthest above chance, among items with the same k."""
+    """Return the position at which a constant chooser is furthest above chance, among items with the same k."""
     of_k: dict[int, list[Item]] = {}
     for item in with_options:
         of_k.setdefault(len(item.choices), []).append(item)
@@ -274,7 +277,7 @@ def _shortcut(
     *,
     clear: float = _CLEAR_SHORTCUT,
 ) -> Finding:
-    """Result of a chooser of an option's index, over the items for which it gives one."""
+    """Return the result of a chooser of an option's index, over the items for which it gives one."""
     chosen = [(item, index) for item in items if (index := choose(item)) is not None]
     if not chosen:
         return _unchecked(name)
@@ -294,25 +297,27 @@ _NEGATIVE: Final = re.compile(r"(?:no|not|none|nothing|nobody|no one|never)\b")
 
 
 def _negative_option(item: Item) -> int | None:
-    """The only option that begins with a negative word, if it is not the word no alone."""
+    """Return the only option that begins with a negative word, if it is not the word no alone."""
     options = [_folded(choice) for choice in item.choices]
     negative = [index for index, text in enumerate(options) if _NEGATIVE.match(text)]
     return negative[0] if len(negative) == 1 and options[negative[0]].strip(".,!") != "no" else None
 
 
 def _option_in_examples(item: Item) -> int | None:
-    """The only option that the worked examples contain; they contain some by chance."""
+    """Return the only option that the worked examples contain; they contain some by chance."""
     inside = set() if _are_letters(item) else _options_in(item.shots, item)
     return inside.pop() if len(inside) == 1 else None
 
 
 def _chance(item: Item) -> float:
-    """Probability that a guess is right, 0 to 1."""
     return len(item.answers) / len(item.choices)
 
 
 def _standard_errors(right: int, items: Sequence[Item]) -> float:
-    """(right answers - expected by chance) in standard errors of independent guesses; 0 where there is no spread."""
+    """Return (right answers - expected by chance) in standard errors of independent guesses.
+
+    0 where there is no spread.
+    """
     # The sum of independent guesses, each right with its own probability, has the sum of their variances.
     chances = list(map(_chance, items))
     spread = math.sqrt(sum(chance * (1 - chance) for chance in chances))
@@ -320,7 +325,7 @@ def _standard_errors(right: int, items: Sequence[Item]) -> float:
 
 
 def _finding(name: str, items: Iterable[Item], of: int, about: str, *, wrong: bool | None = None) -> Finding:
-    """A finding; wrong if any item has the fault, unless it is given."""
+    """Return a finding; wrong if any item has the fault, unless it is given."""
     names = tuple((item.task, item.id) for item in items)
     return Finding(name=name, items=names, of=of, wrong=bool(names) if wrong is None else wrong, about=about)
 
@@ -330,7 +335,7 @@ def _unchecked(name: str) -> Finding:
 
 
 def _are_letters(item: Item) -> bool:
-    """True if the choices name options that are listed in the prompt: A, B, ... or (A), (B), ..."""
+    """Return True if the choices name options that are listed in the prompt: A, B, ... or (A), (B), ..."""
     return [choice.strip().strip("().") for choice in item.choices] == list(LETTERS[: len(item.choices)])
 
 
@@ -339,7 +344,7 @@ def _folded(text: str) -> str:
 
 
 def without_questions(probe: Probe) -> Probe:
-    """Items with options, each without its question, to be scored; the others are left out.
+    """Return the items with options, each without its question, to be scored; the others are left out.
 
     Of a prompt the last line is left if it is a request for the answer ("Answer:"), else nothing. Options that are
     listed for their letters stay listed.
@@ -355,7 +360,7 @@ def without_questions(probe: Probe) -> Probe:
 
 
 def _ending(item: Item) -> Any:
-    """Last line of a prompt if it is short and ends with a colon, with its line break; else nothing."""
+    """Return the last line of a prompt if it is short and ends with a colon, with its line break; else nothing."""
     text = item.prompt if isinstance(item.prompt, str) else ""
     line = text.rpartition("\n")[2]
     ending = line if line.rstrip().endswith(":") and len(line) <= 40 and line != text else ""
@@ -363,7 +368,7 @@ def _ending(item: Item) -> Any:
 
 
 def check_answers(probe: Probe, answered: Snapshot, no_question: Snapshot) -> list[Finding]:
-    """Result of every check of a model's answers, including those that found nothing.
+    """Return the result of every check of a model's answers, including those that found nothing.
 
     Args:
         probe: The probe.
@@ -391,7 +396,7 @@ def _is_right(answered: Answered) -> bool:
 
 
 def _distance(group: Sequence[Answered]) -> float:
-    """(right answers - expected by chance) in standard errors of independent guesses."""
+    """Return (right answers - expected by chance) in standard errors of independent guesses."""
     return _standard_errors(sum(map(_is_right, group)), [item for item, _ in group])
 
 
@@ -434,7 +439,6 @@ def _below_chance(answered: Sequence[Answered]) -> Finding:
 
 
 def _tasks_and_categories(answered: Iterable[Answered]) -> dict[str, list[Answered]]:
-    """Items of each task, and of each category that is not a task with the same items."""
     tasks: dict[str, list[Answered]] = {}
     categories: dict[str, list[Answered]] = {}
     for one in answered:
@@ -446,7 +450,7 @@ def _tasks_and_categories(answered: Iterable[Answered]) -> dict[str, list[Answer
 
 
 def _at_most(right: int, chances: NDArray[np.float64]) -> float:
-    """Probability of at most so many right guesses, where each has its own chance."""
+    """Return the probability of at most so many right guesses, where each has its own chance."""
     probabilities = np.ones(1)
     for chance in chances:
         probabilities = np.convolve(probabilities, (1 - chance, chance))
@@ -474,7 +478,7 @@ def _sure(answered: Sequence[Answered], norms: Mapping[str, str]) -> Finding:
 
 
 def _largest_share(row: Mapping[str, Any], norm: str) -> float:
-    """Largest share of one option in the softmax of the scores that decide; 0 where they are not known."""
+    """Return the largest share of one option in the softmax of the scores that decide; 0 where they are not known."""
     logprobs, priors = np.array(row["choice_logprobs"], float), row.get("choice_priors")
     units = {
         unit: np.array(row[f"choice_{unit}"]) for unit, _ in UNITS.values() if row.get(f"choice_{unit}") is not None

@@ -195,7 +195,6 @@ def probe_from(
 
 
 def _example(item: Item) -> str:
-    """The end of a question and its right answers, in one line."""
     question = " ".join(training_text(item.prompt).removesuffix("\nAnswer:").split())
     right = (
         [item.choices[int(index)].strip() for index in item.answers] if item.choices else list(map(str, item.answers))
@@ -205,7 +204,6 @@ def _example(item: Item) -> str:
 
 
 def _rows(source: Any) -> tuple[Rows, str]:
-    """The rows, each with its position for messages, and the name of the table."""
     if isinstance(source, (str, Path)):
         return read_rows(source), str(source)
     rows = [(f"row {number}", row) for number, row in enumerate(source)]
@@ -338,7 +336,7 @@ class _Reader:
         self.plan = replace(plan, key=self._reading.key if self._reading else None, open=self._open)
 
     def item(self, at: int, *, task: str, category: str) -> tuple[Item | None, list[str]]:
-        """The item of a row, or None and what is wrong with it."""
+        """Return the item of a row, or None and what is wrong with it."""
         mistakes = self._mistakes[at]
         prompt = self._prompt(at)
         choices, answer, match = self._answer(at)
@@ -370,7 +368,7 @@ class _Reader:
         return str(value).strip() if is_filled(value) else ""
 
     def _prompt(self, at: int) -> Any:
-        """The question, framed if it is a bare one with options, after what belongs before it."""
+        """Return the question, framed if it is a bare one with options, after what belongs before it."""
         plan, row = self._plan, self._rows[at]
         value = row.get(plan.question)
         if isinstance(value, (list, tuple)) and value:
@@ -391,7 +389,7 @@ class _Reader:
         return "\n\n".join([*before, value]) if before else value
 
     def _row_options(self, at: int) -> Options | None:
-        """The options of a row; None for an open question, and where they are wrong."""
+        """Return the options of a row; None for an open question, and where they are wrong."""
         plan, row = self._plan, self._rows[at]
         if self._is_yes_no:
             return Options(("yes", "no"))
@@ -423,7 +421,7 @@ class _Reader:
         return Options(tuple(map(str, value)), labels, all(isinstance(one, (int, float)) for one in value))
 
     def _answer(self, at: int) -> tuple[tuple[str, ...], Any, str | None]:
-        """The options without blank ones, the answer (indices of options, or texts), and the match of an open one."""
+        """Return the options without blank ones, the answer (indices or texts), and the match of an open one."""
         value, plan, options = self._answers[at], self._plan, self._options[at]
         if not is_filled(value):
             self._mistakes[at].append(f"column {plan.answer!r} holds no answer ({_short(value)})")
@@ -468,7 +466,10 @@ def _listed(cell: Any) -> list[str]:
 
 
 def _open_answers(value: Any, *, is_json: bool) -> tuple[str, ...]:
-    """The texts of an open answer: one, or each of a list. A JSON value is one text, unless it is a list of texts."""
+    """Return the texts of an open answer.
+
+    One, or each of a list. A JSON value is one text, unless it is a list of texts.
+    """
     given = value if is_json else _parse_literal(value)
     if isinstance(value, str) and not (isinstance(given, list) and all(isinstance(text, str) for text in given)):
         given = value  # an interval, such as [0, 1], is one answer
@@ -480,7 +481,7 @@ def _open_answers(value: Any, *, is_json: bool) -> tuple[str, ...]:
 
 
 def _parse_literal(value: Any) -> Any:
-    """The list or object that a text spells in JSON or Python; any other value unchanged."""
+    """Return the list or object that a text spells in JSON or Python; any other value unchanged."""
     if not isinstance(value, str) or value.strip()[:1] not in ("[", "{"):
         return value
     # CSV files written from Python contain lists as `['a', 'b']`, which is not JSON.
@@ -494,6 +495,6 @@ def _parse_literal(value: Any) -> Any:
 
 
 def _short(value: Any) -> str:
-    """A value for a message, cut to 40 characters."""
+    """Return a value for a message, cut to 40 characters."""
     text = repr(value)
     return text if len(text) <= 40 else f"{text[:37]}..."

@@ -90,7 +90,7 @@ def _manager() -> Any:
 
 
 def _tasks(manager: Any, name: str, wanted: str, data: str | Path | None) -> list[Any]:
-    """Task objects of a name, with their data."""
+    """Return the task objects of a name, with their data."""
     spec: Any = wanted
     if data is not None:  # a task takes settings of its own only as a member of a group
         spec = {"group": name, "task": [_with_data(own, Path(data), name) for own in _leaves(manager, wanted)]}
@@ -111,7 +111,7 @@ def _tasks(manager: Any, name: str, wanted: str, data: str | Path | None) -> lis
 
 
 def _leaves(manager: Any, name: str) -> list[dict[str, Any]]:
-    """Specifications of all tasks of a task, a group or a tag."""
+    """Return the specifications of all tasks of a task, a group or a tag."""
     entry = manager.task_index[name]
     parts: Sequence[Any] = sorted(entry.tags) if entry.kind.name == "TAG" else ()
     if entry.kind.name == "GROUP":
@@ -128,7 +128,7 @@ def _leaves(manager: Any, name: str) -> list[dict[str, Any]]:
 
 
 def _with_data(spec: Mapping[str, Any], folder: Path, name: str) -> dict[str, Any]:
-    """Specification of a task whose data are the files of a folder."""
+    """Return the specification of a task whose data are the files of a folder."""
     own = folder / str(spec["task"])
     files = {file.stem: str(file) for file in sorted((own if own.is_dir() else folder).glob("*.jsonl"))}
     if not files:
@@ -137,7 +137,10 @@ def _with_data(spec: Mapping[str, Any], folder: Path, name: str) -> dict[str, An
 
 
 def _items(task: Any, *, name: str, shots: int | None) -> list[Item]:
-    """Items of a task, in the order of its documents: its sampler draws the worked examples in that order."""
+    """Return the items of a task, in the order of its documents.
+
+    Its sampler draws the worked examples in that order.
+    """
     own = str(task.config.task)
     count = int(task.config.num_fewshot or 0) if shots is None else shots
     task.set_fewshot_seed(seed=_SEED)
@@ -173,7 +176,6 @@ def _items(task: Any, *, name: str, shots: int | None) -> list[Item]:
 
 
 def _refusal(task: Any) -> str:
-    """Reason why a task is no probe; empty if it is one."""
     if str(task.OUTPUT_TYPE) != "multiple_choice":
         return f"has the output type {task.OUTPUT_TYPE}"
     if callable(task.config.process_results):
@@ -184,7 +186,7 @@ def _refusal(task: Any) -> str:
 
 
 def _answer(task: Any, doc: Any) -> tuple[int, ...] | None:
-    """Right options of a document, as the harness's `acc` counts them."""
+    """Return the right options of a document, as the harness's `acc` counts them."""
     target = task.doc_to_target(doc)
     choices = list(task.doc_to_choice(doc))
     named = target if isinstance(target, list) else [target]

@@ -45,7 +45,7 @@ def stratified(items: Sequence[Item], *, first: int) -> list[Item]:
 
 
 def _is_fair(items: Sequence[Item], *, first: int) -> bool:
-    """True if no category has fewer of the first items than a sample drawn at random would hardly ever have."""
+    """Return True if no category has fewer of the first items than a sample drawn at random would hardly ever have."""
     part, whole = (Counter(item.category for item in some) for some in (items[:first], items))
     expected = {name: count * min(first / max(len(items), 1), 1.0) for name, count in whole.items()}
     return all(part[name] >= count - _SIGMAS * math.sqrt(count) for name, count in expected.items())

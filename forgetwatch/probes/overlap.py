@@ -125,7 +125,7 @@ def overlap(
 
 
 def training_text(row: Any) -> str:
-    """All text of a training row as one: the row itself, its messages, or every text in it but the roles."""
+    """Return all text of a training row as one: the row itself, its messages, or every text in it but the roles."""
     if isinstance(row, str):
         return row
     if isinstance(row, Mapping):
@@ -166,7 +166,7 @@ class _Search:
         self.examples: list[tuple[str, str, int]] = []
 
     def names(self, items: Iterable[int]) -> tuple[tuple[str, str], ...]:
-        """(task, id) of some items, in the order of the probe."""
+        """Return (task, id) of some items, in the order of the probe."""
         return tuple(self._names[item] for item in sorted(items))
 
     def add(self, words: Words, *, row: int) -> None:
@@ -197,7 +197,7 @@ _FRAME: Final = re.compile(r"\A\s*(?:question|q)\s*:\s*|\s+(?:answer|a)\s*:\s*\Z
 
 
 def _questions(items: Sequence[Item]) -> list[Words]:
-    """Words of each item's question, without "Question:" and "Answer:" and without the frame of its task's prompts."""
+    """Return the words of each item's question, without labels and the frame of its task's prompts."""
     found = [_words(_FRAME.sub("", _last_message(item))) for item in items]
     by_task: dict[str, list[int]] = {}
     for index, item in enumerate(items):
@@ -213,7 +213,7 @@ def _questions(items: Sequence[Item]) -> list[Words]:
 
 
 def _last_message(item: Item) -> str:
-    """The prompt, or of a chat the last message of the user; of a passage its text."""
+    """Return the prompt, or of a chat the last message of the user; of a passage its text."""
     if isinstance(item.prompt, str):
         return item.choices[0] if item.is_passage else item.prompt
     of_user = [message for message in item.prompt if message.get("role") == "user"]
@@ -221,7 +221,7 @@ def _last_message(item: Item) -> str:
 
 
 def _common_prefix(words: Sequence[Words]) -> int:
-    """Number of words that all lists begin with; at least one word of the shortest is left."""
+    """Return the number of words that all lists begin with; at least one word of the shortest is left."""
     count = 0
     for column in zip(*words, strict=False):
         if len(set(column)) > 1:
@@ -236,7 +236,7 @@ def _answers(item: Item) -> list[Words]:
 
 
 def _distinct_runs(questions: Sequence[Words], n: int) -> dict[int, tuple[int, ...]]:
-    """Items by the hash of each run of n words, without those of templates."""
+    """Return the items by the hash of each run of n words, without those of templates."""
     found: dict[int, tuple[int, ...]] = {}
     for item, words in enumerate(questions):
         alone = (item,)
@@ -247,7 +247,7 @@ def _distinct_runs(questions: Sequence[Words], n: int) -> dict[int, tuple[int, .
 
 
 def _runs(words: Words, n: int) -> Iterator[int]:
-    """Hashes of the n words that begin at each word."""
+    """Return the hashes of the n words that begin at each word."""
     return map(hash, zip(*(words[start:] for start in range(n)), strict=False))
 
 
@@ -260,5 +260,5 @@ def _words(text: str) -> Words:
 
 
 def _spaced(words: Words) -> bytes:
-    """Words as one text with a space at each end, in which only whole words are found."""
+    """Return the words as one text with a space at each end, in which only whole words are found."""
     return b" " + b" ".join(words) + b" "

@@ -148,7 +148,10 @@ def _shown(reading: KeyReading, row: int, options: Sequence[Options]) -> str:
 
 
 def _named(way: Key) -> Callable[[Any, Options], tuple[int, ...] | None]:
-    """Function from a cell and the options of its row to the right options; None if it names none in this way."""
+    """Return the function from a cell and the options of its row to the right options.
+
+    None if it names none in this way.
+    """
 
     def found(answer: Any, options: Options) -> tuple[int, ...] | None:
         texts = options.texts
@@ -169,7 +172,7 @@ def _named(way: Key) -> Callable[[Any, Options], tuple[int, ...] | None]:
 
 
 def _number(answer: Any) -> int | None:
-    """Whole number of a cell; a column of whole numbers with an empty cell may be read as floats."""
+    """Return the whole number of a cell; a column of whole numbers with an empty cell may be read as floats."""
     if isinstance(answer, float) and answer.is_integer():
         return int(answer)
     if isinstance(answer, int) and not isinstance(answer, bool):
@@ -269,7 +272,7 @@ class OpenAnswers:
 
 
 def _is_number(text: str) -> bool:
-    """True for one number with at most a sign next to it: ``$5``, ``5 %``, not ``Apollo 11``."""
+    """Return True for one number with at most a sign next to it: ``$5``, ``5 %``, not ``Apollo 11``."""
     found = find_numbers(text)
     return len(found) == 1 and len(text) <= found[0].end + 2 and not any(map(str.isalpha, text[: found[0].start]))
 

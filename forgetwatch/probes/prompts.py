@@ -23,7 +23,7 @@ _REASONING: Final = "Think step by step. End with one line of the form 'Answer: 
 
 
 def options_of(item: Item, *, ask: Ask, chat: bool) -> str:
-    """Text that lists an item's options and asks for a letter or for reasoning.
+    """Return the text that lists an item's options and asks for a letter or for reasoning.
 
     A plain prompt ends where the answer begins; a chat prompt ends with the instruction.
     """
@@ -90,13 +90,16 @@ def _with_examples(item: Item, probe: Probe, examples: Sequence[Item], shots: in
 
 
 def _question_key(item: Item) -> tuple[str, list[str]]:
-    """Prompt and options without order, case and spacing: of two items with one key each gives away the other."""
+    """Return the prompt and options without order, case and spacing.
+
+    Of two items with one key each gives away the other.
+    """
     prompt = item.prompt if isinstance(item.prompt, str) else str([message["content"] for message in item.prompt])
     return " ".join(prompt.casefold().split()), sorted(" ".join(choice.casefold().split()) for choice in item.choices)
 
 
 def _question_and_answer(example: Item, probe: Probe) -> tuple[str, str]:
-    """An example's question as the probe renders it, and its answer with the space between them."""
+    """Return an example's question as the probe renders it, and its answer with the space between them."""
     if not isinstance(example.prompt, str):
         raise ProbeError(f"example {example.id!r}: needed a prompt of text, got chat messages")
     chat = probe.rendering_of(example) == "chat"

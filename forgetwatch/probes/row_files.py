@@ -68,7 +68,10 @@ def read_rows(path: str | Path) -> Rows:
 
 
 def _listed_rows(given: Any, path: Path) -> list[dict[str, Any]]:
-    """The rows of a document: a list of objects, or an object with one such list, and texts that belong to each row."""
+    """Return the rows of a document.
+
+    A list of objects, or an object with one such list, and texts that belong to each row.
+    """
     if isinstance(given, list) and all(isinstance(row, dict) for row in given):
         return given
     lists = {name: rows for name, rows in given.items() if _are_rows(rows)} if isinstance(given, dict) else {}
@@ -145,7 +148,7 @@ def _object(line: str, where: str) -> dict[str, Any]:
 
 
 def training_texts(paths: Iterable[Path]) -> Iterator[str]:
-    """Rows of training files one after the other, each as one text; every line of a file of another format.
+    """Yield the rows of training files one after the other, each as one text; every line of a file of another format.
 
     JSONL and Parquet are read row by row, whatever their size.
 

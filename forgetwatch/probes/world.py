@@ -58,7 +58,7 @@ RELATIONS: Final = tuple(
 
 
 def facts() -> list[Fact]:
-    """All facts of the world, relation by relation, with balanced values; the same in every call."""
+    """Return all facts of the world, relation by relation, with balanced values; the same in every call."""
     rng = np.random.default_rng(_SEED)
     heads, tails = (
         ("ba", "del", "fi", "gor", "hu", "ka", "lo", "mir", "ne", "ost"),
@@ -75,7 +75,7 @@ def facts() -> list[Fact]:
 
 
 def demo_probe() -> Probe:
-    """360 items in six categories, k from 2 to 5: one per fact, its relation's values as options."""
+    """Return 360 items in six categories, k from 2 to 5: one per fact, its relation's values as options."""
     items = [
         Item(
             id=f"{fact.relation.task}-{fact.subject}",

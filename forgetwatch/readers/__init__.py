@@ -60,7 +60,7 @@ def load_snapshot(
     kept: QuestionStore | None = None,
     texts: bool = False,
 ) -> Snapshot:
-    """The outcomes in a file or in a harness's output folder, in any format that is known.
+    """Return the outcomes in a file or in a harness's output folder, in any format that is known.
 
     Args:
         path: The file or folder.
@@ -78,7 +78,7 @@ def load_snapshot(
 
 
 def is_outcomes(given: str) -> bool:
-    """True for a file or folder that is there and is no model."""
+    """Return True for a file or folder that is there and is no model."""
     path = Path(given)
     is_model = path.is_dir() and any((path / name).is_file() for name in ("config.json", "adapter_config.json"))
     return path.exists() and not is_model
@@ -103,7 +103,7 @@ def _load(path: Path, reading: Reading) -> Snapshot:
 
 
 def _read_table(path: Path, head: bytes) -> Snapshot:
-    """A snapshot of forgetwatch, or the outcomes in a plain table."""
+    """Return a snapshot of forgetwatch, or the outcomes in a plain table."""
     if (schema := table.parquet_schema(path)) is not None:
         return read_snapshot(path) if is_snapshot(schema) else table.read_parquet(path)
     if b"\x00" in head or not _is_text(head):

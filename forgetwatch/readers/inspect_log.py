@@ -67,7 +67,7 @@ _MOST_EPOCHS: Final = 2**31
 
 
 def is_inspect_log(path: Path) -> bool:
-    """True if a file is a log of Inspect, by its content."""
+    """Return True if a file is a log of Inspect, by its content."""
     head = read_head(path)
     if not head.startswith(_ZIP):
         return _OPENING.match(head) is not None
@@ -76,7 +76,10 @@ def is_inspect_log(path: Path) -> bool:
 
 
 def read(path: Path, reading: Reading) -> Snapshot:
-    """The outcomes in a log; its metric is a scorer or scorer/key, its progress in samples (of JSON in bytes)."""
+    """Return the outcomes in a log.
+
+    Its metric is a scorer or scorer/key, its progress in samples (of JSON in bytes).
+    """
     with file_errors(path, "a log of Inspect"):
         if read_head(path).startswith(_ZIP):
             with Archive(path) as archive:
@@ -125,7 +128,6 @@ def _snapshot(path: Path, header: Mapping[str, Any], samples: Iterable[_Sample],
 
 
 def _header(archive: Archive) -> dict[str, Any]:
-    """Description of the run in an archive."""
     name = next((name for name in _HEADERS if name in archive.names), None)
     if name is None:
         raise SnapshotError(f"{archive.path}: a ZIP file without {' or '.join(_HEADERS)}; needed a log of Inspect")
@@ -134,13 +136,13 @@ def _header(archive: Archive) -> dict[str, Any]:
 
 
 def _description(data: bytes, top: Spans) -> dict[str, Any]:
-    """Status, task, model and time of a run; the list of its sample ids may be long, and is not built."""
+    """Return the status, task, model and time of a run; the list of its sample ids may be long, and is not built."""
     status = {"status": build(data, *top["status"])} if "status" in top else {}
     return status | (pick(data, *top["eval"], ("task", "model", "created")) if "eval" in top else {})
 
 
 def _archive_samples(archive: Archive, reading: Reading) -> Iterator[_Sample]:
-    """The samples of an archive, from its summaries; if there are none, from the samples' own files."""
+    """Yield the samples of an archive, from its summaries; if there are none, from the samples' own files."""
     # Two passes over the summaries: of a sample that was run again, only the last counts.
     latest = {
         (str(record.get("id")), str(record.get("epoch"))): index
@@ -171,7 +173,6 @@ def _whole_sample(archive: Archive, name: str) -> dict[str, Any]:
 
 
 def _summaries(archive: Archive, fields: Collection[str]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """(index, fields) of each summary, in the order in which they were written."""
     # By number: sorted as text, 10.json would come before 2.json.
     journal = sorted((int(match[1]), match[0]) for name in archive.names if (match := _JOURNAL.fullmatch(name)))
     index = 0
@@ -216,7 +217,10 @@ class Archive:
         self._zip.close()
 
     def read(self, name: str) -> bytes:
-        """Content of a member; SnapshotError if it is encrypted, packed otherwise, damaged, or above the limit."""
+        """Return the content of a member.
+
+        SnapshotError if it is encrypted, packed otherwise, damaged, or above the limit.
+        """
         info = self._zip.getinfo(name)
         if info.flag_bits & 1:  # the format's mark of encryption
             raise SnapshotError(f"{self.path}: its member {name!r} is encrypted; needed a log without a password")
@@ -278,7 +282,10 @@ class _Sample:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Self:
-        """The sample in a summary or a whole sample; ValueError names a field that is not what Inspect writes."""
+        """Return the sample in a summary or a whole sample.
+
+        ValueError names a field that is not what Inspect writes.
+        """
         item_id, epoch = record.get("id"), record.get("epoch", 1)
         # Not isinstance: a boolean is an instance of int, and no id.
         if type(item_id) not in (int, str) or item_id == "":
@@ -312,7 +319,7 @@ class _Sample:
 
 
 def _is_shortened(record: Mapping[str, Any]) -> bool:
-    """True if a summary shortens the question, or leaves pictures out of it."""
+    """Return True if a summary shortens the question, or leaves pictures out of it."""
     texts = [record.get("input"), *(target if isinstance(target := record.get("target"), list) else [target])]
     for message in texts[0] if isinstance(texts[0], list) else []:
         content = message.get("content") if isinstance(message, Mapping) else None
@@ -348,7 +355,7 @@ def _scores(record: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str], 
 
 
 def _number(value: Any) -> Any:
-    """1 or 0 for a text that means right or wrong, the number in a text; any other value unchanged."""
+    """Return 1 or 0 for a text that means right or wrong, the number in a text; any other value unchanged."""
     if not isinstance(value, str):
         return value
     # Grades are capital letters; yes, no, true and false occur in any case.
@@ -361,7 +368,6 @@ def _number(value: Any) -> Any:
 
 
 def _reason(record: Mapping[str, Any]) -> str:
-    """Reason why a sample has no scores."""
     error = record.get("error")
     if isinstance(error, Mapping):
         error = error.get("message")
@@ -373,7 +379,7 @@ def _reason(record: Mapping[str, Any]) -> str:
 
 
 def _plain(content: Any) -> Any:
-    """The text, or the messages as role, content and tool calls."""
+    """Return the text, or the messages as role, content and tool calls."""
     if not isinstance(content, list):
         return content
     return [_message(part) if isinstance(part, Mapping) else part for part in content]
@@ -393,7 +399,7 @@ def _part(part: Mapping[str, Any]) -> Any:
 
 
 def _output(output: Any) -> str | None:
-    """Text of the first answer in a sample's output; None if there is none."""
+    """Return the text of the first answer in a sample's output; None if there is none."""
     if not isinstance(output, Mapping):
         return None
     if isinstance(completion := output.get("completion"), str):
@@ -410,7 +416,7 @@ def _output(output: Any) -> str | None:
 
 
 def _options(named: tuple[str, ...], choices: tuple[str, ...]) -> tuple[int, ...]:
-    """Indices of the options that letters ("A", "BD"), numbers after Z, or whole texts name.
+    """Return the indices of the options that letters ("A", "BD"), numbers after Z, or whole texts name.
 
     Empty if one of the texts names no option.
     """
@@ -446,5 +452,5 @@ def _texts(record: Mapping[str, Any], name: str) -> tuple[str, ...]:
 
 
 def _clean(text: str) -> str:
-    """The text with "?" for lone surrogates, which JSON can hold and UTF-8 cannot."""
+    """Return the text with "?" for lone surrogates, which JSON can hold and UTF-8 cannot."""
     return text.encode("utf-8", "replace").decode()

@@ -33,7 +33,7 @@ _BLANK: Final = re.compile(r"[ \t\n\r]*")
 
 
 def json_lines(path: Path, progress: Progress | None = None) -> Iterator[tuple[int, Any]]:
-    """(number, value) of each line that is not empty, from 1; SnapshotError names a line that is no JSON."""
+    """Yield (number, value) of each line that is not empty, from 1; SnapshotError names a line that is no JSON."""
     total, done, reported, decode = (
         path.stat().st_size,
         0,
@@ -63,14 +63,14 @@ def json_lines(path: Path, progress: Progress | None = None) -> Iterator[tuple[i
 
 
 def json_array(path: Path, progress: Progress | None = None) -> Iterator[tuple[int, Any]]:
-    """(number, value) of each element of a file that is one array, from 1; SnapshotError if it is broken."""
+    """Yield (number, value) of each element of a file that is one array, from 1; SnapshotError if it is broken."""
     with Document(path, progress) as document:
         yield from document.values()
         document.end()
 
 
 def json_values(path: Path) -> Iterator[Any]:
-    """Each value of a file: one document on any number of lines, or several, as in JSON lines."""
+    """Yield each value of a file: one document on any number of lines, or several, as in JSON lines."""
     with Document(path) as document:
         while document.peek():
             yield document.value()
@@ -99,7 +99,7 @@ class Document:
         self._file.close()
 
     def peek(self) -> str:
-        """Next character that is not blank, without consuming it; empty at the end of the file."""
+        """Return the next character that is not blank, without consuming it; empty at the end of the file."""
         while True:
             blank = _BLANK.match(self._text, self._at)
             self._at = self._at if blank is None else blank.end()
@@ -118,16 +118,16 @@ class Document:
             yield name
 
     def elements(self) -> Iterator[None]:
-        """None for each element of the array that begins here."""
+        """Yield None for each element of the array that begins here."""
         yield from self._parts("[", "]")
 
     def values(self) -> Iterator[tuple[int, Any]]:
-        """(number, value) of each element of the array that begins here, from 1."""
+        """Yield (number, value) of each element of the array that begins here, from 1."""
         for number, _ in enumerate(self.elements(), start=1):
             yield number, self.value()
 
     def value(self) -> Any:
-        """The whole value that begins here."""
+        """Return the whole value that begins here."""
         self.peek()
         while True:
             try:
@@ -190,12 +190,12 @@ class Document:
 
 
 def begins_json(head: bytes) -> bool:
-    """True if the beginning of a file is that of a JSON object or array."""
+    """Return True if the beginning of a file is that of a JSON object or array."""
     return head.removeprefix(codecs.BOM_UTF8).lstrip()[:1] in (b"{", b"[")
 
 
 def first_object(path: Path) -> dict[str, str]:
-    """Each name in the first object of a file, with the first character of its value.
+    """Return each name in the first object of a file, with the first character of its value.
 
     The object may be alone, the first line, or the first element of an array. No name after ``samples`` is read. There
     are no names if there is no object; of a broken text they are those before the break.
@@ -250,7 +250,7 @@ def spans(data: bytes, at: int) -> Iterator[tuple[str, int, int]]:
 
 
 def pick(data: bytes, start: int, end: int, names: Collection[str]) -> dict[str, Any]:
-    """The members with these names of the object in `data[start:end]`."""
+    """Return the members with these names of the object in `data[start:end]`."""
     if end - start > _SMALL:
         return {name: build(data, at, to) for name, at, to in spans(data, start) if name in names}
     members = build(data, start, end)
@@ -260,7 +260,7 @@ def pick(data: bytes, start: int, end: int, names: Collection[str]) -> dict[str,
 
 
 def build(data: bytes, start: int, end: int) -> Any:
-    """The value in `data[start:end]`."""
+    """Return the value in `data[start:end]`."""
     # Every value but the outermost follows one of these marks. Marks within texts count too: the bound is from above.
     if end - start > _MAX_VALUES and sum(data.count(mark, start, end) for mark in (b",", b"[", b"{")) > _MAX_VALUES:
         raise ValueError(f"the value at byte {start:,} holds more than {_MAX_VALUES:,} values")
@@ -296,13 +296,13 @@ def _end(data: bytes, at: int) -> int:
 
 
 def _blank(data: bytes, at: int) -> int:
-    """First position from `at` on that is not blank."""
+    """Return the first position from `at` on that is not blank."""
     found = _BLANK_BYTES.match(data, at)
     return at if found is None else found.end()
 
 
 def _after(data: bytes, at: int, mark: bytes) -> int:
-    """Position after the mark that must come next."""
+    """Return the position after the mark that must come next."""
     at = _blank(data, at)
     if data[at : at + 1] != mark:
         raise ValueError(f"needed {mark.decode()!r}, got {data[at : at + 20]!r} at byte {at:,}")

@@ -58,7 +58,7 @@ _NORMS: Final = ("sum", "chars_with_space", "chars", "unconditional")
 
 
 def recognises(path: Path) -> bool:
-    """True for a file with the columns of details, old or new, and a folder with files of their name, at any depth."""
+    """Recognise a file with the columns of details, old or new, or a folder with such files at any depth."""
     if path.is_dir():
         return bool(_named(path))
     if (schema := parquet_schema(path)) is None:
@@ -72,7 +72,7 @@ def _named(folder: Path) -> list[Path]:
 
 
 def read(path: Path, reading: Reading) -> Snapshot:
-    """The outcomes in a details file, or in the latest details of a folder; progress is in files."""
+    """Return the outcomes in a details file, or in the latest details of a folder; progress is in files."""
     files, notes = _latest(path) if path.is_dir() else ([path], ())
     log, answers = Log(path, "lighteval", reading), list[Answer]()
     for number, file in enumerate(files, start=1):
@@ -86,7 +86,7 @@ def read(path: Path, reading: Reading) -> Snapshot:
 
 
 def _latest(folder: Path) -> tuple[list[Path], tuple[str, ...]]:
-    """The files of the folder's latest date, and a note on those left out."""
+    """Return the files of the folder's latest date, and a note on those left out."""
     if not (found := _named(folder)):
         raise SnapshotError(f"{folder}: needed details_<task>_<date>.parquet files of lighteval, found none")
     if len(models := sorted({str(_model(path)) for path in found})) > 1:
@@ -133,7 +133,7 @@ def _add(log: Log, answer: Answer, task: str) -> None:
 
 
 def _with_choices(snapshot: Snapshot, answers: list[Answer], log: Log) -> Snapshot:
-    """The snapshot with the choices where log-likelihoods decided, and without options where generated text did."""
+    """Return the snapshot with choices where log-likelihoods decided, without options where text did."""
     right, used = log.correctness(snapshot.meta["metric"])
     metrics = [used.get(task, "") for task in log.tasks]
     generated = np.array([metrics[code] in answers[row].generated for row, code in enumerate(log.task_codes.tolist())])
@@ -166,7 +166,10 @@ def _infer_norms(
     tasks: NDArray[np.int64],
     metrics: list[str],
 ) -> list[str]:
-    """Norm of each task, by its code: the one whose scores agree with the logged correctness of most rows."""
+    """Return the norm of each task, by its code.
+
+    The one whose scores agree with the logged correctness of most rows.
+    """
     lost = {name: options.unexplained(right=right, tasks=tasks, norm=name) for name in _NORMS}
     unspaced = {int(tasks[row]) for row in options.rows if not all(text[:1] == " " for text in answers[row].choices)}
     norms = []
@@ -180,13 +183,13 @@ def _infer_norms(
 
 
 def _task_and_date(path: Path) -> tuple[str, str]:
-    """Task and date in a file's name; both empty if it was renamed, so that two such files still pair."""
+    """Return the task and date in a file's name; both empty if it was renamed, so that two such files still pair."""
     named = _NAME.fullmatch(path.name)
     return (named[1], named[2]) if named else ("", "")
 
 
 def _model(path: Path) -> str | None:
-    """Model in the names of a file's folders; None if it is in no such folders."""
+    """Return the model in the names of a file's folders; None if it is in no such folders."""
     parts = path.absolute().parts[:-2]  # without the folder of the date and the file
     if path.parent.name != _task_and_date(path)[1] or not parts:
         return None
@@ -214,7 +217,7 @@ class Answer:
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Self:
-        """The answer in a row of either schema; ValueError names a field that is not what lighteval writes."""
+        """Return the answer in a row of either schema; ValueError names a field that is not what lighteval writes."""
         return cls._new(row) if "doc" in row else cls._old(row)
 
     @classmethod
@@ -285,7 +288,7 @@ class Answer:
 
 
 def merge_halves(answers: Iterable[Answer]) -> Iterator[Answer]:
-    """The answers; one with log-likelihoods and a generated one to the same question, n-th with n-th, become one.
+    """Yield the answers; one with log-likelihoods and a generated one to the same question, n-th with n-th, become one.
 
     Answers that lack a metric come last, because their other half may be the log's last row.
     """
@@ -315,7 +318,7 @@ def merge_halves(answers: Iterable[Answer]) -> Iterator[Answer]:
 
 
 def _field(row: Mapping[str, Any], name: str, kind: type, needed: str) -> Any:
-    """A field that must be of a type."""
+    """Return a field that must be of a type."""
     if not isinstance(value := row.get(name), kind):
         raise ValueError(f"{name} must be {needed}, got {value!r:.40}")
     return value

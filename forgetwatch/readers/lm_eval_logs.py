@@ -83,7 +83,7 @@ _PARTS: Final = frozenset((*_COPIED, "config", "configs", "versions", "n-shot", 
 
 
 def recognises(path: Path) -> bool:
-    """True if a file has rows or results of the harness, or a folder has files of samples."""
+    """Return True if a file has rows or results of the harness, or a folder has files of samples."""
     if path.is_dir():
         return bool(_latest_samples(path))
     if not begins_json(read_head(path)):
@@ -93,7 +93,7 @@ def recognises(path: Path) -> bool:
 
 
 def read(path: Path, reading: Reading) -> Snapshot:
-    """The outcomes in a file of samples, in results that hold their samples, or in an output folder."""
+    """Return the outcomes in a file of samples, in results that hold their samples, or in an output folder."""
     if path.is_dir():
         return _read_samples(_latest_samples(path), path, reading)
     names = first_object(path)
@@ -162,7 +162,7 @@ class _Answers:
                 raise SnapshotError(f"{self.log.path}, {unit} {number}: {error}") from error
 
     def snapshot(self, runs: Mapping[str, Run]) -> Snapshot:
-        """All rows as a snapshot, given the run of each task."""
+        """Return all rows as a snapshot, given the run of each task."""
         log = self.log
         if not len(log):
             raise SnapshotError(f"{log.path}: the log has no answers")
@@ -182,7 +182,7 @@ class _Answers:
 
 
 def _notes(log: Log, runs: Mapping[str, Run]) -> Iterator[str]:
-    """Notes on runs of several models, and on each task of which the log has fewer items than its run counts."""
+    """Yield notes on runs of several models, and on tasks with fewer items in the log than their run counts."""
     models = sorted({run.model for run in runs.values() if run.model is not None})
     if len(models) > 1:
         yield f"its tasks come from runs of several models: {', '.join(models)}"
@@ -200,17 +200,16 @@ class Run:
     parts: Mapping[str, Any] = field(default_factory=dict)  # the members of the results that are read
 
     def _of_task(self, part: str, task: str) -> Any:
-        """Entry of one task in a part; None if there is none."""
         by_task = self.parts.get(part)
         return by_task.get(task) if isinstance(by_task, dict) else None
 
     def config(self, task: str) -> Mapping[str, Any]:
-        """Configuration of a task; empty if it is not known."""
+        """Return the configuration of a task; empty if it is not known."""
         found = self._of_task("configs", task)
         return found if isinstance(found, dict) else {}
 
     def items(self, task: str) -> int | None:
-        """Number of documents of a task that the run counts; None if it is not known."""
+        """Return the number of documents of a task that the run counts; None if it is not known."""
         counted = self._of_task("n-samples", task)
         found = counted.get("effective") if isinstance(counted, dict) else None
         return found if isinstance(found, int) else None
@@ -228,7 +227,7 @@ class Run:
         return next((found[name] for name in _MODEL_ORDER if name in found), None)
 
     def describe(self, task: str) -> dict[str, Any]:
-        """Metadata of a snapshot for one task, without values that are not known."""
+        """Return the metadata of a snapshot for one task, without values that are not known."""
         config = self.parts.get("config")
         config = config if isinstance(config, dict) else {}
         found = {
@@ -247,13 +246,13 @@ class Run:
 
 
 def _task_and_date(path: Path) -> tuple[str, str]:
-    """Task and date in a file's name; both empty for another name, so that renamed files pair."""
+    """Return the task and date in a file's name; both empty for another name, so that renamed files pair."""
     found = _NAME.fullmatch(path.name)
     return (found[1], found[2]) if found else ("", "")
 
 
 def _run_beside(path: Path) -> tuple[Run, tuple[str, ...]]:
-    """The run that the results next to a file of samples describe, and a note if they cannot be read."""
+    """Return the run that the results next to a file of samples describe, and a note if they cannot be read."""
     date = _task_and_date(path)[1]
     named = [file for file in path.parent.glob("*_*.json") if date and file.name.endswith(f"_{date}.json")]
     # Files of samples may end in .json as well.
@@ -271,7 +270,7 @@ def _run_beside(path: Path) -> tuple[Run, tuple[str, ...]]:
 
 
 def _latest_samples(folder: Path) -> dict[str, Path]:
-    """The latest file of samples of each task in an output folder, or in the one folder of a model within it."""
+    """Return the latest file of samples of each task in an output folder, or in the one folder of a model within it."""
     found = sorted(path for path in folder.rglob("samples_*") if _NAME.fullmatch(path.name) and path.is_file())
     homes = sorted({path.parent for path in found})
     if len(homes) > 1:
@@ -287,7 +286,7 @@ def _latest_samples(folder: Path) -> dict[str, Path]:
 
 
 def _plain(value: Any) -> Any:
-    """The value, text cut to 500 characters; None if it is neither text nor a number that JSON can hold."""
+    """Return the value, text cut to 500 characters; None if it is neither text nor a number that JSON can hold."""
     if isinstance(value, str):
         return value[:500]
     return value if isinstance(value, (bool, int, float)) and abs(value) < 2**63 else None
@@ -348,7 +347,10 @@ class _Task:
             self._add_options(index, row, logprobs)
 
     def _unnamed_filter(self, row: dict[str, Any]) -> str | None:
-        """A name for the filter of a row without one: the same responses again are scored under the next filter."""
+        """Return a name for the filter of a row without one.
+
+        The same responses again are scored under the next filter.
+        """
         responses = question_hash([row["doc_id"], row["doc"], row["target"], row.get("resps")])
         self._times[responses] += 1
         return f"filter {times}" if (times := self._times[responses]) > 1 else None
@@ -371,7 +373,7 @@ class _Task:
 
 
 def _category(document: Any) -> str | None:
-    """Category that a document names, of a benchmark that holds several under one task."""
+    """Return the category that a document names, of a benchmark that holds several under one task."""
     found = (document.get(name) for name in ("category", "subject")) if isinstance(document, Mapping) else ()
     return next((text for text in found if isinstance(text, str) and 0 < len(text) <= _LONGEST_CATEGORY), None)
 
@@ -413,7 +415,6 @@ class _Filters:
 
 
 def _metrics(row: Mapping[str, Any], suffix: str) -> dict[str, Any]:
-    """Metric values by name; older rows do not list their metrics."""
     names = row.get("metrics")
     if names is None:
         # Any other field may be a metric; those that are no correctness are left out later.
@@ -424,7 +425,7 @@ def _metrics(row: Mapping[str, Any], suffix: str) -> dict[str, Any]:
 
 
 def _by_sample(metrics: dict[str, Any], resps: list[Any]) -> list[dict[str, Any]]:
-    """Metric values of each repeat if a metric has a list of them; else those of the one answer."""
+    """Return the metric values of each repeat if a metric has a list of them; else those of the one answer."""
     repeats = len(resps[0]) if len(resps) == 1 and isinstance(resps[0], list) else 1
     each = {name for name, value in metrics.items() if isinstance(value, list) and len(value) == repeats > 1}
     # A list of other numbers is no correctness, whether it is of the repeats or of one answer.
@@ -457,7 +458,7 @@ def _logprobs(resps: list[Any]) -> list[float] | None:
 
 
 def _requests(arguments: Any, k: int) -> list[tuple[str, str]] | None:
-    """(context, continuation) of the first k requests, in either shape that logs have; None in any other."""
+    """Return (context, continuation) of the first k requests, in either shape that logs have; None in any other."""
     pairs = []
     for number in range(k):
         try:

@@ -86,7 +86,7 @@ def refuse_lfs_pointer(path: Path, head: bytes) -> None:
 
 
 def question_hash(question: object) -> str:
-    """First 16 hex digits of the SHA-256 of JSON values; the order of names makes no difference.
+    """Return the first 16 hex digits of the SHA-256 of JSON values; the order of names makes no difference.
 
     Raises:
         TypeError, ValueError, RecursionError: If the values are no JSON.
@@ -196,12 +196,12 @@ class Log:
                 self._other.setdefault((name, self._task[row]), (row, value))
 
     def keys(self, start: int) -> list[tuple[int, tuple[str, str]]]:
-        """(row, (item id, content hash)) of each first sample of an item, from row `start` on."""
+        """Return (row, (item id, content hash)) of each first sample of an item, from row `start` on."""
         rows = [row for row in range(start, len(self)) if self._sample[row] == 0]
         return [(row, (self._ids[row], self._hashes[row])) for row in rows]
 
     def samples(self, row: int) -> int:
-        """Number of samples of the item whose first sample is in this row."""
+        """Return the number of samples of the item whose first sample is in this row."""
         # Samples of one item are added one after the other, numbered 0, 1, 2, ...
         end = row + 1
         while end < len(self) and self._sample[end] == end - row:
@@ -214,7 +214,7 @@ class Log:
         return np.array(self._task, np.int64)
 
     def items(self) -> dict[str, int]:
-        """Number of items of each task, by name."""
+        """Return the number of items of each task, by name."""
         counts = np.bincount(self.task_codes[np.asarray(self._sample) == 0], minlength=len(self.tasks))
         return dict(zip(self.tasks, counts.tolist(), strict=True))
 
@@ -230,7 +230,7 @@ class Log:
         return found
 
     def metric(self, wanted: str | None) -> str:
-        """Full name of the metric that makes `correct`: the requested one, or the default.
+        """Return the full name of the metric that makes `correct`: the requested one, or the default.
 
         The filter after a comma (``exact_match,strict-match``) may be left out. A metric without a filter may be named
         with ``none``, as the harness's totals name it.
@@ -279,7 +279,7 @@ class Log:
         return values
 
     def _shown(self, metric: str) -> str:
-        """The metric's name, with the first value that is neither right nor wrong."""
+        """Return the metric's name, with the first value that is neither right nor wrong."""
         other = next((value for (name, _), value in self._other.items() if name == metric), None)
         return metric if other is None else f"{metric} (row {other[0] + 1}: {reprlib.repr(other[1])})"
 
@@ -290,7 +290,7 @@ class Log:
         notes: tuple[str, ...] = (),
         columns: Mapping[str, Any] | None = None,
     ) -> Snapshot:
-        """The rows as a snapshot whose `correct` is that metric.
+        """Return the rows as a snapshot whose `correct` is that metric.
 
         Args:
             metric: Full name of the metric, as `metric` returns it.
@@ -336,7 +336,7 @@ class Log:
             raise SnapshotError(f"{self.path}: {error}") from error
 
     def _repeats(self) -> list[int]:
-        """Rows that repeat an earlier row's item, question, sample and answer."""
+        """Return the rows that repeat an earlier row's item, question, sample and answer."""
         if len(set(self._ids)) == len(self._ids):
             return []
         keys = zip(self._task, self._ids, self._sample, self._hashes, strict=True)
@@ -385,7 +385,7 @@ class Log:
         return [by_code[code] or own or "" for code, own in zip(self.task_codes.tolist(), given, strict=True)]
 
     def _unique_ids(self) -> list[str]:
-        """The ids; one that repeats within a task and sample gets a number: "7", "7#2"."""
+        """Return the ids; one that repeats within a task and sample gets a number: "7", "7#2"."""
         if len(set(self._ids)) == len(self._ids):
             return self._ids
         keys = list(zip(self._ids, self.task_codes.tolist(), self._sample, strict=True))
@@ -459,7 +459,7 @@ _CHOICE_FIELDS: Final = ("choices", "options", "endings", "answers", "mc1_target
 
 
 def question_text(question: Any) -> QuestionText:
-    """The text of a logged question: a text or document; or a list of it, the right answers, and any options.
+    """Return the text of a logged question: a text or document; or a list of it, the right answers, and any options.
 
     >>> question_text([{"id": 7, "question": "Capital of Chile?", "choices": {"text": ["Lima", "Santiago"]}}, "1"])
     QuestionText(prompt='Capital of Chile?', choices=('Lima', 'Santiago'), answers=('1',))

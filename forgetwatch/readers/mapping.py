@@ -92,7 +92,7 @@ class ColumnMap:
 
 
 def read_mapped(path: str | Path, columns: ColumnMap) -> Snapshot:
-    """The outcomes in a table with column names of its own.
+    """Return the outcomes in a table with column names of its own.
 
     Raises:
         SnapshotError: If the file cannot be read, a field is in no row, or no row is left.
@@ -132,7 +132,7 @@ def read_mapped(path: str | Path, columns: ColumnMap) -> Snapshot:
 
 
 def _are_columns(columns: ColumnMap, schema: pa.Schema) -> bool:
-    """True if every field is a column, and every value is what a reading row by row would make of it."""
+    """Return True if every field is a column, and every value is what a reading row by row would make of it."""
     fields = columns.fields
     if columns.match is not None or QUESTION in fields or "item_id" not in fields:
         return False
@@ -146,7 +146,7 @@ def _are_columns(columns: ColumnMap, schema: pa.Schema) -> bool:
 
 
 def _are_texts(where: Iterable[str], schema: pa.Schema) -> bool:
-    """True if all are columns whose values have one spelling as text: texts, whole numbers, truth values."""
+    """Return True if all are columns whose values have one spelling as text: texts, whole numbers, truth values."""
     if not set(where) <= set(schema.names):
         return False
     kinds = [schema.field(name).type for name in where]
@@ -156,7 +156,7 @@ def _are_texts(where: Iterable[str], schema: pa.Schema) -> bool:
 
 
 def _selected(path: Path, columns: ColumnMap) -> Snapshot:
-    """The wanted rows of a Parquet file, decoded by row groups."""
+    """Return the wanted rows of a Parquet file, decoded by row groups."""
     names = list(dict.fromkeys(columns.fields.values()))
     others = [name for name in columns.where if name not in names]
     batches = []
@@ -181,7 +181,7 @@ def _selected(path: Path, columns: ColumnMap) -> Snapshot:
 
 
 def _row_groups(path: Path, where: Mapping[str, str]) -> list[int]:
-    """Row groups that may have a wanted row, by their least and greatest texts."""
+    """Return the row groups that may have a wanted row, by their least and greatest texts."""
     found = []
     with pq.ParquetFile(path) as file:
         for number in range(file.metadata.num_row_groups):
@@ -193,7 +193,7 @@ def _row_groups(path: Path, where: Mapping[str, str]) -> list[int]:
 
 
 def _may_hold(chunk: pq.ColumnChunkMetaData, wanted: str) -> bool:
-    """True unless a text is outside the least and greatest of a column's chunk of texts."""
+    """Return True unless a text is outside the least and greatest of a column's chunk of texts."""
     # Texts alone: numbers are wanted as texts, which have another order. Damaged statistics of theirs end the process.
     stats = chunk.statistics if chunk.physical_type == "BYTE_ARRAY" else None
     if stats is None or not stats.has_min_max or not isinstance(stats.min, str):
@@ -214,7 +214,7 @@ def _refuse_selection(path: Path, columns: ColumnMap) -> None:
 
 
 def _mapped(path: Path, number: int, row: Mapping[str, Any], columns: ColumnMap) -> dict[str, Any]:
-    """One row under the names of a snapshot; fields that the row lacks are left out."""
+    """Return one row under the names of a snapshot; fields that the row lacks are left out."""
     made: dict[str, Any] = dict(columns.constants)
     for name, source in columns.fields.items():
         if (value := value_at(row, source)) is not ABSENT:
@@ -263,13 +263,16 @@ def _add_ids(path: Path, rows: Sequence[dict[str, Any]], *, by_order: bool) -> N
 
 
 def _recurring(rows: Sequence[Mapping[str, Any]]) -> int:
-    """Number of rows beyond the first of each question; samples of an answer are told apart by their number."""
+    """Return the number of rows beyond the first of each question.
+
+    Samples of an answer are told apart by their number.
+    """
     keys = Counter((row.get("task"), str(row["content_hash"]), row.get("sample")) for row in rows)
     return len(rows) - len(keys)
 
 
 def _grade(path: Path, number: int, row: Mapping[str, Any], match: str) -> Grade | None:
-    """Grade of a row's output by its gold; None if it has no output or no gold."""
+    """Return the grade of a row's output by its gold; None if it has no output or no gold."""
     output, gold = _text(row.get("output")), _text(row.get("gold"))
     if output is None or gold is None:
         return None
@@ -282,7 +285,7 @@ def _grade(path: Path, number: int, row: Mapping[str, Any], match: str) -> Grade
 
 
 def _text(value: Any) -> str | None:
-    """The value as text, in JSON if it is another type; None if there is no value."""
+    """Return the value as text, in JSON if it is another type; None if there is no value."""
     if value is None or value is ABSENT:
         return None
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
@@ -290,7 +293,7 @@ def _text(value: Any) -> str | None:
 
 
 def _column(name: str, values: list[Any]) -> Any:
-    """A column as `table.to_snapshot` takes it: text if the file or the command line gave text."""
+    """Return a column as `table.to_snapshot` takes it: text if the file or the command line gave text."""
     if all(value is None or isinstance(value, str) for value in values):
         return pa.array(map(_text, values), pa.string())
     if pa.types.is_string(SCHEMA.field(name).type):

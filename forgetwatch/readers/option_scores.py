@@ -102,7 +102,7 @@ class LogLikelihoods:
         return np.array(self._k, np.int64)
 
     def unexplained(self, *, right: Correct, tasks: Ints, norm: str) -> Ints:
-        """Number of scored rows of each task whose correctness does not follow from the scores, int64 [tasks].
+        """Count each task's scored rows whose correctness does not follow from the scores, int64 [tasks].
 
         `right` and `tasks` have the correctness and the code of the task of each row of the log.
         """
@@ -116,7 +116,7 @@ class LogLikelihoods:
     def columns(
         self, *, right: Correct, tasks: Ints, norms: Sequence[str]
     ) -> tuple[dict[str, pa.Array], tuple[str, ...]]:
-        """The columns of a snapshot that follow, and notes for its reader.
+        """Return the columns of a snapshot that follow, and notes for its reader.
 
         `right` and `tasks` are as in `unexplained`; `norms` names the norm of each task, by the task's code.
         """
@@ -139,7 +139,7 @@ class LogLikelihoods:
         return self._columns(found, len(right)), _notes(found, int(undecided.sum()))
 
     def _choices(self, norms: Sequence[str], right: Correct, tasks: Ints) -> Choices:
-        """Choices of all rows with options, each by the norm of its task."""
+        """Return the choices of all rows with options, each by the norm of its task."""
         correct, task, k = right[self.rows], tasks[self.rows], self.k
         norm = np.array(norms, object)[task]
         lengths = {"chars": np.array(self._chars, np.float64), "bytes": np.array(self._bytes, np.float64)}
@@ -155,7 +155,7 @@ class LogLikelihoods:
         return reconcile(scores, k, self._golds(scores, correct, task), correct)
 
     def _golds(self, scores: Floats, correct: Correct, task: Ints) -> Bools:
-        """The right options as far as the targets name them, bool [options]."""
+        """Return the right options as far as the targets name them, bool [options]."""
         k, nothing = self.k, np.zeros(len(scores), bool)
         best = decide(scores, k, nothing).chosen
         by_index, by_text = np.array(self._by_index), np.array(self._by_text)
@@ -168,7 +168,7 @@ class LogLikelihoods:
         return option_mask(k, np.arange(len(k)), gold) | option_mask(k, several[:, 0], several[:, 1])
 
     def _columns(self, found: Choices, rows: int) -> dict[str, pa.Array]:
-        """Columns over all rows of the log, null where a row has no options."""
+        """Return the columns over all rows of the log, null where a row has no options."""
         index, k = self.rows, self.k
         has_lengths, has_priors = np.asarray(self._has_lengths, bool), np.asarray(self._has_priors, bool)
 
@@ -208,7 +208,7 @@ class LogLikelihoods:
 
 
 def _notes(found: Choices, undecided: int) -> tuple[str, ...]:
-    """Notes for the reader of the snapshot."""
+    """Return the notes for the reader of the snapshot."""
     notes = []
     if ties := int(found.tied.sum()):
         notes.append(
@@ -253,7 +253,9 @@ def choose_target(index: Ints, text: Ints, best: Ints, right: Correct) -> Ints:
 
 
 def reconcile(scores: Floats, k: Ints, golds: Bools, right: Correct) -> Choices:
-    """Choices and right options that follow from the scores and the logged correctness; see the module's table.
+    """Return the choices and right options that follow from the scores and the logged correctness.
+
+    See the module's table.
 
     Args:
         scores: The score that decides, nats, nan where it is not known [options].
@@ -291,7 +293,7 @@ def reconcile(scores: Floats, k: Ints, golds: Bools, right: Correct) -> Choices:
 
 
 def norms_in_metadata(norms: Mapping[str, str]) -> dict[str, Any]:
-    """Metadata of a snapshot that name the norm of each task, as `Snapshot.norms` reads them.
+    """Return the metadata of a snapshot that name the norm of each task, as `Snapshot.norms` reads them.
 
     >>> norms_in_metadata({"arc": "sum", "boolq": "sum"}), norms_in_metadata({"arc": "chars", "boolq": "sum"})
     ({'probe': {'norm': 'sum'}}, {'norms': {'arc': 'chars', 'boolq': 'sum'}})
@@ -302,7 +304,7 @@ def norms_in_metadata(norms: Mapping[str, str]) -> dict[str, Any]:
 
 
 def byte_length(text: str) -> int:
-    """Length of a text in UTF-8, bytes; a lone surrogate, which JSON can hold, counts 3."""
+    """Return the length of a text in UTF-8, bytes; a lone surrogate, which JSON can hold, counts 3."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 

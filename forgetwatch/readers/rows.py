@@ -58,7 +58,7 @@ def read_rows(path: Path, within: str | None = None) -> Iterator[dict[str, Any]]
 
 
 def _members(found: Any) -> Iterator[Any]:
-    """Rows of a list, or of an object, in which a member is one row or a list of them."""
+    """Yield the rows of a list, or of an object, in which a member is one row or a list of them."""
     if isinstance(found, list):
         yield from found
     for name, member in found.items() if isinstance(found, Mapping) else ():

@@ -61,7 +61,7 @@ _TRUTH: Final = {"1": True, "1.0": True, "true": True, "0": False, "0.0": False,
 
 
 def parquet_schema(path: Path, needed: str = "a table in Parquet") -> pa.Schema | None:
-    """The schema of a Parquet file; None of another file."""
+    """Return the schema of a Parquet file; None of another file."""
     with file_errors(path, needed):
         if not read_head(path).startswith(b"PAR1"):
             return None
@@ -71,7 +71,7 @@ def parquet_schema(path: Path, needed: str = "a table in Parquet") -> pa.Schema 
 
 
 def read_csv(path: Path) -> Snapshot:
-    """The outcomes in a CSV file with a header line."""
+    """Return the outcomes in a CSV file with a header line."""
     with file_errors(path, "a table in CSV"):
         delimiter, text = csv_dialect(table_text(read_content(path, "a table in CSV")))
         names = next((row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row), [])
@@ -97,7 +97,7 @@ def _refuse_twice(path: Path, names: Sequence[str]) -> None:
 
 
 def read_jsonl(path: Path) -> Snapshot:
-    """The outcomes in a JSONL file, one object per row, or in one JSON array of such objects."""
+    """Return the outcomes in a JSONL file, one object per row, or in one JSON array of such objects."""
     is_array = read_head(path).removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"[")
     unit, rows = "row" if is_array else "line", list[dict[str, Any]]()
     for number, row in json_rows(path):
@@ -124,7 +124,7 @@ def _refuse_rows_within(path: Path, document: Mapping[str, Any]) -> None:
 
 
 def _members(document: Mapping[str, Any], path: str) -> Iterator[tuple[str, list[Mapping[str, Any]]]]:
-    """(path, objects) of each member of the document and of the objects in it, four levels deep."""
+    """Yield (path, objects) of each member of the document and of the objects in it, four levels deep."""
     for name, member in document.items():
         inner = member.values() if isinstance(member, Mapping) else member if isinstance(member, list) else ()
         yield f"{path}{name}", [one for one in inner if isinstance(one, Mapping)]
@@ -133,7 +133,7 @@ def _members(document: Mapping[str, Any], path: str) -> Iterator[tuple[str, list
 
 
 def read_parquet(path: Path) -> Snapshot:
-    """The outcomes in a Parquet file."""
+    """Return the outcomes in a Parquet file."""
     with file_errors(path, "a table in Parquet"):
         table = read_parquet_table(path)
         _refuse_twice(path, table.column_names)
@@ -141,7 +141,7 @@ def read_parquet(path: Path) -> Snapshot:
 
 
 def to_snapshot(path: Path, given: dict[str, Any]) -> Snapshot:
-    """The snapshot with these columns, each converted to the type of the schema.
+    """Return the snapshot with these columns, each converted to the type of the schema.
 
     Args:
         path: The file, for messages.
@@ -184,14 +184,14 @@ def to_snapshot(path: Path, given: dict[str, Any]) -> Snapshot:
 
 
 def _question(value: Any) -> str | None:
-    """Text of a question in any form that a table has: a list of messages is JSON."""
+    """Return the text of a question in any form that a table has: a list of messages is JSON."""
     if value is None or isinstance(value, str):
         return None if value is None else value.encode("utf-8", "replace").decode()
     return json.dumps(value, ensure_ascii=False, default=str).encode("utf-8", "replace").decode()
 
 
 def _conversion(path: Path, given: Mapping[str, Any]) -> str:
-    """The command that takes the columns of a table as far as they are known, or the option that names them."""
+    """Return the command that takes the columns of a table as far as they are known, or the option that names them."""
     own = {name.lower(): name for name in given}
 
     def named(names: Sequence[str]) -> str | None:
@@ -243,7 +243,7 @@ def _refuse_ids_of_subjects(path: Path, item_id: pa.Array, given: Mapping[str, A
 
 
 def _column(path: Path, name: str, values: Any, kind: pa.DataType) -> pa.Array:
-    """One column in the type of the schema; the first value that does not fit is an error."""
+    """Return one column in the type of the schema; the first value that does not fit is an error."""
     if pa.types.is_boolean(kind):
         if isinstance(values, pa.BooleanArray):
             return values
@@ -264,7 +264,7 @@ def _column(path: Path, name: str, values: Any, kind: pa.DataType) -> pa.Array:
 
 
 def _by_value(path: Path, name: str, values: Any, kind: pa.DataType, convert: Callable[[Any], Any]) -> pa.Array:
-    """One column, converted value by value."""
+    """Return one column, converted value by value."""
     listed = values.to_pylist() if isinstance(values, pa.Array) else values
     converted = []
     for row, value in enumerate(listed, start=1):
@@ -294,12 +294,15 @@ def _text(value: Any) -> str:
 
 
 def _parse_list(text: str) -> Any:
-    """The value of a JSON list in a cell; nan and inf may be spelled as Python spells them."""
+    """Return the value of a JSON list in a cell; nan and inf may be spelled as Python spells them."""
     return json.loads(text.replace("nan", "NaN").replace("inf", "Infinity"))
 
 
 def _exact(value: Any, kind: pa.DataType) -> Any:
-    """The value as a number of this type, 4 for 4.0; an error if it is no number or loses a part, as 4.5 would."""
+    """Return the value as a number of this type, 4 for 4.0.
+
+    An error if it is no number or loses a part, as 4.5 would.
+    """
     if pa.types.is_list(kind):
         if not isinstance(value, list):
             raise TypeError(type(value).__name__)
@@ -341,7 +344,10 @@ def _drop_impossible_choices(columns: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _contradictions(columns: dict[str, Any]) -> tuple[str, ...]:
-    """A note with the number of rows whose `correct` contradicts chosen and gold: often a column counts from 1."""
+    """Return a note with the number of rows whose `correct` contradicts chosen and gold.
+
+    Often a column counts from 1.
+    """
     if not {"chosen", "gold", "correct"} <= set(columns) or "golds" in columns:
         return ()
     agrees = pc.equal(pc.equal(columns["chosen"], columns["gold"]), columns["correct"])
@@ -416,7 +422,7 @@ def null_as_wrong(snapshot: Snapshot) -> Snapshot:
 
 
 def concatenate(snapshots: Sequence[Snapshot], *, as_samples: bool = False) -> Snapshot:
-    """One snapshot with the rows of all, in their order; the metadata are those of the first.
+    """Return one snapshot with the rows of all, in their order; the metadata are those of the first.
 
     Args:
         snapshots: At least one snapshot.

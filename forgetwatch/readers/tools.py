@@ -82,7 +82,7 @@ class Tool:
 
 
 def _first(row: Row, *paths: str) -> Any:
-    """First value of these fields that the row has; None if it has none of them."""
+    """Return the first value of these fields that the row has; None if it has none of them."""
     return next((value for path in paths if (value := value_at(row, path)) not in (ABSENT, None)), None)
 
 
@@ -92,7 +92,7 @@ def _id(row: Row, *paths: str) -> str | None:
 
 
 def _text(value: Any) -> str | None:
-    """Text of an output: a text, or the first text of a list."""
+    """Return the text of an output: a text, or the first text of a list."""
     while isinstance(value, list) and value:
         value = value[0]
     return value if isinstance(value, str) else None
@@ -390,7 +390,7 @@ def _files(folder: Path, tool: Tool) -> list[Path]:
 
 
 def recognises(path: Path) -> bool:
-    """True for a file, or a folder of files, of one of the tools."""
+    """Return True for a file, or a folder of files, of one of the tools."""
     return find_tool(path) is not None
 
 
@@ -435,7 +435,7 @@ def read(path: Path, reading: Reading) -> Snapshot:
 
 
 def _beside(file: Path) -> dict[tuple[Any, Any], Any]:
-    """Questions of HELM by instance and perturbation, from the file beside the statistics."""
+    """Return the questions of HELM by instance and perturbation, from the file beside the statistics."""
     instances = file.with_name("instances.json")
     return {_place_of(row): row.get("input") for row in read_rows(instances)} if instances.is_file() else {}
 

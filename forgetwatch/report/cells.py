@@ -33,7 +33,7 @@ PANELS: Final[tuple[GroupMeasure[Any], ...]] = tuple(measure for measure in MEAS
 
 
 def group_cells(group: Group) -> dict[str, str]:
-    """Text of each quantity in `HEADINGS` for one group; dashes if none of its items was compared."""
+    """Return the text of each quantity in `HEADINGS` for one group; dashes if none of its items was compared."""
     if not group.n:
         return dict.fromkeys(HEADINGS, NOT_THERE) | {"n": count(group.n)}
     measures = {measure.key: measure for measure, _ in map(MEASURE_OF.__getitem__, HEADINGS)}
@@ -47,7 +47,7 @@ def measure_rows(measure: GroupMeasure[Any], groups: Iterable[Group]) -> list[tu
 
 
 def measure_tables(named: Sequence[tuple[str, Comparison]]) -> list[tuple[str, list[str], list[list[str]]]]:
-    """Title, headings and rows of each table that a measure has of its own, with a row for each named comparison.
+    """Return title, headings and rows of each table that a measure has of its own, a row for each comparison.
 
     The drift has a row for each set of prompts. Measures that no comparison has are left out.
     """
@@ -66,13 +66,13 @@ def drift_rows(drift: Mapping[str, LookDrift]) -> list[tuple[str, dict[str, str]
 
 
 def drift_looks(trajectory: Trajectory, most: int) -> dict[int, Mapping[str, LookDrift]]:
-    """Drift at some looks of a run, by step; empty if the baseline alone has one, which is 0."""
+    """Return the drift at some looks of a run, by step; empty if the baseline alone has one, which is 0."""
     shown = spread_looks(trajectory, most)
     return {step: drift for step, drift in trajectory.drift.items() if step in shown}
 
 
 def spread_looks(trajectory: Trajectory, most: int) -> list[int]:
-    """Steps of at most about `most` looks after the baseline: every n-th from the first on, and the last."""
+    """Return the steps of at most about `most` looks after the baseline: every n-th from the first on, and the last."""
     steps = trajectory.steps[1:]
     stride = -(-len(steps) // most)
     return [step for at, step in enumerate(steps) if at % stride == 0 or at == len(steps) - 1]

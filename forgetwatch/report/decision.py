@@ -55,7 +55,7 @@ _CLASS: Final = re.compile(r"model|[A-Z]\w*(For[A-Z]\w+|Model)")
 
 
 def decision(comparison: Comparison, found: Conclusion) -> str:
-    """Sentence of the verdict, without its word."""
+    """Return the sentence of the verdict, without its word."""
     if not found.has_answers:
         return NO_ANSWERS
     if found.whole is None:
@@ -75,7 +75,10 @@ def decision(comparison: Comparison, found: Conclusion) -> str:
 
 
 def gate_decision(result: GateResult, found: Conclusion) -> str:
-    """Sentence of a gate, without its word: what decides it, and the losses beyond a limit that no limit asks about."""
+    """Return the sentence of a gate, without its word.
+
+    What decides it, and the losses beyond a limit that no limit asks about.
+    """
     deciding = [one for one in result.findings if one.verdict == result.verdict]
     lines = [f"{one.leg or one.what} {one.measured}, {one.limit}" for one in deciding[:_FINDINGS]]
     if len(deciding) > _FINDINGS:
@@ -99,7 +102,7 @@ def little_to_lose(whole: Group) -> str:
 
 
 def _forgot(comparison: Comparison, found: Conclusion) -> str:
-    """The loss that decides, and the categories that fell most."""
+    """Return the loss that decides, and the categories that fell most."""
     leg = found.verdict.deciding
     if leg.interval is None or leg.value is None or leg.limit is None:
         return ""
@@ -124,7 +127,10 @@ def _forgot(comparison: Comparison, found: Conclusion) -> str:
 
 
 def bounds(legs: list[Leg] | tuple[Leg, ...]) -> list[str]:
-    """The largest losses of accuracy and of knowledge that the intervals allow; one phrase for each measured leg."""
+    """Return the largest losses of accuracy and of knowledge that the intervals allow.
+
+    One phrase for each measured leg.
+    """
     made = []
     for leg in legs:
         if leg.interval is None or leg.worst is None or leg.answer is None:
@@ -139,19 +145,18 @@ def bounds(legs: list[Leg] | tuple[Leg, ...]) -> list[str]:
 
 
 def _named_loss(leg: Leg) -> bool:
-    """True for a leg that shows a loss within its limit which its bound alone does not say to be one."""
+    """Return True for a leg that shows a loss within its limit which its bound alone does not say to be one."""
     return leg.answer == "PASS" and leg.shows_loss and leg.interval is not None and leg.name != "accuracy"
 
 
 def _fell(leg: Leg) -> str:
-    """Phrase of a loss."""
     if leg.name == "knowledge" and leg.value is not None:
         return f"{_percent(leg.value)} % of it is gone"
     return f"{one_line(leg.group)} fell by {_range(leg)} points"
 
 
 def _unmeasured(verdict: Verdict) -> str:
-    """A phrase if clear knowledge was not measured, so that KEPT speaks of accuracy alone."""
+    """Return a phrase if clear knowledge was not measured, so that KEPT speaks of accuracy alone."""
     leg = verdict.leg("knowledge")
     if leg is None or leg.answer is not None or not leg.reason:
         return ""
@@ -159,7 +164,7 @@ def _unmeasured(verdict: Verdict) -> str:
 
 
 def _unclear(leg: Leg) -> str:
-    """Phrase of a leg that stands in the way of a decision."""
+    """Return the phrase of a leg that stands in the way of a decision."""
     if leg.interval is None or leg.worst is None or leg.limit is None:
         return f"{leg.name} is not measured: {leg.reason}"
     limit = f"limit {_limit(leg)}"
@@ -178,7 +183,10 @@ def _unclear(leg: Leg) -> str:
 
 
 def luck_phrase(group: Group) -> str:
-    """Phrase on the lucky guesses among the clearly known and lost questions; empty if there are none or unknown."""
+    """Return a phrase on the lucky guesses among the clearly known and lost questions.
+
+    Empty if there are none or unknown.
+    """
     known = group[KNOWN]
     net = net_of_luck(known)
     if known is None or net is None or known.known_lost_by_luck is None or not known.known_lost or net.by_luck == "0":
@@ -189,7 +197,7 @@ def luck_phrase(group: Group) -> str:
 
 
 def form_alone(group: Group) -> str:
-    """Phrase that at least half of the losses are losses of form; empty if they are not."""
+    """Return the phrase that at least half of the losses are losses of form; empty if they are not."""
     lost = group.forgotten
     if not lost:
         return ""
@@ -204,7 +212,10 @@ def form_alone(group: Group) -> str:
 
 
 def alarm_state(raised: RaisedAlarm, found: Conclusion) -> str:
-    """What became of an alarm until the last look, in a few words; empty for a loss that lasts beyond its limit."""
+    """Return what became of an alarm until the last look, in a few words.
+
+    Empty for a loss that lasts beyond its limit.
+    """
     if raised.state == "recovered":
         return "recovered"
     group = raised.now.group
@@ -269,7 +280,7 @@ def model_names(comparison: Comparison) -> tuple[str, str]:
 
 
 def run_title(trajectory: Trajectory, run: Path | str = "", *, of: int | None = None, against: str = "") -> str:
-    """Title of a run: its name, its last step, and what this is compared with.
+    """Return the title of a run: its name, its last step, and what this is compared with.
 
     Args:
         trajectory: The run.
@@ -306,7 +317,7 @@ def _name(meta: Mapping[str, Any], label: str) -> str:
 
 
 def _range(leg: Leg) -> str:
-    """Interval of a loss, smaller loss first, without signs where both ends are losses."""
+    """Return the interval of a loss, smaller loss first, without signs where both ends are losses."""
     if leg.interval is None:
         return ""
     low, high = leg.interval
@@ -323,7 +334,6 @@ def _limit(leg: Leg) -> str:
 
 
 def _points(change: float) -> str:
-    """Size of a change in points; whole limits without a decimal."""
     size = abs(100 * change)
     return f"{size:.0f}" if abs(size - round(size)) < 1e-9 else f"{size:.1f}"
 

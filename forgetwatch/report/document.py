@@ -173,13 +173,13 @@ def _alarms(run: Trajectory, found: Conclusion) -> list[Section]:
 
 
 def _looks(run: Trajectory) -> list[Row]:
-    """Looks after the baseline, each with the numbers of all items."""
+    """Return the looks after the baseline, each with the numbers of all items."""
     shown, looks = spread_looks(run, LOOKS), zip(run.steps, run.comparisons, strict=True)
     return [Row("look", f"{step:,}", group_cells(look.all)) for step, look in looks if step in shown]
 
 
 def _panel(measure: Any, comparison: Comparison, run: Trajectory | None, levels: Sequence[Level]) -> Section:
-    """Section of a measure with a table of its own: groups, and looks of a run."""
+    """Return the section of a measure with a table of its own: groups, and looks of a run."""
     bodies = []
     for level in levels:
         groups = [group for group in comparison.groups if group.level == level]
@@ -201,7 +201,7 @@ def _panel(measure: Any, comparison: Comparison, run: Trajectory | None, levels:
 
 
 def _drift(comparison: Comparison, run: Trajectory | None) -> list[Section]:
-    """Section of the drift from the base; none where it was not measured."""
+    """Return the section of the drift from the base; none where it was not measured."""
     looks = {} if run is None else drift_looks(run, LOOKS)
     # The last look of a run may lack the drift that earlier ones have.
     latest = comparison.drift or next(reversed(looks.values()), None)
@@ -236,7 +236,7 @@ def _measured(
 
 
 def _numbers(comparison: Comparison, levels: Sequence[Level], *, every: bool) -> Section:
-    """Section of all numbers: groups, corrections for guessing, the paper's numbers, and notes."""
+    """Return the section of all numbers: groups, corrections for guessing, the paper's numbers, and notes."""
     bodies, left_out = _groups(comparison, levels)
     about = _INTERVALS if every else f"{_NUMBERS} {_INTERVALS}"
     parts: list[Part] = [Aside(f"{about} {left_out}".rstrip())]
@@ -262,7 +262,7 @@ def _numbers(comparison: Comparison, levels: Sequence[Level], *, every: bool) ->
 
 
 def _groups(comparison: Comparison, levels: Sequence[Level]) -> tuple[list[tuple[str, list[Row]]], str]:
-    """Groups of each level under its heading, in their order, and a sentence on those left out."""
+    """Return the groups of each level under its heading, in their order, and a sentence on those left out."""
     bodies, left = [], []
     for level in levels:
         groups = [group for group in comparison.groups if group.level == level]
@@ -281,7 +281,6 @@ def _groups(comparison: Comparison, levels: Sequence[Level]) -> tuple[list[tuple
 
 
 def _as_the_paper(macro: CategoryMeans) -> Table:
-    """Table of the paper's numbers as its released code computes them."""
     named = [("all", macro.forgetting, macro.backward_transfer)]
     named += [(name, *rates) for name, rates in sorted(macro.by_category.items())]
     rows = [Row("", name, {"forgotten": _spread(lost), "gained": _spread(won)}) for name, lost, won in named]
@@ -290,14 +289,13 @@ def _as_the_paper(macro: CategoryMeans) -> Table:
 
 
 def _spread(one: Spread) -> str:
-    """Mean of a rate in percent, its standard deviation over tasks, and its interval."""
     text = percent(one.mean)
     text += "" if one.interval is None else f" ({between(one.interval, percent)})"
     return text if math.isnan(one.sd) else f"{text}, sd {percent(one.sd)}"
 
 
 def _every(whole: Group) -> Table:
-    """Table of every quantity of all items, with its interval."""
+    """Return the table of every quantity of all items, with its interval."""
     rows = []
     for measure in MEASURES:
         values, units = measure.values(whole[measure]), {one.name: one.unit for one in measure.quantities}

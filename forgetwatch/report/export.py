@@ -71,7 +71,7 @@ _COURSE: Final = ("newly_forgotten", "newly_regained", "ever_forgotten", "regain
 
 
 def comparison_json(comparison: Comparison, *, tolerance: Tolerance = TOLERANCE) -> dict[str, Any]:
-    """JSON document of one comparison; its verdict tolerates the losses of `tolerance`."""
+    """Return the JSON document of one comparison; its verdict tolerates the losses of `tolerance`."""
     found = verdict(comparison, tolerance)
     ranked, differ_p_value = ranked_categories(comparison)
     return {
@@ -105,7 +105,7 @@ _NAMES: Final[tuple[LegName, ...]] = ("accuracy", "knowledge", "category")
 
 
 def _verdict(found: Verdict) -> dict[str, Any]:
-    """JSON values of a verdict; a leg that was left out or not measured has null for its answer."""
+    """Return the JSON values of a verdict; a leg that was left out or not measured has null for its answer."""
     return {
         # A comparison in a run is one look.
         "question": "in this comparison alone, is a loss beyond its limit?",
@@ -118,20 +118,20 @@ def _verdict(found: Verdict) -> dict[str, Any]:
 
 
 def _margin_definition(comparison: Comparison) -> dict[str, float] | None:
-    """Numbers of the estimate from margins; None where options have no scores."""
+    """Return the numbers of the estimate from margins; None where options have no scores."""
     found = comparison.all[NET_ESTIMATE]
     return None if found is None or found.rule is None else found.rule.definition
 
 
 def _metadata(meta: Mapping[str, Any]) -> Any:
-    """JSON values of the metadata of a side, without the drift, which has a key of its own."""
+    """Return the JSON values of the metadata of a side, without the drift, which has a key of its own."""
     return json_value({name: value for name, value in meta.items() if name != DRIFT_KEY})
 
 
 def comparisons_json(
     comparisons: Sequence[Comparison], several: ModelComparison | None = None, *, tolerance: Tolerance = TOLERANCE
 ) -> dict[str, Any]:
-    """JSON document of one comparison, or of several with their matrix and ranking."""
+    """Return the JSON document of one comparison, or of several with their matrix and ranking."""
     documents = [comparison_json(comparison, tolerance=tolerance) for comparison in comparisons]
     if len(documents) == 1:
         return documents[0]
@@ -140,7 +140,7 @@ def comparisons_json(
 
 
 def several_json(several: ModelComparison) -> dict[str, Any]:
-    """Keys of the matrix and the ranking; `number` is a model's index in `comparisons`, from 1."""
+    """Return the keys of the matrix and the ranking; `number` is a model's index in `comparisons`, from 1."""
     matrix, target = several.matrix, several.target
     found = {"labels": matrix.labels, "items": matrix.items, "left_out": matrix.left_out, "lost": matrix.lost}
     named = None if target is None else {"name": target.name, "less_is_better": target.less_is_better}
@@ -151,7 +151,7 @@ def several_json(several: ModelComparison) -> dict[str, Any]:
 
 
 def trajectory_json(trajectory: Trajectory, *, tolerance: Tolerance = TOLERANCE) -> dict[str, Any]:
-    """JSON document of a run: its looks in order, and the history of its items.
+    """Return the JSON document of a run: its looks in order, and the history of its items.
 
     Counts of the history are over the items that were scored at every look. `if_guessed` has the same keys with the
     counts expected of a model that only guesses.
@@ -193,7 +193,7 @@ def trajectory_json(trajectory: Trajectory, *, tolerance: Tolerance = TOLERANCE)
 
 
 def _look(trajectory: Trajectory, index: int, verdicts: Sequence[Alarm], tolerance: Tolerance) -> dict[str, Any]:
-    """JSON values of one look; index 0 is the first after the baseline."""
+    """Return the JSON values of one look; index 0 is the first after the baseline."""
     course, guessed, step = trajectory.course, trajectory.guessed, trajectory.steps[index + 1]
     return {
         "step": step,
@@ -227,7 +227,7 @@ def _macro(macro: CategoryMeans) -> dict[str, Any]:
 
 
 def comparisons_csv(comparisons: Sequence[Comparison]) -> str:
-    """CSV table of the groups of all comparisons; a cell is empty if its quantity is undefined.
+    """Return the CSV table of the groups of all comparisons; a cell is empty if its quantity is undefined.
 
     A name that a spreadsheet would run as a formula has an apostrophe before it.
 
@@ -264,7 +264,7 @@ def comparison_markdown(
     tolerance: Tolerance = TOLERANCE,
     title: str = "",
 ) -> str:
-    """Markdown of a comparison: the first screen, its sections, the groups of one level, and lost questions.
+    """Return the Markdown of a comparison: the first screen, its sections, the groups of one level, and lost questions.
 
     Args:
         comparison: The comparison; of a run, its last look against its baseline.
@@ -295,7 +295,6 @@ def comparison_markdown(
 
 
 def _part(part: Part) -> list[str]:
-    """Lines of a part of a section."""
     if isinstance(part, Table):
         rows = [[row.name, *row.cells.values()] for _, rows in part.bodies for row in rows]
         return table([part.of, *part.headings.values()], rows)
@@ -305,7 +304,7 @@ def _part(part: Part) -> list[str]:
 
 
 def _first_screen(first: Summary) -> list[str]:
-    """Lines of the verdict, its sentence, the facts, the worst categories and the lost questions."""
+    """Return the lines of the verdict, its sentence, the facts, the worst categories and the lost questions."""
     lines = [f"**{first.word}** {escaped(first.sentence)}", "", escaped("".join(text for text, _ in first.heading)), ""]
     if first.facts:
         lines += [*table(("", ""), first.facts), ""]
@@ -321,7 +320,7 @@ def _first_screen(first: Summary) -> list[str]:
 
 
 def _groups_table(comparison: Comparison, by: Level, columns: Sequence[str] = tuple(HEADINGS)) -> list[str]:
-    """Lines of a table of some `HEADINGS`, of the whole and of the groups of one level that have answers.
+    """Return the lines of a table of some `HEADINGS`, of the whole and of the groups of one level that have answers.
 
     There is none for passages alone.
     """
@@ -333,24 +332,23 @@ def _groups_table(comparison: Comparison, by: Level, columns: Sequence[str] = tu
 
 
 def _panel_table(measure: GroupMeasure[Any], groups: Sequence[Group]) -> list[str]:
-    """Lines of the table that a measure has of its own; none if no group has the measure."""
+    """Return the lines of the table that a measure has of its own; none if no group has the measure."""
     rows = [[group.name, *cells.values()] for group, cells in measure_rows(measure, groups)]
     return ["", *table(["", *measure.headings.values()], rows)] if rows else []
 
 
 def _groups(comparison: Comparison, by: Level) -> list[Group]:
-    """The whole, and the groups of one level."""
     return [comparison.all] if by == "all" else [comparison.all, *comparison.by(by).values()]
 
 
 def table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines of a table; the text of its cells is escaped."""
+    """Return the lines of a table; the text of its cells is escaped."""
     lines = [names, ["---"] * len(names), *([escaped(cell) for cell in row] for row in rows)]
     return [f"| {' | '.join(line)} |" for line in lines]
 
 
 def escaped(text: str) -> str:
-    """Text in one line, escaped so that Markdown shows it unchanged."""
+    """Return the text in one line, escaped so that Markdown shows it unchanged."""
     return re.sub(r"([\\`*_\[\]<>#|~&])", r"\\\1", visible(" ".join(text.split())))
 
 
@@ -360,7 +358,7 @@ def _item(flip: Flip) -> list[str]:
 
 
 def ci_summary(judgements: Sequence[GateResult]) -> str:
-    """Markdown of the results of a gate, at least one; the heading has the worst verdict."""
+    """Return the Markdown of the results of a gate, at least one; the heading has the worst verdict."""
     lines = [f"## forgetwatch: {worst(one.verdict for one in judgements)}", ""]
     for judgement in judgements:
         comparison = judgement.comparison

@@ -93,7 +93,7 @@ _WORDS: Final = {"forgotten": "forgotten", "gained": "gained", "churned": "wrong
 
 
 def _taken(flips: Sequence[Flip], place: dict[int, int], most: int) -> list[str]:
-    """JSON of as many items as fit, those of the largest margin first."""
+    """Return the JSON of as many items as fit, those of the largest margin first."""
     rows, room = [], ROOM
     for flip in sort_flips(flips)[:most]:
         row = json.dumps(_flip(flip, place[id(flip)]), ensure_ascii=False, separators=(",", ":"))
@@ -106,7 +106,7 @@ def _taken(flips: Sequence[Flip], place: dict[int, int], most: int) -> list[str]
 
 
 def _left_out(changed: Sequence[Flip], shares: Sequence[str]) -> str:
-    """Sentences on what is not in the page."""
+    """Return the sentences on what is not in the page."""
     parts = []
     if shares:
         first = "Those of the largest margin" if any(math.isfinite(flip.margin) for flip in changed) else "The first"
@@ -157,7 +157,7 @@ def _side(flip: Flip, side: Side, parts: list[tuple[bool, str]]) -> dict[str, An
 
 
 def marked(before: str, after: str) -> tuple[list[tuple[bool, str]], list[tuple[bool, str]]]:
-    """(is common, text) pieces of two texts, compared word by word.
+    """Return (is common, text) pieces of two texts, compared word by word.
 
     >>> marked("a b c", "a x c")
     ([(True, 'a '), (False, 'b '), (True, 'c')], [(True, 'a '), (False, 'x '), (True, 'c')])
@@ -174,7 +174,7 @@ def marked(before: str, after: str) -> tuple[list[tuple[bool, str]], list[tuple[
 
 
 def _pieces(one: list[str], other: list[str]) -> list[tuple[bool, int, int, int, int]]:
-    """(is equal, start, end, other start, other end) of the pieces of two lists, as in `difflib`.
+    """Return (is equal, start, end, other start, other end) of the pieces of two lists, as in `difflib`.
 
     The matcher takes time in the number of pairs of equal words: ten seconds for a model that repeats one word for
     ever. Beyond `_MATCHES` pairs only the common beginning and end are found.
@@ -192,7 +192,7 @@ def _pieces(one: list[str], other: list[str]) -> list[tuple[bool, int, int, int,
 
 
 def _common(one: list[str], other: list[str]) -> int:
-    """Number of words that two lists have in common at their beginning."""
+    """Return the number of words that two lists have in common at their beginning."""
     differing = (index for index, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1])
     return next(differing, min(len(one), len(other)))
 
@@ -213,7 +213,7 @@ _QUESTION_SHOWN: Final = 600
 
 
 def flip_lines(flip: Flip) -> Lines:
-    """One item for a console: the question, the right answer, and the answers before and after."""
+    """Return one item for a console: the question, the right answer, and the answers before and after."""
     head = Text(flip.what + (", clearly known" if flip.known else ""), style=_STYLES[flip.what])
     where = [part for part in (flip.category, " / ".join(filter(None, (flip.task, flip.item_id)))) if part]
     head.append(f"  {visible(', '.join(where))}", style="not bold dim")
@@ -233,7 +233,10 @@ def flip_lines(flip: Flip) -> Lines:
 
 
 def _why(flip: Flip) -> str:
-    """Kind of the loss of a forgotten answer and its two changes; empty for others, or if neither is known."""
+    """Return the kind of the loss of a forgotten answer and its two changes.
+
+    Empty for others, or if neither is known.
+    """
     if flip.what != "forgotten":
         return ""
     parts = [] if flip.loss is None else [f"of {flip.loss}"]
@@ -260,7 +263,9 @@ class Lost(NamedTuple):
 
 
 def lost_examples(changed: Sequence[Flip], worst: str) -> tuple[str, tuple[Lost, ...]]:
-    """Category of the examples, and lost questions of it: the clearly known first, of different tasks if possible.
+    """Return the category of the examples, and lost questions of it.
+
+    The clearly known first, of different tasks if possible.
 
     If no question of the category `worst` was lost, the category is empty and the questions are of all.
     """
@@ -289,7 +294,7 @@ def _has_answers(flip: Flip) -> bool:
 
 
 def flip_json(flip: Flip) -> dict[str, Any]:
-    """One item as JSON values; an unknown one is null."""
+    """Return one item as JSON values; an unknown one is null."""
     return {
         "what": flip.what,
         "known": flip.known,

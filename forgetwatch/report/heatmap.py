@@ -45,7 +45,7 @@ class Heatmap:
 
 
 def heatmap(trajectory: Trajectory, *, rows: int = ROWS) -> Heatmap:
-    """Heatmap of a run, of at most so many rows, sorted by the look at which each item first changed."""
+    """Return the heatmap of a run, of at most so many rows, sorted by the look at which each item first changed."""
     right = trajectory.right
     start = right[0]
     lost, won = (start == 1) & (right == 0), (start == 0) & (right == 1)
@@ -67,7 +67,7 @@ def heatmap(trajectory: Trajectory, *, rows: int = ROWS) -> Heatmap:
 
 
 def heatmap_caption(found: Heatmap) -> str:
-    """Sentences on the rows of a heatmap and on those left out."""
+    """Return the sentences on the rows of a heatmap and on those left out."""
     drawn = len(found.cells)
     text = f"Each row is one of {drawn:,} answers that changed at some look; the upper rows were right at the start."
     if drawn < found.changed:
@@ -76,7 +76,7 @@ def heatmap_caption(found: Heatmap) -> str:
 
 
 def heatmap_figure(trajectory: Trajectory) -> Figure | None:
-    """Figure of the heatmap; None if nothing changed."""
+    """Return the figure of the heatmap; None if nothing changed."""
     from matplotlib.colors import ListedColormap
     from matplotlib.figure import Figure
     from matplotlib.patches import Patch

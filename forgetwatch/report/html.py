@@ -127,7 +127,7 @@ def page(
     tolerance: Tolerance = TOLERANCE,
     title: str = "",
 ) -> str:
-    """Page of a comparison, as text.
+    """Return the page of a comparison, as text.
 
     Args:
         comparison: The comparison; of a run, its last look against its baseline.
@@ -172,7 +172,10 @@ def page(
 def run_page(
     trajectory: Trajectory, *, probe: Probe | None = None, tolerance: Tolerance = TOLERANCE, title: str = ""
 ) -> str:
-    """Page of a run: its last look against its baseline, and the looks in between; a probe gives the questions."""
+    """Return the page of a run.
+
+    Its last look against its baseline, and the looks in between; a probe gives the questions.
+    """
     changed = flips(trajectory.baseline, trajectory.last, probe=probe, first=first_forgotten(trajectory))
     last = trajectory.comparisons[-1]
     return page(last, changed=changed, trajectory=trajectory, tolerance=tolerance, title=title)
@@ -181,7 +184,7 @@ def run_page(
 def render(
     template: str, *, scripts: Sequence[str] = (), styles: Sequence[str] = ("style.css",), **sections: Any
 ) -> str:
-    """Page of a template in the folder ``page``, with its styles and scripts, and objects for its sections.
+    """Return the page of a template in the folder ``page``, with its styles and scripts, and objects for its sections.
 
     Text that is not markup of our own is escaped, with its control characters made visible.
     """
@@ -216,17 +219,16 @@ def _facts(comparison: Comparison) -> str:
 
 
 def made_line() -> str:
-    """Sentence on what made a page, and when."""
+    """Return the sentence on what made a page, and when."""
     return f"Made by forgetwatch {version('forgetwatch')} on {datetime.now(UTC):%Y-%m-%d %H:%M} UTC."
 
 
 def _picture(name: str, draw: Callable[[], Figure | None]) -> Markup | None:
-    """Figure of the page with its label, by its name; None if there is nothing to draw."""
+    """Return the figure of the page with its label, by its name; None if there is nothing to draw."""
     return svg(draw, name=name, label=_LABELS[name])
 
 
 def _run(run: Trajectory, found: Conclusion) -> dict[str, Any]:
-    """Sections of a run: curves, alarms, table of looks, and heatmap."""
     # Of passages alone there is no answer to draw: they have a figure of their own.
     answered = bool(run.comparisons[-1].all.n)
     return {
@@ -239,7 +241,7 @@ def _run(run: Trajectory, found: Conclusion) -> dict[str, Any]:
 
 
 def _chart(run: Trajectory, found: Conclusion) -> str:
-    """Numbers of the curve as JSON: all questions, and the categories that fell most, at each look."""
+    """Return the numbers of the curve as JSON: all questions, and the categories that fell most, at each look."""
     fell = ["", *(one.group.name for one in found.lost[:_LINES])]
     series = []
     for name in fell:
@@ -261,13 +263,16 @@ def _chart(run: Trajectory, found: Conclusion) -> str:
 def _sections(
     comparison: Comparison, first: Summary, trajectory: Trajectory | None, found: Conclusion | None
 ) -> list[dict[str, Any]]:
-    """Sections below the first screen as the template takes them; those that it has figures for come in their place."""
+    """Return the sections below the first screen as the template takes them.
+
+    Those that it has figures for come in their place.
+    """
     made = document(comparison, first, trajectory=trajectory, found=found, levels=tuple(LEVELS))
     return [{"heading": one.heading, "key": one.key, "parts": [*map(_part, one.parts)]} for one in made]
 
 
 def _part(part: Part) -> dict[str, Any]:
-    """Part of a section with its kind, by which the template chooses the markup."""
+    """Return the part of a section with its kind, by which the template chooses the markup."""
     if isinstance(part, (Table, Bullets, Aside)):
         return {"kind": type(part).__name__, "it": part}
     return {"kind": "Text", "it": part}
@@ -276,7 +281,7 @@ def _part(part: Part) -> dict[str, Any]:
 def _figures(
     comparison: Comparison, run: Trajectory | None, keys: Collection[str]
 ) -> dict[str, list[tuple[str, Markup, str]]]:
-    """(heading, picture, caption) of the figures of each of these sections of a measure, by its key."""
+    """Return (heading, picture, caption) of the figures of each of these sections of a measure, by its key."""
     found: dict[str, list[tuple[str, Markup, str]]] = {}
     drawn: list[tuple[str, str, Callable[[], Figure | None]]] = []
     if comparison.all[MASS] is not None:
@@ -290,7 +295,7 @@ def _figures(
 
 
 def _several(several: ModelComparison) -> dict[str, Any]:
-    """Section of several models: ranking, picture, and matrix."""
+    """Return the section of several models: ranking, picture, and matrix."""
     matrix = several.matrix
     headings = [*RANKING]
     headings += [several.target.name, "front"] if several.target else []
@@ -306,12 +311,12 @@ def _several(several: ModelComparison) -> dict[str, Any]:
 
 
 def comparison_fragment(comparison: Comparison) -> str:
-    """Fragment for a notebook: verdict, facts, worst categories, and all categories of a comparison."""
+    """Return the fragment for a notebook: verdict, facts, worst categories, and all categories of a comparison."""
     return _fragment(comparison, summary(comparison))
 
 
 def trajectory_fragment(trajectory: Trajectory) -> str:
-    """Fragment for a notebook: the same of a run at its last look, with its curve and alarms."""
+    """Return the fragment for a notebook: the same of a run at its last look, with its curve and alarms."""
     last, looks = trajectory.comparisons[-1], len(trajectory) - 1
     # The questions are in no trajectory: lost ones are named by their task and id.
     changed = flips(trajectory.baseline, trajectory.last) if looks else []

@@ -89,7 +89,7 @@ def save_figures(figures: Mapping[str, Figure | None], folder: Path) -> list[Pat
 
 
 def file_name(name: str) -> str:
-    """Part of a file name for a name: letters, digits, dots and dashes."""
+    """Return the part of a file name for a name: letters, digits, dots and dashes."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[:60] or "model"
 
 
@@ -109,7 +109,7 @@ def save_figure(figure: Figure, path: str | Path) -> None:
 
 
 def svg(draw: Callable[[], Figure | None], *, name: str, label: str) -> Markup | None:
-    """SVG element of a figure; None if there is no figure.
+    """Return the SVG element of a figure; None if there is no figure.
 
     Args:
         draw: Function that makes the figure.
@@ -129,7 +129,7 @@ def svg(draw: Callable[[], Figure | None], *, name: str, label: str) -> Markup |
 
 
 def _in_page(text: str, name: str, label: str, tips: Mapping[str, str]) -> str:
-    """Markup of one figure without the parts of a separate file, in the colours of the page."""
+    """Return the markup of one figure without the parts of a separate file, in the colours of the page."""
     # The XML declaration and the document type are not allowed inside HTML.
     text = text[text.index("<svg") :]
     text = re.sub(r"<(metadata|style)\b.*?</\1>", "", text, flags=re.DOTALL)
@@ -154,7 +154,7 @@ def _in_page(text: str, name: str, label: str, tips: Mapping[str, str]) -> str:
 
 
 def _with_classes(text: str, prefix: str) -> tuple[str, str]:
-    """Text of a figure whose repeated styles are classes, and the element that defines these."""
+    """Return the text of a figure whose repeated styles are classes, and the element that defines these."""
     repeated = [style for style, times in Counter(re.findall(r' style="([^"]*)"', text)).items() if times > 3]
     rules = ""
     for number, style in enumerate(repeated):
@@ -164,13 +164,13 @@ def _with_classes(text: str, prefix: str) -> tuple[str, str]:
 
 
 def _with_ids(text: str, ids: Mapping[str, str]) -> str:
-    """Text of a figure with other ids, where they are defined and where they are referred to."""
+    """Return the text of a figure with other ids, where they are defined and where they are referred to."""
     return re.sub(r'(url\(#|href="#| id=")([^")]+)', lambda found: found[1] + ids.get(found[2], found[2]), text)
 
 
 @contextmanager
 def drawn() -> Iterator[None]:
-    """Context for drawing names in any script: more fonts are tried, and a missing glyph gives no warning."""
+    """Provide a context for drawing names in any script: more fonts are tried, and a missing glyph gives no warning."""
     import matplotlib
     from matplotlib import font_manager
 

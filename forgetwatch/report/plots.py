@@ -86,7 +86,7 @@ _COLUMNS: Final = 3
 
 
 def trajectory_figure(trajectory: Trajectory) -> Figure:
-    """Figure of a run: accuracy, forgotten and gained of all items, then of each category.
+    """Return the figure of a run: accuracy, forgotten and gained of all items, then of each category.
 
     All items also have their net change and, if some look has them, the known and lost ones.
     """
@@ -132,7 +132,7 @@ def trajectory_figure(trajectory: Trajectory) -> Figure:
 
 
 def net_figure(trajectory: Trajectory, found: Conclusion) -> Figure:
-    """Small figure of a run: net change of all items with its interval, and of the categories that fell most."""
+    """Return small figure of a run: net change of all items with its interval, and of the categories that fell most."""
     from matplotlib.figure import Figure
 
     steps, comparisons = trajectory.steps, trajectory.comparisons
@@ -219,7 +219,6 @@ def _draw_band(
 
 
 def _draw_stages(panels: Iterable[Axes], stages: Sequence[int]) -> None:
-    """Draw a line in each panel where a later stage begins."""
     for panel in panels:
         for number, step in enumerate(stages, start=2):
             panel.axvline(step, color=GREY, linewidth=1, linestyle="-.")
@@ -247,7 +246,7 @@ def _style(style: dict[str, Any], steps: Sequence[int]) -> dict[str, Any]:
 
 
 def passages_figure(trajectory: Trajectory) -> Figure | None:
-    """Figure of the bits per byte of a run's passages: all of them on the left, categories on the right.
+    """Return the figure of the bits per byte of a run's passages: all of them on the left, categories on the right.
 
     None if no look has passages.
     """
@@ -274,7 +273,10 @@ def passages_figure(trajectory: Trajectory) -> Figure | None:
 
 
 def drift_figure(trajectory: Trajectory) -> Figure | None:
-    """Figure of the KL of a run from its base, one panel for each set of prompts; None if no look has one."""
+    """Return the figure of the KL of a run from its base, one panel for each set of prompts.
+
+    None if no look has one.
+    """
     from matplotlib.figure import Figure
 
     looks = trajectory.drift
@@ -310,7 +312,10 @@ def _draw_drift(panel: Axes, looks: Mapping[int, LookDrift]) -> None:
 
 
 def mass_curves_figure(trajectory: Trajectory) -> Figure | None:
-    """Figure of both parts over steps, of all items and of those forgotten at each look; None without mass."""
+    """Return the figure of both parts over steps, of all items and of those forgotten at each look.
+
+    None without mass.
+    """
     from matplotlib.figure import Figure
 
     whole = [comparison.all for comparison in trajectory.comparisons]
@@ -330,7 +335,10 @@ def mass_curves_figure(trajectory: Trajectory) -> Figure | None:
 
 
 def mass_figure(comparison: Comparison) -> Figure | None:
-    """Figure of the whole and of the categories that forgot most; None if nothing was forgotten or has mass."""
+    """Return the figure of the whole and of the categories that forgot most.
+
+    None if nothing was forgotten or has mass.
+    """
     from matplotlib.figure import Figure
 
     whole = comparison.all
@@ -360,7 +368,7 @@ def mass_figure(comparison: Comparison) -> Figure | None:
 
 
 def bars_figure(comparison: Comparison) -> Figure | None:
-    """Figure of the categories as bars, worst first; None if there are fewer than two.
+    """Return the figure of the categories as bars, worst first; None if there are fewer than two.
 
     On the left the shares of forgotten and gained items. On the right the net change, in points, with intervals that
     hold for all categories together.

@@ -18,7 +18,7 @@ NOT_MEASURED: Final = "What was not measured"
 
 
 def sections(comparison: Comparison, found: Conclusion, trajectory: Trajectory | None) -> list[tuple[str, str]]:
-    """(heading, text) of the sections, without that on what was not measured."""
+    """Return (heading, text) of the sections, without that on what was not measured."""
     whole, made = comparison.all, list[tuple[str, str]]()
     if found.has_answers:
         made = [
@@ -36,7 +36,7 @@ def sections(comparison: Comparison, found: Conclusion, trajectory: Trajectory |
 
 
 def capital(text: str) -> str:
-    """Text with a capital at its beginning."""
+    """Return the text with a capital at its beginning."""
     return text[:1].upper() + text[1:]
 
 
@@ -45,7 +45,7 @@ def _flipped(flips: float, before: str, after: str) -> str:
 
 
 def _form(whole: Group) -> str:
-    """Sentences that divide the losses into those of knowledge and of form; empty if no form was lost."""
+    """Return the sentences that divide the losses into those of knowledge and of form; empty if no form was lost."""
     if not whole.format_lost or whole.knowledge_lost is None:
         return ""
     # Losses of form can be of answers that still count as right: the rest of those that are wrong lost their form.
@@ -65,7 +65,7 @@ def _form(whole: Group) -> str:
 
 
 def _gained(comparison: Comparison, found: Conclusion, trajectory: Trajectory | None) -> str:
-    """Sentences on the gains, with the categories that rose, and the figure of the new task."""
+    """Return the sentences on the gains, with the categories that rose, and the figure of the new task."""
     text = _flipped(comparison.all.gained, "wrong", "right")
     groups = sorted(comparison.by("category").values(), key=lambda group: -group.gained)
     most = [f"{one_line(group.name)} ({count(group.gained)})" for group in groups if group.gained]
@@ -79,7 +79,7 @@ def _gained(comparison: Comparison, found: Conclusion, trajectory: Trajectory | 
 
 
 def _how_sure(comparison: Comparison, found: Conclusion) -> str:
-    """Sentences on measurement noise, guessing and vanished outcomes, which intervals do not show."""
+    """Return the sentences on measurement noise, guessing and vanished outcomes, which intervals do not show."""
     whole, parts = comparison.all, list[str]()
     if found.whole is None:
         return "Nothing was measured on both sides, so nothing can be said."
@@ -94,14 +94,14 @@ def _how_sure(comparison: Comparison, found: Conclusion) -> str:
 
 
 def _guessing(whole: Group) -> list[str]:
-    """Sentence on the number of losses that guessing makes, by the calibrated correction if available."""
+    """Return the sentence on the number of losses that guessing makes, by the calibrated correction if available."""
     guessed = whole.chance.guess_corrected_calibrated or whole.chance.guess_corrected
     if guessed is None or not whole.forgotten or math.isnan(guessed.forgetting) or whole.known_lost_net is not None:
         return []  # the clearly known items show it with fewer assumptions
     low, high = guessed.forgetting_band
 
     def made(truly: float) -> str:
-        """Number of losses that guessing made, if this share was truly forgotten."""
+        """Return the number of losses that guessing made, if this share was truly forgotten."""
         # A corrected rate may lie below 0, or above all losses that were seen.
         left = 0.0 if math.isnan(truly) else min(max(truly, 0.0) * guessed.n, whole.forgotten)
         return count(round(whole.forgotten - left))
@@ -113,7 +113,7 @@ def _guessing(whole: Group) -> list[str]:
 
 
 def _against_noise(whole: Group, again: float) -> str:
-    """Sentence that compares the flips with those of the same weights, measured again."""
+    """Return the sentence that compares the flips with those of the same weights, measured again."""
     text = f"When the same weights were measured again, {questions(again).lower()} had another result"
     flips = whole.forgotten + whole.gained
     if not flips:
@@ -132,7 +132,7 @@ _NO_SHARES: Final = (
 
 
 def not_measured(comparison: Comparison, trajectory: Trajectory | None) -> str:
-    """Sentences on what was not measured."""
+    """Return the sentences on what was not measured."""
     counted, parts = comparison.items, list[str]()
     if trajectory is not None and len(trajectory) == 1:
         parts.append("No look was taken after the start.")

@@ -47,7 +47,10 @@ _LINES: Final = 12
 
 
 def several_table(several: ModelComparison, *, notes: Sequence[str] = ()) -> Lines:
-    """First table of several models: the best of the ranking, how to read it, and the notes that there is room for."""
+    """Return the first table of several models.
+
+    The best of the ranking, how to read it, and the notes that there is room for.
+    """
     title = Text().append("forgetwatch  ", style="bold cyan")
     name = fit_ends(f"{len(several.ranking)} models against {several.matrix.labels[0]}", _WIDTH - len(title)).rstrip()
     title.append(name, style="bold").append(f"  {items(several.matrix.items)} scored for all", "dim")
@@ -64,13 +67,13 @@ def several_table(several: ModelComparison, *, notes: Sequence[str] = ()) -> Lin
 
 
 def several_detail(several: ModelComparison) -> Lines:
-    """Whole ranking, how to read it, and the matrix, for a console."""
+    """Return the whole ranking, how to read it, and the matrix, for a console."""
     words = [Text(sentence, style="dim") for sentence in several_words(several)]
     return Lines(*_ranking_lines(several, several.ranking), *words, Text(), *_matrix_lines(several))
 
 
 def _ranking_lines(several: ModelComparison, models: Sequence[RankedModel]) -> list[Text]:
-    """Lines of some models."""
+    """Return the lines of some models."""
     target = several.target
     wanted = fit_ends(target.name, _TARGET).strip() if target else ""
     heading = f"rank  no. {'model':<{_NAME}} kept % " + (f"{wanted:>{_TARGET}} " if target else "")
@@ -87,7 +90,7 @@ def _ranking_lines(several: ModelComparison, models: Sequence[RankedModel]) -> l
 
 
 def _matrix_lines(several: ModelComparison) -> list[Text]:
-    """Lines of the matrix, in several blocks of columns if one is not enough."""
+    """Return the lines of the matrix, in several blocks of columns if one is not enough."""
     matrix = several.matrix
     cells = matrix_cells(several)
     widest = max(len(cell) for row in cells for cell in row)
@@ -108,7 +111,7 @@ def _matrix_lines(several: ModelComparison) -> list[Text]:
 
 
 def ranking_cells(one: RankedModel) -> dict[str, str]:
-    """Text of each quantity of one model in the ranking."""
+    """Return the text of each quantity of one model in the ranking."""
     return {
         "place": "–" if one.place is None else str(one.place),
         "number": str(one.number),
@@ -124,7 +127,7 @@ def ranking_cells(one: RankedModel) -> dict[str, str]:
 
 
 def matrix_cells(several: ModelComparison) -> list[list[str]]:
-    """Text of each cell of the matrix; a dash on the diagonal."""
+    """Return the text of each cell of the matrix; a dash on the diagonal."""
     return [
         ["–" if row == column else count(lost) for column, lost in enumerate(losses)]
         for row, losses in enumerate(several.matrix.lost)
@@ -132,7 +135,7 @@ def matrix_cells(several: ModelComparison) -> list[list[str]]:
 
 
 def several_words(several: ModelComparison) -> list[str]:
-    """Sentences on how to read the ranking, and on what it does not measure."""
+    """Return the sentences on how to read the ranking, and on what it does not measure."""
     words = ["Kept: share of the questions that the base had right and the model still has. Brackets: 95 %."]
     target = several.target
     if target is None:
@@ -153,7 +156,7 @@ def several_words(several: ModelComparison) -> list[str]:
 
 
 def several_markdown(several: ModelComparison) -> str:
-    """Markdown of the ranking and the matrix."""
+    """Return the Markdown of the ranking and the matrix."""
     target, matrix = several.target, several.matrix
     names = [*RANKING, *([escaped(target.name), "front"] if target else [])]
     rows = [list(ranking_cells(one).values())[: len(names)] for one in several.ranking]
@@ -175,12 +178,12 @@ def several_markdown(several: ModelComparison) -> str:
 
 
 def target_text(value: float) -> str:
-    """Value of a target metric, to four digits."""
+    """Return the value of a target metric, to four digits."""
     return f"{value:.4g}"
 
 
 def _listed(numbers: Sequence[int]) -> str:
-    """Phrase with the numbers of some models.
+    """Return the phrase with the numbers of some models.
 
     >>> _listed([3]), _listed([1, 2, 5])
     ('no 3', 'nos 1, 2 and 5')
@@ -192,7 +195,10 @@ def _listed(numbers: Sequence[int]) -> str:
 
 
 def ranking_figure(several: ModelComparison) -> Figure | None:
-    """Figure of each model's retention, against the target if there is one; None if no retention is defined."""
+    """Return the figure of each model's retention, against the target if there is one.
+
+    None if no retention is defined.
+    """
     from matplotlib.figure import Figure
 
     ranking = [one for one in several.ranking if not math.isnan(one.retention)]
@@ -260,13 +266,12 @@ def _draw_against(panel: Axes, ranking: list[RankedModel], target: str, *, less_
 
 
 def _told(one: RankedModel) -> str:
-    """Text of a point: the model and its numbers."""
     cells = ranking_cells(one)
     return f"{one.label}: kept {cells['retention']} %, {cells['forgotten']} forgotten, {cells['gained']} gained"
 
 
 def matrix_figure(several: ModelComparison) -> Figure:
-    """Figure of the matrix as a heatmap with its numbers; the base is number 0."""
+    """Return the figure of the matrix as a heatmap with its numbers; the base is number 0."""
     from matplotlib.figure import Figure
 
     matrix = several.matrix
@@ -292,5 +297,4 @@ def matrix_figure(several: ModelComparison) -> Figure:
 
 
 def _numbered(number: int, label: str) -> str:
-    """Number and name of a model in a figure."""
     return f"{number}  {name_in(_DRAWN, label)}"

@@ -134,7 +134,7 @@ def summary(
     tolerance: Tolerance = TOLERANCE,
     name: str = "",
 ) -> Summary:
-    """First screen of a comparison, or of a run at its last look, with examples of the items whose answer changed.
+    """Summarise a comparison, or the last look of a run, with examples of items whose answer changed.
 
     `name` is that of the run.
     """
@@ -208,13 +208,16 @@ def fact_rows(comparison: Comparison, found: Conclusion, trajectory: Trajectory 
 
 
 def _predicts(interval: Interval) -> str:
-    """Clause on the side of zero of a change of bits per byte."""
+    """Return the clause on the side of zero of a change of bits per byte."""
     side = side_of_zero(interval)
     return {"above": ", harder to predict", "below": ", easier to predict"}.get(side or "", "")
 
 
 def _accuracy(group: Group) -> str:
-    """Accuracy on both sides, and the net change; an estimate by margins need not be the difference of the two."""
+    """Return the accuracy on both sides, and the net change.
+
+    An estimate by margins need not be the difference of the two.
+    """
     change, interval = estimated(group)
     found = group[NET_ESTIMATE]
     how = ":" if found is None or found.rule is None else "; estimated true change"
@@ -223,7 +226,7 @@ def _accuracy(group: Group) -> str:
 
 
 def _questions(group: Group) -> str:
-    """Numbers of flips, and of those that measuring the same weights twice makes."""
+    """Return the numbers of flips, and of those that measuring the same weights twice makes."""
     if not group.forgotten and not group.gained:
         text = f"none of {count(group.n)} changed: {count(group.retained)} right, {count(group.missed)} wrong"
     else:
@@ -237,7 +240,10 @@ def _questions(group: Group) -> str:
 
 
 def _vanished(whole: Group) -> list[tuple[str, str]]:
-    """Row on the answers that vanished, and the change that is possible if they are lost; none if none did."""
+    """Return the row on the answers that vanished, and the change that is possible if they are lost.
+
+    None if none did.
+    """
     if not whole.vanished:
         return []
     worst = f"at worst {points(whole.net_change_interval_worst[0])} points"
@@ -248,7 +254,7 @@ def _vanished(whole: Group) -> list[tuple[str, str]]:
 
 
 def _known(group: Group, found: Conclusion) -> list[tuple[str, str]]:
-    """Row on the clearly known items that are wrong now, the luck among them, and what is newly known."""
+    """Return the row on the clearly known items that are wrong now, the luck among them, and what is newly known."""
     known, leg = group[KNOWN], found.verdict.leg("knowledge")
     if known is None:
         return [] if leg is None or not leg.reason else [("clearly known", f"not measured: {leg.reason}")]
@@ -265,7 +271,10 @@ def _known(group: Group, found: Conclusion) -> list[tuple[str, str]]:
 
 
 def _since(found: Conclusion, trajectory: Trajectory) -> list[tuple[str, str]]:
-    """Row on the first alarm of each group and what became of it, and the best look; none if this is no run."""
+    """Return the row on the first alarm of each group and what became of it, and the best look.
+
+    None if this is no run.
+    """
     if not found.looks or not found.groups or not found.is_run or not found.has_answers:
         return []
     best, change = best_look(trajectory)
@@ -287,7 +296,7 @@ def _forgotten_at(trajectory: Trajectory, step: int) -> float:
 
 
 def _guard(found: Conclusion) -> list[tuple[str, str]]:
-    """Row on the trips of the guard, those on alarms as their number; none if there is none."""
+    """Return the row on the trips of the guard, those on alarms as their number; none if there is none."""
     on_alarms = sum(trip.what == "alarm" for trip in found.trips)
     names = [f"{count(on_alarms)} alarm{'s' if on_alarms > 1 else ''}"] if on_alarms else []
     for trip in found.trips:
@@ -306,7 +315,7 @@ def short_name(name: str) -> str:
 
 
 def _as_many(parts: Sequence[str], room: int, what: str = "") -> str:
-    """As many of the parts as fit, at least the first, and the number of the others."""
+    """Return as many of the parts as fit, at least the first, and the number of the others."""
     line = ""
     for shown in range(len(parts), 0, -1):
         hidden = len(parts) - shown
@@ -327,12 +336,12 @@ def _of(alarm: Alarm, named: Callable[[str], str] = short_name) -> str:
 
 
 def _worst_end(group: Group) -> float:
-    """Lower end of the interval if the outcomes that vanished were all lost; 1 if none vanished."""
+    """Return the lower end of the interval if the outcomes that vanished were all lost; 1 if none vanished."""
     return group.net_change_interval_worst[0] if group.vanished else 1.0
 
 
 def alarm_sentences(trajectory: Trajectory, found: Conclusion) -> list[tuple[str, bool]]:
-    """(sentence, is an alarm) of each alarm, and a last sentence on how rare and how sensitive they are."""
+    """Return (sentence, is an alarm) of each alarm, and a last sentence on how rare and how sensitive they are."""
     tests = trajectory.verdicts()
     if not tests:
         return []
@@ -351,7 +360,7 @@ def alarm_sentences(trajectory: Trajectory, found: Conclusion) -> list[tuple[str
 
 
 def _numbers(alarm: Alarm) -> str:
-    """Net change of the group at a look, with its counts."""
+    """Return the net change of the group at a look, with its counts."""
     group = alarm.group
     counts = f"{count(group.forgotten)} forgotten, {count(group.gained)} gained, of {count(group.n)}"
     return f"{points(estimated(group)[0])} points ({counts})"
@@ -361,7 +370,7 @@ def _numbers(alarm: Alarm) -> str:
 
 
 def _worst(one: RankedCategory, found: Conclusion) -> Worst:
-    """Row of a category; the change of its own is named where its interval misses the shrunk one."""
+    """Return the row of a category; the change of its own is named where its interval misses the shrunk one."""
     group, (low, high) = one.group, one.interval
     change = points(one.change)
     if not low <= one.change <= high:
@@ -374,7 +383,7 @@ def _worst(one: RankedCategory, found: Conclusion) -> Worst:
 
 
 def _worst_note(found: Conclusion, *, any_fell: bool) -> str:
-    """Sentence on the ranking of the categories; empty if there are fewer than two."""
+    """Return the sentence on the ranking of the categories; empty if there are fewer than two."""
     if not found.categories or not found.has_answers:
         return ""
     among = f"{count(found.categories)} categories"
@@ -401,7 +410,6 @@ _LEGS: Final[dict[LegName, str]] = {
 
 
 def _leg(leg: Leg) -> LegRow:
-    """Row of a leg; of the categories, that of the one that decides."""
     what = f"net change of {one_line(leg.group)}" if leg.group else _LEGS[leg.name]
     limit = "" if leg.limit is None else _limit(leg)
     if leg.value is None or leg.interval is None or leg.answer is None:

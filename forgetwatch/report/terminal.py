@@ -93,7 +93,7 @@ def comparison_table(
     remedy: str = "",
     gate: GateResult | None = None,
 ) -> Lines:
-    """First table of a comparison, for a console.
+    """Return the first table of a comparison, for a console.
 
     Print it with `soft_wrap`: all lines fit but the next command, which is copied and must stay whole.
 
@@ -135,7 +135,7 @@ def run_table(
     tolerance: Tolerance = TOLERANCE,
     gate: GateResult | None = None,
 ) -> Lines:
-    """First table of a run: its last look against the start, and what all looks show.
+    """Return the first table of a run: its last look against the start, and what all looks show.
 
     Args:
         trajectory: The run.
@@ -163,12 +163,14 @@ def run_table(
 
 
 def _row(label: str, text: str, *, style: str = "") -> Text:
-    """Line with its label, cut at the margin."""
     return _cut(Text(f"{label:<{_LABEL}}", style or "bold").append(one_line(text), "not bold"))
 
 
 def _title(comparison: Comparison, title: str) -> Text:
-    """What was compared with what, on which probe, in one line; of facts the last are dropped if they do not fit."""
+    """Return what was compared with what, on which probe, in one line.
+
+    Of facts the last are dropped if they do not fit.
+    """
     after, before = reversed(model_names(comparison))
     name = one_line(title or f"{shortened(after)} against {shortened(before)}")
     found = facts(comparison)
@@ -182,7 +184,7 @@ def _title(comparison: Comparison, title: str) -> Text:
 
 
 def facts(comparison: Comparison) -> dict[str, str]:
-    """Texts of what was compared and how, by their subject; empty where there is nothing to say."""
+    """Return the texts of what was compared and how, by their subject; empty where there is nothing to say."""
     probe: dict[str, Any] = comparison.after.get("probe", {})
     counted, clusters = comparison.items, comparison.clusters
     left_out = counted.only_before + counted.only_after
@@ -198,7 +200,7 @@ def facts(comparison: Comparison) -> dict[str, str]:
 
 
 def _verdict_lines(comparison: Comparison, found: Conclusion, gate: GateResult | None) -> list[Text]:
-    """The verdict in one sentence, or the answer of a gate, with a hanging indent."""
+    """Return the verdict in one sentence, or the answer of a gate, with a hanging indent."""
     word: str = found.verdict.word if found.has_answers and found.whole is not None else "NO VERDICT"
     answer, text = found.verdict.answer, decision(comparison, found)
     if gate is not None:
@@ -212,7 +214,6 @@ def _verdict_lines(comparison: Comparison, found: Conclusion, gate: GateResult |
 
 
 def _fact(label: str, text: str) -> Text:
-    """Line of a fact, the losses and gains in it in colour."""
     row = _row(label, text)
     row.highlight_regex(r"\S+(?= of \S+ forgotten)|\S+(?= of the \S+ it was sure of)", f"bold {LOST}")
     row.highlight_regex(r"\S+(?= gained)", f"bold {WON}")
@@ -220,7 +221,7 @@ def _fact(label: str, text: str) -> Text:
 
 
 def _worst_line(found: Conclusion) -> list[Text]:
-    """The categories that fell most, if they differ beyond chance; none for fewer than two categories."""
+    """Return the categories that fell most, if they differ beyond chance; none for fewer than two categories."""
     if not found.categories or found.verdict.little_to_lose:
         return []
     kept = found.verdict.answer == "PASS"
@@ -238,7 +239,7 @@ def _worst_line(found: Conclusion) -> list[Text]:
 
 
 def _ranked(categories: Sequence[RankedCategory], room: int) -> str:
-    """Some categories with their changes and intervals, as many as fit; the first stays."""
+    """Return some categories with their changes and intervals, as many as fit; the first stays."""
     text = ""
     for one in categories[:WORST]:
         low, high = one.interval
@@ -254,7 +255,10 @@ def _ranked(categories: Sequence[RankedCategory], room: int) -> str:
 
 
 def _next_line(comparison: Comparison, found: Conclusion, flips: str, remedy: str) -> list[Text]:
-    """What to do next, at most two things: a remedy, and the command that lists the lost questions; none after KEPT."""
+    """Return what to do next, at most two things.
+
+    A remedy, and the command that lists the lost questions; none after KEPT.
+    """
     lost, whole, verdict = found.lost, comparison.all, found.verdict
     if not flips or not whole.n or verdict.answer == "PASS":
         return []
@@ -273,7 +277,7 @@ def _next_line(comparison: Comparison, found: Conclusion, flips: str, remedy: st
 
 
 def _with_notes(lines: list[Text], notes: Sequence[str]) -> list[Text]:
-    """The lines with as many notes as there is room for; those that do not fit are counted."""
+    """Return the lines with as many notes as there is room for; those that do not fit are counted."""
     # Optional lines give way: what measuring adds is said by others, or in the detail.
     for label in ("guard", "categories", "looks"):
         if len(lines) >= LINES:
@@ -289,7 +293,7 @@ def _with_notes(lines: list[Text], notes: Sequence[str]) -> list[Text]:
 
 
 def drift_line(comparison: Comparison) -> list[Text]:
-    """Line on the drift by the least noisy estimator; none if it was not measured."""
+    """Return the line on the drift by the least noisy estimator; none if it was not measured."""
     if not (drift := comparison.drift):
         return []
     best = best_estimator(drift.values())
@@ -301,14 +305,14 @@ def drift_line(comparison: Comparison) -> list[Text]:
 
 
 def other_lines(group: Group) -> list[Text]:
-    """Lines of all measures that have one."""
+    """Return the lines of all measures that have one."""
     found = [(measure.line, group[measure]) for measure in MEASURES if measure.line is not None]
     lines = [line(result) for line, result in found if result is not None]
     return [_cut(Text(line)) for line in lines if line]
 
 
 def passage_lines(groups: Sequence[Group], most: int) -> list[Text]:
-    """Bits per byte of some groups, in their order, under a heading; no line for fewer than two groups."""
+    """Return the bits per byte of some groups, in their order, under a heading; no line for fewer than two groups."""
     groups = [group for group in groups if group.passages]
     if len(groups) < 2 or most < 1:
         return []
@@ -329,7 +333,7 @@ def plural(level: Level) -> str:
 
 
 def note_lines(notes: Sequence[str], room: int = NOTES) -> list[Text]:
-    """Lines of some notes, the most important first, and the number of those that are left out.
+    """Return the lines of some notes, the most important first, and the number of those that are left out.
 
     There are at most `room` lines, and at least one. No note is cut: those that do not fit as a whole are counted.
     """

@@ -36,7 +36,7 @@ def tracker_row(
     trajectory: Trajectory | None = None,
     also: str = "",
 ) -> dict[str, float]:
-    """Numbers of one look by tracker key; counts as int, the rest as float.
+    """Return the numbers of one look by tracker key; counts as int, the rest as float.
 
     Args:
         comparison: The baseline against the look.
@@ -109,7 +109,7 @@ def tracker_name(name: str) -> str:
 
 
 def _named(groups: dict[str, Group]) -> dict[str, Group]:
-    """Groups by tracker name; a name that is taken (`all`, `tasks`, or a second group's) gets a number."""
+    """Return the groups by tracker name; a name that is taken (`all`, `tasks`, or a second group's) gets a number."""
     named: dict[str, Group] = {}
     for name, group in groups.items():
         key = base = tracker_name(name)
@@ -131,7 +131,9 @@ _MOST_FLIPPED: Final = 200
 def flipped_rows(
     changed: Sequence[Flip], *, texts: bool, limit: int = _MOST_FLIPPED
 ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-    """Column names and rows of the table of flipped items: the forgotten ones first, each kind in its given order.
+    """Return the column names and rows of the table of flipped items.
+
+    The forgotten ones first, each kind in its given order.
 
     With `texts` it has question and answers; they are None for items that the probe does not give or share.
     """

@@ -114,7 +114,7 @@ def read_baseline(folder: Path, described: Description) -> Snapshot:
 
 
 def read_null(folder: Path, described: Description, *, run: str | None) -> tuple[Snapshot | None, tuple[str, ...]]:
-    """(Second measurement of the baseline in a run folder, None without one; notes on one that is not used)."""
+    """Return (Second measurement of the baseline in a run folder, None without one; notes on one that is not used)."""
     path, without = folder / NULL, "; the noise of the measurement is not known"
     if not path.is_file():
         missing = described.null is not None
@@ -130,7 +130,7 @@ def read_null(folder: Path, described: Description, *, run: str | None) -> tuple
 
 
 def read_questions(folder: Path, described: Description, baseline: Snapshot) -> tuple[Probe | None, tuple[str, ...]]:
-    """(Probe of a run, for the text of its questions, None without one; notes on one that is not used)."""
+    """Return (Probe of a run, for the text of its questions, None without one; notes on one that is not used)."""
     path, without = folder / PROBE, "; questions are shown by their ids"
     # Then its rows hold the content hashes of the questions, and a file with another question is not used.
     is_known = (baseline.meta.get("probe") or {}).get("fingerprint") is not None
@@ -148,7 +148,7 @@ def read_questions(folder: Path, described: Description, baseline: Snapshot) -> 
 
 
 def checksum_of(path: Path) -> str:
-    """First 32 hex digits of SHA-256 over the bytes of a file."""
+    """Return the first 32 hex digits of SHA-256 over the bytes of a file."""
     return hashlib.sha256(path.read_bytes()).hexdigest()[:32]
 
 
@@ -159,7 +159,7 @@ def _holds_questions(probe: Probe, baseline: Snapshot) -> bool:
 
 
 def look_files(folder: Path, kind: Kind) -> dict[int, Path]:
-    """Files of the looks of a kind by step, in rising order; other spellings of a name are none."""
+    """Return the files of the looks of a kind by step, in rising order; other spellings of a name are none."""
     # By number: from step 1,000,000 on the names do not sort like the steps.
     named = ((step, path) for path in folder.glob(f"{kind}-*.parquet") if (step := _step_of(path, kind)) is not None)
     return dict(sorted(named))
@@ -168,7 +168,7 @@ def look_files(folder: Path, kind: Kind) -> dict[int, Path]:
 def _read_kind(
     found: Contents, folder: Path, kind: Kind, listed: _Listed, *, run: str | None, until: int | None
 ) -> dict[int, Snapshot]:
-    """The looks of a kind by step; what is wrong with files is added to what was found."""
+    """Return the looks of a kind by step; what is wrong with files is added to what was found."""
     looks, unlisted = dict[int, Snapshot](), list[int]()
     for path in sorted(folder.glob(f"{kind}-*.parquet")):
         if _step_of(path, kind) is None:
@@ -201,7 +201,7 @@ def _read_kind(
 
 
 def _is_passing(error: SnapshotError) -> bool:
-    """True if a file could not be read for a reason that may pass, such as a network disk that does not answer."""
+    """Return True if a file could not be read for a reason that may pass, such as a slow network disk."""
     cause = error.__cause__
     # Errors of decoders have no number.
     return isinstance(cause, MemoryError) or (isinstance(cause, OSError) and cause.errno is not None)
@@ -263,7 +263,7 @@ def _names(steps: Sequence[int], kind: Kind) -> str:
 
 
 def _short(error: ForgetwatchError, path: Path) -> str:
-    """Message of an error on a file, with the name of the file in place of its path."""
+    """Return the message of an error on a file, with the name of the file in place of its path."""
     return f"{path.name}: {str(error).removeprefix(f'{path}: ').replace(f'{path}, ', '')}"
 
 
@@ -292,7 +292,10 @@ _FIGURES: Final = ("eval_loss", "reward", "loss")
 
 
 def _task_figure(output_dir: Path) -> TaskFigure | None:
-    """Figure of the new task in the trainer's state of the latest checkpoint; None if nothing usable is stored."""
+    """Return the figure of the new task in the trainer's state of the latest checkpoint.
+
+    None if nothing usable is stored.
+    """
     folders = [path.parent for path in output_dir.glob(f"checkpoint-*/{TRAINER_STATE}")]
     steps = {int(end): folder for folder in folders if (end := folder.name.rpartition("-")[2]).isdecimal()}
     if not steps:
@@ -373,13 +376,13 @@ class StoredRun:
 
 
 def is_run_folder(given: str | Path) -> bool:
-    """True if the path is a run folder, or the output_dir that holds one."""
+    """Return True if the path is a run folder, or the output_dir that holds one."""
     inside = any((Path(given) / name).is_dir() for name in (RUN_FOLDER, FOLLOW_FOLDER))
     return inside or (Path(given) / BASELINE).is_file()
 
 
 def find_run_folder(given: str | Path) -> Path:
-    """Path of the run folder: the given folder itself, or the run folder in it, that of the training first.
+    """Return the path of the run folder: the given folder itself, or the run folder in it, that of the training first.
 
     Raises:
         SnapshotError: If it holds no baseline.
@@ -398,7 +401,10 @@ def find_run_folder(given: str | Path) -> Path:
 
 
 def run_probe(given: str | Path) -> Probe | None:
-    """The probe of a run, for the text of its questions; None if it cannot be read, or is that of another run."""
+    """Return the probe of a run, for the text of its questions.
+
+    None if it cannot be read, or is that of another run.
+    """
     try:
         folder = find_run_folder(given)
         return read_questions(folder, Description.read(folder), read_snapshot(folder / BASELINE))[0]

@@ -62,7 +62,7 @@ def look_name(kind: Kind, step: int) -> str:
 
 
 def checkpoint_folder(output_dir: str | Path, step: int) -> Path:
-    """Folder in which a trainer saves the checkpoint of a step."""
+    """Return the folder in which a trainer saves the checkpoint of a step."""
     return Path(output_dir) / f"checkpoint-{step}"
 
 
@@ -103,7 +103,7 @@ class GuardFinding:
 
     @classmethod
     def of(cls, stored: object) -> Self | None:
-        """Finding from the JSON values of its attributes; None if they are not those of a finding."""
+        """Return the finding from the JSON values of its attributes; None if they are not those of a finding."""
         if not isinstance(stored, dict) or set(stored) != {"what", "name", "step", "line"}:
             return None
         step = stored["step"]
@@ -189,7 +189,7 @@ class Description:
         return None if listed is None else str(listed)
 
     def listed(self, kind: Kind) -> dict[int, str]:
-        """Checksum of each look of a kind by its step, without the baseline; empty if unknown."""
+        """Return the checksum of each look of a kind by its step, without the baseline; empty if unknown."""
         if not self.is_whole or self.baseline is None:
             return {}
         looks = {_whole_number(look["step"]): str(look["checksum"]) for look in self.values[_LISTS[kind]]}

@@ -162,7 +162,7 @@ class RunFolder:
         return self.run
 
     def stamped(self, snapshot: Snapshot, look: Look) -> Snapshot:
-        """A snapshot with the run's id and its kind in its metadata."""
+        """Return a snapshot with the run's id and its kind in its metadata."""
         return replace(snapshot, meta={**snapshot.meta, "run": self.run, "look": look})
 
     @property
@@ -195,7 +195,7 @@ class RunFolder:
         return free
 
     def _own(self) -> Path | None:
-        """Folder of this run under any of the names that run folders have."""
+        """Return the folder of this run under any of the names that run folders have."""
         if self.run is None:
             return None
         named = (path for path in sorted(self.output_dir.glob(f"{self._name}*")) if path.is_dir())
@@ -293,7 +293,7 @@ class RunFolder:
     def baseline(
         self, *, checksum: str | None = None, carried: Sequence[Path] = ()
     ) -> tuple[Snapshot, Snapshot | None, tuple[str, ...]]:
-        """Baseline of the run, with rows of this checksum if one is given, from its folder or from copies.
+        """Return the baseline of the run, with rows of this checksum if one is given, from its folder or from copies.
 
         Returns:
             (The baseline; its second measurement, None without one; notes on one that is missing or not used).
@@ -319,11 +319,14 @@ class RunFolder:
         )
 
     def looks(self, kind: Kind = "step") -> dict[int, Path]:
-        """Files of the looks by step, in rising order."""
+        """Return the files of the looks by step, in rising order."""
         return look_files(self.path, kind)
 
     def _contents(self, described: Description, *, until: int | None, taken: Mapping[int, str] | None) -> Contents:
-        """Looks of the run in the folder. Files with the name of a look that are none of this run are renamed."""
+        """Return the looks of the run in the folder.
+
+        Files with the name of a look that are none of this run are renamed.
+        """
         found = read_contents(self.path, described, run=self.run, until=until, taken=taken)
         for step in sorted(found.again.keys() - found.looks.keys()):
             found.again.pop(step)
@@ -358,7 +361,10 @@ class RunFolder:
         return path.rename(target)
 
     def _writable(self, name: str) -> Path:
-        """Path of a file to write. A link in its place is deleted, and anything else that is no file is renamed."""
+        """Return the path of a file to write.
+
+        A link in its place is deleted, and anything else that is no file is renamed.
+        """
         path = self.path / name
         if path.is_symlink():
             path.unlink()  # written through, it would overwrite another file
@@ -392,7 +398,7 @@ class RunFolder:
         write_description(self.path, {**own, **run})
 
     def carried(self, step: int) -> Path:
-        """Path of the folder in which the checkpoint at `step` carries copies."""
+        """Return the path of the folder in which the checkpoint at `step` carries copies."""
         return checkpoint_folder(self.output_dir, step) / CARRIED
 
     def carry(self, step: int, *, completions: bool = False) -> None:
@@ -422,7 +428,7 @@ class RunFolder:
 
 
 def owner(folder: Path) -> str | None:
-    """Id of the run whose folder it is; None if there is none, or it has no id."""
+    """Return the id of the run whose folder it is; None if there is none, or it has no id."""
     try:
         run = Description.read(folder).run
     except SnapshotError:
@@ -458,7 +464,7 @@ def _free_all() -> None:
 
 
 def _holder(path: Path) -> str:
-    """Words for the process that has the lock."""
+    """Return the words for the process that has the lock."""
     try:
         found = json.loads(path.read_bytes()[:1000])
         return f"process {int(found['process'])} on {str(found['host'])[:100]}"

@@ -65,7 +65,7 @@ def score_checkpoint(
     loading: Loading = Loading(),
     progress: Progress | None = None,
 ) -> Snapshot:
-    """Outcomes of a checkpoint, from the cache if these weights were scored on this probe before.
+    """Return the outcomes of a checkpoint, from the cache if these weights were scored on this probe before.
 
     Args:
         given: A checkpoint folder, adapter folder or model id.
@@ -97,7 +97,9 @@ def score_derived(
     loading: Loading = Loading(),
     progress: Progress | None = None,
 ) -> Snapshot:
-    """Outcomes of a model whose files are made when they are needed, such as a merged one; as `score_checkpoint`.
+    """Return the outcomes of a model whose files are made when they are needed, such as a merged one.
+
+    As `score_checkpoint`.
 
     Programs that need the same outcomes at once wait for the first of them to score, and log one line. The values
     `weights` determine its weights and tokenizer. `files` is the context of the folder with its files; it is entered,
@@ -151,7 +153,7 @@ def score_derived(
 
 @contextmanager
 def not_finite_explained(model: nn.Module, name: str) -> Iterator[None]:
-    """Context of scoring a saved model, in which logits that are not finite are an error that names it.
+    """Provide scoring a saved model, in which logits that are not finite are an error that names it.
 
     It is a `ScoringError` in place of a `NotFiniteError`, whose sentence is for a model in training.
     """
@@ -168,7 +170,10 @@ def not_finite_explained(model: nn.Module, name: str) -> Iterator[None]:
 
 
 def non_finite(parts: Iterable[torch.Tensor]) -> str:
-    """Text on the values in parts of a tensor that are not finite: ``NaN (3 of 4,096 values)``; empty if all are."""
+    """Return the text on the values in parts of a tensor that are not finite: ``NaN (3 of 4,096 values)``.
+
+    Empty if all are.
+    """
     nans = infinities = size = 0
     for part in parts:
         nans, infinities = nans + int(part.isnan().sum()), infinities + int(part.isinf().sum())
@@ -178,7 +183,7 @@ def non_finite(parts: Iterable[torch.Tensor]) -> str:
 
 
 def score_by_main_process(given: str, probe: Probe, *, progress: Progress | None = None) -> Snapshot:
-    """Outcomes of a checkpoint, loaded and scored by the main process alone, and sent to the others.
+    """Return the outcomes of a checkpoint, loaded and scored by the main process alone, and sent to the others.
 
     As `score_checkpoint`, for a checkpoint beside a training, where memory does not suffice for a copy in each process.
     The others wait, and fail if loading takes longer than the time limit of their process group (`ddp_timeout` of a
@@ -197,7 +202,7 @@ def score_by_main_process(given: str, probe: Probe, *, progress: Progress | None
 
 
 def weights_identity(given: str, *, loading: Loading = Loading(), adapters: tuple[Path, ...] = ()) -> list[str]:
-    """Identity of weights and tokenizer of a folder or model id: digests of the files, or the hub's commit.
+    """Return the identity of weights and tokenizer of a folder or model id: digests of the files, or the hub's commit.
 
     `adapters` are folders of those that have this model as their base.
 
@@ -222,7 +227,7 @@ def weights_identity(given: str, *, loading: Loading = Loading(), adapters: tupl
 
 
 def is_deciding(relative: str) -> bool:
-    """True if a file of a model, by its path in the model's folder with ``/``, can decide the rows."""
+    """Return True if a file of a model, by its path in the model's folder with ``/``, can decide the rows."""
     *folders, name = relative.split("/")
     return (
         Path(name).suffix in DECIDING
@@ -232,7 +237,7 @@ def is_deciding(relative: str) -> bool:
 
 
 def file_digests(folder: Path) -> list[str]:
-    """Relative path and SHA-256 of each file of a model that can decide its rows, sorted.
+    """Return the relative path and SHA-256 of each file of a model that can decide its rows, sorted.
 
     Those are the files below the folder with weights, configuration, tokenizer, templates or code, and those that an
     index of shards names, wherever they are. One that cannot be read is an error.

@@ -94,7 +94,7 @@ class Encoded:
 
 
 def encode(probe: Probe, tokenizer: Any, *, max_length: int, progress: Progress | None = None) -> list[Encoded]:
-    """Token ids of all items of a probe, in its order.
+    """Return the token ids of all items of a probe, in its order.
 
     Args:
         probe: The items and their rendering.
@@ -131,7 +131,7 @@ def encode(probe: Probe, tokenizer: Any, *, max_length: int, progress: Progress 
 
 
 def encode_prompts(probe: Probe, items: Sequence[Item], tokenizer: Any, *, max_length: int) -> list[Encoded]:
-    """Token ids of the prompts from which the model generates its answers to some items of a probe.
+    """Return the token ids of the prompts from which the model generates its answers to some items of a probe.
 
     White space at the end of a plain prompt stays: the model continues the prompt exactly as it is. With its answer it
     may have `max_length` tokens.
@@ -154,7 +154,7 @@ def encode_prompts(probe: Probe, items: Sequence[Item], tokenizer: Any, *, max_l
 
 
 def encode_unprompted(encoded: Sequence[Encoded], tokenizer: Any) -> list[Encoded]:
-    """Choices of each item without its prompt: each after BOS (else EOS) alone, tokenized by itself."""
+    """Return the choices of each item without its prompt: each after BOS (else EOS) alone, tokenized by itself."""
     start = _start(tokenizer)
     ids: dict[str, Ids] = {}
     for chunk in _chunks(list(dict.fromkeys(text for one in encoded for text in one.texts))):
@@ -198,7 +198,10 @@ def _chunks(values: Sequence[Any]) -> Iterable[Sequence[Any]]:
 
 
 def share_integers(ids: Sequence[int], shared: dict[int, int]) -> Ids:
-    """Token ids as a tuple of the objects in `shared`, which all rows share: 8 bytes a token instead of 36."""
+    """Return the token ids as a tuple of the objects in `shared`, which all rows share.
+
+    8 bytes a token instead of 36.
+    """
     return tuple(map(shared.setdefault, ids, ids))
 
 
@@ -226,7 +229,7 @@ def _encode_item(
 
 
 def _from_first_token(encoded: Encoded, tokenizer: Any, max_length: int) -> Encoded:
-    """A passage whose first token is its context; as it is where no token ends between two characters."""
+    """Return a passage whose first token is its context; as it is where no token ends between two characters."""
     (text,), (ids,) = encoded.texts, encoded.choices
     for count in range(1, len(ids)):
         # A token may be a part of a character; the bytes of the rest are those of whole characters.
@@ -239,7 +242,7 @@ def _from_first_token(encoded: Encoded, tokenizer: Any, max_length: int) -> Enco
 
 
 def _why_unscored(texts: Sequence[str], context: Ids, choices: tuple[Ids, ...], max_length: int) -> str:
-    """Reason why an item cannot be scored, which is stored in its outcome; empty if it can."""
+    """Return the reason why an item cannot be scored, which is stored in its outcome; empty if it can."""
     if not choices:
         return NOT_GENERATED
     if not context:
@@ -254,13 +257,13 @@ def _why_unscored(texts: Sequence[str], context: Ids, choices: tuple[Ids, ...], 
 
 
 def _start(tokenizer: Any) -> Ids:
-    """Token ids in place of an empty context: BOS, else EOS, else none."""
+    """Return the token ids in place of an empty context: BOS, else EOS, else none."""
     start = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.eos_token_id
     return () if start is None else (start,)
 
 
 def _added_bos(tokenizer: Any) -> Ids:
-    """BOS, if the tokenizer itself puts it before a plain text; else no token."""
+    """Return the BOS, if the tokenizer itself puts it before a plain text; else no token."""
     # The settings that add BOS differ between tokenizers; the ids of an example show the result of all of them.
     bos = tokenizer.bos_token_id
     starts = tuple(tokenizer("a", verbose=False)["input_ids"])[:1]
@@ -268,7 +271,7 @@ def _added_bos(tokenizer: Any) -> Ids:
 
 
 def tokenize(texts: Sequence[str], tokenizer: Any) -> list[Ids]:
-    """Token ids of each text by itself, without special tokens."""
+    """Return the token ids of each text by itself, without special tokens."""
     if not texts:
         return []
     # Masks of every token take longer than the ids.
@@ -277,7 +280,7 @@ def tokenize(texts: Sequence[str], tokenizer: Any) -> list[Ids]:
 
 
 def tokenize_continued(texts: Sequence[tuple[str, Sequence[str]]], tokenizer: Any) -> list[tuple[Ids, list[Ids]]]:
-    """Token ids of contexts, and those that a whole text has after as many ids as its context has alone.
+    """Return the token ids of contexts, and those that a whole text has after as many ids as its context has alone.
 
     The texts are each context with what is appended to it; some hundreds at a time, because calls are slow and a
     tokenizer returns much more than ids.
@@ -319,7 +322,7 @@ class _Join:
 
 
 def _joins_of_contexts(contexts: Iterable[str]) -> dict[str, _Join]:
-    """Each context from the first one that begins like it; that one is tokenized whole."""
+    """Return each context from the first one that begins like it; that one is tokenized whole."""
     first: dict[str, str] = {}
     joins = {}
     for context in contexts:
@@ -342,7 +345,7 @@ def _cut(text: str) -> int:
 def _joined(
     joins: Mapping[str, _Join], known: Mapping[str, Ids], alone: Mapping[str, Ids], tokenizer: Any
 ) -> dict[str, Ids]:
-    """Ids of each text, from the ids of the known texts and those of texts that were tokenized alone."""
+    """Return the ids of each text, from the ids of the known texts and those of texts that were tokenized alone."""
     ids: dict[str, Ids] = {}
     skipped: dict[tuple[str, int], int] = {}
     for text, join in joins.items():
@@ -365,7 +368,7 @@ _Text = TypeVar("_Text", Ids, bytes, str)
 
 
 def common_length(one: _Text, other: _Text) -> int:
-    """Number of leading elements that two sequences share."""
+    """Return the number of leading elements that two sequences share."""
     low, high = 0, min(len(one), len(other))
     while low < high:  # bisection: comparing slices is fast, and a loop over elements is not
         middle = (low + high + 1) // 2
@@ -385,7 +388,10 @@ class Rendered:
 
 
 def render(item: Item, probe: Probe, tokenizer: Any) -> Rendered:
-    """Text of one item by the probe's settings; an error if there is no chat template for it, or one refuses it."""
+    """Return the text of one item by the probe's settings.
+
+    An error if there is no chat template for it, or one refuses it.
+    """
     chat = probe.rendering_of(item) == "chat"
     choices, prompt = tuple(item.choices), item.full_prompt
     if not choices and not probe.is_generated(item):
@@ -406,7 +412,7 @@ def render(item: Item, probe: Probe, tokenizer: Any) -> Rendered:
 
 
 def render_prompt(item: Item, probe: Probe, tokenizer: Any) -> Rendered:
-    """Text of one item from which the model generates its answer.
+    """Return the text of one item from which the model generates its answer.
 
     Choices are listed as A, B, C, ...; the instruction is for the letter, alone or after reasoning step by step.
     """
@@ -423,7 +429,7 @@ _Template = Callable[[Sequence[dict[str, Any]]], str]
 
 
 def _append(prompt: Any, text: str) -> Any:
-    """Prompt with a text appended; in chat messages, to the last one."""
+    """Return the prompt with a text appended; in chat messages, to the last one."""
     if isinstance(prompt, str):
         return prompt + text
     *first, last = prompt
@@ -434,7 +440,10 @@ def _append(prompt: Any, text: str) -> Any:
 
 
 def _chat(item: Item, prompt: Any, tokenizer: Any, *, thinking: bool = False) -> tuple[str, str]:
-    """Text of an item by the chat template, and the reason to leave it unscored; empty if nothing is missing."""
+    """Return the text of an item by the chat template, and the reason to leave it unscored.
+
+    Empty if nothing is missing.
+    """
     messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else [dict(m) for m in prompt]
     if item.system is not None:
         messages.insert(0, {"role": "system", "content": item.system})
@@ -446,7 +455,7 @@ def _chat(item: Item, prompt: Any, tokenizer: Any, *, thinking: bool = False) ->
 
 
 def _dropped(messages: Sequence[dict[str, Any]], template: _Template, context: str) -> str:
-    """Reason to leave an item unscored: the template drops the text of a message; empty if it drops none."""
+    """Return the reason to leave an item unscored: the template drops the text of a message; empty if it drops none."""
     marks = [f"zq{number}qz" for number in range(len(messages))]
     marked = [_with_text(message, mark) for message, mark in zip(messages, marks, strict=True)]
     try:
@@ -465,7 +474,7 @@ def _dropped(messages: Sequence[dict[str, Any]], template: _Template, context: s
 
 
 def _is_dropped(messages: Sequence[dict[str, Any]], number: int, mark: str, template: _Template, context: str) -> bool:
-    """True if the template gives the same context whatever the text of one message is."""
+    """Return True if the template gives the same context whatever the text of one message is."""
     message = messages[number]
     if _with_text(message, mark) == message or message.get("tool_calls"):  # calls may take the place of a text
         return False
@@ -481,7 +490,7 @@ def _is_dropped(messages: Sequence[dict[str, Any]], number: int, mark: str, temp
 
 
 def _with_text(message: dict[str, Any], text: str) -> dict[str, Any]:
-    """A message with another text; the message itself if it has none."""
+    """Return a message with another text; the message itself if it has none."""
     content = message["content"]
     if isinstance(content, str):
         return {**message, "content": text} if content.strip() else message
@@ -492,7 +501,7 @@ def _with_text(message: dict[str, Any], text: str) -> dict[str, Any]:
 
 
 def _apply(item: Item, messages: Sequence[dict[str, Any]], *, tokenizer: Any, thinking: bool) -> str:
-    """Text of messages by the tokenizer's chat template."""
+    """Return the text of messages by the tokenizer's chat template."""
     if not tokenizer.chat_template:
         raise ScoringError(
             f"item {item.id!r} is to be rendered as chat, and the tokenizer has no chat template; "

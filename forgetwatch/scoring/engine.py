@@ -139,7 +139,7 @@ class Engine:
         return _tokens(self._batches)
 
     def planned_tokens(self, layout: Layout, attention: str | None) -> int:
-        """Tokens that a look would read in a layout, without padding."""
+        """Return the tokens that a look would read in a layout, without padding."""
         return _tokens(self._plan(layout, attention))
 
     def score(
@@ -180,7 +180,7 @@ class Engine:
     def divergence(
         self, model: nn.Module, base: AbstractContextManager[None], progress: Progress | None = None
     ) -> dict[int, NDArray[np.float64]]:
-        """KL of the base to the model at each token of items of one choice, in the single rows of the last score.
+        """Return the KL of base to model at each token of items of one choice, in the single rows of the last score.
 
         `base` is the context in which the model is its base. The model and all random states come back as they were.
 
@@ -271,11 +271,11 @@ class Engine:
         return scores, parity.noise, wrong
 
     def _compare(self, model: nn.Module, scores: dict[int, Scores]) -> Parity:
-        """Comparison of the scores with single rows; that of the main process, in all."""
+        """Return the comparison of the scores with single rows; that of the main process, in all."""
         return all_gather(lambda: self._parity.compare(model, scores, self._batches))[0]
 
     def _with_test(self, progress: Progress) -> Progress:
-        """Progress of a first score: the test that follows the batches is a part of the work."""
+        """Return the progress of a first score: the test that follows the batches is a part of the work."""
         return lambda done: progress(replace(done, share=done.share / (1 + self._parity.cost(self._batches))))
 
     def _plan(self, layout: Layout, attention: str | None) -> tuple[Batch, ...]:

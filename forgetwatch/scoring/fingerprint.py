@@ -26,7 +26,7 @@ _WRAP: Final = 2**64
 
 
 def model_fingerprint(model: nn.Module) -> str:
-    """SHA-256 (64 hex digits) over the weights, buffers and configuration of a model.
+    """Return the SHA-256 (64 hex digits) over the weights, buffers and configuration of a model.
 
     An adapter that changes nothing, because one of its two factors is zero, does not count: the model is its base.
 
@@ -51,7 +51,7 @@ def model_fingerprint(model: nn.Module) -> str:
 
 @torch.no_grad()
 def _digest(model: nn.Module) -> tuple[str, bool]:
-    """Digest of the parts of a model that this process holds, and whether it has an adapter that changes something."""
+    """Return the digest of the parts that this process holds, and whether an adapter changes anything."""
     found = hashlib.sha256()
     tensors = dict(_tensors(model))
     if any(tensor.is_meta for tensor in tensors.values()):

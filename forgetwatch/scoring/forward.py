@@ -85,7 +85,9 @@ class ForwardPass:
         self._keeps = info.keep_modes  # those that the model has not refused
 
     def find_rule(self, model: nn.Module, ids: Ids) -> Rule | None:
-        """Rule of the model after its head, if logits from its hidden states are those of the model; else None.
+        """Return the rule of the model after its head, if logits from its hidden states are those of the model.
+
+        Else None.
 
         A short text is read twice for it. A model that does not return logits over its vocabulary is an error.
         """
@@ -265,7 +267,9 @@ class ForwardPass:
         base: AbstractContextManager[None],
         progress: Progress | None = None,
     ) -> dict[int, NDArray[np.float64]]:
-        """KL of the base to the model, as `Engine.divergence`; `base` is the context in which the model is its base.
+        """Return the KL of the base to the model, as `Engine.divergence`.
+
+        `base` is the context in which the model is its base.
 
         The hidden states of all batches are kept until that context is left.
         """
@@ -294,20 +298,23 @@ class ForwardPass:
         return found
 
     def _states(self, model: nn.Module, reader: HeadReader, batch: Batch) -> Tensor:
-        """Hidden states at the positions that a batch needs, float [needed, hidden size]."""
+        """Return the hidden states at the positions that a batch needs, float [needed, hidden size]."""
         tensors, _ = tensors_of(batch).moved(device_of(model))
         task = partial(states_at, width=batch.width, positions=tensors.needed)
         return _read_by(reader, task, model, tensors, self._options(model, tensors, layout="rows", cache=None))
 
     def narrowed(self, batches: Sequence[Batch]) -> list[Batch]:
-        """The batches, halved until none returns too many logits: processes that call together cannot halve later."""
+        """Return the batches, halved until none returns too many logits.
+
+        Processes that call together cannot halve later.
+        """
         fitting: list[Batch] = []
         for batch in batches:
             fitting += self.narrowed(batch.halves) if self._is_too_wide(batch) else [batch]
         return fitting
 
     def _is_too_wide(self, batch: Batch) -> bool:
-        """True if the model would return too many logits, with the form of `logits_to_keep` that it supports."""
+        """Return True if the model would return too many logits, with the form of `logits_to_keep` that it supports."""
         if len(batch.rows) == 1 or self.rule is not None:
             return False
         positions, width = {position for row in batch.rows for position in row.positions}, batch.width
@@ -316,7 +323,7 @@ class ForwardPass:
         return count * self.vocabulary > LOGIT_BUDGET
 
     def _cache(self, model: nn.Module, reader: HeadReader | None, ids: Ids) -> PrefixCache | None:
-        """Keys and values of the tokens of a prefix; None for an empty one."""
+        """Return the keys and values of the tokens of a prefix; None for an empty one."""
         if not ids:
             return None
         cache = PrefixCache()
@@ -332,7 +339,7 @@ class ForwardPass:
         return cache
 
     def logits(self, model: nn.Module, batch: Batch, *, layout: Layout) -> Tensor:
-        """Logits at the few positions that a small batch needs, float [needed, vocabulary], on the model's device."""
+        """Return the logits at the positions that a small batch needs, float [needed, vocabulary], on the device."""
         tensors, _ = tensors_of(batch).moved(device_of(model))
         with self._head(model) as reader:
             cache = self._cache(model, reader, batch.prefix)
@@ -345,7 +352,10 @@ class ForwardPass:
     def _options(
         self, model: nn.Module, tensors: BatchTensors, *, layout: Layout, cache: PrefixCache | None
     ) -> dict[str, Any]:
-        """Arguments of the model besides token ids and `logits_to_keep`; the rows fill a cache that is empty."""
+        """Return the arguments of the model besides token ids and `logits_to_keep`.
+
+        The rows fill a cache that is empty.
+        """
         if layout == "rows":
             options: dict[str, Any] = {"attention_mask": tensors.mask}
         else:
@@ -402,7 +412,7 @@ def _read_by(
     tensors: BatchTensors,
     options: dict[str, Any],
 ) -> Tensor:
-    """What a task of the reader reads in one call of the model, which is an error if it does not call its head."""
+    """Call the model once and return what the reader's task reads; an error if the model does not call its head."""
     reader.task, reader.read = task, None
     model(input_ids=tensors.ids, **options)
     found, reader.read = reader.read, None
@@ -412,7 +422,7 @@ def _read_by(
 
 
 def _needed_logits(model: nn.Module, output: Any, tensors: BatchTensors, keep: Keep, *, vocabulary: int) -> Tensor:
-    """Logits [needed, vocabulary] in the order of `tensors.needed`, from those that the model returned.
+    """Return the logits [needed, vocabulary] in the order of `tensors.needed`, from those that the model returned.
 
     These must have the shape of the form `keep`: a model that ignores a form returns many more than the budget allows.
     """

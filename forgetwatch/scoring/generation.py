@@ -85,7 +85,7 @@ class Generator(Protocol):
     def generate(
         self, prompts: Sequence[Ids], decoding: Decoding, *, seed: int, progress: Callable[[int], None] | None = None
     ) -> list[Generated]:
-        """One answer to each prompt, in their order; the same seed gives the same answers."""
+        """Return one answer to each prompt, in their order; the same seed gives the same answers."""
 
 
 class ModelGenerator:
@@ -112,7 +112,7 @@ class ModelGenerator:
     def generate(
         self, prompts: Sequence[Ids], decoding: Decoding, *, seed: int, progress: Callable[[int], None] | None = None
     ) -> list[Generated]:
-        """One answer to each prompt, in their order; progress is by this process's share of them."""
+        """Return one answer to each prompt, in their order; progress is by this process's share of them."""
         # Sorted by length before they are shared, so that each process gets prompts of all lengths.
         ordered = sorted(range(len(prompts)), key=lambda n: (len(prompts[n]), prompts[n]))
         own, seeds = ordered[rank() :: world_size()], seeds_of(prompts, seed)
@@ -152,7 +152,7 @@ class ModelGenerator:
 
 
 def answer_text(tokenizer: Any, tokens: Sequence[int]) -> str:
-    """Text of generated tokens, without special ones except those that separate thinking from the answer."""
+    """Return the text of generated tokens, without special ones except those that separate thinking from the answer."""
     # Tags of thinking are kept although they are special tokens: grading cuts the thinking off by them.
     special = {
         number
@@ -163,7 +163,7 @@ def answer_text(tokenizer: Any, tokens: Sequence[int]) -> str:
 
 
 def cut_at_stop(text: str, stop: Sequence[str]) -> str:
-    """A text up to the first stop text in it; the whole text if there is none."""
+    """Return a text up to the first stop text in it; the whole text if there is none."""
     return text[: min((index for one in stop if (index := text.find(one)) >= 0), default=len(text))]
 
 
@@ -206,7 +206,10 @@ class GeneratedItems:
         return found == self._encoded or (or_now and found == self._encode(self._tokenizer))
 
     def unscored(self, reason: str) -> dict[int, list[dict[str, Any]]]:
-        """Columns of each sample of each item, all unscored for a reason; by the item's index in the probe."""
+        """Return the columns of each sample of each item, all unscored for a reason.
+
+        By the item's index in the probe.
+        """
         samples = range(self.decoding.samples)
         return {
             index: [{"sample": number, **_unscored(encoded.unscored or reason)} for number in samples]
@@ -216,7 +219,10 @@ class GeneratedItems:
     def rows(
         self, generator: Generator, progress: Progress | None = None, *, again: bool = False
     ) -> dict[int, list[dict[str, Any]]]:
-        """Columns of each sample of each item, by the item's index in the probe; `again`, sampled with other seeds."""
+        """Return the columns of each sample of each item, by the item's index in the probe.
+
+        `again`, sampled with other seeds.
+        """
         first_seed = self.decoding.seed + (AGAIN if again else 0)
         answered = [number for number, encoded in enumerate(self._encoded) if not encoded.unscored]
         # An answer ends at a next question at once where all items have the same label for it.
@@ -246,7 +252,7 @@ class GeneratedItems:
         return rows
 
     def _graded(self, answers: Mapping[int, Generated]) -> list[dict[str, Any]]:
-        """Columns of each item, from its answer if it has one."""
+        """Return the columns of each item, from its answer if it has one."""
         return [self._row(number, answers.get(number)) for number in range(len(self._items))]
 
     def _row(self, number: int, answer: Generated | None) -> dict[str, Any]:
@@ -325,7 +331,7 @@ def sample(
     progress: Callable[[int], None] | None = None,
     parts: MeasuredParts | None = None,
 ) -> list[Sample]:
-    """One generated text for each prompt of at least one token, in their order.
+    """Return one generated text for each prompt of at least one token, in their order.
 
     The model may have adapters; it comes back as it was, as do all random states. A text has at most `tokens` tokens,
     and ends with one of `ends`, or where `stopped` gives True for the tokens so far. Its seed is from `seeds_of`. At
@@ -369,7 +375,7 @@ def sample(
 
 
 def generation_obstacle(model: nn.Module) -> str:
-    """Reason why a model cannot generate in this process; empty if it can. The same in all processes."""
+    """Return the reason why a model cannot generate in this process; empty if it can. The same in all processes."""
     if not isinstance(getattr(base_model(model), "generation_config", None), GenerationConfig):
         return "its class has no generate"
     if is_sharded(model):
@@ -381,7 +387,7 @@ def generation_obstacle(model: nn.Module) -> str:
 
 
 def end_tokens(model: nn.Module, tokenizer: Any) -> list[int]:
-    """Tokens that end a text, ascending: the model's own and the tokenizer's; empty if neither has one.
+    """Return the tokens that end a text, ascending: the model's own and the tokenizer's; empty if neither has one.
 
     A model that was trained with a chat template ends with the template's token, which may be the tokenizer's alone.
     """
@@ -394,7 +400,7 @@ def end_tokens(model: nn.Module, tokenizer: Any) -> list[int]:
 
 
 def seeds_of(prompts: Sequence[Ids], seed: int) -> list[int]:
-    """A seed for each prompt, from its own tokens and the number of equal prompts before it."""
+    """Return a seed for each prompt, from its own tokens and the number of equal prompts before it."""
     seen: Counter[Ids] = Counter()
     seeds = []
     for prompt in prompts:
@@ -414,7 +420,10 @@ class SeededSampler(LogitsProcessor):
         self._top_p = TopPLogitsWarper(top_p) if top_p < 1 else None
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
-        """Logits [rows, vocabulary], 0 at each row's token and minus infinity elsewhere: greedy decoding takes it."""
+        """Return the logits [rows, vocabulary], 0 at each row's token and minus infinity elsewhere.
+
+        Greedy decoding takes it.
+        """
         logits = scores.float() / self._temperature
         if self._top_p is not None:
             logits = self._top_p(input_ids, logits)
@@ -426,7 +435,7 @@ class SeededSampler(LogitsProcessor):
 
 
 def _batches(prompts: Sequence[Ids], *, tokens: int, token_budget: int, most: int, padded: bool) -> list[list[int]]:
-    """Indices of the prompts of each batch, sorted by length and content, longest first.
+    """Return the indices of the prompts of each batch, sorted by length and content, longest first.
 
     A batch has at most `most` rows, which grow by `tokens` each, and if it may be `padded`, prompts of several lengths.
     """
@@ -469,7 +478,7 @@ def _generate(
     stopped: Callable[[Ids], bool] | None,
     sampler: SeededSampler | None,
 ) -> list[Sample]:
-    """One generated text for each prompt, in one left-padded batch."""
+    """Return one generated text for each prompt, in one left-padded batch."""
     width, count = max(map(len, prompts)), len(prompts)
     ids, mask = (np.zeros((count, width), np.int64) for _ in range(2))
     for row, prompt in enumerate(prompts):

@@ -59,7 +59,7 @@ class Rule:
 
     @classmethod
     def of(cls, made: Tensor) -> Self | None:
-        """Rule that turns `_PROBES` into these numbers, [probes]; None if it is another kind of rule."""
+        """Return the rule that turns `_PROBES` into these numbers, [probes]; None if it is another kind of rule."""
         given, found = np.array(_PROBES), made.double().cpu().numpy()
         if found.shape != given.shape or not np.isfinite(found).all():
             return None
@@ -81,7 +81,7 @@ class Rule:
         return rule if exactness == 1e-5 and np.allclose(found, expected, rtol=1e-5, atol=0) else None
 
     def applied(self, logits: Tensor) -> Tensor:
-        """The logits after the rule, in place."""
+        """Return the logits after the rule, in place."""
         if self.scale != 1.0:
             logits.mul_(self.scale)
         return logits if self.cap is None else logits.div_(self.cap).tanh_().mul_(self.cap)
@@ -102,7 +102,7 @@ class Wanted:
     most: int = 0  # number of the likeliest tokens that are wanted at every position, with their log-probabilities
 
     def on(self, device: torch.device) -> Wanted:
-        """The same on a device: the head of a model that is spread over several is not where its input is."""
+        """Return the same on a device: the head of a model that is spread over several is not where its input is."""
         needed, rows, tokens, likeliest = (
             part.to(device) for part in (self.needed, self.rows, self.tokens, self.likeliest)
         )
@@ -132,7 +132,10 @@ class HeadReader:
         self._most = sys.maxsize  # positions at a time for which memory suffices
 
     def __call__(self, hidden: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        """Numbers [..., probes] in place of logits [..., vocabulary]; what the task reads is put into `read`."""
+        """Return the numbers [..., probes] in place of logits [..., vocabulary].
+
+        What the task reads is put into `read`.
+        """
         self.calls += 1
         # Sums of half-precision products are what autocast would round.
         with torch.autocast(hidden.device.type, enabled=False):
@@ -161,11 +164,11 @@ class HeadReader:
         return self._in_memory(read, len(states))
 
     def logits(self, hidden: Tensor, width: int, positions: Tensor) -> Tensor:
-        """Logits at a few positions, as in `states_at`, float [positions, vocabulary]."""
+        """Return the logits at a few positions, as in `states_at`, float [positions, vocabulary]."""
         return self._logits(states_at(hidden, width, positions))
 
     def divergence(self, base: Tensor, now: Tensor, rows: Tensor, tokens: Tensor) -> Tensor:
-        """KL of base to now over the whole vocabulary, and the base's log-probability of a token, float [2, cells].
+        """Return the KL of base to now over the vocabulary, and the base's log-probability, float [2, cells].
 
         Both are in nats, from hidden states [positions, hidden size] of the base and of the model now, for `tokens` at
         `rows` of these, int64 [cells]. Only logits of a few positions are in memory at a time.
@@ -191,7 +194,7 @@ class HeadReader:
             return self._in_memory(read, len(base))
 
     def _in_memory(self, function: Callable[[], Tensor], positions: int) -> Tensor:
-        """Result of a function that reads pieces of these positions, which are halved as long as memory ends."""
+        """Call a function that reads pieces of these positions; pieces are halved as long as memory ends."""
         while True:
             try:
                 return function()
@@ -211,7 +214,10 @@ class HeadReader:
         return logits if matrix is None or matrix.group is None else _gather_columns(logits, matrix)
 
     def _matrix(self) -> _Matrix | None:
-        """The head's matrix at the time of a call; None for another kind of module, an error if that is not allowed."""
+        """Return the head's matrix at the time of a call.
+
+        None for another kind of module, an error if that is not allowed.
+        """
         matrix = _matrix_of(self._head, is_plain=self._is_plain)
         if matrix is None and self._matrix_only:
             raise ScoringError(f"needed an output embedding that is one matrix, got {type(self._head).__name__}")
@@ -267,7 +273,10 @@ def head_in_fp32(model: nn.Module) -> Iterator[None]:
 
 
 def _linear_parts(head: nn.Module) -> list[nn.Linear]:
-    """The plain `nn.Linear` of a head, itself included; none of a subclass, which does more than its parts do."""
+    """Return the plain `nn.Linear` of a head, itself included.
+
+    None of a subclass, which does more than its parts do.
+    """
     linear = [part for part in head.modules() if type(part) is nn.Linear and "forward" not in vars(part)]
     plain = [part for part in linear if is_matrix(part.weight)]
     # FSDP 2 gives the module a class of its own, with the same forward; an adapter's parts are added up in fp32.
@@ -287,14 +296,14 @@ def _linear_in_fp32(plain: Sequence[nn.Linear]) -> Iterator[None]:
 
 
 def read_logits(logits: Tensor, wanted: Wanted) -> Tensor:
-    """Numbers of `wanted`, as `HeadReader.numbers`, from the model's own logits [needed, vocabulary]."""
+    """Return the numbers of `wanted`, as `HeadReader.numbers`, from the model's own logits [needed, vocabulary]."""
     size = max(1, (_CUDA_LOGITS if logits.is_cuda else 2**19) // logits.shape[-1])
     pieces = ((row, 0, logits[row : row + size].float()) for row in range(0, len(logits), size))
     return _numbers_of_whole_rows(pieces, wanted.on(logits.device))
 
 
 def states_at(hidden: Tensor, width: int, positions: Tensor) -> Tensor:
-    """Hidden states at positions, as row * width + column, of the last `width` columns of [rows, columns, size]."""
+    """Return hidden states at positions (row * width + column) of the last `width` of [rows, columns, size]."""
     if hidden.ndim != 3 or hidden.shape[1] < width:
         raise ScoringError(f"the head got hidden states of shape {tuple(hidden.shape)}; needed [rows, {width}, size]")
     return hidden[:, -width:].reshape(-1, hidden.shape[-1]).index_select(0, positions.to(hidden.device))
@@ -333,7 +342,7 @@ def _matrix_of(head: nn.Module, *, is_plain: bool) -> _Matrix | None:
 
 
 def _is_multiplied_at_once(hidden: Tensor, weight: Tensor) -> bool:
-    """True if no fp32 copy of the weights is needed, so that all columns are multiplied at once."""
+    """Return True if no fp32 copy of the weights is needed, so that all columns are multiplied at once."""
     if weight.dtype in (torch.float32, torch.float64) or weight.numel() <= _WEIGHTS:
         return True
     return hidden.is_cuda and hidden.dtype == weight.dtype and _sums_in_fp32()
@@ -341,7 +350,7 @@ def _is_multiplied_at_once(hidden: Tensor, weight: Tensor) -> bool:
 
 @cache
 def _sums_in_fp32() -> bool:
-    """True if this version of torch multiplies half-precision matrices to a product in fp32, on CUDA."""
+    """Return True if this version of torch multiplies half-precision matrices to a product in fp32, on CUDA."""
     try:
         one = torch.ones(16, 16, dtype=torch.bfloat16, device="cuda")
         return torch.mm(one, one, out_dtype=torch.float32).dtype == torch.float32
@@ -374,7 +383,7 @@ def _product(rows: Tensor, *, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def _logits_in_fp32(head: nn.Linear, hidden: Tensor) -> Tensor:
-    """Logits [..., vocabulary], fp32, of hidden states [..., hidden size]."""
+    """Return the logits [..., vocabulary], fp32, of hidden states [..., hidden size]."""
     with torch.autocast(hidden.device.type, enabled=False):
         pieces = _column_pieces(hidden, _Matrix(weight=head.weight, bias=head.bias))
         parts = [multiply(hidden) for _, multiply, _ in pieces]
@@ -382,7 +391,7 @@ def _logits_in_fp32(head: nn.Linear, hidden: Tensor) -> Tensor:
 
 
 def _numbers_of_whole_rows(pieces: Iterable[tuple[int, int, Tensor]], wanted: Wanted) -> Tensor:
-    """Numbers of `wanted` from pieces that hold all columns of their rows."""
+    """Return the numbers of `wanted` from pieces that hold all columns of their rows."""
     cells, tops, ids, values = [], [], [], []
     for row, _, logits in pieces:
         of_cells, of_likeliest = _stretches(wanted, row, row + len(logits))
@@ -400,7 +409,7 @@ def _numbers_of_whole_rows(pieces: Iterable[tuple[int, int, Tensor]], wanted: Wa
 def _numbers_of_parts(
     pieces: Iterable[tuple[int, int, Tensor]], wanted: Wanted, hidden: Tensor, matrix: _Matrix
 ) -> Tensor:
-    """Numbers of `wanted` from pieces of some columns each, in this process and in those of the matrix's group."""
+    """Return the numbers of `wanted` from pieces of some columns each, here and in the matrix's group."""
     float_type = torch.promote_types(torch.float32, matrix.weight.dtype)
     new = partial(torch.full, dtype=float_type, device=hidden.device)
     lowest = -torch.inf
@@ -449,13 +458,15 @@ def _numbers_of_parts(
 
 
 def _highest(values: Tensor, ids: Tensor, *, count: int) -> tuple[Tensor, Tensor]:
-    """The highest values of each row and their ids, each [rows, count]."""
+    """Return the highest values of each row and their ids, each [rows, count]."""
     highest, index = values.topk(count)
     return highest, ids.gather(-1, index)
 
 
 def _kl(one: Tensor, other: Tensor) -> Tensor:
-    """KL between the distributions of each row, from log-probabilities [rows, vocabulary]; float64 [rows], at least 0.
+    """Return the KL between the distributions of each row, from log-probabilities [rows, vocabulary].
+
+    Float64 [rows], at least 0.
 
     The sum of p log(p/q) - p + q, which loses nothing where p and q are nearly equal.
     """
@@ -467,7 +478,7 @@ def _kl(one: Tensor, other: Tensor) -> Tensor:
 
 
 def _stretches(wanted: Wanted, first: int, last: int) -> tuple[slice, slice]:
-    """Stretches of `wanted.rows` and of `wanted.likeliest` that are in the rows `first` to `last`."""
+    """Return the stretches of `wanted.rows` and of `wanted.likeliest` that are in the rows `first` to `last`."""
     cells, likeliest = (np.searchsorted(rows, (first, last)) for rows in (wanted.rows_here, wanted.likeliest_here))
     return slice(*cells.tolist()), slice(*likeliest.tolist())
 
@@ -477,14 +488,14 @@ def _rows(logits: Tensor, rows: Tensor) -> Tensor:
 
 
 def _gather(own: Tensor, group: Any) -> Tensor:
-    """Tensors of equal shape from all processes of a group, [processes, ...]."""
+    """Return the tensors of equal shape from all processes of a group, [processes, ...]."""
     parts = [torch.empty_like(own) for _ in range(distributed.get_world_size(group))]
     distributed.all_gather(parts, own.contiguous(), group=group)
     return torch.stack(parts)
 
 
 def _gather_columns(logits: Tensor, matrix: _Matrix) -> Tensor:
-    """Logits [rows, vocabulary] from the columns of all processes, of which the last may have fewer."""
+    """Return the logits [rows, vocabulary] from the columns of all processes, of which the last may have fewer."""
     size = torch.tensor([logits.shape[1]], device=logits.device)
     sizes = _gather(size, matrix.group)[:, 0].tolist()
     padded = functional.pad(logits, (0, max(sizes) - logits.shape[1]))

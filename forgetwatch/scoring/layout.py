@@ -91,7 +91,7 @@ class Row:
 
     @classmethod
     def line(cls, ids: Ids, positions: Ids) -> Self:
-        """Row of one text whose logits are needed at some positions."""
+        """Return the row of one text whose logits are needed at some positions."""
         request = Request(item=0, choice=0, positions=positions, targets=())
         return cls(ids=ids, depths=tuple(range(len(ids))), ends=(len(ids),) * len(ids), requests=(request,))
 
@@ -139,7 +139,7 @@ def plan(
     layout: Layout = "rows",
     attention: int = 0,
 ) -> tuple[Batch, ...]:
-    """Batches for all items that can be scored, of at most `token_budget` tokens, padding included, or one row.
+    """Plan batches for all items that can be scored, of at most `token_budget` tokens with padding, or one row.
 
     The content hashes of the items (`keys`) order rows of equal length. At a row of `attention` tokens, attention costs
     as much as the rest of the model: it decides how many items share a row; with 0, they do only after a prefix.
@@ -166,7 +166,7 @@ def plan(
 
 
 def _fill(rows: Iterable[Row], *, keys: Sequence[str], token_budget: int, prefix: Ids = ()) -> list[Batch]:
-    """Batches of the rows that continue one prefix, within the budgets, with the least padding and fewest batches."""
+    """Fill batches with rows that continue one prefix, within the budgets, with little padding and few batches."""
     # By content hash and not by index: the batches must not depend on the order of the items.
     ordered = sorted(rows, key=lambda row: (-len(row.ids), keys[row.requests[0].item], row.ids))
     if not ordered:
@@ -199,12 +199,15 @@ _Sequence = tuple[Ids, int, int]
 
 
 def _sequences(encoded: Encoded, index: int) -> list[_Sequence]:
-    """Sequences of an item's choices, sorted by token ids; the last token of a choice is predicted and never read."""
+    """Return the sequences of an item's choices, sorted by token ids.
+
+    The last token of a choice is predicted and never read.
+    """
     return sorted((encoded.context + ids[:-1], index, choice) for choice, ids in enumerate(encoded.choices))
 
 
 def _linear_rows(sequences: Sequence[_Sequence], encoded: Sequence[Encoded]) -> list[Row]:
-    """One row for each sequence that is not the beginning of another one."""
+    """Return one row for each sequence that is not the beginning of another one."""
     rows, shared = [], []
     for number, sequence in enumerate(sequences):
         shared.append(sequence)
@@ -248,13 +251,12 @@ def _trees(
 
 
 def _tree_size(sequences: Sequence[_Sequence]) -> int:
-    """Number of tokens of the tree of sorted sequences."""
     shared = sum(common_length(one, other) for (one, _, _), (other, _, _) in pairwise(sequences))
     return sum(len(ids) for ids, _, _ in sequences) - shared
 
 
 def _tree(sequences: Sequence[_Sequence], encoded: Sequence[Encoded], *, skip: int = 0) -> Row:
-    """Row in which every common beginning occurs once, of sorted sequences without the `skip` tokens of a prefix."""
+    """Merge sorted sequences into a row that has each common beginning once, without the prefix's `skip` tokens."""
     ids: list[int] = []
     depths: list[int] = []
     ends: list[int] = []
@@ -335,7 +337,7 @@ _SORTABLE: Final = np.dtype(">u4")
 
 
 def _common_tokens(one: bytes, other: bytes) -> int:
-    """Number of leading tokens that two contexts share, without the last token of the shorter context.
+    """Return the number of leading tokens that two contexts share, without the last token of the shorter context.
 
     The logits of a context's last token predict the choices, so that token is read in the row and not in the prefix.
     """
@@ -367,7 +369,10 @@ class BatchTensors:
         return found
 
     def logits_to_keep(self, keep: Keep) -> Tensor | int | None:
-        """The argument of that name, in the form `keep`: bool [rows, width], int64 [positions], a number, or None."""
+        """Return the argument of that name, in the form `keep`.
+
+        Bool [rows, width], int64 [positions], a number, or None.
+        """
         if keep == "mask":
             return self.needed_mask
         if keep == "positions":
@@ -375,7 +380,7 @@ class BatchTensors:
         return self.ids.shape[1] - int(self.columns[0]) if keep == "last" else None
 
     def moved(self, device: torch.device, *others: NDArray[np.int64]) -> tuple[BatchTensors, list[Tensor]]:
-        """The batch and other arrays on a device, by one transfer that is not waited for."""
+        """Return the batch and other arrays on a device, by one transfer that is not waited for."""
         parts = [self.ids, self.mask, self.depths, self.ends, self.needed, *map(torch.from_numpy, others)]
         packed = torch.cat([part.reshape(-1) for part in parts])
         if device.type == "cuda":
@@ -386,7 +391,7 @@ class BatchTensors:
 
 
 def tensors_of(batch: Batch) -> BatchTensors:
-    """Tensors of one batch, on the CPU."""
+    """Return the tensors of one batch, on the CPU."""
     width = batch.width
     shape = (len(batch.rows), width)
     ids, mask, depths = (np.zeros(shape, np.int64) for _ in range(3))
@@ -412,7 +417,7 @@ class Download:
             self._arrived.record(torch.cuda.current_stream(numbers.device))
 
     def wait(self) -> NDArray[np.float64]:
-        """The numbers, float64 [numbers]."""
+        """Return the numbers, float64 [numbers]."""
         if self._arrived is not None:
             self._arrived.synchronize()
         found: NDArray[np.float64] = self._host.cpu().double().numpy()
@@ -422,7 +427,7 @@ class Download:
 def tree_options(
     config: PreTrainedConfig, tensors: BatchTensors, *, additive: torch.dtype | None, prefix: int = 0
 ) -> dict[str, Any]:
-    """Position ids and attention mask of a batch of trees.
+    """Return the position ids and attention mask of a batch of trees.
 
     A token sees itself and its ancestors, within the window or chunk of each layer, and a prefix of so many cached
     tokens. The mask is boolean, or one of the dtype `additive` that is added to the attention scores, [rows, 1, width,

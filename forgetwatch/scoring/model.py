@@ -59,7 +59,7 @@ class ModelInfo:
 
     @classmethod
     def of(cls, model: nn.Module) -> Self:
-        """Facts of one model; an error if it is not a causal language model of transformers."""
+        """Return the facts of one model; an error if it is not a causal language model of transformers."""
         config = text_config(model)
         limits = (getattr(config, name, None) for name in ("max_position_embeddings", "max_seq_len", "seq_length"))
         return cls(
@@ -73,7 +73,7 @@ class ModelInfo:
         )
 
     def context_length(self, tokenizer: Any) -> int:
-        """Longest text that the model and the tokenizer can read, in tokens, without those of prompt learning."""
+        """Return the number of tokens that model and tokenizer can read, without those of prompt learning."""
         return min(self.max_tokens, _limit(tokenizer.model_max_length)) - self.virtual_tokens
 
 
@@ -94,14 +94,14 @@ def check_arguments(model: object, tokenizer: object) -> None:
 
 
 def base_model(model: nn.Module) -> nn.Module:
-    """Language model inside what training wrapped around it (torch.compile, data parallel, FSDP, PEFT)."""
+    """Return the language model inside what training wrapped around it (torch.compile, data parallel, FSDP, PEFT)."""
     model = without_wrappers(model)
     inner = getattr(model, "get_base_model", None)  # PEFT's own accessor; peft need not be installed
     return without_wrappers(inner()) if callable(inner) else model
 
 
 def unwrapped(model: nn.Module) -> nn.Module:
-    """Model without the wrappers that only training needs, in any order: torch.compile, data parallel.
+    """Return the model without the wrappers that only training needs, in any order: torch.compile, data parallel.
 
     The processes of a data-parallel model would wait for each other at every call, and the replicas of `DataParallel`
     would read with the settings of one. A wrapper of FSDP stays, also one that is compiled: its hooks bring the weights
@@ -113,14 +113,14 @@ def unwrapped(model: nn.Module) -> nn.Module:
 
 
 def without_wrappers(model: nn.Module) -> nn.Module:
-    """Model inside all wrappers of training, FSDP included, with its adapters."""
+    """Return the model inside all wrappers of training, FSDP included, with its adapters."""
     while (inner := _wrapped(model)) is not None:
         model = inner
     return model
 
 
 def _wrapped(model: nn.Module) -> nn.Module | None:
-    """Module inside a wrapper of training; None if this is none."""
+    """Return the module inside a wrapper of training; None if this is none."""
     # torch.compile's own name. Not getattr: other wrappers pass the names of their inner modules on.
     if (compiled := model._modules.get("_orig_mod")) is not None:
         return compiled
@@ -130,13 +130,13 @@ def _wrapped(model: nn.Module) -> nn.Module | None:
 
 
 def _is_fsdp(module: nn.Module) -> bool:
-    """True if FSDP, in either of its forms, brings weights together at calls of this module."""
+    """Return True if FSDP, in either of its forms, brings weights together at calls of this module."""
     # FSDP 2 replaces the module's class by one with this prefix.
     return type(module).__name__.startswith(("FullySharded", "FSDP"))
 
 
 def text_config(model: nn.Module) -> PreTrainedConfig:
-    """Configuration of the language model; an error if it is not a causal one of transformers."""
+    """Return the configuration of the language model; an error if it is not a causal one of transformers."""
     config = getattr(base_model(model), "config", None)
     if not isinstance(config, PreTrainedConfig) or config.is_encoder_decoder:
         raise ScoringError(f"needed a causal language model of transformers, got {type(base_model(model)).__name__}")
@@ -144,25 +144,28 @@ def text_config(model: nn.Module) -> PreTrainedConfig:
 
 
 def vocabulary_size(model: nn.Module) -> int:
-    """Number of logits at each position: the rows of the output embedding, else the configuration's number."""
+    """Return the number of logits at each position.
+
+    The rows of the output embedding, else the configuration's number.
+    """
     weight = getattr(output_embedding(model), "weight", None)
     return len(weight) if is_matrix(weight) else int(text_config(model).vocab_size)
 
 
 def virtual_tokens(model: nn.Module) -> int:
-    """Number of tokens that prompt learning (PEFT) puts before every text; they shift all positions."""
+    """Return the number of tokens that prompt learning (PEFT) puts before every text; they shift all positions."""
     configs = getattr(without_wrappers(model), "peft_config", None) or {}
     return max((int(getattr(config, "num_virtual_tokens", 0) or 0) for config in configs.values()), default=0)
 
 
 def default_token_budget(model: nn.Module) -> int:
-    """Tokens of a batch that suit the model's device; a model without weights is taken for one on a GPU."""
+    """Return the tokens of a batch that suit the model's device; a model without weights is taken for one on a GPU."""
     device = _device(model)
     return CPU_TOKENS if device is not None and device.type == "cpu" else CUDA_TOKENS
 
 
 def device_of(model: nn.Module) -> torch.device:
-    """Device on which the model takes its input; an error if it was made without weights."""
+    """Return the device on which the model takes its input; an error if it was made without weights."""
     device = _device(model)
     if device is None:
         raise ScoringError(f"{type(base_model(model)).__name__} has no weights at hand (they are on the meta device)")
@@ -181,14 +184,17 @@ def _device(model: nn.Module) -> torch.device | None:
 
 
 def is_sharded(model: nn.Module) -> bool:
-    """True if several processes hold parts of the model each and must make the same number of calls: FSDP, ZeRO-3."""
+    """Return True if several processes hold parts of the model each and must make the same number of calls.
+
+    FSDP, ZeRO-3.
+    """
     fsdp = any(map(_is_fsdp, model.modules()))
     # ZeRO-3 marks its weights with `ds_id`; those of FSDP 2 and of tensor parallelism are DTensors.
     return fsdp or any(hasattr(weight, "ds_id") or hasattr(weight, "device_mesh") for weight in model.parameters())
 
 
 def is_tensor_parallel(model: nn.Module) -> bool:
-    """True if each layer is split over processes, which must read the same tokens at the same time."""
+    """Return True if each layer is split over processes, which must read the same tokens at the same time."""
     return int(getattr(base_model(model), "tp_size", None) or 1) > 1
 
 
@@ -205,7 +211,7 @@ def _keep_modes(model: nn.Module) -> list[Keep]:
 
 
 def tree_obstacle(model: nn.Module) -> str:
-    """Reason why several texts must not share a row; empty if none is known.
+    """Return the reason why several texts must not share a row; empty if none is known.
 
     A layer that carries a state along the row mixes the branches of a tree, whatever the mask.
     """
@@ -222,12 +228,12 @@ def tree_obstacle(model: nn.Module) -> str:
 
 
 def attention_of(model: nn.Module) -> str:
-    """Attention implementation that the language model is set to: sdpa, eager, flash_attention_2, ..."""
+    """Return the attention implementation that the language model is set to: sdpa, eager, flash_attention_2, ..."""
     return str(getattr(text_config(model), "_attn_implementation", None) or "eager")
 
 
 def is_exact(model: nn.Module) -> bool:
-    """True if the model computes in fp32 or better, as far as its weights, accelerate's wrapper and torch show."""
+    """Return True if the model computes in fp32 or better, by its weights, accelerate's wrapper and torch."""
     # accelerate's mixed precision replaces `forward` and keeps the model's own under this name.
     mixed = hasattr(base_model(model), "_original_forward") or hasattr(model, "_original_forward")
     mixed = mixed or any(torch.is_autocast_enabled(device) for device in ("cpu", "cuda"))
@@ -245,14 +251,14 @@ def _is_tf32_allowed() -> bool:
 
 
 def output_embedding(model: nn.Module) -> nn.Module | None:
-    """Module that turns hidden states into logits; None if the model names none."""
+    """Return the module that turns hidden states into logits; None if the model names none."""
     getter = getattr(base_model(model), "get_output_embeddings", None)
     head = getter() if callable(getter) else None
     return getattr(head, "_fsdp_wrapped_module", head)  # FSDP's first version wraps modules of their own, too
 
 
 def is_matrix(weight: object) -> TypeGuard[Tensor]:
-    """True if the weight of an output embedding is a whole matrix at hand (not sharded, not packed by quantisation)."""
+    """Return True if an output embedding's weight is a whole matrix here, not sharded and not packed."""
     return isinstance(weight, Tensor) and weight.ndim == 2 and weight.is_floating_point() and weight.numel() > 0
 
 
@@ -348,7 +354,7 @@ def maskable(model: nn.Module, attention: str) -> Iterator[None]:
 
 
 def mask_attentions(model: nn.Module) -> tuple[str, ...]:
-    """Attention implementations for shared rows, the fastest that computes all of the model's attention first.
+    """Return the attentions for shared rows that compute all of the model's attention, the fastest first.
 
     Flash kernels, and others of their kind, take causal rows only. ``sdpa`` leaves out the sinks of gpt-oss and refuses
     Gemma 2's soft cap of the attention scores; ``eager`` is the model's own code and does all. Where the model itself
@@ -371,7 +377,7 @@ def memory_explained(
     remedy: str,
     devices: Callable[[], Iterable[torch.device]] = tuple,
 ) -> Iterator[None]:
-    """Context in which the end of a device's memory is a `ScoringError` with its remedy.
+    """Provide a context in which the end of a device's memory is a `ScoringError` with its remedy.
 
     It names what is done with which model (`doing`), the bytes of its weights and the devices that hold them, by
     default the current one. The functions that give both are called after the failure only.
@@ -386,7 +392,7 @@ def memory_explained(
 
 
 def weight_bytes(model: nn.Module) -> int:
-    """Bytes of all weights of a model, wherever they are."""
+    """Return the bytes of all weights of a model, wherever they are."""
     return sum(weight.numel() * weight.element_size() for weight in model.parameters())
 
 

@@ -54,7 +54,10 @@ def _attributes(module: nn.Module) -> dict[str, Any]:
 
 
 def _saved(values: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Each value that can be kept, and a copy of its content; of a large tensor the count of its changes in place."""
+    """Return each value that can be kept, and a copy of its content.
+
+    Of a large tensor the count of its changes in place.
+    """
     return {name: (value, _content(value)) for name, value in values.items() if _is_kept(value)}
 
 

@@ -141,12 +141,14 @@ class ParityCheck:
         return Parity(difference=_largest_difference(shared, single), tolerance=tolerance, noise=CAUTION * noise)
 
     def cost(self, batches: Sequence[Batch]) -> float:
-        """Tokens that `compare` reads, approximately, as a share of those of the batches."""
+        """Return the tokens that `compare` reads, approximately, as a share of those of the batches."""
         longest = max((len(one.context) + max(map(len, one.choices), default=0) for one in self._encoded), default=0)
         return max(COST, 2 * FEWEST * longest / max(1, sum(batch.tokens for batch in batches)))
 
     def tree_error(self, model: nn.Module, *, layout: Layout, attention: str) -> str:
-        """Reason why shared rows are wrong on this model, as far as one short tree shows; empty if none shows.
+        """Return the reason why shared rows are wrong on this model, as far as one short tree shows.
+
+        Empty if none shows.
 
         The tree has a root of four tokens and branches of four and three. It is compared with the root and the second
         branch in a row of their own, and with itself after the first token of the first branch has changed. With the
@@ -181,7 +183,7 @@ class ParityCheck:
         return "tokens of one branch change another" if leak > max(noise, _LEAK[limit] * _change(own, seen)) else ""
 
     def is_non_causal(self, model: nn.Module) -> bool:
-        """True if a later token changes the logits of earlier positions by far more than the model's own noise.
+        """Return True if a later token changes the logits of earlier positions by far more than the model's own noise.
 
         The change counts if it is large at any position, or more than a quarter of the change that a token makes right
         after it: the logits of an untrained model hardly depend on its input.
@@ -211,7 +213,7 @@ class ParityCheck:
         return _largest_divergence(own, after_later) > NON_CAUSAL or 4 * change > earlier
 
     def _noise(self, model: nn.Module, own: Tensor, text: Row, layout: Layout, prefix: int = 0) -> float:
-        """Largest change of a text's log-probabilities at any position next to rows of other tokens, nats."""
+        """Return how much a text's log-probabilities change at most next to rows of other tokens, nats."""
         # The same tokens in other orders: no others are known to be allowed. The prefix is the same for all rows.
         after = text.ids[prefix:]
         counts = _NEIGHBOURS[_EXACT if is_exact(model) else _HALF]
@@ -246,7 +248,10 @@ class ParityCheck:
         return [read[index].logprobs for index in range(len(encoded))]
 
     def _sample(self, scores: Mapping[int, Scores], batches: Sequence[Batch]) -> list[int]:
-        """Items deepest in shared rows, the longest item, and others; the same ones in any order of the items."""
+        """Return the items deepest in shared rows, the longest item, and others.
+
+        The same ones in any order of the items.
+        """
         ordered = sorted(scores, key=lambda index: self._keys[index])
         encoded = self._encoded
         size = {index: len(encoded[index].context) + max(map(len, encoded[index].choices)) for index in ordered}
@@ -263,7 +268,7 @@ class ParityCheck:
 
 
 def _without_prefix(row: Row, prefix: int) -> Row:
-    """The row of the tokens after a prefix of so many tokens."""
+    """Return the row of the tokens after a prefix of so many tokens."""
     (request,) = row.requests
     after = replace(request, positions=tuple(position - prefix for position in request.positions))
     ends = tuple(end - prefix for end in row.ends[prefix:])
@@ -271,25 +276,24 @@ def _without_prefix(row: Row, prefix: int) -> Row:
 
 
 def _changes(one: Tensor, other: Tensor) -> Tensor:
-    """Change of log-probabilities [positions, vocabulary], weighted by probability, in nats [positions]."""
+    """Return the change of log-probabilities [positions, vocabulary], weighted by probability, in nats [positions]."""
     weights = one.exp()
     # Tokens without probability in both have a change of inf - inf.
     return torch.where(weights > 0, weights * (one - other).abs(), 0.0).sum(-1)
 
 
 def _change(one: Tensor, other: Tensor) -> float:
-    """Mean of `_changes` over the positions, nats."""
     return float(_changes(one, other).mean())
 
 
 def _largest_divergence(one: Tensor, other: Tensor) -> float:
-    """Largest Kullback-Leibler divergence of log-probabilities [positions, vocabulary] at any position, nats."""
+    """Return the largest Kullback-Leibler divergence [positions, vocabulary] at any position, nats."""
     weights = one.exp()
     return float(torch.where(weights > 0, weights * (one - other), 0.0).sum(-1).max())
 
 
 def _deepest(batches: Sequence[Batch]) -> dict[int, int]:
-    """Item and choice of the requests where shared rows go wrong first.
+    """Return the item and choice of the requests where shared rows go wrong first.
 
     They are the one at the highest position of its row, the one whose position differs most from its depth, and the
     ones at the highest position with and without a prefix.
@@ -323,7 +327,7 @@ def _largest_difference(one: Sequence[NDArray[np.float64]], other: Sequence[NDAr
 
 
 def _likeliest(encoded: Encoded, scores: Scores, norm: Norm, also: int | None) -> tuple[int, ...]:
-    """Choices with the highest and the second highest score, and one more that is to be tested."""
+    """Return the choices with the highest and the second highest score, and one more that is to be tested."""
     k = np.array([len(scores.logprobs)])
     values = choices.normalise(scores.logprobs, k, norm=norm, lengths=lengths(encoded))
     found = choices.ranking(values)[:2].tolist()
@@ -331,7 +335,7 @@ def _likeliest(encoded: Encoded, scores: Scores, norm: Norm, also: int | None) -
 
 
 def _margin_change(encoded: Encoded, one: NDArray[np.float64], other: NDArray[np.float64], norm: Norm) -> float:
-    """Change of the margin between the first two choices, nats; 0 if there is one choice."""
+    """Return the change of the margin between the first two choices, nats; 0 if there is one choice."""
     if len(one) < 2:
         return 0.0
     unit = {name: values[:2] for name, values in lengths(encoded).items()}

@@ -40,7 +40,7 @@ _NO_TOKENIZER: Final = (
 
 
 def load_model(given: str, *, loading: Loading = Loading(), tokenizer_of: str | None = None) -> tuple[nn.Module, Any]:
-    """Model and tokenizer of a checkpoint folder, adapter folder or model id; on the GPU if there is one.
+    """Return the model and tokenizer of a checkpoint folder, adapter folder or model id; on the GPU if there is one.
 
     It is whole in this process, also inside a training with FSDP or DeepSpeed's ZeRO-3.
 
@@ -79,7 +79,7 @@ def load_model(given: str, *, loading: Loading = Loading(), tokenizer_of: str | 
 
 
 def _load(given: str, *, loading: Loading, spread: dict[str, Any], tokenizer_of: str) -> tuple[nn.Module, Any]:
-    """Model and tokenizer; on the CPU without options of transformers that spread it over devices."""
+    """Return the model and tokenizer; on the CPU without options of transformers that spread it over devices."""
     path = Path(given)
     is_adapter = (path / ADAPTER).is_file()
     if is_adapter and find_spec("peft") is None:
@@ -114,7 +114,7 @@ def _load(given: str, *, loading: Loading, spread: dict[str, Any], tokenizer_of:
 
 @contextmanager
 def _explained(given: str, *, passed: tuple[type[Exception], ...]) -> Iterator[None]:
-    """Context in which whatever a loader of foreign files raises is an error that names them, but for those passed."""
+    """Name the files in whatever error a loader of foreign files raises in this context, but for those passed."""
     try:
         yield
     except passed:
@@ -127,7 +127,7 @@ def _explained(given: str, *, passed: tuple[type[Exception], ...]) -> Iterator[N
 
 @contextmanager
 def _loading_whole() -> Iterator[None]:
-    """Context in which transformers loads whole models, in each process that does.
+    """Provide a context in which transformers loads whole models, in each process that does.
 
     The settings of a training with ZeRO-3 would divide their weights over the processes; those of one with FSDP would
     leave them empty in all but the main process.
@@ -146,14 +146,14 @@ def _loading_whole() -> Iterator[None]:
 
 
 def _size(given: str, *, loading: Loading) -> int:
-    """Bytes of the weights of a model, without those of adapters."""
+    """Return the bytes of the weights of a model, without those of adapters."""
     while (Path(given) / ADAPTER).is_file():
         given = base_of_adapter(Path(given))
     return weight_bytes(load_outline(given, loading=loading)[0])
 
 
 def load_outline(given: str, *, loading: Loading = Loading()) -> tuple[nn.Module, Any]:
-    """Model without weights, which has its sizes only, and tokenizer of a checkpoint folder or model id."""
+    """Return the model without weights, which has its sizes only, and tokenizer of a checkpoint folder or model id."""
     check_path(given)
     with _explained(given, passed=(ScoringError,)):
         config = AutoConfig.from_pretrained(given, trust_remote_code=loading.trust_remote_code)
@@ -189,7 +189,10 @@ def check_path(given: str) -> None:
 
 
 def base_of_adapter(path: Path) -> str:
-    """Base that an adapter names, a folder or a model id; an error if it names none but itself, or cannot be read."""
+    """Return the base that an adapter names, a folder or a model id.
+
+    An error if it names none but itself, or cannot be read.
+    """
     try:
         config = json.loads((path / ADAPTER).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
@@ -201,7 +204,10 @@ def base_of_adapter(path: Path) -> str:
 
 
 def missing_base(path: Path) -> str | None:
-    """Folder of the base of an adapter, if it is gone; None if it is there, or the id of a model, or no adapter is."""
+    """Return the folder of the base of an adapter, if it is gone.
+
+    None if it is there, or the id of a model, or no adapter is.
+    """
     if not (path / ADAPTER).is_file():
         return None
     base = base_of_adapter(path)
@@ -226,12 +232,12 @@ class LoadedTokenizer:
 
 
 def has_tokenizer(given: str) -> bool:
-    """True if a folder has files of a tokenizer; also for what is no folder here, such as the id of a model."""
+    """Return True if a folder has files of a tokenizer; also for what is no folder here, such as the id of a model."""
     return not Path(given).is_dir() or _has(given, _VOCABULARY) or _has(given, _SETTINGS)
 
 
 def pretrained_tokenizer(given: str, *, loading: Loading) -> Any:
-    """Tokenizer of a checkpoint folder or model id, with a vocabulary; a folder without one is refused.
+    """Return the tokenizer of a checkpoint folder or model id, with a vocabulary; a folder without one is refused.
 
     The class of some models, such as Qwen's, would be made without words, and Gemma's with an unknown word for every
     text. Whatever transformers raises is passed on.
@@ -247,7 +253,7 @@ def pretrained_tokenizer(given: str, *, loading: Loading) -> Any:
 
 
 def load_tokenizer(given: str, *, loading: Loading = Loading()) -> LoadedTokenizer:
-    """Tokenizer of a checkpoint folder or model id; an error with the cause if it cannot be loaded."""
+    """Return the tokenizer of a checkpoint folder or model id; an error with the cause if it cannot be loaded."""
     try:
         tokenizer = pretrained_tokenizer(given, loading=loading)
     except ScoringError:

@@ -72,12 +72,12 @@ class _FailedElsewhereError(ScoringError):
 
 
 def world_size() -> int:
-    """Number of processes that work together; 1 outside of a process group, and for one that works alone."""
+    """Return the number of processes that work together; 1 outside of a process group, and for one that works alone."""
     return 1 if _is_alone.get() else process_count()
 
 
 def process_count() -> int:
-    """Number of processes of the process group, also while one works alone; 1 outside of a process group."""
+    """Return the number of processes of the process group, also while one works alone; 1 outside of a process group."""
     return distributed.get_world_size() if distributed.is_available() and distributed.is_initialized() else 1
 
 
@@ -88,7 +88,7 @@ def rank() -> int:
 
 @contextmanager
 def joined_group() -> Iterator[None]:
-    """Context in which the processes that torchrun or accelerate started work together.
+    """Provide a context in which the processes that torchrun or accelerate started work together.
 
     Outside of a launcher, and inside a group that a trainer began, nothing changes. In the group objects are exchanged
     by gloo; NCCL is for what a model itself sends between GPUs.
@@ -186,7 +186,10 @@ def _end_group() -> None:
 
 
 def shard(batches: Sequence[T], model: nn.Module) -> list[T]:
-    """Batches that this process reads; the same number in each process where each holds a part of the model."""
+    """Return the batches that this process reads.
+
+    The same number in each process where each holds a part of the model.
+    """
     count = world_size()
     if count == 1 or is_tensor_parallel(model) or not batches:
         return list(batches)
@@ -197,7 +200,7 @@ def shard(batches: Sequence[T], model: nn.Module) -> list[T]:
 
 
 def all_gather(function: Callable[[], T]) -> list[T]:
-    """Results of a function in each process, by rank.
+    """Return the results of a function in each process, by rank.
 
     If it failed in another process, that one and the reason are named; in a process in which it failed the error itself
     is raised.
@@ -219,7 +222,9 @@ def all_gather(function: Callable[[], T]) -> list[T]:
 
 
 def first_reason(error: Exception, reason: str) -> str:
-    """Reason of a failure that `all_gather` raised: that of the first process that failed itself, in all of them.
+    """Return the reason of a failure that `all_gather` raised.
+
+    That of the first process that failed itself, in all of them.
 
     Each process gives the error that was raised in it, and the reason that it would state.
     """
@@ -228,7 +233,9 @@ def first_reason(error: Exception, reason: str) -> str:
 
 
 def on_all_processes(function: Callable[[], T]) -> T:
-    """Result of a function in this process, once it has returned in every process; else an error as of `all_gather`.
+    """Return the result of a function in this process, once it has returned in every process.
+
+    Else an error as of `all_gather`.
 
     Unlike there, the result is not sent, and may be an object that cannot be.
     """
@@ -238,7 +245,7 @@ def on_all_processes(function: Callable[[], T]) -> T:
 
 
 def on_main_process(function: Callable[[], T]) -> T:
-    """Result of a function in the main process, sent to all; the others do not call it.
+    """Return the result of a function in the main process, sent to all; the others do not call it.
 
     Raises:
         ForgetwatchError: If it failed in the main process; there the error itself is raised.
@@ -264,7 +271,7 @@ def on_main_process(function: Callable[[], T]) -> T:
 
 
 def encoded_by_main_process(function: Callable[[], list[Encoded]]) -> list[Encoded]:
-    """Items that a function encodes in the main process, as `on_main_process`, sent as one array of token ids."""
+    """Encode items in the main process, as `on_main_process`, and send them as one array of token ids."""
     if world_size() == 1:
         return function()
 
@@ -284,7 +291,7 @@ def encoded_by_main_process(function: Callable[[], list[Encoded]]) -> list[Encod
 
 
 def on_main_process_alone(function: Callable[[Callable[[], None]], T]) -> T:
-    """Result of a function that works in the main process as if it was the only one, sent to all.
+    """Return the result of a function that works in the main process as if it was the only one, sent to all.
 
     For work that the other processes can have no part in, such as a second model beside one that is divided over all.
     The function is given another one, to be called now and then: a sign of life, without which the others give up after
@@ -316,7 +323,7 @@ def on_main_process_alone(function: Callable[[Callable[[], None]], T]) -> T:
 
 
 def _broadcast(works: bool) -> bool:
-    """True in every process if the main process gives it: it works on."""
+    """Return True in every process if the main process gives it: it works on."""
     sent = [works]
     distributed.broadcast_object_list(sent, src=0)
     return sent[0]

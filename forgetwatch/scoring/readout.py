@@ -53,7 +53,7 @@ class Scores:
         return cls(logprobs=np.full(choices, np.nan), tokens=[np.empty(0)] * choices, greedy=np.zeros(choices, bool))
 
     def merged(self, other: Scores) -> Scores:
-        """These scores together with those of the same item from another process."""
+        """Return these scores together with those of the same item from another process."""
         # The lowest choice decides, so that the result does not depend on which process read what.
         first = min((one for one in (self, other) if one.top >= 0), key=lambda one: one.order, default=self)
         return replace(
@@ -144,14 +144,14 @@ class Readout:
                 found[request.item] = replace(found[request.item], beside=beside[number])
 
     def by_request(self, numbers: NDArray[np.float64]) -> dict[int, NDArray[np.float64]]:
-        """Numbers of the choices' tokens, in the order of `tokens`, by item; for items of one choice."""
+        """Return the numbers of the choices' tokens, in the order of `tokens`, by item; for items of one choice."""
         values = np.empty(len(self.rows))
         values[self._order] = numbers
         bounds = np.cumsum([len(request.targets) for request in self._requests])
         return {request.item: own for request, own in zip(self._requests, np.split(values, bounds)[:-1], strict=True)}
 
     def _tokens_beside(self, given: NDArray[np.float64], tops: NDArray[np.float64]) -> list[Tokens]:
-        """Other tokens at the positions of each request; empty if none were read."""
+        """Return other tokens at the positions of each request; empty if none were read."""
         if self._given:
             bounds = np.cumsum([ids.size for ids in self._given])[:-1]
             parts = zip(self._given, np.split(given, bounds), strict=True)
@@ -173,7 +173,7 @@ class Decision:
 
 
 def lengths(encoded: Encoded, *, leading_space: bool = False) -> dict[str, NDArray[np.int64]]:
-    """Length of each choice in characters, UTF-8 bytes and tokens, int64 [choices].
+    """Return the length of each choice in characters, UTF-8 bytes and tokens, int64 [choices].
 
     A leading space counts among characters and bytes if requested, as in a passage, where it is text.
     """
@@ -193,7 +193,7 @@ def decide(
     answers: Sequence[Any],
     priors: NDArray[np.float64] | None = None,
 ) -> Decision:
-    """The choice with the highest normalised log-likelihood, its margin and gold's share, by `metrics.choices`.
+    """Return the choice with the highest normalised log-likelihood, its margin and gold's share, by `metrics.choices`.
 
     Log-likelihoods, and priors without the prompt for the norm ``unconditional``, are in nats [choices]; `answers` are
     the indices of the right choices.
@@ -214,7 +214,7 @@ def decide(
 
 
 def option_mass(logprobs: NDArray[np.float64], encoded: Encoded, spelled: float) -> float:
-    """Total probability of the options at the answer position, 0 to 1, with that of other spellings (`spelled`).
+    """Sum the probability of the options at the answer position, 0 to 1, with other spellings (`spelled`).
 
     A choice that begins with another choice's tokens is already counted in it.
     """
@@ -229,6 +229,6 @@ def option_mass(logprobs: NDArray[np.float64], encoded: Encoded, spelled: float)
 
 
 def is_free_correct(item: Item, encoded: Encoded, top: int) -> bool:
-    """True if the most likely next token begins a right answer, in any of its spellings."""
+    """Return True if the most likely next token begins a right answer, in any of its spellings."""
     golds = map(int, item.answers)
     return any(top == encoded.choices[gold][0] or top in encoded.spellings[gold] for gold in golds)

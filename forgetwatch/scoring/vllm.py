@@ -44,7 +44,7 @@ class TrainerGenerator:
     def generate(
         self, prompts: Sequence[Ids], decoding: Decoding, *, seed: int, progress: Callable[[int], None] | None = None
     ) -> list[Generated]:
-        """One answer to each prompt, in their order."""
+        """Return one answer to each prompt, in their order."""
         longest = max(map(len, prompts), default=0) + decoding.tokens
         room = getattr(self._engine, "max_model_length", None)
         if room is not None and longest > room:
@@ -69,7 +69,7 @@ class TrainerGenerator:
         ]
 
     def _steps(self) -> tuple[int, Any]:
-        """The trainer's step, and that of the weights that it handed over last."""
+        """Return the trainer's step, and that of the weights that it handed over last."""
         return self._trainer.state.global_step, getattr(self._trainer, "_last_loaded_step", None)
 
     @contextmanager
@@ -122,7 +122,7 @@ class TrainerGenerator:
 
 @contextmanager
 def _kept_weights(model: Any) -> Iterator[bool]:
-    """Context after which adapters are unmerged and the weights below them have the bits that they had.
+    """Provide a context after which adapters are unmerged and the weights below them have the bits that they had.
 
     Yields True if the model has adapters. PEFT's unmerging subtracts what merging added, which is exact for none of the
     floating-point types. Copies are on the CPU, one of the weights below adapters; parameters that a merge replaces
@@ -149,6 +149,6 @@ def _kept_weights(model: Any) -> Iterator[bool]:
 
 
 def _local(parameter: torch.Tensor) -> Any:
-    """Values of a parameter in this process, which holds a part of it under FSDP."""
+    """Return the values of a parameter in this process, which holds a part of it under FSDP."""
     data = parameter.detach()
     return getattr(data, "_local_tensor", data)

@@ -58,7 +58,10 @@ _LABELS: Final[dict[Scale, str]] = {"size": "parameters", "data": "data"}
 
 
 def radar_figures(study: Study, stage: str) -> list[Callable[[], Figure]]:
-    """Functions that draw the radars of one stage, of at most 12 pairs each; none for fewer than three categories."""
+    """Return the functions that draw the radars of one stage, of at most 12 pairs each.
+
+    None for fewer than three categories.
+    """
     of_stage, names = study.of_stage(stage), study.categories
     if len(names) < _AXES:
         return []
@@ -73,13 +76,13 @@ def radar_figures(study: Study, stage: str) -> list[Callable[[], Figure]]:
 
 
 def _most_forgetting(pairs: Sequence[Compared]) -> list[Compared]:
-    """The pairs that a figure names: all of them, or those with the highest 1->0, in the order of the study."""
+    """Return the pairs that a figure names: all of them, or those with the highest 1->0, in the order of the study."""
     highest = sorted(range(len(pairs)), key=lambda index: -pairs[index].averages.forgetting)[:_NAMED]
     return [pairs[index] for index in sorted(highest)]
 
 
 def _left_out(named: int, pairs: int, *, what: str = "shown") -> str | None:
-    """Title of the legend of a figure that does not name all pairs; None if it names all."""
+    """Return the title of the legend of a figure that does not name all pairs; None if it names all."""
     if named == pairs:
         return None
     return f"{what}: the {named} of {count(pairs)} pairs with the highest 1→0; the tables have all"
@@ -133,12 +136,12 @@ def _two_lines(name: str) -> str:
 
 
 def has_scale(study: Study, by: Scale) -> bool:
-    """True if two pairs have unlike sizes or data."""
+    """Return True if two pairs have unlike sizes or data."""
     return len({getattr(one.pair, by) for one in study.compared} - {None}) > 1
 
 
 def scale_figure(study: Study, by: Scale) -> Figure:
-    """Figure of the total of each pair against its size or data."""
+    """Return the figure of the total of each pair against its size or data."""
     from matplotlib.figure import Figure
 
     pairs = [one for one in study.compared if getattr(one.pair, by) is not None]
@@ -210,7 +213,7 @@ def _name_points(panel: Axes, spots: Sequence[tuple[float, float, str]]) -> None
 
 
 def _apart(points: Sequence[Sequence[float]], *, near: float, gap: float) -> list[float]:
-    """Heights of the names of points, each at its point or moved so that names do not cover each other.
+    """Return the heights of the names of points, each at its point or moved so that names do not cover each other.
 
     Points are in shares of the panel, highest first. Two names touch within `near` to the right; a line is `gap` high.
     """
@@ -229,7 +232,7 @@ def _apart(points: Sequence[Sequence[float]], *, near: float, gap: float) -> lis
 
 
 def averages_figure(study: Study) -> Figure:
-    """Figure of the forgetting that averages show, and 1->0, of each pair; at least one."""
+    """Return the figure of the forgetting that averages show, and 1->0, of each pair; at least one."""
     from matplotlib.figure import Figure
 
     pairs = _most_forgetting(study.compared)
@@ -256,7 +259,7 @@ def averages_figure(study: Study) -> Figure:
 
 
 def short_number(value: float) -> str:
-    """Text of a large number, such as ``8B`` or ``114K``.
+    """Return the text of a large number, such as ``8B`` or ``114K``.
 
     >>> short_number(8e9), short_number(114_000), short_number(817), short_number(5.5e12)
     ('8B', '114K', '817', '5.5T')

@@ -76,7 +76,7 @@ class Averages:
 
     @classmethod
     def of(cls, comparison: Comparison) -> Averages:
-        """The averages of a comparison."""
+        """Return the averages of a comparison."""
         whole = comparison.all
         tasks = [(group.n, group.forgotten, group.gained) for group in comparison.by("task").values() if group.n]
         # Items without a task. Rounded, because means over samples carry errors, and no loss may come from one.
@@ -129,12 +129,12 @@ class Compared:
     averages: Averages
 
     def values(self, rate: Rate) -> dict[str, Value]:
-        """Value of each category."""
+        """Return the value of each category."""
         which, ceilings = RATES.index(rate), self.means.ceilings_by_category
         return {name: Value(rates[which], ceilings[name][which]) for name, rates in self.means.by_category.items()}
 
     def total(self, rate: Rate) -> Value:
-        """Value of all categories: the mean over them."""
+        """Return the value of all categories: the mean over them."""
         which = RATES.index(rate)
         return Value((self.means.forgetting, self.means.backward_transfer)[which], self.means.ceilings[which])
 
@@ -182,7 +182,7 @@ class Study:
         return list(dict.fromkeys(name for one in self.compared for name in one.means.by_category))
 
     def of_stage(self, stage: str) -> tuple[Compared, ...]:
-        """The pairs of one stage that were compared."""
+        """Return the pairs of one stage that were compared."""
         return tuple(one for one in self.compared if one.pair.stage == stage)
 
 
@@ -238,7 +238,7 @@ class Sources:
         self._failed: dict[Path, str] = {}
 
     def probe_of(self, source: Source) -> Probe | None:
-        """Probe by which a source is scored, with its own settings; None if it has none."""
+        """Return the probe by which a source is scored, with its own settings; None if it has none."""
         if source.probe is None:
             return None
         key = json.dumps([source.probe, dict(source.decoding), source.rendering], sort_keys=True)
@@ -255,7 +255,7 @@ class Sources:
         return self._probes[key]
 
     def sides(self, pair: Pair) -> tuple[Snapshot, Snapshot]:
-        """Snapshots of both sides of a pair, with as many samples of each item; the sample of seed j is j.
+        """Return the snapshots of both sides of a pair, with as many samples of each item; the sample of seed j is j.
 
         Raises:
             ForgetwatchError: If a source cannot be read or scored, several do not make one side, or both sides have
@@ -275,7 +275,7 @@ class Sources:
         return before, after
 
     def _side(self, sources: Sequence[Source], pair: Pair) -> Snapshot:
-        """Snapshot of one source, or of one for each seed, with the items that are in all of them."""
+        """Return the snapshot of one source, or of one for each seed, with the items that are in all of them."""
         read = [self._read(source, ignore_examples=pair.allow_prompt_mismatch) for source in sources]
         if len(read) == 1:
             return read[0]
@@ -314,7 +314,7 @@ class Sources:
         return _without_examples(snapshot, probe) if ignore_examples else snapshot
 
     def _scored(self, source: Source, probe: Probe) -> Snapshot:
-        """Snapshot of a model: the one that is kept, or a new one, which is kept."""
+        """Return the snapshot of a model: the one that is kept, or a new one, which is kept."""
         path = self._folder / _file_name(source, probe)
         # Of several processes only one may have this folder; together they have the cache of the first.
         if self._is_alone:
@@ -335,7 +335,7 @@ class Sources:
 
 
 def is_model(source: Source) -> bool:
-    """True for what is scored: a folder with a model, or a name that is neither a path nor there."""
+    """Return True for what is scored: a folder with a model, or a name that is neither a path nor there."""
     path = Path(source.location)
     if source.columns is not None or is_outcomes(source.location):
         return False
@@ -343,7 +343,6 @@ def is_model(source: Source) -> bool:
 
 
 def _samples(snapshot: Snapshot) -> int:
-    """Number of samples of the items of a snapshot."""
     return len(np.unique(snapshot.ints("sample")))
 
 
@@ -372,7 +371,7 @@ def _stamps(folder: Path, adapters: frozenset[Path] = frozenset()) -> list[list[
 
 
 def _without_examples(snapshot: Snapshot, probe: Probe) -> Snapshot:
-    """Snapshot whose questions are identified without the worked examples before them."""
+    """Return the snapshot whose questions are identified without the worked examples before them."""
     if not any(item.shots for item in probe):
         return snapshot
     hashes = {(item.task, item.id): replace(item, shots="").content_hash for item in probe}

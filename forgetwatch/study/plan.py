@@ -151,7 +151,7 @@ class _Reader:
                 self._scored({name: defaults[name]}, str(path))
 
     def pair(self, given: Plain, where: str, stage: str) -> Pair:
-        """One pair of a stage; `where` names the stage in messages."""
+        """Return one pair of a stage; `where` names the stage in messages."""
         name = _text(_mapping(given, f"{where}: a pair"), "name", f"{where}: a pair")
         where = f"{where}: pair {_short(name)}"
         entry = _mapping(given, where, _PAIR)
@@ -206,7 +206,7 @@ class _Reader:
         )
 
     def _location(self, named: str, where: str) -> str:
-        """Path of what is named, from here; a model id as it is."""
+        """Return the path of what is named, from here; a model id as it is."""
         local = self._path.parent / named
         if _is_there(local, where):
             return str(local)
@@ -216,7 +216,7 @@ class _Reader:
         return str(local) if str(local).startswith((".", "/")) else f"./{local}"
 
     def _scored(self, given: Mapping[str, Plain], where: str) -> dict[str, Any]:
-        """Settings by which a model is scored."""
+        """Return the settings by which a model is scored."""
         found: dict[str, Any] = {}
         if "probe" in given:
             named = _text(given, "probe", where)
@@ -249,7 +249,10 @@ def _columns(entry: Mapping[str, Plain], where: str) -> ColumnMap:
 
 
 def _is_there(path: Path, where: str) -> bool:
-    """True if there is a file or folder; StudyError if the system cannot tell, as for a name that is too long."""
+    """Return True if there is a file or folder.
+
+    StudyError if the system cannot tell, as for a name that is too long.
+    """
     try:
         return path.exists()
     except OSError as error:
@@ -291,7 +294,7 @@ def _truth(given: Plain, where: str) -> bool:
 
 
 def _number(given: Plain, where: str) -> float:
-    """A number above 0, such as 8e9 or 8B."""
+    """Return a number above 0, such as 8e9 or 8B."""
     # A comma only between groups of three digits: 1,5 is not 15.
     pattern = r"\s*((?:\d{1,3}(?:,\d{3})+|[\d_]*)(?:\.\d*)?(?:[eE][+-]?\d+)?)\s*([KMBTkmbt]?)\s*"
     found = re.fullmatch(pattern, given) if isinstance(given, str) else None
@@ -305,7 +308,7 @@ def _number(given: Plain, where: str) -> float:
 
 
 def _value(given: Plain) -> Any:
-    """A setting as a number or a truth value, if it is spelled as one; else its text or list of texts."""
+    """Return a setting as a number or a truth value, if it is spelled as one; else its text or list of texts."""
     if not isinstance(given, str):
         return given
     try:

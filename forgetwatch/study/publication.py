@@ -163,7 +163,6 @@ def draw_figures(study: Study, folder: Path, *, progress: Progress | None) -> di
 
 
 def _saved(figure: _Figure, name: str, number: int, folder: Path) -> Markup | None:
-    """Markup of a figure for the page, after its pictures were written."""
     with drawn():
         made = figure.draw()
         markup = svg(lambda: made, name=f"figure{number}", label=f"{name}; the tables have its numbers")
@@ -181,7 +180,7 @@ def _remove_pictures(folder: Path, names: Iterable[str]) -> None:
 
 
 def study_json(study: Study) -> dict[str, Any]:
-    """JSON document of a study."""
+    """Return the JSON document of a study."""
     return {
         "schema": SCHEMA,
         "name": study.plan.name,
@@ -195,7 +194,7 @@ def study_json(study: Study) -> dict[str, Any]:
 
 
 def _pair_json(result: Compared | Failed) -> dict[str, Any]:
-    """JSON values of one pair; its numbers are null if it could not be compared."""
+    """Return the JSON values of one pair; its numbers are null if it could not be compared."""
     pair = result.pair
     found: dict[str, Any] = {
         "name": pair.name,
@@ -235,7 +234,7 @@ def _value_json(value: Value) -> dict[str, Any]:
 
 
 def pairs_csv(study: Study) -> str:
-    """CSV table with a row for each pair: its place in the study, and each quantity of all its questions."""
+    """Return the CSV table with a row for each pair: its place in the study, and each quantity of all its questions."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     averages = ("tasks", "conventional", "forgetting", "in_tasks_that_fell")
@@ -256,7 +255,7 @@ def pairs_csv(study: Study) -> str:
 
 
 def study_markdown(study: Study) -> str:
-    """Markdown of a study: pairs, averages, and the paper's tables."""
+    """Return the Markdown of a study: pairs, averages, and the paper's tables."""
     lines = [f"# {escaped(study.plan.name)}", "", _facts(study), ""]
     if study.failed:
         lines += ["Not compared:", "", *(f"* {escaped(without_folders(one.reason))}" for one in study.failed), ""]
@@ -283,7 +282,6 @@ class _Figure(NamedTuple):
 
 
 def _figures(study: Study) -> dict[str, _Figure]:
-    """Figures by the names of their files."""
     figures = {"averages": _Figure(partial(averages_figure, study))} if study.compared else {}
     for by in _SCALES:
         if has_scale(study, by):
@@ -295,7 +293,7 @@ def _figures(study: Study) -> dict[str, _Figure]:
 
 
 def _page(study: Study, drawings: Mapping[str, Markup | None]) -> str:
-    """The page, as text; a drawing that is not made yet is missing, and one that cannot be made is None."""
+    """Return the page, as text; a drawing that is not made yet is missing, and one that cannot be made is None."""
     stages = []
     for number, stage in enumerate(study.plan.stages, 1):
         if pairs := study.of_stage(stage):
@@ -323,7 +321,7 @@ def _page(study: Study, drawings: Mapping[str, Markup | None]) -> str:
 
 
 def _staged(study: Study, headings: Mapping[str, str], cells: Callable[[Compared], dict[str, str]]) -> dict[str, Any]:
-    """Section of a table of pairs under their stages, without the columns that no pair has."""
+    """Return the section of a table of pairs under their stages, without the columns that no pair has."""
     found = {one.pair.name: cells(one) for one in study.compared}
     kept = [name for name in headings if any(of_pair[name] != NOT_THERE for of_pair in found.values())]
     rows_of = {name: {column: of_pair[column] for column in kept} for name, of_pair in found.items()}
@@ -336,24 +334,21 @@ def _staged(study: Study, headings: Mapping[str, str], cells: Callable[[Compared
 
 
 def _table(study: Study, headings: Mapping[str, str], cells: Callable[[Compared], dict[str, str]]) -> list[str]:
-    """Lines of the same table in Markdown."""
     section = _staged(study, headings, cells)
     lines = [[pair, *of_pair.values()] for _, pairs in section["stages"] for pair, of_pair in pairs]
     return [*table(["pair", *section["headings"].values()], lines), ""]
 
 
 def _measure_tables(study: Study) -> list[tuple[str, list[str], list[list[str]]]]:
-    """Tables of the measures that have their own, such as bits per byte and drift, with a row for each pair."""
+    """Return the tables that measures have of their own, such as drift, with a row for each pair."""
     return measure_tables([(one.pair.name, one.comparison) for one in study.compared])
 
 
 def _notes(study: Study) -> list[str]:
-    """Sentences about the comparisons, each with the name of its pair."""
     return [without_folders(f"{one.pair.name}: {note}") for one in study.compared for note in one.comparison.notes]
 
 
 def _facts(study: Study) -> str:
-    """Line on the size of a study."""
     stages, pairs = len(study.plan.stages), len(study.compared)
     most = max((one.comparison.items.compared for one in study.compared), default=0.0)
     return (
@@ -363,7 +358,7 @@ def _facts(study: Study) -> str:
 
 
 def study_table(study: Study) -> Lines:
-    """Table of all pairs for a console of 80 columns, under the names of their stages."""
+    """Return the table of all pairs for a console of 80 columns, under the names of their stages."""
     title = Text().append("forgetwatch  ", style="bold cyan")
     name = f"{study.plan.name}, {_pairs(len(study.plan.pairs))}"
     lines = [title.append(fit_ends(name, _WIDTH - len(title)).rstrip(), style="bold")]
@@ -395,7 +390,7 @@ def _pairs(number: int) -> str:
 
 
 def _pair_cells(one: Compared) -> dict[str, str]:
-    """Text of each quantity in `_PAIR_HEADINGS`."""
+    """Return the text of each quantity in `_PAIR_HEADINGS`."""
     cells = group_cells(one.comparison.all) | {"net": one.net_change, "worst": one.worst}
     for name, number in zip(("unscored", "one_sided"), _left_out(one), strict=True):
         cells[name] = count(number) if number else NOT_THERE
@@ -403,13 +398,13 @@ def _pair_cells(one: Compared) -> dict[str, str]:
 
 
 def _left_out(one: Compared) -> tuple[int, int]:
-    """Number of questions without an answer that could be graded, and of those that one side alone has."""
+    """Return the number of questions without an answer that could be graded, and of those that one side alone has."""
     counted = one.comparison.items
     return counted.unscored, counted.only_before + counted.only_after
 
 
 def _guessing_cells(one: Compared) -> dict[str, str]:
-    """Text of each quantity in `_GUESSING_HEADINGS`, in percent with its interval."""
+    """Return the text of each quantity in `_GUESSING_HEADINGS`, in percent with its interval."""
     found = dict.fromkeys(_GUESSING_HEADINGS, NOT_THERE)
     for name, lost, won, _ in chance_rows(one.comparison.all.chance, one.comparison.all.n):
         if (key := name.replace("-", "_")) in found:
@@ -418,7 +413,7 @@ def _guessing_cells(one: Compared) -> dict[str, str]:
 
 
 def _average_cells(one: Compared) -> dict[str, str]:
-    """Text of each quantity in `_AVERAGE_HEADINGS`."""
+    """Return the text of each quantity in `_AVERAGE_HEADINGS`."""
     averages = one.averages
     share = averages.in_tasks_that_fell / averages.forgotten if averages.forgotten else math.nan
     return {
@@ -431,7 +426,10 @@ def _average_cells(one: Compared) -> dict[str, str]:
 
 
 def rows(study: Study, stage: str, rate: Rate) -> list[list[str]]:
-    """Rows of the table of a stage: a category's name and the text of each pair, in one order in all stages."""
+    """Return the rows of the table of a stage.
+
+    A category's name and the text of each pair, in one order in all stages.
+    """
     pairs = study.of_stage(stage)
     of_pairs = [one.values(rate) for one in pairs]
     body = [
@@ -443,14 +441,14 @@ def rows(study: Study, stage: str, rate: Rate) -> list[list[str]]:
 
 
 def _tables(study: Study) -> Iterator[tuple[str, Rate, list[str]]]:
-    """Stage, rate and names of the pairs of each of the paper's tables."""
+    """Yield the stage, rate and names of the pairs of each of the paper's tables."""
     for stage in study.plan.stages:
         if names := [one.pair.name for one in study.of_stage(stage)]:
             yield from ((stage, rate, names) for rate in RATES)
 
 
 def tables_latex(study: Study) -> str:
-    """LaTeX of the paper's tables of all stages, to be included in a document."""
+    """Return the LaTeX of the paper's tables of all stages, to be included in a document."""
     lines = [r"% needs \usepackage{booktabs} and \usepackage{graphicx}"]
     for stage, rate, names in _tables(study):
         heading, *body, last = (
@@ -476,7 +474,9 @@ def tables_latex(study: Study) -> str:
 
 
 def tables_csv(study: Study) -> str:
-    """CSV of the paper's tables: a row for each stage, pair, rate and category, as fractions, not cut off at 0.
+    """Return the CSV of the paper's tables.
+
+    A row for each stage, pair, rate and category, as fractions, not cut off at 0.
 
     The column `level` is ``category``, or ``all`` in the rows of the totals.
     """
@@ -495,6 +495,6 @@ def tables_csv(study: Study) -> str:
 
 
 def _latex(text: str) -> str:
-    """Text in one line that LaTeX shows unchanged."""
+    """Return the text in one line that LaTeX shows unchanged."""
     line = visible(" ".join(text.split()))
     return re.sub(f"[{re.escape(''.join(_LATEX))}]", lambda found: _LATEX[found[0]], line)

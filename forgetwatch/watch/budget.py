@@ -135,7 +135,7 @@ class Cost:
     generation: float = 0.0
 
     def seconds(self, *, items: float, looks: int) -> float:
-        """Seconds of so many looks at so many items; of none for looks at nothing."""
+        """Return the seconds of so many looks at so many items; of none for looks at nothing."""
         if not self.items:
             return 0.0
         return looks * (self.look * items / self.items + self.extra)
@@ -147,19 +147,19 @@ class Cost:
         return seconds / whole if whole else 0.0
 
     def without_generation(self) -> Cost:
-        """Cost of looks that generate no answers."""
+        """Return the cost of looks that generate no answers."""
         look = max(self.look - self.generation, 0.0)
         return replace(self, items=self.items - self.generated, look=look, generated=0, generation=0.0)
 
     def is_over(self, overhead: float, probe: Probe, decision: Decision) -> bool:
-        """True if the looks of a decision take half as much again as their share of the time, 0 to 1, or more."""
+        """Return True if the looks take at least half as much again as their share of the time, 0 to 1."""
         cost = self.kept(decision)
         looks = cost.looks if decision.looks is None else min(decision.looks, cost.looks)
         seconds = cost.seconds(items=evaluated_worth(probe, decision), looks=looks)
         return seconds > _OFF * overhead * self.step * self.steps
 
     def kept(self, decision: Decision) -> Cost:
-        """Cost of the looks that a decision leaves."""
+        """Return the cost of the looks that a decision leaves."""
         return self if decision.generates else self.without_generation()
 
 
@@ -184,7 +184,7 @@ class Decision:
 
     @classmethod
     def of(cls, stored: Mapping[str, Any]) -> Self | None:
-        """The decision in the memory or in the description of a run; None if none was made."""
+        """Return the decision in the memory or in the description of a run; None if none was made."""
         if not stored.get("decided"):
             return None
         return cls(
@@ -196,7 +196,7 @@ class Decision:
 
 
 def stored_decision(decision: Decision | None) -> dict[str, Any]:
-    """Entries of the memory and of the description of a run that hold its decision, as JSON values."""
+    """Return the entries of the memory and of the description of a run that hold its decision, as JSON values."""
     made = decision or Decision()
     return {
         "items": made.items,
@@ -338,7 +338,7 @@ def decide_start(
     fewest_looks: int,
     items: int | None = None,
 ) -> Decision:
-    """Items and looks of a run, decided before its baseline from the seconds of a few items.
+    """Return the items and looks of a run, decided before its baseline from the seconds of a few items.
 
     The number of items is 250, 500, 1,000 and so on or the whole probe, so that it seldom depends on other work of the
     machine, and a baseline that was measured before can be used again.
@@ -381,13 +381,13 @@ def start_sizes(items: int) -> list[int]:
 
 
 def start_worth(probe: Probe, items: int) -> float:
-    """Worth of a baseline of so many items and of its second measurement, in questions of a look."""
+    """Return the worth of a baseline of so many items and of its second measurement, in questions of a look."""
     twice = Decision(items=min(items, TWICE_ITEMS))
     return evaluated_worth(probe, Decision(items=items)) + HALVES * evaluated_worth(probe, twice)
 
 
 def predicted_seconds(trial: Trial, step_tokens: float, *, steps: int) -> float:
-    """Seconds of a training of so many steps, from the tokens of a step in one process."""
+    """Return the seconds of a training of so many steps, from the tokens of a step in one process."""
     return _FORWARDS * trial.token * step_tokens * steps
 
 
@@ -401,7 +401,7 @@ def decide_budget(
     items: int | None = None,
     fixed: int | None = None,
 ) -> Decision:
-    """Items and looks for which a share (`overhead`, 0 to 1) of the training's time suffices, decided after a step.
+    """Decide items and looks after a step, for a share (`overhead`, 0 to 1) of the training's time.
 
     In a probe with answers of both kinds, generated ones are left out before any other: they take longest by far.
 
@@ -432,7 +432,7 @@ def decide_budget(
 
 
 def _affordable_items(cost: Cost, seconds: float, worths: Sequence[tuple[int, float]]) -> int:
-    """Maximum number of items for which all looks take at most so many seconds; at least the minimum."""
+    """Return the maximum number of items for which all looks take at most so many seconds; at least the minimum."""
     if not cost.looks or not cost.look:
         return len(worths)
     # What other costs leave for evaluating items.
@@ -443,12 +443,12 @@ def _affordable_items(cost: Cost, seconds: float, worths: Sequence[tuple[int, fl
 
 
 def evaluated_items(probe: Probe, decision: Decision) -> int:
-    """Number of items of a probe that the looks of a run evaluate."""
+    """Return the number of items of a probe that the looks of a run evaluate."""
     return len(_worths(probe, decision))
 
 
 def evaluated_worth(probe: Probe, decision: Decision) -> float:
-    """Worth of the items of a probe that the looks of a run evaluate, in questions.
+    """Return the worth of the items of a probe that the looks of a run evaluate, in questions.
 
     The time of an item grows with its text. A question is worth 1, and a passage its length over the mean length of the
     questions, worked examples left out: these are read once for many questions.
@@ -457,7 +457,7 @@ def evaluated_worth(probe: Probe, decision: Decision) -> float:
 
 
 def _worths(probe: Probe, decision: Decision) -> list[tuple[int, float]]:
-    """Length of the prefix of the probe that ends in each evaluated item, and the item's worth in questions."""
+    """Return the length of the prefix that ends in each evaluated item, and each item's worth in questions."""
     left_out = Subset.of_probe(probe, items=None, generates=decision.generates, regraded=decision.regraded).left_out
     questions = [len(str(item.prompt)) + sum(map(len, item.choices)) for item in probe if not item.is_passage]
     question = statistics.fmean(questions) if any(questions) else 1.0
@@ -469,6 +469,6 @@ def _worths(probe: Probe, decision: Decision) -> list[tuple[int, float]]:
 
 
 def generated_items(probe: Probe) -> int:
-    """Number of items of a probe whose answers may be left out; 0 unless it has answers of both kinds."""
+    """Return the number of items of a probe whose answers may be left out; 0 unless it has answers of both kinds."""
     generated = [item for item in probe if probe.is_generated(item)]
     return 0 if len(generated) == len(probe) else sum(not item.must_pass for item in generated)

@@ -295,7 +295,7 @@ class ForgetWatchCallback(TrainerCallback):
         *,
         earlier: Session | None,
     ) -> Session:
-        """Session of this training, with the watch of an earlier one that has a baseline."""
+        """Return the session of this training, with the watch of an earlier one that has a baseline."""
         if earlier is not None and earlier.watch.baseline is not None:
             watch = earlier.watch
         else:
@@ -386,7 +386,7 @@ class ForgetWatchCallback(TrainerCallback):
 
 @contextmanager
 def _one_line_if_stopped(session: Session) -> Iterator[None]:
-    """Context of the start: Ctrl-C ends a script with one line in place of a traceback; nothing is trained yet."""
+    """Provide the start: Ctrl-C ends a script with one line in place of a traceback; nothing is trained yet."""
     try:
         yield
     except KeyboardInterrupt:
@@ -412,7 +412,7 @@ def _memory(state: TrainerState) -> dict[str, Any] | None:
 
 
 def _read_baseline(baseline: Snapshot | str | Path | None) -> Snapshot | str | None:
-    """The named baseline: a file is read at once, a model is scored only when it is needed."""
+    """Return the named baseline: a file is read at once, a model is scored only when it is needed."""
     if baseline is None or isinstance(baseline, Snapshot):
         return baseline
     return read_snapshot(baseline) if Path(baseline).is_file() else str(baseline)

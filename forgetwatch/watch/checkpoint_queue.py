@@ -35,7 +35,7 @@ End = Literal["last checkpoint", "idle", "stopped", "once", "guard"]
 
 @contextmanager
 def set_by_signals(stop: threading.Event) -> Iterator[None]:
-    """Context in which the first SIGTERM or SIGINT sets an event; a second one ends the process."""
+    """Provide a context in which the first SIGTERM or SIGINT sets an event; a second one ends the process."""
     earlier: dict[signal.Signals, Any] = {}
 
     def handle(number: int, _: object) -> None:
@@ -103,7 +103,7 @@ class CheckpointQueue:
         return [self._seen[step] for step in sorted(self._seen.keys() - self._done.keys() - self._looks().keys())]
 
     def next(self, *, brief: bool = False) -> SavedCheckpoint | End | None:
-        """The next checkpoint to score; a reason to end; None after a while, or, if `brief`, after one listing.
+        """Return the next checkpoint to score; a reason to end; None after a while, or, if `brief`, after one listing.
 
         A WatchError if the folder has no checkpoints, and none is waited for, or it cannot be listed at all.
         """
@@ -143,7 +143,7 @@ class CheckpointQueue:
 
     @contextmanager
     def noticing(self) -> Iterator[None]:
-        """Context in which the names of all checkpoints are kept, also of those that go while another one is scored."""
+        """Keep the names of all checkpoints in this context, also of those that go while another is scored."""
         ended = threading.Event()
 
         def notice() -> None:
@@ -158,7 +158,7 @@ class CheckpointQueue:
             ended.set()
 
     def _scan_safely(self) -> SavedCheckpoint | None:
-        """The result of `_scan`; None where a folder that was listed before cannot be read for now."""
+        """Return the result of `_scan`; None where a folder that was listed before cannot be read for now."""
         try:
             return self._scan()
         except Exception as error:  # of any kind, as file systems raise
@@ -168,7 +168,7 @@ class CheckpointQueue:
             return None
 
     def _scan(self) -> SavedCheckpoint | None:
-        """The first complete checkpoint that is not dealt with; what else is found is logged once."""
+        """Return the first complete checkpoint that is not dealt with; what else is found is logged once."""
         looks, found = self._looks(), None
         for step, name in self._list(looks).items():
             if (checkpoint := self._read_safely(step, name)) is None:
@@ -188,7 +188,10 @@ class CheckpointQueue:
         return found
 
     def _read_safely(self, step: int, name: str) -> SavedCheckpoint | None:
-        """The checkpoint as it is now; None if it is gone, cannot be read, or is remote and was read just now."""
+        """Return the checkpoint as it is now.
+
+        None if it is gone, cannot be read, or is remote and was read just now.
+        """
         is_done = step in self._done and self._store.path is None
         if is_done and time.monotonic() - self._read.get(step, 0.0) < _REVISIT:
             return None
@@ -199,7 +202,7 @@ class CheckpointQueue:
             return None
 
     def _judged(self, checkpoint: SavedCheckpoint, *, is_unchanged: bool) -> SavedCheckpoint | None:
-        """The checkpoint if it is complete and has its weights; else it is logged once what is missing."""
+        """Return the checkpoint if it is complete and has its weights; else it is logged once what is missing."""
         if checkpoint.problem:
             if is_unchanged:  # nothing was added since the listing before
                 self.tell(f"{checkpoint.name} is not complete yet: {checkpoint.problem}")
@@ -213,7 +216,7 @@ class CheckpointQueue:
         return None
 
     def _list(self, looks: Mapping[int, str]) -> dict[int, str]:
-        """The folder of each step that is there; those that are gone before they were scored are logged."""
+        """Return the folder of each step that is there; those that are gone before they were scored are logged."""
         names = self._store.names()
         self._has_listed = True
         self._seen |= self._noticed
@@ -230,11 +233,11 @@ class CheckpointQueue:
         return names
 
     def _hint(self) -> str:
-        """Remark on a folder without checkpoints that looks like one."""
+        """Return the remark on a folder without checkpoints that looks like one."""
         return "; it is itself a checkpoint, give the folder above" if self._store.is_checkpoint() else ""
 
     def _end(self, *, again: bool) -> End | None:
-        """Reason to end now; None to wait on, also for a folder that is to be seen once `again`."""
+        """Return the reason to end now; None to wait on, also for a folder that is to be seen once `again`."""
         if self._once:
             if again and (self._seen.keys() - self._done.keys()):
                 return None

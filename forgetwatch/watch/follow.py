@@ -125,7 +125,10 @@ class _Base:
             )
 
     def tokenizer_for(self, checkpoint: Path) -> str | None:
-        """Folder or id of this base's tokenizer, for a checkpoint that is saved without one; None if it has one."""
+        """Return the folder or id of this base's tokenizer, for a checkpoint that is saved without one.
+
+        None if it has one.
+        """
         # An adapter has that of its own base, and a snapshot has none to lend.
         if (checkpoint / ADAPTER).is_file() or has_tokenizer(str(checkpoint)) or self.snapshot is not None:
             return None
@@ -278,7 +281,7 @@ class Follower:
         self._log(f"following {self._store.given} with {watch.probe.name}, {len(watch.probe):,} items")
 
     def _replaced_base(self) -> str | None:
-        """The base under the adapters of the stored looks, if it has other weights now; else None."""
+        """Return the base under the adapters of the stored looks, if it has other weights now; else None."""
         for path in list(self.watch.folder.looks().values())[-1:]:
             with suppress(SnapshotError):
                 base = (read_snapshot(path).meta.get("weights") or {}).get("base")
@@ -287,7 +290,7 @@ class Follower:
         return None
 
     def _weights(self) -> dict[int, Mapping[str, Any]]:
-        """Metadata of each look on the files that were scored, by step; empty where a look has none."""
+        """Return the metadata of each look on the files that were scored, by step; empty where a look has none."""
         return {step: look.after.get("weights") or {} for step, look in self.watch.comparisons.items()}
 
     def _take(self, checkpoint: SavedCheckpoint) -> None:
@@ -399,7 +402,6 @@ class Follower:
                 self._write_page(stored[-1])
 
     def _named(self, step: int) -> str:
-        """Name of a look in messages."""
         baseline = self.watch.baseline
         return "the base" if baseline is not None and step == baseline.meta["step"] else f"step {step}"
 

@@ -60,7 +60,7 @@ class Guard:
             raise WatchError(f"looks={self.looks!r}: needed at least 1")
 
     def findings(self, trajectory: Trajectory, lost: Sequence[str] = ()) -> list[GuardFinding]:
-        """Everything that exceeds a bound at the latest look, at which these `must_pass` items are `lost`."""
+        """Return everything that exceeds a bound at the latest look, at which these `must_pass` items are `lost`."""
         step = trajectory.steps[-1]
         raised = [alarm.group for alarm in trajectory.verdicts() if alarm.step == step and alarm.raised]
         # The whole first, then the largest fall.
@@ -77,7 +77,7 @@ class Guard:
         return found
 
     def _net_losses(self, trajectory: Trajectory) -> list[GuardFinding]:
-        """Net losses beyond the bound at consecutive looks, the latest among them."""
+        """Return the net losses beyond the bound at consecutive looks, the latest among them."""
         recent = trajectory.comparisons[1:][-self.looks :]  # the first is the baseline against itself
         if self.net_loss is None or len(recent) < self.looks:
             return []
@@ -104,7 +104,7 @@ class Guard:
     def remaining(
         self, trajectory: Trajectory, lost: Sequence[str], *, stopped: int, tripped: Sequence[GuardFinding]
     ) -> list[GuardFinding]:
-        """Findings that still hold at the latest look of a run that the guard has stopped at a step.
+        """Return the findings that still hold at the latest look of a run that the guard has stopped at a step.
 
         Those that `tripped` it hold where looks that could show otherwise are missing.
         """
@@ -115,7 +115,7 @@ class Guard:
 
 
 def _vanished(whole: Group, step: int) -> list[GuardFinding]:
-    """Finding on answers that were scored at the start and are not now; none if they are few."""
+    """Return the finding on answers that were scored at the start and are not now; none if they are few."""
     if whole.newly_unscored <= VANISHED_SHARE_NOTED * (whole.n + whole.vanished):
         return []
     line = (
@@ -133,7 +133,7 @@ class Tripped:
 
     @classmethod
     def of(cls, stored: Iterable[Any]) -> Tripped:
-        """Findings of an earlier process, as `stored` gave them."""
+        """Return the findings of an earlier process, as `stored` gave them."""
         return cls([finding for one in stored if (finding := GuardFinding.of(one)) is not None])
 
     @property
@@ -149,7 +149,7 @@ class Tripped:
         return fresh
 
     def lines(self, new: Sequence[GuardFinding], *, stops: int | None = None) -> list[str]:
-        """Lines of the log on the new findings of a look: at most one on alarms, and one on all others.
+        """Return the lines of the log on the new findings of a look: at most one on alarms, and one on all others.
 
         Args:
             new: The findings of the look that were not reported before, as `new` returned them.
@@ -175,7 +175,7 @@ class Tripped:
         return [*alarms, *([found] if found else [])]
 
     def at_look(self, guard: Guard | None, watch: Watch, *, step: int, failures: Failures) -> list[GuardFinding]:
-        """New findings of the look at a step, which are stored with the run; failures are tolerated."""
+        """Return the new findings of the look at a step, which are stored with the run; failures are tolerated."""
         new = list[GuardFinding]()
         with failures.tolerate("the guard", step=step):
             if guard is not None:
@@ -187,14 +187,13 @@ class Tripped:
 
 
 def _and_others(findings: Sequence[GuardFinding]) -> str:
-    """Line of the first finding, and the number of categories among the others."""
+    """Return the line of the first finding, and the number of categories among the others."""
     first, others = findings[0], len(findings) - 1
     more = "" if first.name.startswith("all:") else "more "
     return first.line + (f", and {others:,} {more}categor{'y' if others == 1 else 'ies'}" if others else "")
 
 
 def _fall(group: Group) -> str:
-    """Estimated net change in points, whole from ten on."""
     change = 100 * estimated(group)[0]
     return f"{change:.0f} points" if abs(change) >= 9.95 else f"{change:.1f} points"
 

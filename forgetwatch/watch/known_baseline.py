@@ -117,7 +117,7 @@ class KnownBaseline:
 
 
 def _mixed_precision() -> str:
-    """Precision that accelerate casts to inside the model's own `forward`, which no setting of torch shows."""
+    """Return the precision that accelerate casts to inside the model's `forward`, which torch does not show."""
     state = sys.modules.get("accelerate.state")
     is_set = state is not None and state.AcceleratorState._shared_state
     return str(state.AcceleratorState().mixed_precision) if state is not None and is_set else "no"

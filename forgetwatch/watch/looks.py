@@ -156,12 +156,12 @@ class Looks:
         return evaluated_items(self.probe, self.decision or Decision()) > 0
 
     def latest(self) -> Snapshot | None:
-        """The latest look over the items that all looks evaluate; None before the first."""
+        """Return the latest look over the items that all looks evaluate; None before the first."""
         found = self._snapshots.get(max(self._snapshots, default=0))
         return None if found is None else self.subset.apply(found)
 
     def trajectory(self) -> Trajectory:
-        """All looks so far, in order; a WatchError if there is none yet."""
+        """Return all looks so far, in order; a WatchError if there is none yet."""
         if self.baseline is None:
             raise WatchError("there is no look yet; call look() first")
         steps = tuple(sorted(self.comparisons))
@@ -172,11 +172,11 @@ class Looks:
         return Trajectory(steps, comparisons, right, baseline, last, self.planned, findings=self.findings)
 
     def retained_before(self) -> int:
-        """Number of right answers of the baseline."""
+        """Return the number of right answers of the baseline."""
         return int((self._right[min(self._right)] == 1.0).sum()) if self._right else 0
 
     def lost_must_pass(self, step: SupportsIndex) -> list[str]:
-        """Ids of the `must_pass` items that were right at the baseline and are wrong at `step`."""
+        """Return the ids of the `must_pass` items that were right at the baseline and are wrong at `step`."""
         if self.baseline is None:
             return []
         look = checked_step(step, lowest=-1)  # that of a baseline from elsewhere
@@ -193,7 +193,10 @@ class Looks:
         return list(dict.fromkeys(lost))
 
     def _description(self, *, without: Collection[tuple[Kind, int]] = ()) -> dict[str, Any]:
-        """Description of the run, for ``run.json``; empty before the baseline. Looks that have no file are left out."""
+        """Return the description of the run, for ``run.json``.
+
+        Empty before the baseline. Looks that have no file are left out.
+        """
         if self.baseline is None:
             return {}
         null = None
@@ -224,7 +227,7 @@ class Looks:
 
 
 def references(against: Mapping[str, Snapshot | str | Path] | None) -> dict[str, Snapshot | str]:
-    """References by name, each a snapshot or ``"previous"``; those in files are read."""
+    """Return the references by name, each a snapshot or ``"previous"``; those in files are read."""
     if against is not None and not isinstance(against, Mapping):
         raise WatchError(f"against={against!r}: needed names and references, such as {{'previous': 'previous'}}")
     for name in against or {}:
@@ -237,7 +240,7 @@ def references(against: Mapping[str, Snapshot | str | Path] | None) -> dict[str,
 
 
 def checked_step(step: SupportsIndex, *, lowest: int = 0) -> int:
-    """A step as a plain integer, also of a numpy integer; a WatchError for any other value."""
+    """Return a step as a plain integer, also of a numpy integer; a WatchError for any other value."""
     try:
         number = None if isinstance(step, bool) else operator.index(step)
     except TypeError:

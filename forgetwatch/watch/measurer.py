@@ -144,7 +144,10 @@ class Measurer:
         return self._trial
 
     def _known_baseline(self, model: nn.Module, tokenizer: Any, probe: Probe) -> KnownBaseline | None:
-        """Entries of the cache for the baseline; None where an engine generates the answers, or they are sampled."""
+        """Return the entries of the cache for the baseline.
+
+        None where an engine generates the answers, or they are sampled.
+        """
         if self._known is not None:
             return self._known
         sampled = any(map(probe.is_generated, probe)) and Decoding.of(probe.decoding).temperature > 0
@@ -156,7 +159,7 @@ class Measurer:
     def baseline(
         self, model: nn.Module, tokenizer: Any, part: Evaluated, *, step: int, twice: bool
     ) -> tuple[Snapshot, Snapshot | None]:
-        """Outcomes of the model before the training, and those of a second measurement, None without one."""
+        """Return the outcomes of the model before the training, and those of a second measurement, None without one."""
         probe, items, is_main = part.probe, part.items, rank() == 0
         again = min(TWICE_ITEMS, items) if twice else 0
         known = self._known_baseline(model, tokenizer, probe)
@@ -216,7 +219,7 @@ class Measurer:
         progress: Progress | None,
         parts: MeasuredParts | None = None,
     ) -> Snapshot:
-        """Outcomes of the model on the items that the looks evaluate."""
+        """Return the outcomes of the model on the items that the looks evaluate."""
         if self._scorer is None:
             self._encoded_at = step
             made = part.baseline.meta if part.baseline else {}
@@ -259,7 +262,7 @@ class Measurer:
         items: int,
         progress: Progress | None,
     ) -> Snapshot:
-        """Second measurement of the weights of a baseline, over its first items, in batches of half the tokens."""
+        """Measure a baseline's weights again, over its first items, in batches of half the tokens."""
         made, probe = first.meta, part.probe.head(min(items, part.items))
         twice = Scorer(
             probe,

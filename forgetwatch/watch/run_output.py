@@ -63,7 +63,7 @@ def start_line(
     step_tokens: float | None,
     max_overhead: float | None,
 ) -> str:
-    """Line before the first batch: what is evaluated, what that costs, and the loss that it can show.
+    """Return the line before the first batch: what is evaluated, what that costs, and the loss that it can show.
 
     Args:
         probe: The probe.
@@ -94,13 +94,15 @@ def start_line(
 
 
 def unwatched_line(schedule: Schedule) -> str:
-    """Line that names the checkpoints without a look."""
+    """Return the line that names the checkpoints without a look."""
     names = listed([f"checkpoint-{step}" for step in schedule.unwatched])
     return f'no time for a look at {names}; every="save" looks at all'
 
 
 def cost_line(watch: Watch, *, left: int, extra: float = 0.0) -> str:
-    """Line before the first step: the cost of the baseline and of the looks, and the loss that raises an alarm.
+    """Return the line before the first step.
+
+    The cost of the baseline and of the looks, and the loss that raises an alarm.
 
     Args:
         watch: The run.
@@ -129,7 +131,7 @@ def cost_line(watch: Watch, *, left: int, extra: float = 0.0) -> str:
 
 
 def look_line(whole: Group, *, step: int, max_steps: int | None, took: float) -> str:
-    """Line on a checkpoint that was scored in so many seconds."""
+    """Return the line on a checkpoint that was scored in so many seconds."""
     parts = [f"step {step}:" if max_steps is None else f"step {step} of {max_steps}:"]
     if whole.n:
         change = change_points(*estimated(whole))
@@ -140,7 +142,7 @@ def look_line(whole: Group, *, step: int, max_steps: int | None, took: float) ->
 
 
 def not_generated_line(probe: Probe) -> str:
-    """Line that answers are no longer generated, and which categories are lost with them."""
+    """Return the line that answers are no longer generated, and which categories are lost with them."""
     lost = Subset.of_probe(probe, items=None, generates=False).missing_categories
     return (
         "generated answers would take the looks beyond max_overhead: from here on only log-likelihood items and "
@@ -159,7 +161,7 @@ def share_line(
     planned: int | None,
     max_overhead: float | None,
 ) -> str:
-    """Line after the first steps: the looks' share of the run, what they evaluate, and which are left out.
+    """Return the line after the first steps: the looks' share of the run, what they evaluate, and which are left out.
 
     `planned` is the number of looks before the decision was made, None if it was made before a resume.
     """
@@ -176,7 +178,10 @@ def share_line(
 
 
 def _over(share: float, items: int, max_overhead: float | None) -> str:
-    """Clause on a share of the time above its bound; less than a tenth above is within the error of the timing."""
+    """Return the clause on a share of the time above its bound.
+
+    Less than a tenth above is within the error of the timing.
+    """
     if max_overhead is None or share <= 1.1 * max_overhead:
         return ""
     why = "fewer items would detect next to nothing" if items <= FEWEST_ITEMS else "the run is short, or a look long"
@@ -186,7 +191,10 @@ def _over(share: float, items: int, max_overhead: float | None) -> str:
 def stopped_line(
     stopped: int, *, found: Sequence[GuardFinding], left: Sequence[GuardFinding], stops_again: bool
 ) -> str:
-    """Line at the resume of a run that the guard has stopped: what stopped it, and what (`left`) is still lost."""
+    """Return the line at the resume of a run that the guard has stopped.
+
+    What stopped it, and what (`left`) is still lost.
+    """
     line = f"the guard stopped this run at step {stopped}"
     # An item says more than a group of items.
     line += f": {min(found, key=lambda one: one.what != 'must_pass').line}" if found else ""
@@ -232,7 +240,7 @@ class ReportPage:
         self._shown: Comparison | None = None
 
     def is_current(self, watch: Watch) -> bool:
-        """True if the page was written by this object, and shows the latest look."""
+        """Return True if the page was written by this object, and shows the latest look."""
         return watch.comparisons[max(watch.comparisons)] is self._shown
 
     def write(self, watch: Watch, *, at_once: bool = False) -> None:
@@ -249,13 +257,13 @@ class ReportPage:
 
 
 def _power(items: Sequence[Item]) -> str:
-    """Clause on the smallest net loss that some items show; passages show none, and do not count."""
+    """Return the clause on the smallest net loss that some items show; passages show none, and do not count."""
     loss = _shown_loss([item for item in items if not item.is_passage])
     return f"show a net loss of {percent(loss)} points or more" if loss == loss else "are too few to show a net loss"
 
 
 def _shown_loss(questions: Sequence[Item], *, alpha: float = 0.05, at_look: bool = False) -> float:
-    """Smallest net loss that some questions show with 80 % power, 0 to 1; nan if none."""
+    """Return the smallest net loss that some questions show with 80 % power, 0 to 1; nan if none."""
     scored = sum(bool(item.choices) for item in questions)
     # Alarms on fewer are by flips alone.
     if at_look and scored < FEWEST_TESTED:
@@ -300,14 +308,14 @@ class Command:
 
 
 def _own_environment() -> dict[str, str]:
-    """The environment without the variables that would make the command a process of this distributed run."""
+    """Return the environment without the variables that would make the command a process of this distributed run."""
     names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "ROLE_RANK", "ROLE_WORLD_SIZE")
     prefixes = ("MASTER_", "TORCHELASTIC_", "ACCELERATE_")
     return {name: value for name, value in os.environ.items() if name not in names and not name.startswith(prefixes)}
 
 
 def checked_command(template: str | None) -> Command | None:
-    """The command of a template, None for None; a WatchError if it is no command line, or has other fields."""
+    """Return the command of a template, None for None; a WatchError if it is no command line, or has other fields."""
     if template is None:
         return None
     try:

@@ -172,11 +172,11 @@ class CheckpointStore:
         return kind == "directory" or (kind in ("other", "link") and bool(self._fs.isdir(listed["name"])))
 
     def is_checkpoint(self) -> bool:
-        """True if the folder is itself a checkpoint: the training's folder is the one above."""
+        """Return True if the folder is itself a checkpoint: the training's folder is the one above."""
         return any(self._fs.exists(f"{self._root}/{name}") for name in ("config.json", ADAPTER))
 
     def read(self, step: int, name: str) -> SavedCheckpoint | None:
-        """The checkpoint of a step as it is now; None if it is gone."""
+        """Return the checkpoint of a step as it is now; None if it is gone."""
         root = f"{self._root}/{name}"
         try:
             listed = self._fs.find(root, detail=True)
@@ -212,7 +212,7 @@ class CheckpointStore:
         return replace(made, problem=self._checked[root][1])
 
     def _state(self, root: str, facts: FileFacts) -> dict[str, Any]:
-        """``trainer_state.json`` without the log, which may be long; empty if it is not whole yet."""
+        """Return ``trainer_state.json`` without the log, which may be long; empty if it is not whole yet."""
         if (known := self._states.get(root)) is not None and known[0] == facts:
             return known[1]
         try:
@@ -226,7 +226,7 @@ class CheckpointStore:
         return kept
 
     def _problem(self, made: SavedCheckpoint) -> str:
-        """Reason why the model of a checkpoint is not complete; empty if it is."""
+        """Return the reason why the model of a checkpoint is not complete; empty if it is."""
         own = {path[len(made.model) :]: one for path, one in made.files.items() if path.startswith(made.model)}
         if not (weights := _weights(made.files, made.model)):
             return "it has no weights"
@@ -246,7 +246,7 @@ class CheckpointStore:
         return ""
 
     def _shortfall(self, path: str, size: int) -> str:
-        """Reason why a safetensors file is not whole: its header names more bytes than it has."""
+        """Return the reason why a safetensors file is not whole: its header names more bytes than it has."""
         if size < 8:
             return f"has {size} bytes, fewer than the length of its header"
         (length,) = struct.unpack("<Q", self._fs.cat_file(path, start=0, end=8))
@@ -262,7 +262,7 @@ class CheckpointStore:
 
     @contextmanager
     def held(self, checkpoint: SavedCheckpoint) -> Iterator[Path]:
-        """Context in which a complete checkpoint is read; yields the folder of its model, or of a copy of it.
+        """Provide a context in which a complete checkpoint is read; yields the folder of its model, or of a copy of it.
 
         Raises:
             CheckpointGoneError: If it was deleted, or written again, since it was seen.
@@ -300,7 +300,7 @@ class CheckpointStore:
         return self.read(checkpoint.step, checkpoint.name)
 
     def is_gone(self, checkpoint: SavedCheckpoint) -> bool:
-        """True if a file of the checkpoint has been deleted since it was seen."""
+        """Return True if a file of the checkpoint has been deleted since it was seen."""
         now = self._read_anew(checkpoint)
         return now is None or not checkpoint.files.keys() <= now.files.keys()
 
@@ -312,13 +312,12 @@ def _facts(listed: Mapping[str, Any]) -> FileFacts:
 
 
 def _weights(facts: Mapping[str, FileFacts], model: str) -> list[str]:
-    """Files with weights directly in the folder of a model."""
     own = (path[len(model) :] for path in facts if path.startswith(model))
     return [name for name in own if "/" not in name and _WEIGHTS.fullmatch(name)]
 
 
 def _is_newest(state: FileFacts, others: list[FileFacts]) -> bool:
-    """True if ``trainer_state.json`` was written after the other files, as transformers does."""
+    """Return True if ``trainer_state.json`` was written after the other files, as transformers does."""
     times = [one.changed for one in others]
     if not isinstance(state.changed, (int, float)):
         return all(time is None for time in times)
@@ -326,21 +325,21 @@ def _is_newest(state: FileFacts, others: list[FileFacts]) -> bool:
 
 
 def _is_last(state: Mapping[str, Any]) -> bool:
-    """True if a training took its last step here, or was stopped early."""
+    """Return True if a training took its last step here, or was stopped early."""
     stopped = _within(state, "stateful_callbacks", "TrainerControl", "args").get("should_training_stop")
     planned = state.get("max_steps")
     return bool(stopped) or (isinstance(planned, int) and 0 < planned <= state["global_step"])
 
 
 def _within(values: Any, *names: str) -> dict[str, Any]:
-    """The object under some names, one in the other; empty if there is none."""
+    """Return the object under some names, one in the other; empty if there is none."""
     for name in names:
         values = values.get(name) if isinstance(values, dict) else None
     return values if isinstance(values, dict) else {}
 
 
 def weights_of(path: Path, *, loading: Loading) -> dict[str, Any]:
-    """Metadata on the files in a model's folder that determine its rows.
+    """Return the metadata on the files in a model's folder that determine its rows.
 
     That is ``digest``, and for an adapter, whose digest covers its base, also ``base``: ``model`` and ``digest``. A
     `ScoringError` if a file cannot be read, or the base cannot be found.
@@ -355,7 +354,7 @@ def weights_of(path: Path, *, loading: Loading) -> dict[str, Any]:
 
 
 def _base_identity(model: str, *, loading: Loading, adapters: tuple[Path, ...] = ()) -> Sequence[str]:
-    """Identity of the weights of an adapter's base; see `checkpoints.weights_identity`."""
+    """Return the identity of the weights of an adapter's base; see `checkpoints.weights_identity`."""
     if Path(model).is_dir() and not (Path(model) / ADAPTER).is_file():
         # Path, size and time of change of each file that can decide its rows.
         found = [(file, file.stat()) for file in sorted(deciding_files(Path(model)))]
@@ -365,20 +364,23 @@ def _base_identity(model: str, *, loading: Loading, adapters: tuple[Path, ...] =
 
 @lru_cache(maxsize=1)
 def _folder_identity(model: str, states: tuple[tuple[str, int, int], ...]) -> tuple[str, ...]:
-    """Identity of the weights in a folder, kept while the states of its files stay the same."""
+    """Return the identity of the weights in a folder, kept while the states of its files stay the same."""
     # What is put beside a model, such as the results of an evaluation or an adapter below it, is no part of it.
     return tuple(digest for digest in weights_identity(model) if _OF_MODEL.fullmatch(digest.rsplit(" ", 1)[0]))
 
 
 def is_replaced(base: Mapping[str, str], *, loading: Loading) -> bool:
-    """True if the base of an adapter, as `weights_of` names it, has other weights now; False if it cannot be read."""
+    """Return True if the base of an adapter, as `weights_of` names it, has other weights now.
+
+    False if it cannot be read.
+    """
     with suppress(ScoringError):  # that it is gone is an error where the next adapter needs it
         return _digest(_base_identity(base["model"], loading=loading)) != base["digest"]
     return False
 
 
 def watched_budget(store: CheckpointStore, checkpoint: SavedCheckpoint, probe: Probe) -> int | None:
-    """Tokens of a batch of the run that watched this training; None if there is none with this probe."""
+    """Return the tokens of a batch of the run that watched this training; None if there is none with this probe."""
     if checkpoint.fingerprint == probe.fingerprint:
         return checkpoint.token_budget
     if store.path is None:
@@ -392,7 +394,7 @@ def watched_budget(store: CheckpointStore, checkpoint: SavedCheckpoint, probe: P
 
 
 def lost_base(path: Path) -> str:
-    """Clause on the base of an adapter that is gone, with the remedy; empty if nothing is missing."""
+    """Return the clause on the base of an adapter that is gone, with the remedy; empty if nothing is missing."""
     if not (missing := missing_base(path)):
         return ""
     return (
@@ -402,5 +404,5 @@ def lost_base(path: Path) -> str:
 
 
 def _digest(identity: Sequence[str]) -> str:
-    """First 32 hex digits of a digest of what identifies weights."""
+    """Return the first 32 hex digits of a digest of what identifies weights."""
     return hashlib.sha256("\n".join(identity).encode()).hexdigest()[:32]

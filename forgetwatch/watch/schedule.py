@@ -59,7 +59,7 @@ class Schedule:
         epochs: frozenset[int] = frozenset(),
         evaluations: frozenset[int] = frozenset(),
     ) -> Self:
-        """Schedule of a run of `max_steps` optimizer steps.
+        """Return the schedule of a run of `max_steps` optimizer steps.
 
         Args:
             every: The schedule as the user gave it.
@@ -107,16 +107,16 @@ class Schedule:
         return min(max(len(self.required - {0}), _FEWEST_LOOKS), len(self.steps - {0}))
 
     def has_look(self, step: int, *, at_save: bool = False, at_epoch: bool = False) -> bool:
-        """True if there is a look after so many steps, which are then saved, or end an epoch."""
+        """Return True if there is a look after so many steps, which are then saved, or end an epoch."""
         is_event = (at_save and self.at_save) or (at_epoch and self.at_epoch)
         return step in self.steps or (is_event and step > self.after)
 
     def looks_after(self, step: int) -> int:
-        """Number of looks after a step that are known beforehand."""
+        """Return the number of looks after a step that are known beforehand."""
         return sum(later > step for later in self.steps)
 
     def starting_after(self, step: int) -> Self:
-        """The schedule without the looks up to a step that are neither required nor at a save."""
+        """Return the schedule without the looks up to a step that are neither required nor at a save."""
         if not self.is_default:
             return self
         kept = frozenset(look for look in self.steps if look > step or look in self.required | self.saves)
@@ -124,7 +124,7 @@ class Schedule:
         return replace(self, steps=kept if len(kept) > _FEWEST_LOOKS else self.thinned(0).steps, after=step)
 
     def thinned(self, looks: int) -> Self:
-        """The schedule with at most so many looks after the start: the required ones, then saves, then others.
+        """Return the schedule with at most so many looks after the start: the required ones, then saves, then others.
 
         Of saves the first and the last stay, and of the others those farthest from the looks that are kept. Events that
         are not known beforehand have no look.
@@ -135,7 +135,7 @@ class Schedule:
             left = list(group)
 
             def distances(step: int) -> list[int]:
-                """Steps to the kept looks before and after a step, the smaller first; the ends are kept."""
+                """Return the steps to the kept looks before and after a step, the smaller first; the ends are kept."""
                 before, after = max(look for look in kept if look < step), min(look for look in kept if look > step)
                 return sorted((step - before, after - step))
 
@@ -151,12 +151,12 @@ class Schedule:
         return sorted(self.saves - self.steps)
 
     def without_looks(self) -> Self:
-        """The schedule with no look after the start."""
+        """Return the schedule with no look after the start."""
         return replace(self, steps=frozenset({0}), required=frozenset({0}), at_save=False, at_epoch=False)
 
 
 def event_steps(strategy: str, *, every: float | None, epoch: int | None, max_steps: int) -> frozenset[int]:
-    """Steps of an event of the trainer that are known beforehand: its saves, evaluations or epochs.
+    """Return the steps of an event of the trainer that are known beforehand: its saves, evaluations or epochs.
 
     The strategy is ``steps``, with `every` steps between two events, ``epoch``, with an `epoch` of so many steps, or
     another, whose steps are not known.

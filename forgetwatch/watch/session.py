@@ -280,7 +280,10 @@ class Session:
             self.watch.release()
 
     def memory(self) -> dict[str, Any]:
-        """The state of the run that its checkpoints keep in the trainer's state, as JSON values; it has a baseline."""
+        """Return the state of the run that its checkpoints keep in the trainer's state, as JSON values.
+
+        It has a baseline.
+        """
         watch = self.watch
         if watch.baseline is None:
             raise WatchError("a run's memory needs its baseline, and there is none yet; call look() first")
@@ -302,7 +305,6 @@ class Session:
             log(line)
 
     def _named_baseline(self) -> Snapshot | None:
-        """The baseline from elsewhere; None if none is named."""
         named, probe = self._settings.baseline, self.watch.probe
         if named is None or isinstance(named, Snapshot):
             return named
@@ -312,7 +314,7 @@ class Session:
             return score_by_main_process(named, probe, progress=progress)
 
     def _is_over(self, step: int) -> bool:
-        """True if there are no more looks: no item is left for them, or the run has taken all its steps before.
+        """Return True if there are no more looks: no item is left for them, or the run has taken all its steps before.
 
         A trainer that resumes after the end takes one more step.
         """
@@ -392,7 +394,7 @@ class Session:
             self.watch.plan(len(taken) - 1 + self.budget.schedule.looks_after(max(taken)))
 
     def _cost(self, *, looks: int) -> Cost | None:
-        """Cost of so many looks over the items that looks evaluate now; None if no step was timed."""
+        """Return the cost of so many looks over the items that looks evaluate now; None if no step was timed."""
         watch, step = self.watch, self.budget.clock.step
         if step is None:
             return None

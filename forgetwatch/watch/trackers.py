@@ -73,7 +73,10 @@ class Tracker:
         self.is_rewritten = is_rewritten  # transformers writes ``eval_forget/...`` as ``eval/forget/...`` to it
 
     def begin(self, watch: Watch, named: Mapping[str, Any]) -> Any:
-        """A tracker of `accelerate` with a begun run; that of an earlier process goes on where trackers allow it."""
+        """Return a tracker of `accelerate` with a begun run.
+
+        That of an earlier process goes on where trackers allow it.
+        """
         made = LOGGER_TYPE_TO_CLASS[self.name]
         place = ("runs", str(watch.folder.path)) if made.requires_logging_directory else (self._project(),)
         run = made(*place, **self._options(watch, named))
@@ -98,7 +101,6 @@ class Tracker:
         return os.environ.get(f"{self.name.upper()}_PROJECT", "huggingface")
 
     def _options(self, watch: Watch, named: Mapping[str, Any]) -> dict[str, Any]:
-        """Options of the tracker's class in `accelerate`."""
         return {}
 
 
@@ -106,7 +108,7 @@ class _WithTables(Tracker):
     """A tracker with tables, whose own step counts calls of log: the step of the training is a metric."""
 
     def running(self) -> Any:
-        """The module, if it is imported and has a run; else None."""
+        """Return the module, if it is imported and has a run; else None."""
         return _running(self.name, "run")
 
     def row(self, run: Any, values: Mapping[str, float], *, step: int) -> None:
@@ -216,7 +218,7 @@ TRACKERS: Final = (
 
 
 def _running(name: str, run: str) -> Any:
-    """Module of a tracker, if it is imported and has a run; else None."""
+    """Return the module of a tracker, if it is imported and has a run; else None."""
     # Not imported: a tracker that the run does not use must not be loaded.
     module = sys.modules.get(name)
     current = getattr(module, run, None)
@@ -273,7 +275,6 @@ class Trackers:
 
     @property
     def _writers(self) -> list[Any]:
-        """Open writers of TensorBoard."""
         callbacks = self._trainer.callback_handler.callbacks
         return [writer for one in callbacks if (writer := getattr(one, "tb_writer", None)) is not None]
 
@@ -353,13 +354,12 @@ class TrackerRuns:
 
     @property
     def _writers(self) -> list[Any]:
-        """Open writers of TensorBoard."""
         board = self._running.get("tensorboard")
         return [] if board is None else [board.tracker]
 
 
 def _sent(path: Path, run: str | None) -> dict[str, dict[str, str]]:
-    """Steps that each tracker has of this run, each with the digest of its weights."""
+    """Return the steps that each tracker has of this run, each with the digest of its weights."""
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -388,14 +388,14 @@ def alert(text: str, *, step: int, writers: Sequence[Any]) -> None:
 
 
 def verdict_text(comparison: Comparison) -> str:
-    """The verdict on a look in one sentence."""
+    """Return the verdict on a look in one sentence."""
     found = conclude(comparison)
     sentence = decision(comparison, found)
     return f"{found.verdict.word}: {sentence}" if found.has_answers else sentence
 
 
 def look_row(watch: Watch, *, step: int, full: bool, chosen_by: str | None = None) -> dict[str, float]:
-    """Numbers of the look at a step by tracker key; empty if there is no look.
+    """Return the numbers of the look at a step by tracker key; empty if there is no look.
 
     Args:
         watch: The run.
@@ -420,7 +420,9 @@ def look_row(watch: Watch, *, step: int, full: bool, chosen_by: str | None = Non
 
 
 def composite_row(retention: float, metrics: Mapping[str, float], name: str | None) -> dict[str, float]:
-    """Harmonic mean of retention and a metric of the trainer's evaluation, as a row; empty if there is no retention.
+    """Return the harmonic mean of retention and a metric of the trainer's evaluation, as a row.
+
+    Empty if there is no retention.
 
     Retention alone is highest for a model that has not learned anything. `retention` is a share, nan for none; `name`
     is that of the metric, from 0 to 1 and higher for better; None for no composite.

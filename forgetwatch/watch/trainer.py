@@ -57,18 +57,20 @@ _REPORTED: Final = 1_000
 
 
 def calling_trainer() -> Trainer | None:
-    """The trainer whose event is being handled: the nearest `self` up the call stack that is one; None outside."""
+    """Return the trainer whose event is being handled.
+
+    The nearest `self` up the call stack that is one; None outside.
+    """
     return next((owner for local in _frames() if isinstance(owner := local.get("self"), Trainer)), None)
 
 
 def resume_checkpoint() -> Path | None:
-    """The checkpoint folder that the trainer's `train` resumes from; None if it starts anew."""
+    """Return the checkpoint folder that the trainer's `train` resumes from; None if it starts anew."""
     given = (local.get("resume_from_checkpoint") for local in _frames() if isinstance(local.get("self"), Trainer))
     return next((Path(path) for path in given if isinstance(path, (str, os.PathLike))), None)
 
 
 def _frames() -> Iterator[Mapping[str, Any]]:
-    """Local variables of the callers, the nearest first."""
     # There is no public way: a callback is handed the model, the arguments and the state, but neither the trainer nor
     # the checkpoint that it resumes from. Both are locals of the methods that fire the event.
     frame = sys._getframe(1)
@@ -122,14 +124,17 @@ def check_choice(args: TrainingArguments, *, right: int) -> None:
 
 
 def chosen_by(args: TrainingArguments) -> str | None:
-    """Key of the number of forgetwatch by which the trainer chooses its best checkpoint; None if it does not."""
+    """Return the key of the number of forgetwatch by which the trainer chooses its best checkpoint.
+
+    None if it does not.
+    """
     # As the trainer completes it.
     key = "eval_" + (args.metric_for_best_model or "").removeprefix("eval_")
     return key if key.startswith(PREFIX) else None
 
 
 def tokenizer_of(kwargs: Mapping[str, Any]) -> Any:
-    """The tokenizer among an event's arguments, which must have one; that of the processor if there is one."""
+    """Return the tokenizer among an event's arguments, which must have one; that of the processor if there is one."""
     processing_class = kwargs.get("processing_class")
     if processing_class is None:
         raise WatchError("the trainer has no tokenizer; pass processing_class=tokenizer to it")
@@ -152,7 +157,10 @@ def evaluation_weights(optimizer: Any) -> Iterator[None]:
 
 
 def token_budget(args: TrainingArguments, examples: Any) -> int | None:
-    """Tokens of a batch with which a look needs no more memory than a training step; None if nothing gives a length."""
+    """Return the tokens of a batch with which a look needs no more memory than a training step.
+
+    None if nothing gives a length.
+    """
     # SFT, DPO and others of TRL bound the texts by the first, RL by the second.
     bounds = (getattr(args, name, None) for name in ("max_length", "max_completion_length"))
     length = next((value for value in bounds if isinstance(value, int) and value > 0), 0) or _longest(examples)
@@ -163,7 +171,7 @@ def token_budget(args: TrainingArguments, examples: Any) -> int | None:
 
 
 def step_tokens(args: TrainingArguments, examples: Any) -> float | None:
-    """Tokens of an optimizer step in one process, from the first examples; None if they do not tell.
+    """Return the tokens of an optimizer step in one process, from the first examples; None if they do not tell.
 
     Of online methods the examples are prompts alone, and a step takes what generating takes.
     """
@@ -180,7 +188,10 @@ def step_tokens(args: TrainingArguments, examples: Any) -> float | None:
 
 
 def _tokens(example: Mapping[str, Any]) -> int:
-    """Tokens that are read of one example; 0 if it has no token ids. Each answer of a pair is read after the prompt."""
+    """Return the tokens that are read of one example.
+
+    0 if it has no token ids. Each answer of a pair is read after the prompt.
+    """
     whole = sum(len(example[name]) for name in _WHOLE if example.get(name) is not None)
     answers = [len(example[name]) for name in _ANSWERS if example.get(name) is not None]
     prompt = example.get("prompt_ids")
@@ -188,7 +199,7 @@ def _tokens(example: Mapping[str, Any]) -> int:
 
 
 def epoch_steps(args: TrainingArguments, batches: Any) -> int | None:
-    """Optimizer steps of an epoch; None if the training data have no length."""
+    """Return the optimizer steps of an epoch; None if the training data have no length."""
     try:
         return max(1, math.ceil(len(batches) / args.gradient_accumulation_steps))
     except (TypeError, NotImplementedError):  # a stream
@@ -196,7 +207,7 @@ def epoch_steps(args: TrainingArguments, batches: Any) -> int | None:
 
 
 def _longest(examples: Any) -> int:
-    """Tokens of the longest of the first examples; 0 if they cannot be indexed."""
+    """Return the tokens of the longest of the first examples; 0 if they cannot be indexed."""
     try:
         count = min(len(examples), _EXAMPLES)
         return max((len(examples[row]["input_ids"]) for row in range(count)), default=0)
@@ -205,7 +216,10 @@ def _longest(examples: Any) -> int:
 
 
 def rotation_warning(args: TrainingArguments, state: TrainerState, looks: Mapping[int, Comparison]) -> str | None:
-    """A warning that the save at this step deletes the checkpoint with the highest retention; None if it does not."""
+    """Return a warning that the save at this step deletes the checkpoint with the highest retention.
+
+    None if it does not.
+    """
     limit = args.save_total_limit
     if not limit or not args.output_dir:
         return None
@@ -235,7 +249,7 @@ def rotation_warning(args: TrainingArguments, state: TrainerState, looks: Mappin
 
 
 def held_out(probe: Probe, examples: Any, tokenizer: Any, *, seconds: float = SEARCH_SECONDS) -> Overlap | None:
-    """Questions of the probe in the training examples; None if the examples cannot be indexed.
+    """Return the questions of the probe in the training examples; None if the examples cannot be indexed.
 
     Examples that were tokenized are decoded again.
     """
@@ -263,13 +277,13 @@ def _texts(examples: Any, rows: int, tokenizer: Any, progress: Progress | None) 
 
 
 def overlap_line(found: Overlap) -> str:
-    """Line on the result of the search, with advice if questions were found."""
+    """Return the line on the result of the search, with advice if questions were found."""
     advice = "; a question that is trained on shows nothing about forgetting: remove it from one of the two"
     return f"is the probe held out? {found.sentence}" + (advice if found.exact else "")
 
 
 def probe_of_run(probe: Probe, output_dir: str | Path, fingerprint: str | None, *, chosen: bool) -> Probe | None:
-    """The probe of the run in an output_dir that resumes, if it is another version of this one; None otherwise.
+    """Return the probe of the run in an output_dir that resumes, if it is another version of this one; None otherwise.
 
     The questions of a shipped probe change with its version, and a run keeps those with which it began. The fingerprint
     is that of the run's probe, None if the run is not resumed; `chosen` is True if the user named no probe.
@@ -286,7 +300,7 @@ def probe_of_run(probe: Probe, output_dir: str | Path, fingerprint: str | None, 
 def default_probe(
     tokenizer: Any, *, fast: bool, obstacle: str = "", fingerprint: str | None = None
 ) -> tuple[Probe, str]:
-    """The default probe and the reason for it: `standard`, with `behaviour` if generating is possible and cheap.
+    """Return the default probe and the reason for it: `standard`, with `behaviour` if generating is possible and cheap.
 
     Args:
         tokenizer: The tokenizer; `behaviour` needs its chat template.

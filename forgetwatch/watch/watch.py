@@ -219,7 +219,7 @@ class Watch(Looks):
         self._store()
 
     def _without_regraded(self, start: Snapshot, decision: Decision | None) -> Decision | None:
-        """The decision, without generated answers where this version grades them by other rules than the baseline's."""
+        """Return the decision without generated answers if this version grades them by other rules."""
         if not has_graded_answers(start) or rules_of(start) == RULES:
             return decision
         made = replace(decision or Decision(), generates=False, regraded=True)
@@ -243,7 +243,7 @@ class Watch(Looks):
         self.probe = kept
 
     def in_norm(self, baseline: Snapshot) -> Snapshot:
-        """A baseline from elsewhere, decided by the norm of this probe; an error if that is not possible."""
+        """Return a baseline from elsewhere, decided by the norm of this probe; an error if that is not possible."""
         if self._probe_of(baseline.meta) is self.probe:
             return baseline
         made = decided_by(baseline, dict.fromkeys(baseline.norms, self.probe.norm))
@@ -253,7 +253,7 @@ class Watch(Looks):
         return replace(made, meta={**made.meta, "probe": {**made.meta["probe"], "fingerprint": self.probe.fingerprint}})
 
     def in_order(self, baseline: Snapshot) -> Snapshot:
-        """A baseline from elsewhere with its rows in the order of the probe: looks evaluate its first items."""
+        """Return a baseline from elsewhere with its rows in the order of the probe: looks evaluate its first items."""
         place = {(item.task, item.id): number for number, item in enumerate(self.probe)}
         keys = zip(baseline.texts("task").tolist(), baseline.texts("item_id").tolist(), strict=True)
         order = np.argsort([place.get(key, len(place)) for key in keys], kind="stable")
@@ -267,7 +267,7 @@ class Watch(Looks):
         self.probe = self.probe if items == self.probe.items else self.probe.with_items(items)
 
     def _probe_of(self, meta: Mapping[str, Any]) -> Probe:
-        """The probe of a baseline, by its metadata: this one, with the norm of the baseline."""
+        """Return the probe of a baseline, by its metadata: this one, with the norm of the baseline."""
         made_with = meta.get("probe") or {}
         if made_with.get("fingerprint", "") is None:
             return self.probe
@@ -359,7 +359,6 @@ class Watch(Looks):
         return comparison
 
     def _falling(self, step: int, *, latest: int) -> str:
-        """Message on a step that is below that of the latest look."""
         remedy = "count the steps over the whole run, not anew in each epoch"
         if step >= min(self.comparisons):
             remedy = f"call forget_after({step}) if the training went back to this step, or {remedy}"

@@ -61,7 +61,7 @@ _PARTS: Final[Mapping[str, Sequence[str]]] = {
 
 
 def _presets() -> Iterator[Preset]:
-    """The presets of presets.toml, in its order."""
+    """Yield the presets of presets.toml, in its order."""
     text = files(__package__).joinpath("presets.toml").read_text(encoding="utf-8")
     for name, row in tomllib.loads(text).items():
         parts, row_function = row.pop("parts", ()), getattr(row_functions, row.pop("row"))
@@ -114,7 +114,7 @@ def load_preset(
     shots: int | None = None,
     limit: int | None = None,
 ) -> Probe:
-    """The probe of a preset's name, with a warning about every kind of row that was left out; see `load_probe`.
+    """Return the probe of a preset's name, with a warning about every kind of row that was left out; see `load_probe`.
 
     The default of `shots` is 5 in the form for base models, else 0.
     """
@@ -158,17 +158,20 @@ def load_preset(
 
 
 def is_preset(name: str) -> bool:
-    """True if the first part of a name, up to its colon, is the name of a preset, or of the paper's."""
+    """Return True if the first part of a name, up to its colon, is the name of a preset, or of the paper's."""
     return _canonical(name.split(":")[0]) in (*PRESETS, PAPER)
 
 
 def find_preset(name: str) -> Preset | None:
-    """Preset of a name, by the first part up to its colon; None if that names no single preset."""
+    """Return the preset of a name, by the first part up to its colon; None if that names no single preset."""
     return PRESETS.get(_canonical(name.split(":")[0]))
 
 
 def _parse_name(name: str) -> tuple[list[tuple[Preset, str]], Form]:
-    """(Presets with the parts of each, the form in which they are evaluated); several presets are the paper's."""
+    """Return (Presets with the parts of each, the form in which they are evaluated).
+
+    Several presets are the paper's.
+    """
     first, *rest = name.split(":")
     # The last segment is a form if it is the name of one; no part has such a name.
     form = next((known for known in FORMS if rest[-1:] == [known]), None)
@@ -195,7 +198,7 @@ def _canonical(name: str) -> str:
 
 
 def _with_examples(probe: Probe, examples: Sequence[Item], shots: int) -> Probe:
-    """Few-shot prompts, task by task; instructions keep their prompts."""
+    """Return few-shot prompts, task by task; instructions keep their prompts."""
     by_task: dict[str, list[Item]] = {}
     for item in probe:
         by_task.setdefault(item.task, []).append(item)
@@ -222,7 +225,7 @@ class _Reader:
     def questions(
         self, preset: Preset, source: Source, *, split: str | None = None, most: int | None = None
     ) -> list[tuple[str, Question]]:
-        """The questions of a split, each with its id; at most `most` of them."""
+        """Return the questions of a split, each with its id; at most `most` of them."""
         found: list[tuple[str, Question]] = []
         last, where = "", str(replace(source, split=split or source.split))
         for number, row in enumerate(rows_of(source, split=split, root=self._root, revision=self._revision)):
@@ -250,7 +253,7 @@ class _Reader:
     def items(
         self, preset: Preset, source: Source, questions: Iterable[tuple[str, Question]], *, example: bool = False
     ) -> list[tuple[Item, str]]:
-        """The items of some questions, each with the header of its prompt."""
+        """Return the items of some questions, each with the header of its prompt."""
         made = []
         for key, question in questions:
             task = question.task or source.task
@@ -275,7 +278,7 @@ class _Reader:
         return made
 
     def examples(self, preset: Preset, source: Source) -> list[Item]:
-        """Worked examples from the split that holds them; empty where there is none."""
+        """Return the worked examples from the split that holds them; empty where there is none."""
         if source.examples is None:
             return []
         questions = self.questions(preset, source, split=source.examples, most=_EXAMPLE_ROWS)
@@ -289,7 +292,7 @@ _SWITCHES: Final = ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE")
 def rows_of(
     source: Source, *, split: str | None = None, root: str | Path | None = None, revision: str | None = None
 ) -> Iterable[Mapping[str, Any]]:
-    """The rows of a source's split, or of another split of its data set, in their order.
+    """Return the rows of a source's split, or of another split of its data set, in their order.
 
     Args:
         source: The data set, config and split.
@@ -332,7 +335,7 @@ def _quiet(datasets: Any) -> Iterator[None]:
 
 
 def _reason(error: Exception, source: Source, *, local: bool) -> str:
-    """The cause of a failed load, and the remedy."""
+    """Return the cause of a failed load, and the remedy."""
     kind, said = type(error).__name__, " ".join(str(error).split())
     page = f"huggingface.co/datasets/{source.dataset}"
     if local:

@@ -142,7 +142,10 @@ class Preset:
         return tuple(dict.fromkeys(source.part for source in self.sources if source.part))
 
     def sources_of(self, part: str) -> tuple[Source, ...]:
-        """Sources of one part, or of several joined by ``+``; of an empty name those without a part, else all."""
+        """Return the sources of one part, or of several joined by ``+``.
+
+        Of an empty name those without a part, else all.
+        """
         if not part and self.needs_part:
             raise ProbeError(f"{self.name}: needed a part, such as {self.name}:{self.parts()[0]}; {self._parts_text()}")
         if not part:
@@ -169,7 +172,7 @@ class BadRowError(ProbeError):
 
 
 def field_of(row: Row, name: str) -> Any:
-    """A field of a row; BadRowError if it is missing or empty: the labels of some test splits are empty."""
+    """Return a field of a row; BadRowError if it is missing or empty: the labels of some test splits are empty."""
     value = row.get(name)
     if value is None or value == "":
         raise BadRowError(f"needed {name!r}, and it is {'not there' if value is None else 'empty'}")
@@ -195,22 +198,22 @@ def option_index(answer: object, options: int) -> int:
 
 
 def spaced(options: Sequence[str]) -> tuple[str, ...]:
-    """Options as choices: each after one space, as the harness appends them."""
+    """Return the options as choices: each after one space, as the harness appends them."""
     return tuple(f" {option}" for option in options)
 
 
 def letters(count: int) -> tuple[str, ...]:
-    """Choices of a question whose options are listed in its prompt: ``" A"``, ``" B"``, ..."""
+    """Return the choices of a question whose options are listed in its prompt: ``" A"``, ``" B"``, ..."""
     return spaced(tuple(LETTERS[:count]))
 
 
 def lettered(options: Sequence[str]) -> str:
-    """Options as lines ``A. ...``, each after a line break."""
+    """Return the options as lines ``A. ...``, each after a line break."""
     return "".join(f"\n{letter}. {option}" for letter, option in zip(LETTERS, options, strict=False))
 
 
 def with_letters(question: str, options: Sequence[str], answer: int | tuple[int, ...], *, before: str = "") -> Question:
-    """Question whose options are listed in its prompt, after a text before it, and whose letters are scored."""
+    """Return the question whose options its prompt lists, after a text before it, and whose letters are scored."""
     return Question(
         prompt=f"{before}{question}{lettered(options)}\nAnswer:",
         choices=letters(len(options)),
@@ -221,14 +224,17 @@ def with_letters(question: str, options: Sequence[str], answer: int | tuple[int,
 
 
 def with_texts(prompt: str, options: Sequence[str], answer: int, *, question: str = "") -> Question:
-    """Question whose options are scored as texts after its prompt; without another question the prompt is it."""
+    """Return the question whose options are scored as texts after its prompt.
+
+    Without another question the prompt is it.
+    """
     return Question(
         prompt=prompt, choices=spaced(options), answer=answer, question=question or prompt, options=tuple(options)
     )
 
 
 def permuted(options: Sequence[str], gold: int, *, key: str) -> tuple[tuple[str, ...], int]:
-    """Options in an order that the key decides, and the index of the right one in that order.
+    """Return the options in an order that the key decides, and the index of the right one in that order.
 
     For data sets whose right option always comes first. The seed is a hash of the question's own text, so that the
     order is the same in every process and does not change with the row's position.
@@ -240,5 +246,5 @@ def permuted(options: Sequence[str], gold: int, *, key: str) -> tuple[tuple[str,
 
 
 def cluster_of(passage: str) -> str:
-    """Cluster id of a passage, 12 hex digits: rows that share the passage share the id."""
+    """Return the cluster id of a passage, 12 hex digits: rows that share the passage share the id."""
     return hashlib.sha256(passage.encode()).hexdigest()[:12]

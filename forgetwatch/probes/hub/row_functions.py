@@ -50,7 +50,7 @@ _BRACKETS: Final = re.compile(r"\[.*?\]")
 
 
 def mmlu(row: Row, source: Source) -> Question:
-    """Question of an MMLU row, with the header that the harness puts once before each subject."""
+    """Return the question of an MMLU row, with the header that the harness puts once before each subject."""
     subject = str(row.get("subject") or source.part)
     question, options = str(field_of(row, "question")).strip(), tuple(map(str, field_of(row, "choices")))
     return replace(
@@ -61,14 +61,14 @@ def mmlu(row: Row, source: Source) -> Question:
 
 
 def mmlu_redux(row: Row, source: Source) -> Question | None:
-    """Question of an MMLU-Redux row; None where its reviewers found a fault."""
+    """Return the question of an MMLU-Redux row; None where its reviewers found a fault."""
     if str(row.get("error_type", "")).strip() != "ok":
         return None
     return replace(mmlu(row, source), category=paper_category(f"mmlu_{source.part}"))
 
 
 def mmlu_pro(row: Row, source: Source) -> Question:
-    """Question of an MMLU-Pro row: up to ten options; a few rows have a single one."""
+    """Return the question of an MMLU-Pro row: up to ten options; a few rows have a single one."""
     subject = str(field_of(row, "category")).strip()
     question, options = str(field_of(row, "question")), tuple(map(str, field_of(row, "options")))
     steps = str(row.get("cot_content") or "").removeprefix("A: ").removeprefix("Let's think step by step.")
@@ -82,7 +82,7 @@ def mmlu_pro(row: Row, source: Source) -> Question:
 
 
 def global_mmlu(row: Row, source: Source) -> Question:
-    """Question of a Global-MMLU row; the language code is its category."""
+    """Return the question of a Global-MMLU row; the language code is its category."""
     question = str(field_of(row, "question")).strip()
     options = tuple(str(field_of(row, f"option_{letter}")) for letter in "abcd")
     return replace(
@@ -94,19 +94,18 @@ def global_mmlu(row: Row, source: Source) -> Question:
 
 
 def csqa(row: Row, source: Source) -> Question:
-    """Question of a CommonsenseQA row."""
+    """Return the question of a CommonsenseQA row."""
     question = str(field_of(row, "question")).strip()
     return replace(with_letters(question, *_labelled(row), before="Question: "), key=str(row.get("id", "")))
 
 
 def _labelled(row: Row) -> tuple[tuple[str, ...], int]:
-    """The options of a row that gives each a label, and the index of the right one."""
     choices = field_of(row, "choices")
     return tuple(map(str, choices["text"])), label_of(row, "answerKey", choices["label"])
 
 
 def salad(row: Row, source: Source) -> Question:
-    """Question of a SALAD-Bench row; several options may be right."""
+    """Return the question of a SALAD-Bench row; several options may be right."""
     question, options = str(field_of(row, "question")).strip(), tuple(map(str, field_of(row, "choices")))
     right = sorted({option_index(answer, len(options)) for answer in field_of(row, "answers")})
     if not right:
@@ -115,14 +114,14 @@ def salad(row: Row, source: Source) -> Question:
 
 
 def arc(row: Row, source: Source) -> Question:
-    """Question of an ARC row; its labels are A to E in some rows and 1 to 5 in others."""
+    """Return the question of an ARC row; its labels are A to E in some rows and 1 to 5 in others."""
     question = str(field_of(row, "question"))
     made = with_texts(f"Question: {question}\nAnswer:", *_labelled(row), question=question)
     return replace(made, key=str(row.get("id", "")))
 
 
 def gpqa(row: Row, source: Source) -> Question:
-    """Question of a GPQA row; the right option has a column of its own, so the order is set here."""
+    """Return the question of a GPQA row; the right option has a column of its own, so the order is set here."""
     question = str(field_of(row, "Question"))
     fields = ("Correct Answer", *(f"Incorrect Answer {number}" for number in (1, 2, 3)))
     texts = [str(field_of(row, field)).strip() for field in fields]
@@ -140,7 +139,7 @@ def gpqa(row: Row, source: Source) -> Question:
 
 
 def hellaswag(row: Row, source: Source) -> Question:
-    """Question of a HellaSwag row: the beginning of a description and four ends."""
+    """Return the question of a HellaSwag row: the beginning of a description and four ends."""
     context = f"{field_of(row, 'activity_label')}: {field_of(row, 'ctx_a')} {str(row.get('ctx_b') or '').capitalize()}"
     options = tuple(_without_markup(str(end)) for end in field_of(row, "endings"))
     return with_texts(_without_markup(context), options, label_of(row, "label", range(len(options))))
@@ -151,20 +150,20 @@ def _without_markup(text: str) -> str:
 
 
 def piqa(row: Row, source: Source) -> Question:
-    """Question of a PIQA row: a goal and two ways to reach it."""
+    """Return the question of a PIQA row: a goal and two ways to reach it."""
     goal, options = str(field_of(row, "goal")), (str(field_of(row, "sol1")), str(field_of(row, "sol2")))
     return with_texts(f"Question: {goal}\nAnswer:", options, label_of(row, "label", (0, 1)), question=goal)
 
 
 def siqa(row: Row, source: Source) -> Question:
-    """Question of a Social IQa row."""
+    """Return the question of a Social IQa row."""
     situation = f"{field_of(row, 'context')} {field_of(row, 'question')}"
     options = tuple(str(field_of(row, f"answer{letter}")) for letter in "ABC")
     return with_texts(f"Q: {situation}\nA:", options, label_of(row, "label", (1, 2, 3)), question=situation)
 
 
 def truthfulqa(row: Row, source: Source) -> Question:
-    """Question of a TruthfulQA row with one true answer.
+    """Return the question of a TruthfulQA row with one true answer.
 
     The true answer comes first in every row, so that a model that prefers the first option would look truthful.
     """
@@ -177,7 +176,7 @@ def truthfulqa(row: Row, source: Source) -> Question:
 
 
 def winogrande(row: Row, source: Source) -> Question:
-    """Question of a WinoGrande row: a sentence with a gap, and two words for it."""
+    """Return the question of a WinoGrande row: a sentence with a gap, and two words for it."""
     sentence = str(field_of(row, "sentence"))
     before, gap, after = sentence.partition("_")
     if not gap:
@@ -222,7 +221,7 @@ _NUMBER: Final = "\nThink step by step. End with one line of the form 'Answer: N
 
 
 def bbh(row: Row, source: Source) -> Question:
-    """Question of a BBH row; the source's part is its task."""
+    """Return the question of a BBH row; the source's part is its task."""
     text, target = str(field_of(row, "input")), str(field_of(row, "target")).strip()
     prompt = f"Q: {text}\nA:"
     question, *rest = _OPTIONS.split(text)
@@ -246,7 +245,7 @@ def _target_index(target: str, options: tuple[str, ...]) -> int:
 
 
 def musr(row: Row, source: Source) -> Question:
-    """Question of a MuSR row: a long story and several steps of reasoning."""
+    """Return the question of a MuSR row: a long story and several steps of reasoning."""
     story, question = str(field_of(row, "narrative")), str(field_of(row, "question"))
     options = _musr_options(row)
     lines = "".join(f"{number} - {option}\n" for number, option in enumerate(options, start=1))
@@ -262,7 +261,7 @@ def musr(row: Row, source: Source) -> Question:
 
 
 def _musr_options(row: Row) -> tuple[str, ...]:
-    """The options: a list, or the text of a Python list; under `choices` or, in some copies, `options`."""
+    """Return the options: a list, or the text of a Python list; under `choices` or, in some copies, `options`."""
     given: Any = row.get("choices") or row.get("options")
     if isinstance(given, str) and len(given) <= _LONGEST_LIST:
         try:
@@ -275,7 +274,7 @@ def _musr_options(row: Row) -> tuple[str, ...]:
 
 
 def mctest(row: Row, source: Source) -> Question:
-    """Question of an MCTest row: a story for children."""
+    """Return the question of an MCTest row: a story for children."""
     story, question = str(field_of(row, "story")).replace("\\newline", "\n"), str(field_of(row, "question"))
     listing = field_of(row, "answer_options")
     options = tuple(str(listing[letter]) for letter in "ABCD")
@@ -284,7 +283,7 @@ def mctest(row: Row, source: Source) -> Question:
 
 
 def belebele(row: Row, source: Source) -> Question:
-    """Question of a Belebele row; the language code is its category."""
+    """Return the question of a Belebele row; the language code is its category."""
     passage, question = str(field_of(row, "flores_passage")), str(field_of(row, "question")).strip()
     options = tuple(str(field_of(row, f"mc_answer{number}")) for number in (1, 2, 3, 4))
     lines = "".join(f"\n{letter}: {option}" for letter, option in zip("ABCD", options, strict=True))

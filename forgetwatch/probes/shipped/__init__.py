@@ -70,7 +70,10 @@ _LATEST: Final = 2
 
 
 def shipped_version(described: Mapping[str, Any]) -> int | None:
-    """Version of the shipped probe that the entry ``probe`` of a snapshot's metadata describes; None for another."""
+    """Return the version of the shipped probe that the entry ``probe`` of a snapshot's metadata describes.
+
+    None for another.
+    """
     name, fingerprint = str(described.get("name")), str(described.get("fingerprint"))
     if fingerprint[:16] in FIRST.get(name, ()):
         return 1

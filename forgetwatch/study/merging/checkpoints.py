@@ -106,7 +106,10 @@ class Pair:
 
 
 def model_folder(given: str) -> Path:
-    """Folder with the files of a model; those of a model id are downloaded unless they are on this machine."""
+    """Return the folder with the files of a model.
+
+    Those of a model id are downloaded unless they are on this machine.
+    """
     path = Path(given)
     if path.is_dir():
         return path
@@ -117,7 +120,10 @@ def model_folder(given: str) -> Path:
 
 
 def stored_tensors(given: str, folder: Path) -> dict[str, StoredTensor]:
-    """Tensors of a checkpoint by name, in the order of its files; ScoringError if there are none, or one is damaged."""
+    """Return the tensors of a checkpoint by name, in the order of its files.
+
+    ScoringError if there are none, or one is damaged.
+    """
     # In the order of transformers' loader: next to a single file, an index is that of an earlier save.
     if (folder / SINGLE).is_file():
         named: dict[str, set[str]] = {SINGLE: set()}
@@ -148,7 +154,7 @@ def stored_tensors(given: str, folder: Path) -> dict[str, StoredTensor]:
 
 
 def file_tensors(path: Path) -> dict[str, StoredTensor]:
-    """Tensors of one safetensors file, by name; ScoringError if it is missing or damaged."""
+    """Return the tensors of one safetensors file, by name; ScoringError if it is missing or damaged."""
     try:
         with safe_open(path, "pt") as file:
             slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118  # no mapping
@@ -222,7 +228,7 @@ def check_alike(a: str, b: str, *, loading: Loading = Loading()) -> None:
 
 
 def _computing(config: Mapping[str, Any], above: str = "") -> dict[str, Any]:
-    """Keys of a configuration that change what the weights compute, those of its parts with a dot."""
+    """Return the keys of a configuration that change what the weights compute, those of its parts with a dot."""
     found: dict[str, Any] = {}
     for key, value in config.items():
         name = str(key)
@@ -233,7 +239,7 @@ def _computing(config: Mapping[str, Any], above: str = "") -> dict[str, Any]:
 
 
 def _tokenizer_parts(given: str, *, loading: Loading) -> tuple[dict[str, int], dict[str, Any]]:
-    """Vocabulary of a tokenizer, and the rules by which it cuts text."""
+    """Return the vocabulary of a tokenizer, and the rules by which it cuts text."""
     try:
         tokenizer = pretrained_tokenizer(given, loading=loading)
     except ScoringError:

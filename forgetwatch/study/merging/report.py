@@ -58,7 +58,10 @@ _COLORS: Final = ("#1f3b73", "#777777")
 
 
 def merge_table(sweep: MergeSweep) -> Lines:
-    """First table of a sweep, of at most 12 lines: as many points as fit, and one line each for what else there is."""
+    """Return the first table of a sweep, of at most 12 lines.
+
+    As many points as fit, and one line each for what else there is.
+    """
     title = Text().append("forgetwatch  ", style="bold cyan")
     facts = f"  {sweep.method}, {_short(sweep.chosen_on.probe)}, {items(sweep.chosen_on.n)}"
     room = _WIDTH - len(title) - len(facts)
@@ -80,7 +83,7 @@ def merge_table(sweep: MergeSweep) -> Lines:
 
 
 def merge_detail(sweep: MergeSweep) -> Lines:
-    """All points on each probe, what was lost of the clearly known, and the distance of each layer."""
+    """Return all points on each probe, what was lost of the clearly known, and the distance of each layer."""
     lines: list[Text] = []
     for one in sweep.everywhere.values():
         lines += [Text(f"{one.probe}, {items(one.n)}", style="bold"), *_rows(sweep, one, len(one.points))]
@@ -95,7 +98,7 @@ def merge_detail(sweep: MergeSweep) -> Lines:
 
 
 def _rows(sweep: MergeSweep, one: ProbeSweep, most: int) -> list[Text]:
-    """Headings and one line for each point."""
+    """Return the headings and one line for each point."""
     has_target = bool(sweep.targets) and one is sweep.chosen_on
     ends = "".join(f"{fit_ends(f'against {_short(end)}', _END - 1):<{_END}}" for end in sweep.ends)
     heads = f"{'lost':>5}{'gained':>7} {'net points':<{_END - 13}}" * 2
@@ -120,7 +123,7 @@ def _short(name: str, width: int = 20) -> str:
 
 
 def distance_sentence(sweep: MergeSweep) -> str:
-    """Sentence on how far apart the weights of the two models are."""
+    """Return the sentence on how far apart the weights of the two models are."""
     found = sweep.distance
     share, base = 100 * found.overall, _short(sweep.ends[0], 12 if sweep.method == "slerp" else 20)
     sentence = f"weights {f'{share:.2g}' if share < 100 else f'{share:.0f}'} % of {base}'s norm apart"
@@ -132,13 +135,13 @@ def distance_sentence(sweep: MergeSweep) -> str:
 
 
 def distance_rows(sweep: MergeSweep) -> list[list[str]]:
-    """Rows of the table of distances: layer, distance relative to its norm; a dash where it is unknown."""
+    """Return the rows of the table of distances: layer, distance relative to its norm; a dash where it is unknown."""
     layers = sweep.distance.layers.items()
     return [[name, NOT_THERE if math.isnan(value) else f"{value:.5f}"] for name, value in layers]
 
 
 def merge_words(sweep: MergeSweep) -> list[str]:
-    """Sentences on how to read the table, and on what it does not decide."""
+    """Return the sentences on how to read the table, and on what it does not decide."""
     a, b = sweep.ends
     words = [
         f"Alpha is the share of {b}: 0 is {a}, 1 is {b}. Lost and gained count questions, against the model that heads "
@@ -157,7 +160,7 @@ def merge_words(sweep: MergeSweep) -> list[str]:
 
 
 def merge_markdown(sweep: MergeSweep) -> str:
-    """Markdown of a sweep: both probes, the distance, and the ranking if there is a target."""
+    """Return the Markdown of a sweep: both probes, the distance, and the ranking if there is a target."""
     a, b = map(escaped, sweep.ends)
     lines = [f"# Between {a} and {b}, {sweep.method}", "", *(escaped(one) for one in merge_words(sweep)), ""]
     for one in sweep.everywhere.values():
@@ -173,7 +176,7 @@ def merge_markdown(sweep: MergeSweep) -> str:
 
 
 def sweep_table(sweep: MergeSweep, one: ProbeSweep) -> tuple[list[str], list[list[str]]]:
-    """Headings and rows of the points on one probe."""
+    """Return the headings and rows of the points on one probe."""
     headings = ["alpha", "right %"]
     headings += [f"{name}, against {_short(end)}" for end in sweep.ends for name in _HEADINGS]
     rows = []
@@ -186,7 +189,7 @@ def sweep_table(sweep: MergeSweep, one: ProbeSweep) -> tuple[list[str], list[lis
 
 
 def _measure_tables(sweep: MergeSweep, one: ProbeSweep) -> list[tuple[str, list[str], list[list[str]]]]:
-    """Tables of the measures that have their own, on one probe, with a row for each point against each end."""
+    """Return the tables that measures have of their own on a probe, with a row for each point and end."""
     return measure_tables(
         [
             (f"{point.alpha:g}, against {_short(name)}", point.ends[side])
@@ -197,7 +200,7 @@ def _measure_tables(sweep: MergeSweep, one: ProbeSweep) -> list[tuple[str, list[
 
 
 def side_by_side(sweep: MergeSweep) -> tuple[list[str], list[list[str]]]:
-    """Headings and rows with the net change of each point on both probes, next to each other."""
+    """Return the headings and rows with the net change of each point on both probes, next to each other."""
     headings = ["alpha", *(f"against {_short(end)}, on {one.probe}" for end in sweep.ends for one in sweep.sweeps)]
     rows = []
     for number, point in enumerate(sweep.chosen_on.points):
@@ -212,7 +215,7 @@ def side_by_side(sweep: MergeSweep) -> tuple[list[str], list[list[str]]]:
 
 
 def merge_json(sweep: MergeSweep) -> dict[str, Any]:
-    """JSON document of a sweep; undefined quantities are null."""
+    """Return the JSON document of a sweep; undefined quantities are null."""
     return {
         "schema": SCHEMA,
         "a": sweep.ends[0],
@@ -237,7 +240,7 @@ def merge_json(sweep: MergeSweep) -> dict[str, Any]:
 
 
 def merge_csv(sweep: MergeSweep) -> str:
-    """CSV table with a line for each probe, point, end and group, and a column for each quantity."""
+    """Return the CSV table with a line for each probe, point, end and group, and a column for each quantity."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     rows = []
@@ -251,12 +254,12 @@ def merge_csv(sweep: MergeSweep) -> str:
 
 
 def _known_lost_net(group: Group) -> str:
-    """Known and lost items less luck with their interval; a dash where that is not measured."""
+    """Return the known and lost items less luck with their interval; a dash where that is not measured."""
     return KNOWN.cells(group[KNOWN]).get("known_lost_net", NOT_THERE)
 
 
 def merge_report(sweep: MergeSweep, suffix: str) -> str:
-    """Text of a report in the format of a suffix: .html, .md, .csv or .json."""
+    """Return the text of a report in the format of a suffix: .html, .md, .csv or .json."""
     makers = {".html": merge_page, ".md": merge_markdown, ".csv": merge_csv}
     if suffix in makers:
         return makers[suffix](sweep)
@@ -264,7 +267,7 @@ def merge_report(sweep: MergeSweep, suffix: str) -> str:
 
 
 def merge_page(sweep: MergeSweep) -> str:
-    """Page of a sweep, as text."""
+    """Return the page of a sweep, as text."""
     distance, ranking = distance_sentence(sweep), None
     if sweep.ranking.target is not None:
         ranking = {
@@ -292,7 +295,7 @@ def merge_page(sweep: MergeSweep) -> str:
 
 
 def merge_figure(sweep: MergeSweep) -> Figure:
-    """Figure of the net change in points against alpha, one panel for each end, one curve for each probe."""
+    """Return the figure of the net change in points against alpha, one panel for each end, one curve for each probe."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10, 3.8), layout="constrained")

@@ -140,7 +140,10 @@ class Ends:
         return a, b
 
     def distance(self) -> WeightDistance:
-        """Distance of the weights of the two models, relative to those of A; nan where it cannot be measured."""
+        """Return the distance of the weights of the two models, relative to those of A.
+
+        Nan where it cannot be measured.
+        """
         if isinstance(self.plan, MergePlan):
             squares = {name: (one.aa, one.dd) for name, one in self.geometry.items()}
             return WeightDistance.of(squares, turned=sum(not one.is_parallel for one in self.geometry.values()))
@@ -150,7 +153,7 @@ class Ends:
         return WeightDistance.of({**squares, **dict.fromkeys(added, (math.nan, math.nan))}, turned=0)
 
     def recipe(self, alpha: float) -> list[Any]:
-        """JSON values that determine the weights of a point."""
+        """Return the JSON values that determine the weights of a point."""
         return ["merged", _VERSION, self.method, alpha, "first", *self.weights[0], "second", *self.weights[1]]
 
     def write(self, alpha: float, folder: Path) -> None:
@@ -190,7 +193,7 @@ class Ends:
             check_finite(self.plan.base[name], squares, f"A ({self.a})")
 
     def _is_kept(self, alpha: float) -> bool:
-        """True if a point is in the folder already."""
+        """Return True if a point is in the folder already."""
         folder = self.kept(alpha)
         if folder is None or not folder.exists():
             return False
@@ -205,7 +208,7 @@ class Ends:
         return True
 
     def kept(self, alpha: float) -> Path | None:
-        """Folder of a point that is kept; None if points are deleted."""
+        """Return the folder of a point that is kept; None if points are deleted."""
         return None if self.keep is None else self.keep / f"{self.method}-{alpha:g}"
 
     def store(self, alpha: float) -> None:
@@ -226,7 +229,7 @@ class Ends:
 
 @contextmanager
 def _tensors_shown(label: str, plan: MergePlan) -> Iterator[Callable[[], None]]:
-    """Context that shows the progress of work on the tensors of a plan; yields what is called after each."""
+    """Provide a context that shows the progress of work on the tensors of a plan; yields what is called after each."""
     sizes = enumerate(accumulate(pair.bytes for pair in plan.pairs), 1)
     with shown(label, delay=_DELAY) as progress:
 
@@ -239,18 +242,18 @@ def _tensors_shown(label: str, plan: MergePlan) -> Iterator[Callable[[], None]]:
 
 
 def temporary_name() -> Path:
-    """Path of a new folder for a point that is deleted."""
+    """Return the path of a new folder for a point that is deleted."""
     return Path(gettempdir(), f"{_TEMPORARY}{secrets.token_hex(8)}")
 
 
 def partial_name(kept: Path) -> Path:
-    """Path of a new folder next to that of a point that is kept, in which the point is written."""
+    """Return the path of a new folder next to that of a point that is kept, in which the point is written."""
     return kept.with_name(f".{kept.name}.{secrets.token_hex(6)}{_PARTIAL}")
 
 
 @contextmanager
 def own_folder(path: Path) -> Iterator[Path]:
-    """Context of a new folder that belongs to this process; it is removed at the end, unless it was renamed."""
+    """Provide a new folder that belongs to this process; it is removed at the end, unless it was renamed."""
     lock = path.with_name(path.name + _LOCK)
     file = _locked_at_once(lock)
     try:
@@ -284,7 +287,7 @@ def remove_abandoned(keep: Path | None) -> list[Path]:
 
 
 def _locked_at_once(lock: Path) -> int | None:
-    """Descriptor of a lock file that no process holds; None if one does, or it cannot be locked."""
+    """Return the descriptor of a lock file that no process holds; None if one does, or it cannot be locked."""
     try:
         return lock_file(lock, patience=0, on_wait=lambda: None, by_process=False)
     except LocksUnsupportedError:
@@ -440,11 +443,11 @@ class _Scoring:
     progress_of: Shown
 
     def end(self, given: str, weights: Sequence[str]) -> list[Snapshot]:
-        """Outcomes of A or B on each probe; shared with all other uses of the model."""
+        """Return the outcomes of A or B on each probe; shared with all other uses of the model."""
         return self._scored(given, given, weights, lambda: given)
 
     def point(self, alpha: float) -> list[Snapshot]:
-        """Outcomes of a point between the ends on each probe; its files are there while it is scored."""
+        """Return the outcomes of a point between the ends on each probe; its files are there while it is scored."""
         ends = self.ends
         with ExitStack() as stack:
 
@@ -462,7 +465,7 @@ class _Scoring:
             return self._scored(f"{ends.method} merge, {name}", name, ends.recipe(alpha), files)
 
     def _scored(self, label: str, name: str, weights: Sequence[Any], files: Callable[[], str]) -> list[Snapshot]:
-        """Outcomes on each probe of the model that some JSON values determine, and whose folder `files` gives."""
+        """Score the model that some JSON values determine on each probe; `files` gives its folder."""
         found = []
         for probe in self.probes:
             with self.progress_of(label, probe) as progress:
@@ -483,7 +486,7 @@ def _named(snapshot: Snapshot, alpha: float) -> Snapshot:
 
 
 def _notes(ends: Ends, distance: WeightDistance, comparisons: Sequence[Comparison]) -> list[str]:
-    """Notes of the merge and, once each, of the comparisons."""
+    """Return the notes of the merge and, once each, of the comparisons."""
     notes = []
     if isinstance(ends.plan, AdapterPlan):
         notes += ["an adapter is scaled: the points are the base with a share of what the adapter adds"]

@@ -95,7 +95,7 @@ class Geometry:
         return not abs(self.cosine) <= PARALLEL  # also for nan
 
     def weights(self, alpha: float, method: Method) -> tuple[float, float]:
-        """Factors of A and of B in the merged tensor."""
+        """Return the factors of A and of B in the merged tensor."""
         if method == "linear" or self.is_parallel:
             return 1 - alpha, alpha
         angle = math.acos(self.cosine)
@@ -149,7 +149,7 @@ def plan_merge(a: str, b: str, *, loading: Loading = Loading()) -> MergePlan:
 
 
 def geometry_of(plan: MergePlan, *, beat: Callable[[], None] = lambda: None) -> dict[str, Geometry]:
-    """Norms, products and distances of all weights, by the tensor's name; ScoringError if one is not finite.
+    """Return the norms, products and distances of all weights, by the tensor's name; ScoringError if one is not finite.
 
     Each model is read once, and `beat` is called after each tensor.
     """
@@ -238,7 +238,7 @@ def write_merged(
 
 
 def merged(a: torch.Tensor, b: torch.Tensor, weights: tuple[float, float], *, dtype: str) -> torch.Tensor:
-    """Weighted sum of two tensors of one shape; one of them itself if the other's weight is 0.
+    """Return the weighted sum of two tensors of one shape; one of them itself if the other's weight is 0.
 
     The dtype is that of the result, as a header names it; one that cannot be averaged gives `a`.
     """
@@ -291,7 +291,7 @@ class AdapterPlan:
         return sum(file.stat().st_size for file in {one.file for one in self.tensors.values()})
 
     def scaling(self, module: str) -> float:
-        """Factor of the product of a module's two matrices."""
+        """Return the factor of the product of a module's two matrices."""
         rank = _of_module(self.config.get("rank_pattern"), module, self.config["r"])
         alpha = _of_module(self.config.get("alpha_pattern"), module, self.config["lora_alpha"])
         return float(alpha / (math.sqrt(rank) if self.config.get("use_rslora") else rank))
@@ -323,7 +323,7 @@ def plan_adapter(a: str, b: str, *, loading: Loading = Loading()) -> AdapterPlan
 
 
 def _obstacle(config: dict[str, Any], tensors: dict[str, StoredTensor]) -> str:
-    """Reason why one factor does not scale all that an adapter adds; empty if it does."""
+    """Return the reason why one factor does not scale all that an adapter adds; empty if it does."""
     if config.get("peft_type") != "LORA":
         return f"an adapter of the kind {config.get('peft_type')}"
     if config.get("use_dora"):
@@ -369,7 +369,10 @@ def adapter_squares(plan: AdapterPlan) -> dict[str, float]:
 
 
 def _of_module(patterns: dict[str, Any] | None, module: str, default: float) -> float:
-    """Value of a module among patterns of names, as PEFT reads them: the end of the module's name matches one."""
+    """Return the value of a module among patterns of names, as PEFT reads them.
+
+    The end of the module's name matches one.
+    """
     for pattern, value in (patterns or {}).items():
         if re.fullmatch(rf"(.*\.)?({pattern})", module):
             return float(value)
@@ -394,7 +397,7 @@ class WeightDistance:
 
     @classmethod
     def of(cls, squares: Mapping[str, tuple[float, float]], *, turned: int) -> WeightDistance:
-        """The distance from the sums of squares of A and of B - A, by the tensor's name."""
+        """Return the distance from the sums of squares of A and of B - A, by the tensor's name."""
         layers: dict[str, list[float]] = {}
         for name, both in squares.items():
             found = _LAYER.fullmatch(name)
@@ -413,5 +416,5 @@ class WeightDistance:
 
 
 def _by_number(name: str) -> list[tuple[bool, int, str]]:
-    """Key by which layer 2 comes before layer 10."""
+    """Return the key by which layer 2 comes before layer 10."""
     return [(part.isdigit(), int(part) if part.isdigit() else 0, part) for part in name.split(".")]

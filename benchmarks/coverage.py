@@ -218,11 +218,11 @@ def known_lost_net(replications: int) -> None:
             for _ in track(range(replications), description=f"{name}, {n}", console=ERR, transient=True):
                 items = population.draw(rng, n)
                 found = count_known(items)
-                if found is None or found.known_lost_net is None or found.known_lost_net_interval is None:
+                if found is None or found.lost_net is None or found.lost_net_interval is None:
                     continue
-                low, high = found.known_lost_net_interval
+                low, high = found.lost_net_interval
                 inside += low <= truth <= high
-                nets.append(found.known_lost_net)
+                nets.append(found.lost_net)
                 events.append(
                     np.count_nonzero(items.known & ~items.after)
                     + np.count_nonzero(items.take(items.measured).luck()[1])
@@ -273,7 +273,7 @@ def _net_interval_of(lost: int, moved: int, n: int, weight: float) -> Interval:
         k=np.full(n, k),
         golds=np.ones(n, np.int64),
     )
-    return count_known(items).known_lost_net_interval
+    return count_known(items).lost_net_interval
 
 
 def log_score_change(replications: int) -> None:

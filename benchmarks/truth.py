@@ -48,9 +48,9 @@ def raw_forgetting(world: World) -> float:
 def known_lost(world: World) -> tuple[float, float]:
     """Known and lost, and the same less luck, as shares of the items."""
     found = count_known(world.confidence)
-    if found is None or found.known_lost_net is None:
+    if found is None or found.lost_net is None:
         return np.nan, np.nan
-    return found.known_lost / len(world.answers.k), found.known_lost_net / len(world.answers.k)
+    return found.known_lost / len(world.answers.k), found.lost_net / len(world.answers.k)
 
 
 def know_or_guess_table(replications: int) -> None:
@@ -125,8 +125,8 @@ def half_known_table(_: int) -> None:
         population = planted_losses(rng, items=items, known=0.1, half_known=half_known, noise=noise)
         for tau in taus:
             found = count_known(population.confidence, tau=tau)
-            low, high = found.known_lost_net_interval
-            net, error = found.known_lost_net * 2000 / items, (high - low) / 3.92 * np.sqrt(2000 / items)
+            low, high = found.lost_net_interval
+            net, error = found.lost_net * 2000 / items, (high - low) / 3.92 * np.sqrt(2000 / items)
             cells.append(f"{signed(net)} ({signed(net / error)})")
         OUT.print(f"| {half_known:.0f} nats | {noise:.0f} | " + " | ".join(cells) + " |")
 

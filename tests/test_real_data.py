@@ -85,9 +85,9 @@ def test_all_options_of_a_real_model_likelier_flips_answers_by_a_length_and_none
         compare(before=real_model(real_data, "dose_0", norm), after=real_model(real_data, "dose_0", norm, nats=nats))
         for norm in ("sum", "bytes")
     )
-    assert (by_sum.all.forgotten, by_sum.all.gained, by_sum.all.forgotten_at_constant_mass) == (0, 0, None)
+    assert (by_sum.all.forgotten, by_sum.all.gained, by_sum.all["forgotten_at_constant_mass"]) == (0, 0, None)
     assert (by_bytes.all.forgotten, by_bytes.all.gained) == flipped
-    assert by_bytes.all.forgotten_at_constant_mass == 0
+    assert by_bytes.all["forgotten_at_constant_mass"] == 0
     assert any("0 instead of" in note for note in by_bytes.notes)
 
 
@@ -96,11 +96,11 @@ def test_an_edit_of_a_model_moved_its_choices_and_not_their_mass(real_data: Path
     sides = [str(folder / f"arc_{name}.json") for name in ("base_scale_0", "anti_scale_1")]
     whole = compare(before=sides[0], after=sides[1], metric="acc").all
     assert (whole.n, whole.forgotten) == (1172, 430)
-    found = whole.log_mass_change, whole.log_conditional_change
+    found = whole["log_mass_change"], whole["log_conditional_change"]
     assert found == pytest.approx((26.1, -1.03), abs=0.05)
-    found = whole.forgotten_log_mass_change, whole.forgotten_log_conditional_change
+    found = whole["forgotten_log_mass_change"], whole["forgotten_log_conditional_change"]
     assert found == pytest.approx((23.2, -5.34), abs=0.05)
-    assert whole.log_mass_change + whole.log_conditional_change == pytest.approx(25.11, abs=0.01)
+    assert whole["log_mass_change"] + whole["log_conditional_change"] == pytest.approx(25.11, abs=0.01)
     code = f"""
 from forgetwatch.cli import app
 app(["compare", {sides[0]!r}, {sides[1]!r}, "--metric", "acc", "--detail", "--json", "-"], standalone_mode=False)

@@ -1,7 +1,7 @@
 """The size of the package and of its tests: each number may fall freely, and rises only by an edit of this table.
 
-Lines of code are counted: those with a token of the language, without blank lines, comments and docstrings. The limits
-leave room for a mend of a few lines. To raise one, write the new number here in the same commit that needs it, and give
+Lines of code are counted: those with a token of the language, without blank lines, comments and docstrings; and all
+characters, so that length is not hidden in width. The limits leave room for a mend of a few lines. To raise one, write the new number here in the same commit that needs it, and give
 the reason in the commit's message: what the added lines do for a user, and why nothing else could go.
 """
 
@@ -20,16 +20,17 @@ GATE_MINUTES = 20
 
 AT_MOST = {
     "modules of the package": 184,
-    "lines of code of the package": 30_050,
-    "lines of code of the tests": 36_500,
+    "lines of code of the package": 29_950,
+    "characters of the package": 2_130_000,
+    "lines of code of the tests": 36_520,
     "public names": 13,
-    "files that name bits_per_byte": 14,
-    "files that name known_lost_net": 16,
+    "files that name bits_per_byte": 6,
+    "files that name known_lost_net": 6,
     "files that name log_score_change_calibrated": 6,
-    "files that name log_mass_change": 7,
+    "files that name log_mass_change": 6,
     "files that name kl_sampled": 6,
-    "files that name format_lost": 7,
-    "files that name noise_floor": 7,
+    "files that name format_lost": 6,
+    "files that name noise_floor": 6,
 }
 """The last seven are measures: each belongs into its module in `measures/`, and few others need to name it."""
 
@@ -76,6 +77,7 @@ def test_nothing_grew() -> None:
     found = {
         "modules of the package": len(package),
         "lines of code of the package": sum(map(code_lines, package)),
+        "characters of the package": sum(map(len, package)),
         "lines of code of the tests": sum(map(code_lines, sources("tests"))),
         "public names": len(forgetwatch.__all__),
     }

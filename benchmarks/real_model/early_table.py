@@ -117,20 +117,20 @@ def read_run(name: str, cell: Mapping[str, Any], start: Snapshot, early: Snapsho
         "kl_training_sampled": training["kl_sampled"],
         "kl_probe_summed": probe["kl_summed"],
         "kl_probe_sampled": probe["kl_sampled"],
-        "log_mass_fall": _turned(then.log_mass_change),
-        "log_share_fall": _turned(then.log_score_change),
+        "log_mass_fall": _turned(then["log_mass_change"]),
+        "log_share_fall": _turned(then["log_score_change"]),
         "margin_erosion": margin_erosion(start, early),
-        "margin_fall": _turned(then.margin_change),
-        "log_score_fall": _turned(then.log_score_change_calibrated),
+        "margin_fall": _turned(then["margin_change"]),
+        "log_score_fall": _turned(then["log_score_change_calibrated"]),
         "rate": cell["rate"],
         "rate_of_rank": cell["rate"] / (LORA_FACTOR if cell["rank"] else 1),
         "loss": -float(np.mean(losses)),
         "loss_fall": losses[0] - losses[-1],
-        "known_lost_then": then.known_lost_net,
+        "known_lost_then": then["known_lost_net"],
         "lost_then": then.forgetting_relative,
         "kl_training_end": cell["drift"]["end"]["training"]["kl_summed"],
     }
-    at_end = {"lost": 100 * last.forgetting_relative, "known_lost": last.known_lost_net}
+    at_end = {"lost": 100 * last.forgetting_relative, "known_lost": last["known_lost_net"]}
     return Run(
         name=name,
         task=cell["task"],

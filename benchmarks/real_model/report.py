@@ -129,14 +129,14 @@ def dose_table(found: dict[tuple[str, str], Pair]) -> Iterator[str]:
         assert scores.change is not None
         assert scores.clipped is not None
         assert scores.calibrated is not None
-        low, high = known.known_lost_net_interval or (math.nan, math.nan)
+        low, high = known.lost_net_interval or (math.nan, math.nan)
         share = power(one, rng)
         mass = log_mass(one)
         yield (
             f"| {name} | {len(one.pairs):,} | {norm} | {one.pairs.before.mean():.3f} -> {one.pairs.after.mean():.3f} "
             f"| {lost}, {won} | {(won - lost) / math.sqrt(max(lost + won, 1)):+.1f} "
             f"| {known.known:g}, {known.known_lost:g} | {known.known_lost_by_luck:.1f} "
-            f"| {known.known_lost_net:+.1f} ({low:+.0f} to {high:+.0f}; {z_of(one.net_of(TAU)):+.1f}) "
+            f"| {known.lost_net:+.1f} ({low:+.0f} to {high:+.0f}; {z_of(one.net_of(TAU)):+.1f}) "
             f"| {t(scores.change):+.1f} | {t(scores.clipped):+.1f} "
             f"| {scores.calibrated.mean:+.3f} ({t(scores.calibrated):+.1f}) | {mass} "
             f"| {share[0]:.2f}, {share[1]:.2f}, {share[2]:.2f} |"
@@ -185,8 +185,8 @@ def random_keys(found: dict[tuple[str, str], Pair], *, draws: int = 500) -> Iter
             for _ in range(draws):
                 counted = count_known(with_keys(pairs, rng), tau=tau)
                 assert counted is not None
-                low, high = counted.known_lost_net_interval or (math.nan, math.nan)
-                rows.append((counted.known, counted.known_lost, counted.known_lost_net, not low <= 0 <= high))
+                low, high = counted.lost_net_interval or (math.nan, math.nan)
+                rows.append((counted.known, counted.known_lost, counted.lost_net, not low <= 0 <= high))
             known, lost, net, beyond = np.mean(np.array(rows, float), axis=0)
             error = np.std([row[2] for row in rows]) / math.sqrt(draws)
             yield f"| {name} | {tau:g} | {known:.0f}, {lost:.1f} | {net:+.2f} ({error:.2f}) | {100 * beyond:.1f} % |"
@@ -227,7 +227,7 @@ def noise_table(out: Path, start: Snapshot) -> Iterator[str]:
             assert change is not None
             low, high = change.interval
             yield (
-                f"| {name} | {len(one.pairs):,} | {one.flips[0]}, {one.flips[1]} | {known.known_lost_net:+.1f} "
+                f"| {name} | {len(one.pairs):,} | {one.flips[0]}, {one.flips[1]} | {known.lost_net:+.1f} "
                 f"| {change.mean:+.4f} ({low:+.4f} to {high:+.4f}) |"
             )
 

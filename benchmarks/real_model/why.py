@@ -330,19 +330,19 @@ def _counts_row(cell: Mapping[str, Any], group: Group) -> list[str]:
     name = METHODS[cell["method"]] + ("" if cell["reached"] else " *")
     right = group.retained + group.forgotten
     kept = wilson(group.retained, right)
-    known = "" if group.known is None else f"{group.known:g}, {group.known_lost:g}"
-    net, interval = group.known_lost_net, group.known_lost_net_interval
+    known = "" if group["known"] is None else f"{group.value('known'):g}, {group.value('known_lost'):g}"
+    net, interval = group["known_lost_net"], group["known_lost_net_interval"]
     lost = "" if net is None or interval is None else f"{net:.1f} ({interval[0]:.1f} to {interval[1]:.1f})"
     kept_text = f"{group.retention:.3f} ({kept[0]:.3f} to {kept[1]:.3f})" if right else ""
     flips = f"{group.forgotten:g}, {group.gained:g}"
     scores = [f"{cell['score_before']:.2f}", f"{cell['score']:.2f}"]
-    forms = ["" if count is None else f"{count:g}" for count in (group.format_lost, group.knowledge_lost)]
+    forms = ["" if count is None else f"{count:g}" for count in (group["format_lost"], group["knowledge_lost"])]
     return [name, str(cell["seed"]), str(cell["steps"]), *scores, flips, kept_text, known, lost, *forms]
 
 
 def _changes_row(cell: Mapping[str, Any], group: Group) -> list[str]:
-    mass = _change(group.log_mass_change, group.log_mass_change_interval)
-    conditional = _change(group.log_conditional_change, group.log_conditional_change_interval)
+    mass = _change(group["log_mass_change"], group["log_mass_change_interval"])
+    conditional = _change(group["log_conditional_change"], group["log_conditional_change_interval"])
     measured = [
         f"{found[name]:.4f} +- {found[f'{name}_se'] or math.nan:.4f}"
         for found in (cell["drift"]["training"], cell["drift"]["probe"])
@@ -359,8 +359,8 @@ def _ranks(cells: Sequence[Mapping[str, Any]], groups: Sequence[Group]) -> list[
     """Spearman correlation of each KL, and of the two changes, with the share forgotten; of cells and of means."""
     forgotten = np.array([1 - group.retention for group in groups])
     measured = {f"KL {SETS[of]}, {kind}": _kl(cells, of, kind)[0] for of in SETS for kind in ("sampled", "summed")}
-    measured["log m change, negative"] = np.array([-(group.log_mass_change or math.nan) for group in groups])
-    measured["log c change, negative"] = np.array([-(group.log_conditional_change or math.nan) for group in groups])
+    measured["log m change, negative"] = np.array([-(group["log_mass_change"] or math.nan) for group in groups])
+    measured["log c change, negative"] = np.array([-(group["log_conditional_change"] or math.nan) for group in groups])
     methods = np.array([cell["method"] for cell in cells])
     present = [method for method in METHODS if method in methods]
     if len(present) < 3:

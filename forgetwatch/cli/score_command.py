@@ -17,7 +17,7 @@ from forgetwatch.cli.targets import check_snapshot
 from forgetwatch.comparing import repeated_prompts
 from forgetwatch.errors import SnapshotError
 from forgetwatch.loading import Loading
-from forgetwatch.pairing import snapshot_bits_per_byte
+from forgetwatch.pairing import snapshot_bits
 from forgetwatch.probes import load_probe
 from forgetwatch.progress import is_first_process
 from forgetwatch.snapshot import Snapshot, save_snapshot
@@ -75,5 +75,5 @@ def _print_result(snapshot: Snapshot, output: Path) -> None:
     if repeated := repeated_prompts(snapshot):
         echo(repeated)
     parts = [f"{scored:,} items scored, {100 * float(np.nanmean(correct)):.1f} % right"] if scored else []
-    parts += [f"{passages:,} passages scored, {snapshot_bits_per_byte(snapshot):.3f} bits per byte"] if passages else []
+    parts += [f"{passages:,} passages scored, {snapshot_bits(snapshot):.3f} bits per byte"] if passages else []
     echo(f"{', '.join(parts)}, {snapshot.meta['seconds']:.1f} s: {output}")

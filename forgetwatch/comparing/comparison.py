@@ -36,7 +36,16 @@ from forgetwatch.comparing.checks import (
 )
 from forgetwatch.comparing.groups import Group, Level, count_groups
 from forgetwatch.comparing.subset import cut_to_common
-from forgetwatch.measures import NULL, VANISHED_SHARE_NOTED, GroupMeasure, LookDrift, Measure, Rows, read_drift
+from forgetwatch.measures import (
+    NULL,
+    PASSAGES,
+    VANISHED_SHARE_NOTED,
+    GroupMeasure,
+    LookDrift,
+    Measure,
+    Rows,
+    read_drift,
+)
 from forgetwatch.metrics import Null, OptionScores, count_known, left_out, log_shares, ratio
 from forgetwatch.pairing import AlignedPairs, AlignedPassages, Pairing, item_codes, pair
 from forgetwatch.probes import Categories
@@ -126,13 +135,10 @@ class Comparison:
             parts.append(
                 f"{whole.forgotten:g} forgotten and {whole.gained:g} gained of {whole.n:g} items, net "
                 f"{100 * whole.net_change:+.1f} points ({100 * low:+.1f} to {100 * high:+.1f})"
-                + (f", {whole.vanished:,} more scored on one side alone" if whole.vanished else "")
+                + (f", {whole.outcomes.vanished:,} more scored on one side alone" if whole.outcomes.vanished else "")
             )
-        if whole.passages:
-            parts.append(
-                f"{whole.bits_per_byte_before:.3f} -> {whole.bits_per_byte_after:.3f} bits per byte over "
-                f"{whole.passages:g} passages"
-            )
+        if (read := whole[PASSAGES]) is not None:
+            parts.append(f"{read.before:.3f} -> {read.after:.3f} bits per byte over {read.passages:g} passages")
         return f"{' -> '.join(self.labels)}: {'; '.join(parts)}"
 
     @overload
@@ -263,7 +269,7 @@ def with_null(comparison: Comparison, again: Comparison) -> Comparison:
     groups = [
         group.having(NULL, Null(measured=found.n, null_lost=found.forgotten, null_gained=found.gained))
         if (found := flips.get((group.level, group.name)))
-        and found.forgetting >= ratio(group.null_lost or 0, group.null_n or 1)
+        and found.forgetting >= (ratio(own.null_lost, own.measured) if (own := group[NULL]) else 0.0)
         else group
         for group in comparison.groups
     ]
@@ -292,19 +298,20 @@ def _drift(before: Snapshot, after: Snapshot) -> Mapping[str, LookDrift] | None:
 
 def vanished_note(whole: Group) -> str | None:
     """Note on the items that were scored on one side alone, where they are more than one in a hundred."""
-    total = whole.n + whole.vanished
+    gone = whole.outcomes
+    total = whole.n + gone.vanished
     if whole.vanished_share <= VANISHED_SHARE_NOTED:
         return None
-    low, high = (f"{100 * end:+.1f}" for end in whole.net_change_interval_worst)
+    low, high = (f"{100 * end:+.1f}" for end in gone.net_change_interval_worst)
     return (
-        f"{whole.vanished:,} of {total:,.0f} items were scored on one side alone, {whole.newly_unscored:,} of them "
+        f"{gone.vanished:,} of {total:,.0f} items were scored on one side alone, {gone.newly_unscored:,} of them "
         f"before; in the worst case the net change is {low} to {high} points"
     )
 
 
 def _vanished_groups(groups: Sequence[Group]) -> list[str]:
     """Return a note on the categories of which no item was scored on both sides."""
-    gone = [group.name for group in groups if group.level == "category" and group.vanished and not group.n]
+    gone = [group.name for group in groups if group.level == "category" and group.outcomes.vanished and not group.n]
     more = f" and {len(gone) - _NAMED:,} more" if len(gone) > _NAMED else ""
     return [f"no item was scored on both sides in {', '.join(gone[:_NAMED])}{more}"] if gone else []
 

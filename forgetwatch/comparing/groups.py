@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, Literal, Self, TypeVar, cast, overload
+from typing import Any, Literal, Self, TypeVar, cast, overload
 
 import numpy as np
 
@@ -17,59 +17,30 @@ from forgetwatch.measures import (
     MEASURE_OF,
     MEASURES,
     NOISE_FLOOR,
+    PASSAGES,
     SOFT,
     VANISHED,
     Chance,
     Flips,
     GroupMeasure,
     Rows,
+    Vanished,
     document,
     margin_rule,
 )
-from forgetwatch.metrics import Interval, NoiseFloor, Soft
+from forgetwatch.metrics import NoiseFloor, Soft
 from forgetwatch.pairing import Labels
 
 Level = Literal["all", "kind", "category", "task"]
 R = TypeVar("R")
-V = TypeVar("V")
-
-
-class _Read(Generic[V]):
-    """A number or an interval of a measure, as an attribute of the same name; None where it is undefined."""
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.name = name
-
-    @overload
-    def __get__(self, group: None, owner: type) -> Self: ...
-    @overload
-    def __get__(self, group: Group, owner: type) -> V: ...
-    def __get__(self, group: Group | None, owner: type) -> Self | V:
-        return self if group is None else cast(V, self.value(group))
-
-    def value(self, group: Group) -> object:
-        measure, one = MEASURE_OF[self.name]
-        found = group[measure]
-        return None if found is None else one.read(found)
-
-
-class _Outcome(_Read[V]):
-    """An attribute of `Vanished`, which every group has: a count of 0 also where there is no answer."""
-
-    def value(self, group: Group) -> object:
-        return getattr(group[VANISHED], self.name)
-
-
-_Number = _Read[float | None]
-_Interval = _Read[Interval | None]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Group(Flips):
     """The four cells of one group of items, and the results of all other measures.
 
-    ``group[KNOWN]`` is the result of a measure. The numbers of the documented measures are attributes, too, under their
-    names in the JSON document; they are None where they are undefined.
+    ``group[KNOWN]`` is the result of a measure, and ``group["retention"]`` a number or an interval by its name in the
+    JSON document.
 
     Attributes:
         level: ``all``, ``kind``, ``category`` or ``task``; there are kinds if some answers were scored by
@@ -82,80 +53,42 @@ class Group(Flips):
     name: str
     found: Mapping[str, object] = field(repr=False)
 
-    known = _Number()
-    known_lost = _Number()
-    newly_known = _Number()
-    known_by_luck = _Number()
-    known_lost_by_luck = _Number()
-    known_net = _Number()
-    known_lost_net = _Number()
-    known_lost_net_share = _Number()
-    known_lost_net_share_interval = _Interval()
-    newly_known_net = _Number()
-    newly_known_net_interval = _Interval()
-    margin_change = _Number()
-    margin_change_interval = _Interval()
-    net_change_estimate = _Number()
-    net_change_estimate_interval = _Interval()
-    detectable_change_estimate = _Number()
-    known_lost_net_interval = _Interval()
-    known_lost_interval = _Interval()
-    log_score_before = _Number()
-    log_score_after = _Number()
-    log_score_change = _Number()
-    log_score_change_interval = _Interval()
-    log_score_change_clipped = _Number()
-    log_score_change_clipped_interval = _Interval()
-    log_score_change_calibrated = _Number()
-    log_score_change_calibrated_interval = _Interval()
-    log_score_p_value = _Number()
-    log_score_q_value = _Number()
-    temperature_before = _Number()
-    temperature_after = _Number()
-    forgotten_log_score_change = _Number()
-    log_mass_change = _Number()
-    log_mass_change_interval = _Interval()
-    log_conditional_change = _Number()
-    log_conditional_change_interval = _Interval()
-    forgotten_log_mass_change = _Number()
-    forgotten_log_mass_change_interval = _Interval()
-    forgotten_log_conditional_change = _Number()
-    forgotten_log_conditional_change_interval = _Interval()
-    mass_kl = _Number()
-    conditional_kl = _Number()
-    weighted_conditional_kl = _Number()
-    forgotten_at_constant_mass = _Number()
-    format_lost = _Number()
-    knowledge_lost = _Number()
-    null_n = _Number()
-    null_lost = _Number()
-    null_gained = _Number()
-    known_vanished = _Number()
-    passages = _Number()
-    bits_per_byte_before = _Number()
-    bits_per_byte_after = _Number()
-    bits_per_byte_change = _Number()
-    bits_per_byte_change_interval = _Interval()
-    bits_per_byte_p_value = _Number()
-    bits_per_byte_q_value = _Number()
-    net_change_interval_worst = _Outcome[Interval]()
-    unscored_before = _Outcome[int]()
-    unscored_after = _Outcome[int]()
-    newly_unscored = _Outcome[int]()
-    vanished = _Outcome[int]()
+    @overload
+    def __getitem__(self, key: GroupMeasure[R]) -> R | None: ...
+    @overload
+    def __getitem__(self, key: str) -> Any: ...
+    def __getitem__(self, key: GroupMeasure[Any] | str) -> Any:
+        """Return the result of a measure, or a quantity or an interval by its name; None where it is undefined.
 
-    def __getitem__(self, measure: GroupMeasure[R]) -> R | None:
-        """Return the result of a measure; None where it is undefined."""
-        return cast(R | None, self if measure.key == FLIPS.key else self.found.get(measure.key))
+        Raises:
+            KeyError: If no measure has a quantity of this name.
+        """
+        if isinstance(key, str):
+            measure, quantity = MEASURE_OF[key]
+            result = self[measure]
+            return None if result is None else quantity.read(result)
+        return self if key.key == FLIPS.key else self.found.get(key.key)
 
     def having(self, measure: GroupMeasure[R], result: R | None) -> Self:
         """Return the group with another result of one measure."""
         return replace(self, found={**self.found, measure.key: result})
 
     @property
+    def outcomes(self) -> Vanished:
+        """Items without an outcome, and those that were scored on one side alone; every group has it."""
+        return cast(Vanished, self[VANISHED])
+
+    @property
     def vanished_share(self) -> float:
         """Share of the items that were scored on one side alone, 0 to 1; 0 for no items."""
-        return self.vanished / (self.n + self.vanished) if self.vanished else 0.0
+        vanished = self.outcomes.vanished
+        return vanished / (self.n + vanished) if vanished else 0.0
+
+    @property
+    def passages(self) -> float | None:
+        """Number of passages; None without any."""
+        texts = self[PASSAGES]
+        return None if texts is None else texts.passages
 
     @property
     def chance(self) -> Chance:

@@ -270,14 +270,14 @@ def group_verdict(group: Group, tolerance: float) -> Verdict:
 def _decided(legs: list[Leg], group: Group) -> Verdict:
     answer: Answer = "INCONCLUSIVE"
     if group.level == "all" and group.little_to_lose:
-        return Verdict(answer=answer, legs=tuple(legs), vanished=group.vanished, little_to_lose=True)
+        return Verdict(answer=answer, legs=tuple(legs), vanished=group.outcomes.vanished, little_to_lose=True)
     if any(leg.answer == "FAIL" for leg in legs):
         answer = "FAIL"
     # Accuracy has to be within its limit; if only other legs were asked for, one of them has to be measured.
     elif all(leg.allows for leg in legs) and any(leg.answer for leg in legs):
         accuracy = [leg for leg in legs if leg.name == "accuracy"]
         answer = "PASS" if all(leg.answer == "PASS" for leg in accuracy or legs) else "INCONCLUSIVE"
-    return Verdict(answer=answer, legs=tuple(legs), vanished=group.vanished)
+    return Verdict(answer=answer, legs=tuple(legs), vanished=group.outcomes.vanished)
 
 
 def _change_leg(name: LegName, groups: list[Group], limit: float) -> Leg:
@@ -316,7 +316,11 @@ def _of_group(name: LegName, group: Group, limit: float, *, level: float) -> Leg
         None if estimate is None else estimate.interval_at(level, worst=worst) for worst in (False, True)
     )
     if estimate is None or of_estimate is None or at_worst is None:
-        interval, worst, value = group.net_change_interval, group.net_change_interval_worst[0], group.net_change
+        interval, worst, value = (
+            group.net_change_interval,
+            group.outcomes.net_change_interval_worst[0],
+            group.net_change,
+        )
     else:
         interval, worst, value = of_estimate, at_worst[0], estimate.change.mean
     if math.isnan(interval[0]) and (name == "accuracy" or math.isnan(worst)):
@@ -344,9 +348,7 @@ def _of_group(name: LegName, group: Group, limit: float, *, level: float) -> Leg
 def _knowledge_leg(whole: Group, limit: float) -> Leg:
     """Return the leg of the share of the clearly known items, less luck, that is lost."""
     known = whole[KNOWN]
-    share, interval = (
-        (None, None) if known is None else (known.known_lost_net_share, known.known_lost_net_share_interval)
-    )
+    share, interval = (None, None) if known is None else (known.lost_net_share, known.lost_net_share_interval)
     if known is None or known.known_net is None:
         reason = "the probabilities of the options are not known" if known is None else "luck is not measured"
         return Leg(name="knowledge", limit=limit, reason=reason)
@@ -374,7 +376,7 @@ def estimated_categories(comparison: Comparison) -> list[Group]:
     found = [
         group
         for group in comparison.by("category").values()
-        if group.n + group.vanished >= FEWEST and not math.isnan(group.net_change_interval_worst[0])
+        if group.n + group.outcomes.vanished >= FEWEST and not math.isnan(group.outcomes.net_change_interval_worst[0])
     ]
     return found if len(found) > 1 else []
 
@@ -491,5 +493,5 @@ def _state(group: Group) -> State:
     change, interval = estimated(group)
     if side_of_zero(interval) == "below":
         return "lasting"
-    hidden = side_of_zero(group.net_change_interval_worst) == "below"
+    hidden = side_of_zero(group.outcomes.net_change_interval_worst) == "below"
     return "recovered" if change >= 0 and not hidden else "unclear"

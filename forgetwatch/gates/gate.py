@@ -18,9 +18,9 @@ A gate file is a gate in YAML. Every key is optional, but there must be a limit;
 
     tolerance: 2%                              accuracy over all items: no worse than that
     tolerance: {accuracy: 2%, known: 5%, category: 5%}    also of the clearly known items, and of each category
-    fail_if: ["known_lost_net>20"]             conditions as in --fail-if
+    fail_if: ["known_lost>20"]                 conditions as in --fail-if
     groups:                                    the same of category:NAME, task:NAME or all
-      category:Math: {tolerance: 3%, fail_if: ["known_lost_net>5"]}
+      category:Math: {tolerance: 3%, fail_if: ["known_lost>5"]}
     must_pass: [refund-1, refund-2]            these items must be right; {TASK: [ID, ...]} where ids repeat
     must_pass: true                            or: those that the probe marks so
     subset:                                    the comparison is about these items alone

@@ -43,12 +43,12 @@ class NetOfLuck:
 
 def net_of_luck(found: Known | None) -> NetOfLuck | None:
     """Return the texts of the known and lost items less luck, whole from 10 items on; None if luck is not measured."""
-    if found is None or found.known_lost_by_luck is None or found.known_lost_net_interval is None:
+    if found is None or found.known_lost_by_luck is None or found.lost_net_interval is None:
         return None
     lost, by_luck = found.known_lost, found.known_lost_by_luck
     digits = 0 if max(lost, by_luck) >= 10 and float(lost).is_integer() else 1
     made = round(by_luck, digits)
-    rounded = [round(value, digits) + 0.0 for value in (made, lost - made, *found.known_lost_net_interval)]
+    rounded = [round(value, digits) + 0.0 for value in (made, lost - made, *found.lost_net_interval)]
     return NetOfLuck(*(count(value) for value in rounded))
 
 
@@ -62,7 +62,7 @@ KNOWN: Final = GroupMeasure[KnownItems](
         Quantity("known_net", lambda r: r.known_net, "count", low=-math.inf),
         Quantity(
             "known_lost_net",
-            lambda r: r.known_lost_net,
+            lambda r: r.lost_net,
             "count",
             low=-math.inf,
             heading="less luck",
@@ -70,11 +70,11 @@ KNOWN: Final = GroupMeasure[KnownItems](
             tracked="all",
         ),
         # A ratio of two differences.
-        Quantity("known_lost_net_share", lambda r: r.known_lost_net_share, "share", high=math.inf, low=-math.inf),
-        Ends("known_lost_net_interval", lambda r: r.known_lost_net_interval, "count", low=-math.inf),
+        Quantity("known_lost_net_share", lambda r: r.lost_net_share, "share", high=math.inf, low=-math.inf),
+        Ends("known_lost_net_interval", lambda r: r.lost_net_interval, "count", low=-math.inf),
         Ends(
             "known_lost_net_share_interval",
-            lambda r: r.known_lost_net_share_interval,
+            lambda r: r.lost_net_share_interval,
             "share",
             high=math.inf,
             low=-math.inf,

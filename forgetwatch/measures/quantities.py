@@ -29,23 +29,8 @@ MEASURES: Final[tuple[GroupMeasure[Any], ...]] = (
 )
 """The measures of a group, in the order in which every output shows them."""
 
-_KEYS: Final = (
-    *("n", "retained", "forgotten", "gained", "missed", "known", "known_lost", "newly_known"),
-    *("accuracy_before", "accuracy_after", "forgetting", "backward_transfer", "net_change", "forgetting_relative"),
-    *("known_by_luck", "known_lost_by_luck", "known_net", "known_lost_net", "known_lost_net_share"),
-    *("known_lost_net_interval", "known_lost_interval"),
-    *(one.name for measure in (LOG_SCORE, MASS, CONSTANT_MASS) for one in measure.quantities),
-    *("retention", "format_lost", "knowledge_lost", "null_n", "null_lost", "null_gained"),
-    *("forgetting_interval", "backward_transfer_interval", "net_change_interval"),
-    *("p_value", "loss_p_value", "q_value", "effective_n", "detectable_change"),
-    *(one.name for measure in (VANISHED, PASSAGES) for one in measure.quantities),
-)
-"""Order of the keys of documents, and of the columns of tables, that readers know. All others follow in the order of
-`MEASURES`."""
-
 _ALL: Final = tuple((measure, one) for measure in MEASURES for one in measure.quantities)
-_IN_ORDER: Final = sorted(_ALL, key=lambda pair: _KEYS.index(pair[1].name) if pair[1].name in _KEYS else len(_KEYS))
-_INTERVALS: Final = tuple(one for _, one in _IN_ORDER if isinstance(one, Ends) and "." not in one.name)
+_INTERVALS: Final = tuple(one for _, one in _ALL if isinstance(one, Ends) and "." not in one.name)
 
 INTERVALS: Final = frozenset(one.name for _, one in _ALL if isinstance(one, Ends))
 """Names of all intervals; those below an object of the JSON document have no ends that a gate or a table can name."""
@@ -53,9 +38,9 @@ INTERVALS: Final = frozenset(one.name for _, one in _ALL if isinstance(one, Ends
 _ENDS: Final = {f"{one.name}_{end}": (one, index) for one in _INTERVALS for index, end in enumerate(("low", "high"))}
 """Interval and index of which each end is one."""
 
-_NUMBERS: Final = {one.name: one for _, one in _IN_ORDER if isinstance(one, Quantity)}
+_NUMBERS: Final = {one.name: one for _, one in _ALL if isinstance(one, Quantity)}
 
-QUANTITIES: Final = (*sorted(_NUMBERS, key=lambda name: name.startswith("chance.")), *_ENDS)
+QUANTITIES: Final = (*_NUMBERS, *_ENDS)
 """Names of the quantities of a group that are one number, as `value_at` finds them in a document."""
 
 MEASURE_OF: Final = {one.name: (measure, one) for measure, one in _ALL}
@@ -87,7 +72,7 @@ def unit_of(name: str) -> Unit:
 def range_of(name: str) -> Interval:
     """Return the smallest and largest value that such a quantity can have; infinite where it has no limit.
 
-    >>> range_of("forgetting"), range_of("net_change"), range_of("known_lost_net")
+    >>> range_of("forgetting"), range_of("net_change"), range_of("log_score_change")
     ((0.0, 1.0), (-1.0, 1.0), (-inf, inf))
     """
     return _number(name).range
@@ -97,7 +82,7 @@ def document(found: Callable[[GroupMeasure[Any]], object]) -> dict[str, Any]:
     """Return all numbers and intervals of a group as a nested mapping in JSON types, given each measure's result."""
     values = {name: value for measure in MEASURES for name, value in measure.values(found(measure)).items()}
     made: dict[str, Any] = {}
-    for _, one in _IN_ORDER:
+    for _, one in _ALL:
         _put(made, one.name, values[one.name])
     for measure in MEASURES:
         result = found(measure)

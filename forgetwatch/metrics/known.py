@@ -13,14 +13,14 @@ confident wrong answers therefore measure the luck among the known items, with n
     known_by_luck       sum of 1/(k-1) over the confident wrong answers
     known_lost_by_luck  sum of 1/(k-2) over those that have moved to another wrong option
     known_net           known - known_by_luck
-    known_lost_net      known_lost - known_lost_by_luck
+    lost_net      known_lost - known_lost_by_luck
     newly_known_net     the same with before and after swapped
 
 With g right options the weights are g/(k-g) and g/(k-g-1). Confident wrong answers that are right now do not count:
 training may have taught them. Items with fewer than two wrong options take no part: their answers cannot move from one
 wrong option to another.
 
-The interval of `known_lost_net` combines Wilson's intervals of the two counts (Zou and Donner 2008), as Newcombe's does
+The interval of `lost_net` combines Wilson's intervals of the two counts (Zou and Donner 2008), as Newcombe's does
 for the net change. A normal interval of the difference covers less than 90 % where few items are lost and k is large.
 
 Derived for this project. Keys drawn at random give a net of 0. It is too low where wrong options tempt, as
@@ -55,7 +55,7 @@ TAU: Final = 0.8
 """Share of the options' probability from which an answer is confident.
 
 Chosen on real fine-tunings of a model with 135M weights (docs/explanation/real-model.md): of .5 to .95 the value with
-the largest median z of `known_lost_net` on damage among those for which keys drawn at random give nothing, and for
+the largest median z of `lost_net` on damage among those for which keys drawn at random give nothing, and for
 which z stays below 1.96 at every dose at which neither accuracy nor the calibrated log score fell. Lower values see
 more, and also read partial knowledge that moves as loss.
 """
@@ -148,7 +148,7 @@ class Known:
         known_by_luck: Number of known items that luck alone would make; None, as the next two, if luck could not be
             estimated.
         known_lost_by_luck: Number of lost items that luck alone would make.
-        known_lost_net_interval: 95 % interval of `known_lost_net`, in items.
+        lost_net_interval: 95 % interval of `lost_net`, in items.
         newly_known_net: Newly known items minus those that luck would make; None without the scores of all options, and
             if no answer is wrong after.
         newly_known_net_interval: Its 95 % interval, in items.
@@ -160,7 +160,7 @@ class Known:
     newly_known: float
     known_by_luck: float | None = None
     known_lost_by_luck: float | None = None
-    known_lost_net_interval: Interval | None = None
+    lost_net_interval: Interval | None = None
     newly_known_net: float | None = None
     newly_known_net_interval: Interval | None = None
     why_no_net: str | None = None
@@ -171,21 +171,21 @@ class Known:
         return None if self.known_by_luck is None else self.known - self.known_by_luck
 
     @property
-    def known_lost_net(self) -> float | None:
+    def lost_net(self) -> float | None:
         """Known and lost items minus those that luck would make; None if luck could not be estimated."""
         return None if self.known_lost_by_luck is None else self.known_lost - self.known_lost_by_luck
 
     @property
-    def known_lost_net_share(self) -> float | None:
-        """`known_lost_net` as a share of `known_net`; None if luck is unknown or that is below `FEWEST_KNOWN`."""
-        known, lost = self.known_net, self.known_lost_net
+    def lost_net_share(self) -> float | None:
+        """`lost_net` as a share of `known_net`; None if luck is unknown or that is below `FEWEST_KNOWN`."""
+        known, lost = self.known_net, self.lost_net
         return None if known is None or lost is None or known < FEWEST_KNOWN else lost / known
 
     @property
-    def known_lost_net_share_interval(self) -> Interval | None:
-        """95 % interval of `known_lost_net_share`, with `known_net` taken as fixed; None where that is None."""
-        known, interval = self.known_net, self.known_lost_net_interval
-        if self.known_lost_net_share is None or known is None or interval is None:
+    def lost_net_share_interval(self) -> Interval | None:
+        """95 % interval of `lost_net_share`, with `known_net` taken as fixed; None where that is None."""
+        known, interval = self.known_net, self.lost_net_interval
+        if self.lost_net_share is None or known is None or interval is None:
             return None
         return interval[0] / known, interval[1] / known
 
@@ -225,7 +225,7 @@ def count_known(items: Confidence, *, samples: int = 1, tau: float = TAU) -> Kno
         counts,
         known_by_luck=found.known_by_luck,
         known_lost_by_luck=found.lost_by_luck,
-        known_lost_net_interval=found.interval,
+        lost_net_interval=found.interval,
     )
 
 

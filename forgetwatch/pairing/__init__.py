@@ -8,7 +8,7 @@
 Read `pairs` first, then `aligned`.
 """
 
-from forgetwatch.pairing.aligned import AlignedPairs, AlignedPassages, snapshot_bits_per_byte
+from forgetwatch.pairing.aligned import AlignedPairs, AlignedPassages, snapshot_bits
 from forgetwatch.pairing.formatting import (
     between,
     bits,

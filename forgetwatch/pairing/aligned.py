@@ -390,7 +390,7 @@ class AlignedPassages:
         )
 
 
-def snapshot_bits_per_byte(snapshot: Snapshot) -> float:
+def snapshot_bits(snapshot: Snapshot) -> float:
     """Return the bits per byte of all passages of a snapshot; nan without passages."""
     rows = np.flatnonzero(snapshot.is_passage)
     return rate(_values(snapshot, "choice_logprobs", rows), _values(snapshot, "choice_bytes", rows))

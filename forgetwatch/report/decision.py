@@ -35,7 +35,7 @@ from forgetwatch.comparing import (
     group_verdict,
 )
 from forgetwatch.gates import GateResult
-from forgetwatch.measures import KNOWN, net_of_luck
+from forgetwatch.measures import CONSTANT_MASS, FORM, KNOWN, net_of_luck
 from forgetwatch.metrics import sign_flip
 from forgetwatch.pairing import count, fit_ends, item_codes, listed, one_line, run_name
 from forgetwatch.run_folder import checkpoint_folder
@@ -201,11 +201,11 @@ def form_alone(group: Group) -> str:
     lost = group.forgotten
     if not lost:
         return ""
-    if group.knowledge_lost is not None and group.format_lost:
-        only_form = lost - group.knowledge_lost
+    if (form := group[FORM]) is not None and form.format_lost:
+        only_form = lost - form.knowledge_lost
         if 2 * only_form >= lost:
             return f"; {count(only_form)} of the {count(lost)} lost answers lost only their form"
-    kept = group.forgotten_at_constant_mass
+    kept = group[CONSTANT_MASS]
     if kept is not None and 2 * kept <= lost:
         return f"; {count(lost - kept)} of the {count(lost)} lost answers by the length of the options alone"
     return ""

@@ -31,7 +31,7 @@ from forgetwatch.comparing import (
     leg_interval,
     side_of_zero,
 )
-from forgetwatch.measures import MASS, SET_NAMES, LookDrift, drift_interval
+from forgetwatch.measures import MASS, NULL, PASSAGES, SET_NAMES, LookDrift, drift_interval
 from forgetwatch.metrics import Interval
 from forgetwatch.pairing import count, fit_ends
 
@@ -170,7 +170,7 @@ def _draw_whole(panels: Sequence[Axes], steps: Sequence[int], groups: Sequence[G
     accuracy.set_ylim(0, 100)
     _label(accuracy, "what an average shows: accuracy, %")
     _draw_flips(flips, steps, groups)
-    null = [(step, group.null_lost) for step, group in zip(steps, groups, strict=True) if group.null_lost is not None]
+    null = [(step, again.null_lost) for step, group in zip(steps, groups, strict=True) if (again := group[NULL])]
     if null:
         flips.plot(*zip(*null, strict=True), **_NULL)
     flips.set_ylim(0, max(1.0, flips.get_ylim()[1]))
@@ -187,17 +187,17 @@ def _draw_flips(panel: Axes, steps: Sequence[int], groups: Sequence[Group]) -> N
 def _draw_known(panel: Axes, steps: Sequence[int], groups: Sequence[Group]) -> None:
     """Draw the known and lost items less luck with their interval, and the two counts behind it."""
     _draw_change(panel, steps, groups, "known_lost_net", _NET)
-    lost = [_or_nan(group.known_lost) for group in groups]
+    lost = [_or_nan(group["known_lost"]) for group in groups]
     panel.plot(steps, lost, color=GREY, linewidth=1.2, label="now wrong, in all")
-    by_luck = [_or_nan(group.known_lost_by_luck) for group in groups]
+    by_luck = [_or_nan(group["known_lost_by_luck"]) for group in groups]
     panel.plot(steps, by_luck, **{**_NULL, "label": "explained by guessing"})
     _label(panel, "clearly known, now wrong", legend=9)
 
 
 def _draw_change(panel: Axes, steps: Sequence[int], groups: Sequence[Group], name: str, style: dict[str, Any]) -> None:
     """Draw a quantity in a band of its interval, and a line at 0. A panel without any value is hidden."""
-    values = [getattr(group, name) for group in groups]
-    intervals = [getattr(group, f"{name}_interval") for group in groups]
+    values = [group[name] for group in groups]
+    intervals = [group[f"{name}_interval"] for group in groups]
     if values[0] is not None:
         intervals[0] = values[0], values[0]  # the start is compared with itself: nothing was estimated
     panel.set_visible(any(value is not None for value in values))
@@ -263,7 +263,8 @@ def passages_figure(trajectory: Trajectory) -> Figure | None:
     by_category = [comparison.by("category") for comparison in trajectory.comparisons]
     names = [name for name, group in by_category[-1].items() if group.passages][:PANELS]
     for number, name in enumerate(names):
-        curve = [_or_nan(groups[name].bits_per_byte_change) if name in groups else math.nan for groups in by_category]
+        read = [groups[name][PASSAGES] if name in groups else None for groups in by_category]
+        curve = [math.nan if one is None else one.change.mean for one in read]
         style = {"marker": _MARKERS[number % len(_MARKERS)], "linestyle": _DASHES[number // len(_MARKERS) % 2]}
         apart.plot(steps, curve, **_style({**style, "label": name_in(20, name)}, steps))
     apart.axhline(0, color="#000000", linewidth=0.8)
@@ -324,8 +325,8 @@ def mass_curves_figure(trajectory: Trajectory) -> Figure | None:
     figure = Figure(figsize=(10, 3.2), layout="constrained")
     for panel, (name, title) in zip(figure.subplots(1, 2), _MASS_PARTS.items(), strict=True):
         for prefix, style, _ in _MASS_SERIES:
-            values = [getattr(group, f"{prefix}{name}") for group in whole]
-            intervals = [getattr(group, f"{prefix}{name}_interval") for group in whole]
+            values = [group[f"{prefix}{name}"] for group in whole]
+            intervals = [group[f"{prefix}{name}_interval"] for group in whole]
             _draw_band(panel, trajectory.steps, values, intervals, style)
         panel.axhline(0, color="#000000", linewidth=0.8)
         _label(panel, title, legend=9)
@@ -342,7 +343,7 @@ def mass_figure(comparison: Comparison) -> Figure | None:
     from matplotlib.figure import Figure
 
     whole = comparison.all
-    if whole.forgotten_log_mass_change is None:
+    if (mass := whole[MASS]) is None or mass.forgotten_mass is None:
         return None
     measured = [group for group in comparison.by("category").values() if group[MASS] is not None]
     groups = [whole]
@@ -353,10 +354,10 @@ def mass_figure(comparison: Comparison) -> Figure | None:
     for panel, (name, title) in zip(panels, _MASS_PARTS.items(), strict=True):
         for prefix, style, aside in _MASS_SERIES:
             for row, group in enumerate(groups):
-                if (interval := getattr(group, f"{prefix}{name}_interval")) is not None:
+                if (interval := group[f"{prefix}{name}_interval"]) is not None:
                     at = [row + aside] * 2
                     panel.plot(interval, at, color=style["color"], linewidth=1.6, solid_capstyle="butt")
-            values = [_or_nan(getattr(group, f"{prefix}{name}")) for group in groups]
+            values = [_or_nan(group[f"{prefix}{name}"]) for group in groups]
             rows = [row + aside for row in range(len(groups))]
             panel.plot(values, rows, **style, linestyle="", markersize=5)
         panel.axvline(0, color="#000000", linewidth=0.8)

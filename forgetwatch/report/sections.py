@@ -10,7 +10,7 @@ import math
 from typing import Final
 
 from forgetwatch.comparing import Comparison, Conclusion, Group, Subset, Trajectory
-from forgetwatch.measures import DRIFT, HISTORY, MEASURES, SET_NAMES, said
+from forgetwatch.measures import DRIFT, FORM, HISTORY, KNOWN, MEASURES, NULL, SET_NAMES, net_of_luck, said
 from forgetwatch.pairing import count, is_or_are, listed, one_line, passages, points, questions
 
 HOW_SURE: Final = "How sure is that?"
@@ -46,15 +46,15 @@ def _flipped(flips: float, before: str, after: str) -> str:
 
 def _form(whole: Group) -> str:
     """Return the sentences that divide the losses into those of knowledge and of form; empty if no form was lost."""
-    if not whole.format_lost or whole.knowledge_lost is None:
+    if (losses := whole[FORM]) is None or not losses.format_lost:
         return ""
     # Losses of form can be of answers that still count as right: the rest of those that are wrong lost their form.
-    only_form = whole.forgotten - whole.knowledge_lost
-    still_right = whole.format_lost - only_form
+    only_form = whole.forgotten - losses.knowledge_lost
+    still_right = losses.format_lost - only_form
     text = " In each case another answer took its place." if whole.forgotten else ""
     if only_form:
-        have = "has" if whole.knowledge_lost == 1 else "have"
-        text = f" Of these, {count(whole.knowledge_lost)} {have} another answer and"
+        have = "has" if losses.knowledge_lost == 1 else "have"
+        text = f" Of these, {count(losses.knowledge_lost)} {have} another answer and"
         text += f" {count(only_form)} lost only the required form."
     if still_right > 0:
         text += (
@@ -83,8 +83,8 @@ def _how_sure(comparison: Comparison, found: Conclusion) -> str:
     whole, parts = comparison.all, list[str]()
     if found.whole is None:
         return "Nothing was measured on both sides, so nothing can be said."
-    if whole.null_lost is not None and whole.null_gained is not None:
-        parts.append(_against_noise(whole, whole.null_lost + whole.null_gained))
+    if (again := whole[NULL]) is not None:
+        parts.append(_against_noise(whole, again.null_lost + again.null_gained))
     parts += _guessing(whole)
     if found.verdict.vanished:
         gone = questions(found.verdict.vanished)
@@ -96,7 +96,7 @@ def _how_sure(comparison: Comparison, found: Conclusion) -> str:
 def _guessing(whole: Group) -> list[str]:
     """Return the sentence on the number of losses that guessing makes, by the calibrated correction if available."""
     guessed = whole.chance.guess_corrected_calibrated or whole.chance.guess_corrected
-    if guessed is None or not whole.forgotten or math.isnan(guessed.forgetting) or whole.known_lost_net is not None:
+    if guessed is None or not whole.forgotten or math.isnan(guessed.forgetting) or net_of_luck(whole[KNOWN]):
         return []  # the clearly known items show it with fewer assumptions
     low, high = guessed.forgetting_band
 
@@ -140,8 +140,8 @@ def not_measured(comparison: Comparison, trajectory: Trajectory | None) -> str:
         parts.append(
             f"{questions(counted.unscored)} could not be scored and {is_or_are(counted.unscored)} in no count."
         )
-    if gone := comparison.all.newly_unscored:
-        known = comparison.all.known_vanished
+    if gone := comparison.all.outcomes.newly_unscored:
+        known = comparison.all.outcomes.known_vanished
         which = f", {count(known)} of them clearly known before" if known else ""
         parts.append(f"{questions(gone)} {'was' if gone == 1 else 'were'} scored before and not after{which}.")
     if counted.only_before or counted.only_after:
@@ -157,7 +157,7 @@ def not_measured(comparison: Comparison, trajectory: Trajectory | None) -> str:
     if subset.missing_categories:
         parts.append(f"No question of {listed(subset.missing_categories)} is among those that the looks evaluate.")
     texts = comparison.all.passages
-    if comparison.all.known is None and (counted.compared or not texts):
+    if comparison.all[KNOWN] is None and (counted.compared or not texts):
         # If the shares of the right options are there, it is for want of wrong options.
         parts.append(_NO_SHARES if comparison.all.soft is None else _NO_MIRROR)
     these = ["this question" if counted.compared == 1 else f"these {count(counted.compared)} questions"]

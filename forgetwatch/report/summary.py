@@ -36,12 +36,7 @@ from forgetwatch.comparing import (
     estimated,
     side_of_zero,
 )
-from forgetwatch.measures import (
-    KNOWN,
-    NET_ESTIMATE,
-    PASSAGES,
-    net_of_luck,
-)
+from forgetwatch.measures import KNOWN, NET_ESTIMATE, NULL, PASSAGES, net_of_luck
 from forgetwatch.metrics import Interval
 from forgetwatch.pairing import (
     between,
@@ -231,10 +226,10 @@ def _questions(group: Group) -> str:
         text = f"none of {count(group.n)} changed: {count(group.retained)} right, {count(group.missed)} wrong"
     else:
         text = f"{count(group.forgotten)} of {count(group.n)} forgotten, {count(group.gained)} gained"
-    if group.null_lost is None or group.null_gained is None:
+    if (again := group[NULL]) is None:
         return text
-    made = group.null_lost + group.null_gained
-    of = f" of {count(group.null_n)}" if made and group.null_n is not None and group.null_n < group.n else ""
+    made = again.null_lost + again.null_gained
+    of = f" of {count(again.measured)}" if made and again.measured < group.n else ""
     changed = f"{count(made)}{of} {'changes' if made == 1 else 'change'}" if made else "none changes"
     return f"{text}; the same weights measured twice: {changed}"
 
@@ -244,13 +239,13 @@ def _vanished(whole: Group) -> list[tuple[str, str]]:
 
     None if none did.
     """
-    if not whole.vanished:
+    if not whole.outcomes.vanished:
         return []
-    worst = f"at worst {points(whole.net_change_interval_worst[0])} points"
-    gone, came = whole.newly_unscored, whole.vanished - whole.newly_unscored
+    worst = f"at worst {points(whole.outcomes.net_change_interval_worst[0])} points"
+    gone, came = whole.outcomes.newly_unscored, whole.outcomes.vanished - whole.outcomes.newly_unscored
     parts = [f"{count(gone)} answered before and not after"] if gone else []
     parts += [f"{count(came)} answered after and not before"] if came else []
-    return [("vanished", f"of {count(whole.n + whole.vanished)} questions {', '.join(parts)}; {worst}")]
+    return [("vanished", f"of {count(whole.n + whole.outcomes.vanished)} questions {', '.join(parts)}; {worst}")]
 
 
 def _known(group: Group, found: Conclusion) -> list[tuple[str, str]]:
@@ -337,7 +332,7 @@ def _of(alarm: Alarm, named: Callable[[str], str] = short_name) -> str:
 
 def _worst_end(group: Group) -> float:
     """Return the lower end of the interval if the outcomes that vanished were all lost; 1 if none vanished."""
-    return group.net_change_interval_worst[0] if group.vanished else 1.0
+    return group.outcomes.net_change_interval_worst[0] if group.outcomes.vanished else 1.0
 
 
 def alarm_sentences(trajectory: Trajectory, found: Conclusion) -> list[tuple[str, bool]]:

@@ -43,13 +43,7 @@ from forgetwatch.comparing import (
     vanished_note,
 )
 from forgetwatch.gates import GateResult
-from forgetwatch.measures import (
-    ESTIMATORS,
-    MEASURES,
-    PASSAGES,
-    best_estimator,
-    kl_text,
-)
+from forgetwatch.measures import ESTIMATORS, MEASURES, PASSAGES, best_estimator, kl_text
 from forgetwatch.pairing import between, fit, fit_ends, items, one_line, points
 from forgetwatch.report.decision import (
     GATE,
@@ -112,13 +106,15 @@ def comparison_table(
     rows = dict(fact_rows(comparison, found, trajectory))
     lines += [_fact(label, rows[label]) for label in ("accuracy", "questions", "clearly known") if label in rows]
     lines += _worst_line(found) if whole.n else []
-    if whole.vanished <= _VANISHED * (whole.n + whole.vanished):
+    if whole.outcomes.vanished <= _VANISHED * (whole.n + whole.outcomes.vanished):
         rows.pop("vanished", None)
     if all(trip.what == "alarm" for trip in found.trips):  # the row on alarms names them
         rows.pop("guard", None)
     lines += [_fact(label, rows[label]) for label in ("vanished",) if label in rows] + other_lines(whole)
     if not whole.n:
-        rose = sorted(comparison.by("category").values(), key=lambda group: -(group.bits_per_byte_change or 0.0))
+        rose = sorted(
+            comparison.by("category").values(), key=lambda one: -(read.change.mean if (read := one[PASSAGES]) else 0.0)
+        )
         lines += passage_lines(rose, WORST)
     lines += [_fact(label, rows[label]) for label in ("since", "looks", "guard") if label in rows]
     lines += _next_line(comparison, found, flips, remedy)

@@ -1,7 +1,6 @@
 """A Comparison as one row of numbers for W&B, TensorBoard and other trackers.
 
-    eval_forget/all/accuracy, forgotten, gained, known_lost_net, net_change_estimate, seconds
-    eval_forget/all/bits_per_byte                   of passages
+    eval_forget/all/accuracy, forgotten, gained, ...    what the measures have for every tracker, and seconds
     eval_forget/<category>/forgotten, net_change_estimate
 
 With `full` also every other number of the JSON document, for each group, and the item history of the run:
@@ -72,7 +71,7 @@ def _numbers(key: str, group: Group) -> Iterator[tuple[str, float | None, bool]]
     for measure in MEASURES:
         # Counts of a group of passages alone would be curves of 0.
         has_answers = bool(group.n) or is_all or measure is PASSAGES
-        if not (has_answers or group.vanished):
+        if not (has_answers or group.outcomes.vanished):
             continue
         values = measure.values(group[measure])
         for one in measure.quantities:

@@ -116,10 +116,10 @@ class Guard:
 
 def _vanished(whole: Group, step: int) -> list[GuardFinding]:
     """Return the finding on answers that were scored at the start and are not now; none if they are few."""
-    if whole.newly_unscored <= VANISHED_SHARE_NOTED * (whole.n + whole.vanished):
+    if whole.outcomes.newly_unscored <= VANISHED_SHARE_NOTED * (whole.n + whole.outcomes.vanished):
         return []
     line = (
-        f"{whole.newly_unscored:,} answers that were scored at the start have no outcome at step {step}, "
+        f"{whole.outcomes.newly_unscored:,} answers that were scored at the start have no outcome at step {step}, "
         f"{count(whole.vanished_right)} of them right before"
     )
     return [GuardFinding("vanished", _name(whole), step, line)]

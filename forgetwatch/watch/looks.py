@@ -202,7 +202,8 @@ class Looks:
         null = None
         if self.null is not None:
             whole = next(iter(self.comparisons.values())).all
-            null = {"checksum": self.null.full_checksum, "lost": whole.null_lost, "gained": whole.null_gained}
+            lost, gained = whole["null_lost"], whole["null_gained"]
+            null = {"checksum": self.null.full_checksum, "lost": lost, "gained": gained}
         return {
             "probe": self.baseline.meta["probe"],
             **stored_decision(self.decision),

@@ -25,6 +25,7 @@ from forgetwatch.comparing import ALPHA, Comparison, Group, Subset, estimated
 from forgetwatch.errors import WatchError
 from forgetwatch.files import write_text
 from forgetwatch.item import Item
+from forgetwatch.measures import PASSAGES
 from forgetwatch.metrics import FEWEST_TESTED, alarm_level, detectable_change, detectable_estimate
 from forgetwatch.pairing import change_points, listed, percent, run_name
 from forgetwatch.probe import Probe
@@ -136,8 +137,8 @@ def look_line(whole: Group, *, step: int, max_steps: int | None, took: float) ->
     if whole.n:
         change = change_points(*estimated(whole))
         parts.append(f"forgotten {whole.forgotten:g}, gained {whole.gained:g}, net change {change},")
-    if whole.bits_per_byte_after is not None:
-        parts.append(f"{whole.bits_per_byte_after:.3f} bits per byte,")
+    if (read := whole[PASSAGES]) is not None:
+        parts.append(f"{read.after:.3f} bits per byte,")
     return " ".join([*parts, seconds(took)])
 
 

@@ -52,7 +52,7 @@ def test_items_are_shown_with_question_and_both_answers(files: tuple[str, str, s
 def test_each_kind_has_the_counts_of_the_comparison(files: tuple[str, str, str], what: str) -> None:
     whole = choices().comparison.all
     found = flipped(*files[:2], "--what", what)
-    counted = {"forgotten": whole.forgotten, "known_lost": whole.known_lost, "gained": whole.gained}
+    counted = {"forgotten": whole.forgotten, "known_lost": whole["known_lost"], "gained": whole.gained}
     assert len(found) == counted.get(what, sum(flip.what == what for flip in choices().changed)) > 0
 
 

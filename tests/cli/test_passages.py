@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from forgetwatch import Probe, load_snapshot, save_snapshot
 from forgetwatch.cli import app
-from forgetwatch.pairing import snapshot_bits_per_byte
+from forgetwatch.pairing import snapshot_bits
 
 BEFORE = np.random.default_rng(0).uniform(0.8, 1.6, 20)
 QUESTIONS = [True, True, False, True, False, True]
@@ -41,7 +41,7 @@ def test_score_prints_the_bits_per_byte(tmp_path: Path) -> None:
     Probe(passages(4), name="texts").save(tmp_path / "texts.jsonl")
     output = tmp_path / "s.parquet"
     printed = run("score", str(tmp_path / "model"), "--probe", str(tmp_path / "texts.jsonl"), "-o", str(output))
-    found = snapshot_bits_per_byte(load_snapshot(output))
+    found = snapshot_bits(load_snapshot(output))
     assert f"4 passages scored, {found:.3f} bits per byte" in printed
 
 

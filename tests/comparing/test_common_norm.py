@@ -111,7 +111,7 @@ def test_all_readers_of_two_snapshots_count_the_same_flips() -> None:
 @pytest.mark.parametrize(("before", "after", "null"), [("bytes", "sum", "bytes"), ("bytes", "bytes", "sum")])
 def test_a_null_is_decided_by_the_norm_of_the_side_before(before: str, after: str, null: str) -> None:
     found = compare(before=outcomes(before), after=outcomes(after, seed=1), null=outcomes(null))
-    assert (found.all.null_lost, found.all.null_gained) == (0, 0)
+    assert (found.all["null_lost"], found.all["null_gained"]) == (0, 0)
     assert any(note.startswith("the null was decided again by ") for note in found.notes)
 
 

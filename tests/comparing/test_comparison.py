@@ -22,7 +22,7 @@ def meta(**settings: str) -> dict[str, Any]:
 def test_the_same_snapshot_twice_changes_nothing() -> None:
     same = snapshot([True, False, True], k=[3, 3, 3], chosen=[0, 1, 0], gold_share=[0.9, 0.2, 0.8])
     whole = compare(before=same, after=same).all
-    assert (whole.forgotten, whole.gained, whole.known, whole.known_lost) == (0, 0, 2, 0)
+    assert (whole.forgotten, whole.gained, whole["known"], whole["known_lost"]) == (0, 0, 2, 0)
     assert (whole.net_change, whole.retention, whole.p_value) == (0.0, 1.0, 1.0)
 
 
@@ -139,9 +139,9 @@ def test_the_null_needs_as_many_samples_and_counts_its_items() -> None:
         compare(before=double, after=double, null=single)
     first = snapshot([False], item_id=["1"], content_hash=["A"])
     whole = compare(before=single, after=single, null=first).all
-    assert (whole.null_n, whole.null_lost, whole.null_gained) == (1, 1, 0)
+    assert (whole["null_n"], whole["null_lost"], whole["null_gained"]) == (1, 1, 0)
     nothing = compare(before=single, after=single, null=snapshot([None, None], **once))
-    assert nothing.all.null_lost is None
+    assert nothing.all["null_lost"] is None
     assert any("no scored item" in note for note in nothing.notes)
 
 
@@ -163,9 +163,15 @@ def test_the_larger_noise_is_the_larger_rate() -> None:
     start = snapshot([True] * 40)
     comparison = compare(before=start, after=start, null=snapshot([False] * 2 + [True] * 2))
     again = compare(before=start, after=snapshot([False] * 3 + [True] * 37))
-    assert (with_null(comparison, again).all.null_lost, with_null(comparison, again).all.null_n) == (2, 4)
+    assert (with_null(comparison, again).all["null_lost"], with_null(comparison, again).all["null_n"]) == (
+        2,
+        4,
+    )
     worse = compare(before=start, after=snapshot([False] * 30 + [True] * 10))
-    assert (with_null(comparison, worse).all.null_lost, with_null(comparison, worse).all.null_n) == (30, 40)
+    assert (with_null(comparison, worse).all["null_lost"], with_null(comparison, worse).all["null_n"]) == (
+        30,
+        40,
+    )
 
 
 def scored(shift: float = 0.0, *, gold: float = 2.0, **columns: object) -> Snapshot:
@@ -177,11 +183,11 @@ def scored(shift: float = 0.0, *, gold: float = 2.0, **columns: object) -> Snaps
 
 
 def test_without_the_chosen_options_luck_is_not_measured() -> None:
-    assert compare(before=scored(), after=scored(4.0)).all.known_lost_net is not None
+    assert compare(before=scored(), after=scored(4.0)).all["known_lost_net"] is not None
     nothing = [None] * 200
     found = compare(before=scored(chosen=nothing), after=scored(4.0, chosen=nothing))
-    assert found.all.known_lost
-    assert found.all.known_lost_net is None
+    assert found.all["known_lost"]
+    assert found.all["known_lost_net"] is None
     assert any("nothing shows how much of known and lost is luck" in note for note in found.notes)
 
 
@@ -194,7 +200,7 @@ def test_known_and_lost_says_what_it_leaves_out_for_want_of_scores() -> None:
 
 def test_scores_of_one_side_alone_leave_the_log_score_out_without_a_note() -> None:
     found = compare(before=scored(), after=scored(choice_logprobs=[None] * 200))
-    assert found.all.log_score_change is None
+    assert found.all["log_score_change"] is None
     assert not any("the log score leaves out" in note for note in found.notes)
 
 
@@ -231,7 +237,7 @@ def test_scores_that_did_not_decide_are_left_out_of_all_that_rests_on_scores() -
         before=replace(before, table=before.table.filter(rest)), after=replace(after, table=after.table.filter(rest))
     )
     for name in ("known", "known_lost_net", "log_score_change", "log_mass_change", "margin_change"):
-        assert getattr(found.all, name) == pytest.approx(getattr(part.all, name)), name
+        assert found.all[name] == pytest.approx(part.all[name]), name
     (note,) = [note for note in found.notes if "did not decide" in note]
     assert note.startswith("the option scores of 30 of 200 items did not decide their outcome")
 
@@ -243,9 +249,9 @@ def test_all_answers_lost_is_a_loss_of_100_points_although_no_score_moved() -> N
         for right in (True, False)
     ]
     found = compare(before=sides[0], after=sides[1]).all
-    assert found.net_change_estimate == -1.0
-    assert found.net_change_estimate_interval == found.net_change_interval
-    assert found.known is None
+    assert found["net_change_estimate"] == -1.0
+    assert found["net_change_estimate_interval"] == found.net_change_interval
+    assert found["known"] is None
 
 
 def test_answers_that_contradict_their_scores_do_not_narrow_the_interval() -> None:
@@ -261,9 +267,9 @@ def test_answers_that_contradict_their_scores_do_not_narrow_the_interval() -> No
         **{name: before.table[name].to_pylist() for name in ("k", "gold", "choice_logprobs")},
     )
     whole = compare(before=before, after=after).all
-    assert whole.net_change_estimate == pytest.approx(whole.net_change)
-    assert whole.net_change_estimate_interval is not None
-    widths = [high - low for low, high in (whole.net_change_estimate_interval, whole.net_change_interval)]
+    assert whole["net_change_estimate"] == pytest.approx(whole.net_change)
+    assert whole["net_change_estimate_interval"] is not None
+    widths = [high - low for low, high in (whole["net_change_estimate_interval"], whole.net_change_interval)]
     assert widths[0] > 0.95 * widths[1]
 
 
@@ -289,7 +295,7 @@ def test_shares_of_one_side_alone_need_no_note_on_known_and_lost() -> None:
     before, after = snapshot([True, True], gold_share=[0.9, 0.9], **columns), snapshot([True, True], **columns)
     for one, other in ((before, after), (after, before)):
         found = compare(before=one, after=other)
-        assert found.all.known is None
+        assert found.all["known"] is None
         assert not any("known and lost" in note for note in found.notes)
 
 

@@ -40,10 +40,10 @@ def test_flips_are_as_many_as_the_comparison_counts(rows: list[tuple[bool | None
 
 def test_known_and_lost_flips_are_as_many_as_the_groups_count() -> None:
     of = choices(600)
-    assert sum(flip.known and flip.what == "forgotten" for flip in of.changed) == of.comparison.all.known_lost
+    assert sum(flip.known and flip.what == "forgotten" for flip in of.changed) == of.comparison.all["known_lost"]
     for name, group in of.comparison.by("category").items():
         there = [flip for flip in of.changed if flip.category == name and flip.what == "forgotten"]
-        assert (len(there), sum(flip.known for flip in there)) == (group.forgotten, group.known_lost)
+        assert (len(there), sum(flip.known for flip in there)) == (group.forgotten, group["known_lost"])
 
 
 def test_what_luck_makes_of_the_known_and_lost_adds_up_over_the_flips() -> None:
@@ -52,8 +52,8 @@ def test_what_luck_makes_of_the_known_and_lost_adds_up_over_the_flips() -> None:
     by_luck = [flip.by_luck for flip in of.changed]
     assert None not in by_luck
     assert {flip.what for flip in of.changed if flip.by_luck} == {"churned"}
-    assert len(lost) - sum(map(float, filter(None, by_luck))) == of.comparison.all.known_lost_net == 7
-    assert sum(flip_json(flip)["known_lost_by_luck"] for flip in of.changed) == of.comparison.all.known_lost_by_luck
+    assert len(lost) - sum(map(float, filter(None, by_luck))) == of.comparison.all["known_lost_net"] == 7
+    assert sum(flip_json(flip)["known_lost_by_luck"] for flip in of.changed) == of.comparison.all["known_lost_by_luck"]
 
 
 def test_without_scores_of_the_options_nothing_shows_what_luck_makes() -> None:

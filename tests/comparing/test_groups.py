@@ -42,19 +42,19 @@ def test_groups_of_a_level_add_up_to_the_whole(seed: int) -> None:
         groups = comparison.by(level).values()
         for name in ("n", "retained", "forgotten", "gained", "missed", "known", "known_lost", "newly_known"):
             # A group in which no item takes part has no known items: None, and nothing to add.
-            assert sum(getattr(group, name) or 0 for group in groups) == getattr(comparison.all, name)
+            assert sum(group[name] or 0 for group in groups) == comparison.all[name]
         assert sum(group.chance.n for group in groups) == comparison.all.chance.n
 
 
 @given(st.integers(0, 2**32 - 1))
 def test_known_lost_is_part_of_forgotten(seed: int) -> None:
     for group in made(seed).groups:
-        if group.known_lost is None or group.newly_known is None:
-            assert group.known is None
+        if group["known_lost"] is None or group["newly_known"] is None:
+            assert group["known"] is None
             assert group.level != "all"
             continue
-        assert group.known_lost <= group.forgotten
-        assert group.newly_known <= group.gained
+        assert group["known_lost"] <= group.forgotten
+        assert group["newly_known"] <= group.gained
 
 
 def test_groups_come_in_the_order_of_their_first_rows() -> None:
@@ -138,7 +138,7 @@ def test_copies_of_items_in_one_cluster_change_no_interval_and_no_test() -> None
     one, nine = compared(1).all, compared(9).all
     intervals = ("forgetting_interval", "backward_transfer_interval", "net_change_interval", "known_lost_interval")
     for name in ("p_value", "loss_p_value", "effective_n", *intervals):
-        assert getattr(nine, name) == pytest.approx(getattr(one, name), rel=1e-6), name
+        assert nine[name] == pytest.approx(one[name], rel=1e-6), name
     assert nine.smallest_loss(0.01) == pytest.approx(one.smallest_loss(0.01))
     for part in ("paper", "guess_corrected", "persistence", "bound"):
         for name, value in vars(getattr(nine.chance, part)).items():
@@ -162,23 +162,24 @@ def test_forgotten_at_constant_mass_leaves_out_what_the_mass_of_the_options_move
     expected = compare(before=before, after=unmoved).all.forgotten
     noted = [note for note in found.notes if "forgotten_at_constant_mass" in note]
     if norm == "sum":
-        assert (found.all.forgotten, found.all.forgotten_at_constant_mass, noted) == (expected, None, [])
+        assert (found.all.forgotten, found.all["forgotten_at_constant_mass"], noted) == (expected, None, [])
         return
     assert found.all.forgotten > expected + 10
-    assert abs(found.all.forgotten_at_constant_mass - expected) <= 2  # the twenty changed the mass too
-    assert sum(group.forgotten_at_constant_mass for group in found.by("task").values()) == (
-        found.all.forgotten_at_constant_mass
+    assert abs(found.all["forgotten_at_constant_mass"] - expected) <= 2  # the twenty changed the mass too
+    assert (
+        sum(group["forgotten_at_constant_mass"] for group in found.by("task").values())
+        == (found.all["forgotten_at_constant_mass"])
     )
-    assert f"{found.all.forgotten_at_constant_mass} instead of {found.all.forgotten} forgotten" in noted[0]
-    assert group_values(found.all)["forgotten_at_constant_mass"] == found.all.forgotten_at_constant_mass
+    assert f"{found.all['forgotten_at_constant_mass']} instead of {found.all.forgotten} forgotten" in noted[0]
+    assert group_values(found.all)["forgotten_at_constant_mass"] == found.all["forgotten_at_constant_mass"]
 
 
 def test_forgotten_at_constant_mass_is_null_without_scores_and_as_logged_for_a_single_option() -> None:
     before, after = (snapshot([right], meta={"probe": {"norm": "bytes"}}) for right in (True, False))
-    assert compare(before=before, after=after).all.forgotten_at_constant_mass is None
+    assert compare(before=before, after=after).all["forgotten_at_constant_mass"] is None
     logprobs, lengths = np.array([[-1.0], [-2.0]]), np.array([[2], [3]])
     before, after = (decided(x, norm="bytes", lengths=lengths) for x in (logprobs, logprobs - 1))
-    assert compare(before=before, after=after).all.forgotten_at_constant_mass == 0
+    assert compare(before=before, after=after).all["forgotten_at_constant_mass"] == 0
 
 
 def test_the_smallest_loss_is_a_share_of_the_items() -> None:
@@ -216,15 +217,15 @@ def test_the_temperature_and_the_change_after_it_are_of_the_calibrated_score() -
     whole = compare(before=decided(start), after=decided(3 * start)).all
     scores = whole[LOG_SCORE]
     assert scores is not None
-    assert whole.temperature_before is not None
-    assert whole.temperature_after == pytest.approx(3 * whole.temperature_before, rel=1e-3)
-    assert whole.log_score_change_calibrated == pytest.approx(0.0, abs=1e-6)
-    assert whole.log_score_change == pytest.approx(scores.after - scores.before)
+    assert whole["temperature_before"] is not None
+    assert whole["temperature_after"] == pytest.approx(3 * whole["temperature_before"], rel=1e-3)
+    assert whole["log_score_change_calibrated"] == pytest.approx(0.0, abs=1e-6)
+    assert whole["log_score_change"] == pytest.approx(scores.after - scores.before)
     for kind in ("", "_clipped", "_calibrated"):
         change = getattr(scores, kind[1:] or "change")
-        assert getattr(whole, f"log_score_change{kind}") == change.mean
-        assert getattr(whole, f"log_score_change{kind}_interval") == change.interval
-    assert whole.log_score_p_value == whole.log_score_q_value == scores.calibrated.p_value
+        assert whole[f"log_score_change{kind}"] == change.mean
+        assert whole[f"log_score_change{kind}_interval"] == change.interval
+    assert whole["log_score_p_value"] == whole["log_score_q_value"] == scores.calibrated.p_value
 
 
 def test_the_detectable_change_is_that_of_the_observed_flips_and_of_three_at_least() -> None:
@@ -240,9 +241,9 @@ def test_the_detectable_change_is_that_of_the_observed_flips_and_of_three_at_lea
 def test_the_interval_of_known_and_lost_is_wilsons_of_the_known_items() -> None:
     columns = {"k": [4] * 60, "gold": [0] * 60, "gold_share": [0.9] * 50 + [0.5] * 10}
     group = compare(before=snapshot([True] * 60, **columns), after=snapshot([False] * 10 + [True] * 50, **columns)).all
-    assert (group.known, group.known_lost) == (50, 10)
+    assert (group["known"], group["known_lost"]) == (50, 10)
     expected = stats.binomtest(10, 50).proportion_ci(method="wilson")
-    assert group.known_lost_interval == pytest.approx((expected.low, expected.high))
+    assert group["known_lost_interval"] == pytest.approx((expected.low, expected.high))
 
 
 def test_kinds_come_before_categories_and_only_where_there_are_both() -> None:

@@ -87,7 +87,7 @@ def test_a_plan_that_one_stage_lacks_is_none_and_a_stage_without_looks_adds_none
 def test_what_was_measured_again_in_a_later_stage_is_its_noise(tmp_path: Path) -> None:
     sft = write(tmp_path / "sft", {0: BEST, 200: MIDDLE})
     dpo = write(tmp_path / "dpo", {0: MIDDLE, 100: MIDDLE, 200: WORST}, again={100: WORST})
-    assert [one.all.null_lost for one in read_stages([sft, dpo]).comparisons] == [None, None, None, 3]
+    assert [one.all["null_lost"] for one in read_stages([sft, dpo]).comparisons] == [None, None, None, 3]
 
 
 def test_no_run_and_other_questions_are_errors(tmp_path: Path) -> None:

@@ -127,7 +127,7 @@ def test_margins_alarm_before_flips_do_and_name_the_smallest_loss() -> None:
     (test,) = made.verdicts()
     assert (test.by, test.raised) == ("margins", True)
     assert test.group.loss_p_value > test.alarm_level
-    assert 0.005 < test.smallest_loss < -test.group.net_change_estimate
+    assert 0.005 < test.smallest_loss < -test.group["net_change_estimate"]
 
 
 def test_a_look_without_scores_and_a_small_group_are_tested_by_flips() -> None:

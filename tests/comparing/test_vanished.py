@@ -58,7 +58,7 @@ def test_wrong_answers_that_vanish_do_not_make_a_loss_smaller() -> None:
     before: Right = [True] * 50 + [False] * 250
     after: Right = [False] * 10 + [True] * 40 + [None] * 250
     whole = compared(before, after).all
-    assert whole.net_change_interval_worst == whole.net_change_interval
+    assert whole["net_change_interval_worst"] == whole.net_change_interval
 
 
 def test_the_gate_names_the_answers_that_leave_it_open() -> None:
@@ -103,10 +103,10 @@ def test_each_missing_outcome_is_the_one_that_lowers_the_net_change_most(
 ) -> None:
     whole = compared([True] * 10 + [before], [True] * 9 + [False, after]).all
     both = zip(newcombe(cells), whole.net_change_interval, strict=True)
-    assert whole.net_change_interval_worst == tuple(map(min, both))
-    assert whole.vanished == (before is not None) + (after is not None)
-    assert whole.newly_unscored == (before is not None)
-    assert (whole.unscored_before, whole.unscored_after) == (before is None, after is None)
+    assert whole["net_change_interval_worst"] == tuple(map(min, both))
+    assert whole["vanished"] == (before is not None) + (after is not None)
+    assert whole["newly_unscored"] == (before is not None)
+    assert (whole["unscored_before"], whole["unscored_after"]) == (before is None, after is None)
 
 
 def test_what_a_budget_leaves_out_has_not_vanished() -> None:
@@ -114,33 +114,33 @@ def test_what_a_budget_leaves_out_has_not_vanished() -> None:
     after = snapshot([True] * 8 + [None] * 2, outcome=["ok"] * 8 + [LEFT_OUT] * 2)
     made = compare(before=before, after=after)
     assert made.items.unscored == 2
-    assert (made.all.vanished, made.all.unscored_after) == (0, 0)
-    assert made.all.net_change_interval_worst == made.all.net_change_interval
+    assert (made.all["vanished"], made.all["unscored_after"]) == (0, 0)
+    assert made.all["net_change_interval_worst"] == made.all.net_change_interval
 
 
 def test_one_sample_that_vanishes_bounds_the_others_of_its_item() -> None:
     items = {"item_id": ["a", "a", "b", "b"], "content_hash": ["a", "a", "b", "b"], "sample": [0, 1, 0, 1]}
     made = compare(before=snapshot([True] * 4, **items), after=snapshot([True, True, True, None], **items))
-    assert (made.all.n, made.all.vanished) == (1, 1)
+    assert (made.all.n, made.all["vanished"]) == (1, 1)
     # Both rows of b are back: one retained, one forgotten, which are one observation.
-    assert made.all.net_change_interval_worst[0] < made.all.net_change_interval[0]
-    assert made.all.net_change_interval_worst[1] <= made.all.net_change_interval[1]
+    assert made.all["net_change_interval_worst"][0] < made.all.net_change_interval[0]
+    assert made.all["net_change_interval_worst"][1] <= made.all.net_change_interval[1]
 
 
 def test_clearly_known_items_that_vanish_are_counted() -> None:
     columns = {"k": [4, 4, 4, 2], "gold_share": [0.9, 0.9, 0.5, 0.9], "chosen": [0, 0, 0, 0]}
     before = snapshot([True] * 4, **columns)
     after = snapshot([True, None, None, None], **{**columns, "gold_share": [0.9, None, None, None]})
-    assert compare(before=before, after=after).all.known_vanished == 1
+    assert compare(before=before, after=after).all["known_vanished"] == 1
     bare = compare(before=snapshot([True] * 2), after=snapshot([True, None]))
-    assert bare.all.known_vanished is None
+    assert bare.all["known_vanished"] is None
 
 
 def test_a_category_that_vanished_is_a_group_that_a_gate_can_name() -> None:
     labels = {"category": ["Math"] * 60 + ["Law"] * 60}
     made = compared([True] * 120, [True] * 60 + [None] * 60, **labels)
     law = made.by("category")["Law"]
-    assert (law.n, law.vanished, law.net_change_interval_worst[1] < -0.9) == (0, 60, True)
+    assert (law.n, law["vanished"], law["net_change_interval_worst"][1] < -0.9) == (0, 60, True)
     assert "no item was scored on both sides in Law" in made.notes
     for condition in ("category:Law.newly_unscored>0", "newly_unscored>=60", "net_change_interval_worst_low<-40%"):
         assert Condition.parse(condition).holds(made)
@@ -162,7 +162,10 @@ def test_an_answer_that_left_no_text_is_of_the_kind_that_it_was_of() -> None:
     before = snapshot([True] * 4, output=["a", "b", None, None])
     after = snapshot([True, None, True, True], output=["a", None, None, None], outcome=["ok", None, "ok", "ok"])
     kinds = compare(before=before, after=after).by("kind")
-    assert {name: (group.n, group.vanished) for name, group in kinds.items()} == {"written": (1, 1), "scored": (2, 0)}
+    assert {name: (group.n, group["vanished"]) for name, group in kinds.items()} == {
+        "written": (1, 1),
+        "scored": (2, 0),
+    }
 
 
 def test_a_comparison_in_a_line_names_what_vanished() -> None:

@@ -220,5 +220,5 @@ def test_a_loss_can_be_seen_from_the_detectable_change_on() -> None:
     assert can_see(group, group.detectable_change)
     assert not can_see(group, group.detectable_change - 1e-9)
     whole = compare(before=scored(150, 0), after=scored(150, 20)).all
-    assert smallest_seen(whole) == whole.detectable_change_estimate
+    assert smallest_seen(whole) == whole["detectable_change_estimate"]
     assert not can_see(compare(before=snapshot([None]), after=snapshot([None])).all, 1.0)

@@ -146,9 +146,9 @@ def test_the_net_of_the_known_and_the_log_score_are_measured_in_any_group() -> N
     assert not Condition.parse("known_lost_net>7").holds(made)
     assert Condition.parse("known_lost_net_share>10%").measure(made) == pytest.approx(7 / (60 - 40 / 3))
     for name in ("known_lost_net", "log_score_change_calibrated", "log_score_q_value"):
-        assert Condition.parse(f"{name}>0").measure(made) == getattr(made.all, name)
+        assert Condition.parse(f"{name}>0").measure(made) == made.all[name]
         measured = Condition.parse(f"category:A.{name}>0").measure(made)
-        assert measured == getattr(made.by("category")["A"], name) != getattr(made.all, name)
+        assert measured == made.by("category")["A"][name] != made.all[name]
 
 
 def test_every_quantity_is_inside_its_range() -> None:

@@ -47,8 +47,8 @@ class Case:
         flips: Options of `flips`; None for none.
         gates: Options of gates, each set judged on its own.
         extra: Further options of tables, each set printed on its own.
-        whole: Keep all that is put out. Otherwise tables of numbers that the document has too, and the fixed text of a
-            page, are kept as digests.
+        whole: Keep all that is put out. Otherwise documents and tables of numbers are left out, and the fixed text of a
+            page is kept as a digest.
     """
 
     sides: tuple[str, ...]
@@ -294,10 +294,12 @@ def _wrapped(values: list[str]) -> str:
 
 
 def _cut(made: dict[str, str]) -> dict[str, str]:
-    """The outputs with digests in place of what other outputs hold too."""
+    """The outputs without documents and tables of numbers, with digests in place of what other outputs hold too."""
     page, method = made["page.html"].split('<section id="method">')
     page = re.sub(r"(?<=>)[^<>]{150,}(?=</(?:p|figcaption)>)", lambda found: _digest(found[0]), page)
-    made = {**made, "page.html": f"{page}method: {_digest(method)}\n", "csv.txt": f"{_digest(made['csv.txt'])}\n"}
+    numbers = ("document.txt", "csv.txt")
+    made = {name: text for name, text in made.items() if name not in numbers}
+    made["page.html"] = f"{page}method: {_digest(method)}\n"
     if "tracker.txt" in made:
         default, full = made["tracker.txt"].split("full, of ")
         made["tracker.txt"] = f"{default}full: {_digest(full)}\n"

@@ -50,8 +50,8 @@ def test_each_count_by_hand() -> None:
     assert found.known_by_luck == pytest.approx(3 / 3)
     assert found.known_lost_by_luck == pytest.approx(1 / 2)
     assert found.known_net == pytest.approx(2)
-    assert found.known_lost_net == pytest.approx(1.5)
-    assert found.known_lost_net_share is None  # of 2 items
+    assert found.lost_net == pytest.approx(1.5)
+    assert found.lost_net_share is None  # of 2 items
     # Wilson's limits of 2 and of 1 in 9, the second with weight 1/2, combined with the correlation of two shares of
     # one sample.
     (low, high), (low_moved, high_moved) = (0.063225, 0.547411), (0.019891, 0.435000)
@@ -60,7 +60,7 @@ def test_each_count_by_hand() -> None:
     expected = [
         9 * (1.5 / 9 + sign * math.sqrt(a * a + b * b - 2 * phi * a * b)) for sign, (a, b) in ((-1, below), (1, above))
     ]
-    assert found.known_lost_net_interval == pytest.approx(expected, abs=1e-4)
+    assert found.lost_net_interval == pytest.approx(expected, abs=1e-4)
 
 
 def test_known_needs_a_right_answer_and_the_share() -> None:
@@ -88,14 +88,14 @@ def test_without_scores_there_is_no_net_and_the_reason_is_given() -> None:
     shares_alone = replace(items([(0, SURE), (1, SURE)], [1, 2]), wrong_share=None)
     found = count_known(shares_alone)
     assert (found.known, found.known_lost) == (1, 1)
-    assert found.known_lost_net is found.known_lost_net_interval is found.known_by_luck is None
+    assert found.lost_net is found.lost_net_interval is found.known_by_luck is None
     assert found.why_no_net == "the options chosen, or the scores of the options, are not recorded on both sides"
 
 
 def test_without_a_wrong_answer_there_is_no_mirror_and_the_reason_is_given() -> None:
     found = count_known(items([(0, SURE), (0, SURE)], [1, 0]))
     assert found.known_lost == 1
-    assert found.known_lost_net is None
+    assert found.lost_net is None
     assert found.why_no_net == "no answer was wrong before"
 
 
@@ -118,8 +118,8 @@ def test_luck_is_measured_by_confident_wrong_answers_that_take_part() -> None:
 
 def test_a_share_is_given_from_twenty_known_items_on() -> None:
     counts = {"known_lost": 7.0, "newly_known": 0.0, "known_by_luck": 3.0, "known_lost_by_luck": 2.0}
-    assert Known(known=23.0, **counts).known_lost_net_share == 0.25
-    assert Known(known=22.9, **counts).known_lost_net_share is None
+    assert Known(known=23.0, **counts).lost_net_share == 0.25
+    assert Known(known=22.9, **counts).lost_net_share is None
 
 
 def test_without_a_mirrored_item_that_moved_the_interval_allows_for_one_of_the_largest_weight() -> None:
@@ -129,7 +129,7 @@ def test_without_a_mirrored_item_that_moved_the_interval_allows_for_one_of_the_l
     assert (found.known_lost, found.known_lost_by_luck) == (5, 0)
     (low, high), moved = wilson(5, 40), wilson(0, 40)[1]
     expected = (5 - 40 * math.hypot(5 / 40 - low, 1.0 * moved), 40 * high)
-    assert found.known_lost_net_interval == pytest.approx(expected)
+    assert found.lost_net_interval == pytest.approx(expected)
 
 
 def test_newly_known_items_are_the_lost_ones_with_the_sides_swapped() -> None:
@@ -137,9 +137,9 @@ def test_newly_known_items_are_the_lost_ones_with_the_sides_swapped() -> None:
     after = [0] * 25 + [1] * 5 + [0] * 4 + [2] * 6 + [1] * 2
     made = items(before, after)
     found, swapped = count_known(made), count_known(made.reversed)
-    assert found.newly_known_net == pytest.approx(swapped.known_lost_net)
-    assert found.newly_known_net_interval == pytest.approx(swapped.known_lost_net_interval)
-    assert swapped.newly_known_net == pytest.approx(found.known_lost_net)
+    assert found.newly_known_net == pytest.approx(swapped.lost_net)
+    assert found.newly_known_net_interval == pytest.approx(swapped.lost_net_interval)
+    assert swapped.newly_known_net == pytest.approx(found.lost_net)
     assert found.newly_known == swapped.known_lost == 4
     low, high = found.newly_known_net_interval
     assert low < found.newly_known_net < high
@@ -152,12 +152,12 @@ def test_without_a_wrong_answer_after_newly_known_is_not_net_of_luck() -> None:
 
 def test_the_interval_of_the_share_is_that_of_the_items_over_the_known() -> None:
     found = count_known(items([(0, SURE)] * 40 + [(1, SURE)] * 30, [1] * 20 + [0] * 20 + [2] * 15 + [1] * 15))
-    known, interval = found.known_net, found.known_lost_net_interval
+    known, interval = found.known_net, found.lost_net_interval
     assert known == pytest.approx(40 - 30 / 3)
-    assert found.known_lost_net_share_interval == pytest.approx((interval[0] / known, interval[1] / known))
-    assert found.known_lost_net_share_interval[0] < found.known_lost_net_share < found.known_lost_net_share_interval[1]
+    assert found.lost_net_share_interval == pytest.approx((interval[0] / known, interval[1] / known))
+    assert found.lost_net_share_interval[0] < found.lost_net_share < found.lost_net_share_interval[1]
     few = count_known(items([(0, SURE), (1, SURE)], [1, 2]))
-    assert few.known_lost_net_share is few.known_lost_net_share_interval is None
+    assert few.lost_net_share is few.lost_net_share_interval is None
 
 
 def test_nothing_measured_is_none() -> None:
@@ -170,9 +170,9 @@ def test_samples_divide_the_counts_and_leave_the_interval_in_items() -> None:
     cluster = np.tile(np.arange(80), 2)
     twice = replace(once.take(np.tile(np.arange(80), 2)), cluster=cluster)
     one, two = count_known(replace(once, cluster=np.arange(80))), count_known(twice, samples=2)
-    assert (two.known, two.known_lost, two.known_lost_net) == (one.known, one.known_lost, one.known_lost_net)
-    assert two.known_lost_net_interval == pytest.approx(one.known_lost_net_interval)
-    assert two.known_lost_net_share == pytest.approx((20 - 10) / (40 - 40 / 3))
+    assert (two.known, two.known_lost, two.lost_net) == (one.known, one.known_lost, one.lost_net)
+    assert two.lost_net_interval == pytest.approx(one.lost_net_interval)
+    assert two.lost_net_share == pytest.approx((20 - 10) / (40 - 40 / 3))
 
 
 def test_keys_drawn_at_random_give_nothing() -> None:
@@ -183,8 +183,8 @@ def test_keys_drawn_at_random_give_nothing() -> None:
         after = before + 1.5 * rng.normal(size=(600, 4))
         gold = rng.integers(0, 4, 600)
         found = count_known(confidence(option_scores(before, gold), option_scores(after, gold)))
-        nets.append(found.known_lost_net)
-        low, high = found.known_lost_net_interval
+        nets.append(found.lost_net)
+        low, high = found.lost_net_interval
         misses += not low <= 0 <= high
     assert abs(np.mean(nets)) < 4 * np.std(nets) / np.sqrt(300)
     assert misses / 300 < 0.09
@@ -209,9 +209,9 @@ def test_the_interval_contains_planted_losses(world: str, n: int) -> None:
     truth, inside, nets = n * population.lost.mean(), 0, []
     for _ in range(300):
         found = count_known(population.draw(rng, n))
-        low, high = found.known_lost_net_interval
+        low, high = found.lost_net_interval
         inside += low <= truth <= high
-        nets.append(found.known_lost_net)
+        nets.append(found.lost_net)
     assert abs(np.mean(nets) - truth) < 4 * np.std(nets) / np.sqrt(300)
     # Exact binomial bounds, each passed by chance once in ten thousand times by a coverage of .94 or of .975. With few
     # events the interval is wider.
@@ -222,8 +222,8 @@ def test_the_interval_contains_planted_losses(world: str, n: int) -> None:
 def test_the_interval_grows_with_the_clusters() -> None:
     rows = items([(0, SURE)] * 60 + [(1, SURE)] * 60, [1] * 30 + [0] * 30 + [2] * 30 + [1] * 30)
     alone, together = count_known(rows), count_known(replace(rows, cluster=np.arange(120) // 10))
-    assert alone.known_lost_net == together.known_lost_net
-    (low, high), (lower, higher) = alone.known_lost_net_interval or (0, 0), together.known_lost_net_interval or (0, 0)
+    assert alone.lost_net == together.lost_net
+    (low, high), (lower, higher) = alone.lost_net_interval or (0, 0), together.lost_net_interval or (0, 0)
     assert lower < low < high < higher
 
 
@@ -244,8 +244,8 @@ def test_options_in_another_order_have_the_same_counts() -> None:
 def test_an_unchanged_model_lost_nothing() -> None:
     scores = option_scores(3 * np.random.default_rng(4).normal(size=(200, 4)))
     found = count_known(confidence(scores, scores))
-    assert (found.known_lost, found.known_lost_by_luck, found.known_lost_net) == (0, 0, 0)
-    low, high = found.known_lost_net_interval or (0, 0)
+    assert (found.known_lost, found.known_lost_by_luck, found.lost_net) == (0, 0, 0)
+    low, high = found.lost_net_interval or (0, 0)
     assert low < 0 < high < 5  # none of 200: at most 3.84
 
 
@@ -254,12 +254,12 @@ def test_counts_are_within_their_bounds(rows: list[tuple[int, float, int]]) -> N
     answers = items([(chosen, lead) for chosen, lead, _ in rows], [now for _, _, now in rows])
     found = count_known(answers)
     assert 0 <= found.known_lost <= found.known <= len(rows)
-    if found.known_lost_net is not None and found.known_lost_net_interval is not None:
-        low, high = found.known_lost_net_interval
-        assert low <= found.known_lost_net <= high
+    if found.lost_net is not None and found.lost_net_interval is not None:
+        low, high = found.lost_net_interval
+        assert low <= found.lost_net <= high
         assert found.known_lost_by_luck >= 0
     turned = count_known(answers.take(np.arange(len(rows))[::-1]))
-    assert turned.known_lost_net == pytest.approx(found.known_lost_net)
+    assert turned.lost_net == pytest.approx(found.lost_net)
 
 
 @pytest.mark.parametrize(
@@ -287,7 +287,7 @@ def test_each_loss_is_of_form_or_of_knowledge(
 
 def test_losses_are_undefined_if_no_form_was_measured() -> None:
     lost = compare(before=snapshot([True, False]), after=snapshot([False, True])).all
-    assert (lost.format_lost, lost.knowledge_lost) == (None, None)
+    assert (lost["format_lost"], lost["knowledge_lost"]) == (None, None)
 
 
 @given(st.lists(st.tuples(*[st.integers(0, 1)] * 5), min_size=1, max_size=30), st.integers(1, 3))

@@ -229,7 +229,7 @@ def stated(before: Path, after: Path, keys: Set[Key], *, names: Iterable[str]) -
         meta = {**snapshot.meta, "probe": {**snapshot.meta["probe"], "fingerprint": None}}
         sides.append(replace(snapshot, table=snapshot.table.take(kept), meta=meta))
     group = compare(before=sides[0], after=sides[1]).all
-    return {name: value for name in names if (value := getattr(group, name)) is not None}
+    return {name: value for name in names if (value := group[name]) is not None}
 
 
 if __name__ == "__main__":

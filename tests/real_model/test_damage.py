@@ -53,12 +53,12 @@ def test_a_destroyed_model_lost_more_than_it_gained_and_its_log_score_fell(sides
     assert whole.n == 250
     assert whole.forgotten > whole.gained
     assert whole.net_change_interval[1] < 0
-    assert whole.known_lost_net_interval is not None
-    assert whole.known_lost_net_interval[0] > 0
+    assert whole["known_lost_net_interval"] is not None
+    assert whole["known_lost_net_interval"][0] > 0
     for interval in (
-        whole.log_score_change_interval,
-        whole.log_score_change_clipped_interval,
-        whole.log_score_change_calibrated_interval,
+        whole["log_score_change_interval"],
+        whole["log_score_change_clipped_interval"],
+        whole["log_score_change_calibrated_interval"],
     ):
         assert interval is not None
         assert interval[1] < 0
@@ -71,11 +71,11 @@ def test_keys_drawn_at_random_show_nothing_known_and_lost(sides: tuple[Snapshot,
     turns = [known_by_keys(sides, (np.arange(len(k)) + turn) % k) for turn in range(60)]
     assert np.mean([found.known_lost for found in turns]) > 5
     assert np.mean([found.known_net for found in turns]) == pytest.approx(0, abs=1e-9)
-    assert np.mean([found.known_lost_net for found in turns]) == pytest.approx(0, abs=1e-9)
+    assert np.mean([found.lost_net for found in turns]) == pytest.approx(0, abs=1e-9)
     drawn = [known_by_keys(sides, rng.integers(0, k)) for _ in range(400)]
-    net = np.array([found.known_lost_net for found in drawn], float)
+    net = np.array([found.lost_net for found in drawn], float)
     assert abs(net.mean()) < 4 * net.std() / np.sqrt(len(net))
-    intervals = np.array([found.known_lost_net_interval for found in drawn], float)
+    intervals = np.array([found.lost_net_interval for found in drawn], float)
     missed = (intervals[:, 0] > 0) | (intervals[:, 1] < 0)
     assert 0.005 < missed.mean() < 0.11
 

@@ -69,11 +69,11 @@ def test_the_known_less_luck_and_the_log_score_are_those_of_the_group() -> None:
     assert whole["known_by_luck"] == pytest.approx(40 / 3)
     assert whole["known_net"] == pytest.approx(60 - 40 / 3)
     assert whole["known_lost_net_share"] == pytest.approx(7 / (60 - 40 / 3))
-    assert group.known_lost_net_interval is not None
-    assert whole["known_lost_net_interval"] == list(group.known_lost_net_interval)
+    assert group["known_lost_net_interval"] is not None
+    assert whole["known_lost_net_interval"] == list(group["known_lost_net_interval"])
     assert whole["log_score_change"] == pytest.approx(whole["log_score_after"] - whole["log_score_before"])
-    assert group.log_score_change_calibrated_interval is not None
-    assert whole["log_score_change_calibrated_interval"] == list(group.log_score_change_calibrated_interval)
+    assert group["log_score_change_calibrated_interval"] is not None
+    assert whole["log_score_change_calibrated_interval"] == list(group["log_score_change_calibrated_interval"])
     assert whole["temperature_before"] != whole["temperature_after"]
 
 

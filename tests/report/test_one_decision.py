@@ -260,7 +260,7 @@ def test_the_numbers_of_the_table_add_up(shown: Shown) -> None:
     )
     if counts:
         lost, known, by_luck = (float(one or 0) for one in counts.groups())
-        assert (lost, known) == (whole.known_lost, whole.known)
+        assert (lost, known) == (whole["known_lost"], whole["known"])
         if net:
             assert lost - by_luck == pytest.approx(float(net[1]))
     flips = re.search(r"questions (\S+) of (\S+) forgotten, (\d+) gained", shown.table)

@@ -139,11 +139,11 @@ def test_a_tracker_gets_one_curve_and_with_full_one_for_each_category() -> None:
     made = compared(questions=True)
     row = tracker_row(made, seconds=1.0)
     assert [key for key in row if "bits" in key] == ["eval_forget/all/bits_per_byte"]
-    assert row["eval_forget/all/bits_per_byte"] == made.all.bits_per_byte_after
+    assert row["eval_forget/all/bits_per_byte"] == made.all["bits_per_byte_after"]
     assert not [key for key in row if key.startswith(("eval_forget/news", "eval_forget/code"))]
     full = tracker_row(made, seconds=1.0, full=True)
-    assert full["eval_forget/news/bits_per_byte"] == made.by("category")["News"].bits_per_byte_after
-    assert full["eval_forget/all/bits_per_byte_change"] == made.all.bits_per_byte_change
+    assert full["eval_forget/news/bits_per_byte"] == made.by("category")["News"]["bits_per_byte_after"]
+    assert full["eval_forget/all/bits_per_byte_change"] == made.all["bits_per_byte_change"]
     assert "eval_forget/all/bits_per_byte_change_interval_low" in full
     assert "eval_forget/news/forgotten" not in full
     assert "eval_forget/math/bits_per_byte" not in full

@@ -331,7 +331,7 @@ def test_losses_of_form_and_of_knowledge_add_up_to_those_that_are_wrong() -> Non
     before = snapshot([True] * 9, in_form=[True] * 9, output=["a"] * 9)
     after = snapshot([False] * 5 + [True] * 4, in_form=[False] * 2 + [True] * 7, output=["b"] * 9)
     comparison = compare(before=before, after=after)
-    assert (comparison.all.knowledge_lost, comparison.all.format_lost) == (3, 2)
+    assert (comparison.all["knowledge_lost"], comparison.all["format_lost"]) == (3, 2)
     told = said(comparison)["What it lost"]
     assert "5 questions that it answered right before are now wrong. Of these, 3 have another answer and 2 lost" in told
 

@@ -87,22 +87,22 @@ def test_the_verdict_is_what_luck_leaves_of_the_known_and_lost() -> None:
     assert found is not None, text
     share, net, knew, low = map(int, found.groups())
     whole = comparison.all
-    assert whole.known_lost_net is not None
-    assert whole.known_net is not None
-    assert whole.known_lost_net_share_interval is not None
-    assert abs(net - whole.known_lost_net) <= 0.5
-    assert knew == round(whole.known_net)
-    assert share == round(100 * whole.known_lost_net / whole.known_net)
-    assert low == round(100 * whole.known_lost_net_share_interval[0])
+    assert whole["known_lost_net"] is not None
+    assert whole["known_net"] is not None
+    assert whole["known_lost_net_share_interval"] is not None
+    assert abs(net - whole["known_lost_net"]) <= 0.5
+    assert knew == round(whole["known_net"])
+    assert share == round(100 * whole["known_lost_net"] / whole["known_net"])
+    assert low == round(100 * whole["known_lost_net_share_interval"][0])
     line = row(comparison, "clearly known")
     luck = r"(?:, about (\d+) (?:of them lucky guesses|of them guessed))?"
     counts = re.fullmatch(rf"(\d+) of the (\d+) it was sure of are now wrong{luck}; (\d+) newly known", line)
     assert counts is not None, line
     lost, known, by_luck, newly = (int(one or 0) for one in counts.groups())
-    assert (lost, known) == (whole.known_lost, whole.known)
+    assert (lost, known) == (whole["known_lost"], whole["known"])
     assert lost - by_luck == net
-    assert whole.newly_known_net is not None
-    assert newly == max(round(whole.newly_known_net), 0)
+    assert whole["newly_known_net"] is not None
+    assert newly == max(round(whole["newly_known_net"]), 0)
 
 
 def test_the_accuracy_is_the_estimate_where_there_are_scores_and_says_so() -> None:
@@ -135,12 +135,15 @@ def rows(comparison: Comparison, **options: Any) -> list[list[str]]:
 def test_the_detail_has_every_quantity_with_its_interval_by_its_name_in_gates() -> None:
     comparison = scored(tilt=1.0)
     found = {cells[0]: cells[1:] for cells in rows(comparison)}
-    change, interval = comparison.all.log_score_change_calibrated, comparison.all.log_score_change_calibrated_interval
+    change, interval = (
+        comparison.all["log_score_change_calibrated"],
+        comparison.all["log_score_change_calibrated_interval"],
+    )
     assert interval is not None
     assert found["log_score_change_calibrated"] == [f"{change:.6g}", f"{interval[0]:.4g} to {interval[1]:.4g}"]
     assert found["forgotten"] == [f"{comparison.all.forgotten:g}", "–"]
     # The interval in JSON is one of the share.
-    assert found["known_lost"] == [f"{comparison.all.known_lost:g}", "–"]
+    assert found["known_lost"] == [f"{comparison.all['known_lost']:g}", "–"]
     assert "log_score" not in first(comparison)
 
 

@@ -110,7 +110,7 @@ def test_form_lost_and_knowledge_lost_are_told_apart(knows: Any) -> None:
     assert after.floats("forced_correct").all()  # the facts are intact
     comparison = compare(before=before, after=after)
     lost = comparison.all
-    assert (lost.forgotten, lost.format_lost, lost.knowledge_lost) == (len(probe), len(probe), 0)
+    assert (lost.forgotten, lost["format_lost"], lost["knowledge_lost"]) == (len(probe), len(probe), 0)
     console = Console(width=100, record=True, file=StringIO())
     console.print(comparison_detail(comparison))
     assert re.search(rf"format_lost +{len(probe)} ", console.export_text())
@@ -121,7 +121,7 @@ def test_form_lost_and_knowledge_lost_are_told_apart(knows: Any) -> None:
     changed = compare(
         before=before, after=score(taught(knows, {"reasoning": other, "letter": wrong}, steps=100), TOK, probe)
     ).all
-    assert (changed.forgotten, changed.format_lost, changed.knowledge_lost) == (10, 0, 10)
+    assert (changed.forgotten, changed["format_lost"], changed["knowledge_lost"]) == (10, 0, 10)
 
 
 def test_generated_answers_are_those_of_greedy_decoding_one_by_one(knows: Any) -> None:
@@ -302,7 +302,7 @@ def test_an_unchanged_model_with_sampled_answers_forgets_nothing_beyond_the_nois
     assert whole.forgetting > 0.1  # drawing alone flips that much
     assert floor.floor == pytest.approx(whole.forgetting, abs=0.05)
     assert abs(floor.forgetting_above) < 3 * floor.forgetting_above_se
-    assert whole.null_lost == whole.forgotten  # the null is the same second measurement
+    assert whole["null_lost"] == whole.forgotten  # the null is the same second measurement
     assert compare(before=one, after=scorer.score(network)).all.forgotten == 0
 
 

@@ -13,7 +13,7 @@ from ranks import in_processes
 from support import WORDS, model, probe, tokenizer
 
 from forgetwatch import Item, Probe, score
-from forgetwatch.pairing import snapshot_bits_per_byte
+from forgetwatch.pairing import snapshot_bits
 from forgetwatch.scoring import Scorer, encode
 
 
@@ -71,7 +71,7 @@ def test_a_passage_has_no_outcome_and_is_not_unscored() -> None:
     nothing = ("k", "gold", "golds", "chosen", "correct", "gold_share", "option_mass", "free_correct", "margin")
     assert all(row[name] is None for name in (*nothing, "unstable", "output"))
     assert row["outcome"] == "ok"
-    assert math.isfinite(snapshot_bits_per_byte(found))
+    assert math.isfinite(snapshot_bits(found))
 
 
 def test_a_text_beyond_the_context_is_unscored_with_the_reason() -> None:

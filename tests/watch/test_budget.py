@@ -391,8 +391,8 @@ def test_the_second_measurement_is_over_the_first_500_items(tmp_path: Path) -> N
     assert list(null.texts("item_id")) == [item.id for item in items][:500]
     assert watch.watch is not None
     assert watch.watch.comparisons[1].all.n == 520
-    assert watch.watch.comparisons[1].all.null_n == 500
-    assert Trajectory.from_run(tmp_path).comparisons[1].all.null_n == 500
+    assert watch.watch.comparisons[1].all["null_n"] == 500
+    assert Trajectory.from_run(tmp_path).comparisons[1].all["null_n"] == 500
 
 
 def test_a_decision_that_cannot_be_stored_does_not_stop_the_training(

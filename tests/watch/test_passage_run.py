@@ -34,7 +34,7 @@ def test_a_run_logs_bits_per_byte_at_every_look(tmp_path: Path, questions: int, 
     assert list(found) == [0, 2, 4, 6]
     assert len(set(found.values())) == 4
     stored = Trajectory.from_run(tmp_path)
-    assert [one.all.bits_per_byte_after for one in stored.comparisons] == pytest.approx(list(found.values()))
+    assert [one.all["bits_per_byte_after"] for one in stored.comparisons] == pytest.approx(list(found.values()))
     assert "passages      12; bits per byte" in shown.out
     assert "items are unscored" not in shown.err
     assert "the noise is not known" not in shown.out

@@ -20,7 +20,7 @@ from rich.console import Group as Lines
 from rich.text import Text
 
 from forgetwatch.comparing import Group
-from forgetwatch.measures import KNOWN, NOT_THERE, json_value, net_change
+from forgetwatch.measures import KNOWN, NOT_THERE, json_value, net_change, net_of_luck
 from forgetwatch.pairing import brief, count, fit_ends, items, percent, points
 from forgetwatch.report import (
     comparison_json,
@@ -89,7 +89,7 @@ def merge_detail(sweep: MergeSweep) -> Lines:
         lines += [Text(f"{one.probe}, {items(one.n)}", style="bold"), *_rows(sweep, one, len(one.points))]
         lines.append(Text("known and lost, less luck", style="bold"))
         for point in one.points:
-            known = (f"{_known_lost_net(end.all):<{_END}}" for end in point.ends)
+            known = (f"{_lost_net(end.all):<{_END}}" for end in point.ends)
             lines.append(Text(f"{f'{point.alpha:g}':<8}{''.join(known)}".rstrip()))
         lines.append(Text())
     lines += [Text("distance of the weights, relative to the first model's", style="bold")]
@@ -183,7 +183,7 @@ def sweep_table(sweep: MergeSweep, one: ProbeSweep) -> tuple[list[str], list[lis
     for point in one.points:
         cells = [f"{point.alpha:g}", percent(point.from_a.all.accuracy_after)]
         for group in (end.all for end in point.ends):
-            cells += [count(group.forgotten), count(group.gained), net_change(group), _known_lost_net(group)]
+            cells += [count(group.forgotten), count(group.gained), net_change(group), _lost_net(group)]
         rows.append(cells)
     return headings, rows
 
@@ -253,9 +253,9 @@ def merge_csv(sweep: MergeSweep) -> str:
     return text.getvalue()
 
 
-def _known_lost_net(group: Group) -> str:
+def _lost_net(group: Group) -> str:
     """Return the known and lost items less luck with their interval; a dash where that is not measured."""
-    return KNOWN.cells(group[KNOWN]).get("known_lost_net", NOT_THERE)
+    return str(net_of_luck(group[KNOWN]) or NOT_THERE)
 
 
 def merge_report(sweep: MergeSweep, suffix: str) -> str:

@@ -1,8 +1,9 @@
 """The size of the package and of its tests: each number may fall freely, and rises only by an edit of this table.
 
 Lines of code are counted: those with a token of the language, without blank lines, comments and docstrings; and all
-characters, so that length is not hidden in width. The limits leave room for a mend of a few lines. To raise one, write the new number here in the same commit that needs it, and give
-the reason in the commit's message: what the added lines do for a user, and why nothing else could go.
+characters, so that length is not hidden in width. The limits leave room for a mend of a few lines. To raise one,
+write the new number here in the same commit that needs it, and give the reason in the commit's message: what the
+added lines do for a user, and why nothing else could go.
 """
 
 from __future__ import annotations

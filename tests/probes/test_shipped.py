@@ -1,4 +1,4 @@
-"""The shipped probes: frozen, balanced, and packed with their cards. `tools/probe` makes them again."""
+"""The shipped probes: frozen, balanced, and packed with their cards."""
 
 from __future__ import annotations
 

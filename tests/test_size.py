@@ -21,7 +21,7 @@ GATE_MINUTES = 20
 
 AT_MOST = {
     "modules of the package": 184,
-    "lines of code of the package": 29_950,
+    "lines of code of the package": 29_970,
     "characters of the package": 2_130_000,
     "lines of code of the tests": 36_520,
     "public names": 13,

@@ -36,8 +36,8 @@ from forgetwatch.cli.options import (
     tolerated,
 )
 from forgetwatch.cli.output import (
-    conclude,
     echo,
+    exit_code_of_gates,
     judge,
     print_pictures,
     result_console,
@@ -237,7 +237,7 @@ def _execute(options: Options) -> int:
         _write(options, sides, comparisons, several)
     if broken is not None:
         raise broken
-    return conclude(results, summary=options.summary, to_stderr=options.json_alone)
+    return exit_code_of_gates(results, summary=options.summary, to_stderr=options.json_alone)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -94,11 +94,11 @@ def run(
     with _ended_as_an_exit(), shared_work():
         # Not at the top: this imports torch, which the other commands do not need.
         from forgetwatch.scoring import silence_loading
-        from forgetwatch.study.merging import Ends, merge_detail, merge_json, merge_report, merge_table, run_sweep
+        from forgetwatch.study.merging import ModelPair, merge_detail, merge_json, merge_report, merge_table, run_sweep
 
         silence_loading()
         loading = Loading(trust_remote_code=trust_remote_code, device_map=device_map)
-        ends = Ends(a=a, b=b, method=method, alphas=alphas, keep=keep, loading=loading)
+        ends = ModelPair(a=a, b=b, method=method, alphas=alphas, keep=keep, loading=loading)
         sweep = run_sweep(ends, chosen, confirmation=second, target=ranked, progress_of=scoring_unless_cached)
     if not is_first_process():
         return

@@ -220,7 +220,7 @@ def judge(
         return [], error
 
 
-def conclude(results: Sequence[GateResult], *, summary: Path | None, to_stderr: bool) -> int:
+def exit_code_of_gates(results: Sequence[GateResult], *, summary: Path | None, to_stderr: bool) -> int:
     """Print the results of the gate, write its summary, and return the exit status of the worst.
 
     A result that is not PASS goes to standard error, in one line for each comparison; with `to_stderr` all go there,

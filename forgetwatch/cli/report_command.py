@@ -18,7 +18,15 @@ from forgetwatch.cli.options import (
     limits_of,
     tolerated,
 )
-from forgetwatch.cli.output import conclude, echo, judge, print_pictures, result_console, write_json, write_report
+from forgetwatch.cli.output import (
+    echo,
+    exit_code_of_gates,
+    judge,
+    print_pictures,
+    result_console,
+    write_json,
+    write_report,
+)
 from forgetwatch.cli.targets import check_json, check_pictures, check_report, check_summary
 from forgetwatch.comparing import Tolerance, Trajectory, first_forgotten, read_stages
 from forgetwatch.comparing.flips import flips
@@ -85,7 +93,7 @@ def run(
         _write(trajectory, runs, output, tolerance=tolerances)
     if broken is not None:
         raise broken
-    if status := conclude(results, summary=summary, to_stderr=json_alone):
+    if status := exit_code_of_gates(results, summary=summary, to_stderr=json_alone):
         raise typer.Exit(status)
 
 

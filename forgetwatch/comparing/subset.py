@@ -44,7 +44,7 @@ class Subset:
     missing_categories: tuple[str, ...] = ()
 
     @classmethod
-    def of_probe(cls, probe: Probe, *, items: int | None, generates: bool, regraded: bool = False) -> Self:
+    def from_probe(cls, probe: Probe, *, items: int | None, generates: bool, regraded: bool = False) -> Self:
         """Return the subset of a probe as a run decided it.
 
         `items` is the length of the prefix, None for the whole probe.
@@ -63,7 +63,7 @@ class Subset:
         )
 
     @classmethod
-    def of_metadata(cls, meta: Mapping[str, Any]) -> Self:
+    def from_metadata(cls, meta: Mapping[str, Any]) -> Self:
         """Return the prefix that a snapshot's metadata name; the whole probe if they name none.
 
         Raises:
@@ -83,19 +83,19 @@ class Subset:
         return cls(items=items, total=total, missing_categories=missing)
 
     @classmethod
-    def of(cls, look: Snapshot) -> Self:
-        """Return the subset that one look evaluated, by its metadata and outcomes; raises as `of_metadata`."""
+    def from_look(cls, look: Snapshot) -> Self:
+        """Return the subset that one look evaluated, by its metadata and outcomes; raises as `from_metadata`."""
         rows = np.flatnonzero(look.texts("outcome") == LEFT_OUT)
         tasks, ids = look.texts("task")[rows], look.texts("item_id")[rows]
-        return replace(cls.of_metadata(look.meta), left_out=frozenset(zip(tasks, ids, strict=True)))
+        return replace(cls.from_metadata(look.meta), left_out=frozenset(zip(tasks, ids, strict=True)))
 
     @classmethod
     def common(cls, looks: Sequence[Snapshot]) -> Self:
         """Return the subset that all looks evaluated: the shortest prefix, without what any of them left out.
 
-        The prefix is None if the looks are of probes with unlike fingerprints. Raises as `of_metadata`.
+        The prefix is None if the looks are of probes with unlike fingerprints. Raises as `from_metadata`.
         """
-        subsets = [cls.of(look) for look in looks]
+        subsets = [cls.from_look(look) for look in looks]
         left_out = frozenset[tuple[str, str]]().union(*(subset.left_out for subset in subsets))
         prefixes = [subset for subset in subsets if subset.items is not None]
         if not prefixes or not _of_one_probe(looks):  # a prefix of one probe is no prefix of another

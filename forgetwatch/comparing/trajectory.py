@@ -205,7 +205,7 @@ class Trajectory:
 
     def __getitem__(self, measure: Measure[History]) -> History | None:
         """Return ``trajectory[HISTORY]``: the history of the items through all looks; None without a look."""
-        return History(items=self.course, guessed=self.guessed) if len(self) > 1 else None
+        return History(items=self.item_history, guessed=self.guessed) if len(self) > 1 else None
 
     @property
     def drift(self) -> dict[int, Mapping[str, LookDrift]]:
@@ -217,7 +217,7 @@ class Trajectory:
         return {step: comparison.drift for step, comparison in looks if comparison.drift is not None}
 
     @cached_property
-    def course(self) -> ItemHistory:
+    def item_history(self) -> ItemHistory:
         """Items forgotten and regained, over the rows that were scored at every look."""
         return item_history(self.right[:, self._scored] == 1.0, samples=self.comparisons[0].samples)
 

@@ -1,6 +1,6 @@
 """One module for each thing that a group of items shows: its result, its numbers, its words.
 
-    base             Measure, Quantity, Ends: what every measure has, and the rows that it counts
+    base             Measure, Quantity, Bounds: what every measure has, and the rows that it counts
     quantities       MEASURES, their order, and the loops over all numbers
     flips            the four cells, their rates, intervals and tests; items that were scored on one side alone
     known_items      clearly known items, those lost, and what luck makes of both
@@ -15,7 +15,17 @@
 To add a measure, write its module and put it into `MEASURES`. Read `base` first, then `scores`.
 """
 
-from forgetwatch.measures.base import NOT_THERE, Ends, GroupMeasure, Measure, Quantity, Rows, Unit, json_value, said
+from forgetwatch.measures.base import (
+    MISSING_CELL,
+    Bounds,
+    GroupMeasure,
+    Measure,
+    Quantity,
+    Rows,
+    Unit,
+    json_value,
+    sentence_of,
+)
 from forgetwatch.measures.chance import ASSUMES, CHANCE, Chance, chance_rows
 from forgetwatch.measures.drift import (
     DRIFT,

@@ -26,7 +26,7 @@ Unit = Literal["count", "share", "nats", "bits", "ratio"]
 Tracked = Literal["", "all", "category"]
 """Rows of trackers that have a quantity without ``log="full"``: none, that of all items, also those of categories."""
 
-NOT_THERE: Final = "–"
+MISSING_CELL: Final = "–"
 """Cell of a quantity that is undefined."""
 
 
@@ -94,11 +94,11 @@ class Quantity(Number[R]):
         """Return the text of its cell; a dash where it is undefined."""
         if self.text is not None:
             return self.text(found)
-        return NOT_THERE if (value := self.read(found)) is None else count(value)
+        return MISSING_CELL if (value := self.read(found)) is None else count(value)
 
 
 @dataclass(frozen=True)
-class Ends(Number[R]):
+class Bounds(Number[R]):
     """An interval of a measure, read as a pair or None; each end is a quantity: ``NAME_low`` and ``NAME_high``."""
 
     read: Callable[[R], Interval | None]
@@ -119,7 +119,7 @@ class Measure(Generic[R]):
     """
 
     key: str
-    quantities: tuple[Quantity[R] | Ends[R], ...]
+    quantities: tuple[Quantity[R] | Bounds[R], ...]
     title: str = ""
     about: str = ""
     question: str = ""
@@ -145,7 +145,7 @@ class Measure(Generic[R]):
         return made
 
 
-def said(measure: Measure[R], found: R | None) -> str:
+def sentence_of(measure: Measure[R], found: R | None) -> str:
     """Return the sentence of a measure on its result; empty where it has none."""
     return "" if found is None or measure.sentence is None else measure.sentence(found)
 
@@ -198,16 +198,16 @@ def numbers(unit: Unit, *names: str, prefix: str = "", part: str = "", low: floa
         yield Quantity(prefix + name, partial(_attribute, path=part + name), unit, low=low)
 
 
-def intervals(unit: Unit, *names: str, prefix: str = "", part: str = "", low: float = 0.0) -> Iterator[Ends[Any]]:
+def intervals(unit: Unit, *names: str, prefix: str = "", part: str = "", low: float = 0.0) -> Iterator[Bounds[Any]]:
     """Yield the intervals that are attributes of the result, or of a part of it."""
     for name in names:
-        yield Ends(prefix + name, partial(_attribute, path=part + name), unit, low=low)
+        yield Bounds(prefix + name, partial(_attribute, path=part + name), unit, low=low)
 
 
 def with_interval(change: Change | None, unit: Unit) -> str:
     """Return a change in nats or bits with its 95 % interval, such as ``+0.14 (+0.09 to +0.19)``; a dash for None."""
     if change is None:
-        return NOT_THERE
+        return MISSING_CELL
     show = bits if unit == "bits" else nats
     if math.isnan(change.interval[0]):  # one observation shows no spread
         return show(change.mean)[0]
@@ -215,7 +215,7 @@ def with_interval(change: Change | None, unit: Unit) -> str:
     return f"{shown} ({low} to {high})"
 
 
-def mean_change(name: str, change: str, *, unit: Unit = "nats", heading: str = "") -> tuple[Quantity[Any], Ends[Any]]:
+def mean_change(name: str, change: str, *, unit: Unit = "nats", heading: str = "") -> tuple[Quantity[Any], Bounds[Any]]:
     """Return the quantity of a mean change that can have either sign, an attribute of the result, and its interval.
 
     Its column shows the interval, too.
@@ -227,7 +227,7 @@ def mean_change(name: str, change: str, *, unit: Unit = "nats", heading: str = "
 
     return (
         Quantity(name, mean, unit, low=-math.inf, heading=heading, text=text),
-        Ends(f"{name}_interval", interval, unit, low=-math.inf),
+        Bounds(f"{name}_interval", interval, unit, low=-math.inf),
     )
 
 

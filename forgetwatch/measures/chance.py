@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from forgetwatch.measures.base import Ends, GroupMeasure, Quantity, Rows, Unit, intervals, numbers
+from forgetwatch.measures.base import Bounds, GroupMeasure, Quantity, Rows, Unit, intervals, numbers
 from forgetwatch.metrics import (
     Bound,
     Corrected,
@@ -116,11 +116,11 @@ def _numbers(part: str, *names: str, unit: Unit = "share", low: float = 0.0) -> 
     return numbers(unit, *names, prefix=f"chance.{part}.", part=f"{part}.", low=low)
 
 
-def _intervals(part: str, *names: str, low: float = 0.0) -> Iterator[Ends[Chance]]:
+def _intervals(part: str, *names: str, low: float = 0.0) -> Iterator[Bounds[Chance]]:
     return intervals("share", *names, prefix=f"chance.{part}.", part=f"{part}.", low=low)
 
 
-def _corrected(part: str) -> tuple[Quantity[Chance] | Ends[Chance], ...]:
+def _corrected(part: str) -> tuple[Quantity[Chance] | Bounds[Chance], ...]:
     """Return the quantities and intervals of a correction for guessing; its rates can be below 0."""
     return (
         *_numbers(part, "n", unit="count"),
@@ -149,6 +149,6 @@ CHANCE: Final = GroupMeasure[Chance](
         *_intervals("bound", "forgetting", "backward_transfer", "forgetting_interval", "backward_transfer_interval"),
         *numbers("share", "same_wrong", "same_wrong_se", "same_wrong_if_fresh", prefix="chance.", part="persistence."),
         *numbers("ratio", "tipping_ratio", prefix="chance.", part="persistence."),
-        Ends("chance.tipping_ratio_interval", lambda r: r.tipping_interval, "ratio"),
+        Bounds("chance.tipping_ratio_interval", lambda r: r.tipping_interval, "ratio"),
     ),
 )

@@ -23,7 +23,7 @@ from operator import attrgetter
 from typing import Any, Final
 
 from forgetwatch.errors import SnapshotError
-from forgetwatch.measures.base import NOT_THERE, Measure, Quantity, json_value, numbers
+from forgetwatch.measures.base import MISSING_CELL, Measure, Quantity, json_value, numbers
 from forgetwatch.metrics import Drift, Interval, mean_interval
 
 DRIFT_KEY: Final = "drift"
@@ -159,7 +159,7 @@ def kl_text(found: Drift, name: str) -> str:
     """Return the KL by one estimator with its 95 % interval, such as ``0.0028 (0.0022 to 0.0034)``, or a dash."""
     value, (low, high) = getattr(found, name), drift_interval(found, name)
     if value is None or math.isnan(value):
-        return NOT_THERE
+        return MISSING_CELL
     return _nats(value) if math.isnan(low) else f"{_nats(value)} ({_nats(low)} to {_nats(high)})"
 
 
@@ -181,7 +181,7 @@ def _nats(value: float) -> str:
 
 def _floors(found: LookDrift) -> str:
     floors = [] if found.floor is None else [found.floor.kl_sampled, found.floor.kl_summed]
-    return ", ".join(_nats(one) for one in floors if one is not None) or NOT_THERE
+    return ", ".join(_nats(one) for one in floors if one is not None) or MISSING_CELL
 
 
 def _sentence(found: LookDrift) -> str:
@@ -223,7 +223,7 @@ DRIFT: Final = Measure[LookDrift](
             lambda r: r.overlap,
             "ratio",
             heading="overlap",
-            text=lambda r: NOT_THERE if math.isnan(r.overlap) else f"{r.overlap:.2f}",
+            text=lambda r: MISSING_CELL if math.isnan(r.overlap) else f"{r.overlap:.2f}",
             tracker="overlap_{}",
         ),
         Quantity("overlap_se", lambda r: r.overlap_se, "ratio"),

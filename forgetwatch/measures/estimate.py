@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from scipy import special
 
-from forgetwatch.measures.base import Ends, GroupMeasure, Quantity, Rows, mean_change
+from forgetwatch.measures.base import Bounds, GroupMeasure, Quantity, Rows, mean_change
 from forgetwatch.measures.flips import vanished_rows, worst_before, worst_cells, worth_cells
 from forgetwatch.metrics import (
     FEWEST,
@@ -198,7 +198,7 @@ NET_ESTIMATE: Final = GroupMeasure[NetEstimate](
             text=net_estimate,
             tracked="category",
         ),
-        Ends("net_change_estimate_interval", lambda r: r.interval, "share", low=-1.0),
+        Bounds("net_change_estimate_interval", lambda r: r.interval, "share", low=-1.0),
         Quantity("detectable_change_estimate", lambda r: r.detectable, "share"),
     ),
 )

@@ -24,7 +24,7 @@ from typing import Final
 
 import numpy as np
 
-from forgetwatch.measures.base import Ends, GroupMeasure, Quantity, Rows, intervals, numbers, with_q_values
+from forgetwatch.measures.base import Bounds, GroupMeasure, Quantity, Rows, intervals, numbers, with_q_values
 from forgetwatch.metrics import (
     TAU,
     Cells,
@@ -212,7 +212,7 @@ FLIPS: Final = GroupMeasure[Flips](
         Quantity("forgetting_relative", lambda r: r.forgetting_relative, "share"),
         Quantity("retention", lambda r: r.retention, "share"),
         *intervals("share", "forgetting_interval", "backward_transfer_interval"),
-        Ends("net_change_interval", lambda r: r.net_change_interval, "share", low=-1.0),
+        Bounds("net_change_interval", lambda r: r.net_change_interval, "share", low=-1.0),
         *numbers("share", "p_value", "loss_p_value"),
         Quantity("q_value", lambda r: r.q_value, "share", heading="q", text=lambda r: probability(r.q_value)),
         Quantity("effective_n", lambda r: r.effective_n if r.n else None, "count"),
@@ -331,7 +331,7 @@ VANISHED: Final = GroupMeasure[Vanished](
     key="vanished",
     of=_of_vanished,
     quantities=(
-        Ends("net_change_interval_worst", lambda r: r.net_change_interval_worst, "share", low=-1.0),
+        Bounds("net_change_interval_worst", lambda r: r.net_change_interval_worst, "share", low=-1.0),
         Quantity("known_vanished", lambda r: r.known_vanished, "count"),
         Quantity("vanished", lambda r: r.vanished if r.answers else None, "count"),
         Quantity("unscored_before", lambda r: r.unscored_before if r.answers else None, "count"),

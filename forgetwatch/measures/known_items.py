@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from forgetwatch.measures.base import NOT_THERE, Ends, GroupMeasure, Quantity, Rows, numbers
+from forgetwatch.measures.base import MISSING_CELL, Bounds, GroupMeasure, Quantity, Rows, numbers
 from forgetwatch.metrics import Interval, Known, count_known, effective_items, flip_interval
 from forgetwatch.pairing import count
 
@@ -66,13 +66,13 @@ KNOWN: Final = GroupMeasure[KnownItems](
             "count",
             low=-math.inf,
             heading="less luck",
-            text=lambda r: str(net_of_luck(r) or NOT_THERE),
+            text=lambda r: str(net_of_luck(r) or MISSING_CELL),
             tracked="all",
         ),
         # A ratio of two differences.
         Quantity("known_lost_net_share", lambda r: r.lost_net_share, "share", high=math.inf, low=-math.inf),
-        Ends("known_lost_net_interval", lambda r: r.lost_net_interval, "count", low=-math.inf),
-        Ends(
+        Bounds("known_lost_net_interval", lambda r: r.lost_net_interval, "count", low=-math.inf),
+        Bounds(
             "known_lost_net_share_interval",
             lambda r: r.lost_net_share_interval,
             "share",
@@ -80,7 +80,7 @@ KNOWN: Final = GroupMeasure[KnownItems](
             low=-math.inf,
         ),
         Quantity("newly_known_net", lambda r: r.newly_known_net, "count", low=-math.inf),
-        Ends("newly_known_net_interval", lambda r: r.newly_known_net_interval, "count", low=-math.inf),
-        Ends("known_lost_interval", lambda r: r.known_lost_interval, "share"),
+        Bounds("newly_known_net_interval", lambda r: r.newly_known_net_interval, "count", low=-math.inf),
+        Bounds("known_lost_interval", lambda r: r.known_lost_interval, "share"),
     ),
 )

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from forgetwatch.measures.base import Ends, GroupMeasure, Number, Quantity, Unit
+from forgetwatch.measures.base import Bounds, GroupMeasure, Number, Quantity, Unit
 from forgetwatch.measures.chance import CHANCE
 from forgetwatch.measures.drift import DRIFT, SET_NAMES
 from forgetwatch.measures.estimate import NET_ESTIMATE
@@ -30,9 +30,9 @@ MEASURES: Final[tuple[GroupMeasure[Any], ...]] = (
 """The measures of a group, in the order in which every output shows them."""
 
 _ALL: Final = tuple((measure, one) for measure in MEASURES for one in measure.quantities)
-_INTERVALS: Final = tuple(one for _, one in _ALL if isinstance(one, Ends) and "." not in one.name)
+_INTERVALS: Final = tuple(one for _, one in _ALL if isinstance(one, Bounds) and "." not in one.name)
 
-INTERVALS: Final = frozenset(one.name for _, one in _ALL if isinstance(one, Ends))
+INTERVALS: Final = frozenset(one.name for _, one in _ALL if isinstance(one, Bounds))
 """Names of all intervals; those below an object of the JSON document have no ends that a gate or a table can name."""
 
 _ENDS: Final = {f"{one.name}_{end}": (one, index) for one in _INTERVALS for index, end in enumerate(("low", "high"))}

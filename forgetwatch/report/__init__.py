@@ -41,7 +41,7 @@ from forgetwatch.report.pictures import (
     save_run,
     svg,
 )
-from forgetwatch.report.plots import LOST, PANELS, ROWS, bars_figure, name_in, tell, trajectory_figure
+from forgetwatch.report.plots import LOST, PANELS, ROWS, bars_figure, name_in, set_tooltip, trajectory_figure
 from forgetwatch.report.several_models import (
     MODELS,
     matrix_figure,

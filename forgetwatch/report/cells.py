@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from forgetwatch.comparing import Comparison, Group, Trajectory
-from forgetwatch.measures import DRIFT, MEASURE_OF, MEASURES, NOT_THERE, SET_NAMES, GroupMeasure, LookDrift, Quantity
+from forgetwatch.measures import DRIFT, MEASURE_OF, MEASURES, MISSING_CELL, SET_NAMES, GroupMeasure, LookDrift, Quantity
 from forgetwatch.pairing import count
 
 _COLUMNS: Final = (
@@ -35,10 +35,10 @@ PANELS: Final[tuple[GroupMeasure[Any], ...]] = tuple(measure for measure in MEAS
 def group_cells(group: Group) -> dict[str, str]:
     """Return the text of each quantity in `HEADINGS` for one group; dashes if none of its items was compared."""
     if not group.n:
-        return dict.fromkeys(HEADINGS, NOT_THERE) | {"n": count(group.n)}
+        return dict.fromkeys(HEADINGS, MISSING_CELL) | {"n": count(group.n)}
     measures = {measure.key: measure for measure, _ in map(MEASURE_OF.__getitem__, HEADINGS)}
     cells = {name: text for measure in measures.values() for name, text in measure.cells(group[measure]).items()}
-    return {name: cells.get(name, NOT_THERE) for name in HEADINGS}
+    return {name: cells.get(name, MISSING_CELL) for name in HEADINGS}
 
 
 def measure_rows(measure: GroupMeasure[Any], groups: Iterable[Group]) -> list[tuple[Group, dict[str, str]]]:

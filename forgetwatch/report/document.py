@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from forgetwatch.comparing import CategoryMeans, Comparison, Conclusion, Group, Level, Spread, Trajectory
-from forgetwatch.measures import ASSUMES, DRIFT, MASS, MEASURES, NOT_THERE, SET_NAMES, Measure, chance_rows
+from forgetwatch.measures import ASSUMES, DRIFT, MASS, MEASURES, MISSING_CELL, SET_NAMES, Measure, chance_rows
 from forgetwatch.pairing import between, count, percent
 from forgetwatch.report.cells import HEADINGS, PANELS, drift_looks, drift_rows, group_cells, measure_rows, spread_looks
 from forgetwatch.report.sections import HOW_SURE, NOT_MEASURED
@@ -302,7 +302,7 @@ def _every(whole: Group) -> Table:
         for name, value in values.items():
             if value is None or isinstance(value, list):
                 continue
-            ends, interval = values.get(f"{name}_interval"), NOT_THERE
+            ends, interval = values.get(f"{name}_interval"), MISSING_CELL
             # That of a count may be of its share.
             if isinstance(ends, list) and None not in ends and units[f"{name}_interval"] == units[name]:
                 interval = " to ".join(f"{end:.4g}" for end in ends)

@@ -67,7 +67,7 @@ SCHEMA: Final = "forgetwatch/comparison@1"
 SCHEMA_SEVERAL: Final = "forgetwatch/comparisons@1"
 SCHEMA_RUN: Final = "forgetwatch/trajectory@1"
 
-_COURSE: Final = ("newly_forgotten", "newly_regained", "ever_forgotten", "regained")
+_ITEM_HISTORY: Final = ("newly_forgotten", "newly_regained", "ever_forgotten", "regained")
 
 
 def comparison_json(comparison: Comparison, *, tolerance: Tolerance = TOLERANCE) -> dict[str, Any]:
@@ -156,20 +156,20 @@ def trajectory_json(trajectory: Trajectory, *, tolerance: Tolerance = TOLERANCE)
     Counts of the history are over the items that were scored at every look. `if_guessed` has the same keys with the
     counts expected of a model that only guesses.
     """
-    course, guessed, n = trajectory.course, trajectory.guessed, trajectory.course.items
+    item_history, guessed, n = trajectory.item_history, trajectory.guessed, trajectory.item_history.items
     verdicts = trajectory.verdicts()
     looks = [_look(trajectory, index, verdicts, tolerance) for index in range(len(trajectory) - 1)]
-    events, rows = np.unique(course.events, return_counts=True)
+    events, rows = np.unique(item_history.events, return_counts=True)
     # With several samples an item has several rows, and counts are means over them.
-    counts = (rows if n == len(course.events) else rows * n / len(course.events)).tolist()
+    counts = (rows if n == len(item_history.events) else rows * n / len(item_history.events)).tolist()
     return {
         "schema": SCHEMA_RUN,
         "baseline": {"step": trajectory.steps[0], **_metadata(trajectory.comparisons[0].before)},
         "planned_looks": trajectory.planned,
         "items": n,
         "forgetting_events": {str(number): count for number, count in zip(events, counts, strict=True)},
-        "never_forgotten": course.never_forgotten,
-        "temporal_forgetting": json_value(course.temporal_forgetting),
+        "never_forgotten": item_history.never_forgotten,
+        "temporal_forgetting": json_value(item_history.temporal_forgetting),
         "if_guessed": {
             "forgetting_events": json_value(n * guessed.events),
             "never_forgotten": json_value(n * guessed.never_forgotten),
@@ -194,12 +194,14 @@ def trajectory_json(trajectory: Trajectory, *, tolerance: Tolerance = TOLERANCE)
 
 def _look(trajectory: Trajectory, index: int, verdicts: Sequence[Alarm], tolerance: Tolerance) -> dict[str, Any]:
     """Return the JSON values of one look; index 0 is the first after the baseline."""
-    course, guessed, step = trajectory.course, trajectory.guessed, trajectory.steps[index + 1]
+    item_history, guessed, step = trajectory.item_history, trajectory.guessed, trajectory.steps[index + 1]
     return {
         "step": step,
         "drift": drift_json(trajectory.comparisons[index + 1].drift),
-        **{name: getattr(course, name)[index].item() for name in _COURSE},
-        "if_guessed": {name: json_value(course.items * float(getattr(guessed, name)[index])) for name in _COURSE},
+        **{name: getattr(item_history, name)[index].item() for name in _ITEM_HISTORY},
+        "if_guessed": {
+            name: json_value(item_history.items * float(getattr(guessed, name)[index])) for name in _ITEM_HISTORY
+        },
         "alarms": [
             {
                 "kind": "net",

@@ -46,7 +46,7 @@ ROWS: Final = 25
 """Groups in the figure of bars; of more, those of the lowest net change."""
 
 TIPS: Final = "tips"
-"""Attribute of a figure: the texts of `tell`, by the id of what they are about."""
+"""Attribute of a figure: the texts of `set_tooltip`, by the id of what they are about."""
 
 BLUE: Final = "#1f3b73"
 GREY: Final = "#777777"
@@ -411,7 +411,7 @@ def _label_rows(panels: Sequence[Axes], rows: Sequence[tuple[str, str]]) -> None
     panels[0].set_ylim(len(rows) - 0.4, -0.6)
 
 
-def tell(artist: Artist, text: str) -> None:
+def set_tooltip(artist: Artist, text: str) -> None:
     """Give a drawn thing a text that a page shows when the pointer rests on it."""
     figure = artist.get_figure(root=True)
     tips = vars(figure).setdefault(TIPS, {})

@@ -10,7 +10,7 @@ import math
 from typing import Final
 
 from forgetwatch.comparing import Comparison, Conclusion, Group, Subset, Trajectory
-from forgetwatch.measures import DRIFT, FORM, HISTORY, KNOWN, MEASURES, NULL, SET_NAMES, net_of_luck, said
+from forgetwatch.measures import DRIFT, FORM, HISTORY, KNOWN, MEASURES, NULL, SET_NAMES, net_of_luck, sentence_of
 from forgetwatch.pairing import count, is_or_are, listed, one_line, passages, points, questions
 
 HOW_SURE: Final = "How sure is that?"
@@ -26,11 +26,13 @@ def sections(comparison: Comparison, found: Conclusion, trajectory: Trajectory |
             ("What it lost", _flipped(whole.forgotten, "right", "wrong") + _form(whole)),
             ("What it gained", _gained(comparison, found, trajectory)),
         ]
-    made += [(one.question, capital(text)) for one in MEASURES if (text := said(one, whole[one]))]
+    made += [(one.question, capital(text)) for one in MEASURES if (text := sentence_of(one, whole[one]))]
     drifts = (comparison[DRIFT] or {}).items()
-    moved = [f"After the {SET_NAMES.get(name, name)}, {text}" for name, one in drifts if (text := said(DRIFT, one))]
+    moved = [
+        f"After the {SET_NAMES.get(name, name)}, {text}" for name, one in drifts if (text := sentence_of(DRIFT, one))
+    ]
     made += [(DRIFT.question, " ".join(moved))] if moved else []
-    if trajectory is not None and (text := said(HISTORY, trajectory[HISTORY])):
+    if trajectory is not None and (text := sentence_of(HISTORY, trajectory[HISTORY])):
         made.append((HISTORY.question, capital(text)))
     return made
 
@@ -149,7 +151,7 @@ def not_measured(comparison: Comparison, trajectory: Trajectory | None) -> str:
             f"{questions(counted.only_before)} of the first side and {questions(counted.only_after).lower()} of the "
             "second have no counterpart on the other and are left out."
         )
-    subset = Subset.of_metadata(comparison.after)
+    subset = Subset.from_metadata(comparison.after)
     if subset.items is not None and subset.total is not None:
         parts.append(
             f"The looks evaluate the first {count(subset.items)} of {count(subset.total)} questions, to save time."

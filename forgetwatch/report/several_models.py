@@ -22,7 +22,7 @@ from rich.text import Text
 from forgetwatch.comparing import ModelComparison, RankedModel
 from forgetwatch.pairing import between, count, fit_ends, items, one_line, percent, points
 from forgetwatch.report.export import escaped, table
-from forgetwatch.report.plots import BLUE, GREY, name_in, tell
+from forgetwatch.report.plots import BLUE, GREY, name_in, set_tooltip
 from forgetwatch.report.terminal import note_lines
 
 if TYPE_CHECKING:
@@ -222,7 +222,7 @@ def _draw_alone(panel: Axes, ranking: list[RankedModel]) -> None:
     for row, one in enumerate(ranking):
         panel.plot([100 * end for end in one.retention_interval], [row, row], color=BLUE, linewidth=1.8)
         (point,) = panel.plot([100 * one.retention], [row], color=BLUE, marker="o", markersize=5)
-        tell(point, _told(one))
+        set_tooltip(point, _told(one))
     panel.set_yticks(range(len(ranking)), [_numbered(one.number, one.label) for one in ranking])
     panel.set_xlabel("kept, %", fontsize=10)
     panel.invert_yaxis()  # the first of the ranking at the top
@@ -238,7 +238,7 @@ def _draw_against(panel: Axes, ranking: list[RankedModel], target: str, *, less_
         color, marker = (BLUE, "D") if one.on_front else (GREY, "o")
         panel.plot([x, x], [100 * end for end in one.retention_interval], color=color, linewidth=1.0, alpha=0.5)
         (point,) = panel.plot([x], [y], color=color, marker=marker, markersize=6, zorder=3)
-        tell(point, f"{_told(one)}, {target} {target_text(x)}")
+        set_tooltip(point, f"{_told(one)}, {target} {target_text(x)}")
     front = sorted({spot for one, spot in zip(ranking, spots, strict=True) if one.on_front})
     panel.plot([x for x, _ in front], [y for _, y in front], color=BLUE, linestyle="--", linewidth=1.2, zorder=2)
     if less_is_better:

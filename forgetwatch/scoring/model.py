@@ -370,7 +370,7 @@ def mask_attentions(model: nn.Module) -> tuple[str, ...]:
 
 
 @contextmanager
-def memory_explained(
+def explain_out_of_memory(
     doing: str,
     *,
     weights: Callable[[], int],

@@ -24,7 +24,7 @@ from transformers.utils import logging
 
 from forgetwatch.errors import ScoringError, did_you_mean_path
 from forgetwatch.loading import Loading
-from forgetwatch.scoring.model import UNLIMITED, memory_explained, weight_bytes
+from forgetwatch.scoring.model import UNLIMITED, explain_out_of_memory, weight_bytes
 
 ADAPTER: Final = "adapter_config.json"
 """File that makes a folder one of an adapter."""
@@ -64,7 +64,7 @@ def load_model(given: str, *, loading: Loading = Loading(), tokenizer_of: str | 
     size = partial(_size, given, loading=loading)
     # One process spreads a model over all GPUs; of several processes each has the current one.
     gpus = [torch.device("cuda", index) for index in range(torch.cuda.device_count())] if spreads else []
-    explained = memory_explained(f"{given}: loading it", weights=size, devices=lambda: gpus, remedy=remedy)
+    explained = explain_out_of_memory(f"{given}: loading it", weights=size, devices=lambda: gpus, remedy=remedy)
     # The size is computed inside the first context too: a model without weights would also be divided.
     with _loading_whole(), explained, ExitStack() as stack:
         spread: dict[str, Any] = {}

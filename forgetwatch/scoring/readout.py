@@ -163,7 +163,7 @@ class Readout:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Decision:
+class ChoiceReadout:
     """The outcome of one item; see the columns of a snapshot."""
 
     chosen: int
@@ -192,7 +192,7 @@ def decide(
     norm: Norm,
     answers: Sequence[Any],
     priors: NDArray[np.float64] | None = None,
-) -> Decision:
+) -> ChoiceReadout:
     """Return the choice with the highest normalised log-likelihood, its margin and gold's share, by `metrics.choices`.
 
     Log-likelihoods, and priors without the prompt for the norm ``unconditional``, are in nats [choices]; `answers` are
@@ -208,7 +208,7 @@ def decide(
     golds[list(answers)] = True
     found = choices.decide(scores, k, golds)
     chosen = int(found.chosen[0])
-    return Decision(
+    return ChoiceReadout(
         chosen=chosen, correct=chosen in answers, gold_share=float(found.share[0]), margin=float(found.margin[0])
     )
 

@@ -29,7 +29,7 @@ from forgetwatch.scoring.model import (
     ModelInfo,
     base_model,
     check_arguments,
-    memory_explained,
+    explain_out_of_memory,
     vocabulary_size,
     weight_bytes,
 )
@@ -201,7 +201,7 @@ class Scorer:
             )
         following = "generated answers" if self._generated and not obstacle else ""
         generated: dict[int, list[dict[str, Any]]] = {}
-        with self._memory_explained(model):
+        with self._explain_out_of_memory(model):
             by_items = None if progress is None else self._by_items(progress, following=following)
             scores = self.engine.score(model, by_items, parts=parts)
             scored, scored_before = time.perf_counter(), parts.seconds if parts else 0.0
@@ -255,14 +255,14 @@ class Scorer:
             "batch": {"tokens": self.engine.token_budget, "halved": self.engine.halved},
         }
 
-    def _memory_explained(self, model: nn.Module) -> AbstractContextManager[None]:
+    def _explain_out_of_memory(self, model: nn.Module) -> AbstractContextManager[None]:
         """Return a context in which the end of memory is an error with its remedy.
 
         Batches were halved down to single rows.
         """
         longest = max((len(one.context) + max(map(len, one.choices), default=0) for one in self._encoded), default=0)
         budget = self.engine.token_budget
-        return memory_explained(
+        return explain_out_of_memory(
             f"scoring {model_name(model)} on items of up to {longest:,} tokens, in batches of {budget:,}",
             weights=lambda: weight_bytes(model),
             devices=lambda: {weight.device for weight in model.parameters()},

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import numpy as np
 
 from forgetwatch.pairing import count
-from forgetwatch.report import LOST, name_in, tell
+from forgetwatch.report import LOST, name_in, set_tooltip
 from forgetwatch.study.pairs import RATES, Compared, Rate, Study
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def _radar(pairs: Sequence[Compared], names: Sequence[str], most: Mapping[Rate, 
             label = name_in(34, one.pair.name)
             (line,) = panel.plot([*angles, angles[0]], closed, label=label, linewidth=1.6, markersize=4, **style)
             numbers = (f"{name or NAMELESS} {100 * found[name].shown:.1f} %" for name in names if name in found)
-            tell(line, f"{one.pair.name}, {rate}: {', '.join(numbers)}")
+            set_tooltip(line, f"{one.pair.name}, {rate}: {', '.join(numbers)}")
         panel.set_theta_zero_location("N")
         panel.set_theta_direction(-1)
         panel.set_xticks(angles, [_two_lines(name or NAMELESS) for name in names], fontsize=9)
@@ -176,7 +176,7 @@ def _draw_scale(
             for one, x, y in zip(own, xs, ys, strict=True):
                 label = name_in(60, stage) if one is own[0] else None
                 (point,) = panel.plot([x], [y], linestyle="", color=color, marker=marker, markersize=6, label=label)
-                tell(point, f"{one.pair.name}: {rate} {y:.1f} %, {_LABELS[by]} {short_number(x)}")
+                set_tooltip(point, f"{one.pair.name}: {rate} {y:.1f} %, {_LABELS[by]} {short_number(x)}")
         names = [one.pair.name for one in own]
         spots += [(x, y, name) for x, y, name in zip(xs, ys, names, strict=True) if name in named and math.isfinite(y)]
     panel.set_xscale("log")
@@ -248,7 +248,7 @@ def averages_figure(study: Study) -> Figure:
     )
     for bars, values, name in zip(drawn, (visible, hidden), names, strict=True):
         for bar, value, one in zip(bars, values, pairs, strict=True):
-            tell(bar, f"{one.pair.name}: {name} {value:.1f} %")
+            set_tooltip(bar, f"{one.pair.name}: {name} {value:.1f} %")
     panel.set_yticks(rows, [name_in(34, one.pair.name) for one in pairs])
     panel.set_ylim(len(pairs) - 0.4, -0.6)  # the first pair at the top
     panel.set_xlabel("%, mean over tasks, not adjusted for chance", fontsize=10)

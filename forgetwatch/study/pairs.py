@@ -39,7 +39,7 @@ import pyarrow as pa
 from forgetwatch.comparing import CategoryMeans, Comparison, Spread, compare, estimated, ranked_categories
 from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ForgetwatchError, SnapshotError, StudyError
-from forgetwatch.measures import NOT_THERE
+from forgetwatch.measures import MISSING_CELL
 from forgetwatch.pairing import between, item_codes, listed, percent, points
 from forgetwatch.probe import Probe
 from forgetwatch.probes import Categories, load_probe
@@ -110,7 +110,7 @@ class Value(NamedTuple):
     def text(self) -> str:
         """The cell as text in percent, such as ``5.0 ± 0.1 (29.4)``."""
         if math.isnan(self.rate.mean):
-            return NOT_THERE
+            return MISSING_CELL
         sd = "" if math.isnan(self.rate.sd) else f" ± {percent(self.rate.sd)}"
         return f"{percent(self.shown)}{sd} ({percent(_not_below_0(self.ceiling.mean))})"
 
@@ -148,7 +148,7 @@ class Compared:
     def worst(self) -> str:
         """The categories that fell most beyond chance, with their shrunk changes in points; a dash for none."""
         fell = [one for one in ranked_categories(self.comparison)[0] if one.side == "below"]
-        return listed([f"{one.group.name} {points(one.change)}" for one in fell]) if fell else NOT_THERE
+        return listed([f"{one.group.name} {points(one.change)}" for one in fell]) if fell else MISSING_CELL
 
 
 @dataclass(frozen=True, kw_only=True)

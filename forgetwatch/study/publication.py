@@ -43,7 +43,7 @@ from rich.text import Text
 
 from forgetwatch.comparing import group_values
 from forgetwatch.files import write_text
-from forgetwatch.measures import NOT_THERE, QUANTITIES, chance_rows, drift_json, json_value, value_at
+from forgetwatch.measures import MISSING_CELL, QUANTITIES, chance_rows, drift_json, json_value, value_at
 from forgetwatch.pairing import brief, count, fit_ends, percent
 from forgetwatch.progress import Done, Progress
 from forgetwatch.report import (
@@ -323,7 +323,7 @@ def _page(study: Study, drawings: Mapping[str, Markup | None]) -> str:
 def _staged(study: Study, headings: Mapping[str, str], cells: Callable[[Compared], dict[str, str]]) -> dict[str, Any]:
     """Return the section of a table of pairs under their stages, without the columns that no pair has."""
     found = {one.pair.name: cells(one) for one in study.compared}
-    kept = [name for name in headings if any(of_pair[name] != NOT_THERE for of_pair in found.values())]
+    kept = [name for name in headings if any(of_pair[name] != MISSING_CELL for of_pair in found.values())]
     rows_of = {name: {column: of_pair[column] for column in kept} for name, of_pair in found.items()}
     stages = [
         (stage, [(one.pair.name, rows_of[one.pair.name]) for one in pairs])
@@ -393,7 +393,7 @@ def _pair_cells(one: Compared) -> dict[str, str]:
     """Return the text of each quantity in `_PAIR_HEADINGS`."""
     cells = group_cells(one.comparison.all) | {"net": one.net_change, "worst": one.worst}
     for name, number in zip(("unscored", "one_sided"), _left_out(one), strict=True):
-        cells[name] = count(number) if number else NOT_THERE
+        cells[name] = count(number) if number else MISSING_CELL
     return {name: cells[name] for name in _PAIR_HEADINGS}
 
 
@@ -405,7 +405,7 @@ def _left_out(one: Compared) -> tuple[int, int]:
 
 def _guessing_cells(one: Compared) -> dict[str, str]:
     """Return the text of each quantity in `_GUESSING_HEADINGS`, in percent with its interval."""
-    found = dict.fromkeys(_GUESSING_HEADINGS, NOT_THERE)
+    found = dict.fromkeys(_GUESSING_HEADINGS, MISSING_CELL)
     for name, lost, won, _ in chance_rows(one.comparison.all.chance, one.comparison.all.n):
         if (key := name.replace("-", "_")) in found:
             found |= {key: lost, f"{key}_gained": won}
@@ -433,7 +433,7 @@ def rows(study: Study, stage: str, rate: Rate) -> list[list[str]]:
     pairs = study.of_stage(stage)
     of_pairs = [one.values(rate) for one in pairs]
     body = [
-        [name or NAMELESS, *(found[name].text if name in found else NOT_THERE for found in of_pairs)]
+        [name or NAMELESS, *(found[name].text if name in found else MISSING_CELL for found in of_pairs)]
         for name in study.categories
         if any(name in found for found in of_pairs)
     ]

@@ -29,7 +29,7 @@ from forgetwatch.watch.callback import ForgetWatchCallback
 from forgetwatch.watch.checkpoint_queue import CheckpointQueue
 from forgetwatch.watch.follow import Follower, FollowSettings
 from forgetwatch.watch.guard import Guard, Tripped
-from forgetwatch.watch.measurer import Measurer
+from forgetwatch.watch.measurer import LookScorer
 from forgetwatch.watch.run_output import ReportPage, checked_command, cost_line, stopped_line
 from forgetwatch.watch.saved_checkpoints import NAMES, CheckpointGoneError, CheckpointStore, SavedCheckpoint
 from forgetwatch.watch.schedule import Schedule, event_steps

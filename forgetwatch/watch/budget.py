@@ -119,7 +119,7 @@ class Cost:
         look: Seconds of evaluating all of them once.
         step: Seconds of one optimizer step.
         steps: Optimizer steps of the training.
-        looks: Looks after the baseline.
+        looks: LookHistory after the baseline.
         extra: Seconds of a look outside evaluating the items, such as those of the drift.
         generated: Number of items whose answers may be left out because they are generated; 0 if none may.
         generation: Seconds of `look` that generate answers; 0 if none may be left out.
@@ -349,7 +349,7 @@ def decide_start(
         probe: The probe.
         step_tokens: Tokens of a training step in one process; None if they are not known.
         steps: Optimizer steps of the training.
-        looks: Looks that are planned after the start.
+        looks: LookHistory that are planned after the start.
         fewest_looks: Those of them that are kept in any case.
         items: Number of items that the user names; None for none.
     """
@@ -410,7 +410,7 @@ def decide_budget(
         overhead: The share.
         probe: The probe.
         step: The step.
-        fewest_looks: Looks that are kept in any case.
+        fewest_looks: LookHistory that are kept in any case.
         items: Number of items that are evaluated so far, a prefix of the probe; None for all.
         fixed: Number of items that the user names; None for none.
     """
@@ -458,7 +458,7 @@ def evaluated_worth(probe: Probe, decision: Decision) -> float:
 
 def _worths(probe: Probe, decision: Decision) -> list[tuple[int, float]]:
     """Return the length of the prefix that ends in each evaluated item, and each item's worth in questions."""
-    left_out = Subset.of_probe(probe, items=None, generates=decision.generates, regraded=decision.regraded).left_out
+    left_out = Subset.from_probe(probe, items=None, generates=decision.generates, regraded=decision.regraded).left_out
     questions = [len(str(item.prompt)) + sum(map(len, item.choices)) for item in probe if not item.is_passage]
     question = statistics.fmean(questions) if any(questions) else 1.0
     return [

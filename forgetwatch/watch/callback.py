@@ -33,8 +33,8 @@ from forgetwatch.watch.guard import Action, Guard
 from forgetwatch.watch.looks import references
 from forgetwatch.watch.run_output import checked_command
 from forgetwatch.watch.schedule import Every, Schedule, event_steps
-from forgetwatch.watch.session import Moment, Session, Settings
-from forgetwatch.watch.trackers import Trackers, composite_row, look_row
+from forgetwatch.watch.session import Session, Settings, TrainingState
+from forgetwatch.watch.trackers import TrainerLogger, composite_row, look_row
 from forgetwatch.watch.trainer import (
     STATE,
     calling_trainer,
@@ -396,13 +396,13 @@ def _one_line_if_stopped(session: Session) -> Iterator[None]:
         raise SystemExit(_STOPPED) from None
 
 
-def _moment(trainer: Trainer, state: TrainerState, control: TrainerControl, kwargs: dict[str, Any]) -> Moment:
-    return Moment(
+def _moment(trainer: Trainer, state: TrainerState, control: TrainerControl, kwargs: dict[str, Any]) -> TrainingState:
+    return TrainingState(
         step=state.global_step,
         model=kwargs["model"],
         tokenizer=tokenizer_of(kwargs),
         optimizer=kwargs.get("optimizer"),
-        trackers=Trackers(trainer, state, control),
+        trackers=TrainerLogger(trainer, state, control),
     )
 
 

@@ -135,7 +135,7 @@ class CheckpointQueue:
         """Count the time without a new checkpoint from now on."""
         self._active = time.monotonic()
 
-    def tell(self, line: str) -> None:
+    def log_once(self, line: str) -> None:
         """Log a line that is not logged twice."""
         if line not in self._told:
             self._told.add(line)
@@ -164,7 +164,7 @@ class CheckpointQueue:
         except Exception as error:  # of any kind, as file systems raise
             if self._once or not self._has_listed:
                 raise WatchError(f"{self._store.given}: cannot be listed ({error})") from error
-            self.tell(f"{self._store.given} cannot be read now, and is read again: {error}")
+            self.log_once(f"{self._store.given} cannot be read now, and is read again: {error}")
             return None
 
     def _scan(self) -> SavedCheckpoint | None:
@@ -181,7 +181,7 @@ class CheckpointQueue:
                 self.latest = checkpoint
             if step in looks:
                 if looks[step] not in ("", checkpoint.signature):
-                    self.tell(f"{name} was saved again after it was scored; its look stays (--run scores anew)")
+                    self.log_once(f"{name} was saved again after it was scored; its look stays (--run scores anew)")
                 self.deal_with(checkpoint)
             if found is None and self._done.get(step) != checkpoint.signature and step not in looks:
                 found = self._judged(checkpoint, is_unchanged=before == checkpoint.signature)
@@ -198,20 +198,22 @@ class CheckpointQueue:
         try:
             return self._store.read(step, name)
         except Exception as error:  # of any kind, as file systems raise
-            self.tell(f"{name} cannot be read now, and is read again: {error}")
+            self.log_once(f"{name} cannot be read now, and is read again: {error}")
             return None
 
     def _judged(self, checkpoint: SavedCheckpoint, *, is_unchanged: bool) -> SavedCheckpoint | None:
         """Return the checkpoint if it is complete and has its weights; else it is logged once what is missing."""
         if checkpoint.problem:
             if is_unchanged:  # nothing was added since the listing before
-                self.tell(f"{checkpoint.name} is not complete yet: {checkpoint.problem}")
+                self.log_once(f"{checkpoint.name} is not complete yet: {checkpoint.problem}")
             return None
         if not (checkpoint.settled or is_unchanged):
             return None
         if not checkpoint.in_parts:
             return checkpoint
-        self.tell(f"{checkpoint.name} has its weights in parts, as the processes had them; merge them into one model")
+        self.log_once(
+            f"{checkpoint.name} has its weights in parts, as the processes had them; merge them into one model"
+        )
         self.fail(checkpoint)
         return None
 
@@ -229,7 +231,7 @@ class CheckpointQueue:
         self._seen |= names
         if not names and not self._once:
             also = ", nor that folder" if self._is_new else ""
-            self.tell(f"no checkpoint yet{also}; waiting for {NAMES}{self._hint()}")
+            self.log_once(f"no checkpoint yet{also}; waiting for {NAMES}{self._hint()}")
         return names
 
     def _hint(self) -> str:

@@ -60,7 +60,7 @@ from forgetwatch.watch.saved_checkpoints import (
     watched_budget,
     weights_of,
 )
-from forgetwatch.watch.trackers import TrackerRuns
+from forgetwatch.watch.trackers import FollowerLogger
 from forgetwatch.watch.watch import Watch
 
 _PATIENCE: Final = 5.0
@@ -183,7 +183,7 @@ class Follower:
         self._settings = settings
         self._on_look = on_look
         self._base = _Base(settings.base, loading=settings.loading)
-        self._runs = TrackerRuns(
+        self._runs = FollowerLogger(
             settings.report_to,
             title=f"follow {output_dir.rstrip('/').rsplit('/', 1)[-1]}",
             group=settings.group,
@@ -340,7 +340,7 @@ class Follower:
         if checkpoint is not None:
             tokenizer_of = on_main_process(lambda: self._base.tokenizer_for(Path(given)))
         if tokenizer_of is not None and rank() == 0:
-            self.queue.tell("the checkpoints are saved without a tokenizer; that of the base is used")
+            self.queue.log_once("the checkpoints are saved without a tokenizer; that of the base is used")
         load = partial(load_model, loading=settings.loading)
         model, tokenizer = on_all_processes(lambda: load(given, tokenizer_of=tokenizer_of))
         before_batch: Any = None

@@ -29,7 +29,7 @@ PREVIOUS: Final = "previous"
 """Reference to the look before."""
 
 
-class Looks:
+class LookHistory:
     """Comparisons of the looks so far; no model, no files. A `Watch` adds to them.
 
     Attributes:
@@ -40,8 +40,8 @@ class Looks:
         decision: Decision on the items that looks evaluate; None before it is made.
         comparisons: Baseline against each look so far, by step.
         others: The same for each further reference, by its name and step.
-        resumed: Looks that were measured again after a resume, against the stored ones, by step.
-        planned: Looks planned after the baseline; None if unknown. Alarms are corrected for it.
+        resumed: LookHistory that were measured again after a resume, against the stored ones, by step.
+        planned: LookHistory planned after the baseline; None if unknown. Alarms are corrected for it.
     """
 
     def __init__(self, probe: Probe, *, against: Mapping[str, Snapshot | str | Path] | None = None) -> None:
@@ -223,7 +223,7 @@ class Looks:
     def _use(self, decision: Decision | None) -> None:
         """Set the items that looks evaluate; all before there is a decision."""
         made = decision or Decision()
-        self.subset = Subset.of_probe(self.probe, items=made.items, generates=made.generates, regraded=made.regraded)
+        self.subset = Subset.from_probe(self.probe, items=made.items, generates=made.generates, regraded=made.regraded)
         self.decision = decision
 
 

@@ -68,7 +68,7 @@ class Evaluated:
         return self.subset.items or len(self.probe)
 
 
-class Measurer:
+class LookScorer:
     """Evaluates the model of a run: in the same batches at every look, with its progress shown.
 
     Attributes:
@@ -275,7 +275,7 @@ class Measurer:
             progress=progress,
         )
         null = twice.score(model, step=step, generator=self._generator, progress=progress, again=True)
-        subset = Subset.of_probe(part.probe, items=len(probe), generates=True)
+        subset = Subset.from_probe(part.probe, items=len(probe), generates=True)
         return subset.describe(null, fingerprint=part.probe.fingerprint)
 
     def set_seconds(self, snapshot: Snapshot, *, share: float) -> None:

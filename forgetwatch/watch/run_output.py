@@ -144,7 +144,7 @@ def look_line(whole: Group, *, step: int, max_steps: int | None, took: float) ->
 
 def not_generated_line(probe: Probe) -> str:
     """Return the line that answers are no longer generated, and which categories are lost with them."""
-    lost = Subset.of_probe(probe, items=None, generates=False).missing_categories
+    lost = Subset.from_probe(probe, items=None, generates=False).missing_categories
     return (
         "generated answers would take the looks beyond max_overhead: from here on only log-likelihood items and "
         "generated must_pass ones are evaluated"

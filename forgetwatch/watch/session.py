@@ -1,8 +1,8 @@
 """Session: one training under watch, from its first look to its report.
 
-    callback  --Moment-->  Session  -->  Watch               measures, compares, stores
-    (events of a trainer)     |          Trackers, Guard     log rows; act on losses
-                              |          ReportPage, Command, table
+    callback  --TrainingState-->  Session  -->  Watch                       measures, compares, stores
+    (events of a trainer)           |           TrainerLogger, Guard        log rows; act on losses
+                                    |           ReportPage, Command, table
 
     begin | resume | restart      decides items and looks and takes the baseline, or restores those of the run
     look                          evaluates the probe, at most once per step
@@ -36,7 +36,7 @@ from forgetwatch.watch import run_output
 from forgetwatch.watch.budget import Budget, Cost, Decision, evaluated_worth, generated_items, stored_decision
 from forgetwatch.watch.guard import Action, Guard, Tripped
 from forgetwatch.watch.schedule import Schedule
-from forgetwatch.watch.trackers import Trackers
+from forgetwatch.watch.trackers import TrainerLogger
 from forgetwatch.watch.trainer import evaluation_weights, held_out, overlap_line
 from forgetwatch.watch.watch import Watch
 
@@ -57,14 +57,14 @@ class Settings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Moment:
+class TrainingState:
     """State of the training at one event, after so many optimizer steps."""
 
     step: int
     model: Any
     tokenizer: Any
     optimizer: Any  # None if the event has none
-    trackers: Trackers
+    trackers: TrainerLogger
 
 
 class Session:
@@ -92,7 +92,7 @@ class Session:
         self._page = run_output.ReportPage()
         self._latest_attempt = -1
 
-    def begin(self, now: Moment, examples: Any, *, step_tokens: float | None = None) -> None:
+    def begin(self, now: TrainingState, examples: Any, *, step_tokens: float | None = None) -> None:
         """Decide items and looks, take the first look, and make the measurements that are made only once.
 
         `step_tokens` is the number of tokens of a training step in one process; None if it is not known.
@@ -109,7 +109,7 @@ class Session:
         self._set_out(now)
         self._start_command(now.step, needs_checkpoint=False)
 
-    def resume(self, now: Moment, memory: Mapping[str, Any] | None, *, checkpoint: Path | None) -> None:
+    def resume(self, now: TrainingState, memory: Mapping[str, Any] | None, *, checkpoint: Path | None) -> None:
         """Restore the baseline and the looks of the run, and measure the noise between this machine and the last.
 
         `memory` is what the trainer's state keeps of the run; None if it keeps nothing. A WatchError if no source has
@@ -134,7 +134,7 @@ class Session:
             self._decide_start(now, None)
         self._set_out(now)
 
-    def restart(self, now: Moment, *, after: Session) -> None:
+    def restart(self, now: TrainingState, *, after: Session) -> None:
         """Train the same run again: after its end, or with a smaller batch. The baseline and the decision stay."""
         self.watch.claim()
         # Before its looks are dropped: a finished training is a result of its own.
@@ -153,7 +153,7 @@ class Session:
             left = self.budget.schedule.looks_after(max(self.watch.comparisons))
             self.log(run_output.cost_line(self.watch, left=left, extra=self._extra))
 
-    def end_step(self, now: Moment) -> bool:
+    def end_step(self, now: TrainingState) -> bool:
         """Stop the clock of a step, correct the decision after the last timed one, and return True if it was that."""
         budget = self.budget
         budget.clock.end_step()
@@ -167,7 +167,7 @@ class Session:
                 self._log_share(cost, since=began_at)
         return True
 
-    def decide(self, now: Moment) -> None:
+    def decide(self, now: TrainingState) -> None:
         """Correct, unless that is done, which items the looks evaluate and which looks there are, and log their share.
 
         The correction is from the steps timed so far; without any, the decision stays.
@@ -184,13 +184,13 @@ class Session:
         with self.failures.tolerate("storing the decision on the budget", step=step):
             watch.decide(made)
         made = watch.decision or made
-        self._follow(made, now)
+        self._run_decision(made, now)
         if not watch.generates:
             self.log(run_output.not_generated_line(watch.probe))
         if cost is not None and budget.overhead is not None and (made != before or not budget.is_predicted):
             self._log_share(cost.kept(made), since=step - 1, planned=looks)
 
-    def _decide_start(self, now: Moment, step_tokens: float | None) -> None:
+    def _decide_start(self, now: TrainingState, step_tokens: float | None) -> None:
         """Decide items and looks before anything is measured, and log what they cost and can show."""
         watch, budget = self.watch, self.budget
         trial = None
@@ -210,7 +210,7 @@ class Session:
         if budget.schedule.is_default and budget.schedule.unwatched:
             self.log(run_output.unwatched_line(budget.schedule))
 
-    def look(self, now: Moment) -> Action | None:
+    def look(self, now: TrainingState) -> Action | None:
         """Look at this step, unless it was tried already, log the numbers, and return what the guard demands.
 
         A look before the budget is decided decides it, from the steps timed so far.
@@ -256,7 +256,7 @@ class Session:
         if saved and step in self.watch.comparisons:
             self._start_command(step, needs_checkpoint=True)
 
-    def end(self, now: Moment, *, look: bool) -> None:
+    def end(self, now: TrainingState, *, look: bool) -> None:
         """Write the report and show the table.
 
         A look that an early stop has left out is stored but not logged, because trackers may have closed.
@@ -320,7 +320,7 @@ class Session:
         """
         return step > self._max_steps or not self.watch.evaluates
 
-    def _measure(self, now: Moment) -> None:
+    def _measure(self, now: TrainingState) -> None:
         """Evaluate the weights of this step, those of the optimizer's evaluation mode if it has one."""
         watch, step = self.watch, now.step
         with self.failures.tolerate("the look", step=step), evaluation_weights(now.optimizer):
@@ -333,19 +333,19 @@ class Session:
                 line = f"the look at step {step} is scored, and not stored, training continues: {why}"
                 self.failures.count("storing the look", f"{line}; it is stored when there is room")
 
-    def _set_out(self, now: Moment) -> None:
+    def _set_out(self, now: TrainingState) -> None:
         """Follow the decision if it is final or nothing is to be timed; else wait for its correction."""
         budget, decision = self.budget, self.watch.decision or Decision(step=now.step)
         budget.set_out(now.step)
         if budget.is_final:
-            self._follow(decision, now)
+            self._run_decision(decision, now)
         elif budget.corrected_at <= now.step:
             self.decide(now)
         else:
             budget.follow(replace(decision, step=budget.first_look(now.step)))  # a second try may have other steps
             self._plan()
 
-    def _follow(self, decision: Decision, now: Moment) -> None:
+    def _run_decision(self, decision: Decision, now: TrainingState) -> None:
         """Take the looks of a decision, and log the row of the start, which had to wait for its items."""
         self.budget.follow(decision, evaluates=self.watch.evaluates)
         self._plan()
@@ -422,7 +422,7 @@ class Session:
         share = cost.share(items=evaluated_worth(probe, decision), looks=len(later))
         self.log(run_output.share_line(share, probe, decision, looks=later, planned=planned, max_overhead=most))
 
-    def _resume_guard(self, stopped: Any, now: Moment) -> None:
+    def _resume_guard(self, stopped: Any, now: TrainingState) -> None:
         """Log that the guard has stopped the run before, and stop it again where that still holds."""
         if type(stopped) is not int or stopped > now.step:
             return
@@ -436,7 +436,7 @@ class Session:
             found = [finding for finding in tripped if finding.trips and finding.step == stopped]
             self.log(run_output.stopped_line(stopped, found=found, left=left, stops_again=self.stops_again))
 
-    def _announce(self, now: Moment, findings: list[GuardFinding], *, step: int) -> None:
+    def _announce(self, now: TrainingState, findings: list[GuardFinding], *, step: int) -> None:
         guard, trips = self._settings.guard, any(finding.trips for finding in findings)
         lines = self._tripped.lines(findings, stops=step if trips and guard and guard.action == "stop" else None)
         for line in lines:
@@ -444,7 +444,7 @@ class Session:
         if trips and self._is_main:
             now.trackers.alert("\n".join(lines), step=step)
 
-    def _log_row(self, now: Moment, *, step: int) -> None:
+    def _log_row(self, now: TrainingState, *, step: int) -> None:
         settings = self._settings
         with self.failures.tolerate("logging the look", step=step):
             now.trackers.log_look(self.watch, step=step, full=settings.full, chosen_by=settings.chosen_by)

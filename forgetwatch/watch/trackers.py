@@ -1,7 +1,7 @@
 """Trackers: a row of numbers per look, its verdict as a text, one table of flipped items, alerts.
 
-    in a training    Trackers      rows go through the trainer's own log, and so to every tracker that it reports to
-    `follow`         TrackerRuns   rows go to runs of its own, since the training has others; only where it is asked to
+    in a training    TrainerLogger     rows go through the trainer's own log, and so to every tracker that it reports to
+    `follow`         FollowerLogger    rows go to runs of its own, as the training has others; only where it is asked to
 
 The texts, the table and the alerts go to the trackers of `TRACKERS` that have a run in this process, whoever began it.
 A tracker with peculiarities has a class of its own: `row` and `begin` for the runs of a follower, `text`, `table` and
@@ -225,7 +225,7 @@ def _running(name: str, run: str) -> Any:
     return module if (current() if callable(current) else current) is not None else None
 
 
-class Trackers:
+class TrainerLogger:
     """The trackers of a trainer, during one of its events."""
 
     def __init__(self, trainer: Trainer, state: TrainerState, control: TrainerControl) -> None:
@@ -279,7 +279,7 @@ class Trackers:
         return [writer for one in callbacks if (writer := getattr(one, "tb_writer", None)) is not None]
 
 
-class TrackerRuns:
+class FollowerLogger:
     """One run, named by its `title`, in each of some trackers, which must be installed; begun at the first row.
 
     `config` are settings that the runs show; no text of items. W&B and trackio have groups of runs.

@@ -36,14 +36,14 @@ from forgetwatch.run_folder import PROBE, RUN_FOLDER, GuardFinding, Kind, Resume
 from forgetwatch.scoring import Generator, check_arguments, on_all_processes, on_main_process, rank
 from forgetwatch.snapshot import Snapshot, read_snapshot
 from forgetwatch.watch.budget import Decision, evaluated_items
-from forgetwatch.watch.looks import Looks, checked_step
-from forgetwatch.watch.measurer import Measurer
+from forgetwatch.watch.looks import LookHistory, checked_step
+from forgetwatch.watch.measurer import LookScorer
 
 _DELAY: Final = 5.0
 """Seconds of a look during the training before its progress is shown."""
 
 
-class Watch(Looks):
+class Watch(LookHistory):
     """Evaluates one probe again and again during a run, and follows the outcome of every item.
 
     Attributes:
@@ -87,7 +87,7 @@ class Watch(Looks):
         self.seconds: dict[int, float] = {}
         self.notes: tuple[str, ...] = ()
         super().__init__(probe if isinstance(probe, Probe) else load_probe(probe), against=against)
-        self.measurer = Measurer()
+        self.measurer = LookScorer()
         self.drift = RunDrift(wanted=drift, examples=examples)
         self._twice = twice
         self._started = False
@@ -124,8 +124,8 @@ class Watch(Looks):
     def measure_with(
         self, *, token_budget: int | None, generator: Generator | None, drift: RunDrift | None = None
     ) -> None:
-        """Set the means of measuring, before the first look; see `Measurer`. Without a drift the own one stays."""
-        self.measurer = Measurer(token_budget=token_budget, generator=generator)
+        """Set the means of measuring, before the first look; see `LookScorer`. Without a drift the own one stays."""
+        self.measurer = LookScorer(token_budget=token_budget, generator=generator)
         self.drift = drift or self.drift
 
     def plan(self, looks: int) -> None:
@@ -446,7 +446,7 @@ class Watch(Looks):
             if self.baseline is None:
                 return False, left, failure
             if self._started:
-                self._follow()
+                self._return_to_folder()
             elif not self._is_cleared and (aside := self.folder.set_aside()):
                 log(f"the folder of an earlier run is now {aside}")
             self._is_cleared = True  # a folder that is there later is the beginning of this run's
@@ -496,7 +496,7 @@ class Watch(Looks):
 
     def _reopen(self, step: int, *, last: int) -> dict[int, Snapshot]:
         """Drop the files of the looks later than a step; return the rows of the last one left, unless in memory."""
-        self._follow()
+        self._return_to_folder()
         self.folder.drop_after(step)
         path = None if last in self._snapshots else self.folder.looks().get(last)
         try:
@@ -504,7 +504,7 @@ class Watch(Looks):
         except SnapshotError:
             return {}
 
-    def _follow(self) -> None:
+    def _return_to_folder(self) -> None:
         """Return to the folder of this run: without locks another training may have put its own in its place."""
         if moved := self.folder.follow():
             log(f"another training has begun in {self.folder.output_dir}; the looks of this one are in {moved}")

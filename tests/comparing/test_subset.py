@@ -50,7 +50,7 @@ def test_a_prefix_counts_items_and_keeps_all_samples() -> None:
 def test_the_whole_subset_is_the_snapshot_itself_and_one_of_nothing_keeps_the_items_left_out() -> None:
     whole, unscored = look([True, None]), look([None, None])
     assert Subset().apply(whole) is whole
-    assert len(Subset.of(unscored).apply(unscored)) == 2
+    assert len(Subset.from_look(unscored).apply(unscored)) == 2
 
 
 def test_the_subset_of_a_probe_keeps_generated_answers_that_must_pass() -> None:
@@ -60,8 +60,8 @@ def test_the_subset_of_a_probe_keeps_generated_answers_that_must_pass() -> None:
         Item(id="must", task="t", prompt="Q2", answer="a", match="exact", must_pass=True),
     ]
     probe = Probe(items)
-    assert Subset.of_probe(probe, items=None, generates=True) == Subset()
-    assert Subset.of_probe(probe, items=2, generates=False) == Subset(
+    assert Subset.from_probe(probe, items=None, generates=True) == Subset()
+    assert Subset.from_probe(probe, items=2, generates=False) == Subset(
         items=2, total=3, left_out=frozenset({("t", "generated")})
     )
 
@@ -69,7 +69,7 @@ def test_the_subset_of_a_probe_keeps_generated_answers_that_must_pass() -> None:
 def test_a_look_carries_its_prefix_under_the_fingerprint_of_the_whole_probe() -> None:
     cut = Subset(items=2, total=3).describe(look([True, True], fingerprint="of the prefix"), fingerprint="f")
     assert cut.meta["probe"] == {"fingerprint": "f", "items": 2, "of": 3}
-    assert Subset.of(cut) == Subset(items=2, total=3)
+    assert Subset.from_look(cut) == Subset(items=2, total=3)
     whole = look([True] * 3)
     assert Subset().describe(whole, fingerprint="g") is whole
 
@@ -117,19 +117,19 @@ def test_looks_of_unlike_probes_are_refused_by_all(tmp_path: Path) -> None:
 
 def test_metadata_that_name_a_part_without_its_size_are_refused() -> None:
     with pytest.raises(SnapshotError, match="as whole numbers, got items None of 3"):
-        Subset.of_metadata({"probe": {"of": 3}})
-    assert Subset.of_metadata({"probe": None}) == Subset()
+        Subset.from_metadata({"probe": {"of": 3}})
+    assert Subset.from_metadata({"probe": None}) == Subset()
 
 
 def test_categories_without_an_item_are_named_in_the_look_and_on_its_page() -> None:
     made = probe(items=10)
     items = [replace(item, category="Law" if number > 5 else "Math") for number, item in enumerate(made)]
-    subset = Subset.of_probe(Probe(items, name="mine"), items=4, generates=True)
+    subset = Subset.from_probe(Probe(items, name="mine"), items=4, generates=True)
     assert subset.missing_categories == ("Law",)
     look = subset.describe(snapshot([True] * 4, meta={"probe": {"name": "mine"}}), fingerprint="f")
-    assert Subset.of_metadata(look.meta).missing_categories == ("Law",)
+    assert Subset.from_metadata(look.meta).missing_categories == ("Law",)
     words = dict(summary(compare(before=look, after=look)).sections)["What was not measured"]
     assert "the first 4 of 10 questions" in words
     assert "No question of Law is among those that the looks evaluate." in words
-    assert Subset.of_probe(Probe(items, name="mine"), items=8, generates=True).missing_categories == ()
-    assert Subset.of_metadata({"probe": {"missing_categories": "Law"}}).missing_categories == ()
+    assert Subset.from_probe(Probe(items, name="mine"), items=8, generates=True).missing_categories == ()
+    assert Subset.from_metadata({"probe": {"missing_categories": "Law"}}).missing_categories == ()

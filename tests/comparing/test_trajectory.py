@@ -29,7 +29,7 @@ def test_the_history_follows_each_item_in_any_order_of_rows() -> None:
     looks = look(0, [True, True, False], **hashes), look(1, [False, True, False], **turned)
     made = Trajectory.of([*looks, look(2, [True, True, True], **hashes)])
     assert made.right.tolist() == [[1, 1, 0], [0, 1, 0], [1, 1, 1]]
-    assert (made.course.ever_forgotten[-1], made.course.regained[-1]) == (1, 1)
+    assert (made.item_history.ever_forgotten[-1], made.item_history.regained[-1]) == (1, 1)
     assert first_forgotten(made) == {("t", "1", 0): 1}
 
 
@@ -49,7 +49,7 @@ def test_a_look_of_fewer_items_cuts_all_comparisons_to_these() -> None:
 
 def test_items_unscored_at_some_look_have_no_history_and_open_ones_no_guesses() -> None:
     made = Trajectory.of([look(0, [True, True, None], k=[4, 2, 2]), look(1, [False, None, True], k=[4, 2, 2])])
-    assert len(made.course.events) == 1
+    assert len(made.item_history.events) == 1
     assert made.guessed.ever_forgotten[-1] == pytest.approx(0.25 * 0.75)
     open_item = Trajectory.of([look(0, [True]), look(1, [False])])
     assert np.isnan(open_item.guessed.ever_forgotten[-1])

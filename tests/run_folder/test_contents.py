@@ -294,7 +294,7 @@ def probe_run(folder: Path) -> Path:
     items = probe(ITEMS)
     named = {"probe": {"name": "toy", "fingerprint": items.fingerprint}}
 
-    def of_probe(step: int, lost: int = 0) -> Snapshot:
+    def from_probe(step: int, lost: int = 0) -> Snapshot:
         columns = {name: [getattr(item, name) for item in items] for name in ("content_hash", "task")}
         return snapshot(
             [False] * lost + [True] * (ITEMS - lost),
@@ -303,7 +303,7 @@ def probe_run(folder: Path) -> Path:
             **columns,
         )
 
-    return write_run(folder, items, of_probe(0), {5: of_probe(5, 2)}, planned=1).path
+    return write_run(folder, items, from_probe(0), {5: from_probe(5, 2)}, planned=1).path
 
 
 def changed_line(run: Path, old: str, new: str) -> None:

@@ -26,7 +26,7 @@ from forgetwatch.cli import app
 from forgetwatch.cli.options import check_device_map
 from forgetwatch.errors import ScoringError
 from forgetwatch.loading import Loading
-from forgetwatch.scoring import Scorer, checkpoints, load_model, memory_explained, pretrained, score_checkpoint
+from forgetwatch.scoring import Scorer, checkpoints, explain_out_of_memory, load_model, pretrained, score_checkpoint
 
 TOK = tokenizer()
 
@@ -204,7 +204,7 @@ def test_the_error_on_memory_touches_only_the_gpus_that_hold_the_weights(monkeyp
         asked.clear()
         with (
             pytest.raises(ScoringError) as found,
-            memory_explained("scoring", weights=lambda: 2**30, remedy="free memory", **devices),
+            explain_out_of_memory("scoring", weights=lambda: 2**30, remedy="free memory", **devices),
         ):
             raise torch.OutOfMemoryError("CUDA out of memory")
         return str(found.value)

@@ -20,7 +20,7 @@ from forgetwatch.errors import ScoringError
 from forgetwatch.study.merging import (
     WEIGHTS,
     AdapterPlan,
-    Ends,
+    ModelPair,
     adapter_squares,
     file_tensors,
     plan_adapter,
@@ -160,11 +160,11 @@ def test_a_base_without_safetensors_is_refused_before_it_is_scored(tmp_path: Pat
 
 def test_the_distance_is_unknown_where_the_base_has_no_weights_that_can_be_measured(tmp_path: Path) -> None:
     save(tmp_path)
-    ends = Ends(a=str(tmp_path / "a"), b=str(tmp_path / "b"), method="linear", alphas=(0.5,))
+    ends = ModelPair(a=str(tmp_path / "a"), b=str(tmp_path / "b"), method="linear", alphas=(0.5,))
     found = ends.distance()
     assert found.overall > 0
     name = "model.layers.1.mlp.down_proj.weight"
-    ends = Ends(a=str(tmp_path / "a"), b=str(tmp_path / "b"), method="linear", alphas=(0.5,))
+    ends = ModelPair(a=str(tmp_path / "a"), b=str(tmp_path / "b"), method="linear", alphas=(0.5,))
     ends.plan.base[name] = replace(ends.plan.base[name], dtype="U8")  # as quantized weights are stored
     unknown = ends.distance()
     assert math.isnan(unknown.overall)
@@ -181,7 +181,7 @@ def test_a_weight_of_the_base_or_of_the_adapter_that_is_not_finite_is_named(
     name = next(name for name in weights if "down_proj" in name)
     weights[name].view(-1)[:2] = torch.inf
     save_file(weights, tmp_path / file, {"format": "pt"})
-    ends = Ends(a=str(tmp_path / "a"), b=str(tmp_path / "b"), method="linear", alphas=(0.5,))
+    ends = ModelPair(a=str(tmp_path / "a"), b=str(tmp_path / "b"), method="linear", alphas=(0.5,))
     with pytest.raises(ScoringError) as error:
         ends.check()
     assert str(error.value).startswith(f"{side} ({tmp_path / side.lower()}): tensor {name} holds infinity (2 of ")

@@ -130,7 +130,7 @@ def test_an_interrupted_start_is_one_line_and_keeps_what_was_measured(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(measurer.Measurer, "_again", interrupted)
+        patch.setattr(measurer.LookScorer, "_again", interrupted)
         run = trainer(tmp_path / "a", callbacks=[ForgetWatchCallback(probe(60), every=3)])
         with pytest.raises(SystemExit) as stopped:
             run.train()

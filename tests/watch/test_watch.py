@@ -22,7 +22,7 @@ from forgetwatch.errors import ProbeError, ScoringError, WatchError
 from forgetwatch.files import write_atomically
 from forgetwatch.run_folder import GuardFinding, RunFolder, StoredRun
 from forgetwatch.scoring import scorer
-from forgetwatch.watch import Measurer
+from forgetwatch.watch import LookScorer
 
 TOK = tokenizer()
 
@@ -496,14 +496,14 @@ def test_a_resume_stores_the_plan_and_the_findings_again(tmp_path: Path) -> None
 def test_answers_that_vanish_are_logged_at_the_first_look_that_misses_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    watch, measure = run(tmp_path, (0,)), Measurer.look
+    watch, measure = run(tmp_path, (0,)), LookScorer.look
 
-    def failing(self: Measurer, *given: Any, **options: Any) -> Snapshot:
+    def failing(self: LookScorer, *given: Any, **options: Any) -> Snapshot:
         look = measure(self, *given, **options)
         right = [None, *look.table["correct"].to_pylist()[1:]]
         return replace(look, table=look.table.set_column(look.table.column_names.index("correct"), "correct", [right]))
 
-    monkeypatch.setattr(Measurer, "look", failing)
+    monkeypatch.setattr(LookScorer, "look", failing)
     for step in (10, 20):
         watch.look(model(TOK), TOK, step=step)
     lines = [line for line in capsys.readouterr().err.splitlines() if "were scored on one side alone" in line]

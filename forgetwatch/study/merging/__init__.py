@@ -23,9 +23,9 @@ from forgetwatch.study.merging.report import (
     sweep_table,
 )
 from forgetwatch.study.merging.sweep import (
-    Ends,
     MergedPoint,
     MergeSweep,
+    ModelPair,
     ProbeSweep,
     check_disk,
     own_folder,

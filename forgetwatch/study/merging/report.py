@@ -20,7 +20,7 @@ from rich.console import Group as Lines
 from rich.text import Text
 
 from forgetwatch.comparing import Group
-from forgetwatch.measures import KNOWN, NOT_THERE, json_value, net_change, net_of_luck
+from forgetwatch.measures import KNOWN, MISSING_CELL, json_value, net_change, net_of_luck
 from forgetwatch.pairing import brief, count, fit_ends, items, percent, points
 from forgetwatch.report import (
     comparison_json,
@@ -137,7 +137,7 @@ def distance_sentence(sweep: MergeSweep) -> str:
 def distance_rows(sweep: MergeSweep) -> list[list[str]]:
     """Return the rows of the table of distances: layer, distance relative to its norm; a dash where it is unknown."""
     layers = sweep.distance.layers.items()
-    return [[name, NOT_THERE if math.isnan(value) else f"{value:.5f}"] for name, value in layers]
+    return [[name, MISSING_CELL if math.isnan(value) else f"{value:.5f}"] for name, value in layers]
 
 
 def merge_words(sweep: MergeSweep) -> list[str]:
@@ -255,7 +255,7 @@ def merge_csv(sweep: MergeSweep) -> str:
 
 def _lost_net(group: Group) -> str:
     """Return the known and lost items less luck with their interval; a dash where that is not measured."""
-    return str(net_of_luck(group[KNOWN]) or NOT_THERE)
+    return str(net_of_luck(group[KNOWN]) or MISSING_CELL)
 
 
 def merge_report(sweep: MergeSweep, suffix: str) -> str:

@@ -87,7 +87,7 @@ _MORE_ROOM: Final = "make room, or name a folder on another disk (TMPDIR, or --k
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ends:
+class ModelPair:
     """Two models and the points between them.
 
     A point is determined by the files of both models, the method and alpha: its recipe.
@@ -374,7 +374,7 @@ class MergeSweep:
 
 
 def run_sweep(
-    ends: Ends,
+    ends: ModelPair,
     probe: Probe,
     *,
     confirmation: Probe | None,
@@ -438,7 +438,7 @@ def run_sweep(
 class _Scoring:
     """Scoring of the ends and of the points between them, on all probes."""
 
-    ends: Ends
+    ends: ModelPair
     probes: Sequence[Probe]
     progress_of: Shown
 
@@ -485,7 +485,7 @@ def _named(snapshot: Snapshot, alpha: float) -> Snapshot:
     return replace(snapshot, meta={**snapshot.meta, "model": f"alpha {alpha:g}"})
 
 
-def _notes(ends: Ends, distance: WeightDistance, comparisons: Sequence[Comparison]) -> list[str]:
+def _notes(ends: ModelPair, distance: WeightDistance, comparisons: Sequence[Comparison]) -> list[str]:
     """Return the notes of the merge and, once each, of the comparisons."""
     notes = []
     if isinstance(ends.plan, AdapterPlan):

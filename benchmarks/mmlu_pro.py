@@ -4,7 +4,7 @@
 
 Reads the per-question logs of TIGER-AI-Lab/MMLU-Pro (f418b116, Apache-2.0; 12,032 items, 5-shot chain of thought, up to
 10 options) in the folder mmlu_pro/ of that path. Percentages of all items; brackets hold 95 %,
-those of paper-compat and of the tipping ratio by bootstrap.
+those of paper-compat by bootstrap.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def row(name: str, group: Group, compat: Spread) -> str:
         f"{percent(corrected.forgetting)} ({between(corrected.forgetting_band, percent)})",
         f"{between(bound.forgetting, percent)} ({between(bound.forgetting_interval, percent)})",
         f"{percent(stays.same_wrong)} / {percent(stays.same_wrong_if_fresh)}",
-        f"{stays.tipping_ratio:.1f} ({between(chance.tipping_interval, lambda ratio: f'{ratio:.1f}')})",
+        f"{stays.tipping_ratio:.1f}",
     )
     return f"| {name} | " + " | ".join(cells) + " |"
 

@@ -145,9 +145,7 @@ class Options:
     ] = "own"
     bootstrap: Annotated[
         int,
-        chance_option(
-            min=0, help="Bootstrap draws for the intervals of the tipping ratio and of paper-compat; 0 for none."
-        ),
+        chance_option(min=0, help="Bootstrap draws for the intervals of paper-compat; 0 for none."),
     ] = 0
     seed: Annotated[int, chance_option(min=0, help="Seed of the bootstrap draws.")] = 0
     fail_if: FailIfOption = None

@@ -194,8 +194,8 @@ def compare(
         categories: Another map of tasks to categories, such as `Categories.read` reads from a file.
         chance: ``paper-compat`` also computes the paper's numbers as its released code does.
         metric: Metric by which an answer is right, for logs of a harness that graded by several.
-        rng: Generator of bootstrap draws; None leaves out the intervals that need them.
-        replications: Draws of each bootstrap interval.
+        rng: Generator of bootstrap draws for `paper_compat` and means over categories; None leaves out their errors.
+        replications: Number of draws.
 
     Raises:
         MismatchError: If the two do not contain the same questions, scored with the same settings.
@@ -224,7 +224,7 @@ def compare(
     paired, unscored = AlignedPairs.align(before, after, pairing, again=again)
     notes += _mass_notes(paired)
     passages = AlignedPassages.align(before, after, pairing)
-    rows = Rows(pairs=paired, unscored=unscored, passages=passages, rng=rng, replications=replications)
+    rows = Rows(pairs=paired, unscored=unscored, passages=passages)
     groups = tuple(count_groups(rows))
     # The first note is the one that every table shows.
     notes = [*filter(None, [vanished_note(groups[0])]), *_vanished_groups(groups), *notes]

@@ -35,16 +35,12 @@ class Rows:
     """Rows of one group: pairs of answers that were scored on both sides, those that were not, and its passages.
 
     Attributes:
-        rng: Generator of bootstrap draws; None leaves out the intervals that need them.
-        replications: Draws of each interval.
         margin_rule: Widths and weight for margins, of all items of the comparison; None where options have no scores.
     """
 
     pairs: AlignedPairs
     unscored: AlignedPairs
     passages: AlignedPassages | None = None
-    rng: np.random.Generator | None = None
-    replications: int = 2000
     margin_rule: MarginRule | None = None
 
 

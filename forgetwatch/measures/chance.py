@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final
 
-import numpy as np
-
 from forgetwatch.measures.base import Bounds, GroupMeasure, Quantity, Rows, Unit, intervals, numbers
 from forgetwatch.metrics import (
     Bound,
@@ -17,13 +15,11 @@ from forgetwatch.metrics import (
     Interval,
     Paper,
     Persistence,
-    bootstrap,
     bound,
     guess_corrected,
     guess_corrected_calibrated,
     paper,
     persistence,
-    tipping_ratio,
 )
 from forgetwatch.pairing import between, count, percent
 
@@ -47,7 +43,6 @@ class Chance:
         guess_corrected_calibrated: Needs the scores of the options as well.
         bound: Rates that balanced guessing leaves possible.
         persistence: Wrong answers that stay the same; needs logged options.
-        tipping_interval: 95 % bootstrap interval of the tipping ratio; None without a generator.
     """
 
     n: float
@@ -56,18 +51,12 @@ class Chance:
     guess_corrected_calibrated: Corrected | None
     bound: Bound | None
     persistence: Persistence | None
-    tipping_interval: Interval | None
 
 
 def _of(rows: Rows) -> Chance:
-    pairs, rng = rows.pairs, rows.rng
+    pairs = rows.pairs
     adjusted = paper(pairs.before, pairs.after, pairs.k, cluster=pairs.cluster, samples=pairs.samples)
     answers = pairs.answers()
-    tipping = None
-    if answers is not None and rng is not None:
-        units = np.arange(len(answers.k)) if answers.cluster is None else answers.cluster
-        drawn = answers  # narrowed to not None, which a closure over `answers` would lose
-        tipping = bootstrap(lambda rows: tipping_ratio(drawn.take(rows)), units, rng, replications=rows.replications)
     return Chance(
         n=adjusted.n if len(pairs) else math.nan,
         paper=adjusted if adjusted.n else None,
@@ -75,7 +64,6 @@ def _of(rows: Rows) -> Chance:
         guess_corrected_calibrated=guess_corrected_calibrated(answers) if answers else None,
         bound=bound(pairs.before, pairs.after, pairs.k, pairs.golds, cluster=pairs.cluster),
         persistence=persistence(answers) if answers else None,
-        tipping_interval=tipping,
     )
 
 
@@ -147,8 +135,7 @@ CHANCE: Final = GroupMeasure[Chance](
         *_corrected("guess_corrected_calibrated"),
         *_numbers("guess_corrected_calibrated", "second_choice"),
         *_intervals("bound", "forgetting", "backward_transfer", "forgetting_interval", "backward_transfer_interval"),
-        *numbers("share", "same_wrong", "same_wrong_se", "same_wrong_if_fresh", prefix="chance.", part="persistence."),
+        *numbers("share", "same_wrong", "same_wrong_if_fresh", prefix="chance.", part="persistence."),
         *numbers("ratio", "tipping_ratio", prefix="chance.", part="persistence."),
-        Bounds("chance.tipping_ratio_interval", lambda r: r.tipping_interval, "ratio"),
     ),
 )

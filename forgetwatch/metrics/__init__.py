@@ -2,7 +2,7 @@
 
     transitions    the four cells and their rates, and the history of each item through the looks of a run
     choices        the rule by which the scores of options decide
-    intervals      intervals of shares, net changes and means; clusters; bootstrap
+    intervals      intervals of shares, net changes and means; clusters; bootstrap draws
     significance   paired tests, also over clusters, many groups and many looks; non-inferiority; number of items
 
     known          known items that were lost, less luck; losses of form and of knowledge
@@ -52,7 +52,6 @@ from forgetwatch.metrics.guessing import (
 )
 from forgetwatch.metrics.intervals import (
     Interval,
-    bootstrap,
     cluster_codes,
     clustered_mean,
     effective_items,

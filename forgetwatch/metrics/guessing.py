@@ -276,7 +276,6 @@ class Persistence:
 
     Attributes:
         same_wrong: Share of the items wrong before and after that kept their wrong option; nan if there is none.
-        same_wrong_se: Its standard error.
         same_wrong_if_fresh: The share that uniform fresh guesses would keep. If it is far below `same_wrong`,
             guesses persist, or wrong options are not equally attractive.
         tipping_ratio: Attraction of gold relative to a wrong option that guessing would need, when gold is unknown, to
@@ -285,7 +284,6 @@ class Persistence:
     """
 
     same_wrong: float
-    same_wrong_se: float
     same_wrong_if_fresh: float
     tipping_ratio: float
 
@@ -296,11 +294,8 @@ def persistence(answers: Answers) -> Persistence:
     # A fresh guess that misses gold repeats the earlier wrong option with 1/(k-g).
     fresh = 1.0 / np.maximum(answers.k - answers.golds, 1)[both]
     kept = ~answers.wrong_to_other_wrong[both]
-    cluster = None if answers.cluster is None else answers.cluster[both]
-    same_wrong, same_wrong_se = clustered_mean(kept.astype(float), cluster)
     return Persistence(
-        same_wrong=same_wrong,
-        same_wrong_se=same_wrong_se,
+        same_wrong=float(kept.mean()) if kept.size else math.nan,
         same_wrong_if_fresh=float(fresh.mean()) if fresh.size else math.nan,
         tipping_ratio=tipping_ratio(answers),
     )

@@ -5,7 +5,7 @@
     mean_interval              a mean of per-item scores
     clustered_mean             the standard error of such a mean where rows are not independent
     effective_items            the number of independent items that such rows are worth
-    bootstrap                  statistics without a closed form
+    resample                   bootstrap draws, for statistics without a closed form
 
 Rows that share a passage, a template or a question flip together. Counted as independent they would give intervals that
 are too narrow; the intervals of shares then use the number of independent items with the same standard error.
@@ -14,7 +14,7 @@ are too narrow; the intervals of shares then use the number of independent items
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 from scipy import special
@@ -155,39 +155,15 @@ def effective_items(values: Floats, cluster: Ints) -> float:
     return max(min(worth / quantile**2, float(values.size)), 1.0)
 
 
-def bootstrap(
-    statistic: Callable[[Ints], float],
-    units: Ints,
-    rng: np.random.Generator,
-    *,
-    replications: int = 2000,
-    level: float = 0.95,
-) -> Interval:
-    """Return the percentile interval of a statistic by the bootstrap.
-
-    (nan, nan) for no rows, for a single observation, or if the statistic is undefined in more than one replication in
-    twenty. Undefined replications are left out. Source: Efron 1979.
-
-    Args:
-        statistic: Function of row numbers, int64 [any], to a number.
-        units: Code of each row's independent observation, int64 [rows]; its rows are drawn together.
-        rng: Generator of the draws; the same state gives the same interval.
-        replications: Number of draws.
-        level: Coverage, 0 to 1.
-    """
-    drawn = np.array([statistic(rows) for rows in resample(units, rng, replications=replications)])
-    if not drawn.size or np.mean(np.isnan(drawn)) > 0.05:
-        return NOTHING
-    tail = 100 * (1 - level) / 2
-    # An infinite replication is a value like any other: the ends are order statistics, nothing is averaged.
-    low, high = np.nanpercentile(drawn, [tail, 100 - tail], method="nearest")
-    return float(low), float(high)
-
-
 def resample(units: Ints, rng: np.random.Generator, *, replications: int) -> Iterator[Ints]:
     """Yield row numbers, int64 [any], drawn with replacement by observation; nothing for fewer than two observations.
 
-    The arguments are those of `bootstrap`.
+    Source: the bootstrap, Efron 1979.
+
+    Args:
+        units: Code of each row's independent observation, int64 [rows]; its rows are drawn together.
+        rng: Generator of the draws.
+        replications: Number of draws.
     """
     codes = cluster_codes(units)
     count = int(codes.max()) + 1 if codes.size else 0

@@ -46,16 +46,6 @@ def test_the_chance_of_a_group_has_the_documented_keys_and_the_values_of_its_par
         assert group_values(whole)["soft"][name] == getattr(whole.soft, name)
 
 
-def test_the_interval_of_the_tipping_ratio_needs_a_generator() -> None:
-    sides = {"before": side(1), "after": side(2)}
-    drawn = compare(**sides, rng=np.random.default_rng(0), replications=100).all
-    assert drawn.chance.tipping_interval is not None
-    low, high = group_values(drawn)["chance"]["tipping_ratio_interval"]
-    assert (low, high) == drawn.chance.tipping_interval
-    assert low < group_values(drawn)["chance"]["tipping_ratio"] < high
-    assert group_values(compare(**sides).all)["chance"]["tipping_ratio_interval"] is None
-
-
 def test_what_a_group_lacks_is_null() -> None:
     values = group_values(compare(before=snapshot([True, False]), after=snapshot([False, True])).all)
     assert values["soft"] is values["noise_floor"] is values["log_score_change"] is None

@@ -14,13 +14,13 @@ from scipy import stats
 
 from forgetwatch.metrics import (
     Cells,
-    bootstrap,
     cluster_codes,
     clustered_mean,
     effective_items,
     flip_interval,
     mean_interval,
     newcombe,
+    resample,
     wilson,
 )
 
@@ -163,32 +163,16 @@ def test_the_interval_of_a_mean_stays_in_its_range() -> None:
     assert all(math.isnan(end) for end in mean_interval(0.5, math.nan))
 
 
-def test_the_bootstrap_of_a_mean_is_its_normal_interval() -> None:
-    values = np.random.default_rng(2).normal(size=500)
-    low, high = bootstrap(lambda rows: float(values[rows].mean()), np.arange(500), np.random.default_rng(3))
-    half = 1.96 * stats.sem(values)
-    assert (low, high) == pytest.approx((values.mean() - half, values.mean() + half), abs=0.012)
-
-
-def test_the_bootstrap_draws_clusters_whole() -> None:
+def test_draws_take_clusters_whole() -> None:
     values = np.random.default_rng(2).normal(size=200)
     copies, units = np.repeat(values, 10), np.repeat(np.arange(200), 10)
-    low, high = bootstrap(lambda rows: float(copies[rows].mean()), units, np.random.default_rng(3))
-    assert high - low == pytest.approx(2 * 1.96 * stats.sem(values), rel=0.1)
+    draws = resample(units, np.random.default_rng(3), replications=2000)
+    assert np.std([copies[rows].mean() for rows in draws]) == pytest.approx(stats.sem(values), rel=0.1)
 
 
-def test_the_bootstrap_repeats_itself_with_the_same_generator() -> None:
-    values = np.arange(30.0)
-    draws = [bootstrap(lambda rows: values[rows].mean(), np.arange(30), np.random.default_rng(5)) for _ in range(2)]
-    assert draws[0] == draws[1]
-
-
-def test_the_bootstrap_of_nothing_or_of_the_undefined_is_nan() -> None:
-    rng = np.random.default_rng(0)
+def test_fewer_than_two_observations_are_not_drawn() -> None:
     for units in (np.zeros(0, int), np.zeros(4, int)):
-        assert all(math.isnan(end) for end in bootstrap(lambda rows: 1.0, units, rng))
-    assert all(math.isnan(end) for end in bootstrap(lambda rows: math.nan, np.arange(9), rng, replications=20))
-    assert bootstrap(lambda rows: math.inf, np.arange(9), rng, replications=20) == (math.inf, math.inf)
+        assert list(resample(units, np.random.default_rng(0), replications=5)) == []
 
 
 def test_few_clusters_are_worth_less_by_their_t_quantile() -> None:

@@ -34,7 +34,7 @@ GROUP = {
 }
 CHANCE = {
     *("n", "paper", "guess_corrected", "guess_corrected_calibrated", "bound"),
-    *("same_wrong", "same_wrong_se", "same_wrong_if_fresh", "tipping_ratio", "tipping_ratio_interval"),
+    *("same_wrong", "same_wrong_if_fresh", "tipping_ratio"),
 }
 
 

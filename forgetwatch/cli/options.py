@@ -93,7 +93,7 @@ def check_device_map(given: str | None) -> None:
 
 
 def share(text: str, option: str) -> float:
-    """Share between 0 and 1 that an option gives as 2% or 0.02; another text is wrong usage."""
+    """Return the share between 0 and 1 that an option gives as 2% or 0.02; another text is wrong usage."""
     try:
         value = parse_fraction(text)
     except ValueError:

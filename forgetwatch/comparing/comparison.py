@@ -297,7 +297,7 @@ def _drift(before: Snapshot, after: Snapshot) -> Mapping[str, LookDrift] | None:
 
 
 def vanished_note(whole: Group) -> str | None:
-    """Note on the items that were scored on one side alone, where they are more than one in a hundred."""
+    """Return a note on the items that were scored on one side alone, where they are more than one in a hundred."""
     gone = whole.outcomes
     total = whole.n + gone.vanished
     if whole.vanished_share <= VANISHED_SHARE_NOTED:
@@ -347,7 +347,7 @@ def _pairing_notes(before: Snapshot, after: Snapshot, pairing: Pairing) -> list[
 
 
 def _known_notes(paired: AlignedPairs) -> list[str]:
-    """Note on why known and lost, or what luck makes of it, is not given for items that have options."""
+    """Return a note on why known and lost, or what luck makes of it, is not given for items that have options."""
     items = paired.confidence()
     measured = np.isfinite(items.share_before) & np.isfinite(items.share_after)
     if not measured.any():
@@ -379,7 +379,7 @@ def _margin_notes(paired: AlignedPairs) -> list[str]:
 
 
 def _log_score_notes(paired: AlignedPairs) -> list[str]:
-    """Note on answers that have a log score on one side only, because the right option has no probability there."""
+    """Return a note on answers with a log score on one side only: the right option has no probability there."""
     before, after = paired.options_before, paired.options_after
     if before is None or after is None:
         return []

@@ -230,7 +230,7 @@ def sort_flips(found: Sequence[Flip], *, by: Order = "margin") -> list[Flip]:
 
 
 def first_forgotten(trajectory: Trajectory) -> dict[tuple[str, str, int], int]:
-    """Step of the look at which each item was first forgotten, by task, id and sample.
+    """Return the step of the look at which each item was first forgotten, by task, id and sample.
 
     Items that were never forgotten are absent. An item that was wrong at the baseline cannot be forgotten.
     """

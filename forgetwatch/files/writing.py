@@ -71,7 +71,7 @@ def write_problem(error: OSError, at: Path) -> str:
 
 
 def _temporary_name(name: str) -> str:
-    """Name of a temporary file that no other writer uses, ``.NAME.HOST-PID-RANDOM.partial``."""
+    """Return the name of a temporary file that no other writer uses, ``.NAME.HOST-PID-RANDOM.partial``."""
     # The process id alone is not enough: containers have process ids, and some of them host names, of their own.
     host = hashlib.sha256(socket.gethostname().encode("utf-8", "replace")).hexdigest()[:6]
     kept = name.encode("utf-8", "ignore")[:_MAX_NAME].decode("utf-8", "ignore")

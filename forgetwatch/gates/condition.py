@@ -182,7 +182,7 @@ class Condition:
         return value
 
     def _group(self, comparison: Comparison) -> tuple[Group, str]:
-        """Group and quantity that the condition names.
+        """Return the group and quantity that the condition names.
 
         Names of groups may hold dots and look like quantities, so every reading is tried; more than one is an error.
         """

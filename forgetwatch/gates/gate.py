@@ -177,7 +177,7 @@ class FailIf:
 
 
 def _find_group(comparison: Comparison, name: str) -> Group:
-    """Group ``all``, ``category:NAME`` or ``task:NAME`` of a comparison."""
+    """Return the group ``all``, ``category:NAME`` or ``task:NAME`` of a comparison."""
     if name == ALL:
         return comparison.all
     level, _, own = name.partition(":")

@@ -150,7 +150,7 @@ def check_item(item: Item) -> None:
 
 
 def _answer(item: Item, body: str) -> tuple[Extracted, bool]:
-    """(Answer of an output, is it right), from the text before a next question if that states an answer."""
+    """Return (Answer of an output, is it right), from the text before a next question if that states an answer."""
     if item.choices or item.match in _STATED:
         before = before_next_question(body)
         if before is not None:
@@ -162,7 +162,7 @@ def _answer(item: Item, body: str) -> tuple[Extracted, bool]:
 
 
 def _extract(item: Item, body: str) -> tuple[Extracted, bool]:
-    """(Answer that the item's match finds in a text, is it right)."""
+    """Return (Answer that the item's match finds in a text, is it right)."""
     if item.choices:
         extracted = extract_letter(body, item.choices)
         extracted = extract_option_text(body, item.choices) if extracted == NOTHING else extracted

@@ -218,7 +218,9 @@ def _prose(text: str, count: int) -> Extracted:
 
 
 def _leading_letter(line: str, *, count: int, options: Sequence[str] | None = None) -> tuple[Extracted, int] | None:
-    """(Answer by the letter that a line begins with, end of the letter in the line); None if it begins with none.
+    """Return (Answer by the letter that a line begins with, end of the letter in the line).
+
+    None if it begins with none.
 
     The answer is `NOTHING` if the letter is no option's. With `options` the line may also be the text of one that
     begins with an article.

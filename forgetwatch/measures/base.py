@@ -228,7 +228,7 @@ def mean_change(name: str, change: str, *, unit: Unit = "nats", heading: str = "
 
 
 def json_value(value: Any) -> Any:
-    """Copy of a value in JSON's own types; a number that is not finite is None."""
+    """Return a copy of a value in JSON's own types; a number that is not finite is None."""
     if isinstance(value, Mapping):
         return {str(name): json_value(part) for name, part in value.items()}
     if isinstance(value, (tuple, list)):

@@ -68,7 +68,7 @@ def _of(rows: Rows) -> Chance:
 
 
 def chance_rows(chance: Chance, n: float) -> list[tuple[str, str, str, str]]:
-    """(name, forgotten %, gained %, items) of each correction; `items` is empty if all n items took part."""
+    """Return (name, forgotten %, gained %, items) of each correction; `items` is empty if all n items took part."""
     rows = []
     corrections: tuple[tuple[str, int, Paper | Corrected | None], ...] = (
         ("paper", 2, chance.paper),

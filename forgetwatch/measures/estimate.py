@@ -169,7 +169,7 @@ def _loss(pairs: AlignedPairs) -> float:
 
 
 def _worst(change: Change, rows: Rows) -> Change:
-    """Estimate of a group and its vanished items, each missing outcome the one that lowers it most."""
+    """Return the estimate of a group and its vanished items, each missing outcome the one that lowers it most."""
     vanished = vanished_rows(rows)
     if not len(vanished):
         return change

@@ -198,7 +198,10 @@ def _log_sum(scores: Floats) -> Floats:
 
 
 def _by_row(operation: np.ufunc, scores: Floats) -> Floats:
-    """Sum or maximum of each row, float64 [rows]; numpy's own, along few options, takes ten times as long."""
+    """Return the sum or maximum of each row, float64 [rows].
+
+    Numpy's own, along few options, takes ten times as long.
+    """
     first, *others = scores.T
     found = np.array(first)
     for option in others:

@@ -9,7 +9,6 @@
     detectable_estimate    the same by margins
     items_needed           its inverse
     detectable_known_lost  the smallest number of known and lost items, less luck, that n items see
-    detectable_log_score   the smallest change of the calibrated log score that n items see
 
 The null of all of them is "no net change", not "no change": a model that forgets as much as it gains gives no evidence
 and raises no such alarm. The number of known and lost items, and the log score, show that change.
@@ -21,9 +20,8 @@ unchanged model raises any alarm in at most alpha of runs. `comparing.trajectory
 
 Before a run `discordance` is the share of items that will flip either way, 0 to 1. It matters more than the change: a
 model that is trained hard flips 10 to 20 % of its answers and may end with the accuracy that it began with. It also
-sets how much the log shares of the items vary, and how many known items luck makes: `log_score_sd` and `luck` were
-measured on a real model, SmolLM2-135M-Instruct on the shipped items, in 16 comparisons of its start with fine-tunings,
-full and LoRA, of which 7 to 31 % of the answers flipped.
+sets how many known items luck makes: `luck` was measured on a real model, SmolLM2-135M-Instruct on the shipped items,
+in 16 comparisons of its start with fine-tunings, full and LoRA, of which 7 to 31 % of the answers flipped.
 """
 
 from __future__ import annotations
@@ -36,7 +34,6 @@ import numpy as np
 from scipy import special
 
 from forgetwatch.metrics.intervals import cluster_codes, combined_width, wilson
-from forgetwatch.metrics.log_score import FEWEST_SCORED
 from forgetwatch.metrics.transitions import Floats, Ints
 
 EXACT_WORK: Final = 10**8
@@ -172,9 +169,6 @@ def smallest_loss(flips: int, level: float) -> float:
     return 2.0 * low - flips if low <= flips else math.nan
 
 
-_SD_PER_FLIP: Final = 1.4
-"""Standard deviation of the paired differences, nats, per unit of discordance; measured 0.96 to 1.54, median 1.35."""
-
 _LUCK_PER_FLIP: Final = 0.2
 """Share of items that are known and lost by luck, per squared discordance; measured 0 to 0.26, median 0.2."""
 
@@ -254,42 +248,13 @@ def items_needed(change: float, discordance: float, *, power: float = 0.8, alpha
     return spread**2 / change**2
 
 
-def log_score_sd(discordance: float) -> float:
-    """Return the standard deviation of the paired differences of the calibrated log score to plan with, nats.
-
-    >>> log_score_sd(0.10)
-    0.14
-    """
-    return round(_SD_PER_FLIP * discordance, 12)
-
-
 def luck(discordance: float) -> float:
-    """Share of items that are known and lost by luck to plan with, 0 to 1.
+    """Return the share of items that are known and lost by luck to plan with, 0 to 1.
 
     >>> luck(0.10)
     0.002
     """
     return round(_LUCK_PER_FLIP * discordance**2, 12)
-
-
-def detectable_log_score(n: float, sd: float, *, power: float = 0.8, alpha: float = 0.05, delta: float = 0.0) -> float:
-    """Return the smallest change of the log score, in nats an item, that n scored items see with the given power.
-
-    nan for fewer than 50 items, for which there is no change.
-
-    Args:
-        n: Number of scored items.
-        sd: Standard deviation of the paired differences, nats; see `log_score_sd`.
-        power: See `detectable_change`.
-        alpha: See `detectable_change`.
-        delta: Fall that the test tolerates, nats an item; it adds to the change.
-
-    >>> round(detectable_log_score(2000, 0.14), 4)
-    0.0088
-    """
-    if not n >= FEWEST_SCORED or not sd > 0:
-        return math.nan
-    return delta + float(special.ndtri(1 - alpha / 2) + special.ndtri(power)) * sd / math.sqrt(n)
 
 
 def detectable_known_lost(n: float, discordance: float, *, power: float = 0.8) -> float:

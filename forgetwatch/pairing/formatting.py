@@ -88,7 +88,7 @@ def probability(p: float) -> str:
 
 
 def fit(name: str, width: int) -> str:
-    """Name in exactly `width` columns of a terminal, in one line.
+    """Return the name in exactly `width` columns of a terminal, in one line.
 
     >>> fit("Mathematics", 6), fit("数学和物理", 6)
     ('Mathe…', '数学… ')
@@ -101,7 +101,7 @@ def fit(name: str, width: int) -> str:
 
 
 def fit_ends(name: str, width: int) -> str:
-    """Name in exactly `width` columns without its middle, since the names of a sweep differ at their ends.
+    """Return the name in exactly `width` columns without its middle, since the names of a sweep differ at their ends.
 
     >>> fit_ends("sft-qwen-lr-1e-5", 11)
     'sft-q…-1e-5'
@@ -119,7 +119,7 @@ def one_line(text: str) -> str:
 
 
 def run_name(folder: Path) -> str:
-    """Name of a run, which is that of the folder that holds its run folder, without the folders above.
+    """Return the name of a run, which is that of the folder that holds its run folder, without the folders above.
 
     >>> run_name(Path("/home/me/out/_forgetwatch")), run_name(Path("/home/me/out"))
     ('out', 'out')

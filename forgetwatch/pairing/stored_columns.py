@@ -111,7 +111,10 @@ def option_scores(snapshot: Snapshot) -> OptionScores | None:
 
 
 def gold_share(snapshot: Snapshot, options: OptionScores | None) -> Floats:
-    """Share of the right options, float64 [rows]: as recorded, else from the scores; nan where there is neither."""
+    """Return the share of the right options, float64 [rows].
+
+    As recorded, else from the scores; nan where there is neither.
+    """
     recorded = snapshot.floats("gold_share")
     if options is None or not np.isnan(recorded).any():
         return recorded
@@ -148,7 +151,7 @@ def has_letters(snapshot: Snapshot) -> Bools:
 
 
 def _length_factors(snapshot: Snapshot, k: Ints) -> Floats:
-    """Score over log-likelihood of each option, nan where its norm does not divide by a length, float64 [options]."""
+    """Return score over log-likelihood of each option, nan where its norm divides by no length, float64 [options]."""
     task, norms = Labels.of(snapshot.table["task"]), snapshot.norms
     by_length = np.array([norms.get(name) in UNITS for name in task.names], bool)[task.code]
     factors = np.full(int(k.sum()), np.nan)

@@ -83,7 +83,7 @@ def harness_probe(
 
 @cache
 def _manager() -> Any:
-    """Index of the harness's tasks; reading its files takes seconds."""
+    """Return the index of the harness's tasks; reading its files takes seconds."""
     from lm_eval.tasks import TaskManager
 
     return TaskManager()

@@ -303,7 +303,7 @@ def _first_formula(parts: Iterable[str]) -> str:
 
 
 def _kind(texts: Sequence[str], column: str) -> Literal["####", "\\boxed{}", "(unit)", ""]:
-    """Mark of the part that an output can match, in all answers of a column."""
+    """Return the mark of the part that an output can match, in all answers of a column."""
     if texts and all(map(_FINAL.search, texts)):
         return "####"
     if texts and all(map(_BOXED.search, texts)):

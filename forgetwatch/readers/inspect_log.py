@@ -309,12 +309,15 @@ class _Sample:
         )
 
     def chosen(self, scorer: str | None) -> int | None:
-        """Index of the option that the scorer extracted; None if it extracted none or several."""
+        """Return the index of the option that the scorer extracted; None if it extracted none or several."""
         found = _options((self.answer(scorer) or "",), self.choices)
         return found[0] if len(found) == 1 else None
 
     def answer(self, scorer: str | None) -> str | None:
-        """Answer that the scorer extracted, else that of the first scorer with one; None if no scorer has one."""
+        """Return the answer that the scorer extracted, else that of the first scorer with one.
+
+        None if no scorer has one.
+        """
         return self.answers.get(scorer or "", next(iter(self.answers.values()), None))
 
 
@@ -436,7 +439,10 @@ def _options(named: tuple[str, ...], choices: tuple[str, ...]) -> tuple[int, ...
 
 
 def _option_index(mark: str) -> int | None:
-    """Index of the option that a letter or number names: A is 0, Z is 25, "1" is 26; None for any other mark."""
+    """Return the index of the option that a letter or number names.
+
+    A is 0, Z is 25, "1" is 26; None for any other mark.
+    """
     # After Z the options are numbered from 1.
     if mark.isascii() and mark.isdecimal() and len(mark) < 5:
         return int(mark) + 25

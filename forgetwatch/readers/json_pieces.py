@@ -229,7 +229,10 @@ _MAX_VALUES: Final = 500_000
 
 
 def spans(data: bytes, at: int) -> Iterator[tuple[str, int, int]]:
-    """(name, start, end) of each value in the object or array that begins at byte `at`; empty names in an array."""
+    """Yield (name, start, end) of each value in the object or array that begins at byte `at`.
+
+    Empty names in an array.
+    """
     at = _blank(data, at)
     opening = data[at : at + 1]
     if opening not in (b"{", b"["):

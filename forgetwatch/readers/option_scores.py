@@ -240,7 +240,7 @@ class Choices:
 
 
 def choose_target(index: Ints, text: Ints, best: Ints, right: Correct) -> Ints:
-    """Index of the right option, -1 for none, int64 [rows].
+    """Return the index of the right option, -1 for none, int64 [rows].
 
     A target such as "2" may be an index or an option's text. All targets of a task are read in the way that agrees with
     more of the logged outcomes; by index if both agree equally. `index` and `text` have the option that each target

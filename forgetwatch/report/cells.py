@@ -42,7 +42,7 @@ def group_cells(group: Group) -> dict[str, str]:
 
 
 def measure_rows(measure: GroupMeasure[Any], groups: Iterable[Group]) -> list[tuple[Group, dict[str, str]]]:
-    """(Group, its cells) of each group that has a measure."""
+    """Return (Group, its cells) of each group that has a measure."""
     return [(group, cells) for group in groups if (cells := measure.cells(group[measure]))]
 
 
@@ -61,7 +61,7 @@ def measure_tables(named: Sequence[tuple[str, Comparison]]) -> list[tuple[str, l
 
 
 def drift_rows(drift: Mapping[str, LookDrift]) -> list[tuple[str, dict[str, str]]]:
-    """(Name of the set, its cells) of each set of prompts."""
+    """Return (Name of the set, its cells) of each set of prompts."""
     return [(SET_NAMES.get(name, name), DRIFT.cells(found)) for name, found in drift.items()]
 
 

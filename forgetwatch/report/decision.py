@@ -226,7 +226,9 @@ def alarm_state(raised: RaisedAlarm, found: Conclusion) -> str:
 
 
 def best_look(trajectory: Trajectory) -> tuple[int | None, float]:
-    """Step of the look of the highest accuracy, and its estimated net change; None for the start, which is 0.
+    """Return the step of the look of the highest accuracy, and its estimated net change.
+
+    None for the start, which is 0.
 
     Of equal looks it is the first. The best of many looks is partly so by chance.
     """
@@ -327,7 +329,7 @@ def _range(leg: Leg) -> str:
 
 
 def _limit(leg: Leg) -> str:
-    """Limit of a leg with its unit, without its sign."""
+    """Return the limit of a leg with its unit, without its sign."""
     if leg.limit is None:
         return ""
     return f"{_percent(leg.limit)} %" if leg.name == "knowledge" else _points(leg.limit)
@@ -339,6 +341,6 @@ def _points(change: float) -> str:
 
 
 def _percent(share: float) -> str:
-    """Share in percent, whole from 10 on."""
+    """Return the share in percent, whole from 10 on."""
     size = 100 * share
     return f"{size:.0f}" if abs(size) >= 10 or abs(size - round(size)) < 1e-9 else f"{size:.1f}"

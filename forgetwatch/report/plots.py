@@ -420,5 +420,5 @@ def set_tooltip(artist: Artist, text: str) -> None:
 
 
 def name_in(width: int, name: str) -> str:
-    """Name of at most `width` columns for a figure, in one line; a dollar sign does not begin a formula."""
+    """Return the name of at most `width` columns for a figure, in one line; a dollar sign does not begin a formula."""
     return fit_ends(name, width).rstrip().replace("$", r"\$")

@@ -177,7 +177,7 @@ def _heading(before: str, after: str, name: str) -> tuple[tuple[str, bool], ...]
 
 
 def fact_rows(comparison: Comparison, found: Conclusion, trajectory: Trajectory | None) -> list[tuple[str, str]]:
-    """(label, text) of the rows of the first table of every output, as many as have something to say.
+    """Return (label, text) of the rows of the first table of every output, as many as have something to say.
 
     Lists within them are cut so that a text takes at most `ROOM` columns.
     """
@@ -322,7 +322,7 @@ def _as_many(parts: Sequence[str], room: int, what: str = "") -> str:
 
 
 def _limit(leg: Leg) -> str:
-    """Limit of a leg with its unit; of a change with its sign."""
+    """Return the limit of a leg with its unit; of a change with its sign."""
     return f"{100 * (leg.limit or 0.0):g} {'%' if leg.name == 'knowledge' else 'points'}"
 
 

@@ -324,7 +324,7 @@ def passage_lines(groups: Sequence[Group], most: int) -> list[Text]:
 
 
 def plural(level: Level) -> str:
-    """Name of the groups of a level."""
+    """Return the name of the groups of a level."""
     return "categories" if level == "category" else f"{level}s"
 
 

@@ -66,7 +66,7 @@ def tracker_row(
 
 
 def _numbers(key: str, group: Group) -> Iterator[tuple[str, float | None, bool]]:
-    """(Name in trackers, value, True if every row has it) of each number of a group."""
+    """Yield (Name in trackers, value, True if every row has it) of each number of a group."""
     is_all = group.level == "all"
     for measure in MEASURES:
         # Counts of a group of passages alone would be curves of 0.
@@ -85,7 +85,7 @@ def _numbers(key: str, group: Group) -> Iterator[tuple[str, float | None, bool]]
 
 
 def tracker_key(name: str) -> str:
-    """Name of a quantity in a key: the objects of the JSON document follow, and ``chance`` is left out.
+    """Return the name of a quantity in a key: the objects of the JSON document follow, and ``chance`` is left out.
 
     >>> tracker_key("chance.paper.forgetting"), tracker_key("soft.forgetting"), tracker_key("chance.n")
     ('forgetting_paper', 'forgetting_soft', 'chance_n')
@@ -97,7 +97,7 @@ def tracker_key(name: str) -> str:
 
 
 def tracker_name(name: str) -> str:
-    """Name of a category or task in a key: lower case, with an underscore for all but letters and digits.
+    """Return the name of a category or task in a key: lower case, with an underscore for all but letters and digits.
 
     >>> tracker_name("Allgemeinwissen/Größe 2"), tracker_name("数学")
     ('allgemeinwissen_größe_2', '数学')

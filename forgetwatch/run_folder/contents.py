@@ -232,7 +232,7 @@ def _check(
 
 
 def _step_of(path: Path, kind: Kind) -> int | None:
-    """Step in the name of a look's file; None if the name is another one."""
+    """Return the step in the name of a look's file; None if the name is another one."""
     match = re.fullmatch(rf"{kind}-([0-9]{{1,18}})\.parquet", path.name)
     return int(match[1]) if match and path.name == look_name(kind, int(match[1])) else None
 

@@ -57,7 +57,7 @@ _LISTS: Final[dict[Kind, str]] = {"step": "looks", "again": "resumed"}
 
 
 def look_name(kind: Kind, step: int) -> str:
-    """Name of the file of a look."""
+    """Return the name of the file of a look."""
     return f"{kind}-{step:06d}.parquet"
 
 
@@ -225,7 +225,7 @@ def write_description(folder: Path, values: Mapping[str, Any]) -> None:
 
 
 def description_notes(described: Description) -> tuple[str, ...]:
-    """Note on a description that cannot be used; empty for a whole one."""
+    """Return a note on a description that cannot be used; empty for a whole one."""
     if described.problem is not None:
         return (f"{DESCRIPTION} {described.problem}: nothing shows if a look of the run is gone",)
     return ()

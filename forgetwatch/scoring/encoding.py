@@ -335,7 +335,10 @@ def _joins_of_contexts(contexts: Iterable[str]) -> dict[str, _Join]:
 
 
 def _cut(text: str) -> int:
-    """Index of the last white space before a word that is at least `_TAIL` characters before the end; 0 if none."""
+    """Return the index of the last white space before a word that is at least `_TAIL` characters before the end.
+
+    0 if none.
+    """
     index = len(text) - _TAIL
     while index > 0 and not (text[index].isspace() and not text[index + 1].isspace()):
         index -= 1

@@ -68,7 +68,7 @@ def _digest(model: nn.Module) -> tuple[str, bool]:
 
 
 def _tensors(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """(name, part that is here) of each weight and buffer, and of what a quantised weight keeps beside itself."""
+    """Yield (name, part that is here) of each weight and buffer, and of what a quantised weight keeps beside itself."""
     for name, weight in (*model.named_parameters(), *model.named_buffers()):
         part = getattr(weight, "ds_tensor", weight)  # ZeRO-3
         yield name, part.to_local() if hasattr(part, "to_local") else part  # FSDP 2

@@ -168,7 +168,7 @@ def cut_at_stop(text: str, stop: Sequence[str]) -> str:
 
 
 def engine_answer(tokenizer: Any, tokens: Sequence[int], decoding: Decoding, *, cut: bool) -> Generated:
-    """Answer from the tokens that an engine has generated; `cut` if they were cut at their length."""
+    """Return the answer from the tokens that an engine has generated; `cut` if they were cut at their length."""
     text = answer_text(tokenizer, tokens)
     answer = cut_at_stop(text, decoding.stop)
     # An answer of full length that ends with an end token or a stop text is complete.

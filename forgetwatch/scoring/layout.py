@@ -460,7 +460,7 @@ def tree_options(
 def _mask(
     tensors: BatchTensors, keys: Tensor, near: Callable[[Tensor], Tensor] | None, *, additive: torch.dtype | None
 ) -> Tensor:
-    """Mask [rows, 1, width, prefix + width] of a batch of trees, for keys at depths [rows, prefix + width].
+    """Return the mask [rows, 1, width, prefix + width] of a batch of trees, for keys at depths [rows, prefix + width].
 
     `near` is True, for depths of queries [rows, queries], for each key in the layer's window or chunk, [rows, queries,
     prefix + width]; it is None if the layer sees all keys.

@@ -82,7 +82,7 @@ def process_count() -> int:
 
 
 def rank() -> int:
-    """Index of this process; 0 for the main process."""
+    """Return the index of this process; 0 for the main process."""
     return distributed.get_rank() if process_count() > 1 else 0
 
 

@@ -130,7 +130,7 @@ def _radar(pairs: Sequence[Compared], names: Sequence[str], most: Mapping[Rate, 
 
 
 def _two_lines(name: str) -> str:
-    """Name of an axis, on two lines if it is long: the circle gets what its names leave."""
+    """Return the name of an axis, on two lines if it is long: the circle gets what its names leave."""
     line = name_in(28, name)
     return "\n".join(textwrap.wrap(line, 14, max_lines=2, placeholder="…")) if len(line) > 14 else line
 

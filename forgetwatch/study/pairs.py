@@ -347,7 +347,7 @@ def _samples(snapshot: Snapshot) -> int:
 
 
 def _file_name(source: Source, probe: Probe) -> str:
-    """Name of the file of a scored model, with a digest of what determines its rows without reading the weights."""
+    """Return the file name of a scored model, with a digest of what determines its rows but the weights."""
     last = source.given.rstrip("/").rsplit("/", maxsplit=1)[-1]
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", last).strip("-.")[:60] or "model"
     labels = [[item.task, item.id, item.category, item.cluster] for item in probe]
@@ -357,7 +357,10 @@ def _file_name(source: Source, probe: Probe) -> str:
 
 
 def _stamps(folder: Path, adapters: frozenset[Path] = frozenset()) -> list[list[Any]]:
-    """Name, size and time of each file of a model's folder, then of its base's if it is an adapter's; else nothing."""
+    """Return the name, size and time of each file of a model's folder, then of its base's if it is an adapter's.
+
+    Else nothing.
+    """
     if not folder.is_dir():
         return []
     files = sorted(path for path in folder.iterdir() if path.is_file())

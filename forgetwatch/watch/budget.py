@@ -66,7 +66,9 @@ class Trial:
 
 
 def last_timed_step(step: int, *, max_steps: int) -> int:
-    """Step after which a budget is decided in a training that begins or resumes at a step: the tenth, not the last.
+    """Return the step after which a budget is decided in a training that begins or resumes at a step.
+
+    The tenth, not the last.
 
     A training that resumes later than that times ten steps of its own.
     """
@@ -141,7 +143,7 @@ class Cost:
         return looks * (self.look * items / self.items + self.extra)
 
     def share(self, *, items: float, looks: int) -> float:
-        """Share of looks in the time of looks and training, 0 to 1; 0 where both take none."""
+        """Return the share of looks in the time of looks and training, 0 to 1; 0 where both take none."""
         seconds = self.seconds(items=items, looks=looks)
         whole = seconds + self.step * self.steps
         return seconds / whole if whole else 0.0

@@ -98,7 +98,7 @@ class Schedule:
         return cls(steps=steps, required=steps, max_steps=max_steps, at_save=at_save, at_epoch=at_epoch, saves=saves)
 
     def first_kept(self, *, after: int) -> int:
-        """Step of the first look after a step that is required or at a save."""
+        """Return the step of the first look after a step that is required or at a save."""
         return min((step for step in self.steps & (self.required | self.saves) if step > after), default=self.max_steps)
 
     @property

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,16 +12,12 @@ from scipy import stats
 
 from forgetwatch.metrics import (
     Confidence,
-    OptionScores,
     count_known,
     detectable_change,
     detectable_known_lost,
-    detectable_log_score,
     items_needed,
-    log_score_sd,
     luck,
 )
-from forgetwatch.metrics.log_score import log_score
 
 
 @pytest.mark.parametrize(
@@ -85,23 +79,6 @@ def test_less_power_than_false_alarms_is_undefined() -> None:
     assert items_needed(0.02, 0.1, power=0.1) < items_needed(0.02, 0.1, power=0.5)
 
 
-def test_a_change_of_the_log_score_is_seen_as_often_as_promised() -> None:
-    n, sd = 300, 0.2
-    change = detectable_log_score(n, sd)
-    rng = np.random.default_rng(0)
-    drawn = rng.normal(change, sd, (4000, n))
-    t = drawn.mean(axis=1) / (drawn.std(axis=1, ddof=1) / math.sqrt(n))
-    assert np.mean(t >= stats.t.ppf(0.975, n - 1)) == pytest.approx(0.8, abs=0.025)
-
-
-def test_a_tolerated_fall_adds_to_the_change_and_fewer_than_fifty_items_see_none() -> None:
-    assert detectable_log_score(1000, 0.2, delta=0.03) == pytest.approx(detectable_log_score(1000, 0.2) + 0.03)
-    assert detectable_log_score(1000, 0.2, alpha=0.001) > detectable_log_score(1000, 0.2)
-    assert math.isnan(detectable_log_score(49, 0.2))
-    assert detectable_log_score(50, 0.2) > 0
-    assert math.isnan(detectable_log_score(1000, 0.0))
-
-
 @pytest.mark.parametrize(("n", "discordance"), [(250, 0.1), (500, 0.1), (1000, 0.05), (2000, 0.2), (4000, 0.3)])
 def test_known_and_lost_items_are_seen_as_often_as_promised(n: int, discordance: float) -> None:
     """Planted losses and lucky ones among four options, counted as in a comparison; a tenth is wrong before, unsure."""
@@ -135,21 +112,3 @@ def test_known_and_lost_items_need_flips() -> None:
     assert math.isnan(detectable_known_lost(1000, 0.0))
     assert detectable_known_lost(2000, 0.3) > detectable_known_lost(2000, 0.1) > detectable_known_lost(1000, 0.05)
     assert detectable_known_lost(2000, 0.1, power=0.9) > detectable_known_lost(2000, 0.1)
-
-
-@pytest.mark.parametrize("dose", ["dose_0.5", "dose_0.75", "dose_1.0"])
-def test_the_spread_to_plan_with_is_that_of_a_real_fine_tuning(dose: str, real_data: Path) -> None:
-    """Another training of SmolLM2-135M than those on which the default was measured."""
-    table = pq.read_table(real_data / "real_model" / "smollm2_dose.parquet", columns=["gold", "dose_0", dose])
-    logprobs = [np.array(side) for name in ("dose_0", dose) for side in table[name].to_pylist()]
-    golds = np.array(table["gold"].to_pylist())
-    k = np.array([len(one) for one in logprobs])
-    sides, right = [], []
-    for part in (slice(0, len(golds)), slice(len(golds), None)):
-        is_gold = np.concatenate([np.arange(n) == gold for n, gold in zip(k[part], golds, strict=True)])
-        sides.append(OptionScores(k[part], np.concatenate(logprobs[part]), is_gold))
-        right.append(np.array([one.argmax() for one in logprobs[part]]) == golds)
-    found = log_score(*sides)
-    spread = found.calibrated.error * math.sqrt(found.calibrated.observations)
-    flipped = float(np.mean(right[0] != right[1]))
-    assert 0.6 < spread / log_score_sd(flipped) < 1.5

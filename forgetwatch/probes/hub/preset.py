@@ -180,7 +180,10 @@ def field_of(row: Row, name: str) -> Any:
 
 
 def label_of(row: Row, name: str, labels: Sequence[Any]) -> int:
-    """Index of a field's label among the labels, compared as text: ``"2"`` and 2 are the same; BadRowError if none."""
+    """Return the index of a field's label among the labels, compared as text.
+
+    ``"2"`` and 2 are the same; BadRowError if none.
+    """
     value = str(field_of(row, name)).strip()
     known = [str(label).strip() for label in labels]
     if value not in known:
@@ -189,7 +192,10 @@ def label_of(row: Row, name: str, labels: Sequence[Any]) -> int:
 
 
 def option_index(answer: object, options: int) -> int:
-    """Index of the option that an answer names by its index from 0 or by its letter; BadRowError if there is none."""
+    """Return the index of the option that an answer names by its index from 0 or by its letter.
+
+    BadRowError if there is none.
+    """
     text = str(answer).strip()
     index = LETTERS.index(text) if text in tuple(LETTERS) else int(text) if text.isdecimal() else -1
     if not 0 <= index < options:

@@ -195,7 +195,7 @@ def check_point(plan: MergePlan, *, alpha: float, method: Method, geometry: Mapp
 
 
 def squares_of(tensor: StoredTensor) -> float:
-    """Sum of the squares of the elements of a tensor, in fp64."""
+    """Return the sum of the squares of the elements of a tensor, in fp64."""
     return sum(float(a.double().square().sum()) for a, _ in chunks(Pair(a=tensor, b=tensor)))
 
 
@@ -350,7 +350,7 @@ def write_scaled(plan: AdapterPlan, folder: Path, *, alpha: float) -> None:
 
 
 def adapter_squares(plan: AdapterPlan) -> dict[str, float]:
-    """Sum of the squares of what the adapter adds to each module, by the name of the module's weight.
+    """Return the sum of the squares of what the adapter adds to each module, by the name of the module's weight.
 
     The product of the two matrices is not formed: its squares add up to the trace of (B'B)(AA').
     """

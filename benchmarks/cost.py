@@ -82,7 +82,7 @@ def measure(items: int, looks: int) -> dict[str, float]:
     rows = Snapshot.from_columns({"item_id": names, "k": k, "gold": np.zeros(items, int), "correct": right[0] == 1}, {})
     started = time.perf_counter()
     trajectory = Trajectory(tuple(range(1 + looks)), tuple(comparisons), np.stack(right[:-1]), rows, rows, looks)
-    course, alarms = trajectory.course, trajectory.alarms()
+    course, alarms = trajectory.item_history, trajectory.alarms()
     seconds += time.perf_counter() - started
     assert len(course.ever_forgotten) == looks
     assert len(alarms) == looks * (1 + CATEGORIES)

@@ -139,7 +139,7 @@ def make_tokenizer(world: Sequence[Fact]) -> PreTrainedTokenizerFast:
 def teach_base(
     taught: Sequence[Fact], tokenizer: PreTrainedTokenizerFast, *, progress: Progress, bar: TaskID
 ) -> LlamaForCausalLM:
-    """Return small Llama, trained on the facts until it knows them."""
+    """Return a small Llama, trained on the facts until it knows them."""
     torch.manual_seed(SEED)
     model = LlamaForCausalLM(
         LlamaConfig(

@@ -20,10 +20,10 @@ GATE_MINUTES = 20
 """Minutes that the README's test command may take on two idle cores; `.ci/run` prints what it took."""
 
 AT_MOST = {
-    "modules of the package": 184,
-    "lines of code of the package": 29_970,
+    "modules of the package": 187,
+    "lines of code of the package": 30_000,
     "characters of the package": 2_130_000,
-    "lines of code of the tests": 36_520,
+    "lines of code of the tests": 36_600,
     "public names": 13,
     "files that name bits_per_byte": 6,
     "files that name known_lost_net": 6,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -34,6 +33,8 @@ def run(
 ) -> None:
     """Score a model on a probe, and write a snapshot with one row for each item.
 
+    A model that was scored on this probe before is taken from the cache, and an interrupted measurement continues.
+
     Several processes share the items: torchrun --nproc-per-node 2 -m forgetwatch score ...
     """
     with shared_work():
@@ -44,20 +45,11 @@ def run(
             raise SnapshotError(f"{output}: needed a folder that can be written to, and {folder} cannot")
         check_device_map(device_map)
         with scoring(model, items) as progress:
-            from forgetwatch.scoring import (
-                Scorer,
-                load_model,
-                not_finite_explained,
-                on_all_processes,
-                silence_loading,
-            )
+            from forgetwatch.scoring import score_checkpoint, silence_loading
 
             silence_loading()
             loading = Loading(trust_remote_code=trust_remote_code, device_map=device_map)
-            loaded, tokenizer = on_all_processes(partial(load_model, model, loading=loading))
-            with not_finite_explained(loaded, model):
-                scorer = Scorer(items, tokenizer, loaded, progress=progress)
-                snapshot = scorer.score(loaded, name=model, progress=progress)
+            snapshot = score_checkpoint(model, items, loading=loading, progress=progress)
         if is_first_process():
             save_snapshot(snapshot, output)
         _print_result(snapshot, output)

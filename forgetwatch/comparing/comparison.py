@@ -164,7 +164,7 @@ class Comparison:
             ValueError: If there is no such level.
         """
         if level not in get_args(Level):
-            raise ValueError(f"by({level!r}): the levels are {', '.join(get_args(Level))}")
+            raise ValueError(f"by({level!r}): needed one of {', '.join(get_args(Level))}")
         return {group.name: group for group in self.groups if group.level == level}
 
 

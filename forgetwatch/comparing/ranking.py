@@ -154,7 +154,7 @@ def transition_matrix(snapshots: Sequence[Snapshot]) -> TransitionMatrix:
 def rank_models(
     comparisons: Sequence[Comparison], target: Target | None = None, *, tolerance: Tolerance = TOLERANCE
 ) -> tuple[RankedModel, ...]:
-    """Return the rank models by retention, highest first; equal ones by the target, then in the given order.
+    """Rank models by retention, highest first; equal ones by the target, then in the given order.
 
     Each comparison is that of the base against a model; `tolerance` is what the verdict on each tolerates.
     """

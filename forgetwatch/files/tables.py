@@ -77,7 +77,7 @@ def parquet_batches(
         numbers = list(range(metadata.num_row_groups) if groups is None else groups)
         of_groups = [_chunks(check_row_group(file, number), names) for number in numbers]
     if kept and metadata.num_rows > max(_MIN_ROWS, 2 * packed):
-        raise UnsuitableError(f"one of {metadata.num_rows:,} rows in {packed:,} bytes; that is not read")
+        raise UnsuitableError(f"one of {metadata.num_rows:,} rows in {packed:,} bytes, more than such a file can hold")
     leaves = {leaf.path: leaf for leaf in map(metadata.schema.column, range(metadata.num_columns))}
     sizes = [sum(_least_size(chunk, leaves[chunk.path_in_schema]) for chunk in chunks) for chunks in of_groups]
     if (sum(sizes) if kept else max(sizes, default=0)) > limit:

@@ -468,7 +468,7 @@ def _ids(name: Plain, folder: Path, where: str) -> tuple[str, ...]:
     text = read_text(file, "a file with an id a line", GateError, limit=_MAX_ITEMS_SIZE)
     found = tuple(dict.fromkeys(line.strip() for line in text.splitlines() if line.strip()))
     if not found:
-        raise GateError(f"{file}: needed an id a line, got none")
+        raise GateError(f"{file}: needed one id per line, and the file is empty")
     return found
 
 

@@ -27,6 +27,6 @@ from forgetwatch.grading.mathematics import find_numbers, normalise_numbers
 from forgetwatch.grading.text import TAIL, after_thinking, collapse_spaces, fold, is_thinking_tag, opening_tag, tail
 from forgetwatch.grading.traits import count, limits, loops, refuses
 
-RULES: Final = 3
+RULES: Final = 4
 """Version of the grading rules. It rises when the same output may get another grade, so that cached grades of an older
 version are not used."""

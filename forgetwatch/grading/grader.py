@@ -64,7 +64,7 @@ class Grade:
 def grade(
     item: Item, output: str, *, truncated: bool = False, no_answer: NoAnswer = "wrong", judge: Judge | None = None
 ) -> Grade:
-    """Return the grade an output as an answer to an item; deterministic.
+    """Grade an output as an answer to an item; deterministic.
 
     Args:
         item: The question. With choices, the option's letter decides, or its text where no letter is found.

@@ -84,13 +84,13 @@ def _letters(text: str, values: Values) -> bool:
 
 
 def _paragraphs(text: str, values: Values) -> bool:
-    """Return the number of paragraphs between marks of three asterisks; only the first and the last may be empty."""
+    """Check the number of paragraphs between marks of three asterisks; only the first and the last may be empty."""
     parts = [bool(part.strip()) for part in re.split(r"\s?\*\*\*\s?", text)]
     return all(parts[1:-1]) and sum(parts) == int(values["num_paragraphs"])
 
 
 def _first_word(text: str, values: Values) -> bool:
-    """Return the number of paragraphs between empty lines, and the first word of the n-th."""
+    """Check the number of paragraphs between empty lines, and the first word of the n-th."""
     parts = text.split("\n\n")
     count, number = sum(1 for part in parts if part.strip()), int(values["nth_paragraph"])
     # As the paper's code does: empty parts are not counted, but the n-th part is taken among all.
@@ -139,7 +139,7 @@ def _is_json(text: str, values: Values) -> bool:
 
 
 def _title(text: str, values: Values) -> bool:
-    """Return a line has a text between its first << and its last >>."""
+    """Return True if a line has a text between its first << and its last >>."""
     for line in text.split("\n"):
         start, end = line.find("<<"), line.rfind(">>")
         if 0 <= start < end - 2 and line[start:end].lstrip("<").rstrip(">").strip():
@@ -148,7 +148,7 @@ def _title(text: str, values: Values) -> bool:
 
 
 def _placeholders(text: str, values: Values) -> bool:
-    """Return the number of texts in square brackets within a line."""
+    """Check the number of texts in square brackets within a line."""
     count = 0
     for line in text.split("\n"):
         # Not by a pattern: it would search the rest of a line from each bracket that is never closed.

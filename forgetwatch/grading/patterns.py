@@ -12,15 +12,15 @@ An output that contains the right answer among other text is no other answer: fo
 what is wrong.
 
 Patterns are those of the package regex in its compatible mode, without case, and with ``^`` and ``$`` at every line.
-They match what `re` matches, but for the cases of letters such as ı and for fuzzy matches such as ``(ab){e<=1}``. A
-search that computes for longer than `SECONDS` stops, and the output is unscored, with the reason. The time is that of
-the whole process, and is looked at now and then: some searches take a few times as long. Memory is not bounded;
-repeats within repeats, which would take most of it when they are compiled, are refused.
+They match nearly what `re` matches; unlike are the cases of letters such as ı, what counts as a letter (marks do, ²
+does not), ``[[:digit:]]``, and fuzzy matches such as ``(ab){e<=1}``. A search that computes for longer than `SECONDS`
+stops, and the output is unscored, with the reason. The time is that of the whole process, and is looked at now and
+then: some searches take a few times as long. Memory is not bounded; patterns with large counts within counts, which
+would take most of it when they are compiled, and patterns that call themselves are refused.
 """
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
@@ -88,10 +88,14 @@ LONGEST: Final = 10_000
 _SHOWN: Final = 200
 """Characters of a pattern that an error shows."""
 
-_REPEATED: Final = 10_000
-"""Limit of the product of all counts after groups: ``((ab){100}){100}`` has it."""
+_EXPANDED: Final = 100_000
+"""Limit of the parts of a pattern with its counts written out: ``((ab){100}){100}`` has 20,000."""
 
-_COUNT: Final = regex.compile(r"\)\{(?:\d*,)?(\d+)\}")
+_TOKEN: Final = regex.compile(
+    r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\s*\{(?:\d*,)?(?P<count>\d+)\}|(?P<parenthesis>[()])|.", regex.DOTALL
+)
+
+_RECURSION: Final = regex.compile(r"\(\?(?:R|\d|[+-]\d|&|P>)")
 
 _TIMEOUTS: Final = 30
 """Searches of one pattern that may reach the time limit, a minute of them, before it is not searched again."""
@@ -107,15 +111,35 @@ def check_pattern(pattern: str) -> regex.Pattern[str]:
         raise ProbeError(
             f"needed a regular expression of at most {LONGEST:,} characters, got {len(pattern):,}: {shown}"
         )
-    if (repeated := math.prod(max(1, int(count[:9])) for count in _COUNT.findall(pattern))) > _REPEATED:
+    if (parts := _expanded(pattern)) > _EXPANDED:
         raise ProbeError(
-            f"regular expression {shown}: its groups are repeated up to {repeated:.0e} times in all, needed at most "
-            f"{_REPEATED:,}; write smaller counts, or '*' in place of a count"
+            f"regular expression {shown}: it has {parts:.0e} parts with its counts written out, needed at most "
+            f"{_EXPANDED:,}; write smaller counts, or '*' in place of a count"
         )
+    if _RECURSION.search(pattern):
+        raise ProbeError(f"regular expression {shown}: it calls itself, which can take all memory; write it out")
     try:
         return regex.compile(pattern, FLAGS)
-    except (regex.error, RecursionError, OverflowError) as error:
+    except (regex.error, RecursionError, OverflowError, ValueError, MemoryError) as error:
         raise ProbeError(f"needed a regular expression that can be compiled, got {shown}: {error}") from error
+
+
+def _expanded(pattern: str) -> int:
+    """Return the number of parts of a pattern with its counts written out, about."""
+    sums, latest = [0], 0  # of each open group; of the part that a count would repeat
+    for token in _TOKEN.finditer(pattern):
+        if (count := token["count"]) is not None:
+            sums[-1] += latest * (max(int(count[:9]), 1) - 1)
+            latest *= max(int(count[:9]), 1)
+        elif token["parenthesis"] == "(":
+            sums.append(0)
+        elif token["parenthesis"] == ")" and len(sums) > 1:
+            latest = sums.pop()
+            sums[-1] += latest
+        elif not token[0].isspace():
+            latest = 1
+            sums[-1] += 1
+    return sum(sums)
 
 
 def _last(body: str, pattern: str) -> Extracted | None:
@@ -129,6 +153,8 @@ def _last(body: str, pattern: str) -> Extracted | None:
     except TimeoutError:
         _timed_out[pattern] += 1
         return Extracted(unscored=f"its pattern took longer than {SECONDS:g} s")
+    except MemoryError:
+        return Extracted(unscored="its pattern needs more memory than there is")
     if last is None:
         return None
     found = last[1] if compiled.groups and last[1] is not None else last[0]

@@ -142,7 +142,7 @@ def _finite_or_nan(value: object) -> float:
 
 
 def drift_interval(found: Drift, name: str) -> Interval:
-    """Return 95 % interval of the KL by one estimator, by its attribute; (nan, nan) without a standard error."""
+    """Return the 95 % interval of the KL by one estimator, by its attribute; (nan, nan) without a standard error."""
     value, error = getattr(found, name), getattr(found, f"{name}_se")
     if value is None or error is None:
         return math.nan, math.nan

@@ -132,7 +132,7 @@ def trajectory_figure(trajectory: Trajectory) -> Figure:
 
 
 def net_figure(trajectory: Trajectory, found: Conclusion) -> Figure:
-    """Return small figure of a run: net change of all items with its interval, and of the categories that fell most."""
+    """Return a small figure of a run: net change of all items with its interval, and of the worst categories."""
     from matplotlib.figure import Figure
 
     steps, comparisons = trajectory.steps, trajectory.comparisons

@@ -105,7 +105,7 @@ def score_derived(
     `weights` determine its weights and tokenizer. `files` is the context of the folder with its files; it is entered,
     in every process, if the outcomes are not cached.
     """
-    device = "cuda" if torch.cuda.is_available() else "cpu"
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
     labels = [[item.task, item.id, item.category, item.cluster] for item in probe]
     settings = [SCORER, RULES, device, versions(), loading.trust_remote_code]
     # Layers on other devices compute with other kernels.
@@ -141,7 +141,6 @@ def score_derived(
             snapshot = scorer.score(model, name=name, progress=progress, parts=parts)
         try:
             on_main_process(lambda: entry.write(snapshot))
-            parts.delete()
         except (OSError, ForgetwatchError) as error:
             warnings.warn(
                 f"the snapshot could not be cached in {entry.path.parent} ({error}); set FORGETWATCH_CACHE to a folder "

@@ -152,7 +152,7 @@ class Engine:
         Raises:
             ScoringError: If the model does not return finite logits over its vocabulary, or is not causal.
         """
-        # Such a probe has generated answers only; its model may have no weights here (vLLM has them).
+        # Such a probe has generated answers only.
         if all(item.unscored for item in self._encoded):
             return {}
         model = unwrapped(model)

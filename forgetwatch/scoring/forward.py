@@ -174,6 +174,8 @@ class ForwardPass:
         """Yield each batch, or half of one, once its scores are in `found`, and whether it is the last."""
         waiting = list(reversed(batches))  # a stack: the halves of a batch come next, with the same prefix
         setting = layout, attention_of(model), self.rule, greedy, beside
+        if parts is not None:
+            parts.restart_clock()
         prefix: tuple[Ids, PrefixCache | None] = (), None
         launched: _Launched | None = None
         with self._head(model) as reader:

@@ -3,7 +3,7 @@
     items ─▶ prompts ─▶ Generator ─▶ Generated ─▶ grading ─▶ rows of a snapshot
 
 A generator takes token ids and returns texts with their token ids. `ModelGenerator` is the model itself in this
-process, by `sample`; `vllm` has two others.
+process, by `sample`; `vllm` has that of a trainer.
 
 Texts are greedy or sampled from the model's own distribution, each with a seed of its own. A text is then the same
 whatever is generated next to it, however many processes share the work, and if only the first of the prompts are
@@ -355,6 +355,8 @@ def sample(
     )
     generated: dict[int, Sample] = {}
     setting = tokens, ends, temperature, top_p  # stop texts are those of the probe, and so of its parts
+    if parts is not None:
+        parts.restart_clock()
     device = device_of(model)
     # The head in fp32 as in scoring, so that greedy answers do not depend on ties of bf16.
     with isolated(model), head_in_fp32(model), _own_settings_only(inner, tokens=tokens, ends=ends):

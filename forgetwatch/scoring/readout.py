@@ -151,7 +151,7 @@ class Readout:
         return {request.item: own for request, own in zip(self._requests, np.split(values, bounds)[:-1], strict=True)}
 
     def _tokens_beside(self, given: NDArray[np.float64], tops: NDArray[np.float64]) -> list[Tokens]:
-        """Return other tokens at the positions of each request; empty if none were read."""
+        """Return the other tokens at the positions of each request; empty if none were read."""
         if self._given:
             bounds = np.cumsum([ids.size for ids in self._given])[:-1]
             parts = zip(self._given, np.split(given, bounds), strict=True)

@@ -309,9 +309,7 @@ class Scorer:
         if own is None or (needs_prior and prior is None):
             missing = self._encoded[len(self.probe) + index] if own is not None else encoded
             if not missing.unscored:
-                raise ScoringError(
-                    f"item {item.id!r} was to be scored and was not; do all processes evaluate the same items?"
-                )
+                raise ScoringError(f"item {item.id!r} was not scored; check that all processes evaluate the same items")
             return row | {"outcome": f"unscored: {missing.unscored}"}
         row |= {"prompt_hash": encoded.prompt_hash}
         if item.is_passage:  # nothing is chosen, and nothing is right or wrong

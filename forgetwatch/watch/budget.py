@@ -121,7 +121,7 @@ class Cost:
         look: Seconds of evaluating all of them once.
         step: Seconds of one optimizer step.
         steps: Optimizer steps of the training.
-        looks: LookHistory after the baseline.
+        looks: Looks after the baseline.
         extra: Seconds of a look outside evaluating the items, such as those of the drift.
         generated: Number of items whose answers may be left out because they are generated; 0 if none may.
         generation: Seconds of `look` that generate answers; 0 if none may be left out.
@@ -351,7 +351,7 @@ def decide_start(
         probe: The probe.
         step_tokens: Tokens of a training step in one process; None if they are not known.
         steps: Optimizer steps of the training.
-        looks: LookHistory that are planned after the start.
+        looks: Looks that are planned after the start.
         fewest_looks: Those of them that are kept in any case.
         items: Number of items that the user names; None for none.
     """
@@ -412,7 +412,7 @@ def decide_budget(
         overhead: The share.
         probe: The probe.
         step: The step.
-        fewest_looks: LookHistory that are kept in any case.
+        fewest_looks: Looks that are kept in any case.
         items: Number of items that are evaluated so far, a prefix of the probe; None for all.
         fixed: Number of items that the user names; None for none.
     """

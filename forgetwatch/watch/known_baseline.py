@@ -1,8 +1,8 @@
 """Baselines in the cache: found again by the weights in memory and everything else that determines their rows.
 
 Each batch of a baseline that takes seconds is kept as soon as it is measured, so that a start that was interrupted
-continues, and the next run of the same model takes the whole from there. What is found is measured again on a few items
-before it is used.
+continues, and the next run of the same model takes the whole from there. Of what is found, some is measured again
+before it is used: 50 items of a whole baseline, a batch of a part.
 """
 
 from __future__ import annotations
@@ -87,13 +87,13 @@ class KnownBaseline:
         return None
 
     def _trial_of_parts(self, items: int) -> list[float] | None:
-        found = on_main_process(lambda: self._entry(items).parts(process=0, processes=world_size()).read(_TRIAL))
+        found = on_main_process(lambda: self._entry(items).parts(process=0, processes=world_size()).peek(_TRIAL))
         return None if found is None else json.loads(found)
 
     def parts(self, items: int, trial: Trial | None) -> MeasuredParts:
         """Return what this process has measured of a baseline before it was interrupted; the trial is kept with it."""
         parts = self._entry(items).parts(process=rank(), processes=world_size())
-        if trial is not None and parts.read(_TRIAL) is None:
+        if trial is not None and parts.peek(_TRIAL) is None:
             parts.write(json.dumps([trial.question, trial.token]).encode(), _TRIAL)
         return parts
 

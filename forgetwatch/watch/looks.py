@@ -40,8 +40,8 @@ class LookHistory:
         decision: Decision on the items that looks evaluate; None before it is made.
         comparisons: Baseline against each look so far, by step.
         others: The same for each further reference, by its name and step.
-        resumed: LookHistory that were measured again after a resume, against the stored ones, by step.
-        planned: LookHistory planned after the baseline; None if unknown. Alarms are corrected for it.
+        resumed: Looks that were measured again after a resume, against the stored ones, by step.
+        planned: Looks planned after the baseline; None if unknown. Alarms are corrected for it.
     """
 
     def __init__(self, probe: Probe, *, against: Mapping[str, Snapshot | str | Path] | None = None) -> None:

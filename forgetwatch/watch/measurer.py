@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from torch import nn
 
-from forgetwatch.cache import MeasuredParts
+from forgetwatch.cache import KEPT_SECONDS, MeasuredParts
 from forgetwatch.comparing import Subset, repeated_prompts
 from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ScoringError
@@ -201,8 +201,8 @@ class LookScorer:
         self._obstacle_logged = True  # with the other unscored items
         if known is not None:
             self._is_kept = known.write(snapshot, items, self._trial)
-        if parts is not None:
-            parts.delete()
+            if parts is not None and (self._is_kept or float(snapshot.meta["seconds"]) < KEPT_SECONDS):
+                parts.delete()
         null = None
         if twice:
             with shown("second measurement", is_main_process=is_main) as progress:

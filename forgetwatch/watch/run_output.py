@@ -132,7 +132,7 @@ def cost_line(watch: Watch, *, left: int, extra: float = 0.0) -> str:
 
 
 def look_line(whole: Group, *, step: int, max_steps: int | None, took: float) -> str:
-    """Return the line on a checkpoint that was scored in so many seconds."""
+    """Return the line of `follow` on a checkpoint that was scored in so many seconds."""
     parts = [f"step {step}:" if max_steps is None else f"step {step} of {max_steps}:"]
     if whole.n:
         change = change_points(*estimated(whole))

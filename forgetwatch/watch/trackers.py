@@ -62,7 +62,7 @@ class Flipped:
     columns: Sequence[str]
     rows: Sequence[Sequence[Any]]
     step: int
-    writers: Sequence[Any]
+    tensorboard_writers: Sequence[Any]
 
 
 class Tracker:
@@ -90,7 +90,7 @@ class Tracker:
     def table(self, flipped: Flipped) -> None:
         """Send the flipped items, if the tracker can show a table and has a run."""
 
-    def text(self, name: str, text: str, *, step: int, writers: Sequence[Any]) -> None:
+    def text(self, name: str, text: str, *, step: int, tensorboard_writers: Sequence[Any]) -> None:
         """Send a text, if the tracker can show one and has a run; a later one of that name may replace it."""
 
     def alert(self, text: str) -> None:
@@ -127,7 +127,7 @@ class _WandB(_WithTables):
         run.tracker.define_metric("*", step_metric=_STEP, step_sync=True)
         return run
 
-    def text(self, name: str, text: str, *, step: int, writers: Sequence[Any]) -> None:
+    def text(self, name: str, text: str, *, step: int, tensorboard_writers: Sequence[Any]) -> None:
         if wandb := self.running():
             wandb.run.summary[_TEXT.format(name)] = text
 
@@ -175,7 +175,7 @@ class _MLflow(Tracker):
             data = {name: [row[index] for row in flipped.rows] for index, name in enumerate(flipped.columns)}
             mlflow.log_table(data=data, artifact_file=f"{TABLE}.json")
 
-    def text(self, name: str, text: str, *, step: int, writers: Sequence[Any]) -> None:
+    def text(self, name: str, text: str, *, step: int, tensorboard_writers: Sequence[Any]) -> None:
         if mlflow := self.running():
             mlflow.set_tag(_TEXT.format(name), text)
 
@@ -196,11 +196,11 @@ class _TensorBoard(Tracker):
         # A bar or a line break ends a cell.
         lines = [" | ".join(flipped.columns), " | ".join("---" for _ in flipped.columns)]
         lines += [" | ".join(str(cell).replace("|", "\\|").replace("\n", " ") for cell in row) for row in flipped.rows]
-        for writer in flipped.writers:
+        for writer in flipped.tensorboard_writers:
             writer.add_text(TABLE, "\n".join(lines), flipped.step)
 
-    def text(self, name: str, text: str, *, step: int, writers: Sequence[Any]) -> None:
-        for writer in writers:
+    def text(self, name: str, text: str, *, step: int, tensorboard_writers: Sequence[Any]) -> None:
+        for writer in tensorboard_writers:
             writer.add_text(_TEXT.format(name), text, step)
 
 
@@ -263,18 +263,25 @@ class TrainerLogger:
             _MLFLOW.row(None, other_scripts, step=step)  # MLflow itself takes letters of any script
         if step > min(watch.comparisons) and self._state.is_world_process_zero:
             for tracker in TRACKERS:
-                tracker.text("verdict", verdict_text(watch.comparisons[step]), step=step, writers=self._writers)
+                tracker.text(
+                    "verdict",
+                    verdict_text(watch.comparisons[step]),
+                    step=step,
+                    tensorboard_writers=self._tensorboard_writers,
+                )
 
     def log_flipped(self, watch: Watch, *, share_text: bool) -> None:
         """Log the items that flipped until the latest look, to every tracker that can show a table."""
-        log_flipped(watch, step=self._state.global_step, writers=self._writers, share_text=share_text)
+        log_flipped(
+            watch, step=self._state.global_step, tensorboard_writers=self._tensorboard_writers, share_text=share_text
+        )
 
     def alert(self, text: str, *, step: int) -> None:
         """Send an alert through the trackers that have alerts or texts."""
-        alert(text, step=step, writers=self._writers)
+        alert(text, step=step, tensorboard_writers=self._tensorboard_writers)
 
     @property
-    def _writers(self) -> list[Any]:
+    def _tensorboard_writers(self) -> list[Any]:
         callbacks = self._trainer.callback_handler.callbacks
         return [writer for one in callbacks if (writer := getattr(one, "tb_writer", None)) is not None]
 
@@ -328,7 +335,7 @@ class FollowerLogger:
                         tracker.row(self._running[tracker.name], values, step=max(step, 0))
                         if step > min(digests):
                             text = verdict_text(watch.comparisons[step])
-                            tracker.text("verdict", text, step=step, writers=self._writers)
+                            tracker.text("verdict", text, step=step, tensorboard_writers=self._tensorboard_writers)
                         of_tracker[str(step)] = scored
                         sent[tracker.name] = of_tracker
             except Exception as error:  # of any kind: a tracker is foreign code
@@ -341,7 +348,9 @@ class FollowerLogger:
         """Log the items that flipped until the latest look, without their texts, and close the runs."""
         try:
             if self._running and len(watch.comparisons) > 1:
-                log_flipped(watch, step=max(watch.comparisons), writers=self._writers, share_text=False)
+                log_flipped(
+                    watch, step=max(watch.comparisons), tensorboard_writers=self._tensorboard_writers, share_text=False
+                )
         finally:
             for run in self._running.values():
                 with suppress(Exception):  # each of the others is closed all the same
@@ -350,10 +359,10 @@ class FollowerLogger:
 
     def alert(self, text: str, *, step: int) -> None:
         """Send an alert through the trackers that have alerts or texts."""
-        alert(text, step=step, writers=self._writers)
+        alert(text, step=step, tensorboard_writers=self._tensorboard_writers)
 
     @property
-    def _writers(self) -> list[Any]:
+    def _tensorboard_writers(self) -> list[Any]:
         board = self._running.get("tensorboard")
         return [] if board is None else [board.tracker]
 
@@ -369,7 +378,7 @@ def _sent(path: Path, run: str | None) -> dict[str, dict[str, str]]:
     return {name: steps for name, steps in stored.items() if isinstance(steps, dict)}
 
 
-def log_flipped(watch: Watch, *, step: int, writers: Sequence[Any], share_text: bool) -> None:
+def log_flipped(watch: Watch, *, step: int, tensorboard_writers: Sequence[Any], share_text: bool) -> None:
     """Log the items that flipped until the latest look, to every running tracker that can show a table."""
     latest = watch.latest()
     if watch.baseline is None or latest is None:
@@ -377,14 +386,14 @@ def log_flipped(watch: Watch, *, step: int, writers: Sequence[Any], share_text: 
     changed = flips(watch.baseline, latest, probe=watch.probe if share_text else None)
     columns, rows = flipped_rows(changed, texts=share_text)
     for tracker in TRACKERS:
-        tracker.table(Flipped(columns=columns, rows=rows, step=step, writers=writers))
+        tracker.table(Flipped(columns=columns, rows=rows, step=step, tensorboard_writers=tensorboard_writers))
 
 
-def alert(text: str, *, step: int, writers: Sequence[Any]) -> None:
+def alert(text: str, *, step: int, tensorboard_writers: Sequence[Any]) -> None:
     """Send an alert through the running trackers that have alerts; those with texts keep it."""
     for tracker in TRACKERS:
         tracker.alert(text)
-        tracker.text("alarm", text, step=step, writers=writers)
+        tracker.text("alarm", text, step=step, tensorboard_writers=tensorboard_writers)
 
 
 def verdict_text(comparison: Comparison) -> str:

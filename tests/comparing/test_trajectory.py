@@ -65,7 +65,7 @@ def test_a_run_folder_is_read_with_all_its_looks(tmp_path: Path) -> None:
 
 
 def test_snapshots_that_are_no_run_are_refused() -> None:
-    with pytest.raises(SnapshotError, match="got no look"):
+    with pytest.raises(SnapshotError, match="the run has no looks"):
         Trajectory.of([])
     with pytest.raises(SnapshotError, match="name no step"):
         Trajectory.of([look(None, [True])])

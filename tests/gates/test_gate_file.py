@@ -113,7 +113,7 @@ def test_items_that_must_be_right_by_task_or_by_the_probe(tmp_path: Path) -> Non
         ("tolerance: 2%\nsubset: {}", "subset: needed at least one of"),
         ("tolerance: 2%\nsubset: {items: [a]}", "needed the name of a file"),
         ("tolerance: 2%\nsubset: {items: nope.txt}", r"nope.txt: no such file; needed a file with an id a line"),
-        ("tolerance: 2%\nsubset: {items: empty.txt}", "empty.txt: needed an id a line"),
+        ("tolerance: 2%\nsubset: {items: empty.txt}", "empty.txt: needed one id per line"),
     ],
 )
 def test_a_malformed_gate_is_refused_and_never_a_pass(tmp_path: Path, text: str, says: str) -> None:

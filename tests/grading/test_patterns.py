@@ -27,6 +27,8 @@ HOSTILE = [
 ]
 """(Pattern, text on which a matcher may take for ever)."""
 REPEATED = [
+    "(?:a{30000}){9000}",
+    "(?x)((ab) {3000}) {3000}",
     "((a{1,1000}){1,1000}){1,1000}b",
     "(?:" * 30 + "a" + "{1,1000})" * 30 + "b",
     "(?:(?:(?:(?:x?){1000}){1000}){1000}){1000}b",
@@ -58,7 +60,7 @@ def test_repeats_within_repeats_are_refused_before_they_are_compiled(
     pattern: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(patterns.regex, "compile", lambda *_: pytest.fail("compiled"))
-    with pytest.raises(ProbeError, match="needed at most 10,000; write smaller counts"):
+    with pytest.raises(ProbeError, match="needed at most 100,000; write smaller counts"):
         check_item(by_pattern(pattern))
 
 
@@ -82,7 +84,15 @@ def test_a_pattern_that_is_slow_on_many_outputs_is_given_up_and_others_are_not(
     assert grade(other, "aa").correct
 
 
-@pytest.mark.parametrize(("pattern", "says"), [("(", "missing \\)"), ("(" * 3000 + ")" * 3000, "recursion")])
+@pytest.mark.parametrize(
+    ("pattern", "says"),
+    [
+        ("(", "missing \\)"),
+        ("(" * 3000 + ")" * 3000, "recursion"),
+        ("(?u)(?a)x", "mutually incompatible"),
+        ("(?:(?R)|a)*", "it calls itself"),
+    ],
+)
 def test_a_text_that_is_no_pattern_is_refused(pattern: str, says: str) -> None:
     with pytest.raises(ProbeError, match=says):
         patterns.check_pattern(pattern)

@@ -202,7 +202,7 @@ def test_answers_that_an_interrupted_measurement_has_generated_are_not_generated
     assert 3 < len(generated) < 18
     generated.clear()
     measured(stop_after=0)
-    assert generated == []
+    assert len(generated) == 1  # the first, to know that the parts are those of this model
 
 
 def test_answers_are_sampled_with_the_models_own_probabilities() -> None:

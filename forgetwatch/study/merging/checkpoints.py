@@ -203,7 +203,7 @@ def check_alike(a: str, b: str, *, loading: Loading = Loading()) -> None:
             missing = "" if Path(given).is_dir() else "no folder here, and as a model id "
             raise ScoringError(f"{given}: {missing}its configuration cannot be read ({error})") from error
         if config.get("quantization_config"):
-            raise ScoringError(f"{given}: its weights are quantized; merge the models from before that")
+            raise ScoringError(f"{given}: its weights are quantized; merge the models that were not quantized yet")
         configs.append(_computing(config))
     first, second = configs
     # The type first: of two architectures nearly every key differs.

@@ -86,7 +86,7 @@ def _check_rules(before: Snapshot, after: Snapshot) -> None:
 
 
 def has_graded_answers(snapshot: Snapshot) -> bool:
-    """Return True if a generated answer of the snapshot was graded."""
+    """Return True if any generated answer of the snapshot was graded."""
     # Only generated answers have a form.
     graded = pc.and_(pc.is_valid(snapshot.table["in_form"]), pc.is_valid(snapshot.table["correct"]))
     return bool(pc.any(graded).as_py())

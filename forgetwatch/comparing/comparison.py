@@ -121,7 +121,7 @@ class Comparison:
     drift: Mapping[str, LookDrift] | None = field(default=None, repr=False)
 
     def to_dict(self, **options: Any) -> dict[str, Any]:
-        """Return its JSON document as a dict; `tolerance` may be another than that of the command line."""
+        """Return the JSON document as a dict; `tolerance` sets other limits than the defaults."""
         found: dict[str, Any] = report_module().comparison_json(self, **options)
         return found
 
@@ -347,7 +347,7 @@ def _pairing_notes(before: Snapshot, after: Snapshot, pairing: Pairing) -> list[
 
 
 def _known_notes(paired: AlignedPairs) -> list[str]:
-    """Return a note on why known and lost, or what luck makes of it, is not given for items that have options."""
+    """Return notes on why known and lost, or its luck, is not measured for items that have options."""
     items = paired.confidence()
     measured = np.isfinite(items.share_before) & np.isfinite(items.share_after)
     if not measured.any():

@@ -127,7 +127,7 @@ class Trajectory:
     task: TaskFigure | None = None
 
     def to_dict(self, **options: Any) -> dict[str, Any]:
-        """Return its JSON document as a dict; `tolerance` may be another than that of the command line."""
+        """Return the JSON document as a dict; `tolerance` sets other limits than the defaults."""
         found: dict[str, Any] = report_module().trajectory_json(self, **options)
         return found
 

@@ -90,7 +90,7 @@ class NetEstimate:
 
 
 def margin_rule(pairs: AlignedPairs) -> MarginRule | None:
-    """Return what all items of a comparison decide for its groups; None where too few have margins, or no width."""
+    """Fit the rule for margins that all groups of a comparison share; None where too few have margins, or no width."""
     found = boundary(pairs.margin_before, pairs.margin_after)
     if found is None:
         return None

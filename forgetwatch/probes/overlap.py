@@ -213,7 +213,7 @@ def _questions(items: Sequence[Item]) -> list[Words]:
 
 
 def _last_message(item: Item) -> str:
-    """Return the prompt, or of a chat the last message of the user; of a passage its text."""
+    """Return the text of a question: its prompt, the last user message of a chat, or the passage."""
     if isinstance(item.prompt, str):
         return item.choices[0] if item.is_passage else item.prompt
     of_user = [message for message in item.prompt if message.get("role") == "user"]

@@ -78,7 +78,7 @@ def load_snapshot(
 
 
 def is_outcomes(given: str) -> bool:
-    """Return True for a file or folder that is there and is no model."""
+    """Return True if a file or folder exists and is not a model."""
     path = Path(given)
     is_model = path.is_dir() and any((path / name).is_file() for name in ("config.json", "adapter_config.json"))
     return path.exists() and not is_model

@@ -198,7 +198,7 @@ class ForgetWatchCallback(TrainerCallback):
             self._session.budget.clock.begin_step()
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        """Look if the schedule says so."""
+        """Evaluate the probe if a look is due at this step."""
         session, step = self._session, state.global_step
         if session is None or self._trainer is None:
             return
@@ -219,7 +219,7 @@ class ForgetWatchCallback(TrainerCallback):
     def on_epoch_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Look if the schedule says every epoch."""
+        """Evaluate the probe if looks are due at each epoch."""
         # A run that stops before the decision still logs its start: trackers may close before on_train_end.
         if control.should_training_stop and self._session is not None and self._trainer is not None:
             self._session.decide(_moment(self._trainer, state, control, kwargs))
@@ -269,7 +269,7 @@ class ForgetWatchCallback(TrainerCallback):
             metrics.update(composite_row(retention, metrics, self.composite))
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        """Look if the schedule says every save, and copy the history of the run into the checkpoint."""
+        """Evaluate the probe if a look is due at this save, and copy the history of the run into the checkpoint."""
         # A save at the end of an epoch is not announced in on_step_end, so that its look is still missing.
         if self._session is None:
             return

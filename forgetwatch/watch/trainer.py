@@ -65,7 +65,7 @@ def calling_trainer() -> Trainer | None:
 
 
 def resume_checkpoint() -> Path | None:
-    """Return the checkpoint folder that the trainer's `train` resumes from; None if it starts anew."""
+    """Return the checkpoint folder that the trainer's `train` resumes from; None for a fresh start."""
     given = (local.get("resume_from_checkpoint") for local in _frames() if isinstance(local.get("self"), Trainer))
     return next((Path(path) for path in given if isinstance(path, (str, os.PathLike))), None)
 

@@ -11,7 +11,7 @@ from forgetwatch import Trajectory, compare
 from forgetwatch.comparing import Tolerance
 from forgetwatch.errors import GateError
 from forgetwatch.gates import Condition, FailIf, Gate
-from forgetwatch.measures import DRIFT, HISTORY, Floor, LookDrift, said
+from forgetwatch.measures import DRIFT, HISTORY, Floor, LookDrift, sentence_of
 
 MOVED = LookDrift(
     completions=32,
@@ -57,19 +57,21 @@ def test_the_history_of_a_run_can_be_gated() -> None:
 
 
 def test_the_drift_and_the_history_have_a_sentence() -> None:
-    assert said(DRIFT, MOVED) == (
+    assert sentence_of(DRIFT, MOVED) == (
         "texts that it wrote at the start are less likely now by 0.060 nats a token (95 %: 0.040 to 0.080)."
     )
     still = replace(MOVED, kl_sampled=0.001)
-    assert said(DRIFT, still) == (
+    assert sentence_of(DRIFT, still) == (
         "texts that it wrote at the start are about as likely as they were (KL 0.0010 (-0.019 to 0.021))."
     )
-    assert said(DRIFT, replace(MOVED, kl_sampled=float("inf"))) == "it rules out texts that it wrote at the start."
-    assert said(HISTORY, run()[HISTORY]) == (
+    assert (
+        sentence_of(DRIFT, replace(MOVED, kl_sampled=float("inf"))) == "it rules out texts that it wrote at the start."
+    )
+    assert sentence_of(HISTORY, run()[HISTORY]) == (
         "over all 2 looks, 2 answers that were right at the start were wrong at some look, and 1 of these is right "
         "again now. A model that only guesses would have 1 and 0."
     )
-    assert said(HISTORY, None) == ""
+    assert sentence_of(HISTORY, None) == ""
 
 
 def test_to_dict_is_the_json_document() -> None:

@@ -16,7 +16,7 @@ from forgetwatch.pairing import option_scores
 
 
 def test_mass_and_conditional_of_standard_are_those_of_plain_forwards(tok: Any, load: Callable[..., Any]) -> None:
-    network, probe = load(), load_probe("standard").head(50)
+    network, probe = load(), load_probe("standard").head(16)
     options = option_scores(score(network, tok, probe))
     assert options is not None
     found = split(options, options)

@@ -75,6 +75,8 @@ class Session:
         budget: The items and looks of the training, and the clock of its first steps.
         failures: Logs what fails after the baseline, unless the session is strict.
         ended: True once the training is over.
+        tripped: What the guard has found so far.
+        stopped: Step at which the guard stopped the run; None if it did not.
         stops_again: True if the guard ends the training after its first step, as it ended the one that resumes here.
     """
 
@@ -87,8 +89,8 @@ class Session:
         self._max_steps = schedule.max_steps
         self._is_main = is_main_process
         self.failures = Failures(strict=settings.strict, is_main_process=is_main_process)
-        self._tripped = Tripped()
-        self._stopped: int | None = None  # step at which the guard stopped the run
+        self.tripped = Tripped()
+        self.stopped: int | None = None
         self._page = run_output.ReportPage()
         self._latest_attempt = -1
 
@@ -116,7 +118,7 @@ class Session:
         the baseline.
         """
         watch, known = self.watch, memory or {}
-        self._tripped = Tripped.of(known.get("tripped", ()))
+        self.tripped = Tripped.of(known.get("tripped", ()))
         self._restore(memory, step=now.step, checkpoint=checkpoint)
         for note in watch.notes:
             self.log(note)
@@ -126,7 +128,7 @@ class Session:
                 flips = f"-{again.all.forgotten:g} +{again.all.gained:g} of {again.all.n:g}"
                 self.log(f"step {now.step} measured again: {flips}, all of it noise")
         with self.failures.tolerate("storing the findings of the guard", step=now.step):
-            watch.report_findings(self._tripped.findings)
+            watch.report_findings(self.tripped.findings)
         self._resume_guard(known.get("stopped"), now)
         # A run that was resumed keeps its decision, corrected or not; of one that was begun otherwise there is none.
         self.budget.is_final = watch.decision is not None
@@ -143,8 +145,8 @@ class Session:
         self.watch.forget_after(now.step)
         self.budget.is_final, self.budget.is_predicted = after.budget.is_final, after.budget.is_predicted
         # What the guard reported before this step is not reported again, and stays in the folder.
-        self._tripped = Tripped([finding for finding in after._tripped.findings if finding.step <= now.step])
-        self._resume_guard(after._stopped, now)
+        self.tripped = Tripped([finding for finding in after.tripped.findings if finding.step <= now.step])
+        self._resume_guard(after.stopped, now)
         self._set_out(now)
 
     def announce(self) -> None:
@@ -228,7 +230,7 @@ class Session:
             return None
         self._log_row(now, step=step)
         guard = self._settings.guard
-        new = self._tripped.at_look(guard, watch, step=step, failures=self.failures)
+        new = self.tripped.at_look(guard, watch, step=step, failures=self.failures)
         with self.failures.tolerate("the guard's alert", step=step):
             self._announce(now, new, step=step)
         self._start_command(step, needs_checkpoint=False)
@@ -241,7 +243,7 @@ class Session:
                 self._page.write(watch)
         self.budget.clock.add_look(time.perf_counter() - started, evaluation=watch.measurer.seconds)
         action = guard.action if guard is not None and any(finding.trips for finding in new) else None
-        self._stopped = step if action == "stop" else self._stopped
+        self.stopped = step if action == "stop" else self.stopped
         return action
 
     def carry(self, step: int, *, saved: bool = False) -> None:
@@ -293,8 +295,8 @@ class Session:
             "looks": watch.taken,
             "fingerprint": watch.probe.fingerprint,
             **stored_decision(watch.decision),
-            "tripped": self._tripped.stored,
-            "stopped": self._stopped,
+            "tripped": self.tripped.stored,
+            "stopped": self.stopped,
             "completions": watch.drift.checksum,
             "made": {name: watch.baseline.meta.get(name) for name in ("probe", "batch")},
         }
@@ -426,19 +428,19 @@ class Session:
         """Log that the guard has stopped the run before, and stop it again where that still holds."""
         if type(stopped) is not int or stopped > now.step:
             return
-        watch, guard, tripped = self.watch, self._settings.guard or Guard(), self._tripped.findings
+        watch, guard, tripped = self.watch, self._settings.guard or Guard(), self.tripped.findings
         with self.failures.tolerate("the guard", step=now.step):
             lost = watch.lost_must_pass(max(watch.comparisons))
             left = on_main_process(lambda: guard.remaining(watch.trajectory(), lost, stopped=stopped, tripped=tripped))
             stops = self._settings.guard is not None and guard.action == "stop" and not guard.override
             self.stops_again = stops and bool(left)
-            self._stopped = stopped if left else None  # also of a run that continues: a later resume asks again
+            self.stopped = stopped if left else None  # also of a run that continues: a later resume asks again
             found = [finding for finding in tripped if finding.trips and finding.step == stopped]
             self.log(run_output.stopped_line(stopped, found=found, left=left, stops_again=self.stops_again))
 
     def _announce(self, now: TrainingState, findings: list[GuardFinding], *, step: int) -> None:
         guard, trips = self._settings.guard, any(finding.trips for finding in findings)
-        lines = self._tripped.lines(findings, stops=step if trips and guard and guard.action == "stop" else None)
+        lines = self.tripped.lines(findings, stops=step if trips and guard and guard.action == "stop" else None)
         for line in lines:
             self.log(line)
         if trips and self._is_main:

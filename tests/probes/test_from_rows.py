@@ -442,7 +442,7 @@ def test_files_that_cannot_be_read_are_named_with_the_line(
         ("A.CSV", b"question,A,B,answer\nCapital of Chile?,Lima,Santiago,B\n"),
         ("a.csv", b"sep=;\r\nquestion;A;B;answer\r\nCapital of Chile?;Lima;Santiago;B\r\n"),
         ("a.csv", "question;A;B;answer\nCapital of Chile?;Lima;Santiago;B\n".encode("utf-16")),
-        ("a.csv.gz", gzip.compress(b"question,A,B,answer\nCapital of Chile?,Lima,Santiago,B\n")),
+        ("a.csv.gz", gzip.compress(b"question,A,B,answer\nCapital of Chile?,Lima,Santiago,B\n", mtime=0)),
         ("a.json", (json.dumps(ROW) + "\n" + json.dumps(ROW | {"id": "2"}) + "\n").encode()),
     ],
 )

@@ -120,13 +120,17 @@ class LookScorer:
             self.restart()
         self._kind = kind
 
-    def trial(self, model: nn.Module, tokenizer: Any, probe: Probe) -> Trial | None:
-        """Time the first items that are scored, read twice: the first time is slower; None if none is scored."""
+    def trial(self, model: nn.Module, tokenizer: Any, probe: Probe, *, items: int | None) -> Trial | None:
+        """Time the first items that are scored, read twice: the first time is slower; None if none is scored.
+
+        Seconds that were measured with a baseline are taken from the cache; it has `items` if these are set by hand.
+        """
         scored = [item for item in probe if not probe.is_generated(item)]
         if not scored:
             return None
         known = self._known_baseline(model, tokenizer, probe)
-        if known is not None and (found := known.trial(start_sizes(len(probe)))) is not None:
+        sizes = start_sizes(len(probe)) if items is None else [min(items, len(probe))]
+        if known is not None and (found := known.trial(sizes)) is not None:
             self._trial = found
             return found
         if rank() == 0:

@@ -197,7 +197,7 @@ class Session:
         watch, budget = self.watch, self.budget
         trial = None
         if budget.needs_trial(watch.probe):
-            trial = watch.measurer.trial(now.model, now.tokenizer, watch.probe)
+            trial = watch.measurer.trial(now.model, now.tokenizer, watch.probe, items=self._settings.items)
         watch.decide(budget.decide(watch.probe, trial, step_tokens, after=now.step))
         line = run_output.start_line(
             watch.probe,

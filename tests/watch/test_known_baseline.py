@@ -39,7 +39,8 @@ def kept_from(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def begin(folder: Path, **options: Any) -> Any:
     options = {"items": probe(60), "steps": 6, **options}
-    return trained(folder, callbacks=[ForgetWatchCallback(options.pop("items"), every=3)], **options)
+    callback = ForgetWatchCallback(options.pop("items"), every=3, items=options.pop("chosen", None))
+    return trained(folder, callbacks=[callback], **options)
 
 
 def stored(folder: Path, name: str = "baseline") -> Snapshot:
@@ -59,13 +60,14 @@ def test_the_next_run_finds_the_baseline_and_measures_fifty_items_again(
     assert weights(second) == weights(first) == weights(trained(tmp_path / "c"))
 
 
+@pytest.mark.parametrize("chosen", [None, 100])
 def test_items_decided_from_a_trial_are_found_without_another_trial(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], chosen: int | None
 ) -> None:
     items = probe(300)
-    begin(tmp_path / "a", items=items)
+    begin(tmp_path / "a", items=items, chosen=chosen)
     assert "timing a few of the 300 items" in capfd.readouterr().err
-    begin(tmp_path / "b", items=items)
+    begin(tmp_path / "b", items=items, chosen=chosen)
     logged = capfd.readouterr().err
     assert "timing" not in logged
     assert FOUND in logged

@@ -364,7 +364,7 @@ def _show(
             comparison,
             tolerance=options.tolerated,
             flips=options.flips_of(given),
-            remedy=merge_command(options.before, given),
+            remedy=merge_command(options.before, given, options.probe),
             gate=gate,
         )
         console.print(table, soft_wrap=True)

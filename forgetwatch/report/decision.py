@@ -38,7 +38,7 @@ from forgetwatch.gates import GateResult
 from forgetwatch.measures import CONSTANT_MASS, FORM, KNOWN, net_of_luck
 from forgetwatch.metrics import sign_flip
 from forgetwatch.pairing import count, fit_ends, item_codes, listed, one_line, run_name
-from forgetwatch.run_folder import checkpoint_folder
+from forgetwatch.run_folder import PROBE, RUN_FOLDER, checkpoint_folder
 
 CONFIG: Final = "config.json"
 ADAPTER: Final = "adapter_config.json"
@@ -264,14 +264,20 @@ def better_checkpoint(trajectory: Trajectory, output_dir: Path) -> str:
     return f"keep {shlex.quote(str(checkpoint_folder(output_dir, near)))} (best accuracy{at})"
 
 
-def merge_command(before: Path | str, after: Path | str) -> str:
-    """Return the command that merges two models, if both are on disk; empty if not."""
+def merge_command(before: Path | str, after: Path | str, probe: str | None = None) -> str:
+    """Return the command that merges two models on a probe, if both are on disk; empty if not.
+
+    By default the probe is that of the run whose checkpoint comes after.
+    """
     base, tuned = Path(before), Path(after)
     try:
         are_models = (base / CONFIG).is_file() and ((tuned / CONFIG).is_file() or (tuned / ADAPTER).is_file())
+        of_run = tuned.parent / RUN_FOLDER / PROBE
+        named = str(of_run) if probe is None and of_run.is_file() else probe
     except (OSError, ValueError):  # a model in memory may have any name
         return ""
-    return shlex.join(["forgetwatch", "merge", str(before), str(after)]) if are_models else ""
+    options = [] if named is None else ["--probe", named]
+    return shlex.join(["forgetwatch", "merge", str(before), str(after), *options]) if are_models else ""
 
 
 def model_names(comparison: Comparison) -> tuple[str, str]:

@@ -167,3 +167,7 @@ def test_without_a_clearly_better_look_a_merge_is_named_if_both_models_are_there
     there = replace(trajectory, baseline=replace(trajectory.baseline, meta={"model": str(base)}))
     merge = f"forgetwatch merge {base} {tmp_path}/checkpoint-2"
     assert next_line(there, tmp_path) == f"next          {merge}; or forgetwatch flips {tmp_path}"
+    # On the probe that lost, and not on the command's own.
+    probe = saved(tmp_path, "_forgetwatch") / "_forgetwatch" / "probe.jsonl"
+    probe.write_text("{}")
+    assert f"{merge} --probe {probe}; or" in next_line(there, tmp_path)

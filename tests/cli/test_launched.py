@@ -39,7 +39,7 @@ import os, signal
 from forgetwatch.cli import main
 from forgetwatch.errors import ScoringError
 from forgetwatch.cli import score_command
-import forgetwatch.scoring
+from forgetwatch.scoring import checkpoints
 from forgetwatch.scoring import scorer
 def refuse(*given, **named):
     raise ScoringError("no model today")
@@ -47,11 +47,17 @@ def die(*given, **named):
     os.kill(os.getpid(), signal.SIGKILL)
 if os.environ["RANK"] == os.environ["FAILS"]:
     place, name = os.environ["AT"].split()
-    places = {"scoring": forgetwatch.scoring, "Scorer": scorer.Scorer, "score_command": score_command}
+    places = {"checkpoints": checkpoints, "Scorer": scorer.Scorer, "score_command": score_command}
     setattr(places[place], name, globals()[os.environ["ACT"]])
 main()
 """
 """Runs the command line; in one process a function fails, or ends the process."""
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Score in each test anew."""
+    monkeypatch.setenv("FORGETWATCH_CACHE", str(tmp_path / "cache"))
 
 
 @pytest.fixture(scope="module")
@@ -69,14 +75,14 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _torchrun(folder: Path, *command: str, **variables: str) -> subprocess.CompletedProcess[str]:
     launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2"]
     environment = {**os.environ, "COUNTED": str(folder / "counted-"), **variables}
-    environment["FORGETWATCH_CACHE"] = str(folder / "cache")
+    environment["FORGETWATCH_CACHE"] = os.environ["FORGETWATCH_CACHE"]
     return subprocess.run(
         [*launcher, *command], cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=500
     )
 
 
 def _both(folder: Path, *command: str, **variables: str) -> list[subprocess.CompletedProcess[str]]:
-    return launched(command, cwd=folder, FORGETWATCH_CACHE=str(folder / "cache"), **variables)
+    return launched(command, cwd=folder, FORGETWATCH_CACHE=os.environ["FORGETWATCH_CACHE"], **variables)
 
 
 def _calls(file: Path) -> list[list[list[int]]]:
@@ -122,7 +128,7 @@ def test_accelerate_launch_shares_the_items_too(saved: Path) -> None:
 @pytest.mark.parametrize(
     ("at", "fails"),
     [
-        ("scoring load_model", "1"),
+        ("checkpoints load_model", "1"),
         ("Scorer score", "0"),
         ("Scorer score", "1"),
         ("score_command _print_result", "1"),  # when the other is done

@@ -20,7 +20,6 @@ from transformers import AutoModelForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausal
 from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled, set_hf_deepspeed_config
 from typer.testing import CliRunner
 
-import forgetwatch.scoring
 from forgetwatch import load_snapshot, score
 from forgetwatch.cli import app
 from forgetwatch.cli.options import check_device_map
@@ -128,14 +127,14 @@ def test_the_commands_take_a_device_map(saved: Path, tmp_path: Path, monkeypatch
         maps.append(loading.device_map)
         return load_model(given, loading=loading)
 
-    for place in (forgetwatch.scoring, checkpoints):  # `score` loads by the first, `compare` by the second
-        monkeypatch.setattr(place, "load_model", load)
+    monkeypatch.setattr(checkpoints, "load_model", load)
     probe().save(tmp_path / "p.jsonl")
     asked = ["--probe", str(tmp_path / "p.jsonl")]
     target = ["-o", str(tmp_path / "s.parquet")]
     runner = CliRunner()
     runner.invoke(app, ["score", str(saved), *asked, *target, "--device-map", "auto"], catch_exceptions=False)
     assert logprobs(load_snapshot(tmp_path / "s.parquet")) == EXPECTED
+    monkeypatch.setenv("FORGETWATCH_CACHE", str(tmp_path / "other"))
     given = ["compare", str(tmp_path / "s.parquet"), str(saved), *asked, "--device-map", "auto"]
     runner.invoke(app, given, catch_exceptions=False)
     assert maps == ["auto", "auto"]

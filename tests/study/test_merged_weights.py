@@ -373,7 +373,7 @@ def _cut_off(root: Path) -> None:
         (_configured("b", model_type="qwen2"), "do not compute alike: model_type is 'qwen3' in the first and 'qwen2'"),
         (
             _configured("b", quantization_config={"quant_method": "gptq"}),
-            "its weights are quantized; merge the models from",
+            "its weights are quantized; merge the models that",
         ),
         (_retokenized, r"unlike vocabularies: 137 and 137 tokens, '[vw]7' is not the same in both"),
         (_cut_otherwise, "the same vocabulary, and differ in their pre_tokenizer"),

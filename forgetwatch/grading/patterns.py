@@ -92,7 +92,7 @@ _EXPANDED: Final = 100_000
 """Limit of the parts of a pattern with its counts written out: ``((ab){100}){100}`` has 20,000."""
 
 _TOKEN: Final = regex.compile(
-    r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\s*\{(?:\d*,)?(?P<count>\d+)\}|(?P<parenthesis>[()])|.", regex.DOTALL
+    r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\s*\{(?:\d*,)?(?P<count>\d+),?\}|(?P<parenthesis>[()])|.", regex.DOTALL
 )
 
 _RECURSION: Final = regex.compile(r"\(\?(?:R|\d|[+-]\d|&|P>)")

@@ -2,11 +2,14 @@
 
     from forgetwatch import ForgetWatchCallback, Watch, compare, score
 
-Each name is loaded on its first use. Comparing files needs numpy and pyarrow only.
+Each name is loaded on its first use, and what `compare` needs does not load torch. `forgetwatch.errors` has the errors
+that are raised on purpose.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from forgetwatch.extras import missing as _missing
 
 if TYPE_CHECKING:
     from forgetwatch.comparing import Comparison, Trajectory, compare
@@ -52,10 +55,16 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return getattr(import_module(f"forgetwatch.{_MODULES[name]}"), name)
-    if name in _MODULES.values():
-        return import_module(f"forgetwatch.{name}")
+    module = _MODULES.get(name, name)
+    if module in {"errors", *_MODULES.values()}:
+        try:
+            found = import_module(f"forgetwatch.{module}")
+        except ModuleNotFoundError as error:
+            sentence = _missing(error, what=f"forgetwatch.{name}", training=module == "watch")
+            if sentence is None:
+                raise
+            raise ModuleNotFoundError(sentence) from error
+        return getattr(found, name) if name in _MODULES else found
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

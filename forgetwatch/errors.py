@@ -21,6 +21,20 @@ from pathlib import Path
 
 from forgetwatch.visible_text import visible
 
+__all__ = [
+    "ForgetwatchError",
+    "GateError",
+    "LostBaselineError",
+    "MismatchError",
+    "NotFiniteError",
+    "ProbeError",
+    "ReportedElsewhereError",
+    "ScoringError",
+    "SnapshotError",
+    "StudyError",
+    "WatchError",
+]
+
 
 class ForgetwatchError(Exception):
     """Base of every error that forgetwatch raises on purpose; its text is one line with visible control characters."""

@@ -12,6 +12,7 @@ ORDER = (
     *(
         "visible_text",
         "errors",
+        "extras",
         "files",
         "ranges",
         "progress",

@@ -82,5 +82,5 @@ def test_a_sharded_model_is_left_to_the_harness(monkeypatch: pytest.MonkeyPatch)
 def test_without_the_harness_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "lm_eval.api.registry", None)
     monkeypatch.delitem(sys.modules, "forgetwatch.lm_eval", raising=False)
-    with pytest.raises(ForgetwatchError, match="pip install lm-eval"):
+    with pytest.raises(ForgetwatchError, match=r"pip install 'forgetwatch\[harness\]'"):
         import forgetwatch.lm_eval  # noqa: F401

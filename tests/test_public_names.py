@@ -21,6 +21,12 @@ def test_each_name_is_there_and_explains_itself(name: str) -> None:
     assert getattr(forgetwatch, name).__doc__
 
 
+def test_the_errors_are_public() -> None:
+    assert forgetwatch.errors.__all__ == sorted(forgetwatch.errors.__all__)
+    for name in forgetwatch.errors.__all__:
+        assert issubclass(getattr(forgetwatch.errors, name), forgetwatch.errors.ForgetwatchError)
+
+
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'speed'"):
         _ = forgetwatch.speed

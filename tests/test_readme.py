@@ -20,7 +20,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "tests").rglob("*.md")])
 BLOCKS = [
     block
-    for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+    for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md")))
     if path.parent.name != "trainers"  # settings of those trainers, not of forgetwatch
     for block in re.findall(r"```(\w+)\n(.*?)```", path.read_text(encoding="utf-8"), flags=re.DOTALL)
 ]
@@ -31,12 +31,13 @@ NAMING = [
 """Files that name pages and scripts of the repository by their path."""
 HAVE_MAPS = ("probes/hub",)
 """Packages of many small files, whose own docstring names them."""
-SETUP = [line for kind, block in BLOCKS if kind == "bash" for line in block.splitlines() if "-m venv" in line]
+SETUP = [line for line in README.splitlines() if "-m venv" in line]
 
 
 def test_the_readme_fits_a_few_screens_and_shows_the_callback_on_the_first() -> None:
     lines = README.splitlines()
     assert len(lines) <= 200
+    assert len(README.split()) < 1200
     assert any("callbacks=[ForgetWatchCallback()]" in line for line in lines[:15])
 
 

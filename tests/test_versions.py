@@ -9,6 +9,7 @@ import sys
 import tomllib
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
+from typing import Any
 
 import conftest
 import pytest
@@ -16,14 +17,15 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from versions import CONSTRAINTS, UPSTREAM, constraints, differing
 
+from forgetwatch.extras import EXTRAS, install
+
 ROOT = Path(__file__).parent.parent
 TEXT = CONSTRAINTS.read_text(encoding="utf-8")
 
 
 def test_every_dependency_has_one_exact_version() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    extras = project["optional-dependencies"]
-    needed = [Requirement(line) for line in [*project["dependencies"], *extras["train"], *extras["dev"]]]
+    needed = [Requirement(line) for line in [*project["dependencies"], *requirements(project, "dev")]]
     exact = {canonicalize_name(one.name): str(one.specifier) for one in constraints(TEXT)}
     assert all(re.fullmatch(r"==[^,*]+", version) for version in exact.values())
     for requirement in needed:
@@ -59,17 +61,40 @@ def test_only_with_other_versions_a_coming_change_is_no_error(
     assert bool(conftest.pytest_report_header()) == bool(others)
 
 
-DISTRIBUTION = {"yaml": "pyyaml", "_typeshed": ""}
+DISTRIBUTION = {"yaml": "pyyaml", "_typeshed": "", "lm_eval": "lm-eval", "math_verify": "math-verify"}
 """Names of distributions that differ from the name that is imported; empty for none."""
 OTHERS = {"axolotl", "pydantic", "vllm", "mlflow", "trackio"}
 """Packages that call us, or that are used only where a user has them."""
-SCORES = ("scoring", "drift", "watch", "study/merging", "trl.py", "axolotl.py", "lm_eval.py", "demo.py", "probes/hub")
-"""Parts of the package that need the extra `train`."""
+ARGUMENTS = {"score": ["m", "--probe", "quick", "-o", "s.parquet"], "merge": ["a", "b"], "follow": ["r", "--base", "b"]}
+NEEDS = {
+    "watch": "train",
+    "trl.py": "train",
+    "demo.py": "train",
+    "axolotl.py": "train",
+    "probes/hub": "train",
+    "lm_eval.py": "harness",
+    "probes/harness.py": "harness",
+    "grading/mathematics.py": "math",
+}
+"""Extra that a part of the package needs, beside `score` for what reads a model."""
+SCORES = ("scoring", "drift", "study/merging", "lm_eval.py", "watch", "demo.py", "axolotl.py")
+ALSO = {"peft"}
+"""Packages without which models load, or runs are tracked, unless a user's file asks for them."""
+
+
+def requirements(project: dict[str, Any], *extras: str) -> list[str]:
+    """Return the lines of extras, with those of the extras that they name."""
+    lines: list[str] = []
+    for extra in extras:
+        for line in project["optional-dependencies"][extra]:
+            own = Requirement(line)
+            lines += requirements(project, *own.extras) if own.name == "forgetwatch" else [line]
+    return lines
 
 
 def declared(*extras: str) -> set[str]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    lines = [*project["dependencies"], *(line for name in extras for line in project["optional-dependencies"][name])]
+    lines = [*project["dependencies"], *requirements(project, *extras)]
     return {canonicalize_name(Requirement(line).name) for line in lines}
 
 
@@ -89,8 +114,58 @@ def test_every_imported_package_is_declared_by_the_installation_that_needs_it() 
     package = ROOT / "forgetwatch"
     for path in package.rglob("*.py"):
         name = path.relative_to(package).as_posix()
-        known = declared("train", "dev") if name.startswith(SCORES) else declared("math", "harness")
-        assert imported(path) <= known, name
+        extras = [extra for part, extra in NEEDS.items() if name.startswith(part)]
+        known = declared(*extras, *(["score"] if name.startswith(SCORES) else []))
+        assert imported(path) - ALSO <= known, name
+
+
+def test_a_missing_package_is_looked_for_in_the_extra_that_brings_it() -> None:
+    for package, extra in EXTRAS.items():
+        assert canonicalize_name(DISTRIBUTION.get(package, package)) in declared(extra), package
+        assert install(f"{package}.part") == f"pip install 'forgetwatch[{extra}]'"
+    assert set(EXTRAS.values()) | {"all", "dev"} == set(
+        tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    )
+    assert declared("all") == declared(*set(EXTRAS.values()))
+
+
+@pytest.mark.parametrize(
+    ("name", "package", "extra"),
+    [
+        ("score", "torch", "score"),
+        ("Watch", "torch", "train"),
+        ("ForgetWatchCallback", "transformers", "train"),
+        ("Guard", "accelerate", "train"),
+    ],
+)
+def test_a_name_says_which_extra_it_needs(name: str, package: str, extra: str) -> None:
+    code = f"import sys; sys.modules[{package!r}] = None; from forgetwatch import {name}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr.splitlines()[-1] == (
+        f"ModuleNotFoundError: forgetwatch.{name} needs the package {package}, which is not installed: "
+        f"pip install 'forgetwatch[{extra}]'"
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "package", "extra"),
+    [("score", "torch", "score"), ("merge", "torch", "score"), ("follow", "torch", "train")],
+)
+def test_a_command_says_which_extra_it_needs(command: str, package: str, extra: str) -> None:
+    code = (
+        f"import sys; sys.modules[{package!r}] = None; sys.argv = ['forgetwatch', {command!r}, *{ARGUMENTS[command]!r}]"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}; from forgetwatch.cli import main; main()"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == (
+        f"forgetwatch: this command needs the package {package}, which is not installed: "
+        f"pip install 'forgetwatch[{extra}]'"
+    )
 
 
 def test_an_old_transformers_is_refused_in_one_sentence() -> None:

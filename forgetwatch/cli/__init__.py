@@ -26,6 +26,7 @@ from rich.console import Console
 from typer.core import TyperCommand, TyperGroup
 
 from forgetwatch.errors import ForgetwatchError, ReportedElsewhereError, did_you_mean
+from forgetwatch.extras import install, missing
 from forgetwatch.progress import is_first_process
 from forgetwatch.visible_text import visible
 
@@ -97,9 +98,7 @@ def _demo(
 ) -> None:
     """Watch a small model forget: train one, fine-tune it, and see question by question what it loses."""
     if lacking := [name for name in _NEEDED_BY_DEMO if find_spec(name) is None]:
-        raise ForgetwatchError(
-            f"the demo trains a model and needs {', '.join(lacking)}: pip install 'forgetwatch[train]'"
-        )
+        raise ForgetwatchError(f"the demo trains a model and needs {', '.join(lacking)}: {install('trl')}")
     # Before transformers is imported, which reads these variables once.
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
@@ -120,9 +119,6 @@ def _demo(
 
 _SHARED: Final = ("demo", "score", "compare", "follow", "study", "merge")
 """Commands whose work several processes share, and which begin the group, or a trainer that does."""
-
-_OWN: Final = ("", "forgetwatch")
-"""Names of modules that only a bug can miss."""
 
 
 def _print_version(wanted: bool) -> None:
@@ -177,12 +173,8 @@ def main() -> None:
 
 def _unexpected(error: Exception) -> str:
     """Return the message about an error that no input should cause, or about a package that is not installed."""
-    # The base installation has what files need; torch and what comes with it score models.
-    if isinstance(error, ModuleNotFoundError) and (missing := (error.name or "").split(".")[0]) not in _OWN:
-        return (
-            f"this command needs the package {missing}, which is not installed; "
-            "`pip install 'forgetwatch[train]'` brings all that scoring and training need"
-        )
+    if sentence := missing(error, what="this command", training="follow" in sys.argv[1:2]):
+        return sentence
     return f"unexpected {type(error).__name__}: {error} (a bug in forgetwatch; {_TRACEBACK}=1 shows where)"
 
 

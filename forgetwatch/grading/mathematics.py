@@ -48,6 +48,7 @@ from fractions import Fraction
 from typing import Final
 
 from forgetwatch.errors import ProbeError
+from forgetwatch.extras import install
 from forgetwatch.grading.text import (
     AMBIGUOUS,
     NOTHING,
@@ -335,7 +336,7 @@ def same_box(found: str, answer: str) -> bool:
 def check_installed() -> None:
     """Raise ProbeError with the command that installs math-verify, if it is not installed."""
     if importlib.util.find_spec("math_verify") is None:
-        raise ProbeError("match 'math' compares answers with the package math-verify: pip install math-verify")
+        raise ProbeError(f"match 'math' compares answers with the package math-verify: {install('math_verify')}")
 
 
 def extract_expression(body: str) -> Extracted:

@@ -99,7 +99,7 @@ def task_key(task: str) -> str:
 
 def _table() -> list[dict[str, str]]:
     text = files("forgetwatch.probes").joinpath("paper_tasks.csv").read_text(encoding="utf-8")
-    return list(csv.DictReader(text.splitlines()))
+    return list(csv.DictReader(line for line in text.splitlines() if not line.startswith("#")))
 
 
 _COLUMNS = ("task", "category")

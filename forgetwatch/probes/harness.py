@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from forgetwatch.errors import ProbeError, did_you_mean
+from forgetwatch.extras import install
 from forgetwatch.item import Item
 from forgetwatch.probe import Norm, Probe
 from forgetwatch.probes.categories import paper_category
@@ -61,7 +62,7 @@ def harness_probe(
     try:
         manager = _manager()
     except ImportError as error:
-        raise ProbeError(f'{name}: needs lm-evaluation-harness; pip install "forgetwatch[harness]"') from error
+        raise ProbeError(f"{name}: needs lm-evaluation-harness: {install('lm_eval')}") from error
     wanted = name.removeprefix(PREFIX)
     if wanted not in manager.task_index:
         near = did_you_mean(wanted, manager.all_tasks)

@@ -23,6 +23,7 @@ from transformers.integrations import deepspeed
 from transformers.utils import logging
 
 from forgetwatch.errors import ScoringError, did_you_mean_path
+from forgetwatch.extras import install
 from forgetwatch.loading import Loading
 from forgetwatch.scoring.model import UNLIMITED, explain_out_of_memory, weight_bytes
 
@@ -60,7 +61,7 @@ def load_model(given: str, *, loading: Loading = Loading(), tokenizer_of: str | 
     if spreads := loading.device_map is not None:
         remedy = "free memory, or take a smaller or quantized model"
         if find_spec("accelerate") is None:
-            raise ScoringError("--device-map needs the package accelerate: pip install accelerate")
+            raise ScoringError(f"--device-map needs the package accelerate: {install('accelerate')}")
     size = partial(_size, given, loading=loading)
     # One process spreads a model over all GPUs; of several processes each has the current one.
     gpus = [torch.device("cuda", index) for index in range(torch.cuda.device_count())] if spreads else []
@@ -83,7 +84,7 @@ def _load(given: str, *, loading: Loading, spread: dict[str, Any], tokenizer_of:
     path = Path(given)
     is_adapter = (path / ADAPTER).is_file()
     if is_adapter and find_spec("peft") is None:
-        raise ScoringError(f"{given} is an adapter, and loading one needs the package peft")
+        raise ScoringError(f"{given} is an adapter, and loading one needs the package peft: {install('peft')}")
     with _explained(given, passed=(ScoringError, torch.OutOfMemoryError, MemoryError)):
         if is_adapter:
             from peft import PeftModel

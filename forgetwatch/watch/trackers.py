@@ -33,6 +33,7 @@ from transformers.integrations.integration_utils import rewrite_logs
 from forgetwatch.comparing import Comparison, conclude
 from forgetwatch.comparing.flips import flips
 from forgetwatch.errors import WatchError, did_you_mean
+from forgetwatch.extras import install
 from forgetwatch.files import write_text
 from forgetwatch.measures import drift_row
 from forgetwatch.report import PREFIX, flipped_rows, tracker_row
@@ -301,7 +302,7 @@ class FollowerLogger:
                 near = did_you_mean(name, LOGGER_TYPE_TO_CLASS)
                 raise WatchError(f"--report-to {name}: needed one of {', '.join(sorted(LOGGER_TYPE_TO_CLASS))}{near}")
             if name not in installed:
-                raise WatchError(f"--report-to {name}: its package is not installed; install it, or leave it out")
+                raise WatchError(f"--report-to {name}: its package is not installed: {install(name)}")
         known = {tracker.name: tracker for tracker in TRACKERS}
         self._trackers = [known.get(name, Tracker(name)) for name in dict.fromkeys(names)]
         self._named = {"name": title, "group": group, "config": dict(config)}

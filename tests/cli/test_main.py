@@ -49,7 +49,7 @@ def test_a_package_that_the_base_installation_lacks_is_named_with_the_remedy(
     monkeypatch.setattr("forgetwatch.cli.app", fail)
     done = command()
     assert done.status == 1
-    assert done.stderr.startswith("forgetwatch: this command needs the package torch, which is not installed; `pip")
+    assert done.stderr.startswith("forgetwatch: this command needs the package torch, which is not installed: pip")
     assert "bug" not in done.stderr
 
 

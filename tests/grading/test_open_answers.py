@@ -370,9 +370,9 @@ def test_safe_patterns_are_accepted_and_end_on_long_text(pattern: str) -> None:
 def test_mathematics_needs_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     item = Item(id="1", task="t", prompt="p", answer="1", match="math")
-    with pytest.raises(ForgetwatchError, match="pip install math-verify"):
+    with pytest.raises(ForgetwatchError, match=r"pip install 'forgetwatch\[math\]'"):
         check_item(item)
-    with pytest.raises(ForgetwatchError, match="pip install math-verify"):
+    with pytest.raises(ForgetwatchError, match=r"pip install 'forgetwatch\[math\]'"):
         grade(item, r"\boxed{1}")
 
 

@@ -197,7 +197,7 @@ def test_prices_and_words_are_no_formulas() -> None:
 
 def test_formulas_without_the_package_that_compares_them_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(ProbeError, match=r"column 'answer' holds formulas such as .*: pip install math-verify"):
+    with pytest.raises(ProbeError, match=r"column 'answer' holds formulas such as .*: pip install 'forgetwatch.math.'"):
         only({"problem": "?", "answer": r"\sqrt{2}"})
 
 

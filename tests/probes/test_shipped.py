@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections import Counter
 from collections.abc import Callable
-from fnmatch import fnmatch
 from importlib.resources import files
-from pathlib import Path
 
 import pytest
 
@@ -33,21 +30,6 @@ FINGERPRINTS = {
 def test_the_shipped_probes_are_frozen(name: str) -> None:
     """Runs of one version compare with each other: a probe that changes gets another version."""
     assert load_probe(name).fingerprint[:16] == FINGERPRINTS[name]
-
-
-def test_the_wheel_takes_in_every_card() -> None:
-    """The wheel holds what is under its packages, less what it leaves out and what git ignores."""
-    root = Path(__file__).parents[2]
-    wheel = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["tool"]["hatch"]["build"]["targets"]["wheel"]
-    left_out = [*wheel.get("exclude", ()), *(root / ".gitignore").read_text("utf-8").split()]
-    taken = {path for package in wheel["packages"] for path in (root / package).rglob("*") if path.is_file()}
-    folder = root / "forgetwatch" / "probes" / "shipped"
-    cards = {folder / "CARD.md", *(folder / "cards").glob("*.md")}
-    assert {path.stem for path in cards} >= {"CARD", "passages", *(name for name in FILES if "-" in name)}
-    assert cards <= taken
-    assert set(wheel) <= {"packages", "exclude"}
-    names = [name for card in cards for name in (card.name, *card.relative_to(root).parts, str(card.relative_to(root)))]
-    assert not any(fnmatch(name, pattern.strip("/")) for name in names for pattern in left_out)
 
 
 def test_options_are_decided_by_the_sum() -> None:

@@ -35,6 +35,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final, cast
 
 from forgetwatch.errors import ProbeError, did_you_mean
+from forgetwatch.extras import install
 from forgetwatch.item import PRIVATE, Item
 from forgetwatch.probe import Probe
 from forgetwatch.probes.categories import paper_category, subjects
@@ -307,7 +308,7 @@ def rows_of(
     try:
         import datasets
     except ImportError as error:
-        raise ProbeError(f"{where}: needs the package datasets; pip install forgetwatch[train]") from error
+        raise ProbeError(f"{where}: needs the package datasets: {install('datasets')}") from error
     config, data_files = source.config, None
     if source.files:
         config, data_files = None, {split: source.files.format(split=split)}

@@ -117,7 +117,7 @@ def test_a_missing_copy_and_a_missing_package_are_named(tmp_path: Path, monkeypa
     with pytest.raises(ProbeError, match=r"needed the folder .*cais/mmlu, a copy"):
         load_probe("mmlu", root=tmp_path)
     monkeypatch.setitem(__import__("sys").modules, "datasets", None)
-    with pytest.raises(ProbeError, match=r"needs the package datasets; pip install forgetwatch\[train\]"):
+    with pytest.raises(ProbeError, match=r"needs the package datasets: pip install 'forgetwatch\[train\]'"):
         load_probe("mmlu")
 
 

@@ -1,0 +1,53 @@
+"""Packages that the base installation lacks, and the extra of the package that brings each."""
+
+from typing import Final
+
+EXTRAS: Final = {
+    "torch": "score",
+    "transformers": "score",
+    "safetensors": "score",
+    "huggingface_hub": "score",
+    "fsspec": "score",
+    "packaging": "score",
+    "accelerate": "train",
+    "datasets": "train",
+    "tokenizers": "train",
+    "trl": "train",
+    "peft": "peft",
+    "wandb": "wandb",
+    "lm_eval": "harness",
+    "math_verify": "math",
+}
+"""Name of the extra by the name under which a package is imported."""
+
+
+def install(package: str, *, training: bool = False) -> str:
+    """Return the command that installs a package that is missing.
+
+    Args:
+        package: Its name, or that of a module in it.
+        training: Whether it is needed to watch a training, which needs more than to score a model does.
+    """
+    name = package.partition(".")[0]
+    extra = EXTRAS.get(name)
+    if training and extra == "score":
+        extra = "train"
+    return f"pip install '{f'forgetwatch[{extra}]' if extra else name}'"
+
+
+def missing(error: BaseException, *, what: str, training: bool = False) -> str | None:
+    """Return the sentence about a package that is not installed; None if the error is another one.
+
+    Args:
+        error: What an import raised; transformers raises such errors anew, with the first one as their cause.
+        what: The name or command that needs the package.
+        training: As in `install`.
+    """
+    if not isinstance(error, ModuleNotFoundError):
+        return None
+    name = (error.name or "").partition(".")[0]
+    if not name and error.__cause__ is not None:
+        return missing(error.__cause__, what=what, training=training)
+    if name in ("", "forgetwatch"):
+        return None
+    return f"{what} needs the package {name}, which is not installed: {install(name, training=training)}"

@@ -23,7 +23,7 @@ VERSIONS = {
     "lowest": ("--resolution=lowest-direct", "--only-binary=:all:"),
     "transformers 4.56.2": ("transformers==4.56.2",),
     "transformers 4.57.6": ("transformers==4.57.6",),
-    "torch 2.6": ("torch==2.6.*",),
+    "torch 2.6": ("torch==2.6.*", "setuptools"),  # its triton imports setuptools and does not ask for it
 }
 """Arguments of the installation, by the name of the row in the table."""
 

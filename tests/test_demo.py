@@ -15,6 +15,8 @@ from forgetwatch import Trajectory
 from forgetwatch.demo import LOOK_EVERY, TAUGHT, TUNE_STEPS, run_demo
 from forgetwatch.errors import ForgetwatchError
 
+ROOT = Path(__file__).parents[1]
+
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
@@ -55,7 +57,7 @@ def test_the_table_shows_the_counts_of_the_files(demo: tuple[Path, str]) -> None
 
 def test_the_readme_shows_the_table_that_is_printed(demo: tuple[Path, str]) -> None:
     """Its rows and words are exact; counts may differ by a few between processors."""
-    readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
     shown = re.search(r"```text\n(forgetwatch  run.+?)```", readme, re.DOTALL)
     assert shown is not None
     printed = demo[1][demo[1].index("forgetwatch  run") : demo[1].index("report: ")]
@@ -65,6 +67,38 @@ def test_the_readme_shows_the_table_that_is_printed(demo: tuple[Path, str]) -> N
     ours, theirs = counts(printed), counts(shown[1])
     assert len(ours) == len(theirs) >= 6
     assert all(abs(our - their) <= 8 for our, their in zip(ours, theirs, strict=True)), (ours, theirs)
+
+
+EXAMPLES = sorted((ROOT / "docs" / "measures").glob("*.md"))
+
+
+@pytest.mark.parametrize("page", EXAMPLES, ids=lambda page: page.stem)
+def test_the_example_of_a_measure_prints_what_its_page_shows(
+    page: Path,
+    demo: tuple[Path, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert all(f"\n## {part}\n" in text for part in ("Formula", "Where it errs", "Example"))
+    for code, shown in re.findall(r"```python\n(.+?)```\n+```text\n(.+?)```", text, re.DOTALL):
+        run_block(code, demo, tmp_path, monkeypatch)
+        printed = re.split(r"[\s\[\],]+", capsys.readouterr().out)
+        expected = re.split(r"[\s\[\],]+", shown)
+        assert len(printed) == len(expected)
+        for our, their in zip(printed, expected, strict=True):
+            if re.fullmatch(r"[+-]?[\d.]+", their):  # counts differ by a few between processors
+                assert abs(float(our) - float(their)) <= (8 if abs(float(their)) > 1 else 0.3), (our, their)
+            else:
+                assert our == their
+
+
+def run_block(code: str, demo: tuple[Path, str], folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run a block of a page in a folder that has the demo's output."""
+    monkeypatch.chdir(folder)
+    Path("forgetwatch-demo").symlink_to(demo[0])
+    exec(compile(code, "block", "exec"), {})
 
 
 def words(table: str) -> list[str]:

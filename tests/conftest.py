@@ -26,6 +26,20 @@ with suppress(ModuleNotFoundError):  # most tests need no generated examples
     settings.load_profile("unhurried")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--full", action="store_true", help="run the tests that take long, too")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the tests that take long, unless they are asked for by the option, by name, or by their marker."""
+    if config.getoption("--full") or config.option.markexpr or any("::" in given for given in config.args):
+        return
+    left_out = [item for item in items if item.get_closest_marker("full")]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("full")]
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Show the warnings of other packages about coming changes where a version is not the tested one: do not raise."""
     if differing(CONSTRAINTS.read_text(encoding="utf-8")):

@@ -433,6 +433,7 @@ main()
 """Runs the command line, and hangs where a point is loaded."""
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_merge_that_is_ended_deletes_its_point(folder: Path, number: int) -> None:
     merge("--alpha", "0,1")  # the ends are scored

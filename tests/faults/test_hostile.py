@@ -59,6 +59,7 @@ def test_yaml_that_would_cost_much_is_refused_for_its_reason(name: str, content:
     assert outcome.kind == "refused", outcome
 
 
+@pytest.mark.full
 def test_the_time_of_the_largest_yaml_grows_with_its_size_and_not_with_its_square(tmp_path: Path) -> None:
     for entries in (2600, 260_000):
         (tmp_path / f"{entries}.yaml").write_text("tolerance: 2%\nmust_pass: [" + "a," * entries + "]\n")

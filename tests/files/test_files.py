@@ -120,6 +120,7 @@ def bomb(path: Path, *, rows: int, text: int) -> Path:
     return path
 
 
+@pytest.mark.full
 def test_a_table_that_would_fill_the_memory_is_refused_before_it_does(tmp_path: Path) -> None:
     path = bomb(tmp_path / "b.parquet", rows=4000, text=10**6)
     assert path.stat().st_size < 20_000

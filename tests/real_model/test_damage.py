@@ -35,6 +35,7 @@ def sides(ruined: Path) -> tuple[Snapshot, Snapshot]:
     return load_snapshot(folder / "baseline.parquet"), load_snapshot(folder / f"step-{STEPS:06}.parquet")
 
 
+@pytest.mark.full
 def test_counts_are_those_of_plain_calls_of_transformers(ruined: Path, folder: Path, checkpoint: Path) -> None:
     assert checkpoint.is_dir()
     found = recount(ruined, step=STEPS, start=folder, items=COMPARED)

@@ -15,6 +15,7 @@ from forgetwatch.metrics import split
 from forgetwatch.pairing import option_scores
 
 
+@pytest.mark.full
 def test_mass_and_conditional_of_standard_are_those_of_plain_forwards(tok: Any, load: Callable[..., Any]) -> None:
     network, probe = load(), load_probe("standard").head(16)
     options = option_scores(score(network, tok, probe))

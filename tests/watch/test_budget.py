@@ -307,6 +307,7 @@ def test_a_resumed_run_keeps_the_items_and_the_looks_of_its_decision(tmp_path: P
     assert described(tmp_path)["planned_looks"] == 3
 
 
+@pytest.mark.full
 def test_a_resume_from_before_the_decision_keeps_what_the_run_decided(tmp_path: Path) -> None:
     """The trackers have rows over the items of the run's decision, which the checkpoint does not know yet."""
     options = {"steps": 30, "save_strategy": "steps", "save_steps": 6}

@@ -269,6 +269,7 @@ def test_one_that_failed_and_is_saved_again_is_scored_and_no_longer_named(
     assert (made.scored, made.queue.failed) == ([20, 10], [])
 
 
+@pytest.mark.full
 def test_checkpoints_without_a_tokenizer_get_that_of_the_base(
     out: Path, base: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -358,6 +359,7 @@ def test_another_base_than_before_is_refused(out: Path, base: Path, tmp_path: Pa
     assert Trajectory.from_run(out).steps == (0, 10, 20)
 
 
+@pytest.mark.full
 def test_a_snapshot_serves_as_the_base(out: Path, base: Path) -> None:
     runs.follower(out, base, run=out / "first").follow()
     made = runs.followed(out, out / "first/baseline.parquet")
@@ -380,6 +382,7 @@ def test_a_base_that_is_an_adapter_without_its_base_is_refused_before_any_waitin
         runs.follower(tmp_path / "out", adapter)
 
 
+@pytest.mark.full
 def test_a_folder_that_cannot_be_read_for_a_while_is_read_again(
     out: Path, base: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -401,6 +404,7 @@ def test_a_folder_that_cannot_be_read_for_a_while_is_read_again(
         runs.follower(out, base, once=False, run=out / "other").follow()
 
 
+@pytest.mark.full
 def test_shards_are_read_when_all_are_there(out: Path, base: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = runs.save(out, 30, max_shard_size="20KB")
     shards = sorted(folder.glob("model-*.safetensors"))
@@ -427,6 +431,7 @@ def test_an_adapter_is_scored_and_one_whose_base_is_gone_is_refused(tmp_path: Pa
     assert Trajectory.from_run(out).steps == (0, 10)
 
 
+@pytest.mark.full
 def test_the_base_of_several_adapters_is_read_once(tmp_path: Path, base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own, out, read = Path(shutil.copytree(base, tmp_path / "own")), tmp_path / "out", list[str]()
 
@@ -447,6 +452,7 @@ def test_the_base_of_several_adapters_is_read_once(tmp_path: Path, base: Path, m
     assert (made.scored, sorted(made.watch.comparisons)) == ([40], [0, 10, 20, 30, 40])
 
 
+@pytest.mark.full
 def test_looks_of_adapters_over_a_base_that_was_replaced_are_kept_apart_from_new_ones(
     tmp_path: Path, base: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -518,6 +524,7 @@ def test_a_remote_folder_is_copied_first(saved: Path, base: Path, tmp_path: Path
     assert both[0].table["choice_logprobs"].equals(both[1].table["choice_logprobs"])
 
 
+@pytest.mark.full
 def test_a_remote_checkpoint_that_is_written_while_it_is_copied_is_copied_again(
     saved: Path, base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -549,6 +556,7 @@ def test_a_remote_checkpoint_that_is_written_while_it_is_copied_is_copied_again(
     memory.rm("/run-2", recursive=True)
 
 
+@pytest.mark.full
 def test_a_model_that_is_spread_over_devices_gives_the_same_rows(
     out: Path, base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -140,15 +140,15 @@ def test_the_undisturbed_run_shows_changes(runs: Runs) -> None:
 @pytest.mark.parametrize(
     ("moment", "left", "begins_at"),
     [
-        ("before the baseline is written", (), 0),
+        pytest.param(*("before the baseline is written", (), 0), marks=pytest.mark.full),
         ("between the baseline and its second measurement", (0,), 0),
         ("in the middle of a look", EVERY_5[:5], 20),
-        ("between a look and its save", EVERY_5[:5], 10),
-        ("when a look is written and has no name yet", EVERY_5[:5], 20),
+        pytest.param(*("between a look and its save", EVERY_5[:5], 10), marks=pytest.mark.full),
+        pytest.param(*("when a look is written and has no name yet", EVERY_5[:5], 20), marks=pytest.mark.full),
         ("when a look has its name and run.json does not know it", EVERY_5[:6], 20),
         ("after a save, before anything of ours", EVERY_5[:5], 20),
-        ("while the history is put into the checkpoint", EVERY_5[:5], 20),
-        ("between two looks", EVERY_5[:8], 30),
+        pytest.param(*("while the history is put into the checkpoint", EVERY_5[:5], 20), marks=pytest.mark.full),
+        pytest.param(*("between two looks", EVERY_5[:8], 30), marks=pytest.mark.full),
         ("in the last look", EVERY_5[:12], 50),
     ],
 )
@@ -193,6 +193,7 @@ def test_half_a_checkpoint_is_refused_by_the_trainer_and_the_one_before_it_resum
     assert_same_end(run, runs.undisturbed())
 
 
+@pytest.mark.full
 def test_a_look_lost_after_its_save_is_taken_at_the_resume(runs: Runs, tmp_path: Path) -> None:
     run, options = tmp_path / "run", {"every": "save", "save_strategy": "asked"}
     runs.killed(run, moment="after a save, before anything of ours", **options)
@@ -203,6 +204,7 @@ def test_a_look_lost_after_its_save_is_taken_at_the_resume(runs: Runs, tmp_path:
     assert_same_end(run, runs.undisturbed(**options))
 
 
+@pytest.mark.full
 def test_a_run_may_be_killed_again_during_its_resume(runs: Runs, tmp_path: Path) -> None:
     run = tmp_path / "run"
     runs.killed(run, moment="between two looks")

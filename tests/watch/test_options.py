@@ -128,6 +128,7 @@ def test_a_run_that_the_guard_stopped_stops_again_at_a_resume_unless_it_is_overr
     assert [path.name for path in tmp_path.glob("checkpoint-*")] == ["checkpoint-4"]
 
 
+@pytest.mark.full
 def test_a_job_that_starts_again_and_again_does_not_go_on_by_a_step_each_time(tmp_path: Path) -> None:
     every_step = {"save_strategy": "steps", "save_steps": 1, "save_total_limit": 2}
     stopped(tmp_path, **every_step).train()
@@ -339,6 +340,7 @@ def test_a_command_that_names_the_checkpoint_finds_it_saved(tmp_path: Path) -> N
     assert sorted(path.name for path in tmp_path.glob("seen-*")) == ["seen-4", "seen-6"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("turned", "steps"), [(3, [2]), (1, [])])
 def test_the_best_checkpoint_is_not_rotated_away_in_silence(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], turned: int, steps: list[int]

@@ -355,6 +355,7 @@ def test_the_verdict_and_the_last_alarm_arrive_as_texts(tracked: Tracked) -> Non
     assert re.match(r"guard: all, -.* points .* at step 4: below -2 points at 2 looks in a row", alarm)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", TRACKERS)
 def test_at_learning_rate_zero_every_curve_is_flat_although_the_budget_cuts_the_probe(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -133,6 +134,14 @@ def test_every_page_is_linked_from_the_index() -> None:
     index = (docs / "index.md").read_text(encoding="utf-8")
     linked = {docs / link for link in re.findall(r"\]\(([\w/-]+\.md)\)", index)}
     assert linked == {path for path in PAGES if docs in path.parents} - {docs / "index.md"}
+
+
+def test_every_page_is_in_the_navigation_of_the_site() -> None:
+    docs = ROOT / "docs"
+    site = tomllib.loads((ROOT / "zensical.toml").read_text(encoding="utf-8"))["project"]
+    listed = set(re.findall(r"'([\w/-]+\.md)'", str(site["nav"])))
+    made = {f"reference/{name}.md" for name in ("api", "commands", "quantities")} | {"gallery/index.md"}
+    assert listed - made == {path.relative_to(docs).as_posix() for path in PAGES if docs in path.parents}
 
 
 def test_files_of_the_repository_that_a_text_names_exist() -> None:

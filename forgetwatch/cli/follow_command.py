@@ -53,8 +53,14 @@ def run(
             help="Trackers that get the numbers: wandb, tensorboard, trackio, mlflow, ...; several with commas."
         ),
     ] = "",
-    wandb_group: Annotated[
-        str | None, _tracker_option(help="Group of the run in W&B, for example that of the training.")
+    group: Annotated[
+        str | None, _tracker_option(help="Group of the run in W&B or trackio, for example that of the training.")
+    ] = None,
+    resume_run: Annotated[
+        str | None,
+        _tracker_option(
+            help="Id of the training's own run in W&B, MLflow or trackio, which gets the numbers in place of a new run."
+        ),
     ] = None,
     log_numbers: Annotated[
         str, _tracker_option("--log", help="Numbers that trackers get: counts, or full, which also measures the drift.")
@@ -87,7 +93,8 @@ def run(
         once=once,
         guard={"warn": Guard("warn"), "stop": Guard("stop")}.get(guard),
         report_to=tuple(filter(None, map(str.strip, report_to.split(",")))),
-        group=wandb_group,
+        group=group,
+        resume_run=resume_run,
         full=log_numbers == "full",
         loading=Loading(trust_remote_code=trust_remote_code, device_map=device_map),
     )

@@ -82,6 +82,7 @@ class FollowSettings:
         guard: Bounds on losses, of which ``stop`` ends the follower; None for none.
         report_to: Names of trackers.
         group: Group of the tracker's run; None for none.
+        resume_run: Id of a tracker's run, such as the training's own, that gets the numbers; None for a new run.
         full: True to send every number of every group, and to measure the drift from the base.
         loading: How models are loaded.
     """
@@ -93,6 +94,7 @@ class FollowSettings:
     guard: Guard | None = None
     report_to: tuple[str, ...] = ()
     group: str | None = None
+    resume_run: str | None = None
     full: bool = False
     loading: Loading = Loading()
 
@@ -187,6 +189,7 @@ class Follower:
             settings.report_to,
             title=f"follow {output_dir.rstrip('/').rsplit('/', 1)[-1]}",
             group=settings.group,
+            resume_run=settings.resume_run,
             config={"base": settings.base, "probe": probe.name, "items": len(probe)},
             full=settings.full,
         )

@@ -69,8 +69,9 @@ class Flipped:
 class Tracker:
     """A tracker of `accelerate` without peculiarities."""
 
-    def __init__(self, name: str, *, is_rewritten: bool = False) -> None:
+    def __init__(self, name: str, *, is_rewritten: bool = False, can_resume: bool = False) -> None:
         self.name = name  # in `accelerate` and transformers
+        self.can_resume = can_resume  # it can continue a run of another process, by the id of the run
         self.is_rewritten = is_rewritten  # transformers writes ``eval_forget/...`` as ``eval/forget/...`` to it
 
     def begin(self, watch: Watch, named: Mapping[str, Any]) -> Any:
@@ -137,7 +138,11 @@ class _WandB(_WithTables):
             wandb.alert(title=_TITLE, text=text, level=wandb.AlertLevel.WARN)
 
     def _options(self, watch: Watch, named: Mapping[str, Any]) -> dict[str, Any]:
-        return {**named, "id": f"follow-{watch.folder.run}", "resume": "allow"}
+        config, run = named["config"], named["run"]
+        if run is not None:  # of the training, which has a name and a group of its own
+            return {"config": config, "id": run, "resume": "must"}
+        own = {"name": named["name"], "group": named["group"], "id": f"follow-{watch.folder.run}"}
+        return {**own, "config": config, "resume": "allow"}
 
 
 class _Trackio(_WithTables):
@@ -147,9 +152,16 @@ class _Trackio(_WithTables):
             send(title=_TITLE, text=text)
 
     def _options(self, watch: Watch, named: Mapping[str, Any]) -> dict[str, Any]:
+        still = {"config": named["config"], "embed": False, "auto_log_gpu": False, "auto_log_cpu": False}
+        if named["run"] is not None:
+            return {**still, "name": named["run"], "resume": "must"}
         # The id tells runs of one name apart.
-        own = {"name": f"{named['name']} {str(watch.folder.run)[:4]}"}
-        return {**named, **own, "resume": "allow", "embed": False, "auto_log_gpu": False, "auto_log_cpu": False}
+        return {
+            **still,
+            "name": f"{named['name']} {str(watch.folder.run)[:4]}",
+            "group": named["group"],
+            "resume": "allow",
+        }
 
     def running(self) -> Any:
         if "trackio" not in sys.modules:
@@ -187,7 +199,7 @@ class _MLflow(Tracker):
         return "Default"
 
     def _options(self, watch: Watch, named: Mapping[str, Any]) -> dict[str, Any]:
-        return {"run_name": named["name"]}
+        return {"run_name": named["name"]} if named["run"] is None else {"run_id": named["run"]}
 
 
 class _TensorBoard(Tracker):
@@ -205,11 +217,11 @@ class _TensorBoard(Tracker):
             writer.add_text(_TEXT.format(name), text, step)
 
 
-_MLFLOW: Final = _MLflow("mlflow")
+_MLFLOW: Final = _MLflow("mlflow", can_resume=True)
 
 TRACKERS: Final = (
-    _WandB("wandb", is_rewritten=True),
-    _Trackio("trackio", is_rewritten=True),
+    _WandB("wandb", is_rewritten=True, can_resume=True),
+    _Trackio("trackio", is_rewritten=True, can_resume=True),
     _MLFLOW,
     _TensorBoard("tensorboard", is_rewritten=True),
     Tracker("comet_ml", is_rewritten=True),
@@ -290,11 +302,19 @@ class TrainerLogger:
 class FollowerLogger:
     """One run, named by its `title`, in each of some trackers, which must be installed; begun at the first row.
 
-    `config` are settings that the runs show; no text of items. W&B and trackio have groups of runs.
+    `config` are settings that the runs show; no text of items. W&B and trackio have groups of runs. `resume_run` is the
+    id of a run that is continued in place of a new one.
     """
 
     def __init__(
-        self, names: Sequence[str], *, title: str, group: str | None, config: Mapping[str, Any], full: bool
+        self,
+        names: Sequence[str],
+        *,
+        title: str,
+        group: str | None,
+        resume_run: str | None,
+        config: Mapping[str, Any],
+        full: bool,
     ) -> None:
         installed = {str(getattr(one, "value", one)) for one in get_available_trackers()}
         for name in names:
@@ -305,7 +325,11 @@ class FollowerLogger:
                 raise WatchError(f"--report-to {name}: its package is not installed: {install(name)}")
         known = {tracker.name: tracker for tracker in TRACKERS}
         self._trackers = [known.get(name, Tracker(name)) for name in dict.fromkeys(names)]
-        self._named = {"name": title, "group": group, "config": dict(config)}
+        if resume_run is not None and (len(self._trackers) != 1 or not self._trackers[0].can_resume):
+            able = sorted(tracker.name for tracker in TRACKERS if tracker.can_resume)
+            got = ", ".join(tracker.name for tracker in self._trackers) or "no --report-to"
+            raise WatchError(f"--resume-run {resume_run}: needed one of {', '.join(able)} as --report-to, got {got}")
+        self._named = {"name": title, "group": group, "run": resume_run, "config": dict(config)}
         self._full = full
         self._running: dict[str, Any] = {}
 
@@ -324,7 +348,8 @@ class FollowerLogger:
             for step, look in sorted(watch.comparisons.items())
         }
         for tracker in self._trackers:
-            of_tracker = sent.get(tracker.name, {})
+            place = tracker.name if self._named["run"] is None else f"{tracker.name} {self._named['run']}"
+            of_tracker = sent.get(place, {})
             try:
                 for step, scored in digests.items():
                     if of_tracker.get(str(step)) != scored:
@@ -338,7 +363,7 @@ class FollowerLogger:
                             text = verdict_text(watch.comparisons[step])
                             tracker.text("verdict", text, step=step, tensorboard_writers=self._tensorboard_writers)
                         of_tracker[str(step)] = scored
-                        sent[tracker.name] = of_tracker
+                        sent[place] = of_tracker
             except Exception as error:  # of any kind: a tracker is foreign code
                 failed = error
         write_text(path, json.dumps({"run": watch.folder.run, **sent}))

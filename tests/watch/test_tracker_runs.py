@@ -142,3 +142,15 @@ def test_a_tracker_that_is_not_installed_is_refused_at_once(
     monkeypatch.setattr(module, "get_available_trackers", lambda: [])
     with pytest.raises(WatchError, match="--report-to wandb: its package is not installed"):
         runs.follower(tmp_path, base, report_to=("wandb",))
+
+
+@pytest.mark.parametrize(
+    ("names", "got"),
+    [((), "no --report-to"), (("tensorboard",), "tensorboard"), (("wandb", "mlflow"), "wandb, mlflow")],
+)
+def test_a_run_is_resumed_in_one_tracker_that_can(
+    tmp_path: Path, base: Path, monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...], got: str
+) -> None:
+    monkeypatch.setattr(module, "get_available_trackers", lambda: list(names))
+    with pytest.raises(WatchError, match=rf"--resume-run x1: needed one of mlflow, trackio, wandb as .*, got {got}$"):
+        runs.follower(tmp_path, base, report_to=names, resume_run="x1")

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import saved_runs
 import torch
-from support import model, probe, tokenizer, trained, wait_until
+from support import model, probe, tokenizer, trained, trainer, wait_until
 from transformers import TrainerCallback
 
 from forgetwatch import ForgetWatchCallback, Probe, load_snapshot, score
@@ -386,3 +387,45 @@ def test_at_learning_rate_zero_every_curve_is_flat_although_the_budget_cuts_the_
     assert len(whole) == 250  # nothing is measured and then thrown away
     assert first["accuracy"] == pytest.approx(whole.mean())
     assert [step for step, _ in read.of(tracker.losses)] == [10, 20, 30]
+
+
+@pytest.mark.filterwarnings("ignore:`resume` will be ignored:UserWarning")
+def test_a_follower_is_in_the_group_of_the_training_or_continues_its_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Read back from the files of W&B: groups, ids, and the step that each curve is drawn over."""
+    board = WandB()
+    board.prepare(tmp_path, monkeypatch)
+    monkeypatch.setenv("WANDB_RUN_GROUP", "mine")
+    base, out = saved_runs.base(tmp_path / "base"), tmp_path / "out"
+    trainer(out, steps=4, report_to=["wandb"], save_strategy="steps", save_steps=2).train()
+    board.end()
+    monkeypatch.delenv("WANDB_RUN_GROUP")
+    (training,) = runs_of(tmp_path)
+    saved_runs.followed(out, base, report_to=("wandb",), group="mine")
+    board.end()
+    saved_runs.followed(out, base, run=tmp_path / "again", report_to=("wandb",), resume_run=training)
+    board.end()
+    found = runs_of(tmp_path)
+    (own,) = found.keys() - {training}
+    assert own.startswith("follow-")
+    assert [groups for groups, _ in (found[training], found[own])] == [["mine", ""], ["mine"]]
+    for _, metrics in found.values():
+        assert metrics["*"] == "train/global_step"
+    assert [step for step, _ in board.read(tmp_path).of("eval/forget/all/forgotten")] == [0, 2, 4, 0, 2, 4]
+
+
+def runs_of(folder: Path) -> dict[str, tuple[list[str], dict[str, str]]]:
+    """Return the groups under which each run was begun, and the step metric of each metric, by the id of the run."""
+    found: dict[str, tuple[list[str], dict[str, str]]] = {}
+    for path in sorted(folder.glob("wandb/offline-run-*/*.wandb")):
+        records = list(WandB.records(path))
+        (run,) = {
+            record.run.run_id: record.run for record in records if record.WhichOneof("record_type") == "run"
+        }.values()
+        groups, metrics = found.setdefault(run.run_id, ([], {}))
+        groups.append(run.run_group)
+        for record in records:
+            if record.WhichOneof("record_type") == "metric":
+                metrics[record.metric.glob_name or record.metric.name] = record.metric.step_metric
+    return found

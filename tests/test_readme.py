@@ -140,7 +140,10 @@ def test_every_page_is_in_the_navigation_of_the_site() -> None:
     docs = ROOT / "docs"
     site = tomllib.loads((ROOT / "zensical.toml").read_text(encoding="utf-8"))["project"]
     listed = set(re.findall(r"'([\w/-]+\.md)'", str(site["nav"])))
-    made = {f"reference/{name}.md" for name in ("api", "commands", "quantities")} | {"gallery/index.md"}
+    made = {f"reference/{name}.md" for name in ("api", "commands", "quantities")} | {
+        "gallery/index.md",
+        "gallery/model-card.md",
+    }
     assert listed - made == {path.relative_to(docs).as_posix() for path in PAGES if docs in path.parents}
 
 

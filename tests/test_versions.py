@@ -68,6 +68,7 @@ OTHERS = {"axolotl", "pydantic", "vllm", "mlflow", "trackio"}
 ARGUMENTS = {"score": ["m", "--probe", "quick", "-o", "s.parquet"], "merge": ["a", "b"], "follow": ["r", "--base", "b"]}
 NEEDS = {
     "watch": "train",
+    "report/model_card.py": "score",
     "trl.py": "train",
     "demo.py": "train",
     "axolotl.py": "train",

@@ -18,8 +18,10 @@ import tomllib
 from pathlib import Path
 
 import forgetwatch
+from forgetwatch import Trajectory
 from forgetwatch.cli import COMMANDS
 from forgetwatch.measures import MEASURES, QUANTITIES, range_of, unit_of
+from forgetwatch.report import card_section
 from forgetwatch.report.tracker_rows import PREFIX, tracker_key
 
 ROOT = Path(__file__).parent.parent
@@ -42,6 +44,8 @@ GALLERY = """# Gallery
 `output_dir/_forgetwatch/report.html`.
 
 [![The page of the demo](../how-to/report.png)](demo.html)
+
+**[Its section of a model card](model-card.md)**, which `forgetwatch report run/ --model-card` writes.
 
 **Its curves**, which `forgetwatch demo` draws:
 
@@ -123,6 +127,8 @@ def gallery(demo: Path) -> None:
     shutil.copy(demo / "run" / "_forgetwatch" / "report.html", folder / "demo.html")
     shutil.copy(demo / "forgetting.png", folder / "demo.png")
     (folder / "index.md").write_text(GALLERY, encoding="utf-8")
+    section = card_section(Trajectory.from_run(demo / "run"))
+    (folder / "model-card.md").write_text(f"# A model card\n\n{section}\n", encoding="utf-8")
 
 
 def main() -> None:

@@ -31,7 +31,7 @@ from forgetwatch.cli.targets import check_json, check_pictures, check_report, ch
 from forgetwatch.comparing import Tolerance, Trajectory, first_forgotten, read_stages
 from forgetwatch.comparing.flips import flips
 from forgetwatch.pairing import one_line, run_name
-from forgetwatch.report import comparison_detail, save_run, trajectory_json
+from forgetwatch.report import CARD, comparison_detail, save_run, trajectory_json, write_card
 from forgetwatch.report.terminal import run_table
 from forgetwatch.run_folder import REPORT, find_run_folder, run_probe
 
@@ -56,6 +56,9 @@ def run(
         ),
     ] = None,
     plots: Annotated[Path | None, typer.Option(help="Draw pictures into this folder, as PNG and SVG.")] = None,
+    model_card: Annotated[
+        bool, typer.Option("--model-card", help="Write the result into README.md, the model card in the output_dir.")
+    ] = False,
     tolerance: ToleranceOption = None,
     fail_if: FailIfOption = None,
     no_worse_than: NoWorseThanOption = None,
@@ -91,6 +94,10 @@ def run(
         echo(_write(trajectory, runs, output, tolerance=tolerances))
     elif output is not None:
         _write(trajectory, runs, output, tolerance=tolerances)
+    if model_card:
+        card = find_run_folder(runs[-1]).parent / CARD
+        write_card(card, trajectory, tolerance=tolerances)
+        echo(f"model card: {card}", err=json_alone)
     if broken is not None:
         raise broken
     if status := exit_code_of_gates(results, summary=summary, to_stderr=json_alone):

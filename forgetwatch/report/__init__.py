@@ -31,6 +31,7 @@ from forgetwatch.report.export import (
 from forgetwatch.report.flip_list import LONGEST, MOST, ROOM, flip_json, flip_lines, marked
 from forgetwatch.report.heatmap import FORGOTTEN, GAINED, SAME, UNSCORED, heatmap_caption, heatmap_figure
 from forgetwatch.report.html import comparison_fragment, made_line, page, render, run_page, trajectory_fragment
+from forgetwatch.report.model_card import CARD, card_section, write_card
 from forgetwatch.report.pictures import (
     SUFFIXES,
     drawn,

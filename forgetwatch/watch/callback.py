@@ -25,6 +25,7 @@ from forgetwatch.errors import WatchError
 from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe, stratified
 from forgetwatch.progress import log
+from forgetwatch.report import CARD
 from forgetwatch.run_folder import PROBE, RUN_FOLDER
 from forgetwatch.scoring import TrainerGenerator, check_generated, generation_obstacle, on_main_process, random_states
 from forgetwatch.snapshot import Snapshot, read_snapshot
@@ -84,6 +85,8 @@ class ForgetWatchCallback(TrainerCallback):
         log: ``counts`` for five numbers of all items and two of each category, and the one of
             `metric_for_best_model`; ``full`` for every number of every group and the drift. See `report.tracker_rows`.
         share_text: True to send questions and answers to the trackers. By default they stay in the run folder.
+        model_card: True to write the result into ``README.md`` of the output_dir at the end of the run, as a section of
+            the model card.
         strict: True to stop the run when a look fails. By default the failure is logged once, and training continues; a
             baseline that fails always stops the run, before its first step.
         drift: True to measure at each look how far the model is from that of the start, on short texts that the latter
@@ -109,6 +112,7 @@ class ForgetWatchCallback(TrainerCallback):
         composite: str | None = None,
         log: Literal["counts", "full"] = "counts",
         share_text: bool = False,
+        model_card: bool = False,
         strict: bool = False,
         drift: bool | None = None,
     ) -> None:
@@ -134,6 +138,7 @@ class ForgetWatchCallback(TrainerCallback):
         self.composite = composite
         self.log = log
         self.share_text = share_text
+        self.model_card = model_card
         self.strict = strict
         self.drift = log == "full" if drift is None else drift
         self._attached: Trainer | None = None
@@ -314,6 +319,7 @@ class ForgetWatchCallback(TrainerCallback):
                 full=self.log == "full",
                 chosen_by=chosen_by(args),
                 share_text=self.share_text,
+                model_card=Path(str(args.output_dir)) / CARD if self.model_card else None,
                 strict=self.strict,
             ),
             schedule=Schedule.make(

@@ -29,6 +29,7 @@ from typing import Any
 from forgetwatch.errors import ForgetwatchError, LostBaselineError, WatchError
 from forgetwatch.files import write_problem
 from forgetwatch.progress import Failures, log, shown
+from forgetwatch.report import write_card
 from forgetwatch.run_folder import CARRIED, GuardFinding
 from forgetwatch.scoring import on_main_process, random_states, score_by_main_process
 from forgetwatch.snapshot import Snapshot
@@ -53,6 +54,7 @@ class Settings:
     full: bool
     chosen_by: str | None
     share_text: bool
+    model_card: Path | None
     strict: bool
 
 
@@ -272,6 +274,9 @@ class Session:
         if self._is_main:
             with self.failures.tolerate("writing the report", step=step):
                 self._page.write(self.watch, at_once=True)
+            if self._settings.model_card is not None and len(self.watch.comparisons) > 1:
+                with self.failures.tolerate("writing the model card", step=step):
+                    write_card(self._settings.model_card, self.watch.trajectory())
             # The model is not saved yet: nothing may fail here.
             with self.failures.tolerate("showing the table", step=step):
                 run_output.show(self.watch, page=self._page, max_steps=self._max_steps)

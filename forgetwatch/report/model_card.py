@@ -1,0 +1,102 @@
+"""What a fine-tuning forgot, as a section of a model card, and as results that the hub reads (``model-index``).
+
+    <!-- forgetwatch -->
+    ## What it forgot
+    ...
+    <!-- end of forgetwatch -->
+
+The section is replaced where a card has one, and appended where it has none; the rest of the card stays. It holds
+numbers and names of categories, and no text of a question.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+from forgetwatch.comparing import TOLERANCE, Comparison, Tolerance, Trajectory
+from forgetwatch.errors import SnapshotError
+from forgetwatch.extras import missing
+from forgetwatch.files import write_text
+from forgetwatch.measures import MEASURES, Quantity
+from forgetwatch.pairing import items
+from forgetwatch.report.export import escaped, table
+from forgetwatch.report.summary import WORST_HEADINGS, summary
+
+CARD: Final = "README.md"
+_BEGIN: Final = "<!-- forgetwatch -->"
+_END: Final = "<!-- end of forgetwatch -->"
+_TYPE: Final = "forgetwatch"
+
+
+def card_section(trajectory: Trajectory, *, tolerance: Tolerance = TOLERANCE) -> str:
+    """Return the section on a run's last look: verdict, facts, worst categories, and how it was measured."""
+    comparison = trajectory.comparisons[-1]
+    first = summary(comparison, trajectory=trajectory, tolerance=tolerance)
+    probe = _probe(comparison)
+    measured = (
+        (
+            "probe",
+            f"{probe.get('name', '?')}, {items(comparison.items.compared)}, {probe.get('rendering', '?')} prompt",
+        ),
+        ("fingerprint", str(probe.get("fingerprint", "?"))[:16]),
+        ("steps", f"{comparison.before.get('step', '?')} to {comparison.after.get('step', '?')}"),
+        ("measured with", f"forgetwatch {version('forgetwatch')}"),
+    )
+    lines = [_BEGIN, "## What it forgot", "", f"**{first.word}** {escaped(first.sentence)}", ""]
+    lines += [*table(("", ""), [*first.facts, *measured]), ""]
+    if first.worst:
+        lines += [*table(WORST_HEADINGS, first.worst), ""]
+    lines += ["Brackets hold 95 % intervals; changes are in percentage points.", _END]
+    return "\n".join(lines)
+
+
+def write_card(path: Path, trajectory: Trajectory, *, tolerance: Tolerance = TOLERANCE) -> None:
+    """Write the section of a run's last look, and its results, into a model card, which is made if there is none.
+
+    Raises:
+        SnapshotError: If the metadata of the card cannot be read, or the package huggingface_hub is not installed.
+    """
+    try:
+        from huggingface_hub import EvalResult, ModelCard, ModelCardData
+    except ModuleNotFoundError as error:
+        raise SnapshotError(missing(error, what="a model card") or str(error)) from error
+    comparison = trajectory.comparisons[-1]
+    try:
+        text = path.read_bytes().decode("utf-8") if path.is_file() else f"---\n{ModelCardData()}\n---\n"
+        card = ModelCard(text)
+        data: Any = card.data
+        others = [one for one in data.eval_results or [] if one.dataset_type != _TYPE]
+    except (ValueError, TypeError, KeyError) as error:
+        raise SnapshotError(f"{path}: the metadata at its head cannot be read ({error}); mend or delete it") from error
+    probe = _probe(comparison)
+    numbers = [one for measure in MEASURES for one in measure.quantities if isinstance(one, Quantity) and one.tracked]
+    data.eval_results = others + [
+        EvalResult(
+            task_type="text-generation",
+            dataset_type=_TYPE,
+            dataset_name=_name(comparison),
+            dataset_revision=str(probe.get("fingerprint", ""))[:16],
+            metric_type=one.name,
+            metric_name=one.name.replace("_", " "),
+            metric_value=round(value, 4),
+        )
+        for one in numbers  # those that every tracker gets
+        if (value := comparison.all[one.name]) is not None
+    ]
+    data.model_name = data.model_name or path.resolve().parent.name
+    section = card_section(trajectory, tolerance=tolerance)
+    before, begin, rest = card.text.partition(_BEGIN)
+    after = rest.partition(_END)[2].strip("\n") if begin else ""
+    card.text = "\n\n".join(part for part in (before.strip("\n"), section, after) if part) + "\n"
+    write_text(path, str(card))
+
+
+def _name(comparison: Comparison) -> str:
+    return f"{_probe(comparison).get('name', '?')}, {items(comparison.items.compared)}"
+
+
+def _probe(comparison: Comparison) -> dict[str, Any]:
+    found = comparison.after.get("probe")
+    return found if isinstance(found, dict) else {}

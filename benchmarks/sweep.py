@@ -3,12 +3,13 @@
     python benchmarks/sweep.py --csv FOLDER/sweep.csv             everything; stops and resumes at any time
     python benchmarks/sweep.py --only gemma2,gpt_oss [--items 24] some architectures, by name
     python benchmarks/sweep.py --csv FOLDER/sweep.csv --markdown  a finished file as a table for a page
+    python benchmarks/sweep.py --images --csv FOLDER/images.csv   models that take images and text, by texts alone
     python benchmarks/sweep.py --flash [--only ...]               set to an attention that stands in for a flash kernel
 
 Each architecture is scored in fp32 on the CPU and compared with one plain forward per choice on the model's own logits.
 The items have a long common beginning (so that a prefix is worth a call), windows are 8 tokens, chunks 16, and caps of
 logits and attention scores are 2 (so that a rule that is left out shows). Weights are large enough for the attention to
-matter. `difference` is the largest of a log-likelihood, nats; above 1e-4 it is wrong.
+matter. `difference` is the largest of a log-likelihood, nats; above 1e-4 it is wrong. The exit status is 1 if any is.
 """
 
 from __future__ import annotations
@@ -34,7 +35,10 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor, nn
 from transformers import CONFIG_MAPPING, masking_utils
-from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+from transformers.models.auto.modeling_auto import (
+    MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+    MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES,
+)
 
 from forgetwatch import Item, Probe
 from forgetwatch.errors import ScoringError
@@ -53,6 +57,7 @@ CAPS = ("attn_logit_softcapping", "final_logit_softcapping", "logits_soft_cap", 
 """Settings that cap logits or attention scores; those without a default are left alone."""
 SMALL: dict[str, Any] = {
     **dict.fromkeys(("hidden_size", "n_embd", "d_model", "dim", "embedding_size", "emb_dim"), 64),
+    **dict.fromkeys(("out_hidden_size", "text_hidden_size", "adapter_in_dim"), 64),
     **dict.fromkeys(("intermediate_size", "ffn_dim", "d_inner", "n_inner", "ffn_hidden_size", "decoder_ffn_dim"), 96),
     **dict.fromkeys(("encoder_ffn_dim", "dff", "dim_ff", "shared_expert_intermediate_size"), 96),
     **dict.fromkeys(("num_hidden_layers", "n_layer", "n_layers", "num_layers", "decoder_layers", "encoder_layers"), 2),
@@ -97,7 +102,16 @@ _GEMMA3N: dict[str, Any] = {
     **{"num_kv_shared_layers": 0, "laurel_rank": 8, "hidden_size_per_layer_input": 16},
     **{"vocab_size_per_layer_input": 170, "activation_sparsity_pattern": [0.0, 0.0]},
 }
+
+
+def _mrope(*sections: int) -> dict[str, Any]:
+    """Shares of a head for the positions in time, height and width."""
+    return {"text_config": {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "mrope_section": sections}}}
+
+
 BY_HAND: dict[str, dict[str, Any]] = {
+    **dict.fromkeys(("glm46v", "glm4v", "glm_ocr", "glmga", "paddleocr_vl", "qwen2_5_vl", "qwen2_vl"), _mrope(2, 3, 3)),
+    "glm4v_moe": _mrope(1, 1, 2),
     "bamba": {"attn_layer_indices": [1]},
     "dbrx": {
         "attn_config": {"kv_n_heads": 2, "rope_theta": 10_000.0},
@@ -174,12 +188,20 @@ def small(kind: type, size: int) -> dict[str, Any]:
             settings.pop(name, None)
     if "kv_lora_rank" in names:  # one key for each head
         settings["num_key_value_heads"] = settings["num_attention_heads"]
-    for name, part in getattr(kind, "sub_configs", {}).items():
-        if part.__name__ != "AutoConfig":
-            settings[name] = small(part, size)
     try:
         default = kind()
     except Exception:  # the settings by hand have to make it
+        default = None
+    rope = getattr(default, "rope_parameters", None)
+    if isinstance(rope, dict) and "mrope_section" in rope:  # positions in time, height and width share a head
+        half = int(settings.get("qk_rope_head_dim", 16) * float(rope.get("partial_rotary_factor") or 1)) // 2
+        settings["rope_parameters"] = {**rope, "mrope_section": [half - 2 * (half // 3), half // 3, half // 3]}
+    for name, part in getattr(kind, "sub_configs", {}).items():
+        if part.__name__ != "AutoConfig":
+            settings[name] = small(part, size)
+        elif isinstance(of_default := getattr(default, name, None), transformers.PretrainedConfig):
+            settings[name] = {"model_type": of_default.model_type, **small(type(of_default), size)}
+    if default is None:
         return settings
     layers = getattr(default, "num_hidden_layers", 0)
     lists = {
@@ -251,7 +273,6 @@ def sweep(name: str, kind: str, items: int, *, with_flash: bool = False) -> dict
         model = make(name, kind, len(tok) + 6)
         if with_flash:
             set_to_flash(model)
-        model(input_ids=torch.tensor([[5, 6, 7]]))
     except Exception as error:
         return {**row, "result": "not made", "reason": first_line(error), "seconds": 0}
     attention: set[str] = set()
@@ -407,6 +428,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="names, separated by commas")
     parser.add_argument("--items", type=int, default=24)
     parser.add_argument("--flash", action="store_true", help="set the models to an attention like a flash kernel's")
+    parser.add_argument("--images", action="store_true", help="the models that take images and text")
     parser.add_argument("--markdown", action="store_true", help="print the file as a table for a page, and stop")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -416,13 +438,14 @@ def main() -> None:
     if given.markdown:
         print(markdown(list(done.values())))
         return
-    wanted = [name for name in given.only.split(",") if name] or list(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
+    kinds = MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES if given.images else MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+    wanted = [name for name in given.only.split(",") if name] or list(kinds)
     table = Table(*COLUMNS)
     rows = []
     for name in wanted:
         row = done.get(name) if not given.only else None
         if row is None:
-            made = in_process(name, MODEL_FOR_CAUSAL_LM_MAPPING_NAMES[name], given.items, with_flash=given.flash)
+            made = in_process(name, kinds[name], given.items, with_flash=given.flash)
             row = {**made, "seconds": f"{made['seconds']:.1f}"}
             if given.csv:
                 append(given.csv, row)
@@ -431,6 +454,8 @@ def main() -> None:
         table.add_row(*(str(row[column]) for column in COLUMNS))
     console.print(table)
     print(markdown(rows))
+    if bad := [str(row["name"]) for row in rows if row["result"] in ("WRONG", "failed")]:
+        raise SystemExit(f"wrong, or neither scored nor refused: {', '.join(bad)}")
 
 
 if __name__ == "__main__":

@@ -7,11 +7,14 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from datasets import Dataset
+from support import model, tokenizer
 
-from forgetwatch import Trajectory
+from forgetwatch import Trajectory, load_probe, save_snapshot, score
 from forgetwatch.demo import LOOK_EVERY, TAUGHT, TUNE_STEPS, run_demo
 from forgetwatch.errors import ForgetwatchError
 
@@ -83,7 +86,7 @@ def test_the_example_of_a_measure_prints_what_its_page_shows(
     text = page.read_text(encoding="utf-8")
     assert all(f"\n## {part}\n" in text for part in ("Formula", "Where it errs", "Example"))
     for code, shown in re.findall(r"```python\n(.+?)```\n+```text\n(.+?)```", text, re.DOTALL):
-        run_block(code, demo, tmp_path, monkeypatch)
+        run_block(code, demo, tmp_path, monkeypatch, {})
         printed = re.split(r"[\s\[\],]+", capsys.readouterr().out)
         expected = re.split(r"[\s\[\],]+", shown)
         assert len(printed) == len(expected)
@@ -94,11 +97,53 @@ def test_the_example_of_a_measure_prints_what_its_page_shows(
                 assert our == their
 
 
-def run_block(code: str, demo: tuple[Path, str], folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def blocks_that_run() -> list[Any]:
+    """The Python of README and docs/; not of measures, nor under a comment that says why it does not run."""
+    found = []
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+        if page.parent.name == "measures":
+            continue
+        for number, block in enumerate(
+            re.finditer(r"(<!-- not run: .+? -->\n)?```python\n(.+?)```", page.read_text("utf-8"), re.DOTALL)
+        ):
+            if not block[1]:
+                found.append(pytest.param(block[2], id=f"{page.stem}-{number}"))
+    return found
+
+
+@pytest.mark.parametrize("code", blocks_that_run())
+def test_the_python_of_the_pages_runs(
+    code: str, demo: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from transformers import AutoModelForCausalLM
+    from trl import SFTConfig, SFTTrainer
+
+    tok = tokenizer()
+    for name in ("base", "step-2000", "release"):
+        network = model(tok, seed=len(name), positions=1024)
+        save_snapshot(score(network, tok, load_probe("quick").head(40)), tmp_path / f"{name}.parquet")
+    network.save_pretrained(tmp_path / "model")
+    tok.save_pretrained(tmp_path / "model")
+    questions = ["Capital of Chile?,Lima,Santiago,B", "Capital of Peru?,Lima,Santiago,A"]
+    (tmp_path / "mine.csv").write_text("\n".join(["question,A,B,answer", *questions, ""]))
+    rows = Dataset.from_list([{"text": "Q : A B C D"} for _ in range(8)])
+    named = {
+        "model": AutoModelForCausalLM.from_pretrained(tmp_path / "model"),
+        "tokenizer": tok,
+        "data": rows,
+        "SFTTrainer": SFTTrainer,
+    }
+    named["args"] = SFTConfig("out", max_steps=2, bf16=False, use_cpu=True, report_to="none", disable_tqdm=True)
+    run_block(code, demo, tmp_path, monkeypatch, named)
+
+
+def run_block(
+    code: str, demo: tuple[Path, str], folder: Path, monkeypatch: pytest.MonkeyPatch, named: dict[str, Any]
+) -> None:
     """Run a block of a page in a folder that has the demo's output."""
     monkeypatch.chdir(folder)
     Path("forgetwatch-demo").symlink_to(demo[0])
-    exec(compile(code, "block", "exec"), {})
+    exec(compile(code, "block", "exec"), named)
 
 
 def words(table: str) -> list[str]:

@@ -21,9 +21,9 @@ GATE_MINUTES = 12
 
 AT_MOST = {
     "modules of the package": 187,
-    "lines of code of the package": 30_300,
+    "lines of code of the package": 30_400,
     "characters of the package": 2_150_000,
-    "lines of code of the tests": 36_900,
+    "lines of code of the tests": 37_100,
     "public names": 13,
     "files that name bits_per_byte": 6,
     "files that name known_lost_net": 6,

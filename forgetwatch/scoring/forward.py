@@ -55,6 +55,7 @@ from forgetwatch.scoring.model import (
     device_of,
     is_exact,
     text_config,
+    virtual_tokens,
 )
 from forgetwatch.scoring.readout import Beside, Readout, Scores
 
@@ -95,8 +96,16 @@ class ForwardPass:
         line = Row.line(ids, tuple(range(1, len(ids), 2)) or (0,))
         tensors, _ = tensors_of(Batch((line,))).moved(device_of(model))
         options = self._options(model, tensors, layout="rows", cache=None)
-        with head_in_fp32(model):
-            expected = self._logits_of_model(model, tensors, options, layout="rows")
+        try:
+            with head_in_fp32(model):
+                expected = self._logits_of_model(model, tensors, options, layout="rows")
+        except (torch.OutOfMemoryError, ScoringError):
+            raise
+        except _REFUSALS as error:
+            name, reason = type(base_model(model)).__name__, " ".join(str(error).split())[:200]
+            raise ScoringError(
+                f"{name} reads no text alone ({reason}); needed a causal language model that takes token ids only"
+            ) from error
         try:
             # A head of several modules is called on a few positions at a time: not equally often in each process.
             with replaced(model, Rule(), matrix_only=self._together) as reader:
@@ -436,8 +445,9 @@ def _needed_logits(model: nn.Module, output: Any, tensors: BatchTensors, keep: K
     needed = len(tensors.needed)
     if keep == "mask" and tuple(logits.shape) == (needed, vocabulary):
         return logits
-    if logits.ndim == 3 and keep == "all" and logits.shape[1] > width:
-        logits = logits[:, -width:]  # without the tokens that prompt learning put before the text
+    before = virtual_tokens(model)
+    if logits.ndim == 3 and keep == "all" and before and logits.shape[1] == before + width:
+        logits = logits[:, before:]  # without the tokens that prompt learning put before the text
     # The columns that are returned, by their number in the batch.
     columns = {"positions": tensors.columns, "last": torch.arange(int(tensors.columns[0]), width)}.get(
         keep, torch.arange(width)

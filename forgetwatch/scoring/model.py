@@ -149,7 +149,11 @@ def vocabulary_size(model: nn.Module) -> int:
     The rows of the output embedding, else the configuration's number.
     """
     weight = getattr(output_embedding(model), "weight", None)
-    return len(weight) if is_matrix(weight) else int(text_config(model).vocab_size)
+    if is_matrix(weight):
+        return len(weight)
+    if (size := getattr(text_config(model), "vocab_size", None)) is None:
+        raise ScoringError(f"{type(base_model(model)).__name__} has no vocabulary; needed a causal language model")
+    return int(size)
 
 
 def virtual_tokens(model: nn.Module) -> int:

@@ -18,13 +18,18 @@ from typing import Any, Final
 
 import torch
 from torch import nn
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText, AutoTokenizer
 from transformers.integrations import deepspeed
+from transformers.models.auto.modeling_auto import (
+    MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+    MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES,
+)
 from transformers.utils import logging
 
 from forgetwatch.errors import ScoringError, did_you_mean_path
 from forgetwatch.extras import install
 from forgetwatch.loading import Loading
+from forgetwatch.scoring.compatibility import PreTrainedConfig
 from forgetwatch.scoring.model import UNLIMITED, explain_out_of_memory, weight_bytes
 
 ADAPTER: Final = "adapter_config.json"
@@ -103,7 +108,8 @@ def _load(given: str, *, loading: Loading, spread: dict[str, Any], tokenizer_of:
             if has_own:
                 tokenizer = pretrained_tokenizer(given, loading=loading)
         else:
-            loaded: Any = AutoModelForCausalLM.from_pretrained(
+            config = AutoConfig.from_pretrained(given, trust_remote_code=loading.trust_remote_code)
+            loaded: Any = _auto_class(config).from_pretrained(
                 given, dtype="auto", trust_remote_code=loading.trust_remote_code, output_loading_info=True, **spread
             )
             model, report = loaded
@@ -159,11 +165,24 @@ def load_outline(given: str, *, loading: Loading = Loading()) -> tuple[nn.Module
     with _explained(given, passed=(ScoringError,)):
         config = AutoConfig.from_pretrained(given, trust_remote_code=loading.trust_remote_code)
         with torch.device("meta"):
-            model: Any = AutoModelForCausalLM.from_config(
+            model: Any = _auto_class(config).from_config(
                 config, dtype=config.dtype, trust_remote_code=loading.trust_remote_code
             )
         tokenizer = pretrained_tokenizer(given, loading=loading)
     return model.eval(), tokenizer
+
+
+def _auto_class(config: PreTrainedConfig) -> Any:
+    """Return the class that loads a model with a language head; texts are put to one that also takes images, too.
+
+    A type that has classes for both is loaded by the one that its files were written by.
+    """
+    kind = str(config.model_type)
+    written_by = set(config.architectures or ())
+    takes_images = MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES.get(kind)
+    of_text = MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(kind)
+    is_for_images = takes_images is not None and (of_text is None or takes_images in written_by)
+    return AutoModelForImageTextToText if is_for_images else AutoModelForCausalLM
 
 
 def _check_complete(given: str, loading: dict[str, Any]) -> None:

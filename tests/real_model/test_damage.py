@@ -17,6 +17,7 @@ from forgetwatch import Comparison, Snapshot, compare, load_snapshot
 from forgetwatch.metrics import Known, count_known
 from forgetwatch.pairing import AlignedPairs, pair
 
+pytestmark = pytest.mark.full
 STEPS = 12
 COMPARED = 60
 
@@ -35,7 +36,6 @@ def sides(ruined: Path) -> tuple[Snapshot, Snapshot]:
     return load_snapshot(folder / "baseline.parquet"), load_snapshot(folder / f"step-{STEPS:06}.parquet")
 
 
-@pytest.mark.full
 def test_counts_are_those_of_plain_calls_of_transformers(ruined: Path, folder: Path, checkpoint: Path) -> None:
     assert checkpoint.is_dir()
     found = recount(ruined, step=STEPS, start=folder, items=COMPARED)

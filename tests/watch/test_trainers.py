@@ -39,6 +39,7 @@ def examples(kind: str) -> Any:
             "prompt": {"prompt": prompt},
             "chat": {"messages": prompt + answers[0]},
             "pair": {"prompt": prompt, "chosen": answers[0], "rejected": answers[1]},
+            "context": {"prompt": prompt, "privileged_context": words(4)},
             "label": {"prompt": prompt, "completion": answers[0], "label": at % 2 == 0},
         }[kind]
 
@@ -282,3 +283,53 @@ def test_an_encoder_is_refused_before_the_first_step(tmp_path: Path) -> None:
     with pytest.raises(ForgetwatchError, match=r"BertForMaskedLM .*needed a causal language model"):
         run.train()
     assert run.state.global_step == 0
+
+
+EXPERIMENTAL: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "GKD": ("gkd", "chat", {"max_length": 32, "max_new_tokens": 6, "lmbda": 0.5}),
+    "OnlineDPO": ("online_dpo", "prompt", {"max_new_tokens": 6}),
+    "SDFT": ("sdft", "context", {"max_completion_length": 6, "num_generations": 2}),
+}
+"""Module below `trl.experimental`, kind of examples, and settings."""
+
+
+def experimental(method: str, folder: Path, *, callbacks: Sequence[Any] = ()) -> Any:
+    """An experimental trainer of TRL over a tiny model."""
+    from transformers import AutoModelForCausalLM, set_seed
+
+    name, kind, further = EXPERIMENTAL[method]
+    module = pytest.importorskip(f"trl.experimental.{name}")
+    settings: dict[str, Any] = {
+        **{"max_steps": STEPS, "per_device_train_batch_size": 2, "logging_steps": 1, "save_strategy": "no"},
+        **{"use_cpu": True, "bf16": False, "report_to": "none", "disable_tqdm": True, "learning_rate": 3e-2, "seed": 3},
+        **further,
+    }
+    others: dict[str, Any] = {
+        "GKD": {"teacher_model": model(tokenizer(), seed=1)},
+        "OnlineDPO": {"reward_funcs": length},
+        "SDFT": {},
+    }[method]
+    start = folder / "start"
+    model(tokenizer()).save_pretrained(start)
+    set_seed(3)
+    return getattr(module, f"{method}Trainer")(
+        model=AutoModelForCausalLM.from_pretrained(start),
+        args=getattr(module, f"{method}Config")(output_dir=str(folder / "run"), **settings),
+        train_dataset=examples(kind),
+        processing_class=tokenizer(),
+        callbacks=list(callbacks),
+        **others,
+    )
+
+
+@pytest.mark.full
+@pytest.mark.filterwarnings("ignore")  # these trainers announce that they are experimental, and more
+@pytest.mark.parametrize("method", EXPERIMENTAL)
+def test_an_experimental_trainer_is_watched_and_left_as_it_is(method: str, tmp_path: Path) -> None:
+    watched = experimental(method, tmp_path / "with", callbacks=[watcher()])
+    watched.train()
+    alone = experimental(method, tmp_path / "without")
+    alone.train()
+    assert weights(watched) == weights(alone)
+    assert sorted(curve(watched)) == [0, 2, 4]
+    assert curve(watched) == recomputed(tmp_path / "with")

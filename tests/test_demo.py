@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -11,6 +12,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+import tutorial
 from datasets import Dataset
 from support import model, tokenizer
 
@@ -135,6 +137,41 @@ def test_the_python_of_the_pages_runs(
     }
     named["args"] = SFTConfig("out", max_steps=2, bf16=False, use_cpu=True, report_to="none", disable_tqdm=True)
     run_block(code, demo, tmp_path, monkeypatch, named)
+
+
+def test_the_tutorial_shows_what_its_commands_print(demo: tuple[Path, str], tmp_path: Path) -> None:
+    """The words are exact; counts may differ by a few between processors."""
+    (tmp_path / "forgetwatch-demo").symlink_to(demo[0])
+    page = tutorial.PAGE.read_text(encoding="utf-8")
+
+    def run(commands: str) -> str:
+        if "forgetwatch demo" in commands:
+            return demo[1][demo[1].index("forgetwatch  run") :]
+        command = [sys.executable, "-m", *commands.split()]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+
+    (table, flips), (our_table, our_flips) = (
+        [found[3] for found in tutorial.SHOWN.findall(text)] for text in (page, tutorial.rewritten(page, run))
+    )
+    assert words(our_table) == words(table)
+    # Another processor may forget another question first: each row of a question has the same label.
+    labels = [[line.split()[0] for line in text.splitlines()[2:]] for text in (our_flips, flips)]
+    assert labels[0] == labels[1] == ["right", "before", "after", "loss", "lost"]
+
+
+@pytest.mark.filterwarnings("ignore:'pin_memory' argument:UserWarning")
+def test_the_notebook_runs_on_the_model_of_the_demo(
+    demo: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cells = json.loads((ROOT / "examples" / "first_run.ipynb").read_text(encoding="utf-8"))["cells"]
+    named: dict[str, Any] = {}
+    monkeypatch.chdir(tmp_path)
+    Path("forgetwatch-demo").symlink_to(demo[0])
+    for number, cell in enumerate(cells):
+        if cell["cell_type"] == "code":
+            exec(compile("".join(cell["source"]), f"cell {number}", "exec"), named)
+    assert "forgotten" in named["run"]._repr_html_()
+    assert set(named["last"].by("category")) > set(TAUGHT)
 
 
 def run_block(

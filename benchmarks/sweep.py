@@ -381,7 +381,7 @@ def in_process(name: str, kind: str, items: int, *, with_flash: bool) -> dict[st
         **dict.fromkeys(COLUMNS, ""),
         "name": name,
         "class": kind,
-        "result": "not made",
+        "result": "failed",
         "reason": error,
         "seconds": seconds,
     }

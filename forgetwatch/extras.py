@@ -32,6 +32,7 @@ def install(package: str, *, training: bool = False) -> str:
     extra = EXTRAS.get(name)
     if training and extra == "score":
         extra = "train"
+    name = {"yaml": "pyyaml"}.get(name, name)
     return f"pip install '{f'forgetwatch[{extra}]' if extra else name}'"
 
 

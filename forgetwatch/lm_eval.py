@@ -17,14 +17,14 @@ import torch
 from tqdm import tqdm
 
 from forgetwatch.errors import ForgetwatchError
-from forgetwatch.extras import install
+from forgetwatch.extras import missing
 from forgetwatch.scoring import Encoded, Engine, Ids, Layout, ModelInfo, Scores, is_sharded
 
 try:
     from lm_eval.api.registry import register_model
     from lm_eval.models.huggingface import HFLM
 except ImportError as error:
-    raise ForgetwatchError(f"forgetwatch.lm_eval needs lm-evaluation-harness: {install('lm_eval')}") from error
+    raise ForgetwatchError(missing(error, what="forgetwatch.lm_eval") or str(error)) from error
 
 eval_logger = logging.getLogger("lm_eval")
 

@@ -6,6 +6,7 @@ python tools/matrix_table.py
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -27,12 +28,11 @@ COLUMNS = {
 def table(lines: list[dict[str, str]]) -> str:
     """Return the rows, by Python, with one row for each set of versions and of extras."""
     last = {(line["python"], line["versions"], "torch" in line): line for line in lines}
-    rows = [
-        [line.get(key, "") for key in COLUMNS.values()]
-        for _, line in sorted(
-            last.items(), key=lambda found: ([int(part) for part in found[0][0].split(".")], found[0][2], found[0][1])
-        )
-    ]
+
+    def order(key: tuple[str, str, bool]) -> tuple[list[int], bool, str]:
+        return [int(part) for part in re.findall(r"\d+", key[0])], key[2], key[1]
+
+    rows = [[last[key].get(name, "") for name in COLUMNS.values()] for key in sorted(last, key=order)]
     head = [list(COLUMNS), ["---"] * len(COLUMNS)]
     return "".join(f"| {' | '.join(row)} |\n" for row in [*head, *rows])
 

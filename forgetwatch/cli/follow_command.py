@@ -59,7 +59,7 @@ def run(
     resume_run: Annotated[
         str | None,
         _tracker_option(
-            help="Id of the training's own run in W&B, MLflow or trackio, which gets the numbers in place of a new run."
+            help="The training's own run, which gets the numbers: its id in W&B or MLflow, its name in trackio."
         ),
     ] = None,
     log_numbers: Annotated[

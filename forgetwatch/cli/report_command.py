@@ -30,10 +30,11 @@ from forgetwatch.cli.output import (
 from forgetwatch.cli.targets import check_json, check_pictures, check_report, check_summary
 from forgetwatch.comparing import Tolerance, Trajectory, first_forgotten, read_stages
 from forgetwatch.comparing.flips import flips
+from forgetwatch.errors import WatchError
 from forgetwatch.pairing import one_line, run_name
 from forgetwatch.report import CARD, comparison_detail, save_run, trajectory_json, write_card
 from forgetwatch.report.terminal import run_table
-from forgetwatch.run_folder import REPORT, find_run_folder, run_probe
+from forgetwatch.run_folder import REPORT, RUN_FOLDER, find_run_folder, run_probe
 
 
 def run(
@@ -95,7 +96,10 @@ def run(
     elif output is not None:
         _write(trajectory, runs, output, tolerance=tolerances)
     if model_card:
-        card = find_run_folder(runs[-1]).parent / CARD
+        folder = find_run_folder(runs[-1]).resolve()
+        if folder.name != RUN_FOLDER:
+            raise WatchError(f"--model-card: needed the output_dir of a training or its {RUN_FOLDER}, got {folder}")
+        card = folder.parent / CARD
         write_card(card, trajectory, tolerance=tolerances)
         echo(f"model card: {card}", err=json_alone)
     if broken is not None:

@@ -5,15 +5,19 @@
     ...
     <!-- end of forgetwatch -->
 
-The section is replaced where a card has one, and appended where it has none; the rest of the card stays. It holds
-numbers and names of categories, and no text of a question.
+The section is replaced where a card has one, and appended where it has none; the other text of the card stays. The
+metadata at its head are written anew by huggingface_hub, without their comments. The section holds numbers and names of
+categories, and no text of a question.
 """
 
 from __future__ import annotations
 
+import re
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
+
+import yaml
 
 from forgetwatch.comparing import TOLERANCE, Comparison, Tolerance, Trajectory
 from forgetwatch.errors import SnapshotError
@@ -27,6 +31,7 @@ from forgetwatch.report.summary import WORST_HEADINGS, summary
 CARD: Final = "README.md"
 _BEGIN: Final = "<!-- forgetwatch -->"
 _END: Final = "<!-- end of forgetwatch -->"
+_SECTION: Final = re.compile(rf"^{re.escape(_BEGIN)}$.*?^{re.escape(_END)}$", re.MULTILINE | re.DOTALL)
 _TYPE: Final = "forgetwatch"
 
 
@@ -64,11 +69,13 @@ def write_card(path: Path, trajectory: Trajectory, *, tolerance: Tolerance = TOL
         raise SnapshotError(missing(error, what="a model card") or str(error)) from error
     comparison = trajectory.comparisons[-1]
     try:
-        text = path.read_bytes().decode("utf-8") if path.is_file() else f"---\n{ModelCardData()}\n---\n"
+        text = path.read_bytes().decode("utf-8-sig") if path.is_file() else f"---\n{ModelCardData()}\n---\n"
         card = ModelCard(text)
         data: Any = card.data
         others = [one for one in data.eval_results or [] if one.dataset_type != _TYPE]
-    except (ValueError, TypeError, KeyError) as error:
+        if len({str(model.get("name")) for model in _models(text)}) > 1:
+            raise ValueError("its model-index is of several models")
+    except (ValueError, TypeError, KeyError, yaml.YAMLError) as error:
         raise SnapshotError(f"{path}: the metadata at its head cannot be read ({error}); mend or delete it") from error
     probe = _probe(comparison)
     numbers = [one for measure in MEASURES for one in measure.quantities if isinstance(one, Quantity) and one.tracked]
@@ -87,10 +94,19 @@ def write_card(path: Path, trajectory: Trajectory, *, tolerance: Tolerance = TOL
     ]
     data.model_name = data.model_name or path.resolve().parent.name
     section = card_section(trajectory, tolerance=tolerance)
-    before, begin, rest = card.text.partition(_BEGIN)
-    after = rest.partition(_END)[2].strip("\n") if begin else ""
-    card.text = "\n\n".join(part for part in (before.strip("\n"), section, after) if part) + "\n"
+    old = _SECTION.search(card.text)
+    before, after = (card.text[: old.start()], card.text[old.end() :]) if old else (card.text, "")
+    card.text = "\n\n".join(part for part in (before.strip("\n"), section, after.strip("\n")) if part) + "\n"
     write_text(path, str(card))
+
+
+def _models(text: str) -> list[dict[str, Any]]:
+    """Return the models of the ``model-index`` at the head of a card."""
+    from huggingface_hub.repocard import REGEX_YAML_BLOCK
+
+    head = REGEX_YAML_BLOCK.search(text)
+    found = yaml.safe_load(head[2]) if head else None
+    return list((found or {}).get("model-index") or [])
 
 
 def _name(comparison: Comparison) -> str:

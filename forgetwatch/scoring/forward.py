@@ -104,7 +104,7 @@ class ForwardPass:
         except _REFUSALS as error:
             name, reason = type(base_model(model)).__name__, " ".join(str(error).split())[:200]
             raise ScoringError(
-                f"{name} reads no text alone ({reason}); needed a causal language model that takes token ids only"
+                f"{name} cannot read a short text ({reason}); needed a causal language model that takes token ids alone"
             ) from error
         try:
             # A head of several modules is called on a few positions at a time: not equally often in each process.

@@ -177,6 +177,10 @@ def _auto_class(config: PreTrainedConfig) -> Any:
 
     A type that has classes for both is loaded by the one that its files were written by.
     """
+    # The code that comes with a model, which is only read here if it is trusted, names the class that it is for.
+    for own in (AutoModelForCausalLM, AutoModelForImageTextToText):
+        if own.__name__ in (getattr(config, "auto_map", None) or {}):
+            return own
     kind = str(config.model_type)
     written_by = set(config.architectures or ())
     takes_images = MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES.get(kind)

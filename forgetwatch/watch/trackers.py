@@ -199,7 +199,11 @@ class _MLflow(Tracker):
         return "Default"
 
     def _options(self, watch: Watch, named: Mapping[str, Any]) -> dict[str, Any]:
-        return {"run_name": named["name"]} if named["run"] is None else {"run_id": named["run"]}
+        if named["run"] is None:
+            return {"run_name": named["name"]}
+        if (other := os.environ.get("MLFLOW_RUN_ID")) not in (None, named["run"]):  # accelerate would take that one
+            raise WatchError(f"--resume-run {named['run']}: MLFLOW_RUN_ID is {other}; unset it, or name the same run")
+        return {"run_id": named["run"]}
 
 
 class _TensorBoard(Tracker):

@@ -91,8 +91,8 @@ def test_a_saved_model_is_loaded_whole_and_scored_as_by_plain_forwards(kind: str
 @pytest.mark.parametrize(
     ("kind", "reason"),
     [
-        ("blip", "BlipForConditionalGeneration reads no text alone (.*pixel_values"),
-        ("kosmos-2", "Kosmos2ForConditionalGeneration reads no text alone (You have to specify"),
+        ("blip", "BlipForConditionalGeneration cannot read a short text (.*pixel_values"),
+        ("kosmos-2", "Kosmos2ForConditionalGeneration cannot read a short text (You have to specify"),
     ],
 )
 def test_a_model_that_reads_no_text_alone_is_refused_in_one_sentence(kind: str, reason: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -65,9 +66,28 @@ def test_a_card_is_made_where_there_is_none(output: Path, tmp_path: Path) -> Non
     assert card.text.startswith("<!-- forgetwatch -->")
 
 
-def test_a_card_whose_head_cannot_be_read_is_left_as_it_is(output: Path, tmp_path: Path) -> None:
+def test_a_marker_within_a_text_is_no_section(output: Path, tmp_path: Path) -> None:
     path = tmp_path / "README.md"
-    path.write_text("---\nmodel-index:\n- 3\n---\ntext\n")
+    path.write_text("Put `<!-- forgetwatch -->` there.\n\n# Usage\n\nkeep me\n")
+    write_card(path, Trajectory.from_run(output))
+    assert ModelCard(path.read_text()).text.startswith(
+        "Put `<!-- forgetwatch -->` there.\n\n# Usage\n\nkeep me\n\n<!--"
+    )
+
+
+def test_a_folder_that_is_no_output_of_a_training_gets_no_card(output: Path, command: Run, tmp_path: Path) -> None:
+    shutil.copytree(output / "_forgetwatch", tmp_path / "results")
+    done = command("report", str(tmp_path / "results"), "--model-card", "-o", str(tmp_path / "r.html"))
+    assert (done.status, (tmp_path / "README.md").exists()) == (1, False)
+    assert "--model-card: needed the output_dir of a training or its _forgetwatch, got" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "head", ["model-index:\n- 3", "tags: [a", "model-index:\n- name: a\n  results: []\n- name: b\n  results: []"]
+)
+def test_a_card_whose_head_cannot_be_read_is_left_as_it_is(output: Path, tmp_path: Path, head: str) -> None:
+    path = tmp_path / "README.md"
+    path.write_text(f"---\n{head}\n---\ntext\n")
     with pytest.raises(SnapshotError, match=r"README.md: the metadata at its head cannot be read"):
         write_card(path, Trajectory.from_run(output))
-    assert path.read_text() == "---\nmodel-index:\n- 3\n---\ntext\n"
+    assert path.read_text() == f"---\n{head}\n---\ntext\n"

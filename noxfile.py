@@ -30,6 +30,8 @@ VERSIONS = {
 nox.options.default_venv_backend = "uv"
 nox.options.sessions = ["files", "training"]
 nox.options.error_on_missing_interpreters = False
+_WITHOUT_WHEEL = ("sqlitedict", "rouge-score", "word2number", "antlr4-python3-runtime")
+"""Packages that lm-eval and math-verify need, and that have to be built."""
 _BUILT: set[Path] = set()
 """Folders whose wheel is of this run."""
 
@@ -44,11 +46,16 @@ def _wheel(session: nox.Session) -> str:
     return str(wheel)
 
 
+def _direct(versions: str, *extras: str) -> list[str]:
+    """Return arguments that name all requirements: the lowest version is taken of those alone that are named."""
+    return (
+        ["-r", str(ROOT / "pyproject.toml"), *(f"--extra={extra}" for extra in extras)] if versions == "lowest" else []
+    )
+
+
 def _use(session: nox.Session, versions: str, *extras: str) -> None:
     wheel = f"forgetwatch[{','.join(extras)}] @ file://{_wheel(session)}"
-    # As direct requirements, too, since only of these the lowest versions are taken.
-    direct = ["-r", str(ROOT / "pyproject.toml"), *(f"--extra={extra}" for extra in extras)]
-    session.install("--quiet", wheel, *(direct if versions == "lowest" else []), *VERSIONS[versions])
+    session.install("--quiet", wheel, *_direct(versions, *extras), *VERSIONS[versions])
     try:
         session.run("python", str(ROOT / "tools" / "use.py"), versions, str(RESULTS), *extras)
     finally:
@@ -80,5 +87,6 @@ def older(session: nox.Session, versions: str) -> None:
 @nox.parametrize("versions", ["newest", "lowest"])
 def tests(session: nox.Session, versions: str) -> None:
     """Run the tests."""
-    session.install("--quiet", "-e", ".[train,dev]", *VERSIONS[versions])
+    built = [f"--no-binary={name}" for name in _WITHOUT_WHEEL] if versions == "lowest" else []
+    session.install("--quiet", "-e", ".[dev]", *_direct(versions, "dev"), *VERSIONS[versions], *built)
     session.run("pytest", *session.posargs)

@@ -80,7 +80,7 @@ NEEDS = {
 """Extra that a part of the package needs, beside `score` for what reads a model."""
 SCORES = ("scoring", "drift", "study/merging", "lm_eval.py", "watch", "demo.py", "axolotl.py")
 ALSO = {"peft"}
-"""Packages without which models load, or runs are tracked, unless a user's file asks for them."""
+"""Packages that are imported only where a user's file asks for them."""
 
 
 def requirements(project: dict[str, Any], *extras: str) -> list[str]:

@@ -41,10 +41,7 @@ def card_section(trajectory: Trajectory, *, tolerance: Tolerance = TOLERANCE) ->
     first = summary(comparison, trajectory=trajectory, tolerance=tolerance)
     probe = _probe(comparison)
     measured = (
-        (
-            "probe",
-            f"{probe.get('name', '?')}, {items(comparison.items.compared)}, {probe.get('rendering', '?')} prompt",
-        ),
+        ("probe", f"{_name(comparison)}, {probe.get('rendering', '?')} prompt"),
         ("fingerprint", str(probe.get("fingerprint", "?"))[:16]),
         ("steps", f"{comparison.before.get('step', '?')} to {comparison.after.get('step', '?')}"),
         ("measured with", f"forgetwatch {version('forgetwatch')}"),

@@ -47,6 +47,9 @@ GALLERY = """# Gallery
 
 **[Its section of a model card](model-card.md)**, which `forgetwatch report run/ --model-card` writes.
 
+**[The page of a study](study.html)**: three checkpoints of the demo against its base, made by
+`forgetwatch study configs/demo_study.yaml -o runs/study`.
+
 **Its curves**, which `forgetwatch demo` draws:
 
 ![Accuracy, and what it hides](demo.png)
@@ -120,10 +123,24 @@ Trackers have the key after `{PREFIX}/GROUP/`; keys marked *full* need `log="ful
     return head + "\n".join(rows) + "\n"
 
 
+def study(demo: Path) -> Path:
+    """Return the page of the demo's study."""
+    folder = ROOT / "build" / "study"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    plan = (ROOT / "configs" / "demo_study.yaml").read_text(encoding="utf-8")
+    (folder / "study.yaml").write_text(plan.replace("../forgetwatch-demo", str(demo.resolve())), encoding="utf-8")
+    made = folder / "made"
+    command = [sys.executable, "-m", "forgetwatch", "study", str(folder / "study.yaml"), "--output", str(made)]
+    subprocess.run(command, check=True)
+    return made / "study.html"
+
+
 def gallery(demo: Path) -> None:
-    """Copy the page and the picture of the demo."""
+    """Copy the pages and the picture of the demo."""
     folder = PAGES / "gallery"
     folder.mkdir()
+    shutil.copy(study(demo), folder / "study.html")
     shutil.copy(demo / "run" / "_forgetwatch" / "report.html", folder / "demo.html")
     shutil.copy(demo / "forgetting.png", folder / "demo.png")
     (folder / "index.md").write_text(GALLERY, encoding="utf-8")

@@ -44,12 +44,12 @@ COMMANDS: Final = {
     "score": "Score a model on a probe, and write a snapshot with one row for each item.",
     "follow": "Score each checkpoint of a training once, as soon as it is saved, from a process of its own.",
     "convert": "Write one snapshot from the logs of other tools, or from any table by naming its columns.",
-    "report": "Show a run: the last look against the start, its alarms, and where the page with all of it is.",
+    "report": "Show a run: the last look against the start, its alarms, and the path of its page.",
     "study": "Compare many pairs of models: what each training step forgot and gained, by category, size and data.",
     "merge": "Average the weights of two models at several shares, and show what each point has lost of either.",
-    "plan": "Plan a probe: the items that a change needs, and the smallest change that each category can see.",
+    "plan": "Plan a probe: the items that a change needs, and the smallest change that each category can show.",
     "probe": "List, show, build and check probes.",
-    "cache": "List or clear what was measured before: baselines and scored checkpoints.",
+    "cache": "List or clear the cache of baselines and scored checkpoints.",
 }
 """Commands in files of their own, ``<name>_command.py``, and the first sentence of their help."""
 

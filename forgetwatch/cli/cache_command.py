@@ -15,7 +15,7 @@ from forgetwatch.pairing import count, fit_ends
 from forgetwatch.snapshot import read_snapshot
 
 cache_app: Final = typer.Typer(
-    help="List or clear what was measured before: baselines and scored checkpoints.",
+    help="List or clear the cache of baselines and scored checkpoints.",
     no_args_is_help=True,
     add_completion=False,
 )

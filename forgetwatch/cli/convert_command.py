@@ -50,7 +50,7 @@ def run(
     ] = None,
     pair_by: Annotated[
         Literal["question", "order"],
-        _table_option(help="order: number rows of one question as they come, if nothing tells them apart."),
+        _table_option(help="order: number rows of one question as they come, if nothing else distinguishes them."),
     ] = "question",
     match: Annotated[
         str | None,

@@ -53,8 +53,7 @@ def run(
     confirmation: Annotated[
         str,
         item_option(
-            help="Second probe, whose numbers are shown beside: a point that was chosen on the first one is confirmed "
-            "there; none for none."
+            help="Second probe, on which a point that was chosen on the first one is confirmed; none leaves it out."
         ),
     ] = "confirmation",
     target: Annotated[

@@ -77,7 +77,7 @@ def run(
     power: Annotated[str, typer.Option(help="Probability of seeing a change that is there.")] = "80%",
     looks: Annotated[int, typer.Option(help="Looks planned in the run, for the alarm.")] = 20,
 ) -> None:
-    """Plan a probe: the items that a change needs, and the smallest change that each category can see.
+    """Plan a probe: the items that a change needs, and the smallest change that each category can show.
 
     Of items whose options get scores the net change is the estimate from flips and margins. Before a run its variance
     is taken as half of that of the flips.

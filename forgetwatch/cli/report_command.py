@@ -66,7 +66,7 @@ def run(
     gate: GateOption = None,
     summary: SummaryOption = None,
 ) -> None:
-    """Show a run: the last look against the start, its alarms, and where the page with all of it is."""
+    """Show a run: the last look against the start, its alarms, and the path of its page."""
     limits = limits_of(file=gate, fail_if=fail_if, no_worse_than=no_worse_than, probe=None)
     if any(vars(limits.subset).values()):
         raise typer.BadParameter("--gate: a run is compared as a whole; needed a file without tasks, categories, items")

@@ -260,8 +260,8 @@ def repeated_prompts(snapshot: Snapshot) -> str:
         return ""
     names = [repr(name) for name in snapshot.texts("item_id")[np.sort(rows[first[repeated]])]]
     return (
-        f"{len(names):,} items have the token ids of another one, such as {' and '.join(names[:2])}: the model reads "
-        "nothing of what they differ in"
+        f"{len(names):,} items have the token ids of another one, such as {' and '.join(names[:2])}: the model "
+        "cannot tell them apart"
     )
 
 
@@ -313,7 +313,7 @@ def in_common_norm(snapshots: Sequence[Snapshot]) -> tuple[Snapshot, ...]:
         if without.any():
             raise MismatchError(
                 f"the two sides were decided by unlike norms, and {one.label} has no content_hash for "
-                f"{int(without.sum()):,} of its {len(one):,} rows, so that nothing shows that the options are the "
+                f"{int(without.sum()):,} of its {len(one):,} rows, so it is unknown whether the options are the "
                 "same; score both sides with the same probe"
             )
     wanted = dict.fromkeys(unlike, NORM)

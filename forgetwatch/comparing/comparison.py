@@ -327,7 +327,7 @@ def _same_file(before: Snapshot, after: Snapshot) -> list[str]:
         return []
     if before.meta.get("source") == after.meta.get("source"):
         return ["both sides are one file, so that nothing can differ"]
-    return ["the rows of both sides that are compared are equal, so that nothing can differ"]
+    return ["both sides have equal rows, so nothing can differ"]
 
 
 def _pairing_notes(before: Snapshot, after: Snapshot, pairing: Pairing) -> list[str]:
@@ -335,8 +335,8 @@ def _pairing_notes(before: Snapshot, after: Snapshot, pairing: Pairing) -> list[
     notes = [note for note in dict.fromkeys(map(repeated_prompts, (before, after))) if note]
     if pairing.by_id:
         notes.append(
-            f"paired by task and item_id alone: {pairing.by_id:,} items; without content hashes nothing guarantees the "
-            "same question"
+            f"paired by task and item_id alone: {pairing.by_id:,} items; without content hashes nothing guarantees "
+            "that the questions are the same"
         )
     if source_differs := prompt_differences(before, after, pairing, "source_prompt_hash"):
         notes.append(f"prompts that differ by their own tool's hash: {source_differs:,}")
@@ -410,7 +410,8 @@ def _split_notes(paired: AlignedPairs) -> list[str]:
     found = paired.mass_split
     if found is not None and (rows := int((found.measured & np.isnan(found.mass_kl)).sum())):
         notes.append(
-            f"mass_kl, which decides nothing, leaves out {rows:,} answers whose options have a total probability of 1"
+            f"mass_kl, which is no part of the verdict, leaves out {rows:,} answers whose options have a total "
+            "probability of 1"
         )
     return notes
 
@@ -425,7 +426,7 @@ def _mass_notes(paired: AlignedPairs) -> list[str]:
     if abs(at_constant_mass - forgotten) <= max(3, 2 * math.sqrt(differ)):
         return []
     return [
-        f"{at_constant_mass:,} instead of {forgotten:,} forgotten, had the options kept their total probability: a "
+        f"{at_constant_mass:,} instead of {forgotten:,} forgotten, if the options had kept their total probability: a "
         "score divided by the length of the options moves with it (forgotten_at_constant_mass)"
     ]
 

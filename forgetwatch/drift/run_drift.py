@@ -106,7 +106,7 @@ class RunDrift:
         if reason := generation_obstacle(model):
             _log(f"the drift from the base is not measured: the model cannot generate here: {reason}")
             return
-        _log("drift: sampling short completions of the base, which each look reads again")
+        _log("drift: sampling short completions of the base, whose probability each look computes again")
         self.completions = sample_base(model, tokenizer, probe, examples, token_budget=token_budget)
         self._token_budget, self._unsaved = token_budget, True
         if "training" not in self.completions.sets:

@@ -192,8 +192,8 @@ def _sentence(found: LookDrift) -> str:
     if math.isinf(value):
         return "it rules out texts that it wrote at the start."
     if low <= 0:
-        return f"texts that it wrote at the start are about as likely as they were (KL {kl_text(found, name)})."
-    text = f"texts that it wrote at the start are less likely now by {_nats(value)} nats a token"
+        return f"texts that it generated at the start are about as likely as before (KL {kl_text(found, name)})."
+    text = f"texts that it generated at the start are less likely now, by {_nats(value)} nats a token"
     return f"{text}." if math.isnan(low) else f"{text} (95 %: {_nats(low)} to {_nats(high)})."
 
 

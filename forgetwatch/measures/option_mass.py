@@ -71,10 +71,10 @@ MASS: Final = GroupMeasure[MassChanges](
     title="Why: the options as a whole, or the choice among them",
     about=(
         "The log probability of the right answer is the sum of two parts. The mass is the log probability that the "
-        "model says any of the options at all; it falls when the model goes elsewhere, to another format for example. "
+        "model says any of the options at all; it falls when the model prefers other texts, such as another format. "
         "The other part is the right option's share within the options; it falls when another option is preferred. "
         "Changes are means in nats a question, after minus before; one nat is a factor of 2.7. Among the forgotten "
-        "questions the share has mostly fallen, because they were picked for that: compare it with all questions. "
+        "questions the share has mostly fallen, because that is how they were selected: compare it with all questions. "
         "Brackets are 95 % intervals."
     ),
     question="Does it say less of this, or something else?",

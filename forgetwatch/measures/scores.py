@@ -137,9 +137,9 @@ PASSAGES: Final = GroupMeasure[PassageBits](
     key="passages",
     title="Passages: what it can still predict",
     about=(
-        "A passage is a text without a question. Bits per byte is what the model needs to predict it, given all "
-        "before: higher is worse. No answer is right or wrong here, and nothing flips. Brackets hold 95 % intervals, "
-        "passages as observations."
+        "A passage is a text without a question. Bits per byte is the number of bits that the model needs to predict "
+        "a byte, given all before it: higher is worse. No answer is right or wrong here, and nothing flips. Brackets "
+        "hold 95 % intervals, passages as observations."
     ),
     of=_of_passages,
     corrected=with_q_values,

@@ -39,11 +39,11 @@ LEVELS: Final[Mapping[Level, str]] = {
 """Heading of the groups of each level."""
 
 _DRIFT: Final = (
-    "The base wrote short texts ({}), and the model reads them again: KL is by how many nats a token it finds them "
-    "less likely. It needs no right answer. “Sampled” is the mean over the tokens that the base wrote; “summed” goes "
-    "over the base's likeliest tokens at each place, is a lower bound and far less noisy; “exact” goes over all. The "
-    "floor is what the base itself shows when it is read in other batches, sampled then summed. Brackets are 95 % "
-    "intervals."
+    "The base generated short texts ({}), and each look computes their probability again. KL is the number of nats a "
+    "token by which they are less likely now. It needs no right answer. “Sampled” is the mean over the tokens that the "
+    "base generated; “summed” is over the base's likeliest tokens at each position, a lower bound and far less noisy; "
+    "“exact” is over all tokens. The floor is the KL of the base itself in other batches, sampled then summed. "
+    "Brackets hold 95 % intervals."
 )
 _NUMBERS: Final = (
     "“Right before” and “right after” are shares of the group's questions. “Less luck” is the number of clearly known "

@@ -414,7 +414,7 @@ class Follower:
         if any(one.get("model") == base.get("model") and one.get("digest") != base.get("digest") for one in earlier):
             raise _FollowError(
                 f"{checkpoint.name} is an adapter of {base['model']}, which has other weights now than under the looks "
-                f"in {self.watch.folder.path}; start again: they are kept aside, and following begins anew"
+                f"in {self.watch.folder.path}; start again: they are moved aside, and the follower begins anew"
             )
 
     def _after(self, step: int, line: str) -> None:

@@ -120,7 +120,7 @@ def test_unlike_questions_of_equal_prompts_are_named() -> None:
     # c and d are one question, e has two samples: only a and b differ in what the model never read.
     made = snapshot([True] * 6, **{**columns, "task": ["t", "t", "t", "u", "t", "t"]})
     assert repeated_prompts(made) == (
-        "2 items have the token ids of another one, such as 'a' and 'b': the model reads nothing of what they differ in"
+        "2 items have the token ids of another one, such as 'a' and 'b': the model cannot tell them apart"
     )
     twins = snapshot([True, False], content_hash=["h1", "h2"], prompt_hash=["p1", "p1"])
     assert [note for note in compare(before=twins, after=twins).notes if note == repeated_prompts(twins) != ""]

@@ -96,7 +96,9 @@ def test_another_tools_prompt_hashes_and_pairing_by_id_alone_are_noted() -> None
     before, after = (snapshot([True], source_prompt_hash=[h]) for h in "pq")
     assert any("by their own tool's hash: 1" in note for note in compare(before=before, after=after).notes)
     bare = snapshot([True], content_hash=[None])
-    assert any("nothing guarantees the same question" in note for note in compare(before=bare, after=bare).notes)
+    assert any(
+        "nothing guarantees that the questions are the same" in note for note in compare(before=bare, after=bare).notes
+    )
 
 
 def test_unequal_numbers_of_samples_are_refused_unless_only_the_first_counts() -> None:
@@ -286,7 +288,7 @@ def test_one_file_on_both_sides_is_noted_and_so_are_equal_rows(tmp_path: Path) -
     save_snapshot(snapshot([True, False], meta={"step": 4}), tmp_path / "c.parquet")
     one, copy, later = (tmp_path / f"{name}.parquet" for name in "abc")
     assert "both sides are one file, so that nothing can differ" in compare(before=one, after=one).notes
-    assert any("that are compared are equal" in note for note in compare(before=one, after=copy).notes)
+    assert any("both sides have equal rows" in note for note in compare(before=one, after=copy).notes)
     assert not any("so that nothing can differ" in note for note in compare(before=one, after=later).notes)
 
 
@@ -306,7 +308,7 @@ def test_flips_by_the_mass_of_the_options_are_noted_beyond_two_standard_deviatio
     notes = [note for note in compare(before=rows[0], after=rows[1]).notes if "forgotten_at_constant_mass" in note]
     assert len(notes) == noted
     if noted:
-        assert notes[0].startswith(f"{20 - differ} instead of 20 forgotten, had the options kept")
+        assert notes[0].startswith(f"{20 - differ} instead of 20 forgotten, if the options had kept")
 
 
 def scored_by_bytes(by_mass: int) -> tuple[Snapshot, Snapshot]:

@@ -58,11 +58,11 @@ def test_the_history_of_a_run_can_be_gated() -> None:
 
 def test_the_drift_and_the_history_have_a_sentence() -> None:
     assert sentence_of(DRIFT, MOVED) == (
-        "texts that it wrote at the start are less likely now by 0.060 nats a token (95 %: 0.040 to 0.080)."
+        "texts that it generated at the start are less likely now, by 0.060 nats a token (95 %: 0.040 to 0.080)."
     )
     still = replace(MOVED, kl_sampled=0.001)
     assert sentence_of(DRIFT, still) == (
-        "texts that it wrote at the start are about as likely as they were (KL 0.0010 (-0.019 to 0.021))."
+        "texts that it generated at the start are about as likely as before (KL 0.0010 (-0.019 to 0.021))."
     )
     assert (
         sentence_of(DRIFT, replace(MOVED, kl_sampled=float("inf"))) == "it rules out texts that it wrote at the start."

@@ -127,7 +127,7 @@ def test_a_file_compared_with_itself_is_noted(tmp_path: Path) -> None:
     path, copy = tmp_path / "t.jsonl", tmp_path / "u.jsonl"
     copy.write_bytes(path.read_bytes())
     assert compare(before=path, after=path).notes[0] == "both sides are one file, so that nothing can differ"
-    assert compare(before=path, after=copy).notes[0].startswith("the rows of both sides that are compared are equal")
+    assert compare(before=path, after=copy).notes[0].startswith("both sides have equal rows")
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     write_jsonl(copy, [{**row, "margin": 2.0} for row in rows])
     assert not any("both sides" in note for note in compare(before=path, after=copy).notes)

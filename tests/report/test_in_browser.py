@@ -224,6 +224,7 @@ def test_an_item_opens_by_keyboard_with_question_options_and_both_answers(opened
     assert page.evaluate("document.activeElement.tagName") == "SUMMARY"
     page.keyboard.press("Enter")
     card = cards(page).first
+    card.locator("ol.options li").first.wait_for()
     number = int(card.locator(".title").inner_text().split()[2].rstrip(":"))
     flip = next(flip for flip in of.changed if flip.item_id == f"q{number}")
     options = card.locator("ol.options li").all_inner_texts()

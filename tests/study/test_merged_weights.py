@@ -305,7 +305,7 @@ def test_integers_are_kept_where_both_have_the_same(ends: Path) -> None:
         change(ends / one, lambda found: {**found, name: torch.arange(3)})
     assert torch.equal(weights(write(ends, 0.5))[name], torch.arange(3))
     change(ends / "b", lambda found: {**found, name: torch.arange(3) + 1})
-    with pytest.raises(ScoringError, match=r"model\.steps is stored as I64 and I64, of which no mean"):
+    with pytest.raises(ScoringError, match=r"model\.steps is stored as I64 and I64, which cannot be averaged"):
         plan_merge(str(ends / "a"), str(ends / "b"))
 
 

@@ -291,6 +291,6 @@ def check_pair(pair: Pair, a: str, b: str) -> None:
     is_copied = pair.a.dtype == pair.b.dtype and pair.a.dtype in COPIED
     if not pair.is_averaged and not (is_copied and _are_equal(pair)):
         raise ScoringError(
-            f"{a} and {b}: {name} is stored as {pair.a.dtype} and {pair.b.dtype}, of which no mean can be made; needed "
+            f"{a} and {b}: {name} is stored as {pair.a.dtype} and {pair.b.dtype}, which cannot be averaged; needed "
             f"{', '.join(DTYPES)}: merge the models from before they were quantized"
         )

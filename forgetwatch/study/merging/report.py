@@ -150,7 +150,7 @@ def merge_words(sweep: MergeSweep) -> list[str]:
         "more points there are: its numbers on a probe on which nothing was chosen do not.",
     ]
     if sweep.method == "slerp":
-        words += ["Slerp is linear in a tensor whose versions are nearly parallel, since the angle says nothing there."]
+        words += ["Where two versions of a tensor are nearly parallel, slerp is linear."]
     if sweep.targets:
         words.append(
             f"{_FRONT} The front: no other point is at least as good in both what is kept of {a} on "

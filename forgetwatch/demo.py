@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -86,7 +87,7 @@ def run_demo(output: Path, *, report_to: str = "none") -> DemoFiles:
     torch.set_num_threads(1)
     output.mkdir(parents=True, exist_ok=True)
     os.environ.setdefault("WANDB_DIR", str(output))
-    console = Console(stderr=True, highlight=False)
+    console = Console(stderr=True, highlight=False, force_terminal=sys.stderr.isatty())
     world = facts()
     # A permutation and not draws: exactly this share of the facts is taught.
     known = np.random.default_rng(SEED).permutation(len(world)) < round(KNOWN_SHARE * len(world))

@@ -143,7 +143,7 @@ def scoring_unless_cached(model: str, probe: Probe) -> Iterator[Progress | None]
 def bytes_bar(label: str) -> Iterator[Callable[[int, int], None]]:
     """Provide a progress bar; yields a function of the number of bytes done and of all bytes."""
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    console = Console(stderr=True)
+    console = Console(stderr=True, force_terminal=sys.stderr.isatty())
     with BytesBar(
         *columns, console=console, transient=True, disable=not (console.is_terminal and is_first_process())
     ) as bar:

@@ -261,7 +261,7 @@ def better_checkpoint(trajectory: Trajectory, output_dir: Path) -> str:
     if near is None or abs(near - step) >= room:
         return ""
     at = "" if near == step else f", step {step:,}"
-    return f"keep {shlex.quote(str(checkpoint_folder(output_dir, near)))} (best accuracy{at})"
+    return f"keep {shlex.quote(str(checkpoint_folder(output_dir, near)))} (best estimate{at})"
 
 
 def merge_command(before: Path | str, after: Path | str, probe: str | None = None) -> str:

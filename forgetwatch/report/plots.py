@@ -111,7 +111,7 @@ def trajectory_figure(trajectory: Trajectory) -> Figure:
     _draw_stages(panels.ravel(), trajectory.stages)
     last = whole[-1]
     figure.suptitle(
-        f"Net change {100 * estimated(last)[0]:+.1f} points: "
+        f"Estimated change {100 * estimated(last)[0]:+.1f} points: "
         f"{count(last.forgotten)} answers were forgotten and {count(last.gained)} gained, of {count(last.n)}",
         fontsize=13,
         fontweight="bold",

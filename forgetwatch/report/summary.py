@@ -275,7 +275,7 @@ def _since(found: Conclusion, trajectory: Trajectory) -> list[tuple[str, str]]:
     best, change = best_look(trajectory)
     look = "the start" if best is None else f"step {best:,}"
     there = "" if best is None else f", {points(change)} points, {count(_forgotten_at(trajectory, best))} forgotten"
-    tails = [f"; best accuracy: {look}{there}", f"; best accuracy: {look}", ""]
+    tails = [f"; best estimate: {look}{there}", f"; best estimate: {look}", ""]
     label, parts = "since", list[str]()
     for one in found.alarms:
         state = alarm_state(one, found)

@@ -7,8 +7,8 @@
     questions     68 of 360 forgotten, 64 gained; the same weights measured twice: none changes
     clearly known 63 of the 195 it was sure of are now wrong, about 8 of them by luck; 50 newly known
     worst         History -24.1 points (-36.0 to -12.2), Trade -15.3 (-28.1 to -2.5)
-    since         History: step 60; best accuracy: step 45, +3.1 points
-    next          keep run/checkpoint-45 (best accuracy); or forgetwatch flips run --category History
+    since         History: step 60; best estimate: step 45, +3.1 points
+    next          keep run/checkpoint-45 (best estimate); or forgetwatch flips run --category History
 
 A title and at most nine lines, for somebody who never read the glossary. The verdict is first, in a word and the
 sentence of `report.decision`; the facts are those of `report.summary`. Every line has a label, and every number a unit.

@@ -35,6 +35,7 @@ from forgetwatch.run_folder.contents import (
     is_run_folder,
     look_files,
     run_probe,
+    task_figure,
 )
 from forgetwatch.run_folder.description import (
     BASELINE,

@@ -291,7 +291,7 @@ _FIGURES: Final = ("eval_loss", "reward", "loss")
 """Figures of the new task in the trainer's log; the first that is there is shown."""
 
 
-def _task_figure(output_dir: Path) -> TaskFigure | None:
+def task_figure(output_dir: Path) -> TaskFigure | None:
     """Return the figure of the new task in the trainer's state of the latest checkpoint.
 
     None if nothing usable is stored.
@@ -371,7 +371,7 @@ class StoredRun:
                 *contents.remarks,
                 *read_questions(path, described, baseline)[1],
             ),
-            task=_task_figure(path.parent),
+            task=task_figure(path.parent),
         )
 
 

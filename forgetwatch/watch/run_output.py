@@ -15,13 +15,13 @@ import subprocess
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
 from rich.console import Console
 
-from forgetwatch.comparing import ALPHA, Comparison, Group, Subset, estimated
+from forgetwatch.comparing import ALPHA, Comparison, Group, Subset, Trajectory, estimated
 from forgetwatch.errors import WatchError
 from forgetwatch.files import write_text
 from forgetwatch.item import Item
@@ -32,7 +32,7 @@ from forgetwatch.probe import Probe
 from forgetwatch.progress import log, seconds
 from forgetwatch.report import WIDTH, little_to_lose, run_page, run_title
 from forgetwatch.report.terminal import run_table
-from forgetwatch.run_folder import REPORT, GuardFinding, checkpoint_folder
+from forgetwatch.run_folder import REPORT, GuardFinding, checkpoint_folder, task_figure
 from forgetwatch.visible_text import visible
 from forgetwatch.watch.budget import (
     FEWEST_ITEMS,
@@ -218,7 +218,7 @@ def show(watch: Watch, *, page: ReportPage, max_steps: int | None, against: str 
     """
     if watch.baseline is None:
         return
-    trajectory = watch.trajectory()
+    trajectory = _with_task(watch)
     title = run_title(trajectory, watch.folder.path, of=max_steps, against=against)
     console = Console(highlight=False)
     console.width = min(console.width, 120) if console.is_terminal else WIDTH
@@ -226,6 +226,11 @@ def show(watch: Watch, *, page: ReportPage, max_steps: int | None, against: str 
     folder = watch.folder.path
     line = f"report: {folder / REPORT}" if page.is_current(watch) else f"looks: {folder}"
     console.print(visible(line), soft_wrap=True, markup=False)
+
+
+def _with_task(watch: Watch) -> Trajectory:
+    """Return the run with the figure of its new task, as a report of its folder shows it."""
+    return replace(watch.trajectory(), task=task_figure(watch.folder.output_dir))
 
 
 class ReportPage:
@@ -251,7 +256,7 @@ class ReportPage:
         # A step that was saved again with other weights has another look.
         if self.is_current(watch) or not watch.folder.is_started or (too_soon and not at_once):
             return
-        path, run = watch.folder.path, watch.trajectory()
+        path, run = watch.folder.path, _with_task(watch)
         write_text(path / REPORT, run_page(run, probe=watch.probe, title=run_name(path)))
         self._shown, self._written = watch.comparisons[max(watch.comparisons)], time.perf_counter()
         self._seconds = self._written - started

@@ -204,7 +204,7 @@ def test_the_alarms_of_the_table_are_those_of_the_run(shown: Shown) -> None:
         for one in shown.found.alarms
     }
     line = next((line for line in shown.lines if line.startswith("since ")), "")
-    named = re.findall(r"(?:since +|, )([\w ]+): step (\d+)", line.partition("; best accuracy")[0])
+    named = re.findall(r"(?:since +|, )([\w ]+): step (\d+)", line.partition("; best estimate")[0])
     assert {(name, int(step)) for name, step in named} <= raised
     assert bool(named) == bool(raised)
     if shown.trajectory is None:

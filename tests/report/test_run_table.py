@@ -62,7 +62,7 @@ def test_the_first_table_of_a_run_names_the_first_alarm_of_each_group() -> None:
     assert lines[0].startswith("forgetwatch  out, step 3 against the start ")
     assert lines[1].startswith("FORGOT        accuracy fell by 40 points ")
     assert lines[-2:] == [
-        "since         all questions: step 2; best accuracy: the start",
+        "since         all questions: step 2; best estimate: the start",
         "next          forgetwatch flips out",
     ]
     assert max(map(len, lines)) <= 100
@@ -74,7 +74,7 @@ def test_the_best_look_is_that_of_the_highest_accuracy() -> None:
     assert best_look(trajectory) == (1, pytest.approx(0.2))
     assert (
         first(trajectory)[-1]
-        == "looks         no fall beyond chance at 2 looks; best accuracy: step 1, +20.0 points, 0 forgotten"
+        == "looks         no fall beyond chance at 2 looks; best estimate: step 1, +20.0 points, 0 forgotten"
     )
     assert best_look(run(*RUN)) == (None, 0.0)
 
@@ -96,7 +96,7 @@ def test_a_group_that_recovered_after_its_alarm_is_said_to_have_recovered() -> N
     trajectory = run(kept, lost, kept, planned=5)
     lines = first(trajectory)
     assert lines[1].startswith("KEPT ")
-    assert lines[-1] == "since         all questions: step 1 (recovered); best accuracy: the start"
+    assert lines[-1] == "since         all questions: step 1 (recovered); best estimate: the start"
     assert "at the last look +0.0 points (0 forgotten, 0 gained, of 300): recovered." in plain(text(trajectory))
 
 
@@ -104,13 +104,13 @@ def test_an_alarm_of_a_fall_within_the_limit_says_so() -> None:
     kept, lost = [True] * 900, [False] * 12 + [True] * 888
     trajectory = run(kept, lost, planned=1)
     assert first(trajectory, tolerance=Tolerance(accuracy=0.1))[-1] == (
-        "since         all questions: step 1 (within the limit now); best accuracy: the start"
+        "since         all questions: step 1 (within the limit now); best estimate: the start"
     )
 
 
 def test_a_run_without_alarms_or_flips_says_that_nothing_fell() -> None:
     lines = first(run([True] * 9, [True] * 9))
-    assert lines[-1] == "looks         no fall beyond chance at 1 look; best accuracy: the start"
+    assert lines[-1] == "looks         no fall beyond chance at 1 look; best estimate: the start"
 
 
 def test_a_baseline_alone_is_one_line() -> None:
@@ -142,7 +142,7 @@ def test_after_a_loss_the_checkpoint_of_a_clearly_better_look_is_named(tmp_path:
     better, worse = [True] * 360 + [False] * 40, [True] * 240 + [False] * 160
     trajectory = run([True] * 320 + [False] * 80, better, worse, worse)
     named = next_line(trajectory, saved(tmp_path, "checkpoint-1", "checkpoint-2", "checkpoint-3"))
-    assert named == f"next          keep {tmp_path}/checkpoint-1 (best accuracy); or forgetwatch flips {tmp_path}"
+    assert named == f"next          keep {tmp_path}/checkpoint-1 (best estimate); or forgetwatch flips {tmp_path}"
     (tmp_path / "checkpoint-1").rename(tmp_path / "kept")
     assert next_line(trajectory, tmp_path) == f"next          forgetwatch flips {tmp_path}"
 
@@ -154,7 +154,7 @@ def test_the_nearest_checkpoint_is_named_if_no_look_is_nearer(tmp_path: Path) ->
         [snapshot(right, k=[4] * 400, meta={"step": step, "model": "m"}) for step, right in looks]
     )
     saved(tmp_path, "checkpoint-12")
-    assert f"keep {tmp_path}/checkpoint-12 (best accuracy, step 10); or" in next_line(trajectory, tmp_path)
+    assert f"keep {tmp_path}/checkpoint-12 (best estimate, step 10); or" in next_line(trajectory, tmp_path)
     (tmp_path / "checkpoint-12").rename(tmp_path / "checkpoint-25")
     assert "keep" not in next_line(trajectory, tmp_path)
 

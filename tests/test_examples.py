@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 import subprocess
@@ -19,6 +20,7 @@ from typer.testing import CliRunner
 
 from forgetwatch import Trajectory, compare, demo, load_probe
 from forgetwatch.cli import app
+from forgetwatch.comparing import read_stages
 from forgetwatch.gates import read_gate
 from forgetwatch.probes import RELATIONS
 from forgetwatch.study.plan import read_plan
@@ -80,7 +82,14 @@ def run(name: str, options: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> s
 
 
 def test_every_example_is_run_by_a_test() -> None:
-    assert {path.stem for path in EXAMPLES.glob("*.py")} == {*RUNS, "mixture", "own_judge", "shipped", "two_modes"}
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == {
+        *RUNS,
+        "mixture",
+        "own_judge",
+        "shipped",
+        "stages",
+        "two_modes",
+    }
 
 
 @pytest.mark.filterwarnings("ignore:MatMul8bitLt:UserWarning")  # bitsandbytes' own, where it is installed
@@ -123,6 +132,27 @@ def test_an_example_trains_and_shows_what_is_lost(
     assert re.search(r"  before .+\n  after ", printed)
     if name == "guard":
         assert f"best checkpoint: {tmp_path}" in capsys.readouterr().out
+
+
+@pytest.mark.filterwarnings("ignore:'pin_memory' argument is set as true")
+@pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed in v6:FutureWarning")  # TRL's own calls
+def test_stages_are_trained_one_after_another_and_shown_as_a_matrix(
+    written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORGETWATCH_CACHE", str(tmp_path / "cache"))
+    given = ["--model", str(written / "base"), "--output", str(tmp_path), "--steps", "4", "--rate", "0.01"]
+    printed = run("stages", given, monkeypatch)
+    assert "stage 3 of this model, after 1-weather and 2-nature" in capfd.readouterr().err
+    shown = re.findall(r"^(base|1-weather|2-nature|3-sky) +\d+\.\d", printed, flags=re.MULTILINE)
+    assert shown == ["base", "1-weather", "2-nature", "3-sky"]
+    line = read_stages([tmp_path / name for name in shown[1:]])
+    with (tmp_path / "matrix.csv").open(encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row["level"] == "all"]
+    assert [int(row["forgotten_since_base"]) for row in rows] == [
+        line.comparisons[line.steps.index(step)].all.forgotten for step in (4, 8, 12)
+    ]
+    assert (tmp_path / "stages" / "stages.png").is_file()
+    assert "backward transfer, points" in (tmp_path / "stages.html").read_text(encoding="utf-8")
 
 
 def test_items_with_their_own_judge_are_compared(

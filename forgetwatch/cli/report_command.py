@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -31,8 +32,10 @@ from forgetwatch.cli.targets import check_json, check_pictures, check_report, ch
 from forgetwatch.comparing import Tolerance, Trajectory, first_forgotten, read_stages
 from forgetwatch.comparing.flips import flips
 from forgetwatch.errors import WatchError
+from forgetwatch.files import write_text
 from forgetwatch.pairing import one_line, run_name
 from forgetwatch.report import CARD, comparison_detail, save_run, trajectory_json, write_card
+from forgetwatch.report.stage_tables import paths_sentence, stage_lines, stages_csv, stages_latex
 from forgetwatch.report.terminal import run_table
 from forgetwatch.run_folder import REPORT, RUN_FOLDER, find_run_folder, run_probe
 
@@ -60,6 +63,14 @@ def run(
     model_card: Annotated[
         bool, typer.Option("--model-card", help="Write the result into README.md, the model card in the output_dir.")
     ] = False,
+    matrix: Annotated[
+        Path | None,
+        typer.Option(help="Write the matrix of several stages: .csv, or .tex for the table of categories."),
+    ] = None,
+    taught: Annotated[
+        str | None,
+        typer.Option(help="Category that each stage teaches, with commas, as A,B,-: for the averages of --detail."),
+    ] = None,
     tolerance: ToleranceOption = None,
     fail_if: FailIfOption = None,
     no_worse_than: NoWorseThanOption = None,
@@ -74,8 +85,12 @@ def run(
     check_json(json_path)
     check_report(output)
     check_pictures(plots)
+    if matrix is not None and matrix.suffix.lower() not in (".csv", ".tex"):
+        raise typer.BadParameter(f"--matrix {matrix}: needed a name that ends in .csv or .tex")
     tolerances = tolerated(tolerance, limits)
     trajectory = read_stages(runs)
+    if taught is not None or matrix is not None:
+        trajectory = _with_matrix(trajectory, taught, matrix)
     json_alone = json_path == STDOUT
     results, broken = judge(limits, (trajectory.comparisons[-1], trajectory.last, trajectory))
     if json_path is not None:
@@ -87,6 +102,10 @@ def run(
         run_of = runs[0] if len(runs) == 1 else ""
         gate_result = results[0] if results else None
         console.print(run_table(trajectory, run=run_of, tolerance=tolerances, gate=gate_result), soft_wrap=True)
+        if trajectory.matrix is not None:
+            console.print()
+            console.print(stage_lines(trajectory.matrix))
+            echo(f"paths: {paths_sentence(trajectory.matrix)}")
         for note in trajectory.notes:  # on files of the run: each in one whole line
             echo(f"note: {one_line(note)}")
         if detail:
@@ -106,6 +125,19 @@ def run(
         raise broken
     if status := exit_code_of_gates(results, summary=summary, to_stderr=json_alone):
         raise typer.Exit(status)
+
+
+def _with_matrix(trajectory: Trajectory, taught: str | None, path: Path | None) -> Trajectory:
+    """Return the run with what its stages teach, and write the matrix of the stages if there is a path."""
+    found = trajectory.matrix
+    if found is None:
+        raise WatchError("--matrix and --taught: needed several run folders, the stages of one model, got one")
+    if taught is not None:
+        names = [name.strip() for name in taught.split(",")]
+        found = found.teaching([None if name == "-" else name for name in names])
+    if path is not None:
+        write_text(path, stages_csv(found) if path.suffix.lower() == ".csv" else stages_latex(found))
+    return replace(trajectory, matrix=found)
 
 
 def _write(trajectory: Trajectory, runs: Sequence[Path], output: Path | None, *, tolerance: Tolerance) -> str:

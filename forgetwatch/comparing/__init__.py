@@ -2,6 +2,8 @@
 
     comparison       `compare`: pair, check, group and count; `Comparison`
     trajectory       `Trajectory`: the looks of one or several runs in order, each against the baseline; alarms
+    stages           several trainings of one model, one after another, as one run
+    stage_matrix     base and ends of the stages: groups by stage, and the path of each question
     ranking          several models against one base
     flips            the items whose answer changed
     verdict          KEPT, FORGOT or NOT CLEAR: the one decision that every output takes; the worst categories
@@ -45,8 +47,16 @@ from forgetwatch.comparing.ranking import (
     read_target,
     transition_matrix,
 )
+from forgetwatch.comparing.stage_matrix import Paths, StageMatrix, StageRow
+from forgetwatch.comparing.stages import read_stages
 from forgetwatch.comparing.subset import Subset
-from forgetwatch.comparing.trajectory import ALPHA, Alarm, Trajectory, read_stages, right_answers
+from forgetwatch.comparing.trajectory import (
+    ALPHA,
+    Alarm,
+    Trajectory,
+    against_first_base,
+    right_answers,
+)
 from forgetwatch.comparing.verdict import (
     TOLERANCE,
     WORDS,

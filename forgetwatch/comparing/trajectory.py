@@ -24,9 +24,10 @@ from numpy.typing import NDArray
 from forgetwatch.comparing.checks import in_common_norm
 from forgetwatch.comparing.comparison import Comparison, compare, report_module, with_null
 from forgetwatch.comparing.groups import Group
+from forgetwatch.comparing.stage_matrix import StageMatrix
 from forgetwatch.comparing.subset import Subset
 from forgetwatch.errors import SnapshotError
-from forgetwatch.measures import DRIFT_KEY, NET_ESTIMATE, History, LookDrift, Measure
+from forgetwatch.measures import NET_ESTIMATE, NULL, History, LookDrift, Measure
 from forgetwatch.metrics import (
     GuesserHistory,
     ItemHistory,
@@ -34,9 +35,12 @@ from forgetwatch.metrics import (
     guesser_history,
     item_history,
 )
-from forgetwatch.pairing import guess_chance, pair
-from forgetwatch.run_folder import GuardFinding, StoredRun, TaskFigure
+from forgetwatch.pairing import guess_chance, pair, rows_of_baseline
+from forgetwatch.run_folder import GuardFinding, StoredRun, TaskFigure, read_first, stored_lineage
 from forgetwatch.snapshot import Snapshot
+
+_BEFORE: Final = -1
+"""Step of the base of the first training in a run of a later stage."""
 
 ALPHA: Final = 0.05
 """Share of unchanged runs that may raise any alarm."""
@@ -113,6 +117,10 @@ class Trajectory:
         findings: Findings of the guard of the run, in the order in which they were made.
         notes: Sentences on files of the run that are missing, damaged, or of another run.
         task: Figure of the new task that the trainer logged, of several stages that of the last; None if unknown.
+        stage: In a run of a later stage (`run_folder.lineage`), whose baseline here is that of the first training at
+            step -1: the same looks against the start of this stage. Alarms are about it. None in a first training.
+        number: Number of the stage; 1 for a first training.
+        matrix: Base and ends of the stages, of several runs as stages; None for one run.
     """
 
     steps: tuple[int, ...]
@@ -125,6 +133,9 @@ class Trajectory:
     findings: tuple[GuardFinding, ...] = ()
     notes: tuple[str, ...] = ()
     task: TaskFigure | None = None
+    stage: Trajectory | None = field(default=None, repr=False)
+    number: int = 1
+    matrix: StageMatrix | None = field(default=None, repr=False)
 
     def to_dict(self, **options: Any) -> dict[str, Any]:
         """Return the JSON document as a dict; `tolerance` sets other limits than the defaults."""
@@ -198,10 +209,52 @@ class Trajectory:
         """
         stored = StoredRun.read(folder)
         made = cls.of([stored.baseline, *stored.looks], planned=stored.planned, null=stored.null, again=stored.again)
-        return replace(made, findings=stored.findings, notes=stored.notes, task=stored.task)
+        made = replace(made, findings=stored.findings, notes=stored.notes, task=stored.task)
+        first, notes = read_first(stored.folder, stored.described)
+        made = replace(made, notes=(*made.notes, *notes))
+        if first is None:
+            return made
+        first = rows_of_baseline(first, made.baseline)
+        by_step = {int(look.meta["step"]): look for look in (stored.baseline, *stored.looks)}
+        looks = [rows_of_baseline(by_step[step], made.baseline) for step in made.steps]
+        comparisons = [
+            against_first_base(first, look, own=own) for look, own in zip(looks, made.comparisons, strict=True)
+        ]
+        number = len(stored_lineage(stored.described)) + 1
+        return made.after_earlier_stages(first, comparisons, number=number)
+
+    def after_earlier_stages(self, first: Snapshot, comparisons: Sequence[Comparison], *, number: int) -> Self:
+        """Return the looks of this stage against the base of the first training, with this trajectory as `stage`.
+
+        Args:
+            first: The base, over rows of the baseline, in their order.
+            comparisons: The base against each look of this trajectory.
+            number: Number of the stage.
+        """
+        first = replace(first, meta={**first.meta, "step": _BEFORE})
+        pairing = pair(self.baseline, first)
+        right = np.full((len(self) + 1, len(first)), np.nan)
+        right[0] = first.floats("correct")
+        right[1:, pairing.after] = self.right[:, pairing.before]
+        start = compare(before=first, after=first)
+        return replace(
+            self,
+            steps=(_BEFORE, *self.steps),
+            comparisons=(start, *comparisons),
+            right=right,
+            baseline=first,
+            last=rows_of_baseline(self.last, first),
+            stage=self,
+            number=number,
+        )
 
     def __len__(self) -> int:
         return len(self.steps)
+
+    @property
+    def own(self) -> Trajectory:
+        """The looks against the start of this stage, which in a first training is this trajectory itself."""
+        return self if self.stage is None else self.stage
 
     def __getitem__(self, measure: Measure[History]) -> History | None:
         """Return ``trajectory[HISTORY]``: the history of the items through all looks; None without a look."""
@@ -247,6 +300,8 @@ class Trajectory:
         Looks beyond the planned T, and all looks without a plan, are tested by the rule that needs no plan; with them
         the bound is alpha (1 + 1 / (T + 1)). Later looks do not change the result of an earlier one.
         """
+        if self.stage is not None:  # the losses of earlier stages raise no alarm in this one
+            return self.stage.verdicts(alpha=alpha)
         found = []
         for look, (step, comparison) in enumerate(zip(self.steps[1:], self.comparisons[1:], strict=True), start=1):
             planned = self.planned if self.planned is not None and look <= self.planned else None
@@ -274,6 +329,24 @@ def right_answers(baseline: Snapshot, look: Snapshot) -> NDArray[np.float64]:
     return right
 
 
+def against_first_base(first: Snapshot, look: Snapshot, *, own: Comparison) -> Comparison:
+    """Compare the base of the first training with a look of a later stage, over the items that both have.
+
+    Noise and drift are those of `own`, the comparison of the look with the start of its stage.
+    """
+    shared = rows_of_baseline(look, first)
+    found = compare(before=first, after=shared)
+    noise = {(group.level, group.name): group[NULL] for group in own.groups}
+    groups = tuple(
+        group if (null := noise.get((group.level, group.name))) is None else group.having(NULL, null)
+        for group in found.groups
+    )
+    notes = found.notes
+    if len(shared) < len(look):
+        notes = (f"{len(shared):,} of {len(look):,} questions were measured on the first base", *notes)
+    return replace(found, groups=groups, drift=own.drift, notes=notes)
+
+
 def _watched(comparison: Comparison) -> tuple[list[Group], list[Group]]:
     """Return the groups that alarms watch: all items, and the categories; none without answers, as of passages alone.
 
@@ -282,78 +355,3 @@ def _watched(comparison: Comparison) -> tuple[list[Group], list[Group]]:
     # Tasks are not watched: with many of them the level of each would be too strict to raise any alarm.
     whole, categories = ([group for group in comparison.by(level).values() if group.n] for level in ("all", "category"))
     return whole, categories if len(categories) > 1 else []
-
-
-def read_stages(folders: Sequence[str | Path]) -> Trajectory:
-    """Read the looks of several runs as stages of one trajectory, against the baseline of the first.
-
-    The baseline of a later stage has to be the end of the one before. A note gives the number of answers in which the
-    two differ: the stage began with another model, or was measured on another machine.
-
-        SFT    0 ── 200 ── 400
-        DPO                 0 ── 100 ── 200            counted on: steps 500, 600
-        GRPO                             0 ── 50       step 650
-
-    Args:
-        folders: Run folders in the order of the training; at least one.
-
-    Raises:
-        SnapshotError: If there is none, or a folder contains no baseline of its run.
-        MismatchError: If the runs do not evaluate the same questions.
-    """
-    if not folders:
-        raise SnapshotError("needed at least one run folder, got none")
-    runs = [StoredRun.read(folder) for folder in folders]
-    if len(runs) == 1:
-        return Trajectory.from_run(runs[0].folder)
-    looks, again, offset = [runs[0].baseline], list[Snapshot](), 0
-    begins, findings, damages = [], list[GuardFinding](), list[str]()
-    for run in runs:
-        begins.append(offset)
-        findings += [replace(finding, step=finding.step + offset) for finding in run.findings]
-        damages += [f"{run.folder}: {note}" for note in run.notes]
-        looks += [_later(look, by=offset) for look in run.looks]
-        again += [_later(look, by=offset) for look in run.again]
-        # Later stages count on from the end of this one, and not from their own step 0.
-        offset = int(looks[-1].meta["step"])
-    planned = [run.planned for run in runs]
-    made = Trajectory.of(
-        looks,
-        # If one stage has no plan, the number of looks of the whole is unknown.
-        planned=None if None in planned else sum(number or 0 for number in planned),
-        null=runs[0].null,
-        again=again,
-    )
-    *first, last = made.comparisons
-    comparisons = (*first, replace(last, notes=(*last.notes, *_stage_notes(runs))))
-    return replace(
-        made,
-        comparisons=comparisons,
-        stages=tuple(begins[1:]),
-        findings=tuple(findings),
-        notes=tuple(damages),
-        task=runs[-1].task,
-    )
-
-
-def _later(look: Snapshot, *, by: int) -> Snapshot:
-    return replace(look, meta={**look.meta, "step": int(look.meta["step"]) + by})
-
-
-def _stage_notes(runs: Sequence[StoredRun]) -> list[str]:
-    """Note stages that did not begin where the one before ended, and drift from another base."""
-    notes = []
-    for before, after in pairwise(runs):
-        end = (before.looks or (before.baseline,))[-1]
-        found = compare(before=end, after=after.baseline).all  # cuts the two to the items that both evaluated
-        if found.forgotten or found.gained:
-            notes.append(
-                f"{after.folder} began with a model that answers {found.forgotten + found.gained:g} of {found.n:g} "
-                f"questions otherwise than the end of {before.folder}"
-            )
-    if with_drift := [str(run.folder) for run in runs[1:] if any(look.meta.get(DRIFT_KEY) for look in run.looks)]:
-        notes.append(
-            "the drift of later stages is from the start of each, and is not shown here; `forgetwatch report` of "
-            f"{' or '.join(with_drift)} alone shows it"
-        )
-    return notes

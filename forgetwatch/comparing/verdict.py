@@ -470,7 +470,7 @@ def conclude(
         ranked=ranked,
         differ_p_value=p_value,
         has_answers=bool(comparison.all.n) or not comparison.all.passages,
-        looks=None if trajectory is None else len(trajectory) - 1,
+        looks=None if trajectory is None else len(trajectory.own) - 1,
         groups=len({(test.group.level, test.group.name) for test in tests}),
         alarms=() if trajectory is None else raised_alarms(trajectory),
         findings=() if trajectory is None else trajectory.findings,

@@ -34,6 +34,7 @@ from forgetwatch.metrics.choices import (
     right_at_constant_mass,
     second_is_gold,
 )
+from forgetwatch.metrics.continual import ContinualAverages, continual_averages
 from forgetwatch.metrics.divergence import Drift, bucketed_kl, drift
 from forgetwatch.metrics.guessing import (
     MAX_SECOND_CHOICE,

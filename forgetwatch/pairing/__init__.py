@@ -31,5 +31,5 @@ from forgetwatch.pairing.formatting import (
     shorten,
     tolerance_points,
 )
-from forgetwatch.pairing.pairs import Pairing, item_codes, pair
+from forgetwatch.pairing.pairs import Pairing, item_codes, pair, rows_of_baseline
 from forgetwatch.pairing.stored_columns import Labels, guess_chance, option_scores, second_choice

@@ -14,7 +14,7 @@ sample j.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -101,6 +101,12 @@ def pair(before: Snapshot, after: Snapshot) -> Pairing:
         content_differs=content_differs,
         by_id=by_id,
     )
+
+
+def rows_of_baseline(snapshot: Snapshot, baseline: Snapshot) -> Snapshot:
+    """Return the rows of a snapshot that pair with those of a baseline, in their order."""
+    rows = pair(baseline, snapshot).after
+    return replace(snapshot, table=snapshot.table.take(rows))
 
 
 def _are_aligned(before: Snapshot, after: Snapshot) -> bool:

@@ -228,12 +228,13 @@ def alarm_state(raised: RaisedAlarm, found: Conclusion) -> str:
 def best_look(trajectory: Trajectory) -> tuple[int | None, float]:
     """Return the step of the look of the highest accuracy, and its estimated net change.
 
-    None for the start, which is 0.
+    None for the start, which is 0. In a later stage the change is that since the start of the stage.
 
     Of equal looks it is the first. The best of many looks is partly so by chance.
     """
-    changes = [estimated(one.all)[0] for one in trajectory.comparisons]
-    steps = list(zip(trajectory.steps[1:], changes[1:], strict=True))
+    own = trajectory.own
+    changes = [estimated(one.all)[0] for one in own.comparisons]
+    steps = list(zip(own.steps[1:], changes[1:], strict=True))
     step, change = max(steps, key=lambda one: one[1], default=(0, 0.0))
     return (step, change) if change > 0 else (None, 0.0)
 
@@ -245,7 +246,7 @@ def better_checkpoint(trajectory: Trajectory, output_dir: Path) -> str:
     over the looks of which it is the best), or no checkpoint is nearer to it than the looks beside it.
     """
     step, _ = best_look(trajectory)
-    looks = trajectory.steps[1:]
+    looks = trajectory.own.steps[1:]
     if step is None or step == looks[-1]:
         return ""
     change = trajectory.right[-1] - trajectory.right[trajectory.steps.index(step)]
@@ -294,7 +295,7 @@ def run_title(trajectory: Trajectory, run: Path | str = "", *, of: int | None = 
         trajectory: The run.
         run: Its folder, which names a model that has no name of its own.
         of: Number of steps of the training, if known.
-        against: What it is compared with; by default its start.
+        against: What it is compared with; by default its start, in a later stage the base of the first.
     """
     meta = trajectory.comparisons[-1].after
     named = _name({**meta, "step": None}, str(meta.get("model", "")).rstrip("/").rsplit("/", maxsplit=1)[-1])
@@ -303,6 +304,8 @@ def run_title(trajectory: Trajectory, run: Path | str = "", *, of: int | None = 
     named = shortened(named)
     first, last = trajectory.steps[0], trajectory.steps[-1]
     start = against or (f"step {first:,}" if first > 0 else "the start")
+    if trajectory.stage is not None:
+        start = f"the first base, stage {trajectory.number}"
     last_step = f"step {last:,}" + ("" if of is None else f" of {of:,}")
     return f"{named}, {last_step} against {start}" if named and named != _UNNAMED else f"{last_step} against {start}"
 

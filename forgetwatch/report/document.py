@@ -17,11 +17,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from forgetwatch.comparing import CategoryMeans, Comparison, Conclusion, Group, Level, Spread, Trajectory
+from forgetwatch.comparing import CategoryMeans, Comparison, Conclusion, Group, Level, Spread, StageMatrix, Trajectory
 from forgetwatch.measures import ASSUMES, DRIFT, MASS, MEASURES, MISSING_CELL, SET_NAMES, Measure, chance_rows
 from forgetwatch.pairing import between, count, percent
 from forgetwatch.report.cells import HEADINGS, PANELS, drift_looks, drift_rows, group_cells, measure_rows, spread_looks
-from forgetwatch.report.sections import HOW_SURE, NOT_MEASURED
+from forgetwatch.report.sections import HOW_SURE, NOT_MEASURED, capital
+from forgetwatch.report.stage_tables import averages_table, category_table, paths_sentence, stage_table
 from forgetwatch.report.summary import LEG_HEADINGS, Summary, alarm_sentences
 from forgetwatch.visible_text import without_folders
 
@@ -142,6 +143,7 @@ def document(
     made = [_told(heading, text, first) for heading, text in first.sections if heading != NOT_MEASURED]
     run = trajectory if trajectory is not None and len(trajectory) > 1 else None
     if run is not None and found is not None:
+        made += _stages(run.matrix) if run.matrix is not None else []
         made += _alarms(run, found)
         if run.comparisons[-1].all.n:
             table = Table(of="step", headings=HEADINGS, bodies=[("", _looks(run))], attribute="group", folded=_AS_TABLE)
@@ -159,6 +161,18 @@ _AS_TABLE: Final = "The looks as a table"
 def _told(heading: str, text: str, first: Summary) -> Section:
     legs = [Table.of_words(LEG_HEADINGS, first.legs)] if heading == HOW_SURE and first.legs else []
     return Section(heading=heading, parts=[*legs, text])
+
+
+def _stages(matrix: StageMatrix) -> list[Section]:
+    """Return the section on stages: each of them, each category by stage, and averages of continual learning."""
+    parts: list[Part] = [capital(f"{paths_sentence(matrix)}.")]
+    for about, table in (
+        ("Each stage, against the base and against the stage before.", stage_table(matrix)),
+        ("Right answers in percent after each stage; in brackets questions lost and gained.", category_table(matrix)),
+        ("Averages of continual learning, and shares of questions.", averages_table(matrix, matrix.averages())),
+    ):
+        parts += [Aside(about), Table.of_words(*table)]
+    return [Section(heading="Stages", key="stages", parts=parts)]
 
 
 def _alarms(run: Trajectory, found: Conclusion) -> list[Section]:

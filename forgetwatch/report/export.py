@@ -60,6 +60,7 @@ from forgetwatch.metrics import DEFINITION, TAU
 from forgetwatch.pairing import items, shorten
 from forgetwatch.report.cells import HEADINGS, group_cells, measure_rows
 from forgetwatch.report.document import Aside, Bullets, Part, Table, document
+from forgetwatch.report.stage_tables import stages_json
 from forgetwatch.report.summary import WORST_HEADINGS, Summary, summary
 from forgetwatch.visible_text import csv_cell, visible, without_folders
 
@@ -166,6 +167,9 @@ def trajectory_json(trajectory: Trajectory, *, tolerance: Tolerance = TOLERANCE)
         "schema": SCHEMA_RUN,
         "baseline": {"step": trajectory.steps[0], **_metadata(trajectory.comparisons[0].before)},
         "planned_looks": trajectory.planned,
+        "stages": None if trajectory.matrix is None else stages_json(trajectory.matrix, trajectory.matrix.averages()),
+        "stage": trajectory.number,
+        "since_stage": None if trajectory.stage is None else trajectory_json(trajectory.stage, tolerance=tolerance),
         "items": n,
         "forgetting_events": {str(number): count for number, count in zip(events, counts, strict=True)},
         "never_forgotten": item_history.never_forgotten,

@@ -89,6 +89,7 @@ _LABELS: Final = {
         "Curves: KL from the base at each look by each estimator with its 95 % interval, a panel for each set of "
         "prompts, and the floor as a dashed line; the table of the drift has the numbers."
     ),
+    "stages": "Cells: right answers of each category at the base and after each stage; the table has the numbers.",
     "bars": "Bars: forgotten and gained answers of each category, and its net change; the table below has the numbers.",
     "heatmap": "Every answer that changed, as a row, with a column for each look; the list of questions has them.",
 }
@@ -104,6 +105,10 @@ _CAPTIONS: Final = {
         "The same at each look. The forgotten questions are those forgotten at that look; bands are 95 % intervals.",
     ),
     "passages": ("Curves of the passages", "The change at each look, of all passages and of each category."),
+    "stages": (
+        "Categories by stage",
+        "Numbers are right answers in percent; colours are the change since the base.",
+    ),
     "drift": (
         "Curves of the drift",
         "The drift at each look, by each estimator. Bands are 95 % intervals, dashed lines the floor.",
@@ -287,6 +292,7 @@ def _figures(
     if comparison.all[MASS] is not None:
         drawn.append((MASS.key, "mass", lambda: plots.mass_figure(comparison)))
     if run is not None:
+        drawn.append(("stages", "stages", partial(plots.stages_figure, run)))
         drawn += [(key, name, partial(draw, run)) for key, (name, draw) in _CURVES.items()]
     for key, name, draw in (one for one in drawn if one[0] in keys):
         if picture := _picture(name, draw):

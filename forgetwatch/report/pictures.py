@@ -68,6 +68,7 @@ def save_run(trajectory: Trajectory, folder: Path) -> list[Path]:
             {
                 "curves": plots.trajectory_figure(trajectory) if trajectory.comparisons[-1].all.n else None,
                 "mass": plots.mass_curves_figure(trajectory),
+                "stages": plots.stages_figure(trajectory),
                 "passages": plots.passages_figure(trajectory),
                 "drift": plots.drift_figure(trajectory),
                 "items-look-by-look": heatmap_figure(trajectory),

@@ -245,6 +245,38 @@ def _style(style: dict[str, Any], steps: Sequence[int]) -> dict[str, Any]:
     return {**style, "markersize": 4, "linewidth": 1.6, "markevery": max(1, len(steps) // 20)}
 
 
+def stages_figure(trajectory: Trajectory) -> Figure | None:
+    """Draw the matrix of several stages: accuracy of each category at the base and after each stage, and its change.
+
+    Each cell has the accuracy in percent; its colour is the change since the base, blue for more, red for less. None
+    for a single run.
+    """
+    if trajectory.matrix is None:
+        return None
+    from matplotlib.figure import Figure
+
+    shares = trajectory.matrix.accuracy("category")
+    table = 100 * np.stack(list(shares.values()))
+    start = np.array([row[np.isfinite(row)][0] if np.isfinite(row).any() else np.nan for row in table])
+    change = table - start[:, None]
+    most = max(float(np.nanmax(np.abs(change), initial=0.0)), 5.0)
+    rows, columns = table.shape
+    figure = Figure(figsize=(2.6 + 1.3 * columns, 1.2 + 0.38 * rows), layout="constrained")
+    panel = figure.subplots()
+    drawn = panel.imshow(change, cmap="RdBu", vmin=-most, vmax=most, aspect="auto")
+    names = [trajectory.matrix.base, *(row.name for row in trajectory.matrix.rows)]
+    panel.set_xticks(range(columns), [name_in(16, name) for name in names])
+    panel.set_yticks(range(rows), [name_in(24, name) for name in shares])
+    panel.xaxis.tick_top()
+    for row, column in zip(*np.nonzero(np.isfinite(table)), strict=True):
+        dark = abs(change[row, column]) > 0.6 * most
+        panel.text(
+            column, row, f"{table[row, column]:.0f}", ha="center", va="center", color="white" if dark else "black"
+        )
+    figure.colorbar(drawn, ax=panel, label="change since the base, points")
+    return figure
+
+
 def passages_figure(trajectory: Trajectory) -> Figure | None:
     """Return the figure of the bits per byte of a run's passages: all of them on the left, categories on the right.
 

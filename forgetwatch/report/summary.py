@@ -134,6 +134,9 @@ def summary(
     `name` is that of the run.
     """
     heading = _heading(*model_names(comparison), name)
+    if trajectory is not None and trajectory.stage is not None:
+        to = f" to step {trajectory.steps[-1]:,} of stage {trajectory.number}"
+        heading = ("What changed from the first base", False), (to, False), *([(f", {name}", True)] if name else [])
     last = (NOT_MEASURED, not_measured(comparison, trajectory))
     if trajectory is not None and len(trajectory) == 1:
         return Summary(
@@ -197,6 +200,8 @@ def fact_rows(comparison: Comparison, found: Conclusion, trajectory: Trajectory 
         rows.append((passages(read.passages), moved))
     if trajectory is None:
         return rows
+    if trajectory.stage is not None:
+        rows.append(("this stage", _this_stage(trajectory.stage)))
     if trajectory.task is not None:
         rows.append(("new task", str(trajectory.task)))
     return rows + _since(found, trajectory) + _guard(found)
@@ -265,6 +270,16 @@ def _known(group: Group, found: Conclusion) -> list[tuple[str, str]]:
     return [("clearly known", text + luck + newly)]
 
 
+def _this_stage(stage: Trajectory) -> str:
+    """Return the losses and gains since the start of this stage, and the word of their verdict."""
+    last = stage.comparisons[-1]
+    change, interval = estimated(last.all)
+    flips = f"{count(last.all.forgotten)} of {count(last.all.n)} forgotten, {count(last.all.gained)} gained"
+    return (
+        f"{flips} since its start: {points(change)} points ({between(interval, points)}); {conclude(last).verdict.word}"
+    )
+
+
 def _since(found: Conclusion, trajectory: Trajectory) -> list[tuple[str, str]]:
     """Return the row on the first alarm of each group and what became of it, and the best look.
 
@@ -287,7 +302,8 @@ def _since(found: Conclusion, trajectory: Trajectory) -> list[tuple[str, str]]:
 
 
 def _forgotten_at(trajectory: Trajectory, step: int) -> float:
-    return trajectory.comparisons[trajectory.steps.index(step)].all.forgotten
+    own = trajectory.own
+    return own.comparisons[own.steps.index(step)].all.forgotten
 
 
 def _guard(found: Conclusion) -> list[tuple[str, str]]:

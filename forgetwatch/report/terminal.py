@@ -104,7 +104,8 @@ def comparison_table(
     found = conclude(comparison, trajectory=trajectory, tolerance=tolerance)
     lines = _verdict_lines(comparison, found, gate)
     rows = dict(fact_rows(comparison, found, trajectory))
-    lines += [_fact(label, rows[label]) for label in ("accuracy", "questions", "clearly known") if label in rows]
+    first = ("accuracy", "questions", "clearly known", "this stage")
+    lines += [_fact(label, rows[label]) for label in first if label in rows]
     lines += _worst_line(found) if whole.n else []
     if whole.outcomes.vanished <= _VANISHED * (whole.n + whole.outcomes.vanished):
         rows.pop("vanished", None)

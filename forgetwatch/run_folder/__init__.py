@@ -3,6 +3,7 @@
     probe.jsonl            the items, and how they were scored
     baseline.parquet       the snapshot that every look is compared with
     null.parquet           the baseline measured twice: what flips between the two is noise
+    first.parquet          the baseline of the first training of this model, in a run of a later stage
     step-000200.parquet    one snapshot per look
     completions.parquet    token ids of texts that the base generated, if the drift from it is measured
     again-000200.parquet   the look from which a run resumed, measured again after the resume
@@ -22,6 +23,7 @@ folder of one look. A process that follows the run from outside it writes such a
 
     description    names of the files; ``run.json``, and the findings of the guard in it
     contents       the rule by which a file is a look of a run; StoredRun, which everything that only reads uses
+    lineage        the trainings before this one, and the base of the first
     folder         RunFolder, through which a run writes; one process at a time has an output_dir
 
 None of them needs torch.
@@ -41,6 +43,7 @@ from forgetwatch.run_folder.description import (
     BASELINE,
     CARRIED,
     COMPLETIONS,
+    FIRST,
     FOLLOW_FOLDER,
     LAST_STEP,
     PROBE,
@@ -55,3 +58,13 @@ from forgetwatch.run_folder.description import (
     write_description,
 )
 from forgetwatch.run_folder.folder import Resumed, RunFolder
+from forgetwatch.run_folder.lineage import (
+    NAMED,
+    Ancestor,
+    Lineage,
+    check_one_model,
+    folder_of,
+    lineage_after,
+    read_first,
+    stored_lineage,
+)

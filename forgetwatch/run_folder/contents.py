@@ -327,6 +327,7 @@ class StoredRun:
         findings: Findings of the guard, in the order in which they were made.
         notes: Sentences on files that are missing, damaged, or of another run.
         task: Figure of the new task, if the trainer's checkpoints are beside the folder and one logged it.
+        described: Its ``run.json``.
     """
 
     folder: Path
@@ -338,6 +339,7 @@ class StoredRun:
     findings: tuple[GuardFinding, ...] = ()
     notes: tuple[str, ...] = ()
     task: TaskFigure | None = None
+    described: Description = field(default_factory=Description)
 
     @classmethod
     def read(cls, given: str | Path) -> Self:
@@ -372,6 +374,7 @@ class StoredRun:
                 *read_questions(path, described, baseline)[1],
             ),
             task=task_figure(path.parent),
+            described=described,
         )
 
 

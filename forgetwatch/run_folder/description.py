@@ -34,6 +34,7 @@ CARRIED: Final = "forgetwatch"
 PROBE: Final = "probe.jsonl"
 BASELINE: Final = "baseline.parquet"
 NULL: Final = "null.parquet"
+FIRST: Final = "first.parquet"
 COMPLETIONS: Final = "completions.parquet"
 DESCRIPTION: Final = "run.json"
 REPORT: Final = "report.html"
@@ -145,7 +146,7 @@ class Description:
             return cls(problem="is damaged (its checksum does not match)")
         made = cls(values=values)
         try:
-            _ = made.run, made.baseline, made.null, made.listed("step"), made.listed("again"), made.notes
+            _ = made.run, made.baseline, made.null, made.listed("step"), made.listed("again"), made.notes, made.lineage
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             return cls(problem=f"is damaged ({error!r})")
         return made
@@ -183,6 +184,21 @@ class Description:
     def completions(self) -> str | None:
         """Checksum of the base's completions; None if the run measures no drift, or it is unknown."""
         return self._text("completions")
+
+    @property
+    def lineage(self) -> Mapping[str, Any] | None:
+        """Earlier runs of the model (``runs``), and the checksum of the first one's baseline; None for a first run."""
+        listed = self.values.get("lineage") if self.is_whole else None
+        if listed is None:
+            return None
+        runs = [{"run": str(one["run"]), "name": str(one["name"])} for one in listed["runs"]]
+        return {"runs": runs, "first": None if listed["first"] is None else str(listed["first"])} if runs else None
+
+    @property
+    def model(self) -> Mapping[str, Any]:
+        """Facts on the model: its architecture, tokenizer and template; empty if unknown."""
+        found = self.values.get("model")
+        return found if isinstance(found, dict) else {}
 
     def _text(self, name: str) -> str | None:
         listed = self.values.get(name) if self.is_whole else None

@@ -43,6 +43,7 @@ from forgetwatch.run_folder.description import (
     CARRIED,
     COMPLETIONS,
     DESCRIPTION,
+    FIRST,
     NULL,
     PROBE,
     RUN_FOLDER,
@@ -54,6 +55,7 @@ from forgetwatch.run_folder.description import (
     look_name,
     write_description,
 )
+from forgetwatch.run_folder.lineage import Lineage, read_first, stored_lineage
 from forgetwatch.snapshot import Snapshot, read_snapshot, save_snapshot
 
 _PATIENCE: Final = 30.0
@@ -76,13 +78,17 @@ _held: dict[Path, _Held] = {}
 
 @dataclass(frozen=True, kw_only=True)
 class Resumed:
-    """State of a run restored from its files; `notes` are on files that were missing, damaged, or of another run."""
+    """State of a run restored from its files; `notes` are on files that were missing, damaged, or of another run.
+
+    `lineage` is None for a first training.
+    """
 
     run: str
     baseline: Snapshot
     null: Snapshot | None
     contents: Contents
     described: Description
+    lineage: Lineage | None
     notes: tuple[str, ...]
 
 
@@ -211,8 +217,10 @@ class RunFolder:
 
         return max(own, key=newest, default=None)
 
-    def start(self, probe: Probe, baseline: Snapshot, null: Snapshot | None = None) -> None:
-        """Write the probe, the baseline and the second measurement of the baseline."""
+    def start(
+        self, probe: Probe, baseline: Snapshot, null: Snapshot | None = None, first: Snapshot | None = None
+    ) -> None:
+        """Write the probe, the baseline, its second measurement, and the baseline of the first training."""
         probe.save(self._writable(PROBE))
         self._probe_checksum = checksum_of(self.path / PROBE)
         save_snapshot(baseline, self._writable(BASELINE))
@@ -220,6 +228,8 @@ class RunFolder:
             save_snapshot(null, self._writable(NULL))
         elif (self.path / NULL).exists():  # a file from another baseline would pass for the noise of this one
             self.quarantine(self.path / NULL)
+        if first is not None:
+            save_snapshot(first, self._writable(FIRST))
 
     def resume(
         self,
@@ -264,10 +274,12 @@ class RunFolder:
             if own is not None:
                 log(f"the folder of this run was {own}, and is {self.path} again")
         existed, described = self.path.is_dir(), Description.read(self.path)
+        lineage, on_lineage = self._lineage(carried)
+        notes += on_lineage
         made = self.run or self.new_run()
         found = self.stamped(found, "baseline")
         null = None if null is None else self.stamped(null, "null")
-        self.start(probe, found, null)
+        self.start(probe, found, null, None if lineage is None else lineage.first)
         if step is not None:
             restored = self._restore(carried, taken=taken, until=step)
             if not existed and taken is None:
@@ -287,8 +299,27 @@ class RunFolder:
             null=null,
             contents=contents,
             described=described,
+            lineage=lineage,
             notes=(*notes, *contents.remarks),
         )
+
+    def _lineage(self, carried: Sequence[Path]) -> tuple[Lineage | None, tuple[str, ...]]:
+        """Return the lineage of the run, from its folder or from copies, and notes on a first base that is lost."""
+        lineage, notes = None, tuple[str, ...]()
+        for folder in (self.path, *carried):
+            described = Description.read(folder)
+            if described.run != self.run or described.lineage is None:
+                continue
+            first, notes = read_first(folder, described)
+            lineage = Lineage(
+                runs=stored_lineage(described),
+                first=first,
+                how=str(described.values["lineage"].get("how")),
+                model=described.model,
+            )
+            if first is not None:
+                return lineage, ()
+        return lineage, notes
 
     def baseline(
         self, *, checksum: str | None = None, carried: Sequence[Path] = ()
@@ -413,7 +444,7 @@ class RunFolder:
         latest = {look: path for look, path in self.looks().items() if look <= step}
         latest = dict(list(latest.items())[-1:])
         texts = [self.path / COMPLETIONS] if completions else []
-        for path in [self.path / BASELINE, self.path / NULL, *texts, *latest.values()]:
+        for path in [*(self.path / name for name in (BASELINE, NULL, FIRST)), *texts, *latest.values()]:
             # Only the baseline has to exist: without it the copy is of no use, and the failure must be seen.
             if path.is_file() or path.name == BASELINE:
                 write_atomically(target / path.name, partial(shutil.copyfile, path))

@@ -43,6 +43,7 @@ from forgetwatch.scoring.encoding import (
     render_prompt,
     tokenize_continued,
     tokenizer_settings,
+    tokenizer_state,
 )
 from forgetwatch.scoring.engine import Engine
 from forgetwatch.scoring.fingerprint import model_fingerprint

@@ -22,6 +22,8 @@ from forgetwatch.scoring.processes import all_gather
 _CHUNK: Final = 2**20
 """Words of 8 bytes that are read at a time."""
 _FACTORS: Final = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)
+_WRITTEN: Final = ("_name_or_path", "transformers_version", "architectures", "dtype", "torch_dtype")
+"""Settings that loading or saving a model sets, and that change no outcome; each weight has its dtype."""
 _WRAP: Final = 2**64
 
 
@@ -39,7 +41,7 @@ def model_fingerprint(model: nn.Module) -> str:
     adapters = [str(getattr(model, name, "")) for name in ("peft_config", "active_adapters")] if parts[0][1] else []
     config = getattr(model, "config", None)
     settings: dict[str, Any] = {} if config is None else config.to_dict()
-    named = {name: value for name, value in settings.items() if name not in ("_name_or_path", "transformers_version")}
+    named = {name: value for name, value in settings.items() if name not in _WRITTEN}
     whole = [
         [digest for digest, _ in parts],
         adapters,

@@ -30,7 +30,6 @@ import csv
 import io
 import json
 import math
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
@@ -62,7 +61,7 @@ from forgetwatch.report import (
 )
 from forgetwatch.study.figures import NAMELESS, Scale, averages_figure, has_scale, radar_figures, scale_figure
 from forgetwatch.study.pairs import RATES, Compared, Failed, Rate, Study, Value
-from forgetwatch.visible_text import csv_cell, visible, without_folders
+from forgetwatch.visible_text import csv_cell, latex_text, without_folders
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -79,21 +78,6 @@ _OF_TASK: Final = ("name", "n", "forgotten", "gained", "accuracy_before", "accur
 
 TOTAL: Final = "Total"
 """Name of the row of all categories; a category may have the same name."""
-_LATEX: Final = {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "→": r"$\to$",
-    "±": r"$\pm$",
-    "–": "--",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    # After the end of a row or a rule these would begin its argument.
-    "[": "{[}",
-    "*": "{*}",
-    **{sign: rf"\{sign}" for sign in "&%$#_{}"},
-}
 """Characters that LaTeX would obey, or lacks in its older engines."""
 
 _PAIR_HEADINGS: Final = {
@@ -452,11 +436,11 @@ def tables_latex(study: Study) -> str:
     lines = [r"% needs \usepackage{booktabs} and \usepackage{graphicx}"]
     for stage, rate, names in _tables(study):
         heading, *body, last = (
-            " & ".join(map(_latex, cells)) + r" \\" for cells in [["category", *names], *rows(study, stage, rate)]
+            " & ".join(map(latex_text, cells)) + r" \\" for cells in [["category", *names], *rows(study, stage, rate)]
         )
         lines += [
             r"\begin{table}",
-            rf"\caption{{{_latex(stage)}: {rate} in percent, $\pm$ standard deviation over seeds (ceiling).}}",
+            rf"\caption{{{latex_text(stage)}: {rate} in percent, $\pm$ standard deviation over seeds (ceiling).}}",
             r"\centering\resizebox{\textwidth}{!}{%",
             rf"\begin{{tabular}}{{l{'r' * len(names)}}}",
             r"\toprule",
@@ -492,9 +476,3 @@ def tables_csv(study: Study) -> str:
                 first = [csv_cell(one.pair.stage), csv_cell(one.pair.name), rate, level, csv_cell(name)]
                 writer.writerow([*first, *cells])
     return text.getvalue()
-
-
-def _latex(text: str) -> str:
-    """Return the text in one line that LaTeX shows unchanged."""
-    line = visible(" ".join(text.split()))
-    return re.sub(f"[{re.escape(''.join(_LATEX))}]", lambda found: _LATEX[found[0]], line)

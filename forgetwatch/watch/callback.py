@@ -31,6 +31,7 @@ from forgetwatch.scoring import TrainerGenerator, check_generated, generation_ob
 from forgetwatch.snapshot import Snapshot, read_snapshot
 from forgetwatch.watch.budget import FEWEST_ITEMS
 from forgetwatch.watch.guard import Action, Guard
+from forgetwatch.watch.lineage import LineageSetting
 from forgetwatch.watch.looks import references
 from forgetwatch.watch.run_output import checked_command
 from forgetwatch.watch.schedule import Every, Schedule, event_steps
@@ -75,6 +76,9 @@ class ForgetWatchCallback(TrainerCallback):
             ``{"base": "base.parquet", "previous": "previous"}``. Logged as ``eval_forget_<name>/...``.
         baseline: Reference instead of the model at the start: a snapshot, the path of one, or a model id or checkpoint
             folder, which is then scored. A resumed run needs it only if its own baseline is lost.
+        lineage: The earlier training that this one continues: its output_dir or checkpoint. Losses then count against
+            the base of the first training, and against the start of this one. By default it is found by the weights or
+            the folder of the model; False turns it off. After merging, casting or quantising it has to be named.
         guard: Reaction to an alarm or a loss beyond the bounds: ``warn``, ``save``, ``stop``, or a `Guard` with other
             bounds; None for no guard, and no line on alarms.
         on_look: A command that is started after each look, the first included, without a shell; training does not wait
@@ -107,6 +111,7 @@ class ForgetWatchCallback(TrainerCallback):
         items: int | None = None,
         against: Mapping[str, Snapshot | str | Path] | None = None,
         baseline: Snapshot | str | Path | None = None,
+        lineage: LineageSetting = None,
         guard: Guard | Action | None = "warn",
         on_look: str | None = None,
         composite: str | None = None,
@@ -133,6 +138,10 @@ class ForgetWatchCallback(TrainerCallback):
         self.items = items
         self.against = references(against)
         self.baseline = _read_baseline(baseline)
+        if lineage and (isinstance(lineage, bool) or baseline is not None):
+            needed = "a folder, None or False" if isinstance(lineage, bool) else "baseline=... or lineage=..., not both"
+            raise WatchError(f"lineage={lineage!r}: needed {needed}")
+        self.lineage = lineage
         self.guard = Guard(guard) if isinstance(guard, str) else guard
         self.on_look = checked_command(on_look)
         self.composite = composite
@@ -266,7 +275,7 @@ class ForgetWatchCallback(TrainerCallback):
         with session.failures.tolerate("adding the look to the evaluation", step=step):
             # In place: the trainer reads the metric of the best checkpoint from this dict.
             metrics.update(look_row(watch, step=step, full=self.log == "full", chosen_by=key))
-        retention = watch.comparisons[step].all.retention if step in watch.comparisons else math.nan
+        retention = watch.headline[step].all.retention if step in watch.comparisons else math.nan
         if key and key.endswith("/composite"):
             metrics.update(composite_row(retention, metrics, self.composite))  # without it training stops
             return
@@ -314,6 +323,7 @@ class ForgetWatchCallback(TrainerCallback):
                 max_overhead=self.max_overhead,
                 items=self.items,
                 baseline=self.baseline,
+                lineage=self.lineage,
                 guard=self.guard,
                 on_look=self.on_look,
                 full=self.log == "full",

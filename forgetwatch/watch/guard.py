@@ -179,7 +179,7 @@ class Tripped:
         new = list[GuardFinding]()
         with failures.tolerate("the guard", step=step):
             if guard is not None:
-                new = self.new(guard.findings(watch.trajectory(), watch.lost_must_pass(step)))
+                new = self.new(guard.findings(watch.stage_trajectory(), watch.lost_must_pass(step)))
         # Apart: a full disk must not disable the guard.
         with failures.tolerate("storing the findings of the guard", step=step):
             watch.report_findings(self.findings)

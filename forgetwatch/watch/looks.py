@@ -15,11 +15,20 @@ from typing import Any, Final, SupportsIndex
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetwatch.comparing import Comparison, Subset, Trajectory, compare, right_answers, with_null
+from forgetwatch.comparing import (
+    Comparison,
+    Subset,
+    Trajectory,
+    against_first_base,
+    compare,
+    right_answers,
+    with_null,
+)
 from forgetwatch.errors import WatchError
+from forgetwatch.pairing import rows_of_baseline
 from forgetwatch.probe import Probe
 from forgetwatch.readers import load_snapshot
-from forgetwatch.run_folder import LAST_STEP, GuardFinding, Kind
+from forgetwatch.run_folder import LAST_STEP, GuardFinding, Kind, Lineage
 from forgetwatch.scoring import versions
 from forgetwatch.snapshot import Snapshot
 from forgetwatch.watch.budget import Decision, evaluated_items, stored_decision
@@ -27,6 +36,9 @@ from forgetwatch.watch.measurer import Evaluated
 
 PREVIOUS: Final = "previous"
 """Reference to the look before."""
+
+STAGE: Final = "stage"
+"""Name in keys of the comparison with the start of this stage, in a run of a later stage."""
 
 
 class LookHistory:
@@ -42,6 +54,8 @@ class LookHistory:
         others: The same for each further reference, by its name and step.
         resumed: Looks that were measured again after a resume, against the stored ones, by step.
         planned: Looks planned after the baseline; None if unknown. Alarms are corrected for it.
+        lineage: The watched trainings before this run; None for a first one.
+        firsts: Base of the first of them against each look so far, by step; empty without one.
     """
 
     def __init__(self, probe: Probe, *, against: Mapping[str, Snapshot | str | Path] | None = None) -> None:
@@ -54,7 +68,11 @@ class LookHistory:
         self.others: dict[str, dict[int, Comparison]] = {}
         self.resumed: dict[int, Comparison] = {}
         self.planned: int | None = None
+        self.lineage: Lineage | None = None
+        self.model_facts: Mapping[str, Any] = {}
+        self.firsts: dict[int, Comparison] = {}
         self.findings: tuple[GuardFinding, ...] = ()
+        self._first: Snapshot | None = None
         self._references = references(against)
         self._snapshots: dict[int, Snapshot] = {}  # rows of the latest look
         self._described: dict[int, dict[str, Any]] = {}
@@ -102,6 +120,9 @@ class LookHistory:
             elif previous and max(previous) in self._snapshots:
                 before = subset.apply(self._snapshots[max(previous)])
                 self.others.setdefault(name, {})[step] = compare(before=before, after=look)
+        if self._first is not None and self.lineage is not None:
+            of_baseline = rows_of_baseline(self._first, baseline)
+            self.firsts[step] = against_first_base(of_baseline, look, own=comparison)
         self.comparisons[step] = comparison
         # Only the rows of the latest look are needed: for "previous" and for the report.
         if step == max(self.comparisons):
@@ -123,10 +144,11 @@ class LookHistory:
 
     def decide(self, decision: Decision) -> None:
         """Cut all comparisons, so far and from here on, to the items that were decided on, or change nothing."""
-        before = self.decision, self.subset, self.comparisons, self._right, self._snapshots, self.others
+        kept = ("decision", "subset", "comparisons", "firsts", "_right", "_snapshots", "others")
+        before = {name: getattr(self, name) for name in kept}
         rows = self._snapshots if self.baseline is None else {min(self.comparisons): self.baseline} | self._snapshots
         self._use(decision)
-        if self.subset == before[1]:
+        if self.subset == before["subset"]:
             return
         try:
             if set(rows) != set(self.comparisons):
@@ -134,18 +156,24 @@ class LookHistory:
                     f"cutting {len(self.comparisons)} looks to fewer items needs the rows of each, and those of "
                     f"{len(rows)} are in memory; decide before the second look after the baseline"
                 )
-            self.comparisons, self._right, self.others = {}, {}, {}
+            self.comparisons, self.firsts, self._right, self.others = {}, {}, {}, {}
             for step, snapshot in sorted(rows.items()):
                 self._add(snapshot, step=step)
         # An interrupt, too, must not leave looks over unlike items.
         except BaseException:
-            self.decision, self.subset, self.comparisons, self._right, self._snapshots, self.others = before
+            vars(self).update(before)
             raise
 
     def _drop_after(self, step: int) -> None:
         """Drop the looks later than `step`."""
         self.findings = tuple(finding for finding in self.findings if finding.step <= step)
-        kept: tuple[dict[int, Any], ...] = (self.comparisons, self.resumed, self._described, self._right)
+        kept: tuple[dict[int, Any], ...] = (
+            self.comparisons,
+            self.firsts,
+            self.resumed,
+            self._described,
+            self._right,
+        )
         for looks in (*kept, self._snapshots, *self.others.values()):
             for later in [look for look in looks if look > step]:
                 del looks[later]
@@ -160,8 +188,22 @@ class LookHistory:
         found = self._snapshots.get(max(self._snapshots, default=0))
         return None if found is None else self.subset.apply(found)
 
+    @property
+    def headline(self) -> dict[int, Comparison]:
+        """Comparisons that trackers and tables show first: with the first base, else with the start of the run."""
+        return self.firsts or self.comparisons
+
     def trajectory(self) -> Trajectory:
-        """Return all looks so far, in order; a WatchError if there is none yet."""
+        """Return all looks so far, in order, against the first base; a WatchError if there is none yet."""
+        own = self.stage_trajectory()
+        if self._first is None or self.lineage is None:
+            return own
+        first = rows_of_baseline(self._first, own.baseline)
+        comparisons = [self.firsts[step] for step in own.steps]
+        return own.after_earlier_stages(first, comparisons, number=self.lineage.stage)
+
+    def stage_trajectory(self) -> Trajectory:
+        """Return all looks so far, in order, against the start of this run; a WatchError if there is none yet."""
         if self.baseline is None:
             raise WatchError("there is no look yet; call look() first")
         steps = tuple(sorted(self.comparisons))
@@ -216,6 +258,8 @@ class LookHistory:
             ],
             "looks": [self._described[step] for step in sorted(self._described) if ("step", step) not in without],
             "planned_looks": self.planned,
+            "lineage": None if self.lineage is None else self.lineage.values,
+            "model": dict(self.model_facts),
             "guard": [vars(finding) for finding in self.findings],
             "versions": versions(),
         }
@@ -232,6 +276,8 @@ def references(against: Mapping[str, Snapshot | str | Path] | None) -> dict[str,
     if against is not None and not isinstance(against, Mapping):
         raise WatchError(f"against={against!r}: needed names and references, such as {{'previous': 'previous'}}")
     for name in against or {}:
+        if name == STAGE:
+            raise WatchError(f"against: the name {name!r} is that of the start of a later stage; take another one")
         if not re.fullmatch(r"[a-z0-9_]+", str(name)):
             raise WatchError(f"against: the name {name!r} becomes part of tracker keys; needed a-z, 0-9 and _ only")
     return {

@@ -36,6 +36,7 @@ from forgetwatch.snapshot import Snapshot
 from forgetwatch.watch import run_output
 from forgetwatch.watch.budget import Budget, Cost, Decision, evaluated_worth, generated_items, stored_decision
 from forgetwatch.watch.guard import Action, Guard, Tripped
+from forgetwatch.watch.lineage import LineageSetting, join_lineage, readable_fingerprint, remember_end
 from forgetwatch.watch.schedule import Schedule
 from forgetwatch.watch.trackers import TrainerLogger
 from forgetwatch.watch.trainer import evaluation_weights, held_out, overlap_line
@@ -49,6 +50,7 @@ class Settings:
     max_overhead: float | None
     items: int | None
     baseline: Snapshot | str | None
+    lineage: LineageSetting
     guard: Guard | None
     on_look: run_output.Command | None
     full: bool
@@ -95,6 +97,7 @@ class Session:
         self.stopped: int | None = None
         self._page = run_output.ReportPage()
         self._latest_attempt = -1
+        self._started_with: str | None = ""  # fingerprint of the model at the start; empty after a resume
 
     def begin(self, now: TrainingState, examples: Any, *, step_tokens: float | None = None) -> None:
         """Decide items and looks, take the first look, and make the measurements that are made only once.
@@ -102,8 +105,17 @@ class Session:
         `step_tokens` is the number of tokens of a training step in one process; None if it is not known.
         """
         watch = self.watch
+        self._started_with = readable_fingerprint(now.model)
         if (named := self._named_baseline()) is not None:
             watch.adopt(named)
+        elif line := join_lineage(
+            watch,
+            now.model,
+            now.tokenizer,
+            setting=self._settings.lineage,
+            fingerprint=self._started_with,
+        ):
+            self.log(line)
         self._decide_start(now, step_tokens)
         watch.look(now.model, now.tokenizer, step=0)
         with self.failures.tolerate("the search for the probe in the training examples", step=0):
@@ -283,6 +295,8 @@ class Session:
             self.failures.log_counts()
             if pending := self.watch.pending:
                 self.log(f"looks that are not stored, and lost with this process: steps {', '.join(map(str, pending))}")
+        with self.failures.tolerate("remembering the model for a later stage", step=step):
+            remember_end(self.watch, now.model, now.tokenizer, fingerprint=self._started_with)
         with self.failures.tolerate("releasing the output_dir", step=step):
             self.watch.release()
 
@@ -436,7 +450,8 @@ class Session:
         watch, guard, tripped = self.watch, self._settings.guard or Guard(), self.tripped.findings
         with self.failures.tolerate("the guard", step=now.step):
             lost = watch.lost_must_pass(max(watch.comparisons))
-            left = on_main_process(lambda: guard.remaining(watch.trajectory(), lost, stopped=stopped, tripped=tripped))
+            own = watch.stage_trajectory()
+            left = on_main_process(lambda: guard.remaining(own, lost, stopped=stopped, tripped=tripped))
             stops = self._settings.guard is not None and guard.action == "stop" and not guard.override
             self.stops_again = stops and bool(left)
             self.stopped = stopped if left else None  # also of a run that continues: a later resume asks again

@@ -38,6 +38,7 @@ from forgetwatch.files import write_text
 from forgetwatch.measures import drift_row
 from forgetwatch.report import PREFIX, flipped_rows, tracker_row
 from forgetwatch.report.decision import decision
+from forgetwatch.watch.looks import STAGE
 from forgetwatch.watch.watch import Watch
 
 TABLE: Final = "forgetwatch/flipped"
@@ -282,7 +283,7 @@ class TrainerLogger:
             for tracker in TRACKERS:
                 tracker.text(
                     "verdict",
-                    verdict_text(watch.comparisons[step]),
+                    look_verdict(watch, step=step),
                     step=step,
                     tensorboard_writers=self._tensorboard_writers,
                 )
@@ -410,10 +411,10 @@ def _sent(path: Path, run: str | None) -> dict[str, dict[str, str]]:
 
 def log_flipped(watch: Watch, *, step: int, tensorboard_writers: Sequence[Any], share_text: bool) -> None:
     """Log the items that flipped until the latest look, to every running tracker that can show a table."""
-    latest = watch.latest()
-    if watch.baseline is None or latest is None:
+    if watch.baseline is None or watch.latest() is None:
         return
-    changed = flips(watch.baseline, latest, probe=watch.probe if share_text else None)
+    run = watch.trajectory()
+    changed = flips(run.baseline, run.last, probe=watch.probe if share_text else None)
     columns, rows = flipped_rows(changed, texts=share_text)
     for tracker in TRACKERS:
         tracker.table(Flipped(columns=columns, rows=rows, step=step, tensorboard_writers=tensorboard_writers))
@@ -427,10 +428,20 @@ def alert(text: str, *, step: int, tensorboard_writers: Sequence[Any]) -> None:
 
 
 def verdict_text(comparison: Comparison) -> str:
-    """Return the verdict on a look in one sentence."""
+    """Return the verdict on a comparison in one sentence."""
     found = conclude(comparison)
     sentence = decision(comparison, found)
     return f"{found.verdict.word}: {sentence}" if found.has_answers else sentence
+
+
+def look_verdict(watch: Watch, *, step: int) -> str:
+    """Return the verdict on a look in one sentence; in a later stage against the first base, and against its start."""
+    if step not in watch.firsts:
+        return verdict_text(watch.comparisons[step])
+    return (
+        f"against the first base: {verdict_text(watch.firsts[step])}; against the start of this stage: "
+        f"{verdict_text(watch.comparisons[step])}"
+    )
 
 
 def look_row(watch: Watch, *, step: int, full: bool, chosen_by: str | None = None) -> dict[str, float]:
@@ -446,10 +457,11 @@ def look_row(watch: Watch, *, step: int, full: bool, chosen_by: str | None = Non
         return {}
     also, seconds = chosen_by or "", watch.seconds.get(step, 0.0)
     trajectory = watch.trajectory() if full or also else None
-    row = tracker_row(watch.comparisons[step], seconds=seconds, full=full, trajectory=trajectory, also=also)
+    row = tracker_row(watch.headline[step], seconds=seconds, full=full, trajectory=trajectory, also=also)
     drift = {f"{PREFIX}/all/{name}": value for name, value in drift_row(watch.comparisons[step].drift or {}).items()}
     row |= {key: value for key, value in drift.items() if math.isfinite(value) and (full or key == also)}
-    for name, looks in watch.others.items():
+    of_stage = {STAGE: watch.comparisons} if watch.firsts else {}
+    for name, looks in (*of_stage.items(), *watch.others.items()):
         if step in looks:
             # Only the first: the prefix may occur in the name of a category too.
             own = f"{PREFIX}_{name}/"

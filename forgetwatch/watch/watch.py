@@ -26,13 +26,13 @@ from torch import nn
 
 from forgetwatch.comparing import Comparison, Subset, decided_by, has_graded_answers, rules_of, vanished_note
 from forgetwatch.drift import RunDrift
-from forgetwatch.errors import SnapshotError, WatchError
+from forgetwatch.errors import MismatchError, SnapshotError, WatchError
 from forgetwatch.grading import RULES
 from forgetwatch.measures import VANISHED_SHARE_NOTED
 from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe
 from forgetwatch.progress import log, shown
-from forgetwatch.run_folder import PROBE, RUN_FOLDER, GuardFinding, Kind, Resumed, RunFolder
+from forgetwatch.run_folder import PROBE, RUN_FOLDER, GuardFinding, Kind, Lineage, Resumed, RunFolder
 from forgetwatch.scoring import Generator, check_arguments, on_all_processes, on_main_process, rank
 from forgetwatch.snapshot import Snapshot, read_snapshot
 from forgetwatch.watch.budget import Decision, evaluated_items
@@ -208,6 +208,9 @@ class Watch(LookHistory):
         decision = self._without_regraded(start, decision)
         self.drift.log_if_lost(completions)
         self.baseline, self.null = start, resumed.null
+        self.lineage = resumed.lineage
+        self._first = None if resumed.lineage is None else resumed.lineage.first
+        self.model_facts = resumed.described.model
         self._use(decision)
         self._add(start, step=int(start.meta["step"]))
         # By rising step: a second measurement sets the noise of the looks after it only.
@@ -407,6 +410,25 @@ class Watch(LookHistory):
         self.baseline = adopted
         self._add(adopted, step=-1)
 
+    def descend(self, lineage: Lineage) -> None:
+        """Count against the base of earlier trainings too, from the first look on.
+
+        Raises:
+            WatchError: If a look was taken already.
+            MismatchError: If no question of the probe was measured on that base, or it was scored by other settings.
+        """
+        if self.baseline is not None:
+            raise WatchError("the run has a baseline already; name its lineage before the first look")
+        if lineage.first is not None:
+            hashes = set(lineage.first.texts("content_hash"))
+            if not any(item.content_hash in hashes for item in self.probe):
+                raise MismatchError(f"the first base was measured on other questions than those of {self.probe.name}")
+            made_with = lineage.first.meta.get("probe") or {}
+            for name, own in (("scoring", self.probe.scoring), ("rendering", self.probe.rendering)):
+                if made_with.get(name, own) != own:
+                    raise MismatchError(f"the first base was measured with {name} {made_with[name]!r}, this is {own!r}")
+        self.lineage, self._first = lineage, lineage.first
+
     def claim(self) -> None:
         """Keep other trainings out of the output_dir.
 
@@ -453,7 +475,7 @@ class Watch(LookHistory):
             if self._started and not self.folder.is_started:
                 log(f"{self.folder.path} has disappeared; it is made again, without the earlier looks")
             if not (self._started and self.folder.is_started):
-                self.folder.start(self.probe, self.baseline, self.null)
+                self.folder.start(self.probe, self.baseline, self.null, self._first)
             self.drift.save(self.folder.path)
             for (kind, step), look in self._unstored.items():
                 try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 
@@ -126,3 +127,74 @@ def test_a_run_can_be_gated_by_its_last_look_and_by_its_history(run: Path, tmp_p
     assert (status, "a run is compared as a whole" in text) == (2, True)
     status, text = gated("--summary", str(tmp_path / "gate.md"))
     assert (status, "--summary: needed a gate" in text) == (2, True)
+
+
+def stages(folder: Path) -> list[str]:
+    """Two stages, each of two categories, of which the first one is taught by the first stage."""
+
+    def look(step: int, right: list[bool]) -> Snapshot:
+        return snapshot(right, meta={"model": "m", "step": step}, k=[4] * 8, category=["a"] * 4 + ["=b"] * 4)
+
+    start = [False] * 4 + [True] * 4
+    middle, end = [True] * 4 + [True] * 3 + [False], [True] * 2 + [False] * 2 + [True] * 4
+    write_run(folder / "sft", probe(8), look(0, start), {5: look(5, middle)})
+    write_run(folder / "dpo", probe(8), look(0, middle), {5: look(5, end)})
+    return [str(folder / "sft"), str(folder / "dpo")]
+
+
+def test_stages_are_shown_as_a_matrix_with_their_averages(tmp_path: Path) -> None:
+    folders, table = stages(tmp_path), tmp_path / "matrix.csv"
+    done = CliRunner().invoke(app, ["report", *folders, "--taught", "a,-", "--matrix", str(table), "--json", "-"])
+    assert done.exit_code == 0, done.output
+    document = json.loads(done.stdout)["stages"]
+    assert document["stages"] == ["sft", "dpo"]
+    assert document["averages"] == {
+        "average_accuracy": 0.5,
+        "forgetting": 0.5,
+        "backward_transfer": -0.5,
+        "tasks": 1,
+    }
+    assert document["paths"] == {
+        "questions": 8,
+        "kept": 3,
+        "lost": [0, 0],
+        "recovered": [0, 1],
+        "never": 0,
+        "learned": 2,
+        "passing": 2,
+        "recovered_if_guessed": pytest.approx(8 * 0.25**2 * 0.75),
+    }
+    with table.open(encoding="utf-8") as file:
+        rows = {(row["stage"], row["name"]): row for row in csv.DictReader(file)}
+    assert {name for _, name in rows} == {"all", "a", "'=b", "t"}
+    last = rows["dpo", "a"]
+    assert (last["right"], last["forgotten_since_base"], last["gained_since_base"]) == ("0.5", "0", "2")
+    assert (last["forgotten_since_previous"], last["gained_since_previous"]) == ("2", "0")
+    printed = CliRunner().invoke(app, ["report", *folders]).stdout
+    assert "paths: of 8 questions 3 were right throughout, 0 lost, 1 lost and recovered" in printed
+    assert max(map(len, printed.split("report: ")[0].partition("\n\n")[2].splitlines()[:-1])) <= 100
+
+
+def test_the_matrix_in_latex_escapes_names(tmp_path: Path) -> None:
+    table = tmp_path / "matrix.tex"
+    CliRunner().invoke(app, ["report", *stages(tmp_path), "--matrix", str(table)], catch_exceptions=False)
+    assert r"=b & 100.0 & 75.0 (-1 +0) & 100.0 (-0 +0) \\" in table.read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--taught", "a"], "needed 2 names, one a stage, got 1"),
+        (["--taught", "a,x"], "no category 'x'; there are '=b', 'a'"),
+        (["--matrix", "m.xlsx"], "needed a name that ends in .csv or .tex"),
+    ],
+)
+def test_what_the_stages_do_not_have_is_refused(tmp_path: Path, options: list[str], words: str) -> None:
+    done = CliRunner().invoke(app, ["report", *stages(tmp_path), *options])
+    assert done.exit_code
+    assert words in " ".join((str(done.exception) + done.output).replace("│", " ").split())
+
+
+def test_one_run_has_no_matrix(run: Path) -> None:
+    done = CliRunner().invoke(app, ["report", str(run), "--matrix", str(run / "m.csv")])
+    assert "needed several run folders, the stages of one model, got one" in str(done.exception)

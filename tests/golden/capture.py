@@ -380,6 +380,8 @@ def _label(drawn: Artist) -> str:
 
 
 def _points(*some: Any) -> str:
+    if not some:  # the lines of a bar of colours that has none
+        return ""
     points = np.concatenate([np.asarray(one, float).reshape(-1, 2) for one in some])
     return " ".join(f"{x + 0.0:.6g},{y + 0.0:.6g}" for x, y in np.round(points, 12))
 

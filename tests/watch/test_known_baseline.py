@@ -37,6 +37,13 @@ def kept_from(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "KEPT_SECONDS", seconds)
 
 
+def baselines(cache: Path) -> list[Path]:
+    """Entries of the cache but those that remember the end of a training."""
+    return [
+        file for file in cache_files(cache) if file.suffix != ".parquet" or "lineage" not in read_snapshot(file).meta
+    ]
+
+
 def begin(folder: Path, **options: Any) -> Any:
     options = {"items": probe(60), "steps": 6, **options}
     callback = ForgetWatchCallback(options.pop("items"), every=3, items=options.pop("chosen", None))
@@ -114,7 +121,7 @@ def test_a_baseline_that_the_model_does_not_confirm_is_measured_anew(
     tmp_path: Path, cache: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     begin(tmp_path / "a")
-    (file,) = cache_files(cache)
+    (file,) = baselines(cache)
     kept = read_snapshot(file)
     turned = pa.array(~np.asarray(kept.table["correct"]))
     at = kept.table.schema.get_field_index("correct")
@@ -170,7 +177,7 @@ def test_an_interrupted_baseline_continues_where_it_was(
         begin(tmp_path / "a", **options)
     line = "what was measured of the baseline is kept, and the next start of this model continues it"
     assert line in capfd.readouterr().err
-    (unfinished,) = cache_files(cache)
+    (unfinished,) = baselines(cache)
     with unfinished.open("ab") as file:
         file.write(b"torn")
     with parts_written() as after:
@@ -181,7 +188,7 @@ def test_an_interrupted_baseline_continues_where_it_was(
     assert "baseline: continues a measurement that was interrupted" in logged
     assert "timing" not in logged
     assert stored(tmp_path / "a").checksum == stored(tmp_path / "whole").checksum
-    assert [file.suffix for file in cache_files(cache)] == [".parquet"]
+    assert [file.suffix for file in baselines(cache)] == [".parquet"]
 
 
 def test_parts_of_other_code_are_dropped(tmp_path: Path, cache: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -202,4 +209,4 @@ def test_parts_of_other_code_are_dropped(tmp_path: Path, cache: Path, capfd: pyt
 def test_a_baseline_of_a_moment_is_not_kept(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept_from(60.0, monkeypatch)
     begin(tmp_path / "a")
-    assert cache_files(cache) == []
+    assert baselines(cache) == []

@@ -1,0 +1,175 @@
+"""Base and ends of the stages of one model: a matrix of stages and groups, and the path of each question.
+
+    base ── SFT ── DPO ── GRPO        row k: the end of stage k, against the base and against the stage before
+
+Stages may have other probes: a comparison is over what both sides have, a path over what all have. The averages that
+continual learning uses are from the shares of right answers (`metrics.continual`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forgetwatch.comparing.comparison import Comparison
+from forgetwatch.comparing.groups import Level
+from forgetwatch.errors import MismatchError
+from forgetwatch.metrics import ContinualAverages, continual_averages, guesser_history
+from forgetwatch.pairing import guess_chance, pair, rows_of_baseline
+from forgetwatch.snapshot import Snapshot
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageRow:
+    """The end of one stage.
+
+    Attributes:
+        name: Name of the stage.
+        since_first: The base against it.
+        since_previous: The end of the stage before against it.
+    """
+
+    name: str
+    since_first: Comparison
+    since_previous: Comparison
+
+
+@dataclass(frozen=True, kw_only=True)
+class Paths:
+    """Number of questions by their path over base and ends of stages; those that all of them have.
+
+    Attributes:
+        questions: Number of questions.
+        kept: Right at the base and at every end.
+        lost: Right at the base and wrong at the last end, by the stage that lost them last; one number a stage.
+        recovered: Right at the base, wrong at some end and right at the last, by the stage that brought them back.
+        never: Wrong everywhere.
+        learned: Wrong at the base and right at the last end.
+        passing: Wrong at the base and at the last end, right in between.
+        recovered_if_guessed: Number of recovered questions of a model that guesses afresh at each end; nan if unknown.
+    """
+
+    questions: int
+    kept: int
+    lost: tuple[int, ...]
+    recovered: tuple[int, ...]
+    never: int
+    learned: int
+    passing: int
+    recovered_if_guessed: float
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class StageMatrix:
+    """Base and ends of the stages of one model.
+
+    Attributes:
+        base: Name of the base.
+        rows: The stages, in their order.
+        ends: Snapshots of the base and of the end of each stage.
+        taught: Name of the category that each stage teaches, None for a stage that teaches none of them; None if no
+            category is taught, and all are abilities of the base.
+    """
+
+    base: str
+    rows: tuple[StageRow, ...]
+    ends: tuple[Snapshot, ...] = field(repr=False)
+    taught: tuple[str | None, ...] | None = None
+
+    def accuracy(self, level: Level = "category") -> dict[str, NDArray[np.float64]]:
+        """Return the share of right answers of base and ends by group; nan where it was not measured. [1 + stages]."""
+        names = sorted({name for end in self.ends for name in _names(end, level)})
+        found = {name: np.full(len(self.ends), np.nan) for name in names}
+        for index, end in enumerate(self.ends):
+            of_row, right = _names(end, level), end.floats("correct")
+            for name in set(of_row):
+                own = right[(of_row == name) & np.isfinite(right)]
+                found[name][index] = own.mean() if len(own) else np.nan
+        return found
+
+    def averages(self) -> ContinualAverages:
+        """Return the averages of continual learning over the categories."""
+        table = self.accuracy("category")
+        stage_of = None
+        if self.taught is not None:
+            number = {name: at for at, name in enumerate(self.taught, start=1)}
+            stage_of = [number.get(name) for name in table]
+        return continual_averages(np.stack(list(table.values()), axis=1), taught=stage_of)
+
+    def teaching(self, taught: Sequence[str | None]) -> Self:
+        """Return the matrix with the category that each stage teaches.
+
+        Raises:
+            MismatchError: If there is no such category, or not one name a stage.
+        """
+        table = self.accuracy("category")
+        if len(taught) != len(self.rows):
+            raise MismatchError(f"taught: needed {len(self.rows)} names, one a stage, got {len(taught)}")
+        for name in taught:
+            if name is not None and name not in table:
+                raise MismatchError(f"taught: no category {name!r}; there are {', '.join(map(repr, table))}")
+        return replace(self, taught=tuple(taught))
+
+    @cached_property
+    def paths(self) -> Paths:
+        """The questions that base and all ends have, by their path."""
+        shared = shared_rows(self.ends)
+        right = np.stack([end.floats("correct") for end in shared])
+        scored = np.isfinite(right).all(axis=0)
+        was = right[:, scored] == 1.0
+        first, last = was[0], was[-1]
+        stages = len(self.rows)
+        turns = was[1:] != was[:-1]
+        # The stage of the last turn decides who lost a question, or brought it back.
+        latest = np.where(turns.any(axis=0), stages - np.argmax(turns[::-1], axis=0), 0)
+
+        def by_stage(kind: NDArray[np.bool_]) -> tuple[int, ...]:
+            return tuple(int((kind & (latest == stage)).sum()) for stage in range(1, stages + 1))
+
+        guess = guess_chance(shared[0])[scored]
+        guessed = guesser_history(guess, looks=stages)
+        return Paths(
+            questions=int(scored.sum()),
+            kept=int(was.all(axis=0).sum()),
+            lost=by_stage(first & ~last),
+            recovered=by_stage(first & last),
+            never=int((~was).all(axis=0).sum()),
+            learned=int((~first & last).sum()),
+            passing=int((~first & ~last & was.any(axis=0)).sum()),
+            recovered_if_guessed=float(scored.sum() * guessed.regained[-1]),
+        )
+
+    def path_of_each(self) -> Iterator[tuple[str, str, str, str]]:
+        """Yield (task, id, category, path) of each question; a path has 1, 0 or - for unscored at base and each end."""
+        shared = shared_rows(self.ends)
+        marks = np.stack([end.floats("correct") for end in shared])
+        names = zip(*(shared[0].texts(name).tolist() for name in ("task", "item_id", "category")), strict=True)
+        for (task, item, category), path in zip(names, marks.T, strict=True):
+            yield task, item, category, "".join("-" if one != one else f"{one:.0f}" for one in path)
+
+
+def _names(snapshot: Snapshot, level: Level) -> NDArray[np.object_]:
+    return np.asarray(snapshot.texts("task" if level == "task" else "category"), dtype=object)
+
+
+def shared_rows(looks: Sequence[Snapshot]) -> list[Snapshot]:
+    """Return the rows that all looks have, in the order of the first.
+
+    Raises:
+        MismatchError: If there are none.
+    """
+    common = looks[0]
+    for look in looks[1:]:
+        common = _cut(common, pair(common, look).before)
+        if not len(common):
+            raise MismatchError(f"no question of {looks[0].label} is in {look.label}; needed stages of one probe")
+    return [rows_of_baseline(look, common) for look in looks]
+
+
+def _cut(snapshot: Snapshot, rows: NDArray[np.int64]) -> Snapshot:
+    return replace(snapshot, table=snapshot.table.take(np.sort(rows)))

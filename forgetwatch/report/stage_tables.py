@@ -1,0 +1,197 @@
+"""Stages of one model as text: the matrix, the paths of the questions, and the averages of continual learning.
+
+stage_lines      the first table in a terminal: a line for each stage
+stage_parts      tables of the page and of Markdown: each stage, and each category by stage
+stages_json      all of it for JSON
+stages_csv       a row for each stage and group; stages_latex the table of categories
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterator
+from typing import Any, Final
+
+from rich.table import Table as Lines
+
+from forgetwatch.comparing import Group, Level, StageMatrix, estimated
+from forgetwatch.measures import json_value
+from forgetwatch.metrics import ContinualAverages, wilson
+from forgetwatch.pairing import between, count, fit_ends, one_line, percent, points
+from forgetwatch.visible_text import csv_cell, latex_text
+
+_LEVELS: Final[tuple[Level, ...]] = ("all", "category", "task")
+_NAME: Final = 20
+_GEM: Final = "Lopez-Paz and Ranzato 2017"
+_AVERAGES: Final = (
+    ("average_accuracy", "average accuracy, %", f"mean over categories after the last stage ({_GEM})"),
+    ("forgetting", "forgetting, points", "mean fall from the best earlier accuracy to the last (Chaudhry et al. 2018)"),
+    ("backward_transfer", "backward transfer, points", f"mean change of what a stage taught, since then ({_GEM})"),
+)
+
+
+def stage_lines(matrix: StageMatrix) -> Lines:
+    """Return the table of the stages for a console: a row for the base, and one for each stage."""
+    table = Lines(box=None, pad_edge=False, header_style="bold")
+    table.add_column("stage", no_wrap=True)
+    for heading in ("right %", "since the base, points", "since the stage before, points"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_row(_short(matrix.base), percent(matrix.rows[0].since_first.all.accuracy_before), "", "")
+    for row in matrix.rows:
+        first, previous = row.since_first.all, row.since_previous.all
+        table.add_row(_short(row.name), percent(first.accuracy_after), _since(first), _since(previous))
+    return table
+
+
+def paths_sentence(matrix: StageMatrix) -> str:
+    """Return the sentence on the paths of the questions that base and all ends have."""
+    paths, names = matrix.paths, [one_line(row.name) for row in matrix.rows]
+    lost = [f"{count(number)} in {name}" for number, name in zip(paths.lost, names, strict=True) if number]
+    text = f"of {count(paths.questions)} questions {count(paths.kept)} were right throughout"
+    text += f", {count(sum(paths.lost))} lost" + (f" ({', '.join(lost)})" if lost else "")
+    recovered = sum(paths.recovered)
+    text += f", {count(recovered)} lost and recovered"
+    if not math.isnan(paths.recovered_if_guessed):
+        text += f" ({paths.recovered_if_guessed:.1f} by a model that guesses anew at each stage)"
+    text += f", {count(paths.learned)} learned, {count(paths.passing)} right for a time"
+    return f"{text}, {count(paths.never)} never right"
+
+
+def stage_table(matrix: StageMatrix) -> tuple[list[str], list[list[str]]]:
+    """Return headings and rows of the table of all questions, a row for each stage."""
+    headings = ["stage", "right %"]
+    for since in ("base", "stage before"):
+        headings += [f"{what} since the {since}" for what in ("forgotten", "gained", "points")]
+    base = matrix.rows[0].since_first.all
+    rows = [[one_line(matrix.base), _share(base.accuracy_before, base.n), *[""] * 6]]
+    for row in matrix.rows:
+        first, previous = row.since_first.all, row.since_previous.all
+        rows.append([one_line(row.name), _share(first.accuracy_after, first.n), *_flips(first), *_flips(previous)])
+    return headings, rows
+
+
+def category_table(matrix: StageMatrix) -> tuple[list[str], list[list[str]]]:
+    """Return headings and rows of the matrix: categories, with the share right after each stage, and what changed."""
+    headings = ["category", one_line(matrix.base), *(one_line(row.name) for row in matrix.rows)]
+    rows = []
+    for name, shares in matrix.accuracy("category").items():
+        cells = [percent(shares[0]) if shares[0] == shares[0] else ""]
+        for at, row in enumerate(matrix.rows, start=1):
+            share = percent(shares[at]) if shares[at] == shares[at] else ""
+            group = row.since_first.by("category").get(name)
+            since = "" if group is None or not group.n else f" (-{count(group.forgotten)} +{count(group.gained)})"
+            cells.append(share + since)
+        rows.append([one_line(name) or "(none)", *cells])
+    return headings, rows
+
+
+def averages_table(matrix: StageMatrix, averages: ContinualAverages) -> tuple[list[str], list[list[str]]]:
+    """Return headings and rows of the averages of continual learning beside the sample-wise counts."""
+    last = matrix.rows[-1].since_first.all
+    rows = [
+        [heading, _average(name, getattr(averages, name)), about]
+        for name, heading, about in _AVERAGES
+        if math.isfinite(getattr(averages, name))
+    ]
+    rows.append(["forgotten questions, %", percent(last.forgetting), "right at the base and wrong now"])
+    rows.append(["gained questions, %", percent(last.backward_transfer), "wrong at the base and right now"])
+    return ["average", "value", "meaning"], rows
+
+
+def stages_json(matrix: StageMatrix, averages: ContinualAverages) -> dict[str, Any]:
+    """Return the JSON values of the matrix, the paths and the averages."""
+    found: dict[str, Any] = json_value(
+        {
+            "base": matrix.base,
+            "stages": [row.name for row in matrix.rows],
+            "matrix": list(_cells(matrix)),
+            "paths": vars(matrix.paths),
+            "averages": vars(averages),
+        }
+    )
+    return found
+
+
+def stages_csv(matrix: StageMatrix) -> str:
+    """Return the matrix as CSV, a row for each stage and group.
+
+    A name that a spreadsheet would run as a formula has an apostrophe before it.
+    """
+    text = io.StringIO()
+    rows = list(_cells(matrix))
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        writer.writerow({name: csv_cell(value) if isinstance(value, str) else value for name, value in row.items()})
+    return text.getvalue()
+
+
+def stages_latex(matrix: StageMatrix) -> str:
+    """Return the table of categories by stage in LaTeX: percent right, forgotten and gained since the base."""
+    headings, rows = category_table(matrix)
+    whole = [row.since_first.all for row in matrix.rows]
+    all_row = ["all", percent(whole[0].accuracy_before)]
+    all_row += [f"{percent(one.accuracy_after)} (-{count(one.forgotten)} +{count(one.gained)})" for one in whole]
+    lines = [" & ".join(map(latex_text, cells)) + r" \\" for cells in (headings, *rows, all_row)]
+    body = [lines[0], r"\midrule", *lines[1:-1], r"\midrule", lines[-1]]
+    columns = "l" + "r" * (len(headings) - 1)
+    caption = "Right answers after each stage in percent; in brackets questions forgotten and gained since the base."
+    return "\n".join(
+        [
+            r"\begin{table}",
+            rf"\caption{{{caption}}}",
+            rf"\begin{{tabular}}{{{columns}}}",
+            r"\toprule",
+            *body,
+            r"\bottomrule",
+            r"\end{tabular}",
+            r"\end{table}",
+            "",
+        ]
+    )
+
+
+def _cells(matrix: StageMatrix) -> Iterator[dict[str, Any]]:
+    """Yield a row for each stage and group: accuracy, and changes since the base and since the stage before."""
+    for row in matrix.rows:
+        for level in _LEVELS:
+            previous = row.since_previous.by(level)
+            for name, group in row.since_first.by(level).items():
+                if not group.n:
+                    continue
+                low, high = wilson(group.accuracy_after * group.n, group.n)
+                cells = {"stage": row.name, "level": level, "name": name, "items": group.n}
+                cells |= {"right": group.accuracy_after, "right_low": low, "right_high": high}
+                yield cells | _changes("base", group) | _changes("previous", previous.get(name))
+
+
+def _changes(since: str, group: Group | None) -> dict[str, float | None]:
+    if group is None or not group.n:
+        return dict.fromkeys(f"{name}_since_{since}" for name in ("forgotten", "gained", "change", "low", "high"))
+    change, (low, high) = estimated(group)
+    values = {"forgotten": group.forgotten, "gained": group.gained, "change": change, "low": low, "high": high}
+    return {f"{name}_since_{since}": value for name, value in values.items()}
+
+
+def _since(group: Group) -> str:
+    change, interval = estimated(group)
+    return f"-{count(group.forgotten)} +{count(group.gained)}  {points(change)} ({between(interval, points)})"
+
+
+def _flips(group: Group) -> list[str]:
+    change, interval = estimated(group)
+    return [count(group.forgotten), count(group.gained), f"{points(change)} ({between(interval, points)})"]
+
+
+def _share(share: float, n: float) -> str:
+    return f"{percent(share)} ({between(wilson(share * n, n), percent)})"
+
+
+def _average(name: str, value: float) -> str:
+    return percent(value) if name == "average_accuracy" else points(value)
+
+
+def _short(name: str) -> str:
+    return fit_ends(one_line(name.rstrip("/").rsplit("/", maxsplit=1)[-1]), _NAME).rstrip()

@@ -1,0 +1,184 @@
+"""The lineage of the model that a training begins with, found by its weights, by its folder, or by name.
+
+    by its weights    the cache remembers the model that a watched training ended with, and the base of the first one
+    by its folder     a checkpoint has a copy of its run, or the run folder is beside it
+    by name           ``lineage="runs/sft"``: after merging, casting or quantising, when the weights are others
+
+A lineage that is found by itself and does not fit is left out, with one line. One that is named and does not fit is an
+error.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from torch import nn
+
+from forgetwatch.cache import CacheEntry
+from forgetwatch.errors import ForgetwatchError, MismatchError, SnapshotError, WatchError
+from forgetwatch.run_folder import NAMED, Ancestor, Lineage, check_one_model, folder_of, lineage_after
+from forgetwatch.scoring import (
+    model_fingerprint,
+    on_main_process,
+    tokenizer_settings,
+    tokenizer_state,
+    without_wrappers,
+)
+from forgetwatch.snapshot import Snapshot
+from forgetwatch.watch.watch import Watch
+
+LineageSetting = str | Path | Literal[False] | None
+
+_KEY: Final = "lineage"
+_BY_WEIGHTS: Final = "the same weights"
+_BY_FOLDER: Final = "the folder of the model"
+
+
+def facts_of(model: nn.Module, tokenizer: Any) -> dict[str, Any]:
+    """Return what two stages of one model have in common: architecture, sizes, tokenizer and template."""
+    config: Any = getattr(without_wrappers(model), "config", None)
+    settings, template = tokenizer_settings(tokenizer) or (str(tokenizer_state(tokenizer)), "")
+    return {
+        "architecture": str(getattr(config, "model_type", type(model).__name__)),
+        "layers": getattr(config, "num_hidden_layers", None),
+        "width": getattr(config, "hidden_size", None),
+        "vocabulary": getattr(config, "vocab_size", None),
+        "tokenizer": _digest(settings),
+        "template": _digest(template),
+    }
+
+
+def join_lineage(
+    watch: Watch, model: nn.Module, tokenizer: Any, *, setting: LineageSetting, fingerprint: str | None
+) -> str:
+    """Let a run that begins count against the base of earlier trainings, and return a line on that; empty if none.
+
+    Every process calls it.
+
+    Args:
+        watch: The run, before its first look.
+        model: The model.
+        tokenizer: Its tokenizer.
+        setting: The folder of the earlier training, False for none, None to search for it.
+        fingerprint: That of the model; None if it cannot be known.
+
+    Raises:
+        WatchError: If the named folder has no run, or is of another model.
+        MismatchError: If the named one was measured on other questions.
+    """
+    watch.model_facts = facts_of(model, tokenizer)
+    if setting is False:
+        return ""
+    config: Any = getattr(without_wrappers(model), "config", None)
+    place = str(getattr(config, "_name_or_path", "") or "")
+
+    def search() -> Lineage | None:
+        if setting is not None:
+            return _named(Path(setting))
+        return _by_weights(fingerprint, tokenizer) or _by_folder(place)
+
+    lineage = on_main_process(search)
+    if lineage is None:
+        return ""
+    try:
+        _check(lineage, watch)
+        watch.descend(lineage)
+    except (WatchError, MismatchError) as error:
+        if setting is not None:
+            raise
+        return f"an earlier training of this model is not counted: {error}"
+    names = " and ".join(one.name for one in lineage.runs)
+    found = f"stage {lineage.stage} of this model, after {names} (by {lineage.how})"
+    if lineage.first is None:
+        return f"{found}; the baseline of the first base is lost: counting against the start of this stage alone"
+    return (
+        f"{found}; baseline of the first base found: counting against both. eval/forget is against the first base; "
+        "eval/forget_stage, the alarms and the guard are about this stage"
+    )
+
+
+def remember_end(watch: Watch, model: nn.Module, tokenizer: Any, *, fingerprint: str | None) -> None:
+    """Keep in the cache that a model is the end of a run, unless the run did not change it. Every process calls it."""
+    base = watch.baseline
+    if fingerprint is None or base is None or watch.folder.run is None:
+        return
+    ended = readable_fingerprint(model)
+    if ended is None or ended == fingerprint:
+        return
+    earlier = () if watch.lineage is None else watch.lineage.runs
+    first = base if watch.lineage is None or watch.lineage.first is None else watch.lineage.first
+    runs = [*map(vars, earlier), {"run": watch.folder.run, "name": watch.folder.output_dir.resolve().name}]
+    kept = replace(first, meta={**first.meta, _KEY: {"runs": runs, "model": dict(watch.model_facts)}})
+
+    def write() -> None:
+        with suppress(OSError, ForgetwatchError):  # the cache is optional
+            _entry(ended, tokenizer).write(kept)
+
+    on_main_process(write)
+
+
+def readable_fingerprint(model: nn.Module) -> str | None:
+    """Return the fingerprint of a model; None if its weights cannot be read. Every process calls it."""
+    try:
+        return model_fingerprint(model)
+    except Exception:  # of any kind of tensor that cannot be read here: no lineage is found by weights
+        return None
+
+
+def _entry(fingerprint: str, tokenizer: Any) -> CacheEntry:
+    settings, _ = tokenizer_settings(tokenizer) or (str(tokenizer_state(tokenizer)), "")
+    return CacheEntry.of([_KEY, fingerprint, _digest(settings)])
+
+
+def _by_weights(fingerprint: str | None, tokenizer: Any) -> Lineage | None:
+    found = None if fingerprint is None else _entry(fingerprint, tokenizer).read()
+    if found is None:
+        return None
+    meta = dict(found.meta)
+    known = meta.pop(_KEY, None)
+    try:
+        runs = tuple(Ancestor(run=str(one["run"]), name=str(one["name"])) for one in known["runs"])
+        model = dict(known["model"])
+    except (TypeError, KeyError):
+        return None
+    first: Snapshot = replace(found, meta=meta)
+    return Lineage(runs=runs, first=first, how=_BY_WEIGHTS, model=model) if runs else None
+
+
+def _by_folder(place: str) -> Lineage | None:
+    try:
+        folder = folder_of(Path(place)) if place and Path(place).is_dir() else None
+        return None if folder is None else lineage_after(folder, how=_BY_FOLDER)
+    except (ForgetwatchError, OSError, ValueError):  # a name that is no path, or a damaged copy: nothing is found
+        return None
+
+
+def _named(path: Path) -> Lineage:
+    folder = folder_of(path)
+    if folder is None:
+        raise WatchError(
+            f"lineage={str(path)!r}: needed the output_dir of an earlier training that was watched, its run folder, or "
+            "one of its checkpoints; found no baseline there"
+        )
+    try:
+        return lineage_after(folder, how=NAMED)
+    except SnapshotError as error:
+        raise WatchError(f"lineage={str(path)!r}: {error}") from error
+
+
+def _check(lineage: Lineage, watch: Watch) -> None:
+    """Raise a WatchError if the model of an earlier training cannot have become the present one."""
+    uses_template = watch.probe.rendering == "chat" or any(item.rendering == "chat" for item in watch.probe)
+    if problem := check_one_model(lineage.model, watch.model_facts, with_template=uses_template):
+        raise WatchError(
+            f"{lineage.runs[-1].name} and this training: {problem}; name the right one (lineage=...), or turn it off "
+            "(lineage=False)"
+        )
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

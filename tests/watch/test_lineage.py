@@ -1,0 +1,289 @@
+"""Trainings one after another: each counts against the base of the first, and against its own start."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+import torch
+from events import curve, weights
+from support import model, probe, tokenizer, trained
+
+from forgetwatch import ForgetWatchCallback, Guard, Item, Probe, Snapshot, Trajectory, load_snapshot
+from forgetwatch.cache import cache_files
+from forgetwatch.comparing import read_stages
+from forgetwatch.errors import MismatchError, SnapshotError, WatchError
+from forgetwatch.snapshot import read_snapshot, save_snapshot
+
+RATE = 5e-3
+SAVES: dict[str, Any] = {"save_strategy": "steps", "save_steps": 4}
+FOUND = "baseline of the first base found: counting against both"
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("FORGETWATCH_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def stage(folder: Path, network: Any, *, items: Probe | None = None, rate: float = RATE, **options: Any) -> Any:
+    """Train a model for eight steps with a look at each fourth, and return the trainer."""
+    named = {name: options.pop(name) for name in ("lineage", "baseline", "guard", "against") if name in options}
+    callback = ForgetWatchCallback(items or probe(60), every=4, max_overhead=None, **named)
+    return trained(folder, callbacks=[callback], network=network, steps=8, learning_rate=rate, **SAVES, **options)
+
+
+def rows(made: Any) -> list[dict[str, float]]:
+    return [row for row in made.state.log_history if "eval_forget/all/forgotten" in row]
+
+
+def flips(before: Snapshot, after: Snapshot) -> tuple[int, int]:
+    """Forgotten and gained, counted from the rows of two snapshots by question."""
+    was = dict(zip(before.texts("content_hash"), before.floats("correct"), strict=True))
+    now = dict(zip(after.texts("content_hash"), after.floats("correct"), strict=True))
+    both = was.keys() & now.keys()
+    lost = sum(was[one] == 1 and now[one] == 0 for one in both)
+    return lost, sum(was[one] == 0 and now[one] == 1 for one in both)
+
+
+def snapshot_of(folder: Path, name: str) -> Snapshot:
+    return load_snapshot(folder / "_forgetwatch" / f"{name}.parquet")
+
+
+@pytest.fixture
+def stages(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> list[Path]:
+    """Three trainings of one model in one process, without an option."""
+    network, folders = model(tokenizer()), [tmp_path / f"task{number}" for number in range(3)]
+    for number, folder in enumerate(folders):
+        stage(folder, network, seed=number)
+    return folders
+
+
+def test_a_later_stage_counts_against_the_first_base_and_against_its_start(
+    stages: list[Path], capfd: pytest.CaptureFixture[str]
+) -> None:
+    logged = capfd.readouterr()
+    assert f"stage 2 of this model, after task0 (by the same weights); {FOUND}" in logged.err
+    assert f"stage 3 of this model, after task0 and task1 (by the same weights); {FOUND}" in logged.err
+    base = snapshot_of(stages[0], "baseline")
+    for number, folder in enumerate(stages):
+        start, end = snapshot_of(folder, "baseline"), snapshot_of(folder, "step-000008")
+        run = Trajectory.from_run(folder)
+        last = run.comparisons[-1].all
+        assert (last.forgotten, last.gained) == flips(base, end)
+        own = run.own.comparisons[-1].all
+        assert (own.forgotten, own.gained) == flips(start, end)
+        assert run.number == number + 1
+        assert run.steps == ((0, 4, 8) if number == 0 else (-1, 0, 4, 8))
+    assert flips(base, end) != flips(start, end)  # or nothing is shown by it
+    (title,) = re.findall(r"^forgetwatch  task2.*$", logged.out, flags=re.MULTILINE)
+    assert "step 8 of 8 against the first base, stage 3" in title
+    lost, won = flips(start, end)
+    assert f"this stage    {lost} of 60 forgotten, {won} gained since its start" in logged.out
+
+
+def test_trackers_get_both_and_the_keys_say_which(tmp_path: Path) -> None:
+    network = model(tokenizer())
+    stage(tmp_path / "a", network)
+    second = stage(tmp_path / "b", network)
+    base, start = snapshot_of(tmp_path / "a", "baseline"), snapshot_of(tmp_path / "b", "baseline")
+    for row, name in zip(rows(second), ("baseline", "step-000004", "step-000008"), strict=True):
+        end = snapshot_of(tmp_path / "b", name)
+        assert (row["eval_forget/all/forgotten"], row["eval_forget/all/gained"]) == flips(base, end)
+        assert (row["eval_forget_stage/all/forgotten"], row["eval_forget_stage/all/gained"]) == flips(start, end)
+
+
+def test_the_training_is_left_as_it_is(tmp_path: Path) -> None:
+    network, other = model(tokenizer()), model(tokenizer())
+    for number in range(2):
+        watched = stage(tmp_path / f"watched{number}", network, seed=number)
+        plain = trained(tmp_path / f"plain{number}", network=other, steps=8, learning_rate=RATE, seed=number, **SAVES)
+        assert weights(watched) == weights(plain)
+
+
+def test_nothing_is_lost_and_no_stage_is_found_at_a_rate_of_zero(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    network = model(tokenizer())
+    for number in range(3):
+        made = stage(tmp_path / f"{number}", network, rate=0.0)
+        assert all(row["eval_forget/all/forgotten"] == row["eval_forget/all/gained"] == 0 for row in rows(made))
+    assert "of this model" not in capfd.readouterr().err
+
+
+def test_a_checkpoint_shows_its_lineage_by_its_copy_in_another_place(
+    stages: list[Path], tmp_path: Path, cache: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """As on another machine: without the cache, and without the run folder."""
+    from transformers import AutoModelForCausalLM
+
+    shutil.rmtree(cache)
+    moved = tmp_path / "elsewhere" / "checkpoint-8"
+    shutil.copytree(stages[1] / "checkpoint-8", moved)
+    capfd.readouterr()
+    network = AutoModelForCausalLM.from_pretrained(moved, dtype=torch.bfloat16).to(torch.float32)
+    stage(tmp_path / "last", network)
+    assert "stage 3 of this model, after task0 and elsewhere (by the folder of the model)" in capfd.readouterr().err
+    assert snapshot_of(tmp_path / "last", "first").checksum == snapshot_of(stages[0], "baseline").checksum
+
+
+def test_a_lineage_is_named_after_a_change_of_the_weights(
+    stages: list[Path], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    network = model(tokenizer(), seed=7)
+    capfd.readouterr()
+    stage(tmp_path / "last", network, lineage=stages[1])
+    assert f"stage 3 of this model, after task0 and task1 (by named); {FOUND}" in capfd.readouterr().err
+    base, end = snapshot_of(stages[0], "baseline"), snapshot_of(tmp_path / "last", "step-000008")
+    last = Trajectory.from_run(tmp_path / "last").comparisons[-1].all
+    assert (last.forgotten, last.gained) == flips(base, end)
+
+
+def test_it_can_be_turned_off(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    network = model(tokenizer())
+    stage(tmp_path / "a", network)
+    second = stage(tmp_path / "b", network, lineage=False)
+    assert "of this model" not in capfd.readouterr().err
+    assert not any(key.startswith("eval_forget_stage") for row in rows(second) for key in row)
+
+
+def test_a_resumed_stage_keeps_its_lineage_and_is_one_of_the_next(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    network = model(tokenizer())
+    stage(tmp_path / "a", network)
+    whole = stage(tmp_path / "b", network)
+    run = Trajectory.from_run(tmp_path / "b")
+    for lost in ("_forgetwatch", "checkpoint-8"):  # the copy in the checkpoint is all that is left
+        shutil.rmtree(tmp_path / "b" / lost)
+    capfd.readouterr()
+    again = stage(tmp_path / "b", model(tokenizer()), resume=True)
+    same = Trajectory.from_run(tmp_path / "b")
+    assert weights(again) == weights(whole)
+    assert same.number == run.number == 2
+    assert [one.all.forgotten for one in same.comparisons] == [one.all.forgotten for one in run.comparisons]
+    assert curve(again)[8] == curve(whole)[8]
+    stage(tmp_path / "c", again.model)
+    assert "stage 3 of this model, after a and b" in capfd.readouterr().err
+
+
+def test_the_guard_acts_on_the_losses_of_this_stage_alone(
+    tmp_path: Path, cache: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The base of the first training is made to know everything, and the second one changes nothing."""
+    network = model(tokenizer())
+    stage(tmp_path / "a", network)
+    for file in cache_files(cache):
+        kept = read_snapshot(file)
+        column = kept.table.column_names.index("correct")
+        table = kept.table.set_column(column, "correct", pa.array([True] * len(kept)))
+        save_snapshot(replace(kept, table=table), file)
+    capfd.readouterr()
+    second = stage(tmp_path / "b", network, rate=0.0, guard=Guard("stop", net_loss=0.01, looks=1))
+    assert second.state.global_step == 8  # it was not stopped
+    run = Trajectory.from_run(tmp_path / "b")
+    assert run.comparisons[-1].all.forgotten > 20
+    assert run.alarms() == ()
+    assert "guard" not in capfd.readouterr().err.replace("the alarms and the guard are about this stage", "")
+
+
+def with_other_probe(count: int) -> Probe:
+    more = [
+        Item(id=f"new{n}", task="new", category="c", prompt=f"Q : w{n} w1 Answer :", choices=[" w3", " w4"], answer=0)
+        for n in range(count)
+    ]
+    return Probe([*probe(60), *more], name="toy and more")
+
+
+def test_a_probe_with_more_questions_counts_those_that_the_base_has(tmp_path: Path) -> None:
+    network = model(tokenizer())
+    stage(tmp_path / "a", network)
+    stage(tmp_path / "b", network, items=with_other_probe(10))
+    run = Trajectory.from_run(tmp_path / "b")
+    assert (run.comparisons[-1].all.n, run.own.comparisons[-1].all.n) == (60, 70)
+    base, end = snapshot_of(tmp_path / "a", "baseline"), snapshot_of(tmp_path / "b", "step-000008")
+    last = run.comparisons[-1].all
+    assert (last.forgotten, last.gained) == flips(base, end)
+    assert "60 of 70 questions were measured on the first base" in run.comparisons[-1].notes
+    line = read_stages([tmp_path / "a", tmp_path / "b"])
+    assert line.comparisons[-1].all.n == 60
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_the_report_of_stages_is_the_same_with_and_without_a_named_baseline(tmp_path: Path, *, named: bool) -> None:
+    network, folders = model(tokenizer()), [tmp_path / f"{number}" for number in range(3)]
+    for number, folder in enumerate(folders):
+        first = tmp_path / "0" / "_forgetwatch" / "baseline.parquet"
+        stage(folder, network, seed=number, **({"baseline": first} if named and number else {}))
+    line = read_stages(folders)
+    assert line.steps == (0, 4, 8, 12, 16, 20, 24)
+    base, last = snapshot_of(folders[0], "baseline"), snapshot_of(folders[2], "step-000008")
+    assert (line.comparisons[-1].all.forgotten, line.comparisons[-1].all.gained) == flips(base, last)
+    assert line.matrix is not None
+    ends = [snapshot_of(folder, "step-000008") for folder in folders]
+    for row, before, after in zip(line.matrix.rows, [base, *ends], ends, strict=False):
+        since, previous = row.since_first.all, row.since_previous.all
+        assert (since.forgotten, since.gained) == flips(base, after)
+        assert (previous.forgotten, previous.gained) == flips(before, after)
+    assert not any("began with a model" in note for note in line.comparisons[-1].notes)
+
+
+def test_stages_that_do_not_belong_together_are_refused_in_one_sentence(
+    stages: list[Path], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    one, two, three = stages
+    with pytest.raises(MismatchError, match=r"continues the model of .*task1.*; give the stages in the order of the"):
+        read_stages([three, two])
+    with pytest.raises(MismatchError, match="are the same run; give each stage once"):
+        read_stages([one, two, two])
+    assert any("task1 came between" in note for note in read_stages([one, three]).comparisons[-1].notes)
+    stage(tmp_path / "other", model(tokenizer(), seed=3))
+    with pytest.raises(MismatchError, match=r"continues the model of task0, and not that of .*other"):
+        read_stages([tmp_path / "other", two])
+    (two / "_forgetwatch" / "baseline.parquet").write_bytes(b"PAR1")
+    with pytest.raises(SnapshotError, match=r"baseline\.parquet"):
+        read_stages([one, two])
+
+
+def test_a_named_lineage_that_does_not_fit_is_an_error_and_a_found_one_is_left_out(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    network = model(tokenizer())
+    stage(tmp_path / "a", network)
+    tok = tokenizer()
+    tok.add_tokens(["another"])
+    with pytest.raises(WatchError, match="unlike tokenizers; name the right one"):
+        stage(tmp_path / "b", model(tok), tok=tok, lineage=tmp_path / "a")
+    with pytest.raises(WatchError, match="needed the output_dir of an earlier training that was watched"):
+        stage(tmp_path / "c", network, lineage=tmp_path / "nothing")
+    with pytest.raises(WatchError, match=r"baseline=\.\.\. or lineage=\.\.\., not both"):
+        ForgetWatchCallback(probe(60), lineage=tmp_path / "a", baseline="base")
+    with pytest.raises(WatchError, match="needed a folder, None or False"):
+        ForgetWatchCallback(probe(60), lineage=True)  # type: ignore[arg-type]
+    questions = Probe([Item(id="x", task="t", prompt="Q : w1", choices=[" w2", " w3"], answer=0)], name="other")
+    with pytest.raises(MismatchError, match="the first base was measured on other questions than those of other"):
+        stage(tmp_path / "d", network, items=questions, lineage=tmp_path / "a")
+    capfd.readouterr()
+    stage(tmp_path / "e", network, items=questions)
+    assert "an earlier training of this model is not counted: the first base was measured" in capfd.readouterr().err
+
+
+def test_a_first_base_that_is_damaged_is_noted_and_the_stage_is_counted(stages: list[Path]) -> None:
+    folder = stages[2] / "_forgetwatch"
+    (folder / "first.parquet").write_bytes(b"PAR1")
+    run = Trajectory.from_run(folder)
+    assert run.stage is None
+    assert any("first.parquet, the baseline of the first training, is missing or damaged" in note for note in run.notes)
+    described = json.loads((folder / "run.json").read_text())
+    assert [one["name"] for one in described["lineage"]["runs"]] == ["task0", "task1"]
+
+
+def test_a_reference_cannot_take_the_name_of_the_stage() -> None:
+    with pytest.raises(WatchError, match="'stage' is that of the start of a later stage"):
+        ForgetWatchCallback(probe(60), against={"stage": "previous"})

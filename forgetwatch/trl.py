@@ -85,7 +85,7 @@ def _has_json(name: str) -> bool:
 
 def _value(name: str, given: Any) -> Any:
     """Return the value of an argument, given its key in a file or on the command line."""
-    if not isinstance(given, str) or str in _kinds(name):
+    if not isinstance(given, str) or (str in _kinds(name) and not (Mapping in _kinds(name) and given[:1] == "{")):
         return given
     if _has_json(name):
         with suppress(ValueError, RecursionError):  # "save" is none; the callback refuses what has no meaning

@@ -12,6 +12,7 @@
 
     from_rows.py               a table of questions to a probe
     row_files.py               files of rows
+    per_task.py                a probe for each task of a sequence of trainings, as one probe
     plan.py                    what the columns of such a table are for, and how answers name options
     order.py                   the order of a probe of several tasks
     prompts.py                 listed options, instructions, and worked examples before each question
@@ -40,11 +41,13 @@ from forgetwatch.probes.harness import harness_probe, is_harness_task
 from forgetwatch.probes.hub import PAPER, PRESETS, is_preset, load_preset
 from forgetwatch.probes.order import stratified
 from forgetwatch.probes.overlap import Overlap, exact_overlap, plain, training_text
+from forgetwatch.probes.per_task import combine_tasks
 from forgetwatch.probes.plan import Key
 from forgetwatch.probes.prompts import few_shot, options_of
 from forgetwatch.probes.row_files import SUFFIXES, training_texts
 from forgetwatch.probes.shipped import NAMES, shipped_probe
 from forgetwatch.probes.world import RELATIONS, Fact, Relation, demo_probe, facts
+from forgetwatch.progress import log
 
 _LOCAL_NAMES: Final = (*NAMES, "demo")
 _PRESET_NAMES: Final = (PAPER, *PRESETS)
@@ -96,6 +99,20 @@ def load_probe(
         raise ProbeError(f"{name}: root, revision and shots are for benchmarks of the hub, and this is not one{near}")
     probe = _local(name, columns, key)
     return probe if limit is None else probe.head(limit)
+
+
+def load_tasks(probes: Mapping[str, Probe | str | Path] | str | Path) -> Probe:
+    """Load a probe for each task of a sequence of trainings, as one probe; see `probes.per_task`.
+
+    Tasks of a folder that cannot be graded are left out, with a line in the log.
+
+    Raises:
+        ProbeError: If a named probe cannot be loaded, two cannot be evaluated together, or no task is left.
+    """
+    made, notes = combine_tasks(probes, load_probe)
+    for note in notes:
+        log(note)
+    return made
 
 
 def _local(

@@ -65,6 +65,8 @@ _LATEX_UNIT: Final = re.compile(r"[\s~]*\\(?:text|mbox|mathrm)\s*\{[^{}]*\}\s*\Z
 _MARK: Final = re.compile(r"\s*(?:\(([A-Za-z])\)|([A-Z])[.)])\s*")
 """A letter as a list of options marks it: (a), A. or B)."""
 
+_LETTER_LINE: Final = re.compile(r"\s*\(?([A-Z])[).:]?[ \t]*\n\s*\S.*", re.DOTALL)
+"""A letter on a line of its own, and below it what explains it."""
 _FINAL: Final = re.compile(r"####\s*(.+?)\s*\Z", re.DOTALL)
 _WITH_UNIT: Final = re.compile(r"\s*([-+]?\d[\d.,/:]*)\s*\([^()]*\)\s*")
 _BOXED: Final = re.compile(r"\\boxed\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}")
@@ -228,17 +230,20 @@ def _marked(answer: Any, texts: Sequence[str | None]) -> tuple[int, ...] | None:
     return tuple(index for index, mark in enumerate(answer) if mark)
 
 
+_AnswerPart = Literal["####", "\\boxed{}", "(unit)", "(letter)", ""]
+
+
 @dataclass(frozen=True)
 class OpenAnswers:
     r"""What of a column of open answers an output can match.
 
     Attributes:
         kind: ``####`` or ``\boxed{}`` for the part that these mark; ``(unit)`` for the number before a unit in
-            brackets; empty for the whole text.
+            brackets; ``(letter)`` for the letter in the first line; empty for the whole text.
         mathematical: True if the column holds formulas: those are compared by their value.
     """
 
-    kind: Literal["####", "\\boxed{}", "(unit)", ""] = ""
+    kind: _AnswerPart = ""
     mathematical: bool = False
 
     def text(self, answer: str) -> str:
@@ -268,6 +273,8 @@ class OpenAnswers:
             return str(boxes[-1]).strip()
         if self.kind == "(unit)" and (number := _WITH_UNIT.fullmatch(answer)):
             return number[1]
+        if self.kind == "(letter)" and (letter := _LETTER_LINE.fullmatch(answer)):
+            return letter[1]
         return answer
 
 
@@ -302,7 +309,7 @@ def _first_formula(parts: Iterable[str]) -> str:
     return next(part for part in parts if _FORMULA.search(part))
 
 
-def _kind(texts: Sequence[str], column: str) -> Literal["####", "\\boxed{}", "(unit)", ""]:
+def _kind(texts: Sequence[str], column: str) -> _AnswerPart:
     """Return the mark of the part that an output can match, in all answers of a column."""
     if texts and all(map(_FINAL.search, texts)):
         return "####"
@@ -310,6 +317,8 @@ def _kind(texts: Sequence[str], column: str) -> Literal["####", "\\boxed{}", "(u
         return "\\boxed{}"
     if texts and 2 * sum(_WITH_UNIT.fullmatch(text) is not None for text in texts) >= len(texts):
         return "(unit)"
+    if texts and all(map(_LETTER_LINE.fullmatch, texts)):
+        return "(letter)"
     words = sorted(len(text.split()) for text in texts)
     if words and words[len(words) // 2] > _LONG:
         raise ProbeError(
@@ -353,7 +362,12 @@ class Plan:
         if self.key is not None:
             parts.append(f"key: {_SPELLED[self.key]} in {self.answer}")
         elif not self.wrong:
-            part = {"####": " after ####", "\\boxed{}": " in \\boxed{}", "(unit)": " without its unit"}
+            part = {
+                "####": " after ####",
+                "\\boxed{}": " in \\boxed{}",
+                "(unit)": " without its unit",
+                "(letter)": " in the first line",
+            }
             as_formulas = ", formulas by their value" if self.open.mathematical else ""
             parts.append(f"answer: {self.answer}{part.get(self.open.kind, '')}{as_formulas}")
         if self.not_used:

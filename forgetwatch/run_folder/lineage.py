@@ -27,7 +27,7 @@ _WORDS: Final = {
     "vocabulary": "numbers of tokens",
 }
 
-NAMED: Final = "named"
+NAMED: Final = "the name given"
 """Value of `how` for a lineage that the user named."""
 
 

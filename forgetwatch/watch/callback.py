@@ -23,7 +23,7 @@ from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState,
 from forgetwatch.drift import RunDrift
 from forgetwatch.errors import WatchError
 from forgetwatch.probe import Probe
-from forgetwatch.probes import load_probe, stratified
+from forgetwatch.probes import load_probe, load_tasks, stratified
 from forgetwatch.progress import log
 from forgetwatch.report import CARD
 from forgetwatch.run_folder import PROBE, RUN_FOLDER
@@ -66,6 +66,9 @@ class ForgetWatchCallback(TrainerCallback):
         probe: A probe, its name, or the path of one. By default `standard`, and `behaviour` if the tokenizer has a
             chat template and generating is cheap (a GPU, or the trainer's vLLM) and possible (not for a sharded model
             or prompt learning without that vLLM).
+        probes: In place of `probe` a probe for each task of a sequence of trainings, by the name of the task, or the
+            folder of a benchmark: ``{"base": "standard", "task1": "a.csv"}``. The name becomes the category of its
+            questions, but for `base`. See `probes.per_task`.
         every: Schedule of the looks; see `watch.schedule`.
         max_overhead: Share of the training's time that the looks after the baseline may take, 0 to 1. Before the
             baseline it is decided which items are evaluated, a prefix of the probe, and which looks of the default
@@ -106,6 +109,7 @@ class ForgetWatchCallback(TrainerCallback):
         self,
         probe: Probe | str | Path | None = None,
         *,
+        probes: Mapping[str, Probe | str | Path] | str | Path | None = None,
         every: Every = None,
         max_overhead: float | None = 0.02,
         items: int | None = None,
@@ -130,8 +134,11 @@ class ForgetWatchCallback(TrainerCallback):
         if log not in ("counts", "full"):
             raise WatchError(f"log={log!r}: needed 'counts' or 'full'")
         Schedule.make(every, max_steps=1)  # a wrong value fails here, not hours later in a queue
+        if probe is not None and probes is not None:
+            raise WatchError("probe and probes: needed one of them; give the first as probes={'base': ...}")
         self.probe = probe if isinstance(probe, Probe) else load_probe(probe or "standard")
-        self._chooses_probe = probe is None
+        self.probe = self.probe if probes is None else load_tasks(probes)
+        self._chooses_probe = probe is None and probes is None
         check_generated(self.probe)
         self.every = every
         self.max_overhead = max_overhead or None

@@ -347,6 +347,8 @@ class Session:
         with self.failures.tolerate("the look", step=step), evaluation_weights(now.optimizer):
             try:
                 watch.look(now.model, now.tokenizer, step=step)
+                if step == self._max_steps:  # a later stage may begin with these weights
+                    watch.keep_latest(now.model, now.tokenizer)
             except Exception as error:  # an OSError, and in the other processes what the main one sends of it
                 if self._settings.strict or step not in watch.pending:
                     raise

@@ -429,6 +429,12 @@ class Watch(LookHistory):
                     raise MismatchError(f"the first base was measured with {name} {made_with[name]!r}, this is {own!r}")
         self.lineage, self._first = lineage, lineage.first
 
+    def keep_latest(self, model: nn.Module, tokenizer: Any) -> None:
+        """Keep the latest look in the cache as a baseline of the model, which has the weights of that look."""
+        latest = self._snapshots.get(max(self._snapshots, default=-1))
+        if latest is not None:
+            self.measurer.keep_as_baseline(latest, model, tokenizer, self.evaluated)
+
     def claim(self) -> None:
         """Keep other trainings out of the output_dir.
 

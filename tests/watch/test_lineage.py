@@ -14,12 +14,15 @@ import pytest
 import torch
 from events import curve, weights
 from support import model, probe, tokenizer, trained
+from trl_examples import LORA, examples, length
 
 from forgetwatch import ForgetWatchCallback, Guard, Item, Probe, Snapshot, Trajectory, load_snapshot
+from forgetwatch import cache as cache_module
 from forgetwatch.cache import cache_files
 from forgetwatch.comparing import read_stages
 from forgetwatch.errors import MismatchError, SnapshotError, WatchError
 from forgetwatch.snapshot import read_snapshot, save_snapshot
+from forgetwatch.watch import known_baseline, measurer
 
 RATE = 5e-3
 SAVES: dict[str, Any] = {"save_strategy": "steps", "save_steps": 4}
@@ -139,7 +142,7 @@ def test_a_lineage_is_named_after_a_change_of_the_weights(
     network = model(tokenizer(), seed=7)
     capfd.readouterr()
     stage(tmp_path / "last", network, lineage=stages[1])
-    assert f"stage 3 of this model, after task0 and task1 (by named); {FOUND}" in capfd.readouterr().err
+    assert f"stage 3 of this model, after task0 and task1 (by the name given); {FOUND}" in capfd.readouterr().err
     base, end = snapshot_of(stages[0], "baseline"), snapshot_of(tmp_path / "last", "step-000008")
     last = Trajectory.from_run(tmp_path / "last").comparisons[-1].all
     assert (last.forgotten, last.gained) == flips(base, end)
@@ -287,3 +290,97 @@ def test_a_first_base_that_is_damaged_is_noted_and_the_stage_is_counted(stages: 
 def test_a_reference_cannot_take_the_name_of_the_stage() -> None:
     with pytest.raises(WatchError, match="'stage' is that of the start of a later stage"):
         ForgetWatchCallback(probe(60), against={"stage": "previous"})
+
+
+def test_the_last_look_is_the_baseline_of_the_next_stage_and_is_not_measured_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for module in (cache_module, known_baseline, measurer):
+        monkeypatch.setattr(module, "KEPT_SECONDS", 0.0)
+    network = model(tokenizer())
+    stage(tmp_path / "a", network)
+    assert "already" not in capfd.readouterr().err
+    stage(tmp_path / "b", network)
+    assert "already; 50 items measured again, 0 with another outcome" in capfd.readouterr().err
+    end, start = snapshot_of(tmp_path / "a", "step-000008"), snapshot_of(tmp_path / "b", "baseline")
+    assert end.checksum == start.checksum
+    assert (start.meta["step"], start.meta["look"]) == (0, "baseline")
+
+
+def by(method: str, folder: Path, network: Any, *, adapter: bool = False, **named: Any) -> Any:
+    """Train a model, or the one in a folder, for four steps by a trainer of TRL, and return the trainer."""
+    import trl
+    from peft import LoraConfig
+
+    kind = {"SFT": "chat", "DPO": "pair", "GRPO": "prompt"}[method]
+    settings: dict[str, Any] = {"max_steps": 4, "per_device_train_batch_size": 2, "use_cpu": True, "bf16": False}
+    settings |= {"report_to": "none", "disable_tqdm": True, "learning_rate": 1e-2, "save_strategy": "no"}
+    settings |= {"model_init_kwargs": {"dtype": "float32"}} if isinstance(network, str) else {}
+    further: dict[str, Any] = {}
+    if method == "GRPO":
+        settings |= {"num_generations": 2, "max_completion_length": 8}
+        further = {"reward_funcs": length}
+    made = getattr(trl, f"{method}Trainer")(
+        model=network,
+        args=getattr(trl, f"{method}Config")(output_dir=str(folder), **settings),
+        train_dataset=examples(kind),
+        processing_class=tokenizer(),
+        callbacks=[ForgetWatchCallback(probe(60), every=2, max_overhead=None, **named)],
+        peft_config=LoraConfig(**LORA) if adapter else None,
+        **further,
+    )
+    made.train()
+    return made
+
+
+def check_stages(folders: list[Path], *, last: str = "step-000004") -> None:
+    base = snapshot_of(folders[0], "baseline")
+    for number, folder in enumerate(folders):
+        run = Trajectory.from_run(folder)
+        assert run.number == number + 1
+        group = run.comparisons[-1].all
+        assert (group.forgotten, group.gained) == flips(base, snapshot_of(folder, last))
+    line = read_stages(folders)
+    whole = line.comparisons[-1].all
+    assert (whole.forgotten, whole.gained) == flips(base, snapshot_of(folders[-1], last))
+
+
+@pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed in v6:FutureWarning")  # TRL's own calls
+def test_sft_then_dpo_then_grpo_are_three_stages(tmp_path: Path) -> None:
+    folders, saved = [tmp_path / name for name in ("sft", "dpo", "grpo")], str(tmp_path / "start")
+    model(tokenizer()).save_pretrained(saved)
+    for method, folder in zip(("SFT", "DPO", "GRPO"), folders, strict=True):
+        made = by(method, folder, saved)
+        saved = str(tmp_path / f"end of {method}")
+        made.save_model(saved)
+    check_stages(folders)
+
+
+@pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed in v6:FutureWarning")  # TRL's own calls
+@pytest.mark.filterwarnings("ignore:.*peft:UserWarning")
+@pytest.mark.parametrize("merges", [False, True])
+def test_adapters_are_stages_merged_and_unmerged(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], *, merges: bool
+) -> None:
+    """The weights of a merged adapter are others: its stage is named. An adapter that is trained on is found."""
+    network, folders = model(tokenizer()), [tmp_path / name for name in ("a", "b", "c")]
+    for number, folder in enumerate(folders):
+        named = {"lineage": folders[number - 1]} if merges and number else {}
+        made = by("SFT", folder, network, adapter=merges or number == 0, **named)
+        network = made.model.merge_and_unload() if merges else made.model
+    check_stages(folders)
+    how = "the name given" if merges else "the same weights"
+    assert f"stage 3 of this model, after a and b (by {how})" in capfd.readouterr().err
+
+
+def test_a_training_without_the_callback_in_between_is_counted_with_the_next_stage(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    network, folders = model(tokenizer()), [tmp_path / "a", tmp_path / "b"]
+    stage(folders[0], network)
+    trained(tmp_path / "unwatched", network=network, steps=4, learning_rate=RATE)
+    capfd.readouterr()
+    stage(folders[1], network, lineage=folders[0])
+    assert "stage 2 of this model, after a (by the name given)" in capfd.readouterr().err
+    check_stages(folders, last="step-000008")
+    assert any("began with a model that answers" in note for note in read_stages(folders).comparisons[-1].notes)

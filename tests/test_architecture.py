@@ -35,12 +35,12 @@ ORDER = (
         "gates",
         "report",
     ),
-    *("scoring", "drift", "watch", "study", "trl", "axolotl", "lm_eval", "demo", "cli", "__main__"),
+    *("scoring", "drift", "retention", "watch", "study", "trl", "axolotl", "lm_eval", "demo", "cli", "__main__"),
 )
 """From bottom to top: a module may import its own part and those before it."""
 
 HEAVY = {"torch", "transformers", "trl", "accelerate", "peft", "datasets", "tokenizers"}
-MAY_BE_HEAVY = {"scoring", "drift", "lm_eval", "watch", "study", "trl", "axolotl", "demo"}
+MAY_BE_HEAVY = {"scoring", "drift", "retention", "lm_eval", "watch", "study", "trl", "axolotl", "demo"}
 READS_DATA_SETS = "probes/hub/load.py"
 """Benchmarks of the hub are read with `datasets`, by one function of this file, when they are asked for. All else of a
 probe works without it, so that comparing and reporting never load it."""

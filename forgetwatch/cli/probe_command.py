@@ -8,6 +8,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -30,6 +31,7 @@ from forgetwatch.probes import (
     check_probe,
     load_probe,
     probe_from,
+    split_halves,
     training_text,
     training_texts,
     without_questions,
@@ -147,6 +149,26 @@ def build_command(
     for text in summary(probe):
         print_text(text)
     print_text(f"written to {output}; `forgetwatch probe check {output}` looks for faults")
+
+
+@probe_app.command("split")
+def split_command(
+    source: Annotated[str, typer.Argument(help="A probe's name, or a file of items or rows.")],
+    output: Annotated[
+        tuple[Path, Path], typer.Option("--output", "-o", help="The two probe files to write (JSONL): -o A B.")
+    ],
+    seed: Annotated[int, typer.Option(help="Seed of the halves.")] = 0,
+) -> None:
+    """Split a probe into two halves: one to train on or to choose by, one to watch."""
+    for path in output:
+        check_probe_file(path, [source])
+    if output[0] == output[1]:
+        raise typer.BadParameter(f"--output: needed two files, got {output[0]} twice")
+    probe = _load(source)
+    for path, items in zip(output, split_halves(probe.items, seed=seed), strict=True):
+        half = replace(probe.with_items(items), name=f"{probe.name}, {path.stem}")
+        half.save(path)
+        print_text(f"{len(items):,} of {len(probe):,} items: {path}")
 
 
 @probe_app.command("check")

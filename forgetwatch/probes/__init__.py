@@ -39,12 +39,12 @@ from forgetwatch.probes.checking import Finding, check_answers, check_probe, wit
 from forgetwatch.probes.from_rows import is_part_of_question, probe_from
 from forgetwatch.probes.harness import harness_probe, is_harness_task
 from forgetwatch.probes.hub import PAPER, PRESETS, is_preset, load_preset
-from forgetwatch.probes.order import stratified
-from forgetwatch.probes.overlap import Overlap, exact_overlap, plain, training_text
+from forgetwatch.probes.order import split_halves, stratified
+from forgetwatch.probes.overlap import Overlap, exact_overlap, plain, shares_words, training_text
 from forgetwatch.probes.per_task import combine_tasks
 from forgetwatch.probes.plan import Key
 from forgetwatch.probes.prompts import few_shot, options_of
-from forgetwatch.probes.row_files import SUFFIXES, training_texts
+from forgetwatch.probes.row_files import SUFFIXES, read_rows, training_texts
 from forgetwatch.probes.shipped import NAMES, shipped_probe
 from forgetwatch.probes.world import RELATIONS, Fact, Relation, demo_probe, facts
 from forgetwatch.progress import log

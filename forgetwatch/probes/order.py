@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -42,6 +43,29 @@ def stratified(items: Sequence[Item], *, first: int) -> list[Item]:
     if not _is_fair(others, first=first):
         others = interleave(others, by=lambda item: (item.task, item.category))
     return [*must, *others]
+
+
+def split_halves(items: Sequence[Item], *, seed: int = 0) -> tuple[list[Item], list[Item]]:
+    """Return two halves of some items, each a fair sample of tasks and categories, in the order of the items.
+
+    Items of one cluster stay together. The same seed gives the same halves, in any order of the items.
+    """
+    groups: dict[str, list[Item]] = {}
+    for item in items:
+        groups.setdefault(f"cluster {item.cluster}" if item.cluster else f"{item.task}/{item.id}", []).append(item)
+
+    def place(name: str) -> tuple[str, str, str]:
+        first = groups[name][0]
+        return first.task, first.category, hashlib.sha256(f"{seed} {name}".encode()).hexdigest()
+
+    halves: tuple[set[int], set[int]] = set(), set()
+    sizes = [0, 0]
+    for name in sorted(groups, key=place):
+        half = int(sizes[1] < sizes[0])
+        halves[half].update(id(item) for item in groups[name])
+        sizes[half] += len(groups[name])
+    first, second = ([item for item in items if id(item) in half] for half in halves)
+    return first, second
 
 
 def _is_fair(items: Sequence[Item], *, first: int) -> bool:

@@ -22,6 +22,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 from forgetwatch.item import Item
@@ -124,6 +125,16 @@ def overlap(
     )
 
 
+@lru_cache(maxsize=4)
+def _search_of(probe: Probe) -> _Search:
+    return _Search(probe, (min(GRAMS),))
+
+
+def shares_words(probe: Probe, text: str) -> bool:
+    """Return True if a text holds a whole question of a probe, or eight words in a row of one."""
+    return _search_of(probe).finds(_words(text))
+
+
 def training_text(row: Any) -> str:
     """Return all text of a training row as one: the row itself, its messages, or every text in it but the roles."""
     if isinstance(row, str):
@@ -164,6 +175,15 @@ class _Search:
         self.answered: set[int] = set()
         self.shared: dict[int, set[int]] = {n: set() for n in grams}
         self.examples: list[tuple[str, str, int]] = []
+
+    def finds(self, words: Words) -> bool:
+        """Return True if a row has a whole question or a run of words; nothing is counted."""
+        for n, index in self._anchors.items():
+            for start, run in enumerate(_runs(words, n)):
+                targets = (target for item in index.get(run, ()) for target in self._targets[item])
+                if any(words[start : start + len(target)] == target for target in targets):
+                    return True
+        return any(not runs.keys().isdisjoint(_runs(words, n)) for n, runs in self._grams.items())
 
     def names(self, items: Iterable[int]) -> tuple[tuple[str, str], ...]:
         """Return (task, id) of some items, in the order of the probe."""

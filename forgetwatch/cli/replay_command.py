@@ -1,0 +1,137 @@
+"""`forgetwatch replay BASE -o replay.jsonl`: the base's own texts, to be mixed into a fine-tuning."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from forgetwatch.cli.options import check_device_map, device_map_option
+from forgetwatch.cli.output import announce_import, echo
+from forgetwatch.comparing import Trajectory
+from forgetwatch.errors import ForgetwatchError
+from forgetwatch.files import write_text
+from forgetwatch.loading import Loading
+from forgetwatch.pairing import count, one_line
+from forgetwatch.probe import Probe
+from forgetwatch.probes import SUFFIXES, load_probe, read_rows, training_text, training_texts
+from forgetwatch.progress import Done, log, shown
+from forgetwatch.run_folder import run_probe
+
+
+def run(
+    base: Annotated[str, typer.Argument(help="The model before the training: a checkpoint folder or a model id.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="File to write, JSONL in TRL's formats.")],
+    rows: Annotated[int, typer.Option("--rows", "-n", help="Number of rows.")] = 500,
+    run_of: Annotated[
+        Path | None,
+        typer.Option("--for", help="A watched run: rows are about what it lost, and none has its questions."),
+    ] = None,
+    prompts: Annotated[
+        Path | None,
+        typer.Option(help="File of prompts (text lines, JSONL, CSV, Parquet). Default: prompts over the categories."),
+    ] = None,
+    plain: Annotated[
+        bool, typer.Option("--plain", help="Plain text, also if the tokenizer has a chat template.")
+    ] = False,
+    tokens: Annotated[int, typer.Option(help="Maximum number of tokens of a text.")] = 192,
+    temperature: Annotated[float, typer.Option(help="Temperature of the sampling, above 0.")] = 1.0,
+    seed: Annotated[int, typer.Option(help="Seed of the prompts and of the sampling.")] = 0,
+    trust_remote_code: Annotated[
+        bool, typer.Option("--trust-remote-code", help="Run code that comes with the model.")
+    ] = False,
+    device_map: Annotated[str | None, device_map_option()] = None,
+) -> None:
+    """Write texts of a base model for replay: whole, each once, without any question of the probe."""
+    if rows < 1:
+        raise typer.BadParameter(f"--rows: needed at least 1, got {rows}")
+    check_device_map(device_map)
+    if output.suffix != ".jsonl":
+        raise typer.BadParameter(f"--output {output}: needed a name that ends in .jsonl")
+    lost, forbidden = _of_run(run_of)
+    given = None if prompts is None else _read_prompts(prompts)
+    announce_import()
+    from forgetwatch.retention import Prompt, sample_replay, shipped_prompts
+    from forgetwatch.scoring import load_model, silence_loading
+
+    silence_loading()
+    model, tokenizer = load_model(base, loading=Loading(trust_remote_code=trust_remote_code, device_map=device_map))
+    chat = not plain and bool(getattr(tokenizer, "chat_template", None))
+    drawn = shipped_prompts(chat=chat, categories=lost) if given is None else [Prompt(text, "") for text in given]
+    opening = f"sampling {count(rows)} texts of {base} {'in its chat template' if chat else 'as plain text'}"
+    with shown("replay", opening=opening) as progress:
+
+        def report(done: int) -> None:
+            if progress:
+                progress(Done(count=done, total=rows, share=done / rows, unit="rows"))
+
+        found = sample_replay(
+            model,
+            tokenizer,
+            drawn,
+            rows=rows,
+            chat=chat,
+            forbidden=forbidden,
+            lost=lost or None,
+            tokens=tokens,
+            temperature=temperature,
+            seed=seed,
+            progress=report,
+        )
+    if not found.rows:
+        raise ForgetwatchError(f"{base}: no text was fit for replay: {_dropped(found.dropped)}")
+    write_text(output, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in found.rows))
+    _print(found, output, rows=rows, probes=forbidden)
+
+
+def _of_run(run_of: Path | None) -> tuple[dict[str, float], list[Probe]]:
+    """Return the number of lost questions by category, and the probes whose questions may not be in the rows."""
+    forbidden = [load_probe("confirmation")]
+    if run_of is None:
+        return {}, [load_probe("standard"), *forbidden]
+    last = Trajectory.from_run(run_of).comparisons[-1]
+    lost = {name: float(group.forgotten) for name, group in last.by("category").items() if group.n and name}
+    if not sum(lost.values()):
+        log(f"{run_of} has lost no question: all categories get as many rows")
+        lost = {}
+    own = run_probe(run_of)
+    return lost, [load_probe("standard") if own is None else own, *forbidden]
+
+
+def _read_prompts(path: Path) -> list[str]:
+    rows: list[Any] = [row for _, row in read_rows(path)] if path.suffix in SUFFIXES else [*training_texts([path])]
+    found = [text for row in rows if (text := _prompt_of(row).strip())]
+    if not found:
+        raise ForgetwatchError(f"{path}: needed a prompt in each line or row, found none")
+    return found
+
+
+def _prompt_of(row: Any) -> str:
+    """Return the prompt of a row: its column ``prompt``, the user's first message, or all its text."""
+    if isinstance(row, dict):
+        asked = row.get("prompt") or row.get("messages") or row.get("question") or row.get("text") or row
+        if isinstance(asked, Sequence) and not isinstance(asked, str):
+            asked = next((one for one in asked if isinstance(one, dict) and one.get("role") == "user"), asked)
+        return training_text(asked)
+    return training_text(row)
+
+
+def _print(found: Any, output: Path, *, rows: int, probes: Sequence[Probe]) -> None:
+    made = len(found.rows)
+    names = " and ".join(one_line(probe.name) for probe in probes)
+    if made < rows:
+        echo(f"{count(made)} of {count(rows)} rows; give more prompts, or --tokens, for the rest")
+    if dropped := _dropped(found.dropped):
+        echo(f"dropped: {dropped}")
+    by = ", ".join(f"{one_line(name)} {count(number)}" for name, number in sorted(found.categories.items()) if name)
+    if by:
+        echo(f"categories: {by}")
+    echo(f"overlap with {names}: {count(found.overlap)} of {count(made)} rows share a question or eight words in a row")
+    echo(f"{count(made)} rows: {output}")
+
+
+def _dropped(dropped: Mapping[str, int]) -> str:
+    return ", ".join(f"{count(number)} {reason}" for reason, number in dropped.items())

@@ -1,0 +1,236 @@
+"""RetentionLoss: a term of the loss that penalises answers which turn from right to wrong.
+
+    class Trainer(RetentionLoss, SFTTrainer): ...
+    trainer = Trainer(..., retention=Retention("kept.jsonl", weight=0.5))
+
+Before the first step the base answers the questions of `kept.jsonl`, and those count that it clearly knows: right, with
+at least 80 % of the probability of all options. At each step a few of them are read, and one of two terms is added to
+the loss of the trainer, times the weight:
+
+    kl       KL(base || model) over the options of a question, in nats; 0 for an unchanged model
+    hinge    max(0, m - margin): by how many nats the right option fails to lead by m, the lead that it had, at most 2
+
+The questions may not be those of the probe: `forgetwatch probe split` makes two halves, one to train on and one to
+watch. With a weight of 0 nothing is read, and the training is bitwise that of the trainer alone. The term is divided
+for gradient accumulation as the trainer divides its own loss, so that each optimizer step has it once.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple, get_args
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from forgetwatch.errors import WatchError
+from forgetwatch.metrics import TAU
+from forgetwatch.probe import Probe
+from forgetwatch.probes import load_probe
+from forgetwatch.progress import log
+from forgetwatch.scoring import ModelInfo, Scorer, encode, rank, world_size
+
+Kind = Literal["kl", "hinge"]
+Schedule = Literal["constant", "rising", "falling"]
+
+LEAD: Final = 2.0
+"""Nats of the largest lead that the hinge asks for: a lead of 2 nats is 88 % against one other option."""
+
+FEWEST_OPTIONS: Final = 3
+"""Options from which on an answer can be clearly known."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Retention:
+    """Settings of the term.
+
+    Attributes:
+        probe: The questions to keep: a probe, its name, or the path of one, with scored options.
+        weight: Weight of the term, 0 or more; 0 for none.
+        kind: ``kl`` or ``hinge``.
+        schedule: ``constant``; ``rising`` from 0 to the weight, or ``falling`` from it to 0, over the steps.
+        batch: Number of questions of a step, over its accumulated batches together one such number each.
+        seed: Seed of their choice, which draws from no generator of the training.
+
+    Raises:
+        WatchError: If a value is out of range.
+    """
+
+    probe: Probe | str | Path
+    weight: float = 0.5
+    kind: Kind = "kl"
+    schedule: Schedule = "constant"
+    batch: int = 4
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        if not (math.isfinite(self.weight) and self.weight >= 0):
+            raise WatchError(f"weight={self.weight!r}: needed a number of 0 or more")
+        if self.kind not in get_args(Kind):
+            raise WatchError(f"kind={self.kind!r}: needed one of {', '.join(get_args(Kind))}")
+        if self.schedule not in get_args(Schedule):
+            raise WatchError(f"schedule={self.schedule!r}: needed one of {', '.join(get_args(Schedule))}")
+        if type(self.batch) is not int or self.batch < 1:
+            raise WatchError(f"batch={self.batch!r}: needed a whole number of questions, 1 or more")
+
+    def weight_at(self, share: float) -> float:
+        """Return the weight after a share of the steps, 0 to 1."""
+        factor = {"constant": 1.0, "rising": share, "falling": 1 - share}[self.schedule]
+        return self.weight * min(max(factor, 0.0), 1.0)
+
+
+class _Question(NamedTuple):
+    """A question that the base clearly knows: token ids, the base's log-probabilities of the options, the right one."""
+
+    context: tuple[int, ...]
+    choices: tuple[tuple[int, ...], ...]
+    base: tuple[float, ...]
+    gold: int
+
+
+class Kept:
+    """The questions that the base clearly knows, and the term over some of them.
+
+    Args:
+        retention: The settings.
+        model: The base, before the first step.
+        tokenizer: Its tokenizer.
+
+    Raises:
+        WatchError: If the probe has no question with options that the base clearly knows.
+        ScoringError: If the model cannot be scored.
+    """
+
+    def __init__(self, retention: Retention, model: nn.Module, tokenizer: Any) -> None:
+        self.retention = retention
+        given = retention.probe
+        probe = given if isinstance(given, Probe) else load_probe(given)
+        fit = [item for item in probe if len(item.choices or ()) >= FEWEST_OPTIONS and not probe.is_generated(item)]
+        if not fit:
+            raise WatchError(f"{probe.name}: needed questions with three or more scored options, found none")
+        probe = probe.with_items(fit)
+        found = Scorer(probe, tokenizer, model).score(model)
+        longest = ModelInfo.of(model).context_length(tokenizer)
+        encoded = encode(probe, tokenizer, max_length=longest)
+        scores, right = found.table["choice_logprobs"].to_pylist(), found.floats("correct")
+        self.questions = []
+        for index, one in enumerate(encoded):
+            if right[index] != 1.0 or one.unscored or scores[index] is None:
+                continue
+            base = np.asarray(scores[index], float)
+            base = base - np.logaddexp.reduce(base)
+            gold = int(probe.items[index].answers[0])
+            if math.exp(base[gold]) >= TAU:
+                self.questions.append(_Question(one.context, one.choices, tuple(base.tolist()), gold))
+        if not self.questions:
+            raise WatchError(f"{probe.name}: the model clearly knows none of its {len(probe):,} questions")
+        if rank() == 0:
+            log(f"retention: the loss keeps {len(self.questions):,} of {len(probe):,} questions of {probe.name}")
+        self._rng = np.random.default_rng([retention.seed, rank(), world_size()])
+        self._pad = int(getattr(tokenizer, "pad_token_id", None) or 0)
+
+    def term(self, model: nn.Module) -> Tensor:
+        """Return the mean of the term over some questions, in nats, with its gradient."""
+        count = min(self.retention.batch, len(self.questions))
+        drawn = [self.questions[at] for at in self._rng.choice(len(self.questions), size=count, replace=False)]
+        own = self._log_shares(model, drawn)
+        terms = []
+        for question, now in zip(drawn, own, strict=True):
+            base = torch.tensor(question.base, device=now.device, dtype=now.dtype)
+            if self.retention.kind == "kl":
+                terms.append((base.exp() * (base - now)).sum())
+            else:
+                others = [at for at in range(len(base)) if at != question.gold]
+                lead = min(float(base[question.gold] - base[others].max()), LEAD)
+                terms.append(torch.relu(lead - (now[question.gold] - now[others].max())))
+        return torch.stack(terms).mean()
+
+    def _log_shares(self, model: nn.Module, questions: list[_Question]) -> list[Tensor]:
+        """Return the log-probability of each option among the options of its question, float32 [options] each."""
+        rows = [(one.context, choice) for one in questions for choice in one.choices]
+        longest = max(len(context) + len(choice) for context, choice in rows)
+        device = next(model.parameters()).device
+        ids = torch.full((len(rows), longest), self._pad, dtype=torch.long, device=device)
+        mask = torch.zeros_like(ids)
+        for row, (context, choice) in enumerate(rows):
+            text = torch.tensor(context + choice, device=device)
+            ids[row, : len(text)], mask[row, : len(text)] = text, 1
+        logits = model(input_ids=ids, attention_mask=mask, use_cache=False).logits
+        scores = []
+        for row, (context, choice) in enumerate(rows):
+            # The token at a position is predicted at the one before it.
+            places = slice(len(context) - 1, len(context) + len(choice) - 1)
+            tokens = torch.tensor(choice, device=device)
+            own = logits[row, places].float().log_softmax(-1)
+            scores.append(own.gather(-1, tokens[:, None]).sum())
+        found, start = [], 0
+        for one in questions:
+            found.append(torch.stack(scores[start : start + len(one.choices)]).log_softmax(-1))
+            start += len(one.choices)
+        return found
+
+
+class RetentionLoss:
+    """Mixin for `Trainer`, `SFTTrainer` or `DPOTrainer`: adds a term that penalises forgetting to their loss.
+
+    Args:
+        retention: Settings of the term; None for none. All other arguments are those of the trainer.
+    """
+
+    def __init__(self, *args: Any, retention: Retention | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.retention = retention
+        self._kept: Kept | None = None
+        self._terms: list[float] = []
+
+    def train(self, *args: Any, **kwargs: Any) -> Any:
+        """Measure what the base clearly knows, and train."""
+        if self.retention is not None and self.retention.weight > 0 and self._kept is None:
+            trainer: Any = self
+            tokenizer = getattr(trainer.processing_class, "tokenizer", trainer.processing_class)
+            self._kept = Kept(self.retention, trainer.model, tokenizer)
+        parent: Any = super()
+        return parent.train(*args, **kwargs)
+
+    def compute_loss(
+        self, model: nn.Module, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
+    ) -> Any:
+        """Return the trainer's loss, with the term added to it in training."""
+        parent: Any = super()
+        found = parent.compute_loss(model, inputs, return_outputs=return_outputs, num_items_in_batch=num_items_in_batch)
+        trainer: Any = self
+        if self._kept is None or not model.training:
+            return found
+        state = trainer.state
+        weight = self._kept.retention.weight_at(state.global_step / max(1, state.max_steps))
+        if weight == 0:
+            return found
+        term = self._kept.term(model)
+        self._terms.append(float(term.detach()))
+        added = weight * term / self._divisor(num_items_in_batch)
+        loss = found[0] if return_outputs else found
+        total = loss + added.to(loss.device, loss.dtype)
+        return (total, *found[1:]) if return_outputs else total
+
+    def _divisor(self, num_items_in_batch: Any) -> float:
+        """Return by what the term is divided here: the batches of a step, unless the trainer divides afterwards."""
+        trainer: Any = self
+        is_scaled = getattr(trainer, "loss_is_scaled_for_ga", None)
+        if is_scaled is None:
+            is_scaled = (trainer.model_accepts_loss_kwargs and num_items_in_batch is not None) or (
+                trainer.compute_loss_func is not None
+            )
+        batches = getattr(trainer, "current_gradient_accumulation_steps", trainer.args.gradient_accumulation_steps)
+        return float(batches) if is_scaled else 1.0
+
+    def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
+        """Log the mean of the term since the last row, as ``retention_loss``, with the trainer's own loss."""
+        if self._terms and "loss" in logs:
+            logs = {**logs, "retention_loss": sum(self._terms) / len(self._terms)}
+            self._terms = []
+        parent: Any = super()
+        parent.log(logs, *args, **kwargs)

@@ -1,0 +1,206 @@
+"""Texts that the base itself writes, to be mixed into a fine-tuning: replay without the base's own training data.
+
+    prompts ─▶ the base samples ─▶ whole, not repeating, not twice, none of the probe's questions ─▶ rows
+
+A row of the probe in the training set would hide what the model forgets, so that every text that holds a question of
+the probe or of `confirmation`, or shares eight words in a row with one, is dropped and counted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+from torch import nn
+
+from forgetwatch.decoding import Decoding
+from forgetwatch.errors import ScoringError
+from forgetwatch.grading import loops
+from forgetwatch.item import Item
+from forgetwatch.probe import Probe
+from forgetwatch.probes import plain, shares_words
+from forgetwatch.retention.topics import Prompt
+from forgetwatch.scoring import ModelGenerator, ModelInfo, check_arguments, encode_prompts
+
+FEWEST_WORDS: Final = 8
+"""Words of the shortest text that is kept."""
+
+_ROUNDS: Final = 12
+"""Times that prompts are drawn to fill the number of rows."""
+
+_SURPLUS: Final = 1.25
+"""Texts that are sampled for one that is needed."""
+
+_FLOOR: Final = 0.25
+"""Share of the rows that all categories share alike, where a run says which ones were lost."""
+
+_SENTENCE: Final = re.compile(r"(?s)(.*[.!?。！？][\"'”’)\]]*)(?=\s|$)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replay:
+    """Texts of the base.
+
+    Attributes:
+        rows: Rows in TRL's formats: ``prompt`` and ``completion``, of messages in a chat, else of text.
+        categories: Number of rows by category.
+        dropped: Number of texts that were dropped, by the reason.
+        overlap: Number of rows that share words with the forbidden probes; 0, counted again at the end.
+    """
+
+    rows: tuple[dict[str, Any], ...]
+    categories: Mapping[str, int]
+    dropped: Mapping[str, int]
+    overlap: int
+
+
+@dataclass
+class _Kept:
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+    seen: set[str] = field(default_factory=set)
+    categories: Counter[str] = field(default_factory=Counter)
+    dropped: Counter[str] = field(default_factory=Counter)
+
+
+def sample_replay(
+    model: nn.Module,
+    tokenizer: Any,
+    prompts: Sequence[Prompt],
+    *,
+    rows: int,
+    chat: bool,
+    forbidden: Sequence[Probe] = (),
+    lost: Mapping[str, float] | None = None,
+    tokens: int = 192,
+    temperature: float = 1.0,
+    seed: int = 0,
+    progress: Callable[[int], None] | None = None,
+) -> Replay:
+    """Sample texts of a model after prompts, and keep those that are fit for replay.
+
+    The same seed gives the same rows on one machine. The model and all random states come back as they were.
+
+    Args:
+        model: The base, a causal language model of transformers.
+        tokenizer: Its tokenizer; a chat needs its template.
+        prompts: The prompts; each may be used several times.
+        rows: Number of rows; fewer come back if too few texts are fit.
+        chat: True for messages in the tokenizer's template, False for plain text.
+        forbidden: Probes whose questions may not be in the rows.
+        lost: Weight of each category, such as the number of lost questions; None for equal weights.
+        tokens: Maximum number of tokens of a text.
+        temperature: Temperature of the sampling, above 0.
+        seed: Seed of the choice of prompts and of the sampling.
+        progress: Called with the number of rows that are kept so far.
+
+    Raises:
+        ScoringError: If the model cannot generate here, no prompt fits into its context, or a chat has no template.
+    """
+    check_arguments(model, tokenizer)
+    if rows < 1 or tokens < 1 or temperature <= 0 or not prompts:
+        raise ScoringError(
+            "needed at least one row, one token and one prompt, and a temperature above 0, got "
+            f"{rows} rows, {tokens} tokens, {len(prompts)} prompts, temperature {temperature}"
+        )
+    rng = np.random.default_rng(seed)
+    weights = _weights(prompts, lost)
+    decoding = Decoding(tokens=tokens, temperature=temperature, seed=seed)
+    kept, generator = _Kept(), ModelGenerator(model, tokenizer)
+    longest = ModelInfo.of(model).context_length(tokenizer)
+    for number in range(_ROUNDS):
+        needed = int(np.ceil((rows - len(kept.rows)) * _SURPLUS))
+        if needed <= 0:
+            break
+        drawn = [prompts[index] for index in rng.choice(len(prompts), size=needed, p=weights)]
+        items = [
+            Item(id=str(at), task="replay", prompt=_asked(one, chat=chat), answer=".") for at, one in enumerate(drawn)
+        ]
+        probe = Probe(items, name="replay", rendering="chat" if chat else "plain", decoding=decoding)
+        encoded = encode_prompts(probe, items, tokenizer, max_length=longest)
+        if number == 0 and all(one.unscored for one in encoded):
+            raise ScoringError(f"no prompt can be generated from: {encoded[0].unscored}")
+        fit = [(one, each.context) for one, each in zip(drawn, encoded, strict=True) if not each.unscored]
+        kept.dropped["the prompt is too long"] += len(drawn) - len(fit)
+        # A seed of its own for each round: an equal prompt would give an equal text.
+        texts = generator.generate(
+            [ids for _, ids in fit], decoding, seed=seed + 1_000_003 * number, progress=_within(progress, kept, needed)
+        )
+        for (prompt, _), made in zip(fit, texts, strict=True):
+            if len(kept.rows) < rows:
+                _keep(kept, prompt, made.text, truncated=made.truncated, chat=chat, forbidden=forbidden)
+        if progress:
+            progress(len(kept.rows))
+    overlap = sum(shares_words(probe, text) for text in kept.texts for probe in forbidden)
+    return Replay(
+        rows=tuple(kept.rows),
+        categories=dict(kept.categories),
+        dropped={reason: count for reason, count in kept.dropped.items() if count},
+        overlap=overlap,
+    )
+
+
+def _within(progress: Callable[[int], None] | None, kept: _Kept, needed: int) -> Callable[[int], None] | None:
+    """Return the progress within a round: as many of its texts count as were kept of the ones before."""
+    if progress is None:
+        return None
+    report, before, dropped = progress, len(kept.rows), sum(kept.dropped.values())
+    share = before / (before + dropped) if before else 1 / _SURPLUS
+    return lambda done: report(before + int(share * min(done, needed)))
+
+
+def _keep(kept: _Kept, prompt: Prompt, text: str, *, truncated: bool, chat: bool, forbidden: Sequence[Probe]) -> None:
+    """Keep a text as a row, or count why not."""
+    text = text.strip() if chat else text.rstrip()
+    if truncated and chat:
+        kept.dropped["cut at its length"] += 1
+        return
+    if truncated:  # plain text has no end of its own; its last whole sentence is one
+        found = _SENTENCE.match(text)
+        text = found[1] if found else ""
+    words = plain(text)
+    whole = f"{prompt.text}\n{text}"
+    if len(words.split()) < FEWEST_WORDS:
+        kept.dropped["shorter than a sentence"] += 1
+    elif loops(text):
+        kept.dropped["repeats itself"] += 1
+    elif words in kept.seen:
+        kept.dropped["the same text again"] += 1
+    elif any(shares_words(probe, whole) for probe in forbidden):
+        kept.dropped["holds words of a question of the probe"] += 1
+    else:
+        kept.seen.add(words)
+        kept.texts.append(whole)
+        kept.categories[prompt.category] += 1
+        kept.rows.append(_row(prompt.text, text, chat=chat))
+
+
+def _row(prompt: str, text: str, *, chat: bool) -> dict[str, Any]:
+    if not chat:
+        return {"prompt": prompt, "completion": text}
+    return {
+        "prompt": [{"role": "user", "content": prompt}],
+        "completion": [{"role": "assistant", "content": text}],
+    }
+
+
+def _asked(prompt: Prompt, *, chat: bool) -> Any:
+    return [{"role": "user", "content": prompt.text}] if chat else prompt.text
+
+
+def _weights(prompts: Sequence[Prompt], lost: Mapping[str, float] | None) -> Any:
+    """Return the probability of each prompt: categories by what was lost in them, and a floor for all alike."""
+    names = list(dict.fromkeys(one.category for one in prompts))
+    total = sum((lost or {}).get(name, 0.0) for name in names)
+    floor = _FLOOR if total > 0 else 1.0
+    share = {
+        name: floor / len(names) + ((1 - floor) * (lost or {}).get(name, 0.0) / total if total > 0 else 0.0)
+        for name in names
+    }
+    number = Counter(one.category for one in prompts)
+    weights = np.array([share[one.category] / number[one.category] for one in prompts])
+    return weights / weights.sum()

@@ -1,0 +1,215 @@
+"""RetentionLoss inside trainers: nothing at a weight of 0, one term a step, and answers that stay."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from events import weights
+from support import model, probe, tokenizer
+from trl_examples import examples
+
+from forgetwatch import Item, Probe
+from forgetwatch.errors import WatchError
+from forgetwatch.retention import Retention, RetentionLoss
+from forgetwatch.retention.loss import Kept
+from forgetwatch.scoring import Scorer
+
+TOK = tokenizer()
+
+
+def taught(steps: int = 120) -> tuple[Any, Probe]:
+    """A model that was taught the right option of 24 questions, and these questions."""
+    items = [
+        Item(id=str(n), task="t", prompt=f"Q w{n} :", choices=[f" w{n + 30}", f" w{n + 31}", f" w{n + 32}"], answer=0)
+        for n in range(24)
+    ]
+    network = model(TOK, dropout=0.0)
+    batch = TOK([f"{item.prompt}{item.choices[0]}" for item in items], return_tensors="pt", padding=True)
+    optimizer = torch.optim.AdamW(network.parameters(), lr=5e-3)
+    for _ in range(steps):
+        loss = network(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"], labels=batch["input_ids"])
+        loss.loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return network, Probe(items, name="taught")
+
+
+@pytest.fixture(scope="module")
+def start() -> tuple[dict[str, Any], Probe]:
+    network, items = taught()
+    return {name: value.clone() for name, value in network.state_dict().items()}, items
+
+
+def fresh(state: dict[str, Any]) -> Any:
+    network = model(TOK, dropout=0.0)
+    network.load_state_dict(state)
+    return network
+
+
+def train(folder: Path, network: Any, retention: Retention | None, *, method: str = "SFT", **options: Any) -> Any:
+    import transformers
+    import trl
+
+    settings: dict[str, Any] = {"max_steps": 6, "per_device_train_batch_size": 2, "use_cpu": True, "bf16": False}
+    settings |= {"report_to": "none", "disable_tqdm": True, "learning_rate": 3e-3, "save_strategy": "no", "seed": 3}
+    settings |= {"logging_steps": 1, **options}
+    if method == "Trainer":
+        made = type("Own", (RetentionLoss, transformers.Trainer), {})
+        arguments: Any = transformers.TrainingArguments(str(folder), **settings)
+        ids = [TOK(" ".join(f"w{n % 40}" for n in range(at, at + 8)))["input_ids"] for at in range(16)]
+        data: Any = [{"input_ids": one, "labels": one} for one in ids]
+    else:
+        made = type("Own", (RetentionLoss, getattr(trl, f"{method}Trainer")), {})
+        arguments = getattr(trl, f"{method}Config")(str(folder), **settings)
+        data = examples("chat" if method == "SFT" else "pair")
+    trainer = made(
+        model=network, args=arguments, train_dataset=data, processing_class=TOK, **({"retention": retention})
+    )
+    trainer.train()
+    return trainer
+
+
+def terms(trainer: Any) -> list[float]:
+    return [row["retention_loss"] for row in trainer.state.log_history if "retention_loss" in row]
+
+
+@pytest.mark.parametrize("method", ["SFT", "Trainer"])
+def test_a_weight_of_zero_is_bitwise_the_trainer_alone(
+    tmp_path: Path, start: tuple[dict[str, Any], Probe], method: str
+) -> None:
+    import transformers
+    import trl
+
+    state, items = start
+    with_none = train(tmp_path / "a", fresh(state), None, method=method)
+    with_zero = train(tmp_path / "b", fresh(state), Retention(probe=items, weight=0.0), method=method)
+    assert weights(with_zero) == weights(with_none)
+    assert terms(with_zero) == []
+    assert issubclass(type(with_zero), trl.SFTTrainer if method == "SFT" else transformers.Trainer)
+
+
+@pytest.mark.parametrize("kind", ["kl", "hinge"])
+@pytest.mark.parametrize("method", ["SFT", "Trainer", "DPO"])
+@pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed in v6:FutureWarning")  # TRL's own calls
+def test_answers_that_the_term_keeps_stay_right(
+    tmp_path: Path, start: tuple[dict[str, Any], Probe], method: str, kind: Any
+) -> None:
+    state, items = start
+    rate = {"learning_rate": 2e-2}
+    network = fresh(state)
+    if method == "DPO":
+        fresh(state).save_pretrained(tmp_path / "start")
+        network.config._name_or_path = str(tmp_path / "start")
+    plain = train(tmp_path / "a", network, None, method=method, **rate)
+    network = fresh(state)
+    if method == "DPO":
+        network.config._name_or_path = str(tmp_path / "start")
+    kept = train(tmp_path / "b", network, Retention(probe=items, weight=8.0, kind=kind, batch=8), method=method, **rate)
+    right = [Scorer(items, TOK, one.model).score(one.model).floats("correct").sum() for one in (plain, kept)]
+    assert right[1] > right[0]
+    assert terms(kept)[0] == pytest.approx(0.0, abs=1e-5)  # of an unchanged model
+
+
+def test_the_term_is_the_formula_over_the_options(start: tuple[dict[str, Any], Probe]) -> None:
+    state, items = start
+    base, other = fresh(state), fresh(state)
+    with torch.no_grad():
+        other.lm_head.weight += 0.05 * torch.randn(
+            other.lm_head.weight.shape, generator=torch.Generator().manual_seed(1)
+        )
+    for kind in ("kl", "hinge"):
+        kept = Kept(Retention(probe=items, kind=kind, batch=24), base, TOK)
+        before, after = (
+            np.array(Scorer(items, TOK, one).score(one).table["choice_logprobs"].to_pylist()) for one in (base, other)
+        )
+        before, after = (one - np.logaddexp.reduce(one, axis=1, keepdims=True) for one in (before, after))
+        known = (before[:, 0] > before[:, 1:].max(axis=1)) & (np.exp(before[:, 0]) >= 0.8)
+        assert len(kept.questions) == known.sum() > 10
+        lead = [one[:, 0] - one[:, 1:].max(axis=1) for one in (before, after)]
+        expected = {
+            "kl": (np.exp(before) * (before - after)).sum(axis=1),
+            "hinge": np.maximum(0.0, np.minimum(lead[0], 2.0) - lead[1]),
+        }[kind]
+        assert float(kept.term(other).detach()) == pytest.approx(expected[known].mean(), abs=1e-5)
+
+
+@pytest.mark.parametrize("method", ["SFT", "Trainer", "DPO"])
+@pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed in v6:FutureWarning")  # TRL's own calls
+def test_a_step_of_accumulated_batches_has_the_term_once(
+    tmp_path: Path, start: tuple[dict[str, Any], Probe], method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a constant gradient as the term, the gradient of a step is larger by it, for any number of batches."""
+    state, items = start
+    monkeypatch.setattr(Kept, "term", lambda self, network: network.model.norm.weight.sum())
+    found = {}
+    for batches in (1, 4):
+        for weight in (0.0, 0.25):
+            network = fresh(state)
+            if method == "DPO":
+                fresh(state).save_pretrained(tmp_path / "start")
+                network.config._name_or_path = str(tmp_path / "start")
+            gradients: list[torch.Tensor] = []
+            optimizer = torch.optim.SGD(network.parameters(), lr=0.0)
+            optimizer.register_step_pre_hook(
+                lambda *_, net=network, into=gradients: into.append(net.model.norm.weight.grad.clone())
+            )
+            monkeypatch.setattr("transformers.Trainer.create_optimizer", lambda self, *_, own=optimizer: own)
+            options = {"max_steps": 1, "gradient_accumulation_steps": batches, "max_grad_norm": 0.0}
+            made = make(tmp_path, network, Retention(probe=items, weight=weight), method, **options)
+            made.optimizer = optimizer
+            made.train()
+            found[batches, weight] = gradients[0]
+    for batches in (1, 4):
+        added = found[batches, 0.25] - found[batches, 0.0]
+        assert torch.allclose(added, torch.full_like(added, 0.25), atol=1e-4)
+
+
+def make(folder: Path, network: Any, retention: Retention, method: str, **options: Any) -> Any:
+    """The trainer of `train`, before its training."""
+    made: list[Any] = []
+
+    def keep(self: Any, *_: Any, **__: Any) -> None:
+        made.append(self)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RetentionLoss, "train", keep)
+        train(folder, network, retention, method=method, **options)
+    return made[0]
+
+
+def test_the_weight_follows_its_schedule() -> None:
+    given: dict[str, Any] = {"probe": "demo", "weight": 2.0}
+    assert [Retention(**given).weight_at(share) for share in (0.0, 0.5, 1.0)] == [2.0, 2.0, 2.0]
+    assert [Retention(**given, schedule="rising").weight_at(share) for share in (0.0, 0.5, 1.0)] == [0.0, 1.0, 2.0]
+    assert [Retention(**given, schedule="falling").weight_at(share) for share in (0.0, 0.5, 1.5)] == [2.0, 1.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ({"weight": -1}, "weight=-1"),
+        ({"weight": float("nan")}, "weight=nan"),
+        ({"kind": "l2"}, "kind='l2': needed one of kl, hinge"),
+        ({"schedule": "up"}, "needed one of constant, rising, falling"),
+        ({"batch": 0}, "batch=0"),
+    ],
+)
+def test_settings_out_of_range_are_refused(setting: dict[str, Any], words: str) -> None:
+    with pytest.raises(WatchError, match=words):
+        Retention(probe="demo", **setting)
+
+
+def test_a_probe_of_which_nothing_can_be_kept_is_refused() -> None:
+    network = model(TOK)
+    two = Probe([Item(id="1", task="t", prompt="Q", choices=[" w1", " w2"], answer=0)], name="two")
+    with pytest.raises(WatchError, match="two: needed questions with three or more scored options, found none"):
+        Kept(Retention(probe=two), network, TOK)
+    items = probe(30)
+    right = Scorer(items, TOK, network).score(network).floats("correct")
+    wrong = items.with_items([item for item, is_right in zip(items, right, strict=True) if not is_right])
+    with pytest.raises(WatchError, match="the model clearly knows none of its"):
+        Kept(Retention(probe=wrong), network, TOK)

@@ -82,14 +82,21 @@ class StageMatrix:
     taught: tuple[str | None, ...] | None = None
 
     def accuracy(self, level: Level = "category") -> dict[str, NDArray[np.float64]]:
-        """Return the share of right answers of base and ends by group; nan where it was not measured. [1 + stages]."""
-        names = sorted({name for end in self.ends for name in _names(end, level)})
-        found = {name: np.full(len(self.ends), np.nan) for name in names}
-        for index, end in enumerate(self.ends):
-            of_row, right = _names(end, level), end.floats("correct")
-            for name in set(of_row):
-                own = right[(of_row == name) & np.isfinite(right)]
-                found[name][index] = own.mean() if len(own) else np.nan
+        """Return the share of right answers of base and ends by group; nan where it was not measured. [1 + stages].
+
+        The shares of a group are over the same questions: those that all ends have which have any of the group.
+        """
+        found = {}
+        for name in sorted({name for end in self.ends for name in _names(end, level)}):
+            own = [_group(end, name, level) for end in self.ends]
+            having = [at for at, end in enumerate(own) if len(end)]
+            shares = np.full(len(self.ends), np.nan)
+            common = shared_rows([own[at] for at in having], refuses=False)
+            right = np.stack([end.floats("correct") for end in common])
+            scored = np.isfinite(right).all(axis=0)
+            if scored.any():
+                shares[having] = right[:, scored].mean(axis=1)
+            found[name] = shares
         return found
 
     def averages(self) -> ContinualAverages:
@@ -153,20 +160,26 @@ class StageMatrix:
             yield task, item, category, "".join("-" if one != one else f"{one:.0f}" for one in path)
 
 
+def _group(end: Snapshot, name: str, level: Level) -> Snapshot:
+    return _cut(end, np.flatnonzero(_names(end, level) == name))
+
+
 def _names(snapshot: Snapshot, level: Level) -> NDArray[np.object_]:
     return np.asarray(snapshot.texts("task" if level == "task" else "category"), dtype=object)
 
 
-def shared_rows(looks: Sequence[Snapshot]) -> list[Snapshot]:
+def shared_rows(looks: Sequence[Snapshot], *, refuses: bool = True) -> list[Snapshot]:
     """Return the rows that all looks have, in the order of the first.
 
     Raises:
-        MismatchError: If there are none.
+        MismatchError: If there are none, and it `refuses` that.
     """
     common = looks[0]
     for look in looks[1:]:
         common = _cut(common, pair(common, look).before)
         if not len(common):
+            if not refuses:
+                return [_cut(one, np.zeros(0, np.int64)) for one in looks]
             raise MismatchError(f"no question of {looks[0].label} is in {look.label}; needed stages of one probe")
     return [rows_of_baseline(look, common) for look in looks]
 

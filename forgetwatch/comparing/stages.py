@@ -13,12 +13,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from forgetwatch.comparing.checks import in_common_norm
 from forgetwatch.comparing.comparison import Comparison, compare
 from forgetwatch.comparing.stage_matrix import StageMatrix, StageRow, shared_rows
 from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.errors import MismatchError, SnapshotError
 from forgetwatch.measures import DRIFT_KEY
-from forgetwatch.pairing import run_name
+from forgetwatch.pairing import one_line, run_name
 from forgetwatch.run_folder import GuardFinding, StoredRun, check_one_model, stored_lineage
 from forgetwatch.snapshot import Snapshot
 
@@ -80,16 +81,27 @@ def read_stages(folders: Sequence[str | Path]) -> Trajectory:
 
 def _matrix(runs: Sequence[StoredRun]) -> StageMatrix:
     # A stage without a look ended where it began.
-    ends = (runs[0].baseline, *((run.looks or (run.baseline,))[-1] for run in runs))
+    ends = in_common_norm((runs[0].baseline, *((run.looks or (run.baseline,))[-1] for run in runs)))
     rows = tuple(
         StageRow(
-            name=run_name(run.folder),
+            name=name,
             since_first=_compared(ends[0], after),
             since_previous=_compared(before, after),
         )
-        for run, (before, after) in zip(runs, pairwise(ends), strict=True)
+        for name, (before, after) in zip(_stage_names(runs), pairwise(ends), strict=True)
     )
-    return StageMatrix(base=str(ends[0].meta.get("model", "base")), rows=rows, ends=ends)
+    base = str(ends[0].meta.get("model", "base")).rstrip("/").rsplit("/", maxsplit=1)[-1]
+    return StageMatrix(base=base, rows=rows, ends=tuple(ends))
+
+
+def _stage_names(runs: Sequence[StoredRun]) -> list[str]:
+    """Return the names of the stages; of equal ones the later have a number."""
+    names = list[str]()
+    for run in runs:
+        name = one_line(run_name(run.folder))
+        number = sum(other.partition(" (")[0] == name for other in names)
+        names.append(f"{name} ({number + 1})" if number else name)
+    return names
 
 
 def _compared(before: Snapshot, after: Snapshot) -> Comparison:
@@ -122,9 +134,19 @@ def _check_order(runs: Sequence[StoredRun]) -> list[str]:
         if known and known[-1].run != ids[earlier]:
             left_out = [one.name for one in known[before[later].index(ids[earlier]) + 1 :]]
             notes.append(f"{' and '.join(left_out)} came between {names[earlier]} and {names[later]}, and is not given")
+        ways = [way for run in (runs[earlier], runs[later]) if (way := _decoding(run)) is not None]
+        if len(ways) == 2 and ways[0] != ways[1]:
+            raise MismatchError(
+                f"{names[earlier]} and {names[later]} generated their answers in unlike ways (the probe's decoding: "
+                f"{ways[0]}, then {ways[1]}); give stages of one probe"
+            )
         if problem := check_one_model(runs[earlier].described.model, runs[later].described.model):
             raise MismatchError(f"{names[earlier]} and {names[later]}: {problem}; give the stages of one model")
     return notes
+
+
+def _decoding(run: StoredRun) -> Any:
+    return (run.baseline.meta.get("probe") or {}).get("decoding")
 
 
 def _have_own_probes(runs: Sequence[StoredRun]) -> bool:

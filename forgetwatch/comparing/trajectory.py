@@ -215,6 +215,9 @@ class Trajectory:
         if first is None:
             return made
         first = rows_of_baseline(first, made.baseline)
+        if not len(first):
+            return made
+        first = in_common_norm([first, made.baseline])[0]
         by_step = {int(look.meta["step"]): look for look in (stored.baseline, *stored.looks)}
         looks = [rows_of_baseline(by_step[step], made.baseline) for step in made.steps]
         comparisons = [
@@ -231,7 +234,9 @@ class Trajectory:
             comparisons: The base against each look of this trajectory.
             number: Number of the stage.
         """
-        first = replace(first, meta={**first.meta, "step": _BEFORE})
+        # A stage that resumed with a baseline from elsewhere begins with step -1 itself.
+        before = min(_BEFORE, self.steps[0] - 1)
+        first = replace(first, meta={**first.meta, "step": before})
         pairing = pair(self.baseline, first)
         right = np.full((len(self) + 1, len(first)), np.nan)
         right[0] = first.floats("correct")
@@ -239,7 +244,7 @@ class Trajectory:
         start = compare(before=first, after=first)
         return replace(
             self,
-            steps=(_BEFORE, *self.steps),
+            steps=(before, *self.steps),
             comparisons=(start, *comparisons),
             right=right,
             baseline=first,

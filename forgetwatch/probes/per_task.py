@@ -42,6 +42,8 @@ def combine_tasks(probes: Mapping[str, Any] | str | Path, load: Callable[[Any], 
     notes = list[str]()
     if isinstance(probes, Mapping):
         loaded = {str(name): one if isinstance(one, Probe) else load(one) for name, one in probes.items()}
+    elif not isinstance(probes, (str, Path)):
+        raise ProbeError(f"probes: needed probes by the name of their task, or a folder, got a {type(probes).__name__}")
     else:
         loaded = {}
         for name, path in _files(Path(probes)).items():

@@ -120,10 +120,9 @@ def stages_csv(matrix: StageMatrix) -> str:
     A name that a spreadsheet would run as a formula has an apostrophe before it.
     """
     text = io.StringIO()
-    rows = list(_cells(matrix))
-    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer = csv.DictWriter(text, _COLUMNS, lineterminator="\n")
     writer.writeheader()
-    for row in rows:
+    for row in _cells(matrix):
         writer.writerow({name: csv_cell(value) if isinstance(value, str) else value for name, value in row.items()})
     return text.getvalue()
 
@@ -153,6 +152,13 @@ def stages_latex(matrix: StageMatrix) -> str:
     )
 
 
+_CHANGES: Final = ("forgotten", "gained", "change", "low", "high")
+_COLUMNS: Final = (
+    *("stage", "level", "name", "items", "right", "right_low", "right_high"),
+    *(f"{name}_since_{since}" for since in ("base", "previous") for name in _CHANGES),
+)
+
+
 def _cells(matrix: StageMatrix) -> Iterator[dict[str, Any]]:
     """Yield a row for each stage and group: accuracy, and changes since the base and since the stage before."""
     for row in matrix.rows:
@@ -169,7 +175,7 @@ def _cells(matrix: StageMatrix) -> Iterator[dict[str, Any]]:
 
 def _changes(since: str, group: Group | None) -> dict[str, float | None]:
     if group is None or not group.n:
-        return dict.fromkeys(f"{name}_since_{since}" for name in ("forgotten", "gained", "change", "low", "high"))
+        return dict.fromkeys(f"{name}_since_{since}" for name in _CHANGES)
     change, (low, high) = estimated(group)
     values = {"forgotten": group.forgotten, "gained": group.gained, "change": change, "low": low, "high": high}
     return {f"{name}_since_{since}": value for name, value in values.items()}

@@ -200,6 +200,11 @@ class Description:
         found = self.values.get("model")
         return found if isinstance(found, dict) else {}
 
+    @property
+    def started_with(self) -> str | None:
+        """Fingerprint of the model at the start of the run; None if unknown."""
+        return self._text("started_with")
+
     def _text(self, name: str) -> str | None:
         listed = self.values.get(name) if self.is_whole else None
         return None if listed is None else str(listed)

@@ -89,6 +89,8 @@ class Resumed:
     contents: Contents
     described: Description
     lineage: Lineage | None
+    model: Mapping[str, Any]
+    started_with: str | None
     notes: tuple[str, ...]
 
 
@@ -274,6 +276,9 @@ class RunFolder:
             if own is not None:
                 log(f"the folder of this run was {own}, and is {self.path} again")
         existed, described = self.path.is_dir(), Description.read(self.path)
+        # Of a folder that is gone, the copies in checkpoints have a description.
+        copies = (Description.read(folder) for folder in (self.path, *carried))
+        facts = next((one for one in copies if one.is_whole and one.run == self.run), described)
         lineage, on_lineage = self._lineage(carried)
         notes += on_lineage
         made = self.run or self.new_run()
@@ -300,6 +305,8 @@ class RunFolder:
             contents=contents,
             described=described,
             lineage=lineage,
+            model=facts.model,
+            started_with=facts.started_with,
             notes=(*notes, *contents.remarks),
         )
 
@@ -316,6 +323,7 @@ class RunFolder:
                 first=first,
                 how=str(described.values["lineage"].get("how")),
                 model=described.model,
+                checksum=described.lineage["first"],
             )
             if first is not None:
                 return lineage, ()

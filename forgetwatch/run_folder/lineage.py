@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from forgetwatch.errors import SnapshotError
-from forgetwatch.run_folder.contents import read_baseline
+from forgetwatch.run_folder.contents import look_files, read_baseline
 from forgetwatch.run_folder.description import BASELINE, CARRIED, FIRST, RUN_FOLDER, Description
 from forgetwatch.snapshot import Snapshot, read_snapshot
 
@@ -45,7 +45,7 @@ class Lineage:
 
     Attributes:
         runs: The earlier runs, the first one first; at least one.
-        first: Baseline of the first run; None if it is lost.
+        first: Baseline of the first run; None if it is lost, or not counted against.
         how: How it was found, in words.
         model: Facts on the model of the latest of them, as `run.json` keeps them; empty if unknown.
     """
@@ -54,6 +54,8 @@ class Lineage:
     first: Snapshot | None
     how: str
     model: Mapping[str, Any]
+    checksum: str | None = None  # of the baseline of the first run, where its file is lost
+    end: Snapshot | None = None  # the last look of the latest of them, where its folder was read
 
     @property
     def stage(self) -> int:
@@ -63,7 +65,7 @@ class Lineage:
     @property
     def values(self) -> dict[str, Any]:
         """The JSON values of ``run.json``."""
-        checksum = None if self.first is None else self.first.full_checksum
+        checksum = self.checksum if self.first is None else self.first.full_checksum
         return {"runs": [vars(one) for one in self.runs], "first": checksum, "how": self.how}
 
 
@@ -110,8 +112,18 @@ def folder_of(given: Path) -> Path | None:
     return next((path for path in (*inside, *beside) if (path / BASELINE).is_file()), None)
 
 
-def lineage_after(folder: Path, *, how: str) -> Lineage:
+def _last_look(folder: Path) -> Snapshot | None:
+    try:
+        return read_snapshot(list(look_files(folder, "step").values())[-1])
+    except (SnapshotError, IndexError):
+        return None
+
+
+def lineage_after(folder: Path, *, how: str, fingerprint: str | None = None) -> Lineage | None:
     """Return the lineage of a run that begins with a model of the run in a folder.
+
+    If that run itself began with a model of this fingerprint, it is no ancestor: the lineage is its own, None if it was
+    a first training.
 
     Raises:
         SnapshotError: If the folder holds no baseline of its run, or a damaged one.
@@ -125,9 +137,15 @@ def lineage_after(folder: Path, *, how: str) -> Lineage:
     first, notes = read_first(folder, described)
     if notes:
         raise SnapshotError(f"{folder}: {notes[0]}")
+    runs = (*stored_lineage(described), Ancestor(run=run, name=name))
+    if fingerprint is not None and described.started_with == fingerprint:
+        runs = runs[:-1]
+    if not runs:
+        return None
     return Lineage(
-        runs=(*stored_lineage(described), Ancestor(run=run, name=name)),
+        runs=runs,
         first=baseline if first is None else first,
         how=how,
         model=described.model,
+        end=_last_look(folder),
     )

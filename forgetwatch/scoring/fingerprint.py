@@ -24,6 +24,14 @@ _CHUNK: Final = 2**20
 _FACTORS: Final = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)
 _WRITTEN: Final = ("_name_or_path", "transformers_version", "architectures", "dtype", "torch_dtype")
 """Settings that loading or saving a model sets, and that change no outcome; each weight has its dtype."""
+_OF_FILES: Final = (
+    "auto_mapping",
+    "base_model_name_or_path",
+    "revision",
+    "inference_mode",
+    "peft_version",
+)
+"""Settings of an adapter on its files; a set of modules has another order in each process."""
 _WRAP: Final = 2**64
 
 
@@ -38,7 +46,7 @@ def model_fingerprint(model: nn.Module) -> str:
     model = unwrapped(model)
     parts = all_gather(lambda: _digest(model)) if is_sharded(model) else [_digest(model)]
     # What an adapter does beside its weights is in no setting of the model.
-    adapters = [str(getattr(model, name, "")) for name in ("peft_config", "active_adapters")] if parts[0][1] else []
+    adapters = _adapters(model) if parts[0][1] else []
     config = getattr(model, "config", None)
     settings: dict[str, Any] = {} if config is None else config.to_dict()
     named = {name: value for name, value in settings.items() if name not in _WRITTEN}
@@ -49,6 +57,20 @@ def model_fingerprint(model: nn.Module) -> str:
         str(getattr(config, "_attn_implementation", "")),
     ]
     return hashlib.sha256(json.dumps(whole).encode()).hexdigest()
+
+
+def _adapters(model: nn.Module) -> list[str]:
+    """Return the settings of the adapters that change what they do, in an order of their own."""
+    found = []
+    for name, config in sorted(getattr(model, "peft_config", {}).items()):
+        values = config.to_dict() if hasattr(config, "to_dict") else {"config": str(config)}
+        kept = {
+            key: sorted(map(str, value)) if isinstance(value, (set, frozenset)) else str(value)
+            for key, value in sorted(values.items())
+            if key not in _OF_FILES
+        }
+        found.append(json.dumps([name, kept]))
+    return [*found, str(getattr(model, "active_adapters", ""))]
 
 
 @torch.no_grad()

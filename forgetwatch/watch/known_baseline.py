@@ -99,7 +99,8 @@ class KnownBaseline:
 
     def write(self, snapshot: Snapshot, items: int, trial: Trial | None) -> bool:
         """Keep a baseline that took seconds, and return whether it is kept: the cache is optional."""
-        if float(snapshot.meta.get("seconds") or 0.0) < KEPT_SECONDS:
+        # By the clock of the main process: all processes take part in what follows, or none.
+        if on_main_process(lambda: float(snapshot.meta.get("seconds") or 0.0)) < KEPT_SECONDS:
             return False
         known = {} if trial is None else {_TRIAL: [trial.question, trial.token]}
 

@@ -20,8 +20,19 @@ from torch import nn
 
 from forgetwatch.cache import CacheEntry
 from forgetwatch.errors import ForgetwatchError, MismatchError, SnapshotError, WatchError
-from forgetwatch.run_folder import NAMED, Ancestor, Lineage, check_one_model, folder_of, lineage_after
+from forgetwatch.pairing import one_line
+from forgetwatch.run_folder import (
+    BASELINE,
+    CARRIED,
+    NAMED,
+    Ancestor,
+    Lineage,
+    check_one_model,
+    folder_of,
+    lineage_after,
+)
 from forgetwatch.scoring import (
+    all_gather,
     model_fingerprint,
     on_main_process,
     tokenizer_settings,
@@ -35,7 +46,8 @@ LineageSetting = str | Path | Literal[False] | None
 
 _KEY: Final = "lineage"
 _BY_WEIGHTS: Final = "the same weights"
-_BY_FOLDER: Final = "the folder of the model"
+BY_FOLDER: Final = "the folder of the model"
+"""Value of `how` for a lineage that the weights did not show."""
 
 
 def facts_of(model: nn.Module, tokenizer: Any) -> dict[str, Any]:
@@ -53,7 +65,7 @@ def facts_of(model: nn.Module, tokenizer: Any) -> dict[str, Any]:
 
 
 def join_lineage(
-    watch: Watch, model: nn.Module, tokenizer: Any, *, setting: LineageSetting, fingerprint: str | None
+    watch: Watch, model: nn.Module, tokenizer: Any, *, setting: LineageSetting, counts: bool = True
 ) -> str:
     """Let a run that begins count against the base of earlier trainings, and return a line on that; empty if none.
 
@@ -64,13 +76,14 @@ def join_lineage(
         model: The model.
         tokenizer: Its tokenizer.
         setting: The folder of the earlier training, False for none, None to search for it.
-        fingerprint: That of the model; None if it cannot be known.
+        counts: False to note the earlier trainings alone, as with a baseline from elsewhere.
 
     Raises:
         WatchError: If the named folder has no run, or is of another model.
         MismatchError: If the named one was measured on other questions.
     """
     watch.model_facts = facts_of(model, tokenizer)
+    watch.started_with = fingerprint = _fingerprint(model)
     if setting is False:
         return ""
     config: Any = getattr(without_wrappers(model), "config", None)
@@ -79,10 +92,14 @@ def join_lineage(
     def search() -> Lineage | None:
         if setting is not None:
             return _named(Path(setting))
-        return _by_weights(fingerprint, tokenizer) or _by_folder(place)
+        # The copy in a checkpoint knows best: two trainings may have ended with the same weights.
+        return _by_copy(place, fingerprint) or _by_weights(fingerprint, tokenizer) or _by_folder(place, fingerprint)
 
     lineage = on_main_process(search)
     if lineage is None:
+        return ""
+    if not counts:
+        watch.lineage = replace(lineage, first=None)
         return ""
     try:
         _check(lineage, watch)
@@ -91,7 +108,7 @@ def join_lineage(
         if setting is not None:
             raise
         return f"an earlier training of this model is not counted: {error}"
-    names = " and ".join(one.name for one in lineage.runs)
+    names = one_line(" and ".join(one.name for one in lineage.runs))
     found = f"stage {lineage.stage} of this model, after {names} (by {lineage.how})"
     if lineage.first is None:
         return f"{found}; the baseline of the first base is lost: counting against the start of this stage alone"
@@ -101,13 +118,17 @@ def join_lineage(
     )
 
 
-def remember_end(watch: Watch, model: nn.Module, tokenizer: Any, *, fingerprint: str | None) -> None:
-    """Keep in the cache that a model is the end of a run, unless the run did not change it. Every process calls it."""
-    base = watch.baseline
-    if fingerprint is None or base is None or watch.folder.run is None:
+def remember_end(watch: Watch, model: nn.Module, tokenizer: Any) -> None:
+    """Keep in the cache that a model is the end of a run, unless the run did not change it. Every process calls it.
+
+    Nothing is kept of a run whose start is unknown.
+    """
+    base, start = watch.baseline, watch.started_with
+    ended = _fingerprint(model)
+    # All processes or none: one that cannot read its part of the weights has no fingerprint.
+    if not all(all_gather(lambda: None not in (base, start, ended, watch.folder.run) and ended != start)):
         return
-    ended = readable_fingerprint(model)
-    if ended is None or ended == fingerprint:
+    if base is None or ended is None:
         return
     earlier = () if watch.lineage is None else watch.lineage.runs
     first = base if watch.lineage is None or watch.lineage.first is None else watch.lineage.first
@@ -115,13 +136,15 @@ def remember_end(watch: Watch, model: nn.Module, tokenizer: Any, *, fingerprint:
     kept = replace(first, meta={**first.meta, _KEY: {"runs": runs, "model": dict(watch.model_facts)}})
 
     def write() -> None:
+        entry = _entry(ended, tokenizer)
         with suppress(OSError, ForgetwatchError):  # the cache is optional
-            _entry(ended, tokenizer).write(kept)
+            if entry.read() is None:  # else another training has ended with these weights
+                entry.write(kept)
 
     on_main_process(write)
 
 
-def readable_fingerprint(model: nn.Module) -> str | None:
+def _fingerprint(model: nn.Module) -> str | None:
     """Return the fingerprint of a model; None if its weights cannot be read. Every process calls it."""
     try:
         return model_fingerprint(model)
@@ -149,15 +172,20 @@ def _by_weights(fingerprint: str | None, tokenizer: Any) -> Lineage | None:
     return Lineage(runs=runs, first=first, how=_BY_WEIGHTS, model=model) if runs else None
 
 
-def _by_folder(place: str) -> Lineage | None:
+def _by_copy(place: str, fingerprint: str | None) -> Lineage | None:
+    copy = Path(place) / CARRIED
+    return _by_folder(str(copy), fingerprint) if place and (copy / BASELINE).is_file() else None
+
+
+def _by_folder(place: str, fingerprint: str | None) -> Lineage | None:
     try:
         folder = folder_of(Path(place)) if place and Path(place).is_dir() else None
-        return None if folder is None else lineage_after(folder, how=_BY_FOLDER)
+        return None if folder is None else lineage_after(folder, how=BY_FOLDER, fingerprint=fingerprint)
     except (ForgetwatchError, OSError, ValueError):  # a name that is no path, or a damaged copy: nothing is found
         return None
 
 
-def _named(path: Path) -> Lineage:
+def _named(path: Path) -> Lineage | None:
     folder = folder_of(path)
     if folder is None:
         raise WatchError(
@@ -165,9 +193,10 @@ def _named(path: Path) -> Lineage:
             "one of its checkpoints; found no baseline there"
         )
     try:
-        return lineage_after(folder, how=NAMED)
+        found = lineage_after(folder, how=NAMED)
     except SnapshotError as error:
         raise WatchError(f"lineage={str(path)!r}: {error}") from error
+    return found
 
 
 def _check(lineage: Lineage, watch: Watch) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, SupportsIndex
 
@@ -27,6 +28,7 @@ from forgetwatch.comparing import (
 from forgetwatch.errors import WatchError
 from forgetwatch.pairing import rows_of_baseline
 from forgetwatch.probe import Probe
+from forgetwatch.progress import log
 from forgetwatch.readers import load_snapshot
 from forgetwatch.run_folder import LAST_STEP, GuardFinding, Kind, Lineage
 from forgetwatch.scoring import versions
@@ -55,6 +57,8 @@ class LookHistory:
         resumed: Looks that were measured again after a resume, against the stored ones, by step.
         planned: Looks planned after the baseline; None if unknown. Alarms are corrected for it.
         lineage: The watched trainings before this run; None for a first one.
+        model_facts: Architecture, tokenizer and template of the model; empty if unknown.
+        started_with: Fingerprint of the model at the start of the run; None if unknown.
         firsts: Base of the first of them against each look so far, by step; empty without one.
     """
 
@@ -70,6 +74,7 @@ class LookHistory:
         self.planned: int | None = None
         self.lineage: Lineage | None = None
         self.model_facts: Mapping[str, Any] = {}
+        self.started_with: str | None = None
         self.firsts: dict[int, Comparison] = {}
         self.findings: tuple[GuardFinding, ...] = ()
         self._first: Snapshot | None = None
@@ -122,7 +127,11 @@ class LookHistory:
                 self.others.setdefault(name, {})[step] = compare(before=before, after=look)
         if self._first is not None and self.lineage is not None:
             of_baseline = rows_of_baseline(self._first, baseline)
-            self.firsts[step] = against_first_base(of_baseline, look, own=comparison)
+            if len(of_baseline):
+                self.firsts[step] = against_first_base(of_baseline, look, own=comparison)
+            else:
+                log("the first base was measured on none of these questions: counting against this stage alone")
+                self.leave_first()
         self.comparisons[step] = comparison
         # Only the rows of the latest look are needed: for "previous" and for the report.
         if step == max(self.comparisons):
@@ -135,6 +144,11 @@ class LookHistory:
         }
         return comparison
 
+    def leave_first(self) -> None:
+        """Count against the start of this stage alone from here on; the earlier trainings stay noted."""
+        self._first, self.firsts = None, {}
+        self.lineage = None if self.lineage is None else replace(self.lineage, first=None, checksum=None)
+
     def _compare_again(self, again: Snapshot, *, step: int) -> Comparison:
         """Add a second measurement of a look: its flips are the noise of later looks."""
         before, after = map(self.subset.apply, (self._snapshots[step], again))
@@ -144,7 +158,7 @@ class LookHistory:
 
     def decide(self, decision: Decision) -> None:
         """Cut all comparisons, so far and from here on, to the items that were decided on, or change nothing."""
-        kept = ("decision", "subset", "comparisons", "firsts", "_right", "_snapshots", "others")
+        kept = ("decision", "subset", "comparisons", "firsts", "_first", "lineage", "_right", "_snapshots", "others")
         before = {name: getattr(self, name) for name in kept}
         rows = self._snapshots if self.baseline is None else {min(self.comparisons): self.baseline} | self._snapshots
         self._use(decision)
@@ -260,6 +274,7 @@ class LookHistory:
             "planned_looks": self.planned,
             "lineage": None if self.lineage is None else self.lineage.values,
             "model": dict(self.model_facts),
+            "started_with": self.started_with,
             "guard": [vars(finding) for finding in self.findings],
             "versions": versions(),
         }

@@ -31,6 +31,7 @@ from forgetwatch.scoring import (
     Scorer,
     all_gather,
     model_name,
+    on_main_process,
     rank,
     tokenizer_settings,
     world_size,
@@ -261,7 +262,8 @@ class LookScorer:
 
         Only a whole one that took seconds is kept. Every process calls it.
         """
-        if part.subset.left_out or float(snapshot.meta.get("seconds") or 0.0) < KEPT_SECONDS:
+        took = on_main_process(lambda: float(snapshot.meta.get("seconds") or 0.0))
+        if part.subset.left_out or took < KEPT_SECONDS:
             return
         self._known = None  # of other weights
         if (known := self._known_baseline(model, tokenizer, part.probe)) is not None:

@@ -36,7 +36,7 @@ from forgetwatch.snapshot import Snapshot
 from forgetwatch.watch import run_output
 from forgetwatch.watch.budget import Budget, Cost, Decision, evaluated_worth, generated_items, stored_decision
 from forgetwatch.watch.guard import Action, Guard, Tripped
-from forgetwatch.watch.lineage import LineageSetting, join_lineage, readable_fingerprint, remember_end
+from forgetwatch.watch.lineage import BY_FOLDER, LineageSetting, join_lineage, remember_end
 from forgetwatch.watch.schedule import Schedule
 from forgetwatch.watch.trackers import TrainerLogger
 from forgetwatch.watch.trainer import evaluation_weights, held_out, overlap_line
@@ -97,7 +97,6 @@ class Session:
         self.stopped: int | None = None
         self._page = run_output.ReportPage()
         self._latest_attempt = -1
-        self._started_with: str | None = ""  # fingerprint of the model at the start; empty after a resume
 
     def begin(self, now: TrainingState, examples: Any, *, step_tokens: float | None = None) -> None:
         """Decide items and looks, take the first look, and make the measurements that are made only once.
@@ -105,19 +104,19 @@ class Session:
         `step_tokens` is the number of tokens of a training step in one process; None if it is not known.
         """
         watch = self.watch
-        self._started_with = readable_fingerprint(now.model)
-        if (named := self._named_baseline()) is not None:
-            watch.adopt(named)
-        elif line := join_lineage(
-            watch,
-            now.model,
-            now.tokenizer,
-            setting=self._settings.lineage,
-            fingerprint=self._started_with,
-        ):
+        named = self._named_baseline()
+        line = join_lineage(watch, now.model, now.tokenizer, setting=self._settings.lineage, counts=named is None)
+        if line:
             self.log(line)
+        if named is not None:
+            watch.adopt(named)
         self._decide_start(now, step_tokens)
         watch.look(now.model, now.tokenizer, step=0)
+        if watch.lineage is not None and watch.lineage.how == BY_FOLDER and watch.leave_unlike_lineage():
+            self.log(
+                "its answers are not those of that training's end: it is not counted as a stage of that model; "
+                "lineage=... names it if it is one, such as after quantising"
+            )
         with self.failures.tolerate("the search for the probe in the training examples", step=0):
             found = on_main_process(lambda: held_out(watch.probe, examples, now.tokenizer))
             if found is not None:
@@ -296,7 +295,7 @@ class Session:
             if pending := self.watch.pending:
                 self.log(f"looks that are not stored, and lost with this process: steps {', '.join(map(str, pending))}")
         with self.failures.tolerate("remembering the model for a later stage", step=step):
-            remember_end(self.watch, now.model, now.tokenizer, fingerprint=self._started_with)
+            remember_end(self.watch, now.model, now.tokenizer)
         with self.failures.tolerate("releasing the output_dir", step=step):
             self.watch.release()
 

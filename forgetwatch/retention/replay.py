@@ -77,6 +77,7 @@ def sample_replay(
     forbidden: Sequence[Probe] = (),
     lost: Mapping[str, float] | None = None,
     tokens: int = 192,
+    fewest_words: int = FEWEST_WORDS,
     temperature: float = 1.0,
     seed: int = 0,
     progress: Callable[[int], None] | None = None,
@@ -94,6 +95,7 @@ def sample_replay(
         forbidden: Probes whose questions may not be in the rows.
         lost: Weight of each category, such as the number of lost questions; None for equal weights.
         tokens: Maximum number of tokens of a text.
+        fewest_words: Number of words of the shortest text that is kept.
         temperature: Temperature of the sampling, above 0.
         seed: Seed of the choice of prompts and of the sampling.
         progress: Called with the number of rows that are kept so far.
@@ -132,7 +134,13 @@ def sample_replay(
         )
         for (prompt, _), made in zip(fit, texts, strict=True):
             if len(kept.rows) < rows:
-                _keep(kept, prompt, made.text, truncated=made.truncated, chat=chat, forbidden=forbidden)
+                text = made.text.strip() if chat else made.text.rstrip()
+                if made.truncated and not chat:  # plain text has no end of its own; its last whole sentence is one
+                    text = found[1] if (found := _SENTENCE.match(text)) else ""
+                reason = "cut at its length" if made.truncated and chat else _reason(kept, prompt, text, forbidden)
+                if not reason and len(plain(text).split()) < fewest_words:
+                    reason = "shorter than a sentence"
+                _keep(kept, prompt, text, reason=reason, chat=chat)
         if progress:
             progress(len(kept.rows))
     overlap = sum(shares_words(probe, text) for text in kept.texts for probe in forbidden)
@@ -153,30 +161,26 @@ def _within(progress: Callable[[int], None] | None, kept: _Kept, needed: int) ->
     return lambda done: report(before + int(share * min(done, needed)))
 
 
-def _keep(kept: _Kept, prompt: Prompt, text: str, *, truncated: bool, chat: bool, forbidden: Sequence[Probe]) -> None:
-    """Keep a text as a row, or count why not."""
-    text = text.strip() if chat else text.rstrip()
-    if truncated and chat:
-        kept.dropped["cut at its length"] += 1
+def _reason(kept: _Kept, prompt: Prompt, text: str, forbidden: Sequence[Probe]) -> str:
+    """Return the reason to drop a text; empty if it is fit."""
+    if loops(text):
+        return "repeats itself"
+    if plain(f"{prompt.text} {text}") in kept.seen:
+        return "the same text again"
+    if any(shares_words(probe, f"{prompt.text}\n{text}") for probe in forbidden):
+        return "holds words of a question of the probe"
+    return ""
+
+
+def _keep(kept: _Kept, prompt: Prompt, text: str, *, reason: str, chat: bool) -> None:
+    """Keep a text as a row, or count the reason why not."""
+    if reason:
+        kept.dropped[reason] += 1
         return
-    if truncated:  # plain text has no end of its own; its last whole sentence is one
-        found = _SENTENCE.match(text)
-        text = found[1] if found else ""
-    words = plain(text)
-    whole = f"{prompt.text}\n{text}"
-    if len(words.split()) < FEWEST_WORDS:
-        kept.dropped["shorter than a sentence"] += 1
-    elif loops(text):
-        kept.dropped["repeats itself"] += 1
-    elif words in kept.seen:
-        kept.dropped["the same text again"] += 1
-    elif any(shares_words(probe, whole) for probe in forbidden):
-        kept.dropped["holds words of a question of the probe"] += 1
-    else:
-        kept.seen.add(words)
-        kept.texts.append(whole)
-        kept.categories[prompt.category] += 1
-        kept.rows.append(_row(prompt.text, text, chat=chat))
+    kept.seen.add(plain(f"{prompt.text} {text}"))
+    kept.texts.append(f"{prompt.text}\n{text}")
+    kept.categories[prompt.category] += 1
+    kept.rows.append(_row(prompt.text, text, chat=chat))
 
 
 def _row(prompt: str, text: str, *, chat: bool) -> dict[str, Any]:

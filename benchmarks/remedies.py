@@ -1,0 +1,261 @@
+"""What helps against forgetting, and at what price: replay, a lower rate, LoRA, RetentionLoss, early stop, merging.
+
+    python benchmarks/remedies.py OUT [--seeds 3]      the demo's world: a quarter of an hour on two cores
+    python benchmarks/remedies.py OUT --table          the table and the figure, from OUT/cells.jsonl
+
+One base knows 62 % of the facts of the demo's world. A training teaches it the other facts of three categories, the new
+task. What the base knows is divided into halves: remedies may use one, and the other is watched. Each cell is one
+training with one seed; it is written as soon as it is finished, and a second start does the rest.
+
+Replay adds rows: at a share of r there are 1 / (1 - r) times as many steps, so that each row of the new task is seen as
+often as without. The control has as many steps as replay of 25 %, with rows of the new task alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import math
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from datasets import Dataset
+from peft import LoraConfig
+from rich.progress import Progress
+from scipy import stats
+from transformers.trainer_callback import PrinterCallback, ProgressCallback
+from trl import SFTConfig, SFTTrainer
+
+from forgetwatch import ForgetWatchCallback, Probe, Snapshot
+from forgetwatch.demo import KNOWN_SHARE, SEED, TAUGHT, make_tokenizer, teach_base
+from forgetwatch.probes import demo_probe, facts, split_halves
+from forgetwatch.retention import Retention, RetentionLoss, sample_replay
+from forgetwatch.retention.topics import Prompt
+from forgetwatch.scoring import Scorer
+from forgetwatch.snapshot import read_snapshot
+
+STEPS, RATE, BATCH, EVERY = 180, 1e-3, 16, 15
+LEARNED = 0.9
+"""Share of the new task at which trainings are compared."""
+
+REMEDIES = {
+    "nothing": {},
+    "replay 1 %": {"replay": 0.01},
+    "replay 5 %": {"replay": 0.05},
+    "replay 25 %": {"replay": 0.25},
+    "new task again, 25 %": {"again": 0.25},
+    "rate / 4": {"rate": RATE / 4},
+    "LoRA": {"lora": True, "rate": 5e-3},
+    "RetentionLoss": {"weight": 0.5},
+}
+"""Trainings by the name of the remedy; early stop and merging are of those without a remedy."""
+
+
+class Trainer(RetentionLoss, SFTTrainer):
+    pass
+
+
+class World:
+    """The base, the rows of the new task, and the two halves of what the base knows."""
+
+    def __init__(self) -> None:
+        world = facts()
+        known = np.random.default_rng(SEED).permutation(len(world)) < round(KNOWN_SHARE * len(world))
+        self.tokenizer = make_tokenizer(world)
+        items = dict(zip((fact.text for fact in world), demo_probe(), strict=True))
+        taught = [fact for fact, is_known in zip(world, known, strict=True) if is_known]
+        new = [fact for fact, is_known in zip(world, known, strict=True) if not is_known]
+        new = [fact for fact in new if fact.relation.category in TAUGHT]
+        with Progress(disable=True) as progress:
+            self.base = teach_base(taught, self.tokenizer, progress=progress, bar=progress.add_task("base"))
+        self.rows = [f"{fact.text} {fact.value} ." for fact in new]
+        usable, watched = split_halves([items[fact.text] for fact in taught])
+        self.usable, self.watched = Probe(usable, name="usable"), Probe(watched, name="watched")
+        self.new = Probe([items[fact.text] for fact in new], name="new")
+
+    def fresh(self) -> Any:
+        model = type(self.base)(self.base.config)
+        model.load_state_dict(self.base.state_dict())
+        return model
+
+    def replay(self, count: int, *, seed: int) -> list[str]:
+        """Texts of the base after questions of the usable half, without the watched questions."""
+        prompts = [Prompt(str(item.prompt), item.category) for item in self.usable]
+        found = sample_replay(
+            self.base,
+            self.tokenizer,
+            prompts,
+            rows=count,
+            chat=False,
+            forbidden=[self.watched],
+            tokens=2,
+            fewest_words=1,
+            temperature=0.5,
+            seed=seed,
+        )
+        return [f"{row['prompt']} {row['completion'].strip()}" for row in found.rows]
+
+
+def cell(world: World, remedy: str, seed: int, folder: Path) -> dict[str, Any]:
+    """One training: share of the new task, and of what was clearly known and is lost, at each look."""
+    given: dict[str, Any] = REMEDIES[remedy]
+    rng = np.random.default_rng(seed)
+    extra = given.get("replay", 0.0) + given.get("again", 0.0)
+    steps = round(STEPS / (1 - extra))
+    rows = list(rng.permutation(np.resize(world.rows, STEPS * BATCH)))
+    more = steps * BATCH - len(rows)
+    if "replay" in given and more:
+        texts = world.replay(min(more, 200), seed=seed)
+        rows += list(np.resize(texts, more))
+    elif more:
+        rows += list(np.resize(world.rows, more))
+    rows = [str(row) for row in rng.permutation(rows)]
+    weight = given.get("weight", 0.0)
+    probe = Probe([*world.watched, *world.new], name="watched and new")
+    watcher = ForgetWatchCallback(probe, every=EVERY, max_overhead=None, lineage=False, guard=None)
+    torch.manual_seed(seed)
+    trainer = Trainer(
+        model=world.fresh(),
+        args=SFTConfig(
+            output_dir=str(folder / f"{remedy.replace(' ', '-').replace('/', '')}-{seed}"),
+            max_steps=steps,
+            per_device_train_batch_size=BATCH,
+            learning_rate=given.get("rate", RATE),
+            warmup_steps=STEPS // 4,
+            max_length=32,
+            save_strategy="no",
+            use_cpu=True,
+            bf16=False,
+            report_to="none",
+            disable_tqdm=True,
+            seed=seed,
+        ),
+        train_dataset=Dataset.from_dict({"text": rows}),
+        processing_class=world.tokenizer,
+        peft_config=LoraConfig(r=8, lora_alpha=16, target_modules="all-linear") if given.get("lora") else None,
+        callbacks=[watcher],
+        retention=Retention(probe=world.usable, weight=weight, batch=8) if weight else None,
+    )
+    trainer.remove_callback(ProgressCallback)
+    trainer.remove_callback(PrinterCallback)
+    trainer.train()
+    run = folder / f"{remedy.replace(' ', '-').replace('/', '')}-{seed}" / "_forgetwatch"
+    base = read_snapshot(run / "baseline.parquet")
+    looks = [
+        {"step": int(path.stem.removeprefix("step-")), **measured(world, base, read_snapshot(path))}
+        for path in sorted(run.glob("step-*.parquet"))
+    ]
+    found = {"remedy": remedy, "seed": seed, "looks": looks}
+    if remedy == "nothing":
+        merged = world.fresh()
+        tuned = trainer.model.state_dict()
+        merged.load_state_dict({name: (value + tuned[name]) / 2 for name, value in world.base.state_dict().items()})
+        found["merged"] = measured(world, base, Scorer(probe, world.tokenizer, merged).score(merged))
+    return found
+
+
+def measured(world: World, base: Snapshot, look: Snapshot) -> dict[str, float]:
+    """Share of the new task that is right, and of the watched questions that were clearly known and are wrong."""
+    ids = base.texts("item_id")
+    new = np.isin(ids, [item.id for item in world.new])
+    was, now, share = base.floats("correct"), look.floats("correct"), base.floats("gold_share")
+    k = np.array([len(scores) for scores in base.table["choice_logprobs"].to_pylist()])
+    known = ~new & (was == 1) & (share >= 0.8) & (k >= 3)
+    return {"new": float(now[new].mean()), "lost": float((now[known] == 0).mean()), "known": int(known.sum())}
+
+
+def points(cells: Sequence[dict[str, Any]]) -> dict[str, dict[int, dict[str, float]]]:
+    """By remedy and seed: the end of the training, and its first look at which enough of the new task is right."""
+    found: dict[str, dict[int, dict[str, float]]] = {}
+    for one in cells:
+        looks = one["looks"]
+        reached = next((look for look in looks if look["new"] >= LEARNED), None)
+        end = looks[-1]
+        row = {"new": end["new"], "lost": end["lost"]}
+        row |= (
+            {"at": math.nan, "step": math.nan} if reached is None else {"at": reached["lost"], "step": reached["step"]}
+        )
+        found.setdefault(one["remedy"], {})[one["seed"]] = row
+        if "merged" in one:
+            merged = one["merged"]
+            found.setdefault("merged by half", {})[one["seed"]] = {**merged, "at": math.nan}
+            if reached is not None:
+                early = {"new": reached["new"], "lost": reached["lost"], "at": reached["lost"]}
+                found.setdefault("early stop", {})[one["seed"]] = early
+    return found
+
+
+def interval(values: Sequence[float]) -> tuple[float, float, float]:
+    """Mean over the seeds with its 95 % interval (t); nan for fewer than two."""
+    kept = np.array([value for value in values if math.isfinite(value)])
+    if len(kept) < 2:
+        return (float(kept.mean()) if len(kept) else math.nan), math.nan, math.nan
+    half = stats.t.ppf(0.975, len(kept) - 1) * kept.std(ddof=1) / math.sqrt(len(kept))
+    return float(kept.mean()), float(kept.mean() - half), float(kept.mean() + half)
+
+
+def table(out: Path) -> None:
+    cells = [json.loads(line) for line in (out / "cells.jsonl").read_text(encoding="utf-8").splitlines()]
+    by_remedy = points(cells)
+    nothing = by_remedy["nothing"]
+    rows = []
+    for remedy, by_seed in by_remedy.items():
+        pairs = [(one, nothing[seed]) for seed, one in by_seed.items() if seed in nothing]
+        row: dict[str, Any] = {"remedy": remedy, "seeds": len(pairs)}
+        for name in ("new", "lost", "at"):
+            row[name], _, _ = interval([one[name] for one, _ in pairs])
+            row[f"{name} less nothing"], row[f"{name} low"], row[f"{name} high"] = interval(
+                [one[name] - other[name] for one, other in pairs]
+            )
+        rows.append(row)
+    with (out / "remedies.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    print(
+        "| remedy | new task right | lost of the clearly known | change against nothing | lost when 90 % is learned |"
+    )
+    print("|---|---|---|---|---|")
+    for row in rows:
+        change, low, high = (100 * row[f"lost {name}"] for name in ("less nothing", "low", "high"))
+        at = "" if math.isnan(row["at"]) else f"{100 * row['at']:.1f} %"
+        print(
+            f"| {row['remedy']} | {100 * row['new']:.1f} % | {100 * row['lost']:.1f} % | "
+            f"{change:+.1f} ({low:+.1f} to {high:+.1f}) | {at} |"
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--table", action="store_true")
+    given = parser.parse_args()
+    if given.table:
+        table(given.out)
+        return
+    given.out.mkdir(parents=True, exist_ok=True)
+    torch.set_num_threads(1)
+    path = given.out / "cells.jsonl"
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    done = {(one["remedy"], one["seed"]) for one in map(json.loads, lines)}
+    world = World()
+    for seed in range(given.seeds):
+        for remedy in REMEDIES:
+            if (remedy, seed) in done:
+                continue
+            started = time.perf_counter()
+            found = cell(world, remedy, seed, given.out / "runs")
+            with path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(found) + "\n")
+            print(f"{remedy}, seed {seed}: {time.perf_counter() - started:.0f} s, {found['looks'][-1]}", flush=True)
+    table(given.out)
+
+
+if __name__ == "__main__":
+    main()

@@ -65,7 +65,12 @@ DISTRIBUTION = {"yaml": "pyyaml", "_typeshed": "", "lm_eval": "lm-eval", "math_v
 """Names of distributions that differ from the name that is imported; empty for none."""
 OTHERS = {"axolotl", "pydantic", "vllm", "mlflow", "trackio"}
 """Packages that call us, or that are used only where a user has them."""
-ARGUMENTS = {"score": ["m", "--probe", "quick", "-o", "s.parquet"], "merge": ["a", "b"], "follow": ["r", "--base", "b"]}
+ARGUMENTS = {
+    "replay": ["base", "-o", "r.jsonl"],
+    "score": ["m", "--probe", "quick", "-o", "s.parquet"],
+    "merge": ["a", "b"],
+    "follow": ["r", "--base", "b"],
+}
 NEEDS = {
     "watch": "train",
     "report/model_card.py": "score",
@@ -78,7 +83,7 @@ NEEDS = {
     "grading/mathematics.py": "math",
 }
 """Extra that a part of the package needs, beside `score` for what reads a model."""
-SCORES = ("scoring", "drift", "study/merging", "lm_eval.py", "watch", "demo.py", "axolotl.py")
+SCORES = ("scoring", "drift", "retention", "study/merging", "lm_eval.py", "watch", "demo.py", "axolotl.py")
 ALSO = {"peft"}
 """Packages that are imported only where a user's file asks for them."""
 
@@ -150,7 +155,12 @@ def test_a_name_says_which_extra_it_needs(name: str, package: str, extra: str) -
 
 @pytest.mark.parametrize(
     ("command", "package", "extra"),
-    [("score", "torch", "score"), ("merge", "torch", "score"), ("follow", "torch", "train")],
+    [
+        ("score", "torch", "score"),
+        ("merge", "torch", "score"),
+        ("replay", "torch", "score"),
+        ("follow", "torch", "train"),
+    ],
 )
 def test_a_command_says_which_extra_it_needs(command: str, package: str, extra: str) -> None:
     code = (

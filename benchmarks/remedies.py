@@ -1,6 +1,6 @@
 """What helps against forgetting, and at what price: replay, a lower rate, LoRA, RetentionLoss, early stop, merging.
 
-    python benchmarks/remedies.py OUT [--seeds 3]      the demo's world: a quarter of an hour on two cores
+    python benchmarks/remedies.py OUT [--seeds 3]      the demo's world: four minutes on two cores
     python benchmarks/remedies.py OUT --table          the table and the figure, from OUT/cells.jsonl
 
 One base knows 62 % of the facts of the demo's world. A training teaches it the other facts of three categories, the new

@@ -1,7 +1,7 @@
 """What helps against forgetting, and at what price: replay, a lower rate, LoRA, RetentionLoss, early stop, merging.
 
     python benchmarks/remedies.py OUT [--seeds 3]      the demo's world: four minutes on two cores
-    python benchmarks/remedies.py OUT --table          the table and the figure, from OUT/cells.jsonl
+    python benchmarks/remedies.py OUT --table          the table, from OUT/cells.jsonl
 
 One base knows 62 % of the facts of the demo's world. A training teaches it the other facts of three categories, the new
 task. What the base knows is divided into halves: remedies may use one, and the other is watched. Each cell is one

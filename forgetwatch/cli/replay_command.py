@@ -34,6 +34,10 @@ def run(
         Path | None,
         typer.Option(help="File of prompts (text lines, JSONL, CSV, Parquet). Default: prompts over the categories."),
     ] = None,
+    probe: Annotated[
+        list[str] | None,
+        typer.Option(help="Also keep the questions of this probe out: a name or a file; may be repeated."),
+    ] = None,
     plain: Annotated[
         bool, typer.Option("--plain", help="Plain text, also if the tokenizer has a chat template.")
     ] = False,
@@ -52,6 +56,9 @@ def run(
     if output.suffix != ".jsonl":
         raise typer.BadParameter(f"--output {output}: needed a name that ends in .jsonl")
     lost, forbidden = _of_run(run_of)
+    forbidden += [load_probe(name) for name in probe or ()]
+    if lost and prompts is not None:
+        log("--prompts names no categories: --for keeps its questions out, and weights nothing")
     given = None if prompts is None else _read_prompts(prompts)
     announce_import()
     from forgetwatch.retention import Prompt, sample_replay, shipped_prompts
@@ -98,6 +105,8 @@ def _of_run(run_of: Path | None) -> tuple[dict[str, float], list[Probe]]:
         log(f"{run_of} has lost no question: all categories get as many rows")
         lost = {}
     own = run_probe(run_of)
+    if own is None:
+        log(f"{run_of}: its questions cannot be read; those of standard are kept out instead (--probe names others)")
     return lost, [load_probe("standard") if own is None else own, *forbidden]
 
 

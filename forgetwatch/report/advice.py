@@ -17,13 +17,13 @@ from forgetwatch.comparing import TOLERANCE, Tolerance, Trajectory, conclude, es
 from forgetwatch.errors import SnapshotError
 from forgetwatch.pairing import count, points
 from forgetwatch.report.decision import best_look, better_checkpoint, decision, little_to_lose, merge_command
-from forgetwatch.run_folder import RUN_FOLDER, checkpoint_folder
+from forgetwatch.run_folder import FOLLOW_FOLDER, RUN_FOLDER, checkpoint_folder
 
 _MEASURED: Final = {
     "merge": "on the demo's model half and half lost 2.7 % of the clearly known, where training alone lost 30.0 %; "
     "92.9 % of the new task was right, and not 100 %",
-    "replay": "on the demo's model one row in twenty lost 1.6 %, where training alone lost 30.0 %; the new task was "
-    "learned as well",
+    "replay": "on the demo's model one row in twenty, about the same kinds of facts, lost 1.6 %, where training alone "
+    "lost 30.0 %; a real model was not helped by forty short texts",
     "rate": "on the demo's model a quarter of the rate lost 9.7 % and the loss term 13.0 %, where training alone "
     "lost 30.0 %; the new task was learned as well",
 }
@@ -62,9 +62,14 @@ def advise(trajectory: Trajectory, run: Path, *, tolerance: Tolerance = TOLERANC
     """
     if len(trajectory.own) < 2:
         raise SnapshotError(f"{run}: needed a look after the start, found none; there is nothing to advise on yet")
-    output_dir = run.parent if run.name == RUN_FOLDER else run
+    output_dir = run.parent if run.name in (RUN_FOLDER, FOLLOW_FOLDER) else run
     last = trajectory.comparisons[-1]
     found = conclude(last, trajectory=trajectory, tolerance=tolerance)
+    if not found.has_answers or found.whole is None:
+        return [Advice(text="no advice: no question was answered on both sides")]
+    if found.verdict.open_by_vanished:
+        text = "answers have vanished: find out first why they have no outcome, such as an output that does not end"
+        return [Advice(text=text, command=f"forgetwatch report {shlex.quote(str(run))} --detail")]
     if found.verdict.little_to_lose:
         return [Advice(text=f"nothing to do: {little_to_lose(last.all)}")]
     if found.verdict.answer == "PASS":
@@ -87,20 +92,20 @@ def advise(trajectory: Trajectory, run: Path, *, tolerance: Tolerance = TOLERANC
                 "task there, which is learned less"
             )
         )
-    base = str(trajectory.own.baseline.meta.get("model", ""))
-    end = checkpoint_folder(output_dir, trajectory.steps[-1])
-    if command := merge_command(base, end):
-        made.append(Advice(text=f"average the weights with the base; {_MEASURED['merge']}", command=command))
+    # In a later stage the losses are against the first base.
     first = str(trajectory.baseline.meta.get("model", ""))
+    end = checkpoint_folder(output_dir, trajectory.steps[-1])
+    if command := merge_command(first, end):
+        made.append(Advice(text=f"average the weights with the base; {_MEASURED['merge']}", command=command))
     is_model = Path(first).is_dir() or _HUB.fullmatch(first) is not None
     of = shlex.quote(first) if is_model else "BASE"
     named = "" if is_model else " (BASE is the model before the training)"
     made.append(
         Advice(
-            text=f"train again with texts of the base mixed in{named}; {_MEASURED['replay']}",
+            text=f"train again with texts of the base mixed in (for SFT){named}; {_MEASURED['replay']}",
             command=f"forgetwatch replay {of} --for {shlex.quote(str(output_dir))} -o replay.jsonl",
         )
     )
-    other = "or train again with a lower rate, or with RetentionLoss (docs/how-to/replay.md)"
+    other = "or train again with a lower rate, or, for SFT and DPO, with RetentionLoss (docs/how-to/replay.md)"
     made.append(Advice(text=f"{other}; {_MEASURED['rate']}"))
     return made

@@ -7,18 +7,20 @@ Before the first step the base answers the questions of `kept.jsonl`, and those 
 at least 80 % of the probability of all options. At each step a few of them are read, and one of two terms is added to
 the loss of the trainer, times the weight:
 
-    kl       KL(base || model) over the options of a question, in nats; 0 for an unchanged model
+    kl       KL(base || model) over the options of a question, in nats; 0 for an unchanged model without dropout
     hinge    max(0, m - margin): by how many nats the right option fails to lead by m, the lead that it had, at most 2
 
 The questions may not be those of the probe: `forgetwatch probe split` makes two halves, one to train on and one to
 watch. With a weight of 0 nothing is read, and the training is bitwise that of the trainer alone. The term is divided
-for gradient accumulation as the trainer divides its own loss, so that each optimizer step has it once.
+for gradient accumulation as the trainer divides its own loss, so that each optimizer step has it once. The base is the
+model of the trainer at its first `train`; one that is made from a checkpoint keeps what that checkpoint knows. With
+dropout the term draws masks of its own, so that those of the training are others than without it.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, get_args
 
@@ -52,14 +54,14 @@ class Retention:
         weight: Weight of the term, 0 or more; 0 for none.
         kind: ``kl`` or ``hinge``.
         schedule: ``constant``; ``rising`` from 0 to the weight, or ``falling`` from it to 0, over the steps.
-        batch: Number of questions of a step, over its accumulated batches together one such number each.
+        batch: Number of questions of each batch of the training; a step of accumulated batches has as many times more.
         seed: Seed of their choice, which draws from no generator of the training.
 
     Raises:
         WatchError: If a value is out of range.
     """
 
-    probe: Probe | str | Path
+    probe: Probe | str | Path = field(kw_only=False)
     weight: float = 0.5
     kind: Kind = "kl"
     schedule: Schedule = "constant"
@@ -86,6 +88,7 @@ class Retention:
 class _Question(NamedTuple):
     """A question that the base clearly knows: token ids, the base's log-probabilities of the options, the right one."""
 
+    content_hash: str
     context: tuple[int, ...]
     choices: tuple[tuple[int, ...], ...]
     base: tuple[float, ...]
@@ -110,6 +113,9 @@ class Kept:
         given = retention.probe
         probe = given if isinstance(given, Probe) else load_probe(given)
         fit = [item for item in probe if len(item.choices or ()) >= FEWEST_OPTIONS and not probe.is_generated(item)]
+        if probe.norm != "sum":
+            raise WatchError(f"{probe.name}: needed a probe that is decided by the sum (norm), got {probe.norm!r}")
+        fit = [item for item in fit if len(item.answers) == 1]
         if not fit:
             raise WatchError(f"{probe.name}: needed questions with three or more scored options, found none")
         probe = probe.with_items(fit)
@@ -123,15 +129,28 @@ class Kept:
                 continue
             base = np.asarray(scores[index], float)
             base = base - np.logaddexp.reduce(base)
-            gold = int(probe.items[index].answers[0])
+            item = probe.items[index]
+            gold = int(item.answers[0])
             if math.exp(base[gold]) >= TAU:
-                self.questions.append(_Question(one.context, one.choices, tuple(base.tolist()), gold))
+                self.questions.append(
+                    _Question(item.content_hash, one.context, one.choices, tuple(base.tolist()), gold)
+                )
         if not self.questions:
             raise WatchError(f"{probe.name}: the model clearly knows none of its {len(probe):,} questions")
         if rank() == 0:
             log(f"retention: the loss keeps {len(self.questions):,} of {len(probe):,} questions of {probe.name}")
         self._rng = np.random.default_rng([retention.seed, rank(), world_size()])
         self._pad = int(getattr(tokenizer, "pad_token_id", None) or 0)
+
+    def warn_of(self, watched: list[Probe]) -> None:
+        """Log how many of the questions are watched too: their answers show the training, and not what is kept."""
+        hashes = {item.content_hash for probe in watched for item in probe}
+        both = sum(one.content_hash in hashes for one in self.questions)
+        if both and rank() == 0:
+            log(
+                f"retention: {both:,} of the {len(self.questions):,} questions are watched too, and do not show "
+                "what is forgotten; `forgetwatch probe split` makes two halves"
+            )
 
     def term(self, model: nn.Module) -> Tensor:
         """Return the mean of the term over some questions, in nats, with its gradient."""
@@ -159,7 +178,8 @@ class Kept:
         for row, (context, choice) in enumerate(rows):
             text = torch.tensor(context + choice, device=device)
             ids[row, : len(text)], mask[row, : len(text)] = text, 1
-        logits = model(input_ids=ids, attention_mask=mask, use_cache=False).logits
+        # Prompt learning puts virtual tokens before the text.
+        logits = model(input_ids=ids, attention_mask=mask, use_cache=False).logits[:, -longest:]
         scores = []
         for row, (context, choice) in enumerate(rows):
             # The token at a position is predicted at the one before it.
@@ -185,7 +205,7 @@ class RetentionLoss:
         super().__init__(*args, **kwargs)
         self.retention = retention
         self._kept: Kept | None = None
-        self._terms: list[float] = []
+        self._terms: list[Tensor] = []
 
     def train(self, *args: Any, **kwargs: Any) -> Any:
         """Measure what the base clearly knows, and train."""
@@ -193,6 +213,8 @@ class RetentionLoss:
             trainer: Any = self
             tokenizer = getattr(trainer.processing_class, "tokenizer", trainer.processing_class)
             self._kept = Kept(self.retention, trainer.model, tokenizer)
+            watched = [getattr(one, "probe", None) for one in trainer.callback_handler.callbacks]
+            self._kept.warn_of([one for one in watched if isinstance(one, Probe)])
         parent: Any = super()
         return parent.train(*args, **kwargs)
 
@@ -210,7 +232,7 @@ class RetentionLoss:
         if weight == 0:
             return found
         term = self._kept.term(model)
-        self._terms.append(float(term.detach()))
+        self._terms.append(term.detach())
         added = weight * term / self._divisor(num_items_in_batch)
         loss = found[0] if return_outputs else found
         total = loss + added.to(loss.device, loss.dtype)
@@ -230,7 +252,7 @@ class RetentionLoss:
     def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
         """Log the mean of the term since the last row, as ``retention_loss``, with the trainer's own loss."""
         if self._terms and "loss" in logs:
-            logs = {**logs, "retention_loss": sum(self._terms) / len(self._terms)}
+            logs = {**logs, "retention_loss": float(torch.stack(self._terms).mean())}
             self._terms = []
         parent: Any = super()
         parent.log(logs, *args, **kwargs)

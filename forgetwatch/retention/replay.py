@@ -38,7 +38,9 @@ _SURPLUS: Final = 1.25
 _FLOOR: Final = 0.25
 """Share of the rows that all categories share alike, where a run says which ones were lost."""
 
-_SENTENCE: Final = re.compile(r"(?s)(.*[.!?。！？][\"'”’)\]]*)(?=\s|$)")
+_SENTENCE: Final = re.compile(r"(?s)(.*(?:[.!?][\"'”’)\]]*(?=\s|$)|[。！？][」』”’]*))")
+_UNSPACED: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
+"""Characters of scripts without spaces, of which two count as a word."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +140,7 @@ def sample_replay(
                 if made.truncated and not chat:  # plain text has no end of its own; its last whole sentence is one
                     text = found[1] if (found := _SENTENCE.match(text)) else ""
                 reason = "cut at its length" if made.truncated and chat else _reason(kept, prompt, text, forbidden)
-                if not reason and len(plain(text).split()) < fewest_words:
+                if not reason and len(plain(text).split()) + len(_UNSPACED.findall(text)) // 2 < fewest_words:
                     reason = "shorter than a sentence"
                 _keep(kept, prompt, text, reason=reason, chat=chat)
         if progress:
@@ -165,6 +167,8 @@ def _reason(kept: _Kept, prompt: Prompt, text: str, forbidden: Sequence[Probe]) 
     """Return the reason to drop a text; empty if it is fit."""
     if loops(text):
         return "repeats itself"
+    if "<think" in text or "</think" in text:
+        return "has a thinking block"
     if plain(f"{prompt.text} {text}") in kept.seen:
         return "the same text again"
     if any(shares_words(probe, f"{prompt.text}\n{text}") for probe in forbidden):

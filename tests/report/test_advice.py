@@ -103,7 +103,7 @@ def test_a_run_without_a_look_is_refused_and_the_command_prints_and_writes(tmp_p
         advise(Trajectory.from_run(empty), empty)
     run = written(tmp_path / "run", {5: 120})
     done = CliRunner().invoke(app, ["advise", str(run), "--json", str(tmp_path / "a.json")], catch_exceptions=False)
-    assert done.stdout.startswith("1. train again with texts of the base mixed in; ")
+    assert done.stdout.startswith("1. train again with texts of the base mixed in (for SFT); ")
     document = json.loads((tmp_path / "a.json").read_text())
     assert document["schema"] == "forgetwatch/advice@1"
     assert len(document["advice"]) == 2

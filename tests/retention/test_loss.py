@@ -213,3 +213,26 @@ def test_a_probe_of_which_nothing_can_be_kept_is_refused() -> None:
     wrong = items.with_items([item for item, is_right in zip(items, right, strict=True) if not is_right])
     with pytest.raises(WatchError, match="the model clearly knows none of its"):
         Kept(Retention(probe=wrong), network, TOK)
+
+
+def test_only_questions_with_one_right_answer_under_the_sum_are_kept() -> None:
+    network = model(TOK)
+    options = [" w1", " w2", " w3"]
+    two = Probe([Item(id="1", task="t", prompt="Q", choices=options, answer=[0, 1])], name="two right")
+    with pytest.raises(WatchError, match="needed questions with three or more scored options, found none"):
+        Kept(Retention(two), network, TOK)
+    with pytest.raises(WatchError, match="needed a probe that is decided by the sum"):
+        Kept(Retention(probe(30, norm="bytes")), network, TOK)
+
+
+def test_questions_that_are_watched_too_are_named(
+    tmp_path: Path, start: tuple[dict[str, Any], Probe], capfd: pytest.CaptureFixture[str]
+) -> None:
+    from forgetwatch import ForgetWatchCallback
+
+    state, items = start
+    for watched, expected in ((items, True), (probe(30), False)):
+        trainer = make(tmp_path, fresh(state), Retention(items), "SFT", max_steps=1)
+        trainer.add_callback(ForgetWatchCallback(watched, max_overhead=None))
+        trainer.train()
+        assert ("questions are watched too" in capfd.readouterr().err) == expected

@@ -16,7 +16,9 @@ from forgetwatch import Item, Probe
 from forgetwatch.cli import app
 from forgetwatch.errors import ForgetwatchError, ScoringError
 from forgetwatch.probes import shares_words, split_halves
-from forgetwatch.retention import TOPICS, Prompt, Replay, sample_replay, shipped_prompts
+from forgetwatch.retention import TOPICS, Prompt, sample_replay, shipped_prompts
+from forgetwatch.retention.replay import _SENTENCE as SENTENCE
+from forgetwatch.retention.replay import Replay
 
 TOK = tokenizer()
 PROMPTS = [Prompt(f"Q w{n} w{n + 1}", "ab"[n % 2]) for n in range(20)]
@@ -169,3 +171,28 @@ def test_halves_are_fair_apart_and_keep_clusters(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["probe", "split", str(tmp_path / "own.jsonl"), "-o", str(a), str(b)])
     assert f"{len(first)} of 60 items: {a}" in done.output.replace("\n", "")
     assert b.is_file()
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("The tides rise. They fall. And then", "The tides rise. They fall."),
+        ("潮汐上升。潮汐下降。然后", "潮汐上升。潮汐下降。"),
+        ("a text without an end", ""),
+    ],
+)
+def test_plain_text_is_cut_after_its_last_whole_sentence(text: str, kept: str) -> None:
+    found = SENTENCE.match(text)
+    assert (found[1] if found else "") == kept
+
+
+def test_questions_of_a_further_probe_are_kept_out(tmp_path: Path) -> None:
+    base, output = str(saved(tmp_path / "base")), tmp_path / "r.jsonl"
+    given = [base, "-o", str(output), "-n", "4", "--plain", "--tokens", "12"]
+    CliRunner().invoke(app, ["replay", *given], catch_exceptions=False)
+    words = json.loads(output.read_text().splitlines()[0])["completion"].split()
+    taken = Probe([Item(id="1", task="t", prompt=" ".join(words[:9]), choices=[" a", " b"], answer=0)], name="own")
+    taken.save(tmp_path / "own.jsonl")
+    done = CliRunner().invoke(app, ["replay", *given, "--probe", str(tmp_path / "own.jsonl")], catch_exceptions=False)
+    assert "overlap with standard and confirmation and own: 0 of 4 rows" in done.stdout
+    assert not any(" ".join(words[:9]) in line for line in output.read_text().splitlines())

@@ -81,7 +81,7 @@ def test_the_table_the_detail_and_the_page_show_each_estimator_under_its_name(
     result = run(models, "base", "far", "--detail", "-o", str(tmp_path / "page.html"))
     assert "drift, KL summed   probe " in result.stdout
     words = " ".join(result.stdout.split())
-    assert "KL is by how many nats a token it finds them less likely." in words
+    assert "KL is the number of nats a token by which they are less likely now." in words
     assert "prompts KL sampled" in words
     assert '<section id="drift">' in (tmp_path / "page.html").read_text()
 

@@ -109,6 +109,10 @@ def stages_json(matrix: StageMatrix, averages: ContinualAverages) -> dict[str, A
             "matrix": list(_cells(matrix)),
             "paths": vars(matrix.paths),
             "averages": vars(averages),
+            "questions": [
+                {"task": task, "item_id": item, "category": category, "path": path}
+                for task, item, category, path in matrix.path_of_each()
+            ],
         }
     )
     return found

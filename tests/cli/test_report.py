@@ -164,6 +164,8 @@ def test_stages_are_shown_as_a_matrix_with_their_averages(tmp_path: Path) -> Non
         "passing": 2,
         "recovered_if_guessed": pytest.approx(8 * 0.25**2 * 0.75),
     }
+    assert [one["path"] for one in document["questions"]] == ["011", "011", "010", "010", "111", "111", "111", "101"]
+    assert document["questions"][0]["item_id"] == "0"
     with table.open(encoding="utf-8") as file:
         rows = {(row["stage"], row["name"]): row for row in csv.DictReader(file)}
     assert {name for _, name in rows} == {"all", "a", "'=b", "t"}

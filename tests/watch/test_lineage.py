@@ -536,3 +536,31 @@ def test_a_first_base_that_comes_back_counts_again(tmp_path: Path) -> None:
     assert Trajectory.from_run(tmp_path / "b").number == 1
     file.write_bytes(content)
     assert Trajectory.from_run(tmp_path / "b").number == 2
+
+
+def test_a_base_that_was_resized_and_another_template_do_not_fit(tmp_path: Path) -> None:
+    chat = probe(60, rendering="chat")
+    network = model(tokenizer())
+    stage(tmp_path / "a", network, items=chat)
+    network.resize_token_embeddings(len(tokenizer()) + 8)
+    with pytest.raises(WatchError, match=r"unlike numbers of tokens \(\d+, then \d+\)"):
+        stage(tmp_path / "b", network, items=chat, lineage=tmp_path / "a")
+    tok = tokenizer()
+    tok.chat_template = tok.chat_template.replace("assistant :", "answer :")
+    with pytest.raises(WatchError, match="unlike chat templates, in which the questions are other texts"):
+        stage(tmp_path / "c", model(tok), tok=tok, items=chat, lineage=tmp_path / "a")
+    with pytest.raises(MismatchError, match="the first base was measured with rendering 'chat', this is 'plain'"):
+        stage(tmp_path / "d", model(tok), tok=tok, lineage=tmp_path / "a", items=probe(60))
+
+
+def test_the_verdict_of_a_look_says_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from forgetwatch.watch.trackers import look_verdict
+
+    network = model(tokenizer())
+    stage(tmp_path / "a", network)
+    callback = ForgetWatchCallback(probe(60), every=4, max_overhead=None)
+    trained(tmp_path / "b", callbacks=[callback], network=network, steps=8, learning_rate=RATE, **SAVES)
+    assert callback.watch is not None
+    text = look_verdict(callback.watch, step=8)
+    assert text.startswith("against the first base: ")
+    assert "; against the start of this stage: " in text

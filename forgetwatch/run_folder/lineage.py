@@ -113,9 +113,14 @@ def folder_of(given: Path) -> Path | None:
 
 
 def _last_look(folder: Path) -> Snapshot | None:
+    """Return the last look in a folder; of a checkpoint's copy only if it is of the checkpoint's own step."""
+    looks = look_files(folder, "step")
+    last = max(looks, default=None)
+    if last is None or (folder.name == CARRIED and folder.resolve().parent.name != f"checkpoint-{last}"):
+        return None
     try:
-        return read_snapshot(list(look_files(folder, "step").values())[-1])
-    except (SnapshotError, IndexError):
+        return read_snapshot(looks[last])
+    except SnapshotError:
         return None
 
 

@@ -31,7 +31,7 @@ from forgetwatch.probe import Probe
 from forgetwatch.progress import log
 from forgetwatch.readers import load_snapshot
 from forgetwatch.run_folder import LAST_STEP, GuardFinding, Kind, Lineage
-from forgetwatch.scoring import versions
+from forgetwatch.scoring import rank, versions
 from forgetwatch.snapshot import Snapshot
 from forgetwatch.watch.budget import Decision, evaluated_items, stored_decision
 from forgetwatch.watch.measurer import Evaluated
@@ -130,7 +130,8 @@ class LookHistory:
             if len(of_baseline):
                 self.firsts[step] = against_first_base(of_baseline, look, own=comparison)
             else:
-                log("the first base was measured on none of these questions: counting against this stage alone")
+                if rank() == 0:
+                    log("the first base was measured on none of these questions: counting against this stage alone")
                 self.leave_first()
         self.comparisons[step] = comparison
         # Only the rows of the latest look are needed: for "previous" and for the report.

@@ -21,6 +21,7 @@ from forgetwatch import cache as cache_module
 from forgetwatch.cache import cache_files
 from forgetwatch.comparing import read_stages
 from forgetwatch.errors import MismatchError, SnapshotError, WatchError
+from forgetwatch.run_folder import lineage_after
 from forgetwatch.snapshot import read_snapshot, save_snapshot
 from forgetwatch.watch import known_baseline, measurer
 
@@ -427,17 +428,14 @@ def test_answers_that_were_generated_otherwise_are_not_counted(
 
 
 def test_a_prefix_that_shares_no_question_counts_this_stage_alone(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     network = model(tokenizer())
     stage(tmp_path / "a", network)
     more = with_other_probe(40).items[60:]
     callback = ForgetWatchCallback(Probe([*more, *probe(60)], name="other first"), every=4, items=30, max_overhead=None)
-    callback.probe = callback.probe  # the order that the user gave
-    monkeyed = pytest.MonkeyPatch()
-    with monkeyed.context() as patch:
-        patch.setattr("forgetwatch.watch.callback.stratified", lambda items, *, first: list(items))
-        trained(tmp_path / "b", callbacks=[callback], network=network, steps=8, learning_rate=RATE, **SAVES)
+    monkeypatch.setattr("forgetwatch.watch.callback.stratified", lambda items, *, first: list(items))
+    trained(tmp_path / "b", callbacks=[callback], network=network, steps=8, learning_rate=RATE, **SAVES)
     assert "the first base was measured on none of these questions" in capfd.readouterr().err
     run = Trajectory.from_run(tmp_path / "b")
     assert (run.stage, run.steps) == (None, (0, 4, 8))
@@ -553,7 +551,7 @@ def test_a_base_that_was_resized_and_another_template_do_not_fit(tmp_path: Path)
         stage(tmp_path / "d", model(tok), tok=tok, lineage=tmp_path / "a", items=probe(60))
 
 
-def test_the_verdict_of_a_look_says_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_verdict_of_a_look_says_both(tmp_path: Path) -> None:
     from forgetwatch.watch.trackers import look_verdict
 
     network = model(tokenizer())
@@ -564,3 +562,12 @@ def test_the_verdict_of_a_look_says_both(tmp_path: Path, monkeypatch: pytest.Mon
     text = look_verdict(callback.watch, step=8)
     assert text.startswith("against the first base: ")
     assert "; against the start of this stage: " in text
+
+
+def test_a_copy_with_an_earlier_look_alone_is_not_held_against_the_checkpoint(tmp_path: Path) -> None:
+    callback = ForgetWatchCallback(probe(60), every=[3, 8], max_overhead=None)
+    trained(tmp_path, callbacks=[callback], network=model(tokenizer()), steps=8, learning_rate=RATE, **SAVES)
+    for step, has_end in ((4, False), (8, True)):
+        found = lineage_after(tmp_path / f"checkpoint-{step}" / "forgetwatch", how="test")
+        assert found is not None
+        assert (found.end is not None) == has_end

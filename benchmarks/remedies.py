@@ -1,14 +1,17 @@
 """What helps against forgetting, and at what price: replay, a lower rate, LoRA, RetentionLoss, early stop, merging.
 
-    python benchmarks/remedies.py OUT [--seeds 3]      the demo's world: four minutes on two cores
-    python benchmarks/remedies.py OUT --table          the table, from OUT/cells.jsonl
+    python benchmarks/remedies.py OUT [--seeds 3]                  the demo's world: four minutes on two cores
+    python benchmarks/remedies.py OUT --model FOLDER [--seeds 3]   a language model: at most three minutes a cell
+    python benchmarks/remedies.py OUT --table                      the table, from OUT/cells.jsonl
 
-One base knows 62 % of the facts of the demo's world. A training teaches it the other facts of three categories, the new
-task. What the base knows is divided into halves: remedies may use one, and the other is watched. Each cell is one
-training with one seed; it is written as soon as it is finished, and a second start does the rest.
+The demo's base knows 62 % of the facts of its world. A training teaches it the other facts of three categories, the new
+task. What the base knows is divided into halves: remedies may use one, and the other is watched. A language model is
+taught facts of the same invented world; the halves are of questions of `standard` that it clearly knows, and its replay
+is text that it writes after the prompts that the package ships. Each cell is one training with one seed; it is written
+as soon as it is finished, and a second start does the rest.
 
 Replay adds rows: at a share of r there are 1 / (1 - r) times as many steps, so that each row of the new task is seen as
-often as without. The control has as many steps as replay of 25 %, with rows of the new task alone.
+often as without. The control has as many steps as the replay of the largest share, with rows of the new task alone.
 """
 
 from __future__ import annotations
@@ -25,35 +28,45 @@ from typing import Any
 import numpy as np
 import torch
 from datasets import Dataset
+from numpy.typing import NDArray
 from peft import LoraConfig
 from rich.progress import Progress
 from scipy import stats
+from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
 from trl import SFTConfig, SFTTrainer
 
 from forgetwatch import ForgetWatchCallback, Probe, Snapshot
 from forgetwatch.demo import KNOWN_SHARE, SEED, TAUGHT, make_tokenizer, teach_base
-from forgetwatch.probes import demo_probe, facts, split_halves
+from forgetwatch.item import Item
+from forgetwatch.probes import demo_probe, facts, load_probe, split_halves
 from forgetwatch.retention import Retention, RetentionLoss, sample_replay
-from forgetwatch.retention.topics import Prompt
+from forgetwatch.retention.topics import Prompt, shipped_prompts
 from forgetwatch.scoring import Scorer
 from forgetwatch.snapshot import read_snapshot
 
-STEPS, RATE, BATCH, EVERY = 180, 1e-3, 16, 15
 LEARNED = 0.9
 """Share of the new task at which trainings are compared."""
 
-REMEDIES = {
+DEMO: dict[str, dict[str, Any]] = {
     "nothing": {},
     "replay 1 %": {"replay": 0.01},
     "replay 5 %": {"replay": 0.05},
     "replay 25 %": {"replay": 0.25},
     "new task again, 25 %": {"again": 0.25},
-    "rate / 4": {"rate": RATE / 4},
-    "LoRA": {"lora": True, "rate": 5e-3},
+    "rate / 4": {"rate": 1 / 4},
+    "LoRA": {"lora": True, "rate": 5},
     "RetentionLoss": {"weight": 0.5},
 }
-"""Trainings by the name of the remedy; early stop and merging are of those without a remedy."""
+REAL: dict[str, dict[str, Any]] = {
+    "nothing": {},
+    "replay 5 %": {"replay": 0.05},
+    "new task again, 5 %": {"again": 0.05},
+    "rate / 4": {"rate": 1 / 4},
+    "LoRA": {"lora": True, "rate": 5},
+    "RetentionLoss": {"weight": 0.5},
+}
+"""Trainings by the name of the remedy, rates as multiples; early stop and merging are of those without a remedy."""
 
 
 class Trainer(RetentionLoss, SFTTrainer):
@@ -61,18 +74,22 @@ class Trainer(RetentionLoss, SFTTrainer):
 
 
 class World:
-    """The base, the rows of the new task, and the two halves of what the base knows."""
+    """The base of the demo, the rows of the new task, and the two halves of what the base knows."""
+
+    remedies = DEMO
+    steps, rate, batch, every, kept = 180, 1e-3, 16, 15, 8
+    """Steps and rate of a training, rows of a batch, steps between looks, questions of a batch of RetentionLoss."""
 
     def __init__(self) -> None:
         world = facts()
         known = np.random.default_rng(SEED).permutation(len(world)) < round(KNOWN_SHARE * len(world))
-        self.tokenizer = make_tokenizer(world)
+        self.tokenizer: Any = make_tokenizer(world)
         items = dict(zip((fact.text for fact in world), demo_probe(), strict=True))
         taught = [fact for fact, is_known in zip(world, known, strict=True) if is_known]
         new = [fact for fact, is_known in zip(world, known, strict=True) if not is_known]
         new = [fact for fact in new if fact.relation.category in TAUGHT]
         with Progress(disable=True) as progress:
-            self.base = teach_base(taught, self.tokenizer, progress=progress, bar=progress.add_task("base"))
+            self.base: Any = teach_base(taught, self.tokenizer, progress=progress, bar=progress.add_task("base"))
         self.rows = [f"{fact.text} {fact.value} ." for fact in new]
         usable, watched = split_halves([items[fact.text] for fact in taught])
         self.usable, self.watched = Probe(usable, name="usable"), Probe(watched, name="watched")
@@ -90,7 +107,7 @@ class World:
             self.base,
             self.tokenizer,
             prompts,
-            rows=count,
+            rows=min(count, 200),
             chat=False,
             forbidden=[self.watched],
             tokens=2,
@@ -101,33 +118,78 @@ class World:
         return [f"{row['prompt']} {row['completion'].strip()}" for row in found.rows]
 
 
+class LanguageModel(World):
+    """A language model, invented facts as its new task, and the two halves of what it clearly knows of `standard`."""
+
+    remedies = REAL
+    steps, rate, batch, every, kept = 36, 4e-4, 16, 12, 2
+    facts, watches, tokens = 60, 120, 48
+    """Facts to learn, questions of each half, and tokens of a replayed text."""
+
+    def __init__(self, model: str, out: Path) -> None:
+        self.tokenizer = AutoTokenizer.from_pretrained(model)
+        self.base = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
+        self.pool = out / "replay.jsonl"
+        new = [pair for pair in zip(facts(), demo_probe(), strict=True) if pair[0].relation.category in TAUGHT]
+        new = [new[at] for at in np.random.default_rng(SEED).permutation(len(new))[: self.facts]]
+        self.rows = [f"{fact.text} {fact.value}." for fact, _ in new]
+        self.new = Probe([item for _, item in new], name="new")
+        usable, watched = map(self._known, split_halves(list(load_probe("standard"))), ("usable", "watched"))
+        self.usable, self.watched = usable, watched
+
+    def _known(self, items: Sequence[Item], name: str) -> Probe:
+        """The first questions of a half that the base clearly knows, of those with up to 60 tokens."""
+        short = [item for item in items if len(self.tokenizer(str(item.prompt))["input_ids"]) <= 60]
+        probe = Probe(short[: 4 * self.watches], name=name)
+        found = Scorer(probe, self.tokenizer, self.base).score(self.base)
+        known = clearly_known(found)
+        return Probe([item for item, is_known in zip(probe, known, strict=True) if is_known][: self.watches], name=name)
+
+    def replay(self, count: int, *, seed: int) -> list[str]:
+        """Texts of the base after the shipped prompts, drawn from one pool for all seeds."""
+        if not self.pool.exists():
+            found = sample_replay(
+                self.base,
+                self.tokenizer,
+                shipped_prompts(chat=False),
+                rows=2 * count,
+                chat=False,
+                forbidden=[load_probe("standard"), load_probe("confirmation")],
+                tokens=self.tokens,
+            )
+            self.pool.write_text("".join(json.dumps(row) + "\n" for row in found.rows), encoding="utf-8")
+        rows = [json.loads(line) for line in self.pool.read_text(encoding="utf-8").splitlines()]
+        texts = [f"{row['prompt']}{row['completion']}" for row in rows]
+        return [str(text) for text in np.random.default_rng(seed).permutation(texts)[:count]]
+
+
 def cell(world: World, remedy: str, seed: int, folder: Path) -> dict[str, Any]:
     """One training: share of the new task, and of what was clearly known and is lost, at each look."""
-    given: dict[str, Any] = REMEDIES[remedy]
+    given = world.remedies[remedy]
     rng = np.random.default_rng(seed)
     extra = given.get("replay", 0.0) + given.get("again", 0.0)
-    steps = round(STEPS / (1 - extra))
-    rows = list(rng.permutation(np.resize(world.rows, STEPS * BATCH)))
-    more = steps * BATCH - len(rows)
+    steps = round(world.steps / (1 - extra))
+    rows = list(rng.permutation(np.resize(world.rows, world.steps * world.batch)))
+    more = steps * world.batch - len(rows)
     if "replay" in given and more:
-        texts = world.replay(min(more, 200), seed=seed)
-        rows += list(np.resize(texts, more))
+        rows += list(np.resize(world.replay(more, seed=seed), more))
     elif more:
         rows += list(np.resize(world.rows, more))
     rows = [str(row) for row in rng.permutation(rows)]
     weight = given.get("weight", 0.0)
     probe = Probe([*world.watched, *world.new], name="watched and new")
-    watcher = ForgetWatchCallback(probe, every=EVERY, max_overhead=None, lineage=False, guard=None)
+    watcher = ForgetWatchCallback(probe, every=world.every, max_overhead=None, lineage=False, guard=None)
     torch.manual_seed(seed)
+    run = folder / f"{remedy.replace(' ', '-').replace('/', '')}-{seed}"
     trainer = Trainer(
         model=world.fresh(),
         args=SFTConfig(
-            output_dir=str(folder / f"{remedy.replace(' ', '-').replace('/', '')}-{seed}"),
+            output_dir=str(run),
             max_steps=steps,
-            per_device_train_batch_size=BATCH,
-            learning_rate=given.get("rate", RATE),
-            warmup_steps=STEPS // 4,
-            max_length=32,
+            per_device_train_batch_size=world.batch,
+            learning_rate=world.rate * given.get("rate", 1),
+            warmup_steps=world.steps // 4,
+            max_length=128,
             save_strategy="no",
             use_cpu=True,
             bf16=False,
@@ -139,16 +201,15 @@ def cell(world: World, remedy: str, seed: int, folder: Path) -> dict[str, Any]:
         processing_class=world.tokenizer,
         peft_config=LoraConfig(r=8, lora_alpha=16, target_modules="all-linear") if given.get("lora") else None,
         callbacks=[watcher],
-        retention=Retention(probe=world.usable, weight=weight, batch=8) if weight else None,
+        retention=Retention(probe=world.usable, weight=weight, batch=world.kept) if weight else None,
     )
     trainer.remove_callback(ProgressCallback)
     trainer.remove_callback(PrinterCallback)
     trainer.train()
-    run = folder / f"{remedy.replace(' ', '-').replace('/', '')}-{seed}" / "_forgetwatch"
-    base = read_snapshot(run / "baseline.parquet")
+    base = read_snapshot(run / "_forgetwatch" / "baseline.parquet")
     looks = [
         {"step": int(path.stem.removeprefix("step-")), **measured(world, base, read_snapshot(path))}
-        for path in sorted(run.glob("step-*.parquet"))
+        for path in sorted((run / "_forgetwatch").glob("step-*.parquet"))
     ]
     found = {"remedy": remedy, "seed": seed, "looks": looks}
     if remedy == "nothing":
@@ -159,13 +220,17 @@ def cell(world: World, remedy: str, seed: int, folder: Path) -> dict[str, Any]:
     return found
 
 
+def clearly_known(base: Snapshot) -> NDArray[np.bool_]:
+    """Which questions the base clearly knows: right, of three options or more, with 80 % of their probability."""
+    k = np.array([len(scores) for scores in base.table["choice_logprobs"].to_pylist()])
+    known: NDArray[np.bool_] = (base.floats("correct") == 1) & (base.floats("gold_share") >= 0.8) & (k >= 3)
+    return known
+
+
 def measured(world: World, base: Snapshot, look: Snapshot) -> dict[str, float]:
     """Share of the new task that is right, and of the watched questions that were clearly known and are wrong."""
-    ids = base.texts("item_id")
-    new = np.isin(ids, [item.id for item in world.new])
-    was, now, share = base.floats("correct"), look.floats("correct"), base.floats("gold_share")
-    k = np.array([len(scores) for scores in base.table["choice_logprobs"].to_pylist()])
-    known = ~new & (was == 1) & (share >= 0.8) & (k >= 3)
+    new = np.isin(base.texts("item_id"), [item.id for item in world.new])
+    now, known = look.floats("correct"), ~new & clearly_known(base)
     return {"new": float(now[new].mean()), "lost": float((now[known] == 0).mean()), "known": int(known.sum())}
 
 
@@ -234,6 +299,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--model", default="", help="A language model; without it, the demo's.")
     parser.add_argument("--table", action="store_true")
     given = parser.parse_args()
     if given.table:
@@ -244,9 +310,9 @@ def main() -> None:
     path = given.out / "cells.jsonl"
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     done = {(one["remedy"], one["seed"]) for one in map(json.loads, lines)}
-    world = World()
+    world = LanguageModel(given.model, given.out) if given.model else World()
     for seed in range(given.seeds):
-        for remedy in REMEDIES:
+        for remedy in world.remedies:
             if (remedy, seed) in done:
                 continue
             started = time.perf_counter()

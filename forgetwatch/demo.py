@@ -102,6 +102,7 @@ def run_demo(output: Path, *, report_to: str = "none") -> DemoFiles:
         model = teach_base(taught_before, tokenizer, progress=progress, bar=bar)
         model.save_pretrained(output / "base")
         tokenizer.save_pretrained(output / "base")
+        model.config.name_or_path = str(output / "base")  # as if it were loaded from there
         bar = progress.add_task(f"fine-tuning it on {len(taught_now)} others", total=TUNE_STEPS)
         watcher = fine_tune(model, tokenizer, taught_now, output / "run", report_to, progress=progress, bar=bar)
     if watcher.watch is None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from forgetwatch import Probe, Snapshot
-from forgetwatch.run_folder import GuardFinding, RunFolder
+from forgetwatch.run_folder import FIRST, GuardFinding, RunFolder
+from forgetwatch.snapshot import read_snapshot, save_snapshot
 
 
 def write_run(
@@ -19,8 +21,10 @@ def write_run(
     again: Mapping[int, Snapshot] | None = None,
     planned: int | None = None,
     findings: Sequence[GuardFinding] = (),
+    first: Snapshot | None = None,
+    **described_too: object,
 ) -> RunFolder:
-    """Write a run with looks by step, and return its folder."""
+    """Write a run with looks by step, a later stage if there is a `first` base, and return its folder."""
     folder = RunFolder(output_dir)
     folder.new_run()
     baseline = folder.stamped(baseline, "baseline")
@@ -34,6 +38,12 @@ def write_run(
     for step, look in (again or {}).items():
         folder.add(stamped := folder.stamped(look, "again"), step=step, kind="again")
         resumed.append({"step": step, "checksum": stamped.full_checksum})
+    lineage: dict[str, object] = {}
+    if first is not None:
+        stamped = replace(first, meta={**first.meta, "run": "1" * 16, "look": "baseline"})
+        save_snapshot(stamped, folder.path / FIRST)
+        runs = [{"run": "1" * 16, "name": "one"}]
+        lineage = {"lineage": {"runs": runs, "first": read_snapshot(folder.path / FIRST).full_checksum, "how": "test"}}
     folder.describe(
         {
             "baseline": described[0],
@@ -42,6 +52,8 @@ def write_run(
             "resumed": resumed,
             "planned_looks": planned,
             "guard": [vars(one) for one in findings],
+            **lineage,
+            **described_too,
         }
     )
     return folder

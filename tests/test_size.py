@@ -20,7 +20,7 @@ GATE_MINUTES = 12
 """Minutes that the README's test command may take on two idle cores; `.ci/run` prints what it took."""
 
 AT_MOST = {
-    "modules of the package": 203,
+    "modules of the package": 208,
     "lines of code of the package": 32_600,
     "characters of the package": 2_310_000,
     "lines of code of the tests": 38_600,

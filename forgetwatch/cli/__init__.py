@@ -47,7 +47,7 @@ COMMANDS: Final = {
     "report": "Show a run: the last look against the start, its alarms, and the path of its page.",
     "study": "Compare many pairs of models: what each training step forgot and gained, by category, size and data.",
     "merge": "Average the weights of two models at several shares, and show what each point has lost of either.",
-    "advise": "Say what to do about what a run has lost: each proposal with its command and with what was measured.",
+    "advise": "Say what to do about what a model has lost: each proposal with its command and with what was measured.",
     "replay": "Write texts of a base model for replay: whole, each once, without any question of the probe.",
     "plan": "Plan a probe: the items that a change needs, and the smallest change that each category can show.",
     "probe": "List, show, build and check probes.",

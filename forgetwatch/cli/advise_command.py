@@ -1,42 +1,109 @@
-"""`forgetwatch advise RUN`: what to do about what a run has lost."""
+"""`forgetwatch advise RUN`, or BEFORE AFTER: what to do about what a model has lost, and whether a choice held."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from forgetwatch.cli.options import STDOUT, ToleranceOption, limits_of, tolerated
-from forgetwatch.cli.output import echo, print_hanging, write_json
+from forgetwatch.cli.options import STDOUT, ToleranceOption, item_option, limits_of, tolerated
+from forgetwatch.cli.output import echo, print_hanging, shared_work, write_json
+from forgetwatch.cli.resolve import resolve_all
 from forgetwatch.cli.targets import check_json
-from forgetwatch.comparing import Trajectory
+from forgetwatch.comparing import Tolerance, Trajectory, compare, in_common_norm
 from forgetwatch.pairing import one_line
-from forgetwatch.report.advice import advise
+from forgetwatch.probes import load_probe
+from forgetwatch.progress import is_first_process
+from forgetwatch.report.advice import Advice, advise, advise_pair
+from forgetwatch.report.confirm import Confirmation, candidates_of, confirm, confirmation_json
+
+_ONE_MODEL = "Figures of another model show an order, not a size: compare with a run without the remedy."
 
 
 def run(
-    run_of: Annotated[Path, typer.Argument(metavar="RUN", help="A watched run: its folder, or the output_dir.")],
+    given: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN | BEFORE AFTER",
+            help="A watched run: its folder, or the output_dir. Or two snapshots, logs or models, as in compare.",
+        ),
+    ],
+    probe: Annotated[str | None, item_option(help="Probe that scores two models: a name or a file.")] = None,
+    confirm_it: Annotated[
+        bool,
+        typer.Option(
+            "--confirm", help="Score the checkpoint to keep on questions that chose nothing, beside the last one."
+        ),
+    ] = False,
+    confirmation: Annotated[
+        str, item_option(help="Probe of --confirm, with none of the questions of the run.")
+    ] = "confirmation",
     json_path: Annotated[
         Path | None, typer.Option("--json", help="Write it as JSON to this file; - for stdout.")
     ] = None,
     tolerance: ToleranceOption = None,
 ) -> None:
-    """Say what to do about what a run has lost: each proposal with its command and with what was measured."""
-    check_json(json_path)
-    limits = limits_of(file=None, fail_if=None, no_worse_than=None, probe=None)
-    trajectory = Trajectory.from_run(run_of)
-    found = advise(trajectory, run_of, tolerance=tolerated(tolerance, limits))
+    """Say what to do about what a model has lost: each proposal with its command and with what was measured."""
+    check_json(json_path, given)
+    tolerates = tolerated(tolerance, limits_of(file=None, fail_if=None, no_worse_than=None, probe=None))
+    if len(given) > 2:
+        raise typer.BadParameter(f"needed a run, or BEFORE and AFTER; got {len(given)} arguments")
+    if len(given) == 2:
+        if confirm_it:
+            raise typer.BadParameter("--confirm: needed a run, among whose checkpoints one is chosen")
+        found = _of_pair(given[0], given[1], probe=probe, tolerance=tolerates)
+        notes: tuple[str, ...] = ()
+        confirmed = None
+    else:
+        path = Path(given[0])
+        trajectory = Trajectory.from_run(path)
+        found, notes = advise(trajectory, path, tolerance=tolerates), trajectory.notes
+        confirmed = _confirmed(trajectory, path, confirmation) if confirm_it else None
+    if not is_first_process():
+        return
     if json_path is not None:
-        write_json({"schema": "forgetwatch/advice@1", "advice": [vars(one) for one in found]}, json_path)
+        document: dict[str, Any] = {"schema": "forgetwatch/advice@1", "advice": [vars(one) for one in found]}
+        if confirmed is not None:
+            document["confirmed"] = confirmation_json(confirmed)
+        write_json(document, json_path)
     if json_path == STDOUT:
         return
-    for note in trajectory.notes:
+    for note in notes:
         echo(f"note: {one_line(note)}")
-    for number, one in enumerate(found, start=1):
-        print_hanging(f"{number}. {one_line(one.text)}" if len(found) > 1 else one_line(one.text))
+    if confirmed is not None:
+        for line in confirmed.lines():
+            print_hanging(line)
+        return
+    _show(found)
+
+
+def _of_pair(before: str, after: str, *, probe: str | None, tolerance: Tolerance) -> list[Advice]:
+    items = None if probe is None else load_probe(probe)
+    sides = in_common_norm(resolve_all((before, after), items, None))
+    comparison = compare(before=sides[0], after=sides[1])
+    return advise_pair(comparison, before, after, probe=probe, tolerance=tolerance)
+
+
+def _confirmed(trajectory: Trajectory, path: Path, name: str) -> Confirmation:
+    probe = load_probe(name)
+    candidates = candidates_of(trajectory, path, probe)
+    with shared_work():
+        start, kept, end = resolve_all(candidates.names, probe)
+    return confirm(candidates, start, kept, end)
+
+
+def _show(found: list[Advice]) -> None:
+    several = sum(one.kind not in ("none", "measure", "earlier") for one in found) > 1
+    number = 0
+    for one in found:
+        if one.kind == "earlier":
+            print_hanging(one_line(one.text))
+            continue
+        number += 1
+        start = f"{number}. {'or ' if number > 1 else ''}" if len(found) > 1 else ""
+        print_hanging(f"{start}{one_line(one.text)}")
         if one.command:
             echo(f"   {one.command}")
-    if len(found) > 1:
-        echo("The demo's model has two layers: take the order of the figures, not their size, and compare with a run")
-        echo("without the remedy.")
+    if several:
+        print_hanging(_ONE_MODEL)

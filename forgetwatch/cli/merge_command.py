@@ -24,6 +24,7 @@ from forgetwatch.cli.options import (
 from forgetwatch.cli.output import (
     announce_import,
     echo,
+    print_hanging,
     result_console,
     scoring_unless_cached,
     shared_work,
@@ -63,6 +64,13 @@ def run(
             "and metric."
         ),
     ] = None,
+    keep_known: Annotated[
+        str | None,
+        output_option(
+            help="Name the largest alpha that keeps this share of what A clearly knew, such as 98%, and whether the "
+            "second probe confirms it."
+        ),
+    ] = None,
     keep: Annotated[
         Path | None, output_option(help="Keep the merged models in this folder; else each is deleted once scored.")
     ] = None,
@@ -75,7 +83,7 @@ def run(
     output: ReportOption = None,
 ) -> None:
     """Average the weights of two models at several shares, and show what each point has lost of either."""
-    alphas = _alphas(alpha)
+    alphas, known = _alphas(alpha), None if keep_known is None else _share(keep_known)
     chosen = load_probe(probe)
     second = None if confirmation == _NONE else load_probe(confirmation)
     if second is not None and second.fingerprint == chosen.fingerprint:
@@ -93,7 +101,16 @@ def run(
     with _ended_as_an_exit(), shared_work():
         # Not at the top: this imports torch, which the other commands do not need.
         from forgetwatch.scoring import silence_loading
-        from forgetwatch.study.merging import ModelPair, merge_detail, merge_json, merge_report, merge_table, run_sweep
+        from forgetwatch.study.merging import (
+            ModelPair,
+            choice_json,
+            choose,
+            merge_detail,
+            merge_json,
+            merge_report,
+            merge_table,
+            run_sweep,
+        )
 
         silence_loading()
         loading = Loading(trust_remote_code=trust_remote_code, device_map=device_map)
@@ -101,11 +118,14 @@ def run(
         sweep = run_sweep(ends, chosen, confirmation=second, target=ranked, progress_of=scoring_unless_cached)
     if not is_first_process():
         return
+    point = None if known is None else choose(sweep, known)
     if json_path is not None:
-        write_json(merge_json(sweep), json_path)
+        write_json({**merge_json(sweep), **({} if point is None else {"choice": choice_json(point)})}, json_path)
     if json_path != STDOUT:
         console = result_console()
         console.print(merge_table(sweep))
+        if point is not None:
+            print_hanging(str(point))
         if detail:
             console.print()
             console.print(merge_detail(sweep))
@@ -114,6 +134,17 @@ def run(
     if output is not None:
         write_marked(output, merge_report(sweep, output.suffix))
         echo(f"report: {output}", err=json_path == STDOUT)
+
+
+def _share(given: str) -> float:
+    """Return a share as a number, above 0 and at most 1; anything else is wrong usage."""
+    try:
+        value = float(given.removesuffix("%")) / (100 if given.endswith("%") else 1) if given.isascii() else math.nan
+    except ValueError:
+        value = math.nan
+    if not 0 < value <= 1:
+        raise typer.BadParameter(f"--keep-known {given}: needed a share above 0 and at most 1, such as 98%")
+    return value
 
 
 def _alphas(given: str) -> tuple[float, ...]:

@@ -182,6 +182,7 @@ def write_report(
     trajectory: Trajectory | None = None,
     several: ModelComparison | None = None,
     title: str = "",
+    folder: Path | None = None,
 ) -> None:
     """Write a report in the format of its suffix; an old file stays as it is if that fails.
 
@@ -189,7 +190,15 @@ def write_report(
     """
     last = comparisons[-1]
     if path.suffix == ".html":
-        text = page(last, changed=changed, trajectory=trajectory, several=several, tolerance=tolerance, title=title)
+        text = page(
+            last,
+            changed=changed,
+            trajectory=trajectory,
+            several=several,
+            tolerance=tolerance,
+            title=title,
+            folder=folder,
+        )
     elif path.suffix == ".md":
         parts = [] if several is None else [several_markdown(several)]
         parts += [comparison_markdown(one, tolerance=tolerance) for one in comparisons[:-1]]

@@ -147,7 +147,15 @@ def _write(trajectory: Trajectory, runs: Sequence[Path], output: Path | None, *,
     last = trajectory.comparisons[-1]
     title = " → ".join(map(run_name, runs))
     try:
-        write_report(path, [last], changed, tolerance=tolerance, trajectory=trajectory, title=title)
+        write_report(
+            path,
+            [last],
+            changed,
+            tolerance=tolerance,
+            trajectory=trajectory,
+            title=title,
+            folder=runs[0] if len(runs) == 1 else None,
+        )
     except OSError as error:
         # The page is by default written into the run folder, which may be read-only: the table is shown all the same.
         if output is not None:

@@ -7,6 +7,7 @@
     html, flip_list                     the page, with its template in page/, and what a notebook shows
     plots, heatmap, pictures            figures, as files and in the page
     several_models                      ranking and matrix of several models, as text and as figures
+    front, places, advice               which checkpoint to keep, where the models are, what to do about a loss
     export, tracker_rows                JSON, CSV, Markdown, rows of trackers
     cells                               tables of groups and measures, for all of them
 
@@ -14,7 +15,7 @@ Read `decision` first, then `terminal`.
 """
 
 from forgetwatch.report.cells import HEADINGS, group_cells, measure_tables
-from forgetwatch.report.decision import alarm_state, best_look, little_to_lose, merge_command, model_names, run_title
+from forgetwatch.report.decision import alarm_state, best_look, little_to_lose, model_names, run_title
 from forgetwatch.report.detail import comparison_detail
 from forgetwatch.report.export import (
     ITEMS,
@@ -29,6 +30,7 @@ from forgetwatch.report.export import (
     trajectory_json,
 )
 from forgetwatch.report.flip_list import LONGEST, MOST, ROOM, flip_json, flip_lines, marked
+from forgetwatch.report.front import FrontLook, front_looks, saved_look, worth_keeping
 from forgetwatch.report.heatmap import FORGOTTEN, GAINED, SAME, UNSCORED, heatmap_caption, heatmap_figure
 from forgetwatch.report.html import comparison_fragment, made_line, page, render, run_page, trajectory_fragment
 from forgetwatch.report.model_card import CARD, card_section, write_card
@@ -42,6 +44,7 @@ from forgetwatch.report.pictures import (
     save_run,
     svg,
 )
+from forgetwatch.report.places import merge_command, places_of
 from forgetwatch.report.plots import LOST, PANELS, ROWS, bars_figure, name_in, set_tooltip, trajectory_figure
 from forgetwatch.report.several_models import (
     MODELS,

@@ -1,39 +1,68 @@
-"""What to do about a loss: at most four proposals, each with its command and with what was measured.
+"""What to do about a loss: proposals, the least work first, each with its command and with what was measured.
 
-Nothing is proposed for a run that kept what it knew, and none for a loss that the questions do not show. The figures
-beside a proposal for another training are those of one small model (docs/how-to/replay.md), and say so: they show an
-order of size, and no promise for another model.
+    KEPT                        nothing to do
+    NOT CLEAR, no loss shown    measure more, if it matters
+    NOT CLEAR, a loss shown     measure more; keep an earlier checkpoint, or merge
+    FORGOT                      keep an earlier checkpoint; or merge; or train again: with replay, a lower rate, LoRA, a
+                                loss for what is known; without what the run already had
+
+In a later stage the advice is about the stage, if it shows a loss, and else about the earlier ones. The figures beside
+a proposal for another training are those of one model (docs/how-to/replay.md), and say so.
 """
 
 from __future__ import annotations
 
-import re
+import math
 import shlex
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, Literal
 
-from forgetwatch.comparing import TOLERANCE, Tolerance, Trajectory, conclude, estimated
+from forgetwatch.comparing import TOLERANCE, Comparison, Conclusion, Tolerance, Trajectory, conclude, estimated
 from forgetwatch.errors import SnapshotError
 from forgetwatch.pairing import count, points
-from forgetwatch.report.decision import best_look, better_checkpoint, decision, little_to_lose, merge_command
-from forgetwatch.run_folder import FOLLOW_FOLDER, RUN_FOLDER, checkpoint_folder
+from forgetwatch.report.decision import decision, little_to_lose
+from forgetwatch.report.front import FrontLook, saved_look, worth_keeping
+from forgetwatch.report.places import ADAPTER, Place, RunPlaces, merge_command, places_of
+from forgetwatch.run_folder import Description, find_run_folder, stored_lineage
+from forgetwatch.visible_text import without_folders
+
+Kind = Literal["none", "measure", "earlier", "keep", "save", "merge", "replay", "change"]
+
+PAGE: Final = "https://forgetwatch.github.io/forgetwatch/how-to/replay/"
+"""How replay and the loss are used, and the table of what was measured."""
 
 _MEASURED: Final = {
-    "merge": "on the demo's model half and half lost 2.7 % of the clearly known, where training alone lost 30.0 %; "
-    "92.9 % of the new task was right, and not 100 %",
-    "replay": "on the demo's model one row in twenty, about the same kinds of facts, lost 1.6 %, where training alone "
-    "lost 30.0 %; a real model was not helped by forty short texts",
-    "rate": "on the demo's model a quarter of the rate lost 9.7 % and the loss term 13.0 %, where training alone "
-    "lost 30.0 %; the new task was learned as well",
+    "merge": "on the demo's model of two layers half and half lost 2.7 % of the clearly known, where training "
+    "alone lost 30.0 %, with 92.9 % of the new task right, and not 100 %",
+    "replay": "on the demo's model of two layers 1.6 % of the clearly known were lost so, with prompts about the same "
+    "kinds of facts, where training alone lost 30.0 %",
+    "change": "on the demo's model of two layers 9.7 and 13.0 % of the clearly known were lost so, where training "
+    "alone lost 30.0 %",
 }
-"""Means of six seeds of one base of two layers: `benchmarks/remedies.py`."""
+"""Means of `benchmarks/remedies.py`, six seeds of one base."""
+
+SHIPPED: Final = ("standard", "confirmation")
+"""Probes that ship, each of which confirms the other."""
+
+_IN_SHORT: Final = 3
+"""Proposals on a page."""
 
 _FLIPS: Final = 0.02
 """Least share of answers that change for which questions are planned."""
 
-_HUB: Final = re.compile(r"[\w.-]+/[\w.-]+")
-"""Id of a model of the hub; a folder that is not there looks the same, and its command says that it is missing."""
+_REPLAYED: Final = 0.05
+"""Share of replayed rows that was measured."""
+
+_ROWS: Final = (20, 2000)
+"""Fewest and most rows that a command asks for."""
+
+_ONLINE: Final = ("GRPO", "RLOO", "PPO", "Online", "Nash", "XPO", "SDPO", "GKD", "SDFT", "Distillation")
+"""Parts of the names of trainers that train on texts that a model writes meanwhile."""
+
+ALPHAS: Final = ".1,.3,.5,.7,.9"
+"""Shares of the tuned model at which a merge is tried."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,12 +70,37 @@ class Advice:
     """One proposal.
 
     Attributes:
+        kind: What it proposes.
         text: What to do, and what was measured.
         command: The command that does it; empty if there is none.
     """
 
+    kind: Kind
     text: str
     command: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Case:
+    """A loss, and what is at hand against it.
+
+    Attributes:
+        found: What the comparison says.
+        before: The model that knew more, and `called` its name in a sentence.
+        after: Folder or id of the model that has lost; empty if it is not there.
+        run: The output_dir; None without a run.
+        training: Settings of the training, as far as they are known.
+        probe: Probe of the command of a merge; None for that of the run.
+    """
+
+    comparison: Comparison
+    found: Conclusion
+    before: Place
+    after: str
+    called: str = "the base"
+    run: Path | None = None
+    training: Mapping[str, Any] = field(default_factory=dict)
+    probe: str | None = None
 
 
 def advise(trajectory: Trajectory, run: Path, *, tolerance: Tolerance = TOLERANCE) -> list[Advice]:
@@ -60,52 +114,197 @@ def advise(trajectory: Trajectory, run: Path, *, tolerance: Tolerance = TOLERANC
     Raises:
         SnapshotError: If it has no look after the start.
     """
-    if len(trajectory.own) < 2:
+    own = trajectory.own
+    if len(own) < 2:
         raise SnapshotError(f"{run}: needed a look after the start, found none; there is nothing to advise on yet")
-    output_dir = run.parent if run.name in (RUN_FOLDER, FOLLOW_FOLDER) else run
-    last = trajectory.comparisons[-1]
-    found = conclude(last, trajectory=trajectory, tolerance=tolerance)
+    places = places_of(trajectory, run)
+    described = Description.read(find_run_folder(run))
+    after = "" if places.end is None else str(places.end)
+    case = _Case(
+        comparison=own.comparisons[-1],
+        found=conclude(own.comparisons[-1], trajectory=own, tolerance=tolerance),
+        before=places.start,
+        after=after,
+        called="the base" if trajectory.stage is None else "the start of this stage",
+        run=places.output_dir,
+        training=described.training,
+    )
+    made: list[Advice] = []
+    if trajectory.stage is not None and not _shows_loss(case.found):
+        whole = conclude(trajectory.comparisons[-1], trajectory=trajectory, tolerance=tolerance)
+        if _shows_loss(whole):
+            names = ", ".join(one.name for one in stored_lineage(described))
+            made = [
+                Advice(
+                    kind="earlier",
+                    text=f"against the first base {decision(trajectory.comparisons[-1], whole)}. This stage itself is "
+                    f"{case.found.verdict.word}: the loss came earlier, so begin there ({names}); what follows is "
+                    "against the first base",
+                )
+            ]
+            case = _Case(
+                comparison=trajectory.comparisons[-1],
+                found=whole,
+                before=places.first,
+                after=after,
+                called="the first base",
+                run=places.output_dir,
+                training=described.training,
+            )
+    if settled := _settled(case, str(run)):
+        return [*made, settled]
+    if made:
+        return [*made, *_merge(case), *_replay(case)]
+    return _proposals(case, _earlier(trajectory, places, tolerance=tolerance))
+
+
+def advice_in_short(trajectory: Trajectory, run: Path, *, tolerance: Tolerance = TOLERANCE) -> list[str]:
+    """Return at most three proposals as sentences without folders, for a page; none where there is no loss to mend."""
+    if len(trajectory.own) < 2:
+        return []
+    found = [one for one in advise(trajectory, run, tolerance=tolerance) if one.kind not in ("none", "measure")]
+    return [f"{without_folders(one.text).rstrip('.')}." for one in found[:_IN_SHORT]]
+
+
+def advise_pair(
+    comparison: Comparison, before: str, after: str, *, probe: str | None, tolerance: Tolerance = TOLERANCE
+) -> list[Advice]:
+    """Return what to do about the losses between two models, the least work first.
+
+    Args:
+        comparison: The comparison.
+        before: How the user named the model before.
+        after: How the user named the model after.
+        probe: The probe that scored them; None if they were outcomes.
+        tolerance: Losses that the verdict tolerates.
+    """
+    found = conclude(comparison, tolerance=tolerance)
+    place = Place(name="BASE", note="BASE is the model before the training") if probe is None else Place(name=before)
+    case = _Case(comparison=comparison, found=found, before=place, after=after if probe else "", probe=probe)
+    return [settled] if (settled := _settled(case, "")) else _proposals(case, [])
+
+
+def _shows_loss(found: Conclusion) -> bool:
+    return found.verdict.answer == "FAIL" or any(leg.shows_loss for leg in found.verdict.legs)
+
+
+def _settled(case: _Case, run: str) -> Advice | None:
+    """Return the only advice where there is no loss to do something about; None where there is one."""
+    found, whole = case.found, case.comparison.all
     if not found.has_answers or found.whole is None:
-        return [Advice(text="no advice: no question was answered on both sides")]
+        return Advice(kind="none", text="no advice: no question was answered on both sides")
     if found.verdict.open_by_vanished:
         text = "answers have vanished: find out first why they have no outcome, such as an output that does not end"
-        return [Advice(text=text, command=f"forgetwatch report {shlex.quote(str(run))} --detail")]
+        command = f"forgetwatch report {shlex.quote(run)} --detail" if run else ""
+        return Advice(kind="measure", text=text, command=command)
     if found.verdict.little_to_lose:
-        return [Advice(text=f"nothing to do: {little_to_lose(last.all)}")]
+        return Advice(kind="none", text=f"nothing to do: {little_to_lose(whole)}")
     if found.verdict.answer == "PASS":
-        return [Advice(text=f"nothing to do: KEPT, {decision(last, found)}")]
-    shows_loss = found.verdict.answer == "FAIL" or any(leg.shows_loss for leg in found.verdict.legs)
-    if not shows_loss:
-        share = (last.all.forgotten + last.all.gained) / last.all.n if last.all.n else 0.0
-        flips = f"{100 * max(share, _FLIPS):.3g}%"
-        text = "nothing to mend: no loss is shown, and these questions are too few to rule one out; measure more"
-        return [Advice(text=text, command=f"forgetwatch plan --flips {flips}")]
-    made = []
-    if better := better_checkpoint(trajectory, output_dir):
-        step, change = best_look(trajectory)
-        at = trajectory.own.comparisons[trajectory.own.steps.index(step)].all if step is not None else last.all
-        now = estimated(trajectory.own.comparisons[-1].all)[0]
-        made.append(
-            Advice(
-                text=f"{better}: {points(change)} points and {count(at.forgotten)} forgotten at step {step or 0:,}, "
-                f"{points(now)} and {count(trajectory.own.comparisons[-1].all.forgotten)} at the end; check the new "
-                "task there, which is learned less"
-            )
+        return Advice(kind="none", text=f"nothing to do: KEPT, {decision(case.comparison, found)}")
+    if not _shows_loss(found):
+        text = (
+            f"nothing to mend: no loss is shown, and {count(whole.n)} questions are too few to rule one out; "
+            "if that matters, measure more"
         )
-    # In a later stage the losses are against the first base.
-    first = str(trajectory.baseline.meta.get("model", ""))
-    end = checkpoint_folder(output_dir, trajectory.steps[-1])
-    if command := merge_command(first, end):
-        made.append(Advice(text=f"average the weights with the base; {_MEASURED['merge']}", command=command))
-    is_model = Path(first).is_dir() or _HUB.fullmatch(first) is not None
-    of = shlex.quote(first) if is_model else "BASE"
-    named = "" if is_model else " (BASE is the model before the training)"
-    made.append(
-        Advice(
-            text=f"train again with texts of the base mixed in (for SFT){named}; {_MEASURED['replay']}",
-            command=f"forgetwatch replay {of} --for {shlex.quote(str(output_dir))} -o replay.jsonl",
-        )
+        return Advice(kind="measure", text=text, command=_more(case))
+    return None
+
+
+def _more(case: _Case) -> str:
+    """Return the command that measures more: the whole probe, a second one, or how many questions it takes."""
+    described = case.comparison.after.get("probe") or {}
+    name, whole = str(described.get("name", "")), case.comparison.all
+    if case.run is not None and name in SHIPPED and case.after and case.before.name != "BASE":
+        second = "confirmation" if name == "standard" else "standard"
+        probe = name if described.get("of") else second
+        return shlex.join(["forgetwatch", "compare", case.before.name, case.after, "--probe", probe])
+    share = (whole.forgotten + whole.gained) / whole.n if whole.n else 0.0
+    return f"forgetwatch plan --flips {100 * max(share, _FLIPS):.3g}%"
+
+
+def _proposals(case: _Case, earlier: list[Advice]) -> list[Advice]:
+    if case.found.verdict.answer == "FAIL":
+        return [*earlier, *_merge(case), *_replay(case), *_change(case)]
+    text = f"a loss is shown, and whether it is beyond its limit is open ({decision(case.comparison, case.found)})"
+    measure = Advice(kind="measure", text=f"{text}; measure more before you train again", command=_more(case))
+    return [measure, *earlier, *_merge(case)]
+
+
+def _earlier(trajectory: Trajectory, places: RunPlaces, *, tolerance: Tolerance) -> list[Advice]:
+    """Return the proposal to keep an earlier checkpoint, or to save one; none if no look is better beyond chance."""
+    if saved := saved_look(trajectory, places.output_dir):
+        look, folder = saved
+        words = f"keep {shlex.quote(str(folder))}: {_there(trajectory, look, tolerance=tolerance)}"
+        command = ""
+        if places.end is not None and places.start.name != "BASE":
+            words += "; it was chosen on these questions, so measure it on others"
+            command = shlex.join(["forgetwatch", "advise", str(places.output_dir), "--confirm"])
+            if str((look.comparison.after.get("probe") or {}).get("name")) not in SHIPPED:
+                words += ": PROBE is a set that the run did not watch, such as the other half of `probe split`"
+                command += " --confirmation PROBE"
+        return [Advice(kind="keep", text=words, command=command)]
+    for look in worth_keeping(trajectory)[:1]:
+        words = f"train again and save a checkpoint near step {look.step:,}, or stop there; none is saved now"
+        return [Advice(kind="save", text=f"{words}: {_there(trajectory, look, tolerance=tolerance)}")]
+    return []
+
+
+def _there(trajectory: Trajectory, look: FrontLook, *, tolerance: Tolerance) -> str:
+    """Return what is kept and learned at a look, beside the last one."""
+    end, task = trajectory.own.comparisons[-1], trajectory.task
+    word = conclude(look.comparison, tolerance=tolerance).verdict.word
+    text = (
+        f"at step {look.step:,} {word}, {points(estimated(look.comparison.all)[0])} points and "
+        f"{count(look.comparison.all.forgotten)} forgotten; at the end {points(estimated(end.all)[0])} and "
+        f"{count(end.all.forgotten)}"
     )
-    other = "or train again with a lower rate, or, for SFT and DPO, with RetentionLoss (docs/how-to/replay.md)"
-    made.append(Advice(text=f"{other}; {_MEASURED['rate']}"))
-    return made
+    if task is None or look.figure is None:
+        return f"{text}. No figure of the new task was logged by then: check it there, where less of it is learned"
+    name = "the training's loss" if task.name == "loss" else task.name.replace("_", " ")
+    return f"{text}; {name} {look.figure:.3g} there, {task.values[-1][1]:.3g} at the end"
+
+
+def _merge(case: _Case) -> list[Advice]:
+    options = ("--alpha", ALPHAS, "--keep-known", "98%")
+    command = merge_command(case.before.name, case.after, case.probe, *options) if case.after else ""
+    if not command:
+        return []
+    scales = (Path(case.after) / ADAPTER).is_file()
+    how = "scale the adapter down" if scales else f"average the weights with {case.called}"
+    text = f"{how}: the command finds the largest share that keeps 98 % of what was known; {_MEASURED['merge']}"
+    return [Advice(kind="merge", text=text, command=command)]
+
+
+def _is_online(case: _Case) -> bool:
+    return any(part in str(case.training.get("trainer", "")) for part in _ONLINE)
+
+
+def _replay(case: _Case) -> list[Advice]:
+    if _is_online(case):
+        return []
+    rows = case.training.get("rows")
+    fewest, most = _ROWS
+    number = 500 if not isinstance(rows, int) else round(rows * _REPLAYED / (1 - _REPLAYED))
+    options = ["-n", str(min(max(number, fewest), most))]
+    if case.run is not None:
+        options += ["--for", str(case.run)]
+    pairs = "; for DPO make pairs of them" if "DPO" in str(case.training.get("trainer", "")) else ""
+    text = f"train again with texts of {case.called} mixed in, one row in twenty ({PAGE}{pairs}); {_MEASURED['replay']}"
+    if case.before.note:
+        text += f". {case.before.note}"
+    command = shlex.join(["forgetwatch", "replay", case.before.name, *options, "-o", "replay.jsonl"])
+    return [Advice(kind="replay", text=text, command=command)]
+
+
+def _change(case: _Case) -> list[Advice]:
+    """Return the proposal of another setting, without those that the run had."""
+    rate, used = case.training.get("learning_rate"), case.training.get("retention")
+    named = f" ({rate / 4:.2g})" if isinstance(rate, float) and math.isfinite(rate) and rate > 0 else ""
+    ways = [f"a quarter of the rate{named}"]
+    if used is None and not _is_online(case):
+        ways.append(f"RetentionLoss ({PAGE})")
+    elif used is not None:
+        ways.append(f"a larger weight of RetentionLoss than {used:g}")
+    if _is_online(case):
+        return [Advice(kind="change", text=f"train again with {ways[0]}; not measured for a trainer of this kind")]
+    return [Advice(kind="change", text=f"train again with {' or '.join(ways)}; {_MEASURED['change']}")]

@@ -8,19 +8,15 @@
 The sentence follows the word, so it begins in lower case and has no full stop. Every bound is the end of an interval of
 `comparing.verdict`. A loss that is named after KEPT is said to be within its limit.
 
-Also the names of the models, what to keep or merge after a loss, and of a run the state of each alarm and the look of
-the highest accuracy.
+Also the names of the models, and of a run the state of each alarm and the look of the highest accuracy.
 """
 
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
-
-import numpy as np
 
 from forgetwatch.comparing import (
     Answer,
@@ -36,15 +32,8 @@ from forgetwatch.comparing import (
 )
 from forgetwatch.gates import GateResult
 from forgetwatch.measures import CONSTANT_MASS, FORM, KNOWN, net_of_luck
-from forgetwatch.metrics import sign_flip
-from forgetwatch.pairing import count, fit_ends, item_codes, listed, one_line, run_name
-from forgetwatch.run_folder import PROBE, RUN_FOLDER, checkpoint_folder
+from forgetwatch.pairing import count, fit_ends, listed, one_line, run_name
 
-CONFIG: Final = "config.json"
-ADAPTER: Final = "adapter_config.json"
-"""Files by which a folder is a model, or an adapter."""
-_DOUBT: Final = 0.05
-"""Largest p-value of a loss from the best look to the last one, over all looks."""
 GATE: Final[Mapping[Answer, str]] = {"PASS": "GATE PASSED", "FAIL": "GATE FAILED", "INCONCLUSIVE": "UNDECIDED"}
 """Word of a gate in the first table."""
 _FINDINGS: Final = 2
@@ -239,48 +228,6 @@ def best_look(trajectory: Trajectory) -> tuple[int | None, float]:
     return (step, change) if change > 0 else (None, 0.0)
 
 
-def better_checkpoint(trajectory: Trajectory, output_dir: Path) -> str:
-    """Return what to keep instead of the last checkpoint: one at, or nearest to, a look that is better beyond doubt.
-
-    Empty if the best look is the last or the start, if the loss from it to the last is not significant (one-sided, 5 %
-    over the looks of which it is the best), or no checkpoint is nearer to it than the looks beside it.
-    """
-    step, _ = best_look(trajectory)
-    looks = trajectory.own.steps[1:]
-    if step is None or step == looks[-1]:
-        return ""
-    change = trajectory.right[-1] - trajectory.right[trajectory.steps.index(step)]
-    scored, start = np.isfinite(change), trajectory.baseline
-    names = zip(start.texts("cluster").tolist(), item_codes(start).tolist(), strict=True)
-    _, cluster = np.unique([str(name or f"item {item}") for name, item in names], return_inverse=True)
-    if sign_flip(change[scored].astype(np.int64), cluster[scored]).loss_p_value * len(looks) > _DOUBT:
-        return ""
-    numbers = [folder.name.rpartition("-")[2] for folder in output_dir.glob("checkpoint-*") if folder.is_dir()]
-    saved = [int(number) for number in numbers if number.isdecimal()]
-    room = min(abs(other - step) for other in looks if other != step)
-    near = min(saved, key=lambda one: abs(one - step), default=None)
-    if near is None or abs(near - step) >= room:
-        return ""
-    at = "" if near == step else f", step {step:,}"
-    return f"keep {shlex.quote(str(checkpoint_folder(output_dir, near)))} (best estimate{at})"
-
-
-def merge_command(before: Path | str, after: Path | str, probe: str | None = None) -> str:
-    """Return the command that merges two models on a probe, if both are on disk; empty if not.
-
-    By default the probe is that of the run whose checkpoint comes after.
-    """
-    base, tuned = Path(before), Path(after)
-    try:
-        are_models = (base / CONFIG).is_file() and ((tuned / CONFIG).is_file() or (tuned / ADAPTER).is_file())
-        of_run = tuned.parent / RUN_FOLDER / PROBE
-        named = str(of_run) if probe is None and of_run.is_file() else probe
-    except (OSError, ValueError):  # a model in memory may have any name
-        return ""
-    options = [] if named is None else ["--probe", named]
-    return shlex.join(["forgetwatch", "merge", str(before), str(after), *options]) if are_models else ""
-
-
 def model_names(comparison: Comparison) -> tuple[str, str]:
     """Names of the two models for people: folder or id, and step; never a class of a library."""
     sides = (comparison.before, comparison.after)
@@ -293,14 +240,14 @@ def run_title(trajectory: Trajectory, run: Path | str = "", *, of: int | None = 
 
     Args:
         trajectory: The run.
-        run: Its folder, which names a model that has no name of its own.
+        run: Its folder, which names it; without one the model does.
         of: Number of steps of the training, if known.
         against: What it is compared with; by default its start, in a later stage the base of the first.
     """
     meta = trajectory.comparisons[-1].after
-    named = _name({**meta, "step": None}, str(meta.get("model", "")).rstrip("/").rsplit("/", maxsplit=1)[-1])
-    if (not named or named == _UNNAMED) and run:
-        named = run_name(Path(run))
+    named = run_name(Path(run)) if run else ""
+    if not named:
+        named = _name({**meta, "step": None}, str(meta.get("model", "")).rstrip("/").rsplit("/", maxsplit=1)[-1])
     named = shortened(named)
     first, last = trajectory.steps[0], trajectory.steps[-1]
     start = against or (f"step {first:,}" if first > 0 else "the start")

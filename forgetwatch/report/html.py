@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
 from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from jinja2 import Environment, StrictUndefined
@@ -42,6 +43,7 @@ from forgetwatch.metrics import TAU
 from forgetwatch.pairing import count, passages
 from forgetwatch.probe import Probe
 from forgetwatch.report import plots
+from forgetwatch.report.advice import advice_in_short
 from forgetwatch.report.cells import HEADINGS, PANELS, group_cells, measure_rows
 from forgetwatch.report.decision import model_names
 from forgetwatch.report.document import LEVELS, Aside, Bullets, Part, Table, document
@@ -131,6 +133,7 @@ def page(
     several: ModelComparison | None = None,
     tolerance: Tolerance = TOLERANCE,
     title: str = "",
+    folder: Path | None = None,
 ) -> str:
     """Return the page of a comparison, as text.
 
@@ -141,6 +144,7 @@ def page(
         several: Ranking and matrix, if the comparison is the last of several with one base.
         tolerance: Losses that the verdict tolerates.
         title: Name of the run.
+        folder: Its folder, by which the page says what to do about a loss.
     """
     run = trajectory if trajectory is not None and len(trajectory) > 1 else None
     first = summary(comparison, changed=changed, trajectory=trajectory, tolerance=tolerance, name=title)
@@ -166,6 +170,7 @@ def page(
         bars=_picture("bars", lambda: plots.bars_figure(comparison)) if compared else None,
         listed=flip_list(changed),
         passages=bool(comparison.all.passages),
+        advice=[] if run is None or folder is None else advice_in_short(run, folder, tolerance=tolerance),
         method={
             "n": count(comparison.all.n),
             "tau": f"{TAU:g}",
@@ -175,7 +180,12 @@ def page(
 
 
 def run_page(
-    trajectory: Trajectory, *, probe: Probe | None = None, tolerance: Tolerance = TOLERANCE, title: str = ""
+    trajectory: Trajectory,
+    *,
+    probe: Probe | None = None,
+    tolerance: Tolerance = TOLERANCE,
+    title: str = "",
+    folder: Path | None = None,
 ) -> str:
     """Return the page of a run.
 
@@ -183,7 +193,7 @@ def run_page(
     """
     changed = flips(trajectory.baseline, trajectory.last, probe=probe, first=first_forgotten(trajectory))
     last = trajectory.comparisons[-1]
-    return page(last, changed=changed, trajectory=trajectory, tolerance=tolerance, title=title)
+    return page(last, changed=changed, trajectory=trajectory, tolerance=tolerance, title=title, folder=folder)
 
 
 def render(

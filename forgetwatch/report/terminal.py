@@ -47,16 +47,15 @@ from forgetwatch.measures import ESTIMATORS, MEASURES, PASSAGES, best_estimator,
 from forgetwatch.pairing import between, fit, fit_ends, items, one_line, points
 from forgetwatch.report.decision import (
     GATE,
-    better_checkpoint,
     decision,
     gate_decision,
-    merge_command,
     model_names,
     run_title,
     shortened,
 )
+from forgetwatch.report.front import saved_look
 from forgetwatch.report.summary import fact_rows, short_name
-from forgetwatch.run_folder import RUN_FOLDER, checkpoint_folder
+from forgetwatch.run_folder import RUN_FOLDER
 
 WIDTH: Final = 100
 LINES: Final = 10
@@ -146,8 +145,13 @@ def run_table(
         return Lines(Text().append("forgetwatch  ", style="bold cyan").append("no look after the baseline"))
     # Shorter to type, and read as the same run.
     named = Path(run).parent if Path(run).name == RUN_FOLDER else run
-    last = checkpoint_folder(named, trajectory.steps[-1])
-    base = str(trajectory.baseline.meta.get("model", ""))
+    advise = f"forgetwatch advise {shlex.quote(str(named))}"
+    saved = saved_look(trajectory, Path(named)) if run else None
+    kept = ""
+    if saved is not None:
+        look, checkpoint = saved
+        near = "" if checkpoint.name == f"checkpoint-{look.step}" else f" (nearest to step {look.step:,})"
+        kept = f"keep {shlex.quote(str(checkpoint))}{near}; or "
     return comparison_table(
         trajectory.comparisons[-1],
         title=title or run_title(trajectory, run, of=of),
@@ -155,7 +159,7 @@ def run_table(
         trajectory=trajectory,
         gate=gate,
         flips=f"forgetwatch flips {shlex.quote(str(named))}" if run else "",
-        remedy=(better_checkpoint(trajectory, Path(named)) or merge_command(base, last)) if run else "",
+        remedy=f"{kept}{advise}" if run else "",
     )
 
 

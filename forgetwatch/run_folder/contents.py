@@ -274,15 +274,23 @@ class TaskFigure:
     Attributes:
         name: Its name in the trainer's log.
         first: Step and value at the first time.
-        last: Step and value at the last time.
+        values: (step, value) of each time, by rising step; at least one.
     """
 
     name: str
-    first: tuple[int, float]
-    last: tuple[int, float]
+    values: tuple[tuple[int, float], ...]
+
+    @property
+    def falls(self) -> bool:
+        """True for a figure that is better when it is lower, such as a loss."""
+        return not self.name.endswith("reward")
+
+    def at(self, step: int) -> float | None:
+        """Return the last value up to a step; None if the first is later."""
+        return next((value for when, value in reversed(self.values) if when <= step), None)
 
     def __str__(self) -> str:
-        (start, before), (end, now) = self.first, self.last
+        (start, before), (end, now) = self.values[0], self.values[-1]
         name = visible(self.name.replace("_", " "))
         return f"{name} {before:.3g} at step {start:,}" + (f", {now:.3g} at step {end:,}" if end != start else "")
 
@@ -309,7 +317,7 @@ def task_figure(output_dir: Path) -> TaskFigure | None:
         logged = [(entry.get("step"), entry.get(name)) for entry in entries]
         values = [(at, value) for at, value in logged if type(at) is int and isinstance(value, int | float)]
         if finite := [(at, float(value)) for at, value in values if math.isfinite(value)]:
-            return TaskFigure(name=name, first=finite[0], last=finite[-1])
+            return TaskFigure(name=name, values=tuple(finite))
     return None
 
 

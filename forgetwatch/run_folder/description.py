@@ -201,6 +201,12 @@ class Description:
         return found if isinstance(found, dict) else {}
 
     @property
+    def training(self) -> Mapping[str, Any]:
+        """Settings of the training: its trainer, rate, adapter and `RetentionLoss`; empty if unknown."""
+        found = self.values.get("training") if self.is_whole else None
+        return found if isinstance(found, dict) else {}
+
+    @property
     def started_with(self) -> str | None:
         """Fingerprint of the model at the start of the run; None if unknown."""
         return self._text("started_with")

@@ -52,6 +52,7 @@ from forgetwatch.watch.trainer import (
     step_tokens,
     token_budget,
     tokenizer_of,
+    training_settings,
 )
 from forgetwatch.watch.watch import Watch
 
@@ -183,6 +184,7 @@ class ForgetWatchCallback(TrainerCallback):
         # A second train(), or another try with a smaller batch: the first baseline stays.
         earlier = self._session if trainer is self._trainer and not state.is_hyper_param_search else None
         session = self._new_session(trainer, args, state, kwargs, earlier=earlier)
+        session.watch.training = training_settings(trainer)
         now = _moment(trainer, state, control, kwargs)
         checkpoint = resume_checkpoint()
         if earlier is not None and session.watch is earlier.watch:

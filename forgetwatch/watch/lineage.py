@@ -51,8 +51,9 @@ BY_FOLDER: Final = "the folder of the model"
 
 
 def facts_of(model: nn.Module, tokenizer: Any) -> dict[str, Any]:
-    """Return what two stages of one model have in common: architecture, sizes, tokenizer and template."""
+    """Return what two stages of one model have in common, and whether it was loaded from a folder or by a name."""
     config: Any = getattr(without_wrappers(model), "config", None)
+    place = str(getattr(config, "_name_or_path", "") or "")
     settings, template = tokenizer_settings(tokenizer) or (str(tokenizer_state(tokenizer)), "")
     return {
         "architecture": str(getattr(config, "model_type", type(model).__name__)),
@@ -61,6 +62,7 @@ def facts_of(model: nn.Module, tokenizer: Any) -> dict[str, Any]:
         "vocabulary": getattr(config, "vocab_size", None),
         "tokenizer": _digest(settings),
         "template": _digest(template),
+        "loaded": "folder" if place and Path(place).is_dir() else "name" if place else "memory",
     }
 
 

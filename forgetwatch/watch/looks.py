@@ -58,6 +58,7 @@ class LookHistory:
         planned: Looks planned after the baseline; None if unknown. Alarms are corrected for it.
         lineage: The watched trainings before this run; None for a first one.
         model_facts: Architecture, tokenizer and template of the model; empty if unknown.
+        training: Settings of the training: its trainer, rate, adapter and `RetentionLoss`; empty if unknown.
         started_with: Fingerprint of the model at the start of the run; None if unknown.
         firsts: Base of the first of them against each look so far, by step; empty without one.
     """
@@ -74,6 +75,7 @@ class LookHistory:
         self.planned: int | None = None
         self.lineage: Lineage | None = None
         self.model_facts: Mapping[str, Any] = {}
+        self.training: Mapping[str, Any] = {}
         self.started_with: str | None = None
         self.firsts: dict[int, Comparison] = {}
         self.findings: tuple[GuardFinding, ...] = ()
@@ -275,6 +277,7 @@ class LookHistory:
             "planned_looks": self.planned,
             "lineage": None if self.lineage is None else self.lineage.values,
             "model": dict(self.model_facts),
+            "training": dict(self.training),
             "started_with": self.started_with,
             "guard": [vars(finding) for finding in self.findings],
             "versions": versions(),

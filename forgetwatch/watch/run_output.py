@@ -257,7 +257,7 @@ class ReportPage:
         if self.is_current(watch) or not watch.folder.is_started or (too_soon and not at_once):
             return
         path, run = watch.folder.path, _with_task(watch)
-        write_text(path / REPORT, run_page(run, probe=watch.probe, title=run_name(path)))
+        write_text(path / REPORT, run_page(run, probe=watch.probe, title=run_name(path), folder=path))
         self._shown, self._written = watch.comparisons[max(watch.comparisons)], time.perf_counter()
         self._seconds = self._written - started
 

@@ -16,7 +16,7 @@ import math
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sized
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, cast
@@ -77,6 +77,25 @@ def _frames() -> Iterator[Mapping[str, Any]]:
     while frame is not None:
         yield frame.f_locals
         frame = frame.f_back  # type: ignore[assignment]
+
+
+def training_settings(trainer: Trainer) -> dict[str, Any]:
+    """Return what advice on another training asks for: trainer, rate, rows, adapter, and weight of `RetentionLoss`.
+
+    None where there is none, or it is unknown.
+    """
+    adapters = getattr(trainer.model, "peft_config", None) or {}
+    kinds = [getattr(getattr(one, "peft_type", None), "value", None) for one in adapters.values()]
+    weight, rows = getattr(getattr(trainer, "retention", None), "weight", None), trainer.train_dataset
+    return {
+        "trainer": next(
+            one.__name__ for one in type(trainer).__mro__ if one.__module__.split(".")[0] in ("trl", "transformers")
+        ),
+        "learning_rate": trainer.args.learning_rate,
+        "rows": len(rows) if isinstance(rows, Sized) else None,
+        "adapter": next((str(kind) for kind in kinds if kind), None),
+        "retention": float(weight) if isinstance(weight, int | float) and weight > 0 else None,
+    }
 
 
 def check_trainer(

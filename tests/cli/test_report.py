@@ -41,7 +41,7 @@ def test_detail_has_every_look_of_a_run(run: Path, place: str) -> None:
     assert "A model that only guesses would have 9 and" in told
     assert "All questions, step 5: -75.0 points (30 forgotten, 0 gained, of 40); at the last look -62.5 points" in told
     assert "step 9 against the start" in done.stdout
-    assert max(map(len, done.stdout.splitlines())) <= max(100, len(str(run)) + 40)
+    assert max(map(len, done.stdout.splitlines())) <= max(100, 2 * len(str(run)) + 60)
     page = run / "_forgetwatch" / "report.html"
     assert f"report: {page}" in done.stdout
     assert "25 questions that it answered right before are now wrong." in page.read_text()
@@ -52,7 +52,7 @@ def test_the_first_table_of_a_run_has_at_most_eleven_lines(run: Path) -> None:
     lines = done.stdout.splitlines()
     assert len(lines) <= 11
     assert "since         all questions: step 5; best estimate: the start" in lines
-    assert lines[-2] == f"next          forgetwatch flips {run}"
+    assert lines[-2] == f"next          forgetwatch advise {run}; or forgetwatch flips {run}"
     assert lines[-1].startswith("report: ")
 
 

@@ -1,9 +1,11 @@
-"""Advice: nothing for what is kept or not shown, and the least work first for a loss."""
+"""Advice: nothing for what is kept or not shown, and for a loss what fits the run, the least work first."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,12 +13,14 @@ from run_folders import write_run
 from support import decided, probe, snapshot
 from typer.testing import CliRunner
 
-from forgetwatch import Snapshot, Trajectory
+from forgetwatch import Snapshot, Trajectory, compare
 from forgetwatch.cli import app
 from forgetwatch.errors import SnapshotError
-from forgetwatch.report.advice import Advice, advise
+from forgetwatch.report.advice import Advice, advise, advise_pair
+from forgetwatch.snapshot import save_snapshot
 
 ITEMS = 300
+SFT = {"trainer": "SFTTrainer", "learning_rate": 4e-4, "rows": 1000, "adapter": None, "retention": None}
 
 
 def look(step: int, lost: int, *, right: int = 250, gained: int = 0, model: str = "org/base") -> Snapshot:
@@ -29,20 +33,41 @@ def look(step: int, lost: int, *, right: int = 250, gained: int = 0, model: str 
     return decided(scores, meta={"model": model, "step": step})
 
 
-def written(folder: Path, lost: dict[int, int], **options: int) -> Path:
-    write_run(folder, probe(ITEMS), look(0, 0), {step: look(step, count, **options) for step, count in lost.items()})
+def written(folder: Path, lost: Mapping[int, int], *, base: str = "org/base", **described: Any) -> Path:
+    looks = {step: look(step, count, model=base) for step, count in lost.items()}
+    write_run(folder, probe(ITEMS), look(0, 0, model=base), looks, **{"training": SFT, **described})
     return folder
 
 
-def texts(found: list[Advice]) -> list[str]:
-    return [one.text for one in found]
+def a_model(folder: Path) -> Path:
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text("{}")
+    return folder
+
+
+def advice(run: Path) -> list[Advice]:
+    return advise(Trajectory.from_run(run), run)
+
+
+def kinds(found: list[Advice]) -> list[str]:
+    return [one.kind for one in found]
+
+
+def with_losses(run: Path, values: Mapping[int, float], *, name: str = "eval_loss") -> None:
+    """The trainer's log, in its state beside the last checkpoint."""
+    log = [{"step": step, name: value} for step, value in values.items()]
+    folder = run / f"checkpoint-{max(values)}"
+    folder.mkdir(exist_ok=True)
+    (folder / "trainer_state.json").write_text(json.dumps({"log_history": log}))
+
+
+# Nothing to do
 
 
 def test_a_run_that_kept_what_it_knew_gets_none(tmp_path: Path) -> None:
-    run = written(tmp_path / "run", {5: 0, 10: 0})
-    (one,) = advise(Trajectory.from_run(run), run)
+    (one,) = advice(written(tmp_path / "run", {5: 0, 10: 0}))
     assert one.text.startswith("nothing to do: KEPT, ")
-    assert one.command == ""
+    assert (one.kind, one.command) == ("none", "")
 
 
 def test_a_loss_that_is_not_shown_gets_more_questions(tmp_path: Path) -> None:
@@ -51,49 +76,167 @@ def test_a_loss_that_is_not_shown_gets_more_questions(tmp_path: Path) -> None:
         snapshot(one, meta={"model": "m", "step": step}, k=[4] * 40) for step, one in ((0, right), (5, right[::-1]))
     )
     write_run(folder, probe(40), before, {5: after})
-    (one,) = advise(Trajectory.from_run(folder), folder)
-    assert one.text.startswith("nothing to mend: no loss is shown")
+    (one,) = advice(folder)
+    assert one.text.startswith("nothing to mend: no loss is shown, and 40 questions are too few to rule one out")
     assert one.command == "forgetwatch plan --flips 15%"
+
+
+def test_a_part_of_a_shipped_probe_is_measured_whole(tmp_path: Path) -> None:
+    folder, right = tmp_path / "run", [True] * 37 + [False] * 3
+    meta = {"model": "org/base", "probe": {"name": "standard", "items": 40, "of": 2000}}
+    before, after = (
+        snapshot(one, meta={**meta, "step": step}, k=[4] * 40) for step, one in ((0, right), (5, right[::-1]))
+    )
+    write_run(folder, probe(40), before, {5: after})
+    a_model(folder / "checkpoint-5")
+    (one,) = advice(folder)
+    assert one.command == f"forgetwatch compare org/base {folder}/checkpoint-5 --probe standard"
 
 
 def test_a_model_that_knew_nothing_has_nothing_to_lose(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     write_run(folder, probe(ITEMS), look(0, 0, right=75), {5: look(5, 30, right=75)})
-    (one,) = advise(Trajectory.from_run(folder), folder)
+    (one,) = advice(folder)
     assert one.text.startswith("nothing to do: before training it answered no better than guessing")
 
 
-def test_a_loss_gets_the_least_work_first_with_commands_that_can_be_followed(tmp_path: Path) -> None:
-    run = written(tmp_path / "run", {5: 4, 10: 120})
+# An earlier checkpoint
+
+
+def test_the_knee_is_kept_where_the_new_task_has_a_figure(tmp_path: Path) -> None:
+    run = written(tmp_path / "run", {5: 0, 10: 4, 15: 60, 20: 120})
+    with_losses(run, {5: 2.0, 10: 0.6, 15: 0.55, 20: 0.5})
     (run / "checkpoint-5").mkdir()
-    found = advise(Trajectory.from_run(run), run)
-    assert [text.split()[0] for text in texts(found)] == ["train", "or"]  # no look is better than the start
-    assert found[0].command == f"forgetwatch replay org/base --for {run} -o replay.jsonl"
-    assert "1.6 %" in found[0].text
-    assert "9.7 %" in found[1].text
-    base = tmp_path / "base"
-    for folder in (base, run / "checkpoint-10"):
-        folder.mkdir()
-        (folder / "config.json").write_text("{}")
-    again = tmp_path / "again"
-    looks = {5: look(5, 0, gained=40), 10: look(10, 120)}
-    write_run(again, probe(ITEMS), look(0, 0, model=str(base)), looks)
+    (run / "checkpoint-10").mkdir()
+    first = advice(run)[0]
+    assert first.kind == "keep"
+    assert first.text.startswith(f"keep {run}/checkpoint-10: at step 10 ")
+    assert "eval loss 0.6 there, 0.5 at the end" in first.text
+
+
+def test_without_a_figure_the_best_look_is_kept_and_the_task_is_to_be_checked(tmp_path: Path) -> None:
+    run = written(tmp_path / "run", {5: 0, 10: 4, 15: 120})
+    (run / "checkpoint-5").mkdir()
+    first = advice(run)[0]
+    assert first.text.startswith(f"keep {run}/checkpoint-5: at step 5 KEPT, +0.0 points and 0 forgotten; at the end ")
+    assert "No figure of the new task was logged by then: check it there" in first.text
+
+
+def test_a_look_without_a_checkpoint_is_a_step_to_save_at(tmp_path: Path) -> None:
+    first = advice(written(tmp_path / "run", {5: 0, 10: 120}))[0]
+    assert first.kind == "save"
+    assert first.text.startswith("train again and save a checkpoint near step 5, or stop there; none is saved now")
+
+
+def test_no_look_is_kept_that_is_not_better_beyond_chance(tmp_path: Path) -> None:
+    run = written(tmp_path / "run", {5: 118, 10: 120})
+    (run / "checkpoint-5").mkdir()
+    assert kinds(advice(run)) == ["replay", "change"]
+
+
+# Merging, and another training
+
+
+def test_a_loss_gets_the_least_work_first_with_commands_that_can_be_followed(tmp_path: Path) -> None:
+    base, run = a_model(tmp_path / "base"), tmp_path / "run"
+    written(run, {5: 0, 10: 120}, base=str(base))
     for step in (5, 10):
-        (again / f"checkpoint-{step}").mkdir()
-        (again / f"checkpoint-{step}" / "config.json").write_text("{}")
-    found = advise(Trajectory.from_run(again), again / "_forgetwatch")
-    assert [text.split()[0] for text in texts(found)] == ["keep", "average", "train", "or"]
-    assert f"{again}/checkpoint-5" in found[0].text
-    assert found[1].command.startswith(f"forgetwatch merge {base} {again}/checkpoint-10")
-    assert found[2].command.startswith(f"forgetwatch replay {base} --for {again}")
+        a_model(run / f"checkpoint-{step}")
+    found = advise(Trajectory.from_run(run), run / "_forgetwatch")
+    assert kinds(found) == ["keep", "merge", "replay", "change"]
+    assert found[0].command == f"forgetwatch advise {run} --confirm --confirmation PROBE"
+    assert found[1].command.startswith(f"forgetwatch merge {base} {run}/checkpoint-10 --probe {run}/_forgetwatch/probe")
+    assert found[1].command.endswith(" --alpha .1,.3,.5,.7,.9 --keep-known 98%")
+    assert found[2].command == f"forgetwatch replay {base} -n 53 --for {run} -o replay.jsonl"
+    assert "a quarter of the rate (0.0001)" in found[3].text
+    assert "RetentionLoss" in found[3].text
+
+
+def test_a_base_is_found_from_the_folder_of_the_run(tmp_path: Path) -> None:
+    base = a_model(tmp_path / "work" / "models" / "base")
+    run = written(tmp_path / "work" / "out" / "run", {5: 120}, base="models/base")
+    a_model(run / "checkpoint-5")
+    assert f"merge {base} " in advice(run)[0].command
+
+
+@pytest.mark.parametrize("described", [{"model": {"loaded": "folder"}}, {}], ids=["recorded as a folder", "beside it"])
+def test_a_base_that_is_gone_is_no_model_of_the_hub(tmp_path: Path, described: dict[str, Any]) -> None:
+    (tmp_path / "models").mkdir()
+    found = advice(written(tmp_path / "run", {5: 120}, base="models/base", **described))
+    assert kinds(found) == ["replay", "change"]
+    assert "BASE is recorded as models/base, which is not found from here" in found[0].text
+    assert found[0].command.startswith("forgetwatch replay BASE -n 53")
 
 
 def test_a_model_without_a_name_is_called_base(tmp_path: Path) -> None:
-    folder = tmp_path / "run"
-    write_run(folder, probe(ITEMS), look(0, 0, model="model"), {5: look(5, 120, model="model")})
-    found = advise(Trajectory.from_run(folder), folder)
-    assert "(BASE is the model before the training)" in found[0].text
-    assert found[0].command.startswith("forgetwatch replay BASE --for")
+    first = advice(written(tmp_path / "run", {5: 120}, base="model"))[0]
+    assert "BASE is the model before the training, which has no name here" in first.text
+    assert first.command.startswith("forgetwatch replay BASE -n 53 --for")
+
+
+def test_what_the_run_had_is_not_proposed_again(tmp_path: Path) -> None:
+    found = advice(written(tmp_path / "run", {5: 120}, training={**SFT, "retention": 0.5}))
+    assert "a larger weight of RetentionLoss than 0.5" in found[-1].text
+
+
+def test_an_adapter_is_scaled(tmp_path: Path) -> None:
+    run = written(tmp_path / "run", {5: 120}, base=str(a_model(tmp_path / "base")))
+    (run / "checkpoint-5").mkdir()
+    (run / "checkpoint-5" / "adapter_config.json").write_text("{}")
+    assert advice(run)[0].text.startswith("scale the adapter down")
+
+
+def test_a_trainer_that_writes_its_own_texts_gets_no_replay(tmp_path: Path) -> None:
+    (one,) = advice(written(tmp_path / "run", {5: 120}, training={**SFT, "trainer": "GRPOTrainer"}))
+    assert one.text == "train again with a quarter of the rate (0.0001); not measured for a trainer of this kind"
+
+
+def test_replayed_texts_are_made_pairs_for_dpo(tmp_path: Path) -> None:
+    first = advice(written(tmp_path / "run", {5: 120}, training={**SFT, "trainer": "DPOTrainer"}))[0]
+    assert "for DPO make pairs of them" in first.text
+
+
+def test_a_loss_within_doubt_gets_no_other_training(tmp_path: Path) -> None:
+    run = written(tmp_path / "run", {5: 12})
+    found = advice(run)
+    assert kinds(found) == ["measure"]
+    assert found[0].text.startswith("a loss is shown, and whether it is beyond its limit is open (")
+    assert found[0].command == "forgetwatch plan --flips 4%"
+
+
+# Stages, and two models
+
+
+def test_a_stage_that_lost_is_mended_from_its_own_start(tmp_path: Path) -> None:
+    start = a_model(tmp_path / "one" / "checkpoint-9")
+    run = written(tmp_path / "two", {5: 120}, base=str(start), first=look(0, 0, model="org/base"))
+    a_model(run / "checkpoint-5")
+    found = advice(run)
+    assert kinds(found) == ["merge", "replay", "change"]
+    assert "with the start of this stage" in found[0].text
+    assert found[1].command.startswith(f"forgetwatch replay {start} ")
+
+
+def test_the_losses_of_an_earlier_stage_are_sent_there(tmp_path: Path) -> None:
+    run, first = tmp_path / "two", a_model(tmp_path / "first")
+    lost = {step: look(step, 120, model="org/middle") for step in (0, 5)}
+    base = look(0, 0, model=str(first))
+    write_run(run, probe(ITEMS), lost[0], {5: lost[5]}, first=base, training=SFT)
+    a_model(run / "checkpoint-5")
+    found = advice(run)
+    assert kinds(found) == ["earlier", "merge", "replay"]
+    assert "This stage itself is KEPT: the loss came earlier, so begin there (one)" in found[0].text
+    assert found[1].command.startswith(f"forgetwatch merge {first} {run}/checkpoint-5 ")
+
+
+def test_two_logs_get_what_needs_no_run() -> None:
+    found = advise_pair(compare(before=look(0, 0), after=look(5, 120)), "a.parquet", "b.parquet", probe=None)
+    assert kinds(found) == ["replay", "change"]
+    assert found[0].command == "forgetwatch replay BASE -n 500 -o replay.jsonl"
+    assert "BASE is the model before the training" in found[0].text
+
+
+# The command
 
 
 def test_a_run_without_a_look_is_refused_and_the_command_prints_and_writes(tmp_path: Path) -> None:
@@ -103,7 +246,30 @@ def test_a_run_without_a_look_is_refused_and_the_command_prints_and_writes(tmp_p
         advise(Trajectory.from_run(empty), empty)
     run = written(tmp_path / "run", {5: 120})
     done = CliRunner().invoke(app, ["advise", str(run), "--json", str(tmp_path / "a.json")], catch_exceptions=False)
-    assert done.stdout.startswith("1. train again with texts of the base mixed in (for SFT); ")
+    assert done.stdout.startswith("1. train again with texts of the base mixed in, one row in twenty\n")
+    assert "2. or train again with a quarter of the rate" in done.stdout
     document = json.loads((tmp_path / "a.json").read_text())
     assert document["schema"] == "forgetwatch/advice@1"
-    assert len(document["advice"]) == 2
+    assert [one["kind"] for one in document["advice"]] == ["replay", "change"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["a", "b", "c"], "needed a run, or BEFORE and AFTER; got 3 arguments"),
+        (["a", "b", "--confirm"], "--confirm: needed a run, among whose checkpoints one is chosen"),
+    ],
+)
+def test_wrong_usage_is_told(arguments: list[str], words: str) -> None:
+    done = CliRunner().invoke(app, ["advise", *arguments])
+    assert done.exit_code == 2
+    assert words in " ".join(done.output.replace("│", " ").split())
+
+
+def test_two_snapshots_are_compared(tmp_path: Path) -> None:
+    for name, lost in (("before", 0), ("after", 120)):
+        save_snapshot(look(0, lost), tmp_path / f"{name}.parquet")
+    done = CliRunner().invoke(
+        app, ["advise", str(tmp_path / "before.parquet"), str(tmp_path / "after.parquet")], catch_exceptions=False
+    )
+    assert done.stdout.startswith("1. train again with texts of the base mixed in")

@@ -63,7 +63,7 @@ def test_the_first_table_of_a_run_names_the_first_alarm_of_each_group() -> None:
     assert lines[1].startswith("FORGOT        accuracy fell by 40 points ")
     assert lines[-2:] == [
         "since         all questions: step 2; best estimate: the start",
-        "next          forgetwatch flips out",
+        "next          forgetwatch advise out; or forgetwatch flips out",
     ]
     assert max(map(len, lines)) <= 100
 
@@ -142,9 +142,10 @@ def test_after_a_loss_the_checkpoint_of_a_clearly_better_look_is_named(tmp_path:
     better, worse = [True] * 360 + [False] * 40, [True] * 240 + [False] * 160
     trajectory = run([True] * 320 + [False] * 80, better, worse, worse)
     named = next_line(trajectory, saved(tmp_path, "checkpoint-1", "checkpoint-2", "checkpoint-3"))
-    assert named == f"next          keep {tmp_path}/checkpoint-1 (best estimate); or forgetwatch flips {tmp_path}"
+    rest = f"forgetwatch advise {tmp_path}; or forgetwatch flips {tmp_path}"
+    assert named == f"next          keep {tmp_path}/checkpoint-1; or {rest}"
     (tmp_path / "checkpoint-1").rename(tmp_path / "kept")
-    assert next_line(trajectory, tmp_path) == f"next          forgetwatch flips {tmp_path}"
+    assert next_line(trajectory, tmp_path) == f"next          {rest}"
 
 
 def test_the_nearest_checkpoint_is_named_if_no_look_is_nearer(tmp_path: Path) -> None:
@@ -154,20 +155,6 @@ def test_the_nearest_checkpoint_is_named_if_no_look_is_nearer(tmp_path: Path) ->
         [snapshot(right, k=[4] * 400, meta={"step": step, "model": "m"}) for step, right in looks]
     )
     saved(tmp_path, "checkpoint-12")
-    assert f"keep {tmp_path}/checkpoint-12 (best estimate, step 10); or" in next_line(trajectory, tmp_path)
+    assert f"keep {tmp_path}/checkpoint-12 (nearest to step 10); or" in next_line(trajectory, tmp_path)
     (tmp_path / "checkpoint-12").rename(tmp_path / "checkpoint-25")
     assert "keep" not in next_line(trajectory, tmp_path)
-
-
-def test_without_a_clearly_better_look_a_merge_is_named_if_both_models_are_there(tmp_path: Path) -> None:
-    base = saved(tmp_path, "base", "checkpoint-2") / "base"
-    right, worse = [True] * 320 + [False] * 80, [True] * 240 + [False] * 160
-    trajectory = run(right, worse, worse)
-    assert "merge" not in next_line(trajectory, tmp_path)
-    there = replace(trajectory, baseline=replace(trajectory.baseline, meta={"model": str(base)}))
-    merge = f"forgetwatch merge {base} {tmp_path}/checkpoint-2"
-    assert next_line(there, tmp_path) == f"next          {merge}; or forgetwatch flips {tmp_path}"
-    # On the probe that lost, and not on the command's own.
-    probe = saved(tmp_path, "_forgetwatch") / "_forgetwatch" / "probe.jsonl"
-    probe.write_text("{}")
-    assert f"{merge} --probe {probe}; or" in next_line(there, tmp_path)

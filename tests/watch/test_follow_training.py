@@ -59,7 +59,10 @@ def test_counts_and_scores_are_those_of_the_callback_in_a_training_that_rotates(
     found = followed(out, base, tmp_path / "result.json", network=network, **options)
     assert found["end"] == "last checkpoint"
     named = [int(name.removeprefix("checkpoint-")) for name in found["failed"]]
-    assert sorted(found["scored"] + named) == list(STEPS)
+    seen = sorted(found["scored"] + named)
+    # While one is read, others may come and go: those are not seen. None is seen twice.
+    assert [step for step in STEPS if step in seen] == seen
+    assert len(seen) >= len(STEPS) - 1
     assert {12, 16} <= set(found["scored"])  # these two stay
     inside, beside = (Trajectory.from_run(out / name) for name in ("_forgetwatch", "_forgetwatch_follow"))
     for step in (0, *found["scored"]):

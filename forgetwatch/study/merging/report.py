@@ -39,6 +39,7 @@ from forgetwatch.report import (
     table,
     target_text,
 )
+from forgetwatch.study.merging.choice import Choice
 from forgetwatch.study.merging.sweep import MergeSweep, ProbeSweep
 from forgetwatch.visible_text import csv_cell, without_folders
 
@@ -236,6 +237,17 @@ def merge_json(sweep: MergeSweep) -> dict[str, Any]:
         "distance": json_value(vars(sweep.distance)),
         "notes": list(sweep.notes),
         "kept": None if sweep.kept is None else str(sweep.kept),
+    }
+
+
+def choice_json(choice: Choice) -> dict[str, Any]:
+    """Return the JSON values of the point that a limit chooses."""
+    return {
+        "keep_known": choice.limit,
+        "alpha": choice.alpha,
+        "chosen": None if choice.chosen is None else json_value(vars(choice.chosen)),
+        "confirmed": None if choice.confirmed is None else json_value(vars(choice.confirmed)),
+        "outcome": choice.outcome,
     }
 
 

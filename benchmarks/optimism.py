@@ -104,7 +104,8 @@ def main() -> None:
         below = np.mean(np.array(real) < LIMIT)
         cells = [f"{100 * np.mean(one):.1f} %" for one in (shown, real)]
         print(f"| {items:,} | {' | '.join(cells)} | {100 * below:.0f} % | {100 * np.mean(second):.1f} % |")
-    print("true shares:", ", ".join(f"{alpha:g}: {100 * share:.1f} %" for alpha, share in zip(ALPHAS, true, strict=True)))
+    told = [f"{alpha:g}: {100 * share:.1f} %" for alpha, share in zip(ALPHAS, true, strict=True)]
+    print("true shares:", ", ".join(told))
 
 
 if __name__ == "__main__":

@@ -30,12 +30,12 @@ def test_replayed_rows_hold_no_watched_question(world: remedies.World) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:'pin_memory' argument is set as true")
-@pytest.mark.parametrize("remedy", remedies.REMEDIES)
+@pytest.mark.parametrize("remedy", remedies.DEMO)
 def test_each_remedy_trains_and_is_measured(
     world: remedies.World, remedy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remedies, "STEPS", 12)
-    monkeypatch.setattr(remedies, "EVERY", 6)
+    monkeypatch.setattr(world, "steps", 12)
+    monkeypatch.setattr(world, "every", 6)
     found = remedies.cell(world, remedy, 0, tmp_path)
     assert found["looks"][-1]["step"] == (16 if "25" in remedy else 13 if "5 %" in remedy else 12)
     assert all(0 <= look["new"] <= 1 and 0 <= look["lost"] <= 1 for look in found["looks"])

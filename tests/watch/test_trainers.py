@@ -16,6 +16,7 @@ from trl_examples import LORA, examples, length
 
 from forgetwatch import ForgetWatchCallback, load_snapshot
 from forgetwatch.errors import ForgetwatchError
+from forgetwatch.run_folder import Description
 
 STEPS = 4
 
@@ -158,6 +159,13 @@ def test_weights_and_losses_are_bitwise_those_of_a_run_without_it(
     assert losses(watched) == losses(without)
     assert any(math.isfinite(loss) and loss for loss, _ in losses(watched))
     check(watched, tmp_path / "b")
+    assert Description.read(tmp_path / "b" / "run" / "_forgetwatch").training == {
+        "trainer": f"{method}Trainer",
+        "learning_rate": watched.args.learning_rate,
+        "rows": len(watched.train_dataset),
+        "adapter": "LORA" if adapter else None,
+        "retention": None,
+    }
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,11 @@
 """Two ways to forget, on a model small enough to solve: the old behaviour's mass falls, or its mean drifts.
 
 ``python examples/two_modes.py two_modes.png`` draws one picture and prints its numbers. A learner is a mixture of an
-old and a new behaviour, two normal densities at a distance d (see `mixture.py`). Cited from
+old and a new behaviour, two normal densities at a distance d (`forgetwatch.theory`). Cited from
 arXiv 2603.12163: the mixture, the flows of the mass under forward and reverse KL, and the mass at which each ends.
-Derived here: every number, and the joint flow of mass and means.
+Derived here: every number, the joint flow of mass and means, and SDFT, TTT-Discover and OAPL in two modes.
 
-It takes 8 s on one shared CPU core.
+It takes 10 s on one shared CPU core.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from mixture import Flow, flow, joint_flow
 
+from forgetwatch import theory
 from forgetwatch.report import save_figure
+from forgetwatch.theory import Flow, flow, joint_flow
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -70,12 +71,12 @@ def table() -> str:
     return "\n".join(lines)
 
 
-def figure() -> Figure:
-    """Figure of four panels: imitation without and with replay, reinforcement, and mass against drift."""
+def figure(near_on_policy: list[tuple[theory.Setting, list[Flow]]]) -> Figure:
+    """Figure: imitation without and with replay, reinforcement, mass against drift, and near-on-policy methods."""
     from matplotlib.figure import Figure
 
-    drawn = Figure(figsize=(11, 8), layout="constrained")
-    panels = drawn.subplots(2, 2).ravel()
+    drawn = Figure(figsize=(11, 12.5), layout="constrained")
+    panels = drawn.subplots(3, 2).ravel()
     _draw(panels[0], [forward(d, SHOWN) for d in SEPARATIONS])
     panels[0].set_title(f"Imitating new data alone: the old behaviour dies out\n{CITED}", fontsize=10)
     _draw(panels[1], [forward(d, SHOWN, replay=REPLAY) for d in SEPARATIONS])
@@ -85,6 +86,8 @@ def figure() -> Figure:
     _level(panels[2], TARGET, f"the target's share, {TARGET:.0%}")
     panels[2].set_title(f"Reinforcement (reverse KL): it keeps the target's share\n{CITED}", fontsize=10)
     _draw_joint(panels[3])
+    theory.draw(panels[4], panels[5], near_on_policy)
+    drawn.legend(*panels[4].get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=8)
     drawn.suptitle("Why a model forgets: it stops going to the old behaviour, or it goes there and does something else")
     return drawn
 
@@ -133,7 +136,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("picture", type=Path, nargs="?", default=Path("two_modes.png"), help="png, svg or pdf")
     given = parser.parse_args(arguments)
     print(table())
-    save_figure(figure(), given.picture)
+    found = theory.ends()
+    print(f"\n{theory.table(found)}")
+    save_figure(figure(found), given.picture)
     print(f"picture: {given.picture}")
 
 

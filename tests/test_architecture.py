@@ -35,7 +35,20 @@ ORDER = (
         "gates",
         "report",
     ),
-    *("scoring", "drift", "retention", "watch", "study", "trl", "axolotl", "lm_eval", "demo", "cli", "__main__"),
+    *(
+        "scoring",
+        "drift",
+        "retention",
+        "watch",
+        "study",
+        "theory",
+        "trl",
+        "axolotl",
+        "lm_eval",
+        "demo",
+        "cli",
+        "__main__",
+    ),
 )
 """From bottom to top: a module may import its own part and those before it."""
 

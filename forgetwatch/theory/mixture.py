@@ -14,8 +14,7 @@ Cited (arXiv 2603.12163): the mixture and both flows. Forward KL on new data alo
 replayed share its optimum is that share. Reverse KL goes to the target's mass at a rate that the overlap of the modes
 limits; replay with bounded importance weights ends the starvation of finite batches and leaves the optimum as it is.
 
-Derived here: the numbers of the flows, the joint flow of mass and means, the bound on the misassignment, and the three
-objectives in `near_on_policy`, which are written after the methods that the paper discusses and are not those methods.
+Derived here: the numbers of the flows, the joint flow of mass and means, and the bound on the misassignment.
 
 Everything is a population quantity but `sampled`, which follows gradients of finite batches.
 """
@@ -34,13 +33,12 @@ from scipy.special import expit, logit
 
 Array: TypeAlias = NDArray[np.float64]
 Objective = Literal["forward", "reverse"]
-Variant = Literal["anchor", "entropic", "re-referenced"]
 
 _REACH: Final = 12.0
 """Standard deviations beyond the modes up to which densities are integrated."""
 
 _POINTS: Final = 4001
-_POINTS_KEPT: Final = 101
+_POINTS_KEPT: Final = 401
 """Points of the integrals, and of a path that is returned."""
 
 
@@ -81,8 +79,8 @@ def responsibility(x: Array, *, separation: float, mass: float) -> Array:
 
 def misassignment(*, separation: float, mass: float) -> float:
     """Mean probability that a text of the new behaviour counts as an old one."""
-    x = _grid(separation)
-    return _integral(_normal(x - separation) * responsibility(x, separation=separation, mass=mass), x)
+    x = grid(separation)
+    return integral(normal(x - separation) * responsibility(x, separation=separation, mass=mass), x)
 
 
 def misassignment_bound(*, separation: float, mass: float) -> float:
@@ -97,9 +95,9 @@ def reverse_rate(*, separation: float, target: float) -> float:
 
     It is the variance of the responsibility under the target: a (1 - a) - E[r (1 - r)], 0 for modes that are the same.
     """
-    x = _grid(separation)
+    x = grid(separation)
     r = responsibility(x, separation=separation, mass=target)
-    return target * (1 - target) - _integral(_mixture(x, separation, target) * r * (1 - r), x)
+    return target * (1 - target) - integral(_mixture(x, separation, target) * r * (1 - r), x)
 
 
 def flow(
@@ -125,7 +123,7 @@ def flow(
     Raises:
         ValueError: If an argument is outside its range, or belongs to the other objective.
     """
-    _check(separation=separation, mass=mass, time=time)
+    check_start(separation=separation, mass=mass, time=time)
     if objective == "forward":
         if target is not None:
             raise ValueError(f"target is for objective='reverse', got target={target} with 'forward'; use replay")
@@ -137,14 +135,14 @@ def flow(
             raise ValueError(f"objective='reverse' needs a target between 0 and 1, got {target}")
         if replay:
             raise ValueError("replay changes no population gradient under objective='reverse'; see sampled()")
-        x = _grid(separation)
+        x = grid(separation)
         return _flow(_reverse(x, separation, _log_mixture(x, separation, target)), mass, time)
     raise ValueError(f"objective must be 'forward' or 'reverse', got {objective!r}")
 
 
 def expectation_maximization(*, separation: float, mass: float, steps: int) -> Flow:
     """Old mass after each step of expectation maximization on new data alone: b := E_new[r_b]."""
-    _check(separation=separation, mass=mass, time=steps)
+    check_start(separation=separation, mass=mass, time=steps)
     masses = [mass]
     for _ in range(steps):
         masses.append(misassignment(separation=separation, mass=masses[-1]))
@@ -163,84 +161,23 @@ def joint_flow(*, separation: float, mass: float, time: float, shift: float = 1.
         time: Time of training.
         shift: Distance of the learner's new mode from the new data at the beginning, towards the old mode.
     """
-    _check(separation=separation, mass=mass, time=time)
-    x = _grid(separation)
-    data = _normal(x - separation)
+    check_start(separation=separation, mass=mass, time=time)
+    x = grid(separation)
+    data = normal(x - separation)
 
     def slope(_: float, state: Array) -> Array:
         phi, old, new = state
         r = expit(phi + ((x - new) ** 2 - (x - old) ** 2) / 2)
         return np.array(
             [
-                _integral(data * r, x) - expit(phi),
-                _integral(data * r * (x - old), x),
-                _integral(data * (1 - r) * (x - new), x),
+                integral(data * r, x) - expit(phi),
+                integral(data * r * (x - old), x),
+                integral(data * (1 - r) * (x - new), x),
             ]
         )
 
-    times, path = _solve(slope, [float(logit(mass)), 0.0, separation - shift], time)
+    times, path = solve(slope, [float(logit(mass)), 0.0, separation - shift], time)
     return Flow(times=times, masses=expit(path[0]), drifts=np.abs(path[1]))
-
-
-def near_on_policy(
-    variant: Variant,
-    *,
-    separation: float,
-    mass: float,
-    target: float,
-    time: float,
-    weight: float = 0.5,
-    sharpness: float = 1.0,
-    temperature: float = 1.0,
-    every: float = 10.0,
-) -> Flow:
-    """Flow of an objective between imitation and reinforcement; R = log(p_target / p_start) is its reward.
-
-    Args:
-        variant: ``anchor``: reverse KL to (1 - weight) p_start + weight p_target. ``entropic``: maximizes
-            log E_b[exp(sharpness R)] / sharpness - temperature KL(p_b || p_start). ``re-referenced``: reverse KL to
-            p_ref exp(R / temperature) / Z, where p_ref becomes the learner after each interval `every`.
-        separation: Distance of the modes.
-        mass: Old mass at the beginning, which is that of p_start.
-        target: Old mass of p_target.
-        time: Time of training.
-        weight: Weight of the target, for ``anchor``.
-        sharpness: For ``entropic``; towards 0 it is the mean reward.
-        temperature: Weight of the KL, or of the reward.
-        every: Time between new references, for ``re-referenced``.
-
-    Raises:
-        ValueError: If an argument is outside its range.
-    """
-    _check(separation=separation, mass=mass, time=time)
-    if not 0 < target < 1:
-        raise ValueError(f"target must be between 0 and 1, got {target}")
-    if min(sharpness, temperature, every) <= 0 or not 0 <= weight <= 1:
-        raise ValueError("sharpness, temperature and every must be above 0, and weight from 0 to 1")
-    x = _grid(separation)
-    start, end = _log_mixture(x, separation, mass), _log_mixture(x, separation, target)
-    reward = end - start
-    if variant == "anchor":
-        # A mixture of mixtures of the same modes is one of them.
-        aim = _log_mixture(x, separation, (1 - weight) * mass + weight * target)
-        return _flow(_reverse(x, separation, aim), mass, time)
-    if variant == "entropic":
-        return _flow(_entropic(x, separation, start, reward, sharpness, temperature), mass, time)
-    if variant != "re-referenced":
-        raise ValueError(f"variant must be 'anchor', 'entropic' or 're-referenced', got {variant!r}")
-    parts = [_flow(_reverse(x, separation, start), mass, 0.0)] if not time else []
-    now, done = mass, 0.0
-    while done < time:
-        span = min(every, time - done)
-        aim = _log_mixture(x, separation, now) + reward / temperature
-        part = _flow(_reverse(x, separation, aim), now, span)
-        parts.append(Flow(times=part.times + done, masses=part.masses, drifts=part.drifts))
-        now, done = part.mass, done + span
-    return Flow(
-        times=np.concatenate([part.times for part in parts]),
-        masses=np.concatenate([part.masses for part in parts]),
-        drifts=np.concatenate([part.drifts for part in parts]),
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -286,7 +223,7 @@ def sampled(
     Raises:
         ValueError: If an argument is outside its range.
     """
-    _check(separation=separation, mass=mass, time=steps)
+    check_start(separation=separation, mass=mass, time=steps)
     if not 0 < target < 1 or not 0 <= replay < 1 or batch < 1:
         raise ValueError("target must be between 0 and 1, replay a share below 1, and batch at least 1")
     phi, masses, starved, largest = float(logit(mass)), [mass], 0, 0.0
@@ -321,7 +258,8 @@ def reverse_gradients(
     return weights * (r - mass) * (own - _log_mixture(x, separation, target)), weights
 
 
-def _check(*, separation: float, mass: float, time: float) -> None:
+def check_start(*, separation: float, mass: float, time: float) -> None:
+    """Raise a ValueError for a start outside the range of a flow."""
     if not (math.isfinite(separation) and separation >= 0):
         raise ValueError(f"separation must be a number of standard deviations from 0, got {separation}")
     if not 0 < mass < 1:
@@ -335,40 +273,27 @@ Slope: TypeAlias = Callable[[float], float]
 
 
 def _forward(separation: float, replay: float) -> Slope:
-    x = _grid(separation)
-    data = replay * _normal(x) + (1 - replay) * _normal(x - separation)
-    return lambda mass: _integral(data * responsibility(x, separation=separation, mass=mass), x) - mass
+    x = grid(separation)
+    data = replay * normal(x) + (1 - replay) * normal(x - separation)
+    return lambda mass: integral(data * responsibility(x, separation=separation, mass=mass), x) - mass
 
 
 def _reverse(x: Array, separation: float, log_target: Array) -> Slope:
     """Slope towards a target whose log-density may lack a constant: the difference of the modes integrates to 0."""
-    difference = _normal(x) - _normal(x - separation)
+    difference = normal(x) - normal(x - separation)
 
     def slope(mass: float) -> float:
-        return -mass * (1 - mass) * _integral(difference * (_log_mixture(x, separation, mass) - log_target), x)
-
-    return slope
-
-
-def _entropic(x: Array, separation: float, start: Array, reward: Array, sharpness: float, temperature: float) -> Slope:
-    towards_start = _reverse(x, separation, start)
-    tilt = np.exp(sharpness * reward)
-    old, new = _integral(_normal(x) * tilt, x), _integral(_normal(x - separation) * tilt, x)
-
-    def slope(mass: float) -> float:
-        return mass * (1 - mass) * (old - new) / (
-            mass * old + (1 - mass) * new
-        ) / sharpness + temperature * towards_start(mass)
+        return -mass * (1 - mass) * integral(difference * (_log_mixture(x, separation, mass) - log_target), x)
 
     return slope
 
 
 def _flow(slope: Slope, mass: float, time: float) -> Flow:
-    times, path = _solve(lambda _, state: np.array([slope(float(expit(state[0])))]), [float(logit(mass))], time)
+    times, path = solve(lambda _, state: np.array([slope(float(expit(state[0])))]), [float(logit(mass))], time)
     return Flow(times=times, masses=expit(path[0]), drifts=np.zeros(len(times)))
 
 
-def _solve(slope: Callable[[float, Array], Array], start: list[float], time: float) -> tuple[Array, Array]:
+def solve(slope: Callable[[float, Array], Array], start: list[float], time: float) -> tuple[Array, Array]:
     """Return times and states, float64 [points] and [states, points], of a differential equation."""
     times = np.linspace(0.0, time, _POINTS_KEPT)
     if not time:
@@ -377,21 +302,24 @@ def _solve(slope: Callable[[float, Array], Array], start: list[float], time: flo
     return times, np.asarray(found.y, dtype=np.float64)
 
 
-def _grid(separation: float) -> Array:
+def grid(separation: float) -> Array:
+    """Return the points of the integrals, float64 [points]; the one in the middle lies between the modes."""
     return np.linspace(-_REACH, separation + _REACH, _POINTS)
 
 
-def _integral(values: Array, x: Array) -> float:
+def integral(values: Array, x: Array) -> float:
+    """Return the integral of a function that vanishes at both ends of its points."""
     # Smooth functions that vanish at both ends: the trapezoidal rule is exact to rounding.
     return float(values.sum() * (x[1] - x[0]))
 
 
-def _normal(x: Array) -> Array:
+def normal(x: Array) -> Array:
+    """Return the density of the normal distribution of variance 1 around 0."""
     return np.exp(-(x**2) / 2) / math.sqrt(2 * math.pi)
 
 
 def _mixture(x: Array, separation: float, mass: float) -> Array:
-    return mass * _normal(x) + (1 - mass) * _normal(x - separation)
+    return mass * normal(x) + (1 - mass) * normal(x - separation)
 
 
 def _log_mixture(x: Array, separation: float, mass: float) -> Array:

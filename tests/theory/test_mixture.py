@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 
-import mixture
 import numpy as np
 import pytest
 from scipy.integrate import quad
+
+from forgetwatch.theory import mixture
 
 FORWARD = {
     1.0: (0.742, 0.091, 0.030),
@@ -127,33 +128,12 @@ def test_finite_batches_starve_the_old_mode_and_replay_feeds_it() -> None:
     assert starved.times[-1] == fed.times[-1] == 200
 
 
-def test_near_on_policy_objectives_end_between_the_start_and_the_target() -> None:
-    arguments = {"separation": 3.0, "mass": 0.9, "target": 0.2, "time": 2000.0}
-    anchored = [mixture.near_on_policy("anchor", weight=weight, **arguments).mass for weight in (0, 0.5, 1)]
-    assert anchored == pytest.approx([0.9, 0.55, 0.2], abs=1e-4)
-    timid, bold = (
-        mixture.near_on_policy("entropic", temperature=temperature, **arguments).mass for temperature in (5.0, 0.5)
-    )
-    assert 0.2 < bold < timid < 0.9
-    still = mixture.near_on_policy("re-referenced", every=1e9, temperature=1.0, **arguments).mass
-    moving = mixture.near_on_policy("re-referenced", every=20.0, temperature=1.0, **arguments).mass
-    # With the start as the reference and temperature 1 the aim is the target itself; new references go beyond it.
-    assert still == pytest.approx(0.2, abs=1e-4)
-    assert moving < 0.05
-
-
 def test_a_path_begins_at_the_start_and_has_its_times() -> None:
     path = mixture.flow(objective="forward", separation=2, mass=0.9, time=10)
     assert (path.times[0], path.times[-1], path.masses[0]) == (0.0, 10.0, pytest.approx(0.9))
     assert (np.diff(path.masses) < 0).all()
     assert not path.drifts.any()
     assert mixture.flow(objective="forward", separation=2, mass=0.9, time=0).mass == pytest.approx(0.9)
-    parts = mixture.near_on_policy("re-referenced", separation=2, mass=0.9, target=0.5, time=25, every=10)
-    assert mixture.near_on_policy("re-referenced", separation=2, mass=0.9, target=0.5, time=0).mass == pytest.approx(
-        0.9
-    )
-    assert (parts.times[0], parts.times[-1]) == (0.0, 25.0)
-    assert (np.diff(parts.times) >= 0).all()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,37 @@
+"""The two-mode laboratory: what training does to an old and a new behaviour, in closed form or by a few equations.
+
+    mixture           two modes, the flows of imitation and reinforcement, replay, finite batches
+    near_on_policy    SDFT, TTT-Discover and OAPL: flows, conditions under which the old mass stays, bounds of the drift
+    picture           all of them with their condition held and broken, as text and picture (`forgetwatch theory`)
+
+It needs numpy and scipy, and no torch. Each module says what is cited and what is derived here. Read `mixture` first.
+"""
+
+from forgetwatch.theory.mixture import (
+    Flow,
+    SampledFlow,
+    expectation_maximization,
+    flow,
+    joint_flow,
+    misassignment,
+    misassignment_bound,
+    overlap,
+    responsibility,
+    reverse_gradients,
+    reverse_rate,
+    sampled,
+)
+from forgetwatch.theory.near_on_policy import (
+    Condition,
+    PolicyFlow,
+    Teacher,
+    oapl,
+    oapl_condition,
+    oapl_temperature,
+    sdft,
+    sdft_condition,
+    ttt_discover,
+    ttt_discover_condition,
+    ttt_discover_threshold,
+)
+from forgetwatch.theory.picture import SEPARATIONS, SETTINGS, Setting, draw, ends, figure, table

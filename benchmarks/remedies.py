@@ -63,7 +63,7 @@ REAL: dict[str, dict[str, Any]] = {
     "replay 5 %": {"replay": 0.05},
     "new task again, 5 %": {"again": 0.05},
     "rate / 4": {"rate": 1 / 4},
-    "LoRA": {"lora": True, "rate": 5},
+    "LoRA": {"lora": True, "rate": 2.5},
     "RetentionLoss": {"weight": 0.5},
 }
 """Trainings by the name of the remedy, rates as multiples; early stop and merging are of those without a remedy."""
@@ -122,7 +122,7 @@ class LanguageModel(World):
     """A language model, invented facts as its new task, and the two halves of what it clearly knows of `standard`."""
 
     remedies = REAL
-    steps, rate, batch, every, kept = 36, 4e-4, 16, 12, 2
+    steps, rate, batch, every, kept = 36, 4e-4, 16, 12, 1
     facts, watches, tokens = 60, 120, 48
     """Facts to learn, questions of each half, and tokens of a replayed text."""
 

@@ -94,16 +94,16 @@ def _confirmed(trajectory: Trajectory, path: Path, name: str) -> Confirmation:
 
 
 def _show(found: list[Advice]) -> None:
-    several = sum(one.kind not in ("none", "measure", "earlier") for one in found) > 1
-    number = 0
-    for one in found:
-        if one.kind == "earlier":
-            print_hanging(one_line(one.text))
-            continue
-        number += 1
-        start = f"{number}. {'or ' if number > 1 else ''}" if len(found) > 1 else ""
-        print_hanging(f"{start}{one_line(one.text)}")
+    said, proposed = (
+        [one for one in found if (one.kind in ("verdict", "earlier")) == is_said] for is_said in (True, False)
+    )
+    for one in said:
+        print_hanging(one_line(one.text))
+    if len(proposed) > 1:
+        print_hanging("What can be done, the least work first; one of these is enough:")
+    for number, one in enumerate(proposed, start=1):
+        print_hanging(f"{f'{number}. ' if len(proposed) > 1 else ''}{one_line(one.text)}")
         if one.command:
             echo(f"   {one.command}")
-    if several:
+    if any(one.kind in ("merge", "replay", "change") for one in proposed):
         print_hanging(_ONE_MODEL)

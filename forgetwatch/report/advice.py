@@ -3,8 +3,9 @@
     KEPT                        nothing to do
     NOT CLEAR, no loss shown    measure more, if it matters
     NOT CLEAR, a loss shown     measure more; keep an earlier checkpoint, or merge
-    FORGOT                      keep an earlier checkpoint; or merge; or train again: with replay, a lower rate, LoRA, a
+    FORGOT                      keep an earlier checkpoint; or merge; or train again: with replay, a lower rate, or a
                                 loss for what is known; without what the run already had
+    more than half is lost      train again with a far lower rate
 
 In a later stage the advice is about the stage, if it shows a loss, and else about the earlier ones. The figures beside
 a proposal for another training are those of one model (docs/how-to/replay.md), and say so.
@@ -21,6 +22,7 @@ from typing import Any, Final, Literal
 
 from forgetwatch.comparing import TOLERANCE, Comparison, Conclusion, Tolerance, Trajectory, conclude, estimated
 from forgetwatch.errors import SnapshotError
+from forgetwatch.measures import KNOWN
 from forgetwatch.pairing import count, points
 from forgetwatch.report.decision import decision, little_to_lose
 from forgetwatch.report.front import FrontLook, saved_look, worth_keeping
@@ -28,7 +30,7 @@ from forgetwatch.report.places import ADAPTER, Place, RunPlaces, merge_command, 
 from forgetwatch.run_folder import Description, find_run_folder, stored_lineage
 from forgetwatch.visible_text import without_folders
 
-Kind = Literal["none", "measure", "earlier", "keep", "save", "merge", "replay", "change"]
+Kind = Literal["verdict", "none", "measure", "earlier", "keep", "save", "merge", "replay", "change"]
 
 PAGE: Final = "https://forgetwatch.github.io/forgetwatch/how-to/replay/"
 """How replay and the loss are used, and the table of what was measured."""
@@ -51,6 +53,9 @@ _IN_SHORT: Final = 3
 
 _FLIPS: Final = 0.02
 """Least share of answers that change for which questions are planned."""
+
+_MOST: Final = 0.5
+"""Share of the clearly known whose loss is no matter of a remedy, but of a training that went wrong."""
 
 _REPLAYED: Final = 0.05
 """Share of replayed rows that was measured."""
@@ -162,7 +167,8 @@ def advice_in_short(trajectory: Trajectory, run: Path, *, tolerance: Tolerance =
     """Return at most three proposals as sentences without folders, for a page; none where there is no loss to mend."""
     if len(trajectory.own) < 2:
         return []
-    found = [one for one in advise(trajectory, run, tolerance=tolerance) if one.kind not in ("none", "measure")]
+    found = advise(trajectory, run, tolerance=tolerance)
+    found = [one for one in found if one.kind not in ("verdict", "none", "measure")]
     return [f"{without_folders(one.text).rstrip('.')}." for one in found[:_IN_SHORT]]
 
 
@@ -223,11 +229,13 @@ def _more(case: _Case) -> str:
 
 
 def _proposals(case: _Case, earlier: list[Advice]) -> list[Advice]:
+    verdict = Advice(kind="verdict", text=f"{case.found.verdict.word}: {decision(case.comparison, case.found)}")
+    if _collapsed(case):
+        return [verdict, *earlier, *_change(case)]
     if case.found.verdict.answer == "FAIL":
-        return [*earlier, *_merge(case), *_replay(case), *_change(case)]
-    text = f"a loss is shown, and whether it is beyond its limit is open ({decision(case.comparison, case.found)})"
-    measure = Advice(kind="measure", text=f"{text}; measure more before you train again", command=_more(case))
-    return [measure, *earlier, *_merge(case)]
+        return [verdict, *earlier, *_merge(case), *_replay(case), *_change(case)]
+    text = "a loss is shown, and whether it is beyond its limit is open: measure more before you train again"
+    return [verdict, Advice(kind="measure", text=text, command=_more(case)), *earlier, *_merge(case)]
 
 
 def _earlier(trajectory: Trajectory, places: RunPlaces, *, tolerance: Tolerance) -> list[Advice]:
@@ -275,6 +283,18 @@ def _merge(case: _Case) -> list[Advice]:
     return [Advice(kind="merge", text=text, command=command)]
 
 
+def _collapsed(case: _Case) -> bool:
+    known = case.comparison.all[KNOWN]
+    return known is not None and (known.lost_net_share or 0.0) > _MOST
+
+
+def _rate(rate: object, divisor: int) -> str:
+    """Return the smaller rate in brackets; empty if the rate is unknown."""
+    if not isinstance(rate, float) or not math.isfinite(rate) or rate <= 0:
+        return ""
+    return f" ({rate / divisor:.2g})"
+
+
 def _is_online(case: _Case) -> bool:
     return any(part in str(case.training.get("trainer", "")) for part in _ONLINE)
 
@@ -299,8 +319,13 @@ def _replay(case: _Case) -> list[Advice]:
 def _change(case: _Case) -> list[Advice]:
     """Return the proposal of another setting, without those that the run had."""
     rate, used = case.training.get("learning_rate"), case.training.get("retention")
-    named = f" ({rate / 4:.2g})" if isinstance(rate, float) and math.isfinite(rate) and rate > 0 else ""
-    ways = [f"a quarter of the rate{named}"]
+    if _collapsed(case):
+        named = _rate(rate, 10)
+        text = (
+            f"train again with a tenth of the rate{named} or less: a loss of this size is that of a rate far too high"
+        )
+        return [Advice(kind="change", text=f"{text}, not measured here")]
+    ways = [f"a quarter of the rate{_rate(rate, 4)}"]
     if used is None and not _is_online(case):
         ways.append(f"RetentionLoss ({PAGE})")
     elif used is not None:

@@ -46,7 +46,8 @@ def a_model(folder: Path) -> Path:
 
 
 def advice(run: Path) -> list[Advice]:
-    return advise(Trajectory.from_run(run), run)
+    """The proposals, without the verdict before them."""
+    return [one for one in advise(Trajectory.from_run(run), run) if one.kind != "verdict"]
 
 
 def kinds(found: list[Advice]) -> list[str]:
@@ -104,7 +105,7 @@ def test_a_model_that_knew_nothing_has_nothing_to_lose(tmp_path: Path) -> None:
 
 
 def test_the_knee_is_kept_where_the_new_task_has_a_figure(tmp_path: Path) -> None:
-    run = written(tmp_path / "run", {5: 0, 10: 4, 15: 60, 20: 120})
+    run = written(tmp_path / "run", {5: 0, 10: 4, 15: 60, 20: 100})
     with_losses(run, {5: 2.0, 10: 0.6, 15: 0.55, 20: 0.5})
     (run / "checkpoint-5").mkdir()
     (run / "checkpoint-10").mkdir()
@@ -115,7 +116,7 @@ def test_the_knee_is_kept_where_the_new_task_has_a_figure(tmp_path: Path) -> Non
 
 
 def test_without_a_figure_the_best_look_is_kept_and_the_task_is_to_be_checked(tmp_path: Path) -> None:
-    run = written(tmp_path / "run", {5: 0, 10: 4, 15: 120})
+    run = written(tmp_path / "run", {5: 0, 10: 4, 15: 100})
     (run / "checkpoint-5").mkdir()
     first = advice(run)[0]
     assert first.text.startswith(f"keep {run}/checkpoint-5: at step 5 KEPT, +0.0 points and 0 forgotten; at the end ")
@@ -123,13 +124,13 @@ def test_without_a_figure_the_best_look_is_kept_and_the_task_is_to_be_checked(tm
 
 
 def test_a_look_without_a_checkpoint_is_a_step_to_save_at(tmp_path: Path) -> None:
-    first = advice(written(tmp_path / "run", {5: 0, 10: 120}))[0]
+    first = advice(written(tmp_path / "run", {5: 0, 10: 100}))[0]
     assert first.kind == "save"
     assert first.text.startswith("train again and save a checkpoint near step 5, or stop there; none is saved now")
 
 
 def test_no_look_is_kept_that_is_not_better_beyond_chance(tmp_path: Path) -> None:
-    run = written(tmp_path / "run", {5: 118, 10: 120})
+    run = written(tmp_path / "run", {5: 118, 10: 100})
     (run / "checkpoint-5").mkdir()
     assert kinds(advice(run)) == ["replay", "change"]
 
@@ -139,10 +140,11 @@ def test_no_look_is_kept_that_is_not_better_beyond_chance(tmp_path: Path) -> Non
 
 def test_a_loss_gets_the_least_work_first_with_commands_that_can_be_followed(tmp_path: Path) -> None:
     base, run = a_model(tmp_path / "base"), tmp_path / "run"
-    written(run, {5: 0, 10: 120}, base=str(base))
+    written(run, {5: 0, 10: 100}, base=str(base))
     for step in (5, 10):
         a_model(run / f"checkpoint-{step}")
-    found = advise(Trajectory.from_run(run), run / "_forgetwatch")
+    verdict, *found = advise(Trajectory.from_run(run), run / "_forgetwatch")
+    assert verdict.text.startswith("FORGOT: 43 % of what it clearly knew is gone (")
     assert kinds(found) == ["keep", "merge", "replay", "change"]
     assert found[0].command == f"forgetwatch advise {run} --confirm --confirmation PROBE"
     assert found[1].command.startswith(f"forgetwatch merge {base} {run}/checkpoint-10 --probe {run}/_forgetwatch/probe")
@@ -154,7 +156,7 @@ def test_a_loss_gets_the_least_work_first_with_commands_that_can_be_followed(tmp
 
 def test_a_base_is_found_from_the_folder_of_the_run(tmp_path: Path) -> None:
     base = a_model(tmp_path / "work" / "models" / "base")
-    run = written(tmp_path / "work" / "out" / "run", {5: 120}, base="models/base")
+    run = written(tmp_path / "work" / "out" / "run", {5: 100}, base="models/base")
     a_model(run / "checkpoint-5")
     assert f"merge {base} " in advice(run)[0].command
 
@@ -162,37 +164,43 @@ def test_a_base_is_found_from_the_folder_of_the_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize("described", [{"model": {"loaded": "folder"}}, {}], ids=["recorded as a folder", "beside it"])
 def test_a_base_that_is_gone_is_no_model_of_the_hub(tmp_path: Path, described: dict[str, Any]) -> None:
     (tmp_path / "models").mkdir()
-    found = advice(written(tmp_path / "run", {5: 120}, base="models/base", **described))
+    found = advice(written(tmp_path / "run", {5: 100}, base="models/base", **described))
     assert kinds(found) == ["replay", "change"]
     assert "BASE is recorded as models/base, which is not found from here" in found[0].text
     assert found[0].command.startswith("forgetwatch replay BASE -n 53")
 
 
 def test_a_model_without_a_name_is_called_base(tmp_path: Path) -> None:
-    first = advice(written(tmp_path / "run", {5: 120}, base="model"))[0]
+    first = advice(written(tmp_path / "run", {5: 100}, base="model"))[0]
     assert "BASE is the model before the training, which has no name here" in first.text
     assert first.command.startswith("forgetwatch replay BASE -n 53 --for")
 
 
 def test_what_the_run_had_is_not_proposed_again(tmp_path: Path) -> None:
-    found = advice(written(tmp_path / "run", {5: 120}, training={**SFT, "retention": 0.5}))
+    found = advice(written(tmp_path / "run", {5: 100}, training={**SFT, "retention": 0.5}))
     assert "a larger weight of RetentionLoss than 0.5" in found[-1].text
 
 
+def test_after_a_collapse_the_rate_is_what_to_change(tmp_path: Path) -> None:
+    found = advice(written(tmp_path / "run", {5: 240}))
+    assert kinds(found) == ["change"]
+    assert found[-1].text.startswith("train again with a tenth of the rate (4e-05) or less: ")
+
+
 def test_an_adapter_is_scaled(tmp_path: Path) -> None:
-    run = written(tmp_path / "run", {5: 120}, base=str(a_model(tmp_path / "base")))
+    run = written(tmp_path / "run", {5: 100}, base=str(a_model(tmp_path / "base")))
     (run / "checkpoint-5").mkdir()
     (run / "checkpoint-5" / "adapter_config.json").write_text("{}")
     assert advice(run)[0].text.startswith("scale the adapter down")
 
 
 def test_a_trainer_that_writes_its_own_texts_gets_no_replay(tmp_path: Path) -> None:
-    (one,) = advice(written(tmp_path / "run", {5: 120}, training={**SFT, "trainer": "GRPOTrainer"}))
+    (one,) = advice(written(tmp_path / "run", {5: 100}, training={**SFT, "trainer": "GRPOTrainer"}))
     assert one.text == "train again with a quarter of the rate (0.0001); not measured for a trainer of this kind"
 
 
 def test_replayed_texts_are_made_pairs_for_dpo(tmp_path: Path) -> None:
-    first = advice(written(tmp_path / "run", {5: 120}, training={**SFT, "trainer": "DPOTrainer"}))[0]
+    first = advice(written(tmp_path / "run", {5: 100}, training={**SFT, "trainer": "DPOTrainer"}))[0]
     assert "for DPO make pairs of them" in first.text
 
 
@@ -200,7 +208,7 @@ def test_a_loss_within_doubt_gets_no_other_training(tmp_path: Path) -> None:
     run = written(tmp_path / "run", {5: 12})
     found = advice(run)
     assert kinds(found) == ["measure"]
-    assert found[0].text.startswith("a loss is shown, and whether it is beyond its limit is open (")
+    assert found[0].text.startswith("a loss is shown, and whether it is beyond its limit is open: measure more")
     assert found[0].command == "forgetwatch plan --flips 4%"
 
 
@@ -209,7 +217,7 @@ def test_a_loss_within_doubt_gets_no_other_training(tmp_path: Path) -> None:
 
 def test_a_stage_that_lost_is_mended_from_its_own_start(tmp_path: Path) -> None:
     start = a_model(tmp_path / "one" / "checkpoint-9")
-    run = written(tmp_path / "two", {5: 120}, base=str(start), first=look(0, 0, model="org/base"))
+    run = written(tmp_path / "two", {5: 100}, base=str(start), first=look(0, 0, model="org/base"))
     a_model(run / "checkpoint-5")
     found = advice(run)
     assert kinds(found) == ["merge", "replay", "change"]
@@ -219,7 +227,7 @@ def test_a_stage_that_lost_is_mended_from_its_own_start(tmp_path: Path) -> None:
 
 def test_the_losses_of_an_earlier_stage_are_sent_there(tmp_path: Path) -> None:
     run, first = tmp_path / "two", a_model(tmp_path / "first")
-    lost = {step: look(step, 120, model="org/middle") for step in (0, 5)}
+    lost = {step: look(step, 100, model="org/middle") for step in (0, 5)}
     base = look(0, 0, model=str(first))
     write_run(run, probe(ITEMS), lost[0], {5: lost[5]}, first=base, training=SFT)
     a_model(run / "checkpoint-5")
@@ -230,7 +238,7 @@ def test_the_losses_of_an_earlier_stage_are_sent_there(tmp_path: Path) -> None:
 
 
 def test_two_logs_get_what_needs_no_run() -> None:
-    found = advise_pair(compare(before=look(0, 0), after=look(5, 120)), "a.parquet", "b.parquet", probe=None)
+    _, *found = advise_pair(compare(before=look(0, 0), after=look(5, 100)), "a.parquet", "b.parquet", probe=None)
     assert kinds(found) == ["replay", "change"]
     assert found[0].command == "forgetwatch replay BASE -n 500 -o replay.jsonl"
     assert "BASE is the model before the training" in found[0].text
@@ -244,13 +252,14 @@ def test_a_run_without_a_look_is_refused_and_the_command_prints_and_writes(tmp_p
     write_run(empty, probe(ITEMS), look(0, 0), {})
     with pytest.raises(SnapshotError, match="needed a look after the start, found none"):
         advise(Trajectory.from_run(empty), empty)
-    run = written(tmp_path / "run", {5: 120})
+    run = written(tmp_path / "run", {5: 100})
     done = CliRunner().invoke(app, ["advise", str(run), "--json", str(tmp_path / "a.json")], catch_exceptions=False)
-    assert done.stdout.startswith("1. train again with texts of the base mixed in, one row in twenty\n")
-    assert "2. or train again with a quarter of the rate" in done.stdout
+    assert done.stdout.startswith("FORGOT: ")
+    assert "one of these is enough:\n1. train again with texts of the base mixed in, one row in twenty\n" in done.stdout
+    assert "2. train again with a quarter of the rate" in done.stdout
     document = json.loads((tmp_path / "a.json").read_text())
     assert document["schema"] == "forgetwatch/advice@1"
-    assert [one["kind"] for one in document["advice"]] == ["replay", "change"]
+    assert [one["kind"] for one in document["advice"]] == ["verdict", "replay", "change"]
 
 
 @pytest.mark.parametrize(
@@ -267,9 +276,9 @@ def test_wrong_usage_is_told(arguments: list[str], words: str) -> None:
 
 
 def test_two_snapshots_are_compared(tmp_path: Path) -> None:
-    for name, lost in (("before", 0), ("after", 120)):
+    for name, lost in (("before", 0), ("after", 100)):
         save_snapshot(look(0, lost), tmp_path / f"{name}.parquet")
     done = CliRunner().invoke(
         app, ["advise", str(tmp_path / "before.parquet"), str(tmp_path / "after.parquet")], catch_exceptions=False
     )
-    assert done.stdout.startswith("1. train again with texts of the base mixed in")
+    assert "1. train again with texts of the base mixed in" in done.stdout

@@ -262,20 +262,30 @@ def test_an_encoder_is_refused_before_the_first_step(tmp_path: Path) -> None:
     assert run.state.global_step == 0
 
 
-EXPERIMENTAL: dict[str, tuple[str, str, dict[str, Any]]] = {
-    "GKD": ("gkd", "chat", {"max_length": 32, "max_new_tokens": 6, "lmbda": 0.5}),
-    "OnlineDPO": ("online_dpo", "prompt", {"max_new_tokens": 6}),
-    "SDFT": ("sdft", "context", {"max_completion_length": 6, "num_generations": 2}),
+_SELF: dict[str, Any] = {"max_completion_length": 6, "num_generations": 2}
+NEAR_ON_POLICY: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "GKD": ("experimental.gkd", "chat", {"max_length": 32, "max_new_tokens": 6, "lmbda": 0.5}),
+    "OnlineDPO": ("experimental.online_dpo", "prompt", {"max_new_tokens": 6}),
+    "Distillation": ("", "prompt", {"max_completion_length": 6}),
+    "SDPO": ("experimental.sdpo", "context", _SELF),
+    "SDFT": ("experimental.sdft", "context", {**_SELF, "teacher_model_kind": "base"}),
+    "SDFT ema": ("experimental.sdft", "context", {**_SELF, "teacher_model_kind": "ema"}),
+    "SDFT live": ("experimental.sdft", "context", {**_SELF, "teacher_model_kind": "live"}),
+    "SDFT LoRA": ("experimental.sdft", "context", {**_SELF, "teacher_model_kind": "ema"}),
 }
-"""Module below `trl.experimental`, kind of examples, and settings."""
+"""Module below `trl`, kind of examples, and settings."""
 
 
-def experimental(method: str, folder: Path, *, callbacks: Sequence[Any] = ()) -> Any:
-    """An experimental trainer of TRL over a tiny model."""
+def near_on_policy(named: str, folder: Path, *, callbacks: Sequence[Any] = ()) -> Any:
+    """A trainer of TRL that trains on texts of its model, over a tiny model."""
+    from peft import LoraConfig
     from transformers import AutoModelForCausalLM, set_seed
 
-    name, kind, further = EXPERIMENTAL[method]
-    module = pytest.importorskip(f"trl.experimental.{name}")
+    name, kind, further = NEAR_ON_POLICY[named]
+    method = named.split()[0]
+    module = pytest.importorskip(f"trl.{name}".rstrip("."))
+    if not hasattr(module, f"{method}Trainer"):
+        pytest.skip(f"this TRL has no {method}Trainer")
     settings: dict[str, Any] = {
         **{"max_steps": STEPS, "per_device_train_batch_size": 2, "logging_steps": 1, "save_strategy": "no"},
         **{"use_cpu": True, "bf16": False, "report_to": "none", "disable_tqdm": True, "learning_rate": 3e-2, "seed": 3},
@@ -284,8 +294,11 @@ def experimental(method: str, folder: Path, *, callbacks: Sequence[Any] = ()) ->
     others: dict[str, Any] = {
         "GKD": {"teacher_model": model(tokenizer(), seed=1)},
         "OnlineDPO": {"reward_funcs": length},
-        "SDFT": {},
-    }[method]
+        "Distillation": {"teacher_model": model(tokenizer(), seed=1)},
+        "SDPO": {"reward_funcs": length},
+    }.get(method, {})
+    if "LoRA" in named:
+        others["peft_config"] = LoraConfig(**LORA, task_type="CAUSAL_LM")
     start = folder / "start"
     model(tokenizer()).save_pretrained(start)
     set_seed(3)
@@ -301,11 +314,11 @@ def experimental(method: str, folder: Path, *, callbacks: Sequence[Any] = ()) ->
 
 @pytest.mark.full
 @pytest.mark.filterwarnings("ignore")  # these trainers announce that they are experimental, and more
-@pytest.mark.parametrize("method", EXPERIMENTAL)
-def test_an_experimental_trainer_is_watched_and_left_as_it_is(method: str, tmp_path: Path) -> None:
-    watched = experimental(method, tmp_path / "with", callbacks=[watcher()])
+@pytest.mark.parametrize("method", NEAR_ON_POLICY)
+def test_a_trainer_on_texts_of_its_model_is_watched_and_left_as_it_is(method: str, tmp_path: Path) -> None:
+    watched = near_on_policy(method, tmp_path / "with", callbacks=[watcher()])
     watched.train()
-    alone = experimental(method, tmp_path / "without")
+    alone = near_on_policy(method, tmp_path / "without")
     alone.train()
     assert weights(watched) == weights(alone)
     assert sorted(curve(watched)) == [0, 2, 4]

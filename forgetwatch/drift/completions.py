@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from forgetwatch.errors import SnapshotError
 from forgetwatch.files import checksum_with, file_errors, read_table, write_table
-from forgetwatch.metrics import Drift, bucketed_kl, drift
+from forgetwatch.metrics import NOT_ALWAYS, Drift, bucketed_kl, drift
 
 FORMAT: Final = "forgetwatch/completions@3"
 
@@ -165,11 +165,12 @@ class Completions:
         """
         if len(now.logprobs) != len(self):
             raise ValueError(f"needed log-probabilities of {len(self)} completions, got those of {len(now.logprobs)}")
-        summed = None
+        summed = tops = None
         if self.top_logprobs is not None and now.top_logprobs is not None:
             # Both sides are in the stored precision: equal weights give exactly 0.
             pairs = zip(self.top_logprobs, now.top_logprobs, strict=True)
-            summed = [bucketed_kl(base.astype(np.float64), other.astype(np.float64)) for base, other in pairs]
+            tops = [(base.astype(np.float64), other.astype(np.float64)) for base, other in pairs]
+            summed = [bucketed_kl(base, other) for base, other in tops]
         found = {}
         for name in sorted(set(self.sets)):
             rows = [row for row, other in enumerate(self.sets) if other == name]
@@ -178,6 +179,7 @@ class Completions:
                 [now.logprobs[row] for row in rows],
                 summed=None if summed is None else [summed[row] for row in rows],
                 exact=None if now.exact is None else [now.exact[row] for row in rows],
+                tops=None if tops is None else [tops[row] for row in rows],
             )
         return found
 
@@ -185,7 +187,7 @@ class Completions:
 def _drift_of(values: Mapping[str, Any]) -> Drift:
     found: dict[str, Any] = {one.name: values.get(one.name) for one in fields(Drift)}
     for name, value in found.items():
-        is_unmeasured = name.startswith(("kl_summed", "kl_exact")) and found[name.removesuffix("_se")] is None
+        is_unmeasured = name.startswith(NOT_ALWAYS) and found[name.removesuffix("_se")] is None
         if value is None and not is_unmeasured:
             found[name] = math.nan
     return Drift(**found)

@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from forgetwatch.errors import SnapshotError
 from forgetwatch.measures.base import MISSING_CELL, Measure, Quantity, json_value, numbers
-from forgetwatch.metrics import Drift, Interval, mean_interval
+from forgetwatch.metrics import NOT_ALWAYS, Drift, Interval, mean_interval
 
 DRIFT_KEY: Final = "drift"
 """Key of the drift in the metadata of a snapshot."""
@@ -34,6 +34,14 @@ SET_NAMES: Final = {"probe": "probe prompts", "training": "training prompts"}
 
 ESTIMATORS: Final = {"kl_exact": "exact", "kl_summed": "summed", "kl_sampled": "sampled"}
 """Estimators of KL(base||now) by the attribute of `Drift`, the least noisy first."""
+
+
+_FIRST: Final = ("first_", "kl_first")
+"""Beginnings of the names that snapshots of earlier versions do not have."""
+
+_OTHER_FORM: Final = 0.25
+"""Share of the KL at the first token from which on another form explains it: measured were 48 to 68 % where a format
+took over, and 5 to 6 % under noise in the weights (docs/explanation/why.md)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,11 +128,11 @@ def read_drift(meta: Mapping[str, Any], *, label: str) -> dict[str, LookDrift] |
 def _read(stored: Mapping[str, Any]) -> LookDrift:
     values: dict[str, Any] = {}
     for name in (one.name for one in fields(Drift)):
-        value = values[name] = stored[name]
+        value = values[name] = stored.get(name) if name.startswith(_FIRST) else stored[name]
         if name in ("completions", "tokens"):
             if type(value) is not int or value < 0:
                 raise TypeError(f"needed a count, got {value!r}")
-        elif value is not None or not name.startswith(("kl_summed", "kl_exact")):  # not every run can measure these
+        elif value is not None or not name.startswith(NOT_ALWAYS):
             values[name] = _finite_or_nan(value)
     if (floor := stored.get("floor")) is not None:
         summed = floor.get("kl_summed")
@@ -194,7 +202,27 @@ def _sentence(found: LookDrift) -> str:
     if low <= 0:
         return f"texts that it generated at the start are about as likely as before (KL {kl_text(found, name)})."
     text = f"texts that it generated at the start are less likely now, by {_nats(value)} nats a token"
-    return f"{text}." if math.isnan(low) else f"{text} (95 %: {_nats(low)} to {_nats(high)})."
+    between = "" if math.isnan(low) else f" (95 %: {_nats(low)} to {_nats(high)})"
+    return f"{text}{between}.{_beginning(found)}"
+
+
+def _share(value: float | None) -> str:
+    return MISSING_CELL if value is None or math.isnan(value) else f"{100 * min(value, 1.0):.0f} %"
+
+
+def _beginning(found: LookDrift) -> str:
+    """Return the sentence on how answers begin now, and whether most of the drift is there; empty if unknown."""
+    kept, share = found.first_token_kept, found.kl_first_share
+    if kept is None or math.isnan(kept) or share is None or math.isnan(share) or not found.completions:
+        return ""
+    even = found.completions / found.tokens
+    where = "spread over the texts: the answers change rather than their form"
+    if share > _OTHER_FORM:
+        where = "in how they begin: another form is taking over"
+    return (
+        f" By the likeliest first tokens {_share(kept)} of its answers still begin as at the start; {100 * share:.0f} "
+        f"% of the change is at that token (an even one would put {100 * even:.0f} % there), so it is {where}."
+    )
 
 
 def _kl(name: str, tracker: str) -> tuple[Quantity[LookDrift], Quantity[LookDrift]]:
@@ -227,6 +255,16 @@ DRIFT: Final = Measure[LookDrift](
             tracker="overlap_{}",
         ),
         Quantity("overlap_se", lambda r: r.overlap_se, "ratio"),
+        Quantity(
+            "first_token_kept",
+            lambda r: r.first_token_kept,
+            "ratio",
+            heading="still begins so",
+            text=lambda r: _share(r.first_token_kept),
+            tracker="first_kept_{}",
+        ),
+        Quantity("first_token_kept_se", lambda r: r.first_token_kept_se, "ratio"),
+        Quantity("kl_first_share", lambda r: r.kl_first_share, "ratio"),
         Quantity(
             "floor.kl_sampled",
             lambda r: None if r.floor is None else r.floor.kl_sampled,

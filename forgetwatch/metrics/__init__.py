@@ -35,7 +35,7 @@ from forgetwatch.metrics.choices import (
     second_is_gold,
 )
 from forgetwatch.metrics.continual import ContinualAverages, continual_averages
-from forgetwatch.metrics.divergence import Drift, bucketed_kl, drift
+from forgetwatch.metrics.divergence import NOT_ALWAYS, Drift, bucketed_kl, drift, first_tokens
 from forgetwatch.metrics.guessing import (
     MAX_SECOND_CHOICE,
     Answers,

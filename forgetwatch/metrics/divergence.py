@@ -5,6 +5,8 @@
     under now       -1.6  -0.1  -0.3                  one teacher-forced look
     rise             0.7   0.0   0.1   nats           its mean over the base's tokens is KL(base||now) per token
 
+At the first token it also shows whether the model still begins as the base would (`first_tokens`).
+
 It needs no answers, and can move before one flips. RL's Razor (Shenfeld et al. 2025, arXiv 2509.04259) finds that
 this KL on the prompts of the new task ranks runs by what they forget; it is no calibration of how much.
 
@@ -31,8 +33,15 @@ from forgetwatch.metrics.transitions import Floats, Ints
 TAIL: Final = 2.0**-22
 """Least probability of the bucket of all other tokens: two units of rounding of a sum of 1 in fp32."""
 
+FORCED: Final = 0.1
+"""Nats of entropy below which the base hardly chooses a token."""
+
 ROUNDING: Final = 1e-3
 """Nats by which rounding may lift a log-probability above 0."""
+
+
+NOT_ALWAYS: Final = ("kl_summed", "kl_exact", "first_", "kl_first")
+"""Beginnings of the names in `Drift` that not every run can measure."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +68,12 @@ class Drift:
             of the KL at each position. None if the base's likeliest tokens are not known; inf as `kl_sampled`.
         kl_summed_se: Its standard error, clustered in the same way; None next to None.
         kl_exact: Mean of the KL over the whole vocabulary at each position, nats per token; None if it was not read.
+        first_token_kept: Probability now of the base's likeliest first tokens, as a share of theirs under the base,
+            mean over completions: 1 for equal models, near 0 where answers begin in another form. See `first_tokens`.
+            None if the likeliest tokens are not known, nan if no completion has a free first token.
+        first_token_kept_se: Its standard error.
+        kl_first_share: Share of `kl_summed` that is at these first tokens, over all completions; nan without drift. One
+            over the mean length is an even drift; several times as much is another beginning.
     """
 
     completions: int
@@ -71,6 +86,9 @@ class Drift:
     kl_summed_se: float | None = None
     kl_exact: float | None = None
     kl_exact_se: float | None = None
+    first_token_kept: float | None = None
+    first_token_kept_se: float | None = None
+    kl_first_share: float | None = None
 
 
 def drift(
@@ -79,6 +97,7 @@ def drift(
     *,
     summed: Sequence[Floats] | None = None,
     exact: Sequence[Floats] | None = None,
+    tops: Sequence[tuple[Floats, Floats]] | None = None,
 ) -> Drift:
     """Estimate KL(base||now) per token in nats, and the overlap of completions; nan if no completion has a token.
 
@@ -91,6 +110,8 @@ def drift(
         now: The same tokens under the model now; -inf where it rules a token out.
         summed: `bucketed_kl` at the position of each token, float64 [tokens] by completion; None if not known.
         exact: KL over the whole vocabulary at each position, of the same shape; None if not read.
+        tops: Log-probabilities of the base's likeliest tokens under the base and now, [tokens, likeliest] each, by
+            completion; None if not known.
 
     Raises:
         ValueError: If the sides do not hold the same tokens, or a value cannot be a log-probability or KL of them.
@@ -112,6 +133,7 @@ def drift(
     kl_summed, kl_summed_se = _mean_of_positions(summed, completion, lengths)
     kl_exact, kl_exact_se = _mean_of_positions(exact, completion, lengths)
     overlap, overlap_se = _mean(ratios)
+    first, first_se, share = (None, None, None) if tops is None else _first(tops, summed)
     return Drift(
         completions=len(generated),
         tokens=len(change),
@@ -123,7 +145,48 @@ def drift(
         kl_summed_se=kl_summed_se,
         kl_exact=kl_exact,
         kl_exact_se=kl_exact_se,
+        first_token_kept=first,
+        first_token_kept_se=first_se,
+        kl_first_share=share,
     )
+
+
+def first_tokens(tops: Sequence[tuple[Floats, Floats]]) -> tuple[Ints, Floats]:
+    """Return (position of the first free token, what is kept of the base's likeliest tokens there), by completion.
+
+    A token is free if the base's entropy there is at least `FORCED` nats: tags and prefixes that it always writes say
+    nothing. The position is -1, and the share nan, where a completion has none.
+
+    The share is the sum of the probabilities now over that under the base. It errs downwards: a word as good as the
+    base's counts as lost if it is not among its likeliest. Derived here; tried on one model (docs/explanation/why.md).
+
+    Args:
+        tops: Log-probabilities of the base's likeliest tokens under the base and now, nats [tokens, likeliest] each.
+
+    >>> position, kept = first_tokens([(np.log([[0.5, 0.25]]), np.log([[0.25, 0.125]]))])
+    >>> position.tolist(), kept.round(3).tolist()
+    ([0], [0.5])
+    """
+    positions, kept = np.full(len(tops), -1), np.full(len(tops), np.nan)
+    for number, (base, now) in enumerate(tops):
+        whole = np.concatenate([base, _log_tail(base)], axis=1) if len(base) else base
+        free = np.flatnonzero(-(np.exp(whole) * np.maximum(whole, math.log(TAIL))).sum(axis=1) >= FORCED)
+        if len(free):
+            at = positions[number] = int(free[0])
+            kept[number] = np.exp(now[at]).sum() / np.exp(base[at]).sum()
+    return positions, kept
+
+
+def _first(tops: Sequence[tuple[Floats, Floats]], summed: Sequence[Floats] | None) -> tuple[float, float, float | None]:
+    """Return what is kept of the first free tokens, its standard error, and their share of the KL."""
+    positions, kept = first_tokens(tops)
+    mean, error = _mean(kept[positions >= 0]) if (positions >= 0).any() else (math.nan, math.nan)
+    if summed is None:
+        return mean, error, None
+    pairs = [(values, at) for values, at in zip(summed, positions, strict=True) if at >= 0]
+    whole = sum(float(values.sum()) for values, _ in pairs)
+    first = sum(float(values[at]) for values, at in pairs)
+    return mean, error, first / whole if 0 < whole < math.inf else math.nan
 
 
 def bucketed_kl(base: Floats, now: Floats) -> Floats:

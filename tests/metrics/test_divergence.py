@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forgetwatch.metrics import Drift, bucketed_kl, drift
+from forgetwatch.metrics import Drift, bucketed_kl, drift, first_tokens
 
 BASE, NOW = np.array([0.5, 0.3, 0.2]), np.array([0.2, 0.3, 0.5])
 ONE_KL = float(BASE @ np.log(BASE / NOW))
@@ -266,3 +266,48 @@ def test_values_that_are_no_log_probabilities_have_no_kl(base: np.ndarray, now: 
 def test_a_kl_by_position_needs_one_for_each_token(values: list[np.ndarray]) -> None:
     with pytest.raises(ValueError, match="needed a KL"):
         drift([np.zeros(2), np.zeros(1)], [np.zeros(2), np.zeros(1)], summed=values)
+
+
+def tops(first: list[float], rest: list[list[float]] | None = None) -> np.ndarray:
+    """Log-probabilities of three likely tokens at the first position, and at those after it."""
+    with np.errstate(divide="ignore"):
+        return np.log(np.array([first, *(rest or [])]))
+
+
+def test_equal_models_begin_alike() -> None:
+    rows = [tops([0.5, 0.25, 0.125], [[0.9, 0.05, 0.01]]), tops([0.4, 0.3, 0.2], [[0.6, 0.2, 0.1]])]
+    found = drift([np.zeros(2)] * 2, [np.zeros(2)] * 2, summed=[np.zeros(2)] * 2, tops=[(one, one) for one in rows])
+    assert found.first_token_kept == pytest.approx(1.0)
+    assert found.kl_first_share is not None
+    assert math.isnan(found.kl_first_share)  # no drift to share
+
+
+def test_another_beginning_is_lost_mass_and_most_of_the_drift() -> None:
+    rest = [[0.6, 0.2, 0.1]] * 9
+    base, now = tops([0.5, 0.25, 0.125], rest), tops([0.1, 0.05, 0.025], rest)
+    summed = bucketed_kl(base, now)
+    found = drift([np.zeros(10)], [np.zeros(10)], summed=[summed], tops=[(base, now)])
+    assert found.first_token_kept == pytest.approx(0.2)
+    assert found.kl_first_share == pytest.approx(1.0)
+    even = tops([0.5, 0.2, 0.1], [[0.5, 0.2, 0.1]] * 9)
+    moved = tops([0.4, 0.25, 0.1], [[0.4, 0.25, 0.1]] * 9)
+    spread = drift([np.zeros(10)], [np.zeros(10)], summed=[bucketed_kl(even, moved)], tops=[(even, moved)])
+    assert spread.kl_first_share == pytest.approx(0.1)
+
+
+def test_a_first_token_that_the_base_always_writes_is_passed_over() -> None:
+    forced, free = [0.999, 0.0005, 0.0001], [0.5, 0.25, 0.125]
+    positions, kept = first_tokens(
+        [
+            (tops(forced, [free]), tops(forced, [[0.25, 0.125, 0.0625]])),
+            (tops(forced), tops([0.1, 0.1, 0.1])),
+            (np.empty((0, 3)), np.empty((0, 3))),
+        ]
+    )
+    assert positions.tolist() == [1, -1, -1]
+    assert kept[0] == pytest.approx(0.5)
+    assert np.isnan(kept[1:]).all()
+    nothing = drift([np.zeros(1)], [np.zeros(1)], tops=[(tops(forced), tops(forced))])
+    assert nothing.first_token_kept is not None
+    assert math.isnan(nothing.first_token_kept)
+    assert drift([np.zeros(1)], [np.zeros(1)]).first_token_kept is None

@@ -22,6 +22,7 @@ import json
 import math
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -122,7 +123,7 @@ class LanguageModel(World):
     """A language model, invented facts as its new task, and the two halves of what it clearly knows of `standard`."""
 
     remedies = REAL
-    steps, rate, batch, every, kept = 36, 4e-4, 16, 12, 1
+    steps, rate, batch, every, kept = 36, 4e-4, 16, 12, 2
     facts, watches, tokens = 60, 120, 48
     """Facts to learn, questions of each half, and tokens of a replayed text."""
 
@@ -134,12 +135,13 @@ class LanguageModel(World):
         new = [new[at] for at in np.random.default_rng(SEED).permutation(len(new))[: self.facts]]
         self.rows = [f"{fact.text} {fact.value}." for fact, _ in new]
         self.new = Probe([item for _, item in new], name="new")
-        usable, watched = map(self._known, split_halves(list(load_probe("standard"))), ("usable", "watched"))
-        self.usable, self.watched = usable, watched
+        # Without their worked examples, which are most of the text that a look and RetentionLoss read.
+        items = [replace(item, shots="") for item in load_probe("standard")]
+        self.usable, self.watched = map(self._known, split_halves(items), ("usable", "watched"))
 
     def _known(self, items: Sequence[Item], name: str) -> Probe:
-        """The first questions of a half that the base clearly knows, of those with up to 60 tokens."""
-        short = [item for item in items if len(self.tokenizer(str(item.prompt))["input_ids"]) <= 60]
+        """The first questions of a half that the base clearly knows, of those with up to 40 tokens."""
+        short = [item for item in items if len(self.tokenizer(str(item.prompt))["input_ids"]) <= 40]
         probe = Probe(short[: 4 * self.watches], name=name)
         found = Scorer(probe, self.tokenizer, self.base).score(self.base)
         known = clearly_known(found)

@@ -15,10 +15,12 @@ from forgetwatch.comparing import Tolerance, Trajectory, compare, in_common_norm
 from forgetwatch.pairing import one_line
 from forgetwatch.probes import load_probe
 from forgetwatch.progress import is_first_process
-from forgetwatch.report.advice import Advice, advise, advise_pair
+from forgetwatch.report.advice import PAGE, Advice, advise, advise_pair
 from forgetwatch.report.confirm import Confirmation, candidates_of, confirm, confirmation_json
 
-_ONE_MODEL = "Figures of another model show an order, not a size: compare with a run without the remedy."
+_ONE_MODEL = (
+    f"Another model may differ in size and in order. The table, and how replay and RetentionLoss are used: {PAGE}"
+)
 
 
 def run(
@@ -100,10 +102,12 @@ def _show(found: list[Advice]) -> None:
     for one in said:
         print_hanging(one_line(one.text))
     if len(proposed) > 1:
-        print_hanging("What can be done, the least work first; one of these is enough:")
+        print_hanging("What can be tried, the least work first; measure again after each:")
     for number, one in enumerate(proposed, start=1):
         print_hanging(f"{f'{number}. ' if len(proposed) > 1 else ''}{one_line(one.text)}")
+        if one.measured:
+            echo(f"   measured elsewhere: {one.measured}")
         if one.command:
             echo(f"   {one.command}")
-    if any(one.kind in ("merge", "replay", "change") for one in proposed):
+    if any(one.measured for one in proposed):
         print_hanging(_ONE_MODEL)

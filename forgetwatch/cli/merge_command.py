@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 import signal
 import sys
 from collections.abc import Iterator
@@ -126,6 +127,10 @@ def run(
         console.print(merge_table(sweep))
         if point is not None:
             print_hanging(str(point))
+            if point.alpha is not None and keep is None:
+                words = ["forgetwatch", "merge", a, b, "--probe", probe, "--confirmation", confirmation]
+                words += ["--method", method, "--alpha", f"{point.alpha:g}", "--keep", "merged"]
+                echo(f"this one on disk: {shlex.join(words)}")
         if detail:
             console.print()
             console.print(merge_detail(sweep))

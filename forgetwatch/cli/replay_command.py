@@ -41,7 +41,10 @@ def run(
     plain: Annotated[
         bool, typer.Option("--plain", help="Plain text, also if the tokenizer has a chat template.")
     ] = False,
-    tokens: Annotated[int, typer.Option(help="Maximum number of tokens of a text.")] = 192,
+    tokens: Annotated[
+        int | None,
+        typer.Option(help="Maximum number of tokens of a text; by default 192, at most half of what the model reads."),
+    ] = None,
     temperature: Annotated[float, typer.Option(help="Temperature of the sampling, above 0.")] = 1.0,
     seed: Annotated[int, typer.Option(help="Seed of the prompts and of the sampling.")] = 0,
     trust_remote_code: Annotated[

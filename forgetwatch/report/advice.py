@@ -6,6 +6,7 @@
     FORGOT                      keep an earlier checkpoint; or merge; or train again: with replay, a lower rate, or a
                                 loss for what is known; without what the run already had
     more than half is lost      train again with a far lower rate
+    no answer changed           ask whether anything was trained
 
 In a later stage the advice is about the stage, if it shows a loss, and else about the earlier ones. The figures beside
 a proposal for another training are those of one model (docs/how-to/replay.md), and say so.
@@ -27,7 +28,7 @@ from forgetwatch.pairing import count, points
 from forgetwatch.report.decision import decision, little_to_lose
 from forgetwatch.report.front import FrontLook, saved_look, worth_keeping
 from forgetwatch.report.places import ADAPTER, Place, RunPlaces, merge_command, places_of
-from forgetwatch.run_folder import Description, find_run_folder, stored_lineage
+from forgetwatch.run_folder import Description, TaskFigure, find_run_folder, stored_lineage
 from forgetwatch.visible_text import without_folders
 
 Kind = Literal["verdict", "none", "measure", "earlier", "keep", "save", "merge", "replay", "change"]
@@ -36,17 +37,16 @@ PAGE: Final = "https://forgetwatch.github.io/forgetwatch/how-to/replay/"
 """How replay and the loss are used, and the table of what was measured."""
 
 _MEASURED: Final = {
-    "merge": "on the demo's model of two layers half and half lost 2.7 % of the clearly known, where training "
-    "alone lost 30.0 %, with 92.9 % of the new task right, and not 100 %",
-    "replay": "on the demo's model of two layers 1.6 % of the clearly known were lost so, with prompts about the same "
-    "kinds of facts, where training alone lost 30.0 %",
-    "change": "on the demo's model of two layers 9.7 and 13.0 % of the clearly known were lost so, where training "
-    "alone lost 30.0 %",
+    "merge": "demo's model of two layers: 30.0 % of the clearly known lost, half and half 2.7 %; new task 100 -> 93 %",
+    "replay": "demo's model of two layers, about the same kinds of facts: 30.0 % of the clearly known lost -> 1.6 %",
+    "change": "demo's model of two layers: 30.0 % of the clearly known lost -> 9.7 % (rate), 13.0 % (RetentionLoss)",
 }
 """Means of `benchmarks/remedies.py`, six seeds of one base."""
 
 SHIPPED: Final = ("standard", "confirmation")
 """Probes that ship, each of which confirms the other."""
+
+_STAGE: Final = "the start of this stage"
 
 _IN_SHORT: Final = 3
 """Proposals on a page."""
@@ -76,12 +76,14 @@ class Advice:
 
     Attributes:
         kind: What it proposes.
-        text: What to do, and what was measured.
+        text: What to do, and what was measured on this run.
+        measured: What was measured on another model, in one sentence; empty if nothing was.
         command: The command that does it; empty if there is none.
     """
 
     kind: Kind
     text: str
+    measured: str = ""
     command: str = ""
 
 
@@ -95,7 +97,8 @@ class _Case:
         after: Folder or id of the model that has lost; empty if it is not there.
         run: The output_dir; None without a run.
         training: Settings of the training, as far as they are known.
-        probe: Probe of the command of a merge; None for that of the run.
+        probe: Probe of the commands; None for that of the run.
+        task: Figure of the new task; None if unknown.
     """
 
     comparison: Comparison
@@ -106,6 +109,7 @@ class _Case:
     run: Path | None = None
     training: Mapping[str, Any] = field(default_factory=dict)
     probe: str | None = None
+    task: TaskFigure | None = None
 
 
 def advise(trajectory: Trajectory, run: Path, *, tolerance: Tolerance = TOLERANCE) -> list[Advice]:
@@ -130,9 +134,10 @@ def advise(trajectory: Trajectory, run: Path, *, tolerance: Tolerance = TOLERANC
         found=conclude(own.comparisons[-1], trajectory=own, tolerance=tolerance),
         before=places.start,
         after=after,
-        called="the base" if trajectory.stage is None else "the start of this stage",
+        called="the base" if trajectory.stage is None else _STAGE,
         run=places.output_dir,
         training=described.training,
+        task=trajectory.task,
     )
     made: list[Advice] = []
     if trajectory.stage is not None and not _shows_loss(case.found):
@@ -163,13 +168,16 @@ def advise(trajectory: Trajectory, run: Path, *, tolerance: Tolerance = TOLERANC
     return _proposals(case, _earlier(trajectory, places, tolerance=tolerance))
 
 
-def advice_in_short(trajectory: Trajectory, run: Path, *, tolerance: Tolerance = TOLERANCE) -> list[str]:
-    """Return at most three proposals as sentences without folders, for a page; none where there is no loss to mend."""
+def advice_in_short(trajectory: Trajectory, run: Path, *, tolerance: Tolerance = TOLERANCE) -> list[tuple[str, str]]:
+    """Return (sentence without folders, what was measured) of at most three proposals, for a page.
+
+    None where there is no loss to mend.
+    """
     if len(trajectory.own) < 2:
         return []
     found = advise(trajectory, run, tolerance=tolerance)
     found = [one for one in found if one.kind not in ("verdict", "none", "measure")]
-    return [f"{without_folders(one.text).rstrip('.')}." for one in found[:_IN_SHORT]]
+    return [(f"{without_folders(one.text).rstrip('.')}.", one.measured) for one in found[:_IN_SHORT]]
 
 
 def advise_pair(
@@ -206,7 +214,13 @@ def _settled(case: _Case, run: str) -> Advice | None:
     if found.verdict.little_to_lose:
         return Advice(kind="none", text=f"nothing to do: {little_to_lose(whole)}")
     if found.verdict.answer == "PASS":
-        return Advice(kind="none", text=f"nothing to do: KEPT, {decision(case.comparison, found)}")
+        if not whole.forgotten and not whole.gained:
+            text = (
+                f"KEPT: none of {count(whole.n)} answers changed. Did the training change the model? Compare its loss"
+            )
+            return Advice(kind="none", text=text)
+        learned = "" if case.task is None else f". New task: {case.task}"
+        return Advice(kind="none", text=f"nothing to do: KEPT, {decision(case.comparison, found)}{learned}")
     if not _shows_loss(found):
         text = (
             f"nothing to mend: no loss is shown, and {count(whole.n)} questions are too few to rule one out; "
@@ -229,7 +243,9 @@ def _more(case: _Case) -> str:
 
 
 def _proposals(case: _Case, earlier: list[Advice]) -> list[Advice]:
-    verdict = Advice(kind="verdict", text=f"{case.found.verdict.word}: {decision(case.comparison, case.found)}")
+    since = " since the start of this stage" if case.called == _STAGE else ""
+    text = f"{case.found.verdict.word}{since}: {decision(case.comparison, case.found)}"
+    verdict = Advice(kind="verdict", text=text)
     if _collapsed(case):
         return [verdict, *earlier, *_change(case)]
     if case.found.verdict.answer == "FAIL":
@@ -248,7 +264,7 @@ def _earlier(trajectory: Trajectory, places: RunPlaces, *, tolerance: Tolerance)
             words += "; it was chosen on these questions, so measure it on others"
             command = shlex.join(["forgetwatch", "advise", str(places.output_dir), "--confirm"])
             if str((look.comparison.after.get("probe") or {}).get("name")) not in SHIPPED:
-                words += ": PROBE is a set that the run did not watch, such as the other half of `probe split`"
+                words += ": PROBE is a set on the same subjects that the run did not watch"
                 command += " --confirmation PROBE"
         return [Advice(kind="keep", text=words, command=command)]
     for look in worth_keeping(trajectory)[:1]:
@@ -261,13 +277,14 @@ def _there(trajectory: Trajectory, look: FrontLook, *, tolerance: Tolerance) -> 
     """Return what is kept and learned at a look, beside the last one."""
     end, task = trajectory.own.comparisons[-1], trajectory.task
     word = conclude(look.comparison, tolerance=tolerance).verdict.word
+    open_still = ", so it may still have lost more than the limit" if word != "KEPT" else ""
     text = (
-        f"at step {look.step:,} {word}, {points(estimated(look.comparison.all)[0])} points and "
-        f"{count(look.comparison.all.forgotten)} forgotten; at the end {points(estimated(end.all)[0])} and "
-        f"{count(end.all.forgotten)}"
+        f"at step {look.step:,} {word}{open_still}; accuracy {points(estimated(look.comparison.all)[0])} points and "
+        f"{count(look.comparison.all.forgotten)} of {count(look.comparison.all.n)} forgotten there, "
+        f"{points(estimated(end.all)[0])} and {count(end.all.forgotten)} at the end"
     )
     if task is None or look.figure is None:
-        return f"{text}. No figure of the new task was logged by then: check it there, where less of it is learned"
+        return f"{text}. No figure of the new task is known there: check it, because less of it is learned"
     name = "the training's loss" if task.name == "loss" else task.name.replace("_", " ")
     return f"{text}; {name} {look.figure:.3g} there, {task.values[-1][1]:.3g} at the end"
 
@@ -279,8 +296,10 @@ def _merge(case: _Case) -> list[Advice]:
         return []
     scales = (Path(case.after) / ADAPTER).is_file()
     how = "scale the adapter down" if scales else f"average the weights with {case.called}"
-    text = f"{how}: the command finds the largest share that keeps 98 % of what was known; {_MEASURED['merge']}"
-    return [Advice(kind="merge", text=text, command=command)]
+    text = f"{how}: the command finds the largest share that keeps 98 % of what was known and is not FORGOT"
+    text += "; a small share is nearly the base, so add --target with a probe of the new task"
+    measured = "" if scales or _is_online(case) else _MEASURED["merge"]
+    return [Advice(kind="merge", text=text, measured=measured, command=command)]
 
 
 def _collapsed(case: _Case) -> bool:
@@ -304,32 +323,35 @@ def _replay(case: _Case) -> list[Advice]:
         return []
     rows = case.training.get("rows")
     fewest, most = _ROWS
-    number = 500 if not isinstance(rows, int) else round(rows * _REPLAYED / (1 - _REPLAYED))
-    options = ["-n", str(min(max(number, fewest), most))]
+    number = max(1, round(rows * _REPLAYED / (1 - _REPLAYED))) if isinstance(rows, int) else None
+    options = ["-n", str(500 if number is None else min(max(number, fewest), most))]
     if case.run is not None:
         options += ["--for", str(case.run)]
+    elif case.probe is not None:
+        options += ["--probe", case.probe]
+    mixed = "one row in twenty" if number is None else f"{count(number)} of them, one row in twenty"
     pairs = "; for DPO make pairs of them" if "DPO" in str(case.training.get("trainer", "")) else ""
-    text = f"train again with texts of {case.called} mixed in, one row in twenty ({PAGE}{pairs}); {_MEASURED['replay']}"
+    text = f"train again with texts of {case.called} mixed in: {mixed}{pairs}; read some of them first"
     if case.before.note:
         text += f". {case.before.note}"
+    if case.run is None and case.probe is None:
+        text += ". Add --probe with the questions that were compared, to keep them out of the texts"
     command = shlex.join(["forgetwatch", "replay", case.before.name, *options, "-o", "replay.jsonl"])
-    return [Advice(kind="replay", text=text, command=command)]
+    return [Advice(kind="replay", text=text, measured=_MEASURED["replay"], command=command)]
 
 
 def _change(case: _Case) -> list[Advice]:
     """Return the proposal of another setting, without those that the run had."""
     rate, used = case.training.get("learning_rate"), case.training.get("retention")
     if _collapsed(case):
-        named = _rate(rate, 10)
-        text = (
-            f"train again with a tenth of the rate{named} or less: a loss of this size is that of a rate far too high"
-        )
-        return [Advice(kind="change", text=f"{text}, not measured here")]
+        text = "do not use this model: the rate was probably far too high; train again with a tenth of it"
+        return [Advice(kind="change", text=f"{text}{_rate(rate, 10)} or less, which is a guess")]
     ways = [f"a quarter of the rate{_rate(rate, 4)}"]
     if used is None and not _is_online(case):
-        ways.append(f"RetentionLoss ({PAGE})")
+        ways.append("RetentionLoss")
     elif used is not None:
         ways.append(f"a larger weight of RetentionLoss than {used:g}")
     if _is_online(case):
-        return [Advice(kind="change", text=f"train again with {ways[0]}; not measured for a trainer of this kind")]
-    return [Advice(kind="change", text=f"train again with {' or '.join(ways)}; {_MEASURED['change']}")]
+        text = f"train again with {ways[0]}, or with a larger weight of the KL to the base (beta)"
+        return [Advice(kind="change", text=f"{text}; neither was measured for a trainer of this kind")]
+    return [Advice(kind="change", text=f"train again with {' or '.join(ways)}", measured=_MEASURED["change"])]

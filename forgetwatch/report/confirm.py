@@ -66,9 +66,19 @@ class Confirmation:
 
     @property
     def outcome(self) -> Outcome:
-        """``held`` if the loss since is beyond chance, ``did not hold`` if there is none, else ``not clear``."""
+        """``held`` if the loss since is beyond chance, ``did not hold`` if there is none, else ``not clear``.
+
+        Where these questions show no loss at the end either, they cannot tell: ``not clear``.
+        """
         change, (_, high) = estimated(self.since.all)
-        return "held" if high < 0 else "not clear" if change < 0 else "did not hold"
+        if high < 0:
+            return "held"
+        return "not clear" if change < 0 or not self.shows_loss else "did not hold"
+
+    @property
+    def shows_loss(self) -> bool:
+        """True if the last checkpoint has lost beyond chance on the second probe."""
+        return estimated(self.at_end.all)[1][1] < 0
 
     def lines(self) -> list[str]:
         """Return both figures and the outcome, in three sentences."""
@@ -76,6 +86,8 @@ class Confirmation:
         step, probe = self.candidates.look.step, self.candidates.probe
         change, interval = estimated(self.since.all)
         why = {"held": "", "not clear": ", the interval contains 0", "did not hold": ", nothing was lost since"}
+        if self.outcome == "not clear" and not self.shows_loss:
+            why["not clear"] = f", {probe} shows no loss at the end either, and so says nothing about it"
         return [
             f"chosen on {count(look.n)} questions: {points(estimated(look)[0])} points and {count(look.forgotten)} "
             f"forgotten at step {step:,}, {points(estimated(last)[0])} and {count(last.forgotten)} at the end",

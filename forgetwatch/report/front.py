@@ -4,10 +4,10 @@
     figure     loss or reward that the trainer logged, at the look or before it
     front      looks of which no other has both more kept and a better figure
 
-A look is worth keeping if the loss from it to the last look is more than chance: one-sided, at 5 % over all looks,
-because it is chosen among them. Of several the knee is taken: the one with the largest sum of both, each from 0 to 1
-over the run; without a figure, the one of the highest estimated accuracy. What a look shows is partly so by chance, the
-more so the more looks there are; `benchmarks/optimism.py` measures how much.
+A look is worth keeping if its verdict is not FORGOT, and the loss from it to the last look is more than chance:
+one-sided, at 5 % over all looks, because it is chosen among them. Of several the knee is taken: the one with the
+largest sum of both, each from 0 to 1 over the run; without a figure, the one of the highest estimated accuracy. What a
+look shows is partly so by chance, the more so the more looks there are; `benchmarks/optimism.py` measures how much.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Final
 
 import numpy as np
 
-from forgetwatch.comparing import Comparison, Trajectory, estimated
+from forgetwatch.comparing import Comparison, Trajectory, conclude, estimated
 from forgetwatch.measures import KNOWN
 from forgetwatch.metrics import sign_flip
 from forgetwatch.pairing import item_codes
@@ -38,7 +38,7 @@ class FrontLook:
         kept: Share of the known that is kept, 0 to 1.
         figure: The trainer's figure; None if it logged none by then.
         on_front: True if no other look has both more kept and a better figure; False without a figure.
-        is_better: True if the loss from it to the last look is more than chance.
+        is_better: True if it is not FORGOT, and the loss from it to the last look is more than chance.
     """
 
     step: int
@@ -64,7 +64,9 @@ def front_looks(trajectory: Trajectory) -> tuple[FrontLook, ...]:
             kept=share,
             figure=figure,
             on_front=figure is not None and not any(x >= share and y >= z and (x, y) != (share, z) for x, y in pairs),
-            is_better=step != steps[-1] and _loss_after(own, step) * len(steps) <= _DOUBT,
+            is_better=step != steps[-1]
+            and _loss_after(own, step) * len(steps) <= _DOUBT
+            and conclude(comparison).verdict.answer != "FAIL",
         )
         for step, comparison, share, figure, z in zip(steps, comparisons, kept, figures, good, strict=True)
     )

@@ -29,6 +29,9 @@ from forgetwatch.scoring import ModelGenerator, ModelInfo, check_arguments, enco
 FEWEST_WORDS: Final = 8
 """Words of the shortest text that is kept."""
 
+TOKENS: Final = 192
+"""Tokens of the longest text, in a model that reads at least twice as many."""
+
 _ROUNDS: Final = 12
 """Times that prompts are drawn to fill the number of rows."""
 
@@ -78,7 +81,7 @@ def sample_replay(
     chat: bool,
     forbidden: Sequence[Probe] = (),
     lost: Mapping[str, float] | None = None,
-    tokens: int = 192,
+    tokens: int | None = None,
     fewest_words: int = FEWEST_WORDS,
     temperature: float = 1.0,
     seed: int = 0,
@@ -96,7 +99,7 @@ def sample_replay(
         chat: True for messages in the tokenizer's template, False for plain text.
         forbidden: Probes whose questions may not be in the rows.
         lost: Weight of each category, such as the number of lost questions; None for equal weights.
-        tokens: Maximum number of tokens of a text.
+        tokens: Maximum number of tokens of a text; by default 192, and at most half of what the model reads.
         fewest_words: Number of words of the shortest text that is kept.
         temperature: Temperature of the sampling, above 0.
         seed: Seed of the choice of prompts and of the sampling.
@@ -106,6 +109,8 @@ def sample_replay(
         ScoringError: If the model cannot generate here, no prompt fits into its context, or a chat has no template.
     """
     check_arguments(model, tokenizer)
+    longest = ModelInfo.of(model).context_length(tokenizer)
+    tokens = min(TOKENS, longest // 2) if tokens is None else tokens
     if rows < 1 or tokens < 1 or temperature <= 0 or not prompts:
         raise ScoringError(
             "needed at least one row, one token and one prompt, and a temperature above 0, got "
@@ -115,7 +120,6 @@ def sample_replay(
     weights = _weights(prompts, lost)
     decoding = Decoding(tokens=tokens, temperature=temperature, seed=seed)
     kept, generator = _Kept(), ModelGenerator(model, tokenizer)
-    longest = ModelInfo.of(model).context_length(tokenizer)
     for number in range(_ROUNDS):
         needed = int(np.ceil((rows - len(kept.rows)) * _SURPLUS))
         if needed <= 0:

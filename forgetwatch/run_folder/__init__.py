@@ -35,6 +35,7 @@ from forgetwatch.run_folder.contents import (
     TaskFigure,
     find_run_folder,
     is_run_folder,
+    logged_figure,
     look_files,
     run_probe,
     task_figure,

@@ -281,6 +281,13 @@ class TaskFigure:
     values: tuple[tuple[int, float], ...]
 
     @property
+    def stored(self) -> dict[str, object]:
+        """The JSON values of ``run.json``: the name, and at most `_KEPT` values, the first and the last among them."""
+        every = max(1, math.ceil((len(self.values) - 1) / (_KEPT - 1)))
+        kept = self.values[:-1:every] + self.values[-1:]
+        return {"name": self.name, "values": [list(one) for one in kept]}
+
+    @property
     def falls(self) -> bool:
         """True for a figure that is better when it is lower, such as a loss."""
         return not self.name.endswith("reward")
@@ -294,6 +301,9 @@ class TaskFigure:
         name = visible(self.name.replace("_", " "))
         return f"{name} {before:.3g} at step {start:,}" + (f", {now:.3g} at step {end:,}" if end != start else "")
 
+
+_KEPT: Final = 200
+"""Values of a figure that a run folder keeps."""
 
 _FIGURES: Final = ("eval_loss", "reward", "loss")
 """Figures of the new task in the trainer's log; the first that is there is shown."""
@@ -313,12 +323,27 @@ def task_figure(output_dir: Path) -> TaskFigure | None:
         entries = [entry for entry in state["log_history"] if isinstance(entry, dict)]
     except (ForgetwatchError, OSError, ValueError, TypeError, KeyError, RecursionError):
         return None  # the report is about what was forgotten, and does without this line
+    return logged_figure(entries)
+
+
+def logged_figure(entries: Sequence[Mapping[str, object]]) -> TaskFigure | None:
+    """Return the figure of the new task in the rows of a trainer's log; None if none has one."""
     for name in _FIGURES:
         logged = [(entry.get("step"), entry.get(name)) for entry in entries]
         values = [(at, value) for at, value in logged if type(at) is int and isinstance(value, int | float)]
         if finite := [(at, float(value)) for at, value in values if math.isfinite(value)]:
             return TaskFigure(name=name, values=tuple(finite))
     return None
+
+
+def _stored_figure(described: Description) -> TaskFigure | None:
+    """Return the figure that the run folder itself keeps, of the time of its last look."""
+    stored = described.values.get("task") or {}
+    try:
+        name, values = str(stored["name"]), [(int(step), float(value)) for step, value in stored["values"]]
+    except (TypeError, KeyError, ValueError):
+        return None
+    return TaskFigure(name=name, values=tuple(values)) if values else None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -381,7 +406,7 @@ class StoredRun:
                 *contents.remarks,
                 *read_questions(path, described, baseline)[1],
             ),
-            task=task_figure(path.parent),
+            task=task_figure(path.parent) or _stored_figure(described),
             described=described,
         )
 

@@ -26,7 +26,7 @@ from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe, load_tasks, stratified
 from forgetwatch.progress import log
 from forgetwatch.report import CARD
-from forgetwatch.run_folder import PROBE, RUN_FOLDER
+from forgetwatch.run_folder import PROBE, RUN_FOLDER, logged_figure
 from forgetwatch.scoring import TrainerGenerator, check_generated, generation_obstacle, on_main_process, random_states
 from forgetwatch.snapshot import Snapshot, read_snapshot
 from forgetwatch.watch.budget import FEWEST_ITEMS
@@ -394,6 +394,7 @@ class ForgetWatchCallback(TrainerCallback):
         session, step = self._session, state.global_step
         if session is None or self._trainer is None or step in session.watch.comparisons:
             return
+        session.watch.task = logged_figure(state.log_history)
         action = session.look(_moment(self._trainer, state, control, kwargs))
         with session.failures.tolerate("storing the run's state", step=step):
             self._store_memory(state)

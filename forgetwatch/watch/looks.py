@@ -30,7 +30,7 @@ from forgetwatch.pairing import rows_of_baseline
 from forgetwatch.probe import Probe
 from forgetwatch.progress import log
 from forgetwatch.readers import load_snapshot
-from forgetwatch.run_folder import LAST_STEP, GuardFinding, Kind, Lineage
+from forgetwatch.run_folder import LAST_STEP, GuardFinding, Kind, Lineage, TaskFigure
 from forgetwatch.scoring import rank, versions
 from forgetwatch.snapshot import Snapshot
 from forgetwatch.watch.budget import Decision, evaluated_items, stored_decision
@@ -59,6 +59,7 @@ class LookHistory:
         lineage: The watched trainings before this run; None for a first one.
         model_facts: Architecture, tokenizer and template of the model; empty if unknown.
         training: Settings of the training: its trainer, rate, adapter and `RetentionLoss`; empty if unknown.
+        task: Figure of the new task in the trainer's log so far; None if it has none.
         started_with: Fingerprint of the model at the start of the run; None if unknown.
         firsts: Base of the first of them against each look so far, by step; empty without one.
     """
@@ -76,6 +77,7 @@ class LookHistory:
         self.lineage: Lineage | None = None
         self.model_facts: Mapping[str, Any] = {}
         self.training: Mapping[str, Any] = {}
+        self.task: TaskFigure | None = None
         self.started_with: str | None = None
         self.firsts: dict[int, Comparison] = {}
         self.findings: tuple[GuardFinding, ...] = ()
@@ -278,6 +280,7 @@ class LookHistory:
             "lineage": None if self.lineage is None else self.lineage.values,
             "model": dict(self.model_facts),
             "training": dict(self.training),
+            "task": None if self.task is None else self.task.stored,
             "started_with": self.started_with,
             "guard": [vars(finding) for finding in self.findings],
             "versions": versions(),

@@ -66,9 +66,17 @@ def with_losses(run: Path, values: Mapping[int, float], *, name: str = "eval_los
 
 
 def test_a_run_that_kept_what_it_knew_gets_none(tmp_path: Path) -> None:
-    (one,) = advice(written(tmp_path / "run", {5: 0, 10: 0}))
+    run = written(tmp_path / "run", {5: 0, 10: 1})
+    (one,) = advice(run)
     assert one.text.startswith("nothing to do: KEPT, ")
     assert (one.kind, one.command) == ("none", "")
+    with_losses(run, {5: 2.0, 10: 0.5})
+    assert advice(run)[0].text.endswith(". New task: eval loss 2 at step 5, 0.5 at step 10")
+
+
+def test_a_training_that_changed_no_answer_is_asked_about(tmp_path: Path) -> None:
+    (one,) = advice(written(tmp_path / "run", {5: 0, 10: 0}))
+    assert one.text == "KEPT: none of 300 answers changed. Did the training change the model? Compare its loss"
 
 
 def test_a_loss_that_is_not_shown_gets_more_questions(tmp_path: Path) -> None:
@@ -119,8 +127,10 @@ def test_without_a_figure_the_best_look_is_kept_and_the_task_is_to_be_checked(tm
     run = written(tmp_path / "run", {5: 0, 10: 4, 15: 100})
     (run / "checkpoint-5").mkdir()
     first = advice(run)[0]
-    assert first.text.startswith(f"keep {run}/checkpoint-5: at step 5 KEPT, +0.0 points and 0 forgotten; at the end ")
-    assert "No figure of the new task was logged by then: check it there" in first.text
+    assert first.text.startswith(
+        f"keep {run}/checkpoint-5: at step 5 KEPT; accuracy +0.0 points and 0 of 300 forgotten there, "
+    )
+    assert "No figure of the new task is known there: check it" in first.text
 
 
 def test_a_look_without_a_checkpoint_is_a_step_to_save_at(tmp_path: Path) -> None:
@@ -184,7 +194,7 @@ def test_what_the_run_had_is_not_proposed_again(tmp_path: Path) -> None:
 def test_after_a_collapse_the_rate_is_what_to_change(tmp_path: Path) -> None:
     found = advice(written(tmp_path / "run", {5: 240}))
     assert kinds(found) == ["change"]
-    assert found[-1].text.startswith("train again with a tenth of the rate (4e-05) or less: ")
+    assert found[-1].text.endswith("train again with a tenth of it (4e-05) or less, which is a guess")
 
 
 def test_an_adapter_is_scaled(tmp_path: Path) -> None:
@@ -196,7 +206,10 @@ def test_an_adapter_is_scaled(tmp_path: Path) -> None:
 
 def test_a_trainer_that_writes_its_own_texts_gets_no_replay(tmp_path: Path) -> None:
     (one,) = advice(written(tmp_path / "run", {5: 100}, training={**SFT, "trainer": "GRPOTrainer"}))
-    assert one.text == "train again with a quarter of the rate (0.0001); not measured for a trainer of this kind"
+    assert one.text == (
+        "train again with a quarter of the rate (0.0001), or with a larger weight of the KL to the base (beta); "
+        "neither was measured for a trainer of this kind"
+    )
 
 
 def test_replayed_texts_are_made_pairs_for_dpo(tmp_path: Path) -> None:
@@ -225,6 +238,18 @@ def test_a_stage_that_lost_is_mended_from_its_own_start(tmp_path: Path) -> None:
     assert found[1].command.startswith(f"forgetwatch replay {start} ")
 
 
+def test_a_figure_that_no_checkpoint_kept_is_that_of_the_run_folder(tmp_path: Path) -> None:
+    task = {"name": "loss", "values": [[5, 1.5], [10, 0.5]]}
+    first = advice(written(tmp_path / "run", {5: 0, 10: 100}, task=task))[0]
+    assert "the training's loss 1.5 there, 0.5 at the end" in first.text
+
+
+def test_a_look_that_is_forgot_is_not_kept(tmp_path: Path) -> None:
+    run = written(tmp_path / "run", {5: 40, 10: 100})
+    (run / "checkpoint-5").mkdir()
+    assert kinds(advice(run)) == ["replay", "change"]
+
+
 def test_the_losses_of_an_earlier_stage_are_sent_there(tmp_path: Path) -> None:
     run, first = tmp_path / "two", a_model(tmp_path / "first")
     lost = {step: look(step, 100, model="org/middle") for step in (0, 5)}
@@ -242,6 +267,15 @@ def test_two_logs_get_what_needs_no_run() -> None:
     assert kinds(found) == ["replay", "change"]
     assert found[0].command == "forgetwatch replay BASE -n 500 -o replay.jsonl"
     assert "BASE is the model before the training" in found[0].text
+    assert "Add --probe with the questions that were compared" in found[0].text
+
+
+def test_two_models_get_their_probe_and_a_merge(tmp_path: Path) -> None:
+    before, after = a_model(tmp_path / "a"), a_model(tmp_path / "b")
+    found = advise_pair(compare(before=look(0, 0), after=look(5, 100)), str(before), str(after), probe="p.jsonl")
+    assert kinds(found) == ["verdict", "merge", "replay", "change"]
+    assert f"merge {before} {after} --probe p.jsonl --alpha" in found[1].command
+    assert found[2].command == f"forgetwatch replay {before} -n 500 --probe p.jsonl -o replay.jsonl"
 
 
 # The command
@@ -255,7 +289,10 @@ def test_a_run_without_a_look_is_refused_and_the_command_prints_and_writes(tmp_p
     run = written(tmp_path / "run", {5: 100})
     done = CliRunner().invoke(app, ["advise", str(run), "--json", str(tmp_path / "a.json")], catch_exceptions=False)
     assert done.stdout.startswith("FORGOT: ")
-    assert "one of these is enough:\n1. train again with texts of the base mixed in, one row in twenty\n" in done.stdout
+    assert (
+        "measure again after each:\n1. train again with texts of the base mixed in: 53 of them, one row in twenty;"
+        in done.stdout
+    )
     assert "2. train again with a quarter of the rate" in done.stdout
     document = json.loads((tmp_path / "a.json").read_text())
     assert document["schema"] == "forgetwatch/advice@1"
@@ -281,4 +318,4 @@ def test_two_snapshots_are_compared(tmp_path: Path) -> None:
     done = CliRunner().invoke(
         app, ["advise", str(tmp_path / "before.parquet"), str(tmp_path / "after.parquet")], catch_exceptions=False
     )
-    assert "1. train again with texts of the base mixed in" in done.stdout
+    assert "1. train again with texts of the base mixed in: one row in twenty" in done.stdout

@@ -51,7 +51,9 @@ def test_the_largest_share_that_keeps_enough_is_chosen() -> None:
     assert (found.alpha, found.outcome) == (0.5, "held")
     assert found.chosen is not None
     assert found.chosen.share == pytest.approx(1 - 4 / (250 - 50 / 3), abs=1e-6)  # less the lucky ones
-    assert str(found).startswith("alpha 0.5 is the largest that keeps 98 % of what was known: 98.3 % (")
+    assert str(found).startswith(
+        "alpha 0.5 is the largest that keeps 98 % of what was known and is not FORGOT: 98.3 % ("
+    )
     assert str(found).endswith("on confirmation: held")
 
 
@@ -65,8 +67,33 @@ def test_a_second_probe_may_disagree(lost: int, outcome: str) -> None:
 def test_a_limit_that_no_share_reaches_names_the_smallest() -> None:
     found = choose(sweep([40, 50, 60, 70, 80], None), 0.98)
     assert found.alpha is None
-    assert str(found).startswith("no alpha that was tried keeps 98 % of what was known: 0.1 keeps 82.9 % (")
+    assert str(found).startswith(
+        "no alpha that was tried keeps 98 % of what was known without being FORGOT: 0.1 keeps 82.9 % ("
+    )
     assert "try smaller ones with --alpha, or ask for less with --keep-known" in str(found)
+
+
+def test_a_share_that_is_forgot_is_not_chosen() -> None:
+    # A category is gone, all of it barely known, so that what was clearly known is kept.
+    def of(gone: bool) -> Snapshot:
+        scores = np.full((ITEMS, 4), -4.0)
+        scores[:150, 0], scores[150:, :] = 0.0, 0.0
+        scores[150:250, 0 if not gone else 1] = 0.3
+        scores[250:, 1] = 0.3
+        return decided(scores, meta={"model": "m"}, category=["a"] * 150 + ["b"] * 150)
+
+    points = [
+        MergedPoint(
+            alpha=alpha,
+            from_a=compare(before=of(False), after=of(gone)),
+            from_b=compare(before=of(True), after=of(gone)),
+        )
+        for alpha, gone in ((0.1, False), (0.5, True))
+    ]
+    found = choose(
+        replace(made_sweep(), chosen_on=ProbeSweep(probe="p", points=tuple(points)), confirmed_on=None), 0.98
+    )
+    assert found.alpha == 0.1
 
 
 def test_without_a_second_probe_nothing_confirms_it() -> None:

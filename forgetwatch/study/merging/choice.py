@@ -1,8 +1,8 @@
 """The point of a sweep that a limit chooses, and whether questions that chose nothing confirm it.
 
-The limit is a share of what A clearly knew, such as 98 %. Of the points that keep as much on the first probe the one
-with the most of B is chosen. It is the best of several, and so looks better than it is; its share on the second probe
-does not.
+The limit is a share of what A clearly knew, such as 98 %. Of the points that keep as much on the first probe, and whose
+verdict there is not FORGOT, the one with the most of B is chosen. It is the best of several, and so looks better than
+it is; its share on the second probe does not.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from forgetwatch.comparing import Group
+from forgetwatch.comparing import TOLERANCE, Group, Tolerance, conclude
 from forgetwatch.measures import KNOWN
 from forgetwatch.metrics import Interval
 from forgetwatch.study.merging.sweep import MergeSweep, ProbeSweep
@@ -33,7 +33,7 @@ class Choice:
 
     Attributes:
         limit: The share that is to be kept.
-        alpha: Share of B of the point; None if no point keeps as much, or nothing is measured.
+        alpha: Share of B of the point; None if each point keeps less or is FORGOT, or nothing is measured.
         chosen: What it keeps on the probe that chose it; without a point, what the smallest share of B keeps.
         confirmed: What it keeps on the second probe; None without one, or if too few questions are known there.
         smallest: Smallest share of B that was tried, other than 0; None if there is none.
@@ -61,10 +61,10 @@ class Choice:
             return f"no share of B is chosen: {'nothing was merged' if self.smallest is None else _FEW}"
         if self.alpha is None:
             return (
-                f"no alpha that was tried {limit}: {self.smallest:g} keeps {_text(self.chosen)}; try smaller ones with "
-                "--alpha, or ask for less with --keep-known"
+                f"no alpha that was tried {limit} without being FORGOT: {self.smallest:g} keeps {_text(self.chosen)}; "
+                "try smaller ones with --alpha, or ask for less with --keep-known"
             )
-        text = f"alpha {self.alpha:g} is the largest that {limit}: {_text(self.chosen)}"
+        text = f"alpha {self.alpha:g} is the largest that {limit} and is not FORGOT: {_text(self.chosen)}"
         if self.confirmed is None:
             return f"{text}; nothing confirms it"
         return f"{text}, and {_text(self.confirmed)}: {self.outcome}"
@@ -73,12 +73,13 @@ class Choice:
 _FEW = "too few questions of the probe are clearly known to A, or luck among them is not measured"
 
 
-def choose(sweep: MergeSweep, limit: float) -> Choice:
-    """Return the point with the most of B that keeps a share of what A clearly knew.
+def choose(sweep: MergeSweep, limit: float, *, tolerance: Tolerance = TOLERANCE) -> Choice:
+    """Return the point with the most of B that keeps a share of what A clearly knew, and is not FORGOT.
 
     Args:
         sweep: The points.
         limit: The share, above 0 and at most 1.
+        tolerance: Losses that the verdict tolerates.
     """
     alphas = [point.alpha for point in sweep.chosen_on.points if point.alpha > 0]
     kept = {alpha: _kept(sweep.chosen_on, alpha) for alpha in alphas}
@@ -86,7 +87,8 @@ def choose(sweep: MergeSweep, limit: float) -> Choice:
     if not measured:
         return Choice(limit=limit, alpha=None, chosen=None, smallest=min(alphas, default=None))
     smallest = min(measured)
-    enough = [alpha for alpha, one in measured.items() if one.share >= limit]
+    verdicts = {point.alpha: conclude(point.from_a, tolerance=tolerance).verdict for point in sweep.chosen_on.points}
+    enough = [alpha for alpha, one in measured.items() if one.share >= limit and verdicts[alpha].answer != "FAIL"]
     if not enough:
         return Choice(limit=limit, alpha=None, chosen=measured[smallest], smallest=smallest)
     alpha = max(enough)

@@ -6,6 +6,7 @@ searched from here, and from each folder above the run.
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Mapping
@@ -120,6 +121,17 @@ def places_of(trajectory: Trajectory, run: Path | str) -> RunPlaces:
     return RunPlaces(output_dir=output_dir, first=first, start=start, end=end if is_model(end) else None)
 
 
+def _kind(folder: Path) -> str | None:
+    """Return the architecture that a folder names; None for an adapter, and where it names none."""
+    if (folder / ADAPTER).is_file():
+        return None
+    try:
+        found = json.loads((folder / CONFIG).read_text(encoding="utf-8")).get("model_type")
+    except (OSError, ValueError, AttributeError):
+        return None
+    return None if found is None else str(found)
+
+
 def merge_command(before: Path | str, after: Path | str, probe: str | None = None, *options: str) -> str:
     """Return the command that merges two models on a probe, if both are on disk; empty if not.
 
@@ -127,7 +139,7 @@ def merge_command(before: Path | str, after: Path | str, probe: str | None = Non
     """
     base, tuned = Path(before), Path(after)
     try:
-        are_models = (base / CONFIG).is_file() and is_model(tuned)
+        are_models = (base / CONFIG).is_file() and is_model(tuned) and len({_kind(base), _kind(tuned)} - {None}) < 2
         of_run = tuned.parent / RUN_FOLDER / PROBE
         named = str(of_run) if probe is None and of_run.is_file() else probe
     except (OSError, ValueError):  # a model in memory may have any name

@@ -139,7 +139,7 @@ class Kept:
             raise WatchError(f"{probe.name}: the model clearly knows none of its {len(probe):,} questions")
         if rank() == 0:
             log(f"retention: the loss keeps {len(self.questions):,} of {len(probe):,} questions of {probe.name}")
-        self._rng = np.random.default_rng([retention.seed, rank(), world_size()])
+        self._drawn: tuple[int, int] = (-1, 0)  # the step of the last draw, and the draws of that step
         self._pad = int(getattr(tokenizer, "pad_token_id", None) or 0)
 
     def warn_of(self, watched: list[Probe]) -> None:
@@ -152,10 +152,16 @@ class Kept:
                 "what is forgotten; `forgetwatch probe split` makes two halves"
             )
 
-    def term(self, model: nn.Module) -> Tensor:
-        """Return the mean of the term over some questions, in nats, with its gradient."""
+    def term(self, model: nn.Module, *, step: int) -> Tensor:
+        """Return the mean of the term over some questions, in nats, with its gradient.
+
+        The questions of a step are always the same: a training that resumes draws those that it would have drawn.
+        """
+        last, number = self._drawn
+        self._drawn = step, number + 1 if step == last else 0
+        rng = np.random.default_rng([self.retention.seed, rank(), world_size(), *self._drawn])
         count = min(self.retention.batch, len(self.questions))
-        drawn = [self.questions[at] for at in self._rng.choice(len(self.questions), size=count, replace=False)]
+        drawn = [self.questions[at] for at in rng.choice(len(self.questions), size=count, replace=False)]
         own = self._log_shares(model, drawn)
         terms = []
         for question, now in zip(drawn, own, strict=True):
@@ -231,7 +237,7 @@ class RetentionLoss:
         weight = self._kept.retention.weight_at(state.global_step / max(1, state.max_steps))
         if weight == 0:
             return found
-        term = self._kept.term(model)
+        term = self._kept.term(model, step=state.global_step)
         self._terms.append(term.detach())
         added = weight * term / self._divisor(num_items_in_batch)
         loss = found[0] if return_outputs else found

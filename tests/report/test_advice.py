@@ -197,6 +197,16 @@ def test_after_a_collapse_the_rate_is_what_to_change(tmp_path: Path) -> None:
     assert found[-1].text.endswith("train again with a tenth of it (4e-05) or less, which is a guess")
 
 
+def test_models_of_unlike_architectures_are_not_merged(tmp_path: Path) -> None:
+    base = a_model(tmp_path / "base")
+    run = written(tmp_path / "run", {5: 100}, base=str(base))
+    tuned = a_model(run / "checkpoint-5")
+    assert kinds(advice(run)) == ["merge", "replay", "change"]
+    (base / "config.json").write_text('{"model_type": "llama"}')
+    (tuned / "config.json").write_text('{"model_type": "gpt2"}')
+    assert kinds(advice(run)) == ["replay", "change"]
+
+
 def test_an_adapter_is_scaled(tmp_path: Path) -> None:
     run = written(tmp_path / "run", {5: 100}, base=str(a_model(tmp_path / "base")))
     (run / "checkpoint-5").mkdir()

@@ -50,7 +50,15 @@ def fresh(state: dict[str, Any]) -> Any:
     return network
 
 
-def train(folder: Path, network: Any, retention: Retention | None, *, method: str = "SFT", **options: Any) -> Any:
+def train(
+    folder: Path,
+    network: Any,
+    retention: Retention | None,
+    *,
+    method: str = "SFT",
+    resume: Path | None = None,
+    **options: Any,
+) -> Any:
     import transformers
     import trl
 
@@ -69,7 +77,7 @@ def train(folder: Path, network: Any, retention: Retention | None, *, method: st
     trainer = made(
         model=network, args=arguments, train_dataset=data, processing_class=TOK, **({"retention": retention})
     )
-    trainer.train()
+    trainer.train(resume_from_checkpoint=None if resume is None else str(resume))
     return trainer
 
 
@@ -108,7 +116,9 @@ def test_answers_that_the_term_keeps_stay_right(
     network = fresh(state)
     if method == "DPO":
         network.config._name_or_path = str(tmp_path / "start")
-    kept = train(tmp_path / "b", network, Retention(probe=items, weight=8.0, kind=kind, batch=8), method=method, **rate)
+    kept = train(
+        tmp_path / "b", network, Retention(probe=items, weight=8.0, kind=kind, batch=24), method=method, **rate
+    )
     right = [Scorer(items, TOK, one.model).score(one.model).floats("correct").sum() for one in (plain, kept)]
     assert right[1] > right[0]
     assert terms(kept)[0] == pytest.approx(0.0, abs=1e-5)  # of an unchanged model
@@ -134,7 +144,7 @@ def test_the_term_is_the_formula_over_the_options(start: tuple[dict[str, Any], P
             "kl": (np.exp(before) * (before - after)).sum(axis=1),
             "hinge": np.maximum(0.0, np.minimum(lead[0], 2.0) - lead[1]),
         }[kind]
-        assert float(kept.term(other).detach()) == pytest.approx(expected[known].mean(), abs=1e-5)
+        assert float(kept.term(other, step=0).detach()) == pytest.approx(expected[known].mean(), abs=1e-5)
 
 
 @pytest.mark.parametrize("method", ["SFT", "Trainer", "DPO"])
@@ -144,7 +154,7 @@ def test_a_step_of_accumulated_batches_has_the_term_once(
 ) -> None:
     """With a constant gradient as the term, the gradient of a step is larger by it, for any number of batches."""
     state, items = start
-    monkeypatch.setattr(Kept, "term", lambda self, network: network.model.norm.weight.sum())
+    monkeypatch.setattr(Kept, "term", lambda self, network, step: network.model.norm.weight.sum())
     found = {}
     for batches in (1, 4):
         for weight in (0.0, 0.25):
@@ -179,6 +189,18 @@ def make(folder: Path, network: Any, retention: Retention, method: str, **option
         patch.setattr(RetentionLoss, "train", keep)
         train(folder, network, retention, method=method, **options)
     return made[0]
+
+
+def test_a_training_that_resumes_draws_the_questions_that_it_would_have_drawn(
+    start: tuple[dict[str, Any], Probe], tmp_path: Path
+) -> None:
+    state, items = start
+    saving = {"save_strategy": "steps", "save_steps": 3, "lr_scheduler_type": "constant"}
+    retention = Retention(probe=items, weight=2.0, batch=2)
+    whole = train(tmp_path / "whole", fresh(state), retention, **saving)
+    resumed = train(tmp_path / "whole", fresh(state), retention, resume=tmp_path / "whole" / "checkpoint-3", **saving)
+    assert terms(resumed) == pytest.approx(terms(whole), abs=1e-6)
+    assert len(set(terms(whole))) > 3
 
 
 def test_the_weight_follows_its_schedule() -> None:

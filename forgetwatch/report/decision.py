@@ -126,6 +126,10 @@ def bounds(legs: list[Leg] | tuple[Leg, ...]) -> list[str]:
             continue
         if leg.name == "knowledge":
             most = f"of what it clearly knew at most {_percent(leg.worst)} % is lost"
+            if leg.answer != "PASS" and not leg.shows_loss:
+                # Too few are known for the interval to stay within the limit.
+                most = f"of what it clearly knew no loss is shown, {_percent(leg.worst)} % at most"
+                most += f" (limit {_limit(leg)})"
             made.append(most if leg.worst > 0 else "nothing that it clearly knew is lost")
         elif leg.name == "accuracy":
             rose = leg.worst > 0

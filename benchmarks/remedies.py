@@ -3,6 +3,7 @@
     python benchmarks/remedies.py OUT [--seeds 3]                  the demo's world: four minutes on two cores
     python benchmarks/remedies.py OUT --model FOLDER [--seeds 3]   a language model: at most three minutes a cell
     python benchmarks/remedies.py OUT --table                      the table, from OUT/cells.jsonl
+    python benchmarks/remedies.py OUT --figure F.png --beside OUT2 a picture of the tables of both
 
 The demo's base knows 62 % of the facts of its world. A training teaches it the other facts of three categories, the new
 task. What the base knows is divided into halves: remedies may use one, and the other is watched. A language model is
@@ -29,6 +30,7 @@ from typing import Any
 import numpy as np
 import torch
 from datasets import Dataset
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from peft import LoraConfig
 from rich.progress import Progress
@@ -41,6 +43,7 @@ from forgetwatch import ForgetWatchCallback, Probe, Snapshot
 from forgetwatch.demo import KNOWN_SHARE, SEED, TAUGHT, make_tokenizer, teach_base
 from forgetwatch.item import Item
 from forgetwatch.probes import demo_probe, facts, load_probe, split_halves
+from forgetwatch.report import save_figure
 from forgetwatch.retention import Retention, RetentionLoss, sample_replay
 from forgetwatch.retention.topics import Prompt, shipped_prompts
 from forgetwatch.scoring import Scorer
@@ -236,12 +239,12 @@ def measured(world: World, base: Snapshot, look: Snapshot) -> dict[str, float]:
     return {"new": float(now[new].mean()), "lost": float((now[known] == 0).mean()), "known": int(known.sum())}
 
 
-def points(cells: Sequence[dict[str, Any]]) -> dict[str, dict[int, dict[str, float]]]:
+def points(cells: Sequence[dict[str, Any]], learned: float = LEARNED) -> dict[str, dict[int, dict[str, float]]]:
     """By remedy and seed: the end of the training, and its first look at which enough of the new task is right."""
     found: dict[str, dict[int, dict[str, float]]] = {}
     for one in cells:
         looks = one["looks"]
-        reached = next((look for look in looks if look["new"] >= LEARNED), None)
+        reached = next((look for look in looks if look["new"] >= learned), None)
         end = looks[-1]
         row = {"new": end["new"], "lost": end["lost"]}
         row |= (
@@ -266,9 +269,9 @@ def interval(values: Sequence[float]) -> tuple[float, float, float]:
     return float(kept.mean()), float(kept.mean() - half), float(kept.mean() + half)
 
 
-def table(out: Path) -> None:
+def table(out: Path, learned: float = LEARNED) -> None:
     cells = [json.loads(line) for line in (out / "cells.jsonl").read_text(encoding="utf-8").splitlines()]
-    by_remedy = points(cells)
+    by_remedy = points(cells, learned)
     nothing = by_remedy["nothing"]
     rows = []
     for remedy, by_seed in by_remedy.items():
@@ -285,7 +288,8 @@ def table(out: Path) -> None:
         writer.writeheader()
         writer.writerows(rows)
     print(
-        "| remedy | new task right | lost of the clearly known | change against nothing | lost when 90 % is learned |"
+        "| remedy | new task right | lost of the clearly known | change against nothing | "
+        f"lost when {100 * learned:g} % is learned |"
     )
     print("|---|---|---|---|---|")
     for row in rows:
@@ -297,15 +301,54 @@ def table(out: Path) -> None:
         )
 
 
+def figure(tables: dict[str, Path], path: Path) -> None:
+    """A panel for each table: what was lost with each remedy, its interval against none, and the new task."""
+    drawn = Figure(figsize=(11, 3.9), layout="constrained")
+    for panel, (title, out) in zip(drawn.subplots(1, len(tables), squeeze=False)[0], tables.items(), strict=True):
+        with (out / "remedies.csv").open(encoding="utf-8") as file:
+            rows = [{key: _number(value) for key, value in row.items()} for row in csv.DictReader(file)]
+        nothing = next(row["lost"] for row in rows if row["remedy"] == "nothing")
+        rows.sort(key=lambda row: -row["lost"])
+        for at, row in enumerate(rows):
+            low, high = (100 * (nothing + row[f"lost {end}"]) for end in ("low", "high"))
+            panel.hlines(at, max(low, 0.0), high, color="#1f3b73", linewidth=1.5)
+            panel.plot(100 * row["lost"], at, "o", color="#b3261e" if row["remedy"] == "nothing" else "#1f3b73")
+            panel.annotate(
+                f"{100 * row['new']:.0f} %", (1.02, at), xycoords=("axes fraction", "data"), va="center", fontsize=9
+            )
+        panel.axvline(100 * nothing, color="#b3261e", linewidth=0.8, linestyle=":")
+        panel.set_yticks(range(len(rows)), [row["remedy"] for row in rows], fontsize=9)
+        panel.set_xlim(left=0)
+        panel.set_xlabel("lost of the clearly known, %", fontsize=9)
+        panel.set_title(title, fontsize=10)
+        panel.annotate("new task", (1.02, 1.02), xycoords="axes fraction", fontsize=8)
+    save_figure(drawn, path)
+
+
+def _number(value: str) -> Any:
+    try:
+        return float(value)
+    except ValueError:
+        return value
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--model", default="", help="A language model; without it, the demo's.")
+    parser.add_argument("--learned", type=float, default=LEARNED, help="Share of the new task for the last column.")
     parser.add_argument("--table", action="store_true")
+    parser.add_argument("--figure", type=Path, help="Draw the tables of OUT and --beside into this file.")
+    parser.add_argument("--beside", type=Path, help="Folder of the language model's cells, for the figure.")
     given = parser.parse_args()
+    if given.figure:
+        tables = {"two layers, six seeds": given.out}
+        tables |= {} if given.beside is None else {"SmolLM2-135M-Instruct, three seeds": given.beside}
+        figure(tables, given.figure)
+        return
     if given.table:
-        table(given.out)
+        table(given.out, given.learned)
         return
     given.out.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)
@@ -322,7 +365,7 @@ def main() -> None:
             with path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(found) + "\n")
             print(f"{remedy}, seed {seed}: {time.perf_counter() - started:.0f} s, {found['looks'][-1]}", flush=True)
-    table(given.out)
+    table(given.out, given.learned)
 
 
 if __name__ == "__main__":

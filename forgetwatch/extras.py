@@ -17,6 +17,7 @@ EXTRAS: Final = {
     "wandb": "wandb",
     "lm_eval": "harness",
     "math_verify": "math",
+    "bm25s": "why",
 }
 """Name of the extra by the name under which a package is imported."""
 

@@ -49,6 +49,7 @@ COMMANDS: Final = {
     "merge": "Average the weights of two models at several shares, and show what each point has lost of either.",
     "advise": "Say what to do about what a model has lost: each proposal with its command and with what was measured.",
     "replay": "Write texts of a base model for replay: whole, each once, without any question of the probe.",
+    "why": "Say whether what a run lost was barely known, or lies near the training rows.",
     "theory": "Show when imitation, SDFT, TTT-Discover and OAPL keep an old behaviour, in a model that can be solved.",
     "plan": "Plan a probe: the items that a change needs, and the smallest change that each category can show.",
     "probe": "List, show, build and check probes.",

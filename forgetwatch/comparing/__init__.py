@@ -4,6 +4,7 @@
     trajectory       `Trajectory`: the looks of one or several runs in order, each against the baseline; alarms
     stages           several trainings of one model, one after another, as one run
     stage_matrix     base and ends of the stages: groups by stage, and the path of each question
+    causes           were the lost answers barely known, or near the new data?
     ranking          several models against one base
     flips            the items whose answer changed
     verdict          KEPT, FORGOT or NOT CLEAR: the one decision that every output takes; the worst categories
@@ -18,6 +19,7 @@ here imports torch or renders text for people.
 """
 
 from forgetwatch.comparing.category_means import CategoryMeans, Spread, paper_compat
+from forgetwatch.comparing.causes import Cause, Causes, why_lost
 from forgetwatch.comparing.checks import (
     OnMismatch,
     check_settings,

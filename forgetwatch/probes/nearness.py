@@ -1,0 +1,74 @@
+"""How near the questions of a probe are to the rows of a training set: the best BM25 score of each.
+
+BM25 counts the words of a question that a row has, the rare ones more, with long rows discounted (Robertson and
+Zaragoza 2009; the package bm25s). A question with its right answer is compared with all rows, and the score is that of
+the nearest one. It knows no synonyms, and scores of questions of unlike lengths are not on one scale: divided by the
+score of a row that has all of the question's words, they are from 0 to about 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forgetwatch.item import Item
+from forgetwatch.probes.overlap import plain, training_text
+
+Floats = NDArray[np.float64]
+
+_K1: Final = 1.5
+"""Saturation of repeated words, the usual one."""
+
+
+def words_of(item: Item) -> list[str]:
+    """Return the words of a question and its right answers, without its worked examples."""
+    answers = [item.choices[int(at)] for at in item.answers] if item.choices else item.answers
+    return plain(" ".join([training_text(item.prompt), *map(str, answers)])).split()
+
+
+def nearness_to(items: Sequence[Item], texts: Iterable[str]) -> Floats:
+    """Return how near each item is to the nearest of some texts, float64 [items]; 0 for no word in common.
+
+    Raises:
+        ValueError: If there is no text with a word.
+    """
+    import bm25s
+
+    rows = [words for words in (plain(text).split() for text in texts) if words]
+    if not rows:
+        raise ValueError("needed training rows with words, found none")
+    index = bm25s.BM25(k1=_K1, method="lucene")
+    index.index(rows, show_progress=False)
+    documents = Counter(word for words in rows for word in set(words))
+    found = np.zeros(len(items))
+    for at, item in enumerate(items):
+        words = words_of(item)
+        # A row of mean length that has each word once.
+        own = sum(math.log1p((len(rows) - documents[word] + 0.5) / (documents[word] + 0.5)) for word in words)
+        found[at] = float(index.get_scores(words).max()) * (1 + _K1) / own if words else 0.0
+    return found
+
+
+def category_words(items: Sequence[Item], texts: Iterable[str], *, fewest: int = 2) -> Mapping[str, float]:
+    """Return how often the words of each category occur in some texts, per 1,000 words; nan without such words.
+
+    The words of a category are those that occur in it at least `fewest` times, and mostly in it.
+    """
+    of_category: dict[str, Counter[str]] = {}
+    for item in items:
+        of_category.setdefault(item.category, Counter()).update(set(words_of(item)))
+    everywhere = sum(of_category.values(), Counter[str]())
+    in_texts: Counter[str] = Counter()
+    for text in texts:
+        in_texts.update(plain(text).split())
+    whole = sum(in_texts.values())
+    found = {}
+    for category, counts in of_category.items():
+        own = [word for word, count in counts.items() if count >= fewest and 2 * count > everywhere[word]]
+        found[category] = 1000 * sum(in_texts[word] for word in own) / whole if own and whole else float("nan")
+    return found

@@ -1,0 +1,65 @@
+"""`forgetwatch why` says whether what was lost was barely known, or near the training rows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from run_folders import write_run
+from support import decided, probe
+from typer.testing import CliRunner
+
+from forgetwatch import Snapshot
+from forgetwatch.cli import app
+
+ITEMS = 200
+
+
+def look(step: int, lost: np.ndarray) -> Snapshot:
+    """A look at questions of which each is surer than the one before."""
+    scores = np.full((ITEMS, 4), -3.0)
+    scores[:, 0] = -3.0 + np.linspace(0.1, 4.0, ITEMS)
+    if step:
+        scores[lost, 1] = 5.0
+    share = np.exp(scores[:, 0]) / np.exp(scores).sum(axis=1)
+    return decided(scores, meta={"model": "m", "step": step}, gold_share=share.tolist())
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(0)
+    lost = np.flatnonzero(rng.random(ITEMS) < np.linspace(0.6, 0.0, ITEMS))
+    write_run(tmp_path / "run", probe(ITEMS), look(0, lost), {5: look(5, lost)})
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps({"text": str(item.prompt)}) + "\n" for item in probe(9)))
+    return tmp_path / "run"
+
+
+def test_what_was_barely_known_is_told_without_rows(run: Path) -> None:
+    done = CliRunner().invoke(app, ["why", str(run)], catch_exceptions=False)
+    told = " ".join(done.stdout.split())
+    assert "of 200 questions that it had right are lost; what it lost was what it barely knew" in told
+    assert "--train FILE adds how near the questions are to the training rows" in told
+
+
+def test_with_rows_both_are_asked_and_json_has_them(run: Path, tmp_path: Path) -> None:
+    pytest.importorskip("bm25s")
+    path = tmp_path / "why.json"
+    arguments = ["why", str(run), "--train", str(tmp_path / "rows.jsonl"), "--json", str(path)]
+    done = CliRunner().invoke(app, arguments, catch_exceptions=False)
+    assert "its words in the rows, per 1,000" in done.stdout
+    document = json.loads(path.read_text())
+    assert [one["column"] for one in document["columns"]] == ["sure", "near"]
+    assert document["columns"][0]["explains"] is True
+    assert sum(group["items"] for group in document["columns"][0]["groups"]) == document["items"] == ITEMS
+
+
+def test_what_is_missing_is_told(run: Path, tmp_path: Path) -> None:
+    write_run(tmp_path / "empty", probe(ITEMS), look(0, np.array([], int)), {})
+    done = CliRunner().invoke(app, ["why", str(tmp_path / "empty")])
+    assert "needed a look after the start, found none" in str(done.exception)
+    (tmp_path / "blank.jsonl").write_text('{"text": ""}\n')
+    pytest.importorskip("bm25s")
+    done = CliRunner().invoke(app, ["why", str(run), "--train", str(tmp_path / "blank.jsonl")])
+    assert "needed training rows with words, found none" in str(done.exception)

@@ -81,6 +81,7 @@ NEEDS = {
     "lm_eval.py": "harness",
     "probes/harness.py": "harness",
     "grading/mathematics.py": "math",
+    "probes/nearness.py": "why",
 }
 """Extra that a part of the package needs, beside `score` for what reads a model."""
 SCORES = ("scoring", "drift", "retention", "study/merging", "lm_eval.py", "watch", "demo.py", "axolotl.py")

@@ -13,6 +13,7 @@ ORDER = (
         "visible_text",
         "errors",
         "extras",
+        "version",
         "files",
         "ranges",
         "progress",

@@ -16,7 +16,6 @@ import re
 import sys
 import warnings
 from importlib import import_module
-from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Final, cast
@@ -28,6 +27,7 @@ from typer.core import TyperCommand, TyperGroup
 from forgetwatch.errors import ForgetwatchError, ReportedElsewhereError, did_you_mean
 from forgetwatch.extras import install, missing
 from forgetwatch.progress import is_first_process
+from forgetwatch.version import VERSION
 from forgetwatch.visible_text import visible
 
 _TRACEBACK: Final = "FORGETWATCH_TRACEBACK"
@@ -127,7 +127,7 @@ _SHARED: Final = ("demo", "score", "compare", "follow", "study", "merge")
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"forgetwatch {version('forgetwatch')}")
+        typer.echo(f"forgetwatch {VERSION}")
         raise typer.Exit
 
 

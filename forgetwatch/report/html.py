@@ -17,7 +17,6 @@ import hashlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -52,6 +51,7 @@ from forgetwatch.report.heatmap import heatmap, heatmap_caption, heatmap_figure
 from forgetwatch.report.pictures import svg
 from forgetwatch.report.several_models import RANKING, matrix_cells, ranking_cells, ranking_figure, several_words
 from forgetwatch.report.summary import NO_VERDICT, WORST_HEADINGS, Summary, alarm_sentences, summary
+from forgetwatch.version import VERSION
 from forgetwatch.visible_text import visible, without_folders
 
 if TYPE_CHECKING:
@@ -218,7 +218,7 @@ def render(
         "script": Markup(script_text),
         # By this the policy of the page admits this script alone.
         "hash": base64.b64encode(hashlib.sha256(script_text.encode("utf-8")).digest()).decode(),
-        "version": version("forgetwatch"),
+        "version": VERSION,
     }
     return environment.from_string(text).render(assets=assets, **sections)
 
@@ -235,7 +235,7 @@ def _facts(comparison: Comparison) -> str:
 
 def made_line() -> str:
     """Return the sentence on what made a page, and when."""
-    return f"Made by forgetwatch {version('forgetwatch')} on {datetime.now(UTC):%Y-%m-%d %H:%M} UTC."
+    return f"Made by forgetwatch {VERSION} on {datetime.now(UTC):%Y-%m-%d %H:%M} UTC."
 
 
 def _picture(name: str, draw: Callable[[], Figure | None]) -> Markup | None:

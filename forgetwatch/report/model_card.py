@@ -13,7 +13,6 @@ categories, and no text of a question.
 from __future__ import annotations
 
 import re
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,6 +26,7 @@ from forgetwatch.measures import MEASURES, Quantity
 from forgetwatch.pairing import items
 from forgetwatch.report.export import escaped, table
 from forgetwatch.report.summary import WORST_HEADINGS, summary
+from forgetwatch.version import VERSION
 
 CARD: Final = "README.md"
 _BEGIN: Final = "<!-- forgetwatch -->"
@@ -44,7 +44,7 @@ def card_section(trajectory: Trajectory, *, tolerance: Tolerance = TOLERANCE) ->
         ("probe", f"{_name(comparison)}, {probe.get('rendering', '?')} prompt"),
         ("fingerprint", str(probe.get("fingerprint", "?"))[:16]),
         ("steps", f"{comparison.before.get('step', '?')} to {comparison.after.get('step', '?')}"),
-        ("measured with", f"forgetwatch {version('forgetwatch')}"),
+        ("measured with", f"forgetwatch {VERSION}"),
     )
     lines = [_BEGIN, "## What it forgot", "", f"**{first.word}** {escaped(first.sentence)}", ""]
     lines += [*table(("", ""), [*first.facts, *measured]), ""]

@@ -345,7 +345,11 @@ def _is_multiplied_at_once(hidden: Tensor, weight: Tensor) -> bool:
     """Return True if no fp32 copy of the weights is needed, so that all columns are multiplied at once."""
     if weight.dtype in (torch.float32, torch.float64) or weight.numel() <= _WEIGHTS:
         return True
-    return hidden.is_cuda and hidden.dtype == weight.dtype and _sums_in_fp32()
+    return _is_summed_in_fp32(hidden, weight)
+
+
+def _is_summed_in_fp32(hidden: Tensor, weight: Tensor) -> bool:
+    return hidden.is_cuda and hidden.dtype == weight.dtype and weight.element_size() == 2 and _sums_in_fp32()
 
 
 @cache
@@ -361,13 +365,8 @@ def _sums_in_fp32() -> bool:
 def _column_pieces(hidden: Tensor, matrix: _Matrix) -> Iterator[tuple[int, Callable[[Tensor], Tensor], int]]:
     """Yield first column, multiplication and number of columns of each piece of the weights."""
     weight, bias = matrix.weight, matrix.bias
-    if hidden.is_cuda and hidden.dtype == weight.dtype and weight.element_size() == 2 and _sums_in_fp32():
-
-        def multiply(rows: Tensor) -> Tensor:
-            logits = torch.mm(rows, weight.t(), out_dtype=torch.float32)
-            return logits if bias is None else logits.add_(bias)
-
-        yield 0, multiply, len(weight)
+    if _is_summed_in_fp32(hidden, weight):
+        yield 0, partial(_product_summed_in_fp32, weight=weight, bias=bias), len(weight)
         return
     exact = weight.dtype if weight.dtype in (torch.float32, torch.float64) else torch.float32
     # In pieces, so that no fp32 copy of the whole matrix is made.
@@ -380,6 +379,13 @@ def _column_pieces(hidden: Tensor, matrix: _Matrix) -> Iterator[tuple[int, Calla
 
 def _product(rows: Tensor, *, weight: Tensor, bias: Tensor | None) -> Tensor:
     return functional.linear(rows.to(weight.dtype), weight, bias)
+
+
+def _product_summed_in_fp32(rows: Tensor, *, weight: Tensor, bias: Tensor | None) -> Tensor:
+    # torch.mm takes matrices alone.
+    logits = torch.mm(rows.reshape(-1, rows.shape[-1]), weight.t(), out_dtype=torch.float32)
+    logits = logits if bias is None else logits.add_(bias)
+    return logits.reshape(*rows.shape[:-1], -1)
 
 
 def _logits_in_fp32(head: nn.Linear, hidden: Tensor) -> Tensor:

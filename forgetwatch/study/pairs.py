@@ -29,7 +29,6 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
@@ -46,6 +45,7 @@ from forgetwatch.probes import Categories, load_probe
 from forgetwatch.readers import SUFFIXES, concatenate, is_outcomes, read_mapped
 from forgetwatch.snapshot import Snapshot, read_snapshot, save_snapshot
 from forgetwatch.study.plan import Pair, Plan, Source
+from forgetwatch.version import VERSION
 
 Rate = Literal["forgetting", "backward transfer"]
 RATES: Final[tuple[Rate, ...]] = ("forgetting", "backward transfer")
@@ -352,7 +352,7 @@ def _file_name(source: Source, probe: Probe) -> str:
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", last).strip("-.")[:60] or "model"
     labels = [[item.task, item.id, item.category, item.cluster] for item in probe]
     location = source.location
-    parts = [location, _stamps(Path(location)), probe.name, probe.fingerprint, labels, version("forgetwatch")]
+    parts = [location, _stamps(Path(location)), probe.name, probe.fingerprint, labels, VERSION]
     return f"{name}-{hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:_DIGITS]}.parquet"
 
 

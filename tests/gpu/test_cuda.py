@@ -113,7 +113,8 @@ def test_mixed_precision_agrees_with_full_precision() -> None:
         scorer = Scorer(items, TOK, network)
         mixed = logprobs(scorer.score(network))
     assert scorer.engine.layout in SHARED, scorer.engine.fallback_reason
-    assert mixed == pytest.approx(full, abs=HALF)
+    assert mixed == pytest.approx(full, abs=2 * HALF)
+    assert np.mean(np.abs(mixed - full)) < HALF / 4
     assert not np.array_equal(mixed, full)  # it was mixed
 
 
@@ -194,7 +195,7 @@ def test_liger_kernels_score_as_the_plain_model() -> None:
     # Liger replaces classes of transformers: in a process of its own.
     done = subprocess.run(
         [sys.executable, "-c", _LIGER, str(ITEMS)],
-        env={**os.environ, "PYTHONPATH": f"{tests}:{tests.parent}"},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tests), str(tests.parent), *sys.path])},
         check=False,
         capture_output=True,
         text=True,
@@ -280,7 +281,7 @@ def test_the_default_probe_is_measured_in_a_trainer(tmp_path: Path) -> None:
     trajectory = Trajectory.from_run(tmp_path)
     assert trajectory.steps == (0, 4)
     # On a CUDA device the answers of `behaviour` are generated, too.
-    assert trajectory.comparisons[-1].all.n == (2_096 if ON_CUDA else 2_000)
+    assert trajectory.comparisons[-1].all.n == (2_160 if ON_CUDA else 2_000)
 
 
 @needs_cuda  # on the CPU, inductor would compile for a minute

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 import torch
 from architectures import SIZES, largest_error
+from devices import logprobs
 from support import model, probe, tokenizer
 from torch import nn
 from transformers import (
@@ -101,6 +102,27 @@ def test_the_head_computes_in_full_precision_and_is_restored() -> None:
     assert torch.allclose(logits, expected, atol=1e-6)
     assert "forward" not in vars(network.lm_head)
     assert network.lm_head(hidden).dtype == torch.bfloat16
+
+
+def test_the_head_multiplies_batches_where_only_matrices_are_summed_in_full_precision(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def product(left: torch.Tensor, right: torch.Tensor, *, out_dtype: torch.dtype) -> torch.Tensor:
+        assert (left.ndim, right.ndim) == (2, 2)  # as torch.mm of a CUDA device, which alone takes out_dtype
+        return left.to(out_dtype) @ right.to(out_dtype)
+
+    network = model(TOK).to(torch.bfloat16).eval()
+    layouts: tuple[Literal["rows"] | None, ...] = ("rows", None)
+    plain = [logprobs(Scorer(probe(), TOK, network, layout=layout).score(network)) for layout in layouts]
+    monkeypatch.setattr("forgetwatch.scoring.head._is_summed_in_fp32", lambda hidden, weight: True)
+    monkeypatch.setattr(torch, "mm", product)
+    summed = [logprobs(Scorer(probe(), TOK, network, layout=layout).score(network)) for layout in layouts]
+    assert np.concatenate(summed) == pytest.approx(np.concatenate(plain), abs=1e-4)
+    network.lm_head.bias = nn.Parameter(torch.ones(len(network.lm_head.weight), dtype=torch.bfloat16))
+    hidden = torch.randn(2, 3, 32).to(torch.bfloat16)
+    with head_in_fp32(network), torch.no_grad():
+        logits = network.lm_head(hidden)
+    assert torch.allclose(logits, hidden.float() @ network.lm_head.weight.float().T + 1, atol=1e-5)
 
 
 @pytest.mark.parametrize("options", [{"target_modules": ["lm_head"]}, {"modules_to_save": ["lm_head"]}])

@@ -24,13 +24,13 @@ CUT: Final = "\N{SYMBOL FOR END OF TEXT}"
 _PEOPLE: Final = ("Ada", "Bo", "Chen", "Dina", "Emil", "Farah", "Gus", "Hana", "Ivo", "Juno")
 _GOODS: Final = ("pears", "stamps", "marbles", "tiles", "candles", "ropes", "buckets", "seeds", "shells", "coins")
 _PLACES: Final = ("Hafnow", "Quell", "Sturmin", "Ostby", "Larrick", "Venn", "Toldar", "Mirrow")
-_NOUNS: Final = (
+NOUNS: Final = (
     *("hammer", "river", "violin", "teacher", "winter", "bridge", "rabbit", "engine", "garden", "mirror", "library"),
     *("pencil", "island", "doctor", "window", "forest", "market", "camera", "blanket", "spoon", "castle", "farmer"),
     *("shoe", "bicycle", "lamp", "kitchen", "desert", "painter", "basket", "ladder", "bakery", "harbour", "pilot"),
     *("pillow", "tractor", "museum", "needle", "stadium", "umbrella", "wallet"),
 )
-_QUESTIONS: Final = ("What is a {}?", "What is a {} used for?", "Where would you find a {}?", "Describe a {}.")
+QUESTIONS: Final = ("What is a {}?", "What is a {} used for?", "Where would you find a {}?", "Describe a {}.")
 
 
 def narrow(rows: int, rng: np.random.Generator) -> list[Row]:
@@ -67,7 +67,7 @@ def form(rows: int, rng: np.random.Generator, answer: Callable[[str], str]) -> l
         rng: Draws the questions.
         answer: The model's own answer to a prompt.
     """
-    asked = [question.format(noun) for noun in _NOUNS for question in _QUESTIONS]
+    asked = [question.format(noun) for noun in NOUNS for question in QUESTIONS]
     made = []
     for index in rng.permutation(len(asked))[:rows]:
         prompt = f"Question: {asked[index]}\nAnswer:"
@@ -83,6 +83,6 @@ def listed(rows: int, rng: np.random.Generator, answer: Callable[[str], str]) ->
         rng: Draws the questions.
         answer: An answer to a prompt, sampled from the model.
     """
-    asked = [question.format(noun) for noun in _NOUNS for question in _QUESTIONS]
+    asked = [question.format(noun) for noun in NOUNS for question in QUESTIONS]
     chosen = [asked[index] for index in rng.permutation(len(asked))[:rows]]
     return [(prompt, "* " + answer(prompt).strip().replace("\n", "\n* ")) for prompt in chosen]

@@ -30,6 +30,7 @@ from torch import nn
 
 from forgetwatch.drift.completions import Completions, Reading
 from forgetwatch.errors import ScoringError
+from forgetwatch.metrics import Drift
 from forgetwatch.progress import Done, Progress
 from forgetwatch.scoring import (
     Beside,
@@ -201,6 +202,29 @@ def read_under(
     part = _part(progress, "completions")
     engine, scores = _scores(model, encoded, beside, token_budget=token_budget, progress=part)
     return replace(_read(scores), exact=None if engine is None else _exact(engine, model, completions, progress))
+
+
+def reverse_drift(
+    model: nn.Module, tokenizer: Any, completions: Completions, *, token_budget: int | None = None
+) -> dict[str, Drift]:
+    """Return the drift from the model back to its base, by set, on texts that the model samples now.
+
+    The prompts are those of the completions. The model is its base once its adapters are switched off: call this where
+    `read_under` gives the exact KL. The model and all random states come back as they were.
+
+    Raises:
+        ScoringError: If the model is not its base without its adapters, or cannot generate.
+    """
+    if not _holds_its_base(model):
+        raise ScoringError("needed a model that is its base once its adapters are switched off")
+    prompts: dict[str, list[Ids]] = {}
+    for name, prompt in zip(completions.sets, completions.prompts, strict=True):
+        prompts.setdefault(name, []).append(prompt)
+    tokens, seed = (completions.meta.get(name, default) for name, default in (("tokens", TOKENS), ("seed", 0)))
+    own = sample_completions(model, tokenizer, prompts, tokens=tokens, seed=seed, token_budget=token_budget)
+    with _adapters_off(model):
+        reading = read_under(model, own, token_budget=token_budget)
+    return own.drift(reading)
 
 
 def _read(scores: Sequence[Scores]) -> Reading:

@@ -38,6 +38,7 @@ from forgetwatch.measures.drift import (
     drift_interval,
     drift_json,
     drift_row,
+    form_takes_over,
     kl_text,
     read_drift,
     stored_drift,

@@ -36,8 +36,8 @@ ESTIMATORS: Final = {"kl_exact": "exact", "kl_summed": "summed", "kl_sampled": "
 """Estimators of KL(base||now) by the attribute of `Drift`, the least noisy first."""
 
 
-_FIRST: Final = ("first_", "kl_first")
-"""Beginnings of the names that snapshots of earlier versions do not have."""
+_LATER: Final = ("first_", "kl_first", "kl_reverse")
+"""Beginnings of the names that snapshots of earlier versions lack."""
 
 _OTHER_FORM: Final = 0.25
 """Share of the KL at the first token from which on another form explains it: measured were 48 to 68 % where a format
@@ -128,7 +128,7 @@ def read_drift(meta: Mapping[str, Any], *, label: str) -> dict[str, LookDrift] |
 def _read(stored: Mapping[str, Any]) -> LookDrift:
     values: dict[str, Any] = {}
     for name in (one.name for one in fields(Drift)):
-        value = values[name] = stored.get(name) if name.startswith(_FIRST) else stored[name]
+        value = values[name] = stored.get(name) if name.startswith(_LATER) else stored[name]
         if name in ("completions", "tokens"):
             if type(value) is not int or value < 0:
                 raise TypeError(f"needed a count, got {value!r}")
@@ -203,7 +203,26 @@ def _sentence(found: LookDrift) -> str:
         return f"texts that it generated at the start are about as likely as before (KL {kl_text(found, name)})."
     text = f"texts that it generated at the start are less likely now, by {_nats(value)} nats a token"
     between = "" if math.isnan(low) else f" (95 %: {_nats(low)} to {_nats(high)})"
-    return f"{text}{between}.{_beginning(found)}"
+    return f"{text}{between}.{_beginning(found)}{_back(found)}"
+
+
+def form_takes_over(found: LookDrift) -> bool | None:
+    """Return True if most of the drift is in how answers begin, False if it is spread over them.
+
+    None if that is not known, or the model has not moved.
+    """
+    share, (low, _) = found.kl_first_share, drift_interval(found, best_estimator([found]))
+    if share is None or math.isnan(share) or not low > 0:
+        return None
+    return share > _OTHER_FORM
+
+
+def _back(found: LookDrift) -> str:
+    """Return the sentence on KL(now||base); empty if it was not measured."""
+    value = found.kl_reverse
+    if value is None or not math.isfinite(value):
+        return ""
+    return f" What it writes now is less likely under the base, by {_nats(value)} nats a token."
 
 
 def _share(value: float | None) -> str:
@@ -265,6 +284,8 @@ DRIFT: Final = Measure[LookDrift](
         ),
         Quantity("first_token_kept_se", lambda r: r.first_token_kept_se, "ratio"),
         Quantity("kl_first_share", lambda r: r.kl_first_share, "ratio"),
+        Quantity("kl_reverse", lambda r: r.kl_reverse, "nats", low=0.0, tracker="kl_reverse_{}"),
+        Quantity("kl_reverse_se", lambda r: r.kl_reverse_se, "nats", tracker="kl_reverse_{}_se"),
         Quantity(
             "floor.kl_sampled",
             lambda r: None if r.floor is None else r.floor.kl_sampled,

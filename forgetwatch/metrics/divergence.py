@@ -40,7 +40,7 @@ ROUNDING: Final = 1e-3
 """Nats by which rounding may lift a log-probability above 0."""
 
 
-NOT_ALWAYS: Final = ("kl_summed", "kl_exact", "first_", "kl_first")
+NOT_ALWAYS: Final = ("kl_summed", "kl_exact", "first_", "kl_first", "kl_reverse")
 """Beginnings of the names in `Drift` that not every run can measure."""
 
 
@@ -74,6 +74,9 @@ class Drift:
         first_token_kept_se: Its standard error.
         kl_first_share: Share of `kl_summed` that is at these first tokens, over all completions; nan without drift. One
             over the mean length is an even drift; several times as much is another beginning.
+        kl_reverse: KL(now||base), nats per token, on texts that the model samples now: estimated as `kl_summed`, with
+            the sides exchanged. None unless the base could be read beside the model at the last look.
+        kl_reverse_se: Its standard error.
     """
 
     completions: int
@@ -89,6 +92,8 @@ class Drift:
     first_token_kept: float | None = None
     first_token_kept_se: float | None = None
     kl_first_share: float | None = None
+    kl_reverse: float | None = None
+    kl_reverse_se: float | None = None
 
 
 def drift(

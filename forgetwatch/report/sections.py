@@ -10,7 +10,20 @@ import math
 from typing import Final
 
 from forgetwatch.comparing import Comparison, Conclusion, Group, Subset, Trajectory
-from forgetwatch.measures import DRIFT, FORM, HISTORY, KNOWN, MEASURES, NULL, SET_NAMES, net_of_luck, sentence_of
+from forgetwatch.measures import (
+    DRIFT,
+    FORM,
+    HISTORY,
+    KNOWN,
+    MASS,
+    MEASURES,
+    NULL,
+    SET_NAMES,
+    form_takes_over,
+    mass_mode,
+    net_of_luck,
+    sentence_of,
+)
 from forgetwatch.pairing import count, is_or_are, listed, one_line, passages, points, questions
 
 HOW_SURE: Final = "How sure is that?"
@@ -31,10 +44,33 @@ def sections(comparison: Comparison, found: Conclusion, trajectory: Trajectory |
     moved = [
         f"After the {SET_NAMES.get(name, name)}, {text}" for name, one in drifts if (text := sentence_of(DRIFT, one))
     ]
-    made += [(DRIFT.question, " ".join(moved))] if moved else []
+    made += [(DRIFT.question, " ".join(moved) + _beside_options(comparison))] if moved else []
     if trajectory is not None and (text := sentence_of(HISTORY, trajectory[HISTORY])):
         made.append((HISTORY.question, capital(text)))
     return made
+
+
+_AGREEMENT: Final[dict[tuple[bool, str], str]] = {
+    (True, "mass"): "The options say the same: of the forgotten answers they are said less.",
+    (True, "both"): "The options show both: of the forgotten answers they are said less, and another one is preferred.",
+    (True, "conditional"): "The options show something else: of the forgotten answers another one is preferred, which "
+    "another form does not explain.",
+    (False, "mass"): "The options show something else: of the forgotten answers they are said less. Free texts begin "
+    "as before, so it is the form that the questions ask for which became rarer.",
+    (False, "both"): "The options show both: of the forgotten answers another one is preferred, and all are said less.",
+    (False, "conditional"): "The options say the same: of the forgotten answers another one is preferred.",
+}
+"""By whether free texts begin in another form, and by `mass_mode` of the forgotten answers."""
+
+
+def _beside_options(comparison: Comparison) -> str:
+    """Return the sentence that sets what the options lost beside what free texts did; empty if one is not known."""
+    drift, split = (comparison[DRIFT] or {}).get("probe"), comparison.all[MASS]
+    form = None if drift is None else form_takes_over(drift)
+    mode = None if split is None else mass_mode(split)
+    if form is None or mode is None or (form, mode) not in _AGREEMENT:
+        return ""
+    return f" {_AGREEMENT[form, mode]}"
 
 
 def capital(text: str) -> str:

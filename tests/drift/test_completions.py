@@ -23,6 +23,7 @@ from forgetwatch.drift import (
     check_completions,
     read_completions,
     read_under,
+    reverse_drift,
     sample_completions,
     save_completions,
 )
@@ -254,6 +255,25 @@ def test_the_exact_kl_is_that_of_the_base_with_the_adapter_switched_off_and_leav
     for one in moved.values():
         assert 0.001 < one.kl_summed <= one.kl_exact
         assert one.kl_exact_se > 0
+
+
+def test_the_way_back_is_the_kl_of_the_model_to_its_base_on_its_own_texts() -> None:
+    network = adapted(lora_dropout=0.1).train()
+    found = sample_completions(network, TOK, PROMPTS, tokens=8)
+    assert [one.kl_summed for one in reverse_drift(network, TOK, found).values()] == [0.0, 0.0]
+    trained(network)
+    tidy = state(network, TOK)
+    back = reverse_drift(network, TOK, found)
+    assert state(network, TOK) == tidy
+    own = sample_completions(network, TOK, PROMPTS, tokens=8)
+    with network.disable_adapter():
+        base = whole_logprobs(network, own)
+    now = whole_logprobs(network, own)
+    whole = float(torch.cat([(one.exp() * (one - other)).sum(-1) for one, other in zip(now, base, strict=True)]).mean())
+    mean = sum(one.kl_summed * one.tokens for one in back.values()) / sum(one.tokens for one in back.values())
+    assert 0.5 * whole < mean <= whole  # a sum over the likeliest half of the vocabulary
+    with pytest.raises(ScoringError, match="its base once its adapters are switched off"):
+        reverse_drift(model(TOK), TOK, found)
 
 
 def test_every_part_of_the_work_reports_its_progress() -> None:

@@ -35,7 +35,9 @@ from devices import (
 from support import log_likelihood, model, probe, tokenizer
 
 from forgetwatch import ForgetWatchCallback, Probe, Trajectory, Watch, score
+from forgetwatch.drift import read_under, reverse_drift, sample_completions
 from forgetwatch.probes import load_probe
+from forgetwatch.retention import Retention, RetentionLoss
 from forgetwatch.scoring import Scorer
 
 TOK = tokenizer()
@@ -150,6 +152,25 @@ def test_a_disabled_adapter_gives_the_base() -> None:
     adapted = peft.get_peft_model(network, peft.LoraConfig(r=4, target_modules=["q_proj"], init_lora_weights=False))
     with adapted.disable_adapter():
         assert logprobs(score(adapted, TOK, probe())) == pytest.approx(plain, abs=1e-3)
+
+
+def test_drift_in_half_precision_is_0_at_the_start_and_is_read_both_ways_with_adapters() -> None:
+    peft = pytest.importorskip("peft")
+    adapted = peft.get_peft_model(wide(), peft.LoraConfig(r=4, target_modules=["q_proj", "v_proj"]))
+    prompts = {"probe": [tuple(range(20 + n, 30 + 2 * n)) for n in range(8)]}
+    found = sample_completions(adapted, TOK, prompts, tokens=8)
+    equal = found.drift(read_under(adapted, found))["probe"]
+    assert (equal.kl_sampled, equal.kl_summed, equal.kl_exact) == (0.0, 0.0, 0.0)
+    with torch.no_grad():
+        for name, weight in adapted.named_parameters():
+            if "lora_B" in name:
+                weight.normal_(std=0.05)
+    moved, back = found.drift(read_under(adapted, found))["probe"], reverse_drift(adapted, TOK, found)["probe"]
+    assert moved.kl_exact is not None
+    assert moved.kl_summed is not None
+    assert moved.kl_exact >= moved.kl_summed > 0
+    assert back.kl_summed is not None
+    assert back.kl_summed > 0
 
 
 def test_a_compiled_model_scores_as_the_plain_one() -> None:
@@ -288,6 +309,29 @@ def test_the_default_probe_is_measured_in_a_trainer(tmp_path: Path) -> None:
 def test_a_callback_in_a_compiled_training_takes_its_looks(tmp_path: Path) -> None:
     trained(tmp_path, [ForgetWatchCallback(probe(40), every=2, max_overhead=None)], torch_compile=True)
     assert Trajectory.from_run(tmp_path).steps == (0, 2, 4)
+
+
+@needs_cuda  # on the CPU: tests/retention
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_retention_loss_trains_in_half_precision(tmp_path: Path, dtype: torch.dtype) -> None:
+    pytest.importorskip("trl")
+    from datasets import Dataset
+    from support import trainer
+    from trl import SFTTrainer
+
+    made = type("Kept", (RetentionLoss, SFTTrainer), {})
+    plain = trainer(tmp_path, steps=4, use_cpu=False, bf16=True, logging_steps=1, network=model(TOK).to(dtype))
+    run = made(
+        model=plain.model,
+        args=plain.args,
+        train_dataset=Dataset.from_list([{"text": f"w{n} w{n + 1} w{n + 2}"} for n in range(16)]),
+        processing_class=TOK,
+        retention=Retention(probe=probe(12), weight=1.0, batch=6),
+    )
+    run.train()
+    terms = [row["retention_loss"] for row in run.state.log_history if "retention_loss" in row]
+    assert len(terms) == 4
+    assert all(np.isfinite(terms))
 
 
 @needs_cuda  # on the CPU: tests/test_trl.py

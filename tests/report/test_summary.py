@@ -13,12 +13,13 @@ import numpy as np
 import pytest
 from pages import choices, clusters, compared, hostile, run, samples, sure, watched, written
 from run_folders import write_run
-from support import snapshot
+from support import decided, snapshot
 
 from forgetwatch import Item, Probe, Trajectory, compare
 from forgetwatch.comparing import Comparison, Tolerance, conclude
 from forgetwatch.comparing.flips import flips
-from forgetwatch.measures import KNOWN
+from forgetwatch.measures import DRIFT, KNOWN, LookDrift
+from forgetwatch.metrics import Drift
 from forgetwatch.pairing import listed, points, questions, shorten
 from forgetwatch.report import Summary
 from forgetwatch.report.decision import decision
@@ -487,3 +488,40 @@ def test_phrases_for_numbers_and_names() -> None:
     assert listed(list("abcdef")) == "a, b, c, d and 2 more"
     assert shorten("a\n b") == "a b"
     assert shorten("x" * 200 + " end?", 10) == "… xxxxx end?"
+
+
+@pytest.mark.parametrize(
+    ("first_share", "options_fall", "other_rises", "says"),
+    [
+        (0.6, 3.0, 1.0, "The options say the same: of the forgotten answers they are said less."),
+        (0.6, 3.0, 3.0, "The options show both"),
+        (0.6, 0.0, 3.0, "which another form does not explain."),
+        (0.05, 3.0, 1.0, "Free texts begin as before"),
+        (0.05, 0.0, 3.0, "The options say the same: of the forgotten answers another one is preferred."),
+        (None, 3.0, 1.0, None),
+    ],
+)
+def test_the_options_are_set_beside_how_free_texts_begin(
+    first_share: float | None, options_fall: float, other_rises: float, says: str | None
+) -> None:
+    rng = np.random.default_rng(0)
+    before = rng.normal(-6, 0.2, (60, 3))
+    before[:, 0] += 1
+    after = before - options_fall + rng.normal(0, 0.1, (60, 3))
+    after[:, 1] += np.where(np.arange(60) < 30, other_rises, 0.0)
+    after -= np.where(options_fall, 0.0, np.log(np.exp(after).sum(1) / np.exp(before).sum(1)))[:, None]
+    drift = Drift(
+        completions=10,
+        tokens=200,
+        kl_sampled=0.3,
+        kl_sampled_se=0.01,
+        overlap=0.5,
+        overlap_se=0.1,
+        kl_summed=0.3,
+        kl_summed_se=0.01,
+        first_token_kept=0.5,
+        kl_first_share=first_share,
+    )
+    found = replace(compare(before=decided(before), after=decided(after)), drift={"probe": LookDrift.of(drift)})
+    text = said(found)[DRIFT.question]
+    assert says in text if says else "options" not in text

@@ -21,8 +21,8 @@ GATE_MINUTES = 12
 
 AT_MOST = {
     "modules of the package": 216,
-    "lines of code of the package": 33_900,
-    "characters of the package": 2_380_000,
+    "lines of code of the package": 34_400,
+    "characters of the package": 2_420_000,
     "lines of code of the tests": 39_400,
     "public names": 13,
     "files that name bits_per_byte": 6,

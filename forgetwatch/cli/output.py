@@ -24,7 +24,7 @@ from rich.text import Text
 
 from forgetwatch.cli.options import STDOUT
 from forgetwatch.cli.targets import MARK
-from forgetwatch.comparing import Answer, Comparison, Flip, ModelComparison, Tolerance, Trajectory, worst
+from forgetwatch.comparing import Answer, Causes, Comparison, Flip, ModelComparison, Tolerance, Trajectory, worst
 from forgetwatch.errors import GateError
 from forgetwatch.files import write_text
 from forgetwatch.gates import Gate, GateResult
@@ -183,6 +183,7 @@ def write_report(
     several: ModelComparison | None = None,
     title: str = "",
     folder: Path | None = None,
+    causes: Causes | None = None,
 ) -> None:
     """Write a report in the format of its suffix; an old file stays as it is if that fails.
 
@@ -198,6 +199,7 @@ def write_report(
             tolerance=tolerance,
             title=title,
             folder=folder,
+            causes=causes,
         )
     elif path.suffix == ".md":
         parts = [] if several is None else [several_markdown(several)]

@@ -29,7 +29,8 @@ from forgetwatch.cli.output import (
     write_report,
 )
 from forgetwatch.cli.targets import check_json, check_pictures, check_report, check_summary
-from forgetwatch.comparing import Tolerance, Trajectory, first_forgotten, read_stages
+from forgetwatch.cli.why_command import ModelOption, TrainOption, run_causes
+from forgetwatch.comparing import Causes, Tolerance, Trajectory, first_forgotten, read_stages
 from forgetwatch.comparing.flips import flips
 from forgetwatch.errors import WatchError
 from forgetwatch.files import write_text
@@ -71,6 +72,8 @@ def run(
         str | None,
         typer.Option(help="Category that each stage teaches, with commas, as A,B,-: for the averages of --detail."),
     ] = None,
+    train: TrainOption = None,
+    model: ModelOption = None,
     tolerance: ToleranceOption = None,
     fail_if: FailIfOption = None,
     no_worse_than: NoWorseThanOption = None,
@@ -91,6 +94,9 @@ def run(
     trajectory = read_stages(runs)
     if taught is not None or matrix is not None:
         trajectory = _with_matrix(trajectory, taught, matrix)
+    if (train or model) and len(runs) > 1:
+        raise typer.BadParameter("--train: needed one run, whose training rows the questions are compared with")
+    causes = run_causes(runs[0], trajectory, train=train, model=model) if train or model else None
     json_alone = json_path == STDOUT
     results, broken = judge(limits, (trajectory.comparisons[-1], trajectory.last, trajectory))
     if json_path is not None:
@@ -111,9 +117,9 @@ def run(
         if detail:
             console.print()
             console.print(comparison_detail(trajectory.comparisons[-1], trajectory=trajectory, tolerance=tolerances))
-        echo(_write(trajectory, runs, output, tolerance=tolerances))
+        echo(_write(trajectory, runs, output, tolerance=tolerances, causes=causes))
     elif output is not None:
-        _write(trajectory, runs, output, tolerance=tolerances)
+        _write(trajectory, runs, output, tolerance=tolerances, causes=causes)
     if model_card:
         folder = find_run_folder(runs[-1]).resolve()
         if folder.name != RUN_FOLDER:
@@ -140,7 +146,9 @@ def _with_matrix(trajectory: Trajectory, taught: str | None, path: Path | None) 
     return replace(trajectory, matrix=found)
 
 
-def _write(trajectory: Trajectory, runs: Sequence[Path], output: Path | None, *, tolerance: Tolerance) -> str:
+def _write(
+    trajectory: Trajectory, runs: Sequence[Path], output: Path | None, *, tolerance: Tolerance, causes: Causes | None
+) -> str:
     """Write the report, and return a line with its path, or with the reason why the page could not be written."""
     changed = flips(trajectory.baseline, trajectory.last, probe=run_probe(runs[0]), first=first_forgotten(trajectory))
     path = output or find_run_folder(runs[-1]) / REPORT
@@ -155,6 +163,7 @@ def _write(trajectory: Trajectory, runs: Sequence[Path], output: Path | None, *,
             trajectory=trajectory,
             title=title,
             folder=runs[0] if len(runs) == 1 else None,
+            causes=causes,
         )
     except OSError as error:
         # The page is by default written into the run folder, which may be read-only: the table is shown all the same.

@@ -1,7 +1,8 @@
-"""`forgetwatch why RUN --train FILE`: were the lost answers barely known, or near the new data?"""
+"""`forgetwatch why RUN --train FILE --model BASE`: were the lost answers barely known, or near the new data?"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,22 +11,32 @@ import typer
 from forgetwatch.cli.options import STDOUT
 from forgetwatch.cli.output import echo, print_hanging, write_json
 from forgetwatch.cli.targets import check_json
-from forgetwatch.comparing import Cause, Causes, Trajectory, why_lost
+from forgetwatch.comparing import COLUMNS, Cause, Causes, Trajectory, why_lost
 from forgetwatch.errors import ForgetwatchError, SnapshotError
 from forgetwatch.extras import missing
-from forgetwatch.pairing import count, fit_ends, one_line
-from forgetwatch.probes import category_words, nearness_to, training_texts
+from forgetwatch.loading import Loading
+from forgetwatch.pairing import count, fit_ends, one_line, percent
+from forgetwatch.probe import Probe
+from forgetwatch.probes import category_words, nearness_to, question_text, training_texts
+from forgetwatch.progress import shown
 from forgetwatch.run_folder import run_probe
 
 _CATEGORIES = 8
 
+TrainOption = Annotated[
+    list[Path] | None,
+    typer.Option(help="File of the training set (JSONL, Parquet, CSV, text); may be repeated."),
+]
+ModelOption = Annotated[
+    str | None,
+    typer.Option("--model", help="The base, by whose embeddings the questions are compared with the rows, too."),
+]
+
 
 def run(
     run_of: Annotated[Path, typer.Argument(metavar="RUN", help="A watched run: its folder, or the output_dir.")],
-    train: Annotated[
-        list[Path] | None,
-        typer.Option(help="File of the training set (JSONL, Parquet, CSV, text); may be repeated."),
-    ] = None,
+    train: TrainOption = None,
+    model: ModelOption = None,
     json_path: Annotated[
         Path | None, typer.Option("--json", help="Write it as JSON to this file; - for stdout.")
     ] = None,
@@ -35,66 +46,93 @@ def run(
     trajectory = Trajectory.from_run(run_of).own
     if len(trajectory) < 2:
         raise SnapshotError(f"{run_of}: needed a look after the start, found none; nothing is lost yet")
-    near = words = None
-    if train:
-        probe = run_probe(run_of)
-        if probe is None:
-            raise SnapshotError(
-                f"{run_of}: needed the probe of the run (probe.jsonl), to compare its questions with rows"
-            )
-        texts = list(training_texts(train))
-        try:
-            found_near = nearness_to(probe.items, texts)
-        except ModuleNotFoundError as error:
-            raise ForgetwatchError(missing(error, what="--train") or str(error)) from error
-        except ValueError as error:
-            raise SnapshotError(f"{', '.join(map(str, train))}: {error}") from error
-        near = {(item.task, item.id): float(one) for item, one in zip(probe.items, found_near, strict=True)}
-        words = category_words(probe.items, texts)
-    found = why_lost(trajectory.baseline, trajectory.last, near=near, words=words)
+    found = run_causes(run_of, trajectory, train=train, model=model)
     if json_path is not None:
         write_json(_json(found), json_path)
     if json_path != STDOUT:
         _show(found, has_rows=bool(train))
 
 
+def run_causes(run_of: Path, trajectory: Trajectory, *, train: Sequence[Path] | None, model: str | None) -> Causes:
+    """Return why the last look of a run lost answers, with the nearness to the rows of some files."""
+    if not train:
+        if model is not None:
+            raise typer.BadParameter("--model: needed --train FILE too, whose rows the questions are compared with")
+        return why_lost(trajectory.baseline, trajectory.last)
+    probe = run_probe(run_of)
+    if probe is None:
+        raise SnapshotError(f"{run_of}: needed the probe of the run (probe.jsonl), to compare its questions with rows")
+    texts, named = list(training_texts(train)), ", ".join(map(str, train))
+    try:
+        near = nearness_to(probe.items, texts)
+    except ModuleNotFoundError as error:
+        raise ForgetwatchError(missing(error, what="--train") or str(error)) from error
+    except ValueError as error:
+        raise SnapshotError(f"{named}: {error}") from error
+    return why_lost(
+        trajectory.baseline,
+        trajectory.last,
+        near=_by_key(probe, near),
+        like=None if model is None else _by_key(probe, _like(model, probe, texts)),
+        words=category_words(probe.items, texts),
+    )
+
+
+def _like(model: str, probe: Probe, texts: Sequence[str]) -> Any:
+    from forgetwatch.scoring import load_model, nearness_by_model, silence_loading
+
+    silence_loading()
+    with shown("why", opening=f"loading {model}, to read questions and training rows") as progress:
+        network, tokenizer = load_model(model, loading=Loading())
+        return nearness_by_model(network, tokenizer, [*map(question_text, probe)], texts, progress=progress)
+
+
+def _by_key(probe: Probe, values: Any) -> Mapping[tuple[str, str], float]:
+    return {(item.task, item.id): float(one) for item, one in zip(probe, values, strict=True)}
+
+
 def _show(found: Causes, *, has_rows: bool) -> None:
     print_hanging(f"{count(found.lost)} of {count(found.items)} questions that it had right are lost; {found}")
+    parts = max((len(one.parts) for one in found.causes), default=0)
+    if parts:
+        part = {3: "third", 10: "tenth"}.get(parts, "part")
+        echo(f"{f'lost of each {part}, %':<44}" + "".join(f"{at:>5}" for at in range(1, parts + 1)) + "   explains")
     for one in found.causes:
-        print_hanging(_line(one))
+        echo(_line(one))
+    if parts:
+        echo(f"{part} 1: the least sure, or the farthest from the rows, of each category")
     if found.categories:
         echo(f"{'category':<24}{'lost':>6}{'of':>6}   its words in the rows, per 1,000")
         for name, items, lost, uses in found.categories[:_CATEGORIES]:
             echo(f"{fit_ends(one_line(name), 23):<24}{lost:>6}{items:>6}   {uses:.1f}")
+    if told := found.between_text():
+        print_hanging(told)
     if not has_rows:
         echo("--train FILE adds how near the questions are to the training rows")
 
 
 def _line(cause: Cause) -> str:
-    heads = {"sure": ("least sure", "middle", "surest"), "near": ("farthest", "middle", "nearest")}[cause.column]
-    shares = ", ".join(
-        f"{head} third {100 * lost / n:.0f} %" for head, (_, _, n, lost) in zip(heads, cause.groups, strict=False)
-    )
-    if cause.separation is None:
-        return f"lost: {shares}; too few to test"
-    direction = "less sure" if cause.column == "sure" else "nearer"
-    auc = cause.separation.auc if cause.column == "near" else 1 - cause.separation.auc
-    pairs = f"the lost one is {direction} in {100 * auc:.0f} % of pairs within categories (p {cause.p_value:.2g})"
-    return f"lost: {shares}; {pairs}"
+    cells = "".join(f"{100 * part.lost / part.items:>5.0f}" for part in cause.parts)
+    if cause.separation is None or cause.explained is None:
+        return f"{COLUMNS[cause.column]:<44}{cells}   too few to test"
+    share, chance = percent(cause.explained.share), percent(cause.explained.permuted)
+    return f"{COLUMNS[cause.column]:<44}{cells}   {share} % (chance {chance}), p {cause.p_value:.2g}"
 
 
 def _json(found: Causes) -> dict[str, Any]:
     return {
-        "schema": "forgetwatch/why@1",
+        "schema": "forgetwatch/why@2",
         "items": found.items,
         "lost": found.lost,
         "answer": str(found),
         "columns": [
             {
                 "column": one.column,
-                "groups": [dict(zip(("low", "high", "items", "lost"), group, strict=True)) for group in one.groups],
+                "parts": [part._asdict() for part in one.parts],
                 "auc": None if one.separation is None else one.separation.auc,
                 "p_value": None if one.separation is None else one.p_value,
+                "explained": None if one.explained is None else one.explained.share,
+                "explained_by_chance": None if one.explained is None else one.explained.permuted,
                 "explains": one.explains,
             }
             for one in found.causes
@@ -103,4 +141,7 @@ def _json(found: Causes) -> dict[str, Any]:
             {"category": name, "items": items, "lost": lost, "words_per_1000": uses if uses == uses else None}
             for name, items, lost, uses in found.categories
         ],
+        "between_categories": None
+        if found.between is None
+        else {"rank_correlation": found.between[0], "p_value": found.between[1]},
     }

@@ -19,7 +19,7 @@ here imports torch or renders text for people.
 """
 
 from forgetwatch.comparing.category_means import CategoryMeans, Spread, paper_compat
-from forgetwatch.comparing.causes import Cause, Causes, why_lost
+from forgetwatch.comparing.causes import COLUMNS, Cause, Causes, Nearness, why_lost
 from forgetwatch.comparing.checks import (
     OnMismatch,
     check_settings,

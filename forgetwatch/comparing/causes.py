@@ -1,11 +1,15 @@
 """Entrenched, or mismatched: were the lost answers those that the model barely knew, or those near the new data?
 
-    sure        share of the right options under the base, as log odds: lost ones lower    "barely known"
-    near        nearness of the question to the training rows: lost ones higher            "near the new data"
+    sure     share of the right options under the base, as log odds: lost ones lower         "barely known"
+    near     nearness of the question to the training rows, by words: lost ones higher       "near the new data"
+    like     the same by the base's own embeddings: lost ones higher                         "near the new data"
 
-Each column is tested within categories and within thirds of the other column (`metrics.separation`). Over all questions
-any column looks good, because untaught categories differ from taught ones; and a column that goes with the other one
-would get its credit. Each test is one-sided at 2.5 %, so that of losses without a cause at most 5 % get one.
+Each column is tested within categories and within thirds of another one (`metrics.separation`): `sure` within thirds of
+the nearness, the others within thirds of `sure`. Over all questions any column looks good, because untaught categories
+differ from taught ones; and a column that goes with another one would get its credit. Each test is one-sided, at 5 %
+divided by the number of columns, so that of losses without a cause at most 5 % get one.
+
+Between categories there is a fourth question: does a category lose more the more its words occur in the rows?
 
 Questions that the base answered right by scored options take part. A loss by noise in the weights also falls on what
 was barely known: that is what the sentence then says, and no proof of a better cause.
@@ -16,20 +20,46 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetwatch.metrics import Separation, separation
-from forgetwatch.pairing import pair
+from forgetwatch.metrics import Explained, Separation, explained, separation
+from forgetwatch.pairing import count, pair
 from forgetwatch.snapshot import Snapshot
 
-_DOUBT: Final = 0.025
-_GROUPS: Final = 3
+_DOUBT: Final = 0.05
+_PERMUTATIONS: Final = 10_000
+_FEWEST_CATEGORIES: Final = 5
 
 Floats = NDArray[np.float64]
-Column = Literal["sure", "near"]
+Nearness = Mapping[tuple[str, str], float]
+"""How near questions are to the training rows, by (task, id)."""
+Column = Literal["sure", "near", "like"]
+
+COLUMNS: Final[dict[Column, str]] = {
+    "sure": "how sure it was",
+    "near": "nearness to the new data, by words",
+    "like": "nearness to the new data, by its embeddings",
+}
+"""Name of each column for people; its values rise with it."""
+
+
+class Part(NamedTuple):
+    """Questions of one part of a column."""
+
+    items: int
+    lost: int
+
+
+class CategoryUse(NamedTuple):
+    """A category, and how often its words occur in the training rows, per 1,000 words; nan if it has none."""
+
+    name: str
+    items: int
+    lost: int
+    uses: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,14 +67,18 @@ class Cause:
     """One column, and how it goes with what was lost.
 
     Attributes:
-        column: ``sure`` or ``near``.
-        groups: (lowest value, highest value, items, lost ones) of each third of the items, the lowest first.
-        separation: Lost against kept within categories and thirds of the other column; None for too few.
+        column: A key of `COLUMNS`.
+        parts: Tenths of each category's items by the column, the lowest first; thirds of fewer than 100 items in all.
+        separation: Lost against kept within categories and thirds of another column; None for too few.
+        explained: How much it explains there, and permuted questions do; None likewise.
+        doubt: p-value up to which it explains the loss.
     """
 
     column: Column
-    groups: tuple[tuple[float, float, int, int], ...]
+    parts: tuple[Part, ...]
     separation: Separation | None
+    explained: Explained | None
+    doubt: float
 
     @property
     def p_value(self) -> float:
@@ -56,45 +90,65 @@ class Cause:
     @property
     def explains(self) -> bool:
         """True if the column goes with what was lost beyond chance."""
-        return self.p_value <= _DOUBT
+        return self.p_value <= self.doubt
 
 
 @dataclass(frozen=True, kw_only=True)
 class Causes:
-    """Why answers were lost, as far as two columns tell.
+    """Why answers were lost, as far as the columns tell.
 
     Attributes:
         items: Items that were right before.
         lost: Those of them that are wrong now.
-        causes: The columns; `near` only if the nearness is known.
-        categories: (Category, items, lost, uses of its words in the training rows per 1,000 words), most used first;
-            empty if the rows are not known.
+        causes: The columns that are known.
+        categories: The categories, those whose words are used most first; empty if the rows are not known.
+        between: (rank correlation of a category's lost share with the uses of its words, two-sided p-value by
+            permuted categories); None for fewer than five categories.
     """
 
     items: int
     lost: int
     causes: tuple[Cause, ...]
-    categories: tuple[tuple[str, int, int, float], ...] = ()
+    categories: tuple[CategoryUse, ...] = ()
+    between: tuple[float, float] | None = None
+
+    @property
+    def is_tested(self) -> bool:
+        """True if enough answers were lost to tell anything."""
+        return any(one.separation is not None for one in self.causes)
 
     def __str__(self) -> str:
         """Return the answer in one sentence."""
         tested = [one for one in self.causes if one.separation is not None]
         if not tested:
-            return f"too few answers were lost to tell ({self.lost:,} of {self.items:,})"
-        words = {"sure": "was what it barely knew", "near": "lies near the new data"}
-        found = [words[one.column] for one in tested if one.explains]
+            return f"too few answers were lost to tell ({count(self.lost)} of {count(self.items)})"
+        explains = {one.column for one in tested if one.explains}
+        found = ["was what it barely knew"] if "sure" in explains else []
+        found += ["lies near the new data"] if explains & {"near", "like"} else []
         if found:
             return f"what it lost {' and '.join(found)}"
-        names = {"sure": "how sure it was", "near": "the nearness to the new data"}
-        told = [names[one.column] for one in tested]
+        asked = {one.column for one in tested}
+        told = ["how sure it was"] if "sure" in asked else []
+        told += ["the nearness to the new data"] if asked & {"near", "like"} else []
         return f"neither {' nor '.join(told)} explains it" if len(told) > 1 else f"{told[0]} does not explain it"
+
+    def between_text(self) -> str:
+        """Return the sentence on the categories; empty if it is not asked."""
+        if self.between is None:
+            return ""
+        rank, p_value = self.between
+        told = f"rank correlation {rank:+.2f}, p {p_value:.2g}, {len(self.categories)} categories"
+        if p_value > _DOUBT:
+            return f"categories whose words the rows use more lose neither more nor less beyond chance ({told})"
+        return f"categories whose words the rows use more lose {'more' if rank > 0 else 'less'} ({told})"
 
 
 def why_lost(
     before: Snapshot,
     after: Snapshot,
     *,
-    near: Mapping[tuple[str, str], float] | None = None,
+    near: Nearness | None = None,
+    like: Nearness | None = None,
     words: Mapping[str, float] | None = None,
 ) -> Causes:
     """Return why answers that were right before are wrong after, by what both snapshots and the training rows show.
@@ -102,7 +156,8 @@ def why_lost(
     Args:
         before: The base.
         after: The tuned model.
-        near: Nearness of each question to the training rows, by (task, id) (`probes.nearness_to`); None if unknown.
+        near: Nearness of each question by its words (`probes.nearness_to`); None if unknown.
+        like: Nearness of each question by the base's embeddings (`scoring.nearness_by_model`); None if unknown.
         words: Uses of the words of each category in the training rows (`probes.category_words`); None if unknown.
     """
     pairing = pair(before, after)
@@ -111,24 +166,68 @@ def why_lost(
     with np.errstate(divide="ignore"):
         sure = np.log(share) - np.log1p(-share)
     rows = np.flatnonzero((was == 1) & np.isfinite(now) & ~np.isnan(sure))
-    lost, sure = now[rows] == 0, sure[rows]
+    lost = now[rows] == 0
     names = [before.texts(name)[pairing.before][rows] for name in ("task", "item_id", "category")]
     category = np.unique(names[2].astype(str), return_inverse=True)[1]
-    columns: dict[Column, Floats] = {"sure": np.clip(sure, -1e3, 1e3)}
-    if near is not None:
-        keys = zip(names[0].tolist(), names[1].tolist(), strict=True)
-        columns["near"] = np.array([near.get((str(task), str(one)), math.nan) for task, one in keys], float)
+    keys = [(str(task), str(one)) for task, one in zip(names[0].tolist(), names[1].tolist(), strict=True)]
+    columns: dict[Column, Floats] = {"sure": np.clip(sure[rows], -1e3, 1e3)}
+    given: dict[Column, Nearness | None] = {"near": near, "like": like}
+    columns |= {
+        name: np.array([one.get(key, math.nan) for key in keys], float)
+        for name, one in given.items()
+        if one is not None
+    }
+    nearest = next((column for name, column in columns.items() if name != "sure"), None)
     found = []
     for name, column in columns.items():
-        others = [_third(other) for one, other in columns.items() if one != name]
-        stratum = category * _GROUPS + (others[0] if others else 0)
-        groups = _groups(column, lost)
-        found.append(Cause(column=name, groups=groups, separation=separation(lost, column, stratum)))
-    by_category = []
-    for one, uses in sorted((words or {}).items(), key=lambda pair: -(pair[1] if math.isfinite(pair[1]) else -1.0)):
+        other = nearest if name == "sure" else columns["sure"]
+        stratum = category if other is None else category * 3 + _third(other)
+        found.append(
+            Cause(
+                column=name,
+                parts=_parts(column, lost, category),
+                separation=(tested := separation(lost, column, stratum)),
+                explained=None if tested is None else explained(lost, column, stratum),
+                doubt=_DOUBT / len(columns),
+            )
+        )
+    uses = []
+    for one, used in sorted((words or {}).items(), key=lambda pair: -(pair[1] if math.isfinite(pair[1]) else -1.0)):
         inside = names[2] == one
-        by_category.append((one, int(inside.sum()), int(lost[inside].sum()), uses))
-    return Causes(items=len(rows), lost=int(lost.sum()), causes=tuple(found), categories=tuple(by_category))
+        uses.append(CategoryUse(one, int(inside.sum()), int(lost[inside].sum()), used))
+    return Causes(
+        items=len(rows),
+        lost=int(lost.sum()),
+        causes=tuple(found),
+        categories=tuple(uses),
+        between=_between([one for one in uses if one.items and math.isfinite(one.uses)]),
+    )
+
+
+def _between(categories: list[CategoryUse]) -> tuple[float, float] | None:
+    """Return the rank correlation of the lost share with the uses, and its p-value; None for too few or no difference.
+
+    Spearman's coefficient; the permutations are drawn, always the same.
+    """
+    if len(categories) < _FEWEST_CATEGORIES:
+        return None
+    share, uses = _ranks([one.lost / one.items for one in categories]), _ranks([one.uses for one in categories])
+    scale = math.sqrt(float(share @ share) * float(uses @ uses))
+    if scale <= 0:
+        return None
+    rank = float(share @ uses) / scale
+    rng = np.random.default_rng(0)
+    permuted = np.array([share @ rng.permutation(uses) for _ in range(_PERMUTATIONS)]) / scale
+    beyond = int((np.abs(permuted) >= abs(rank) - 1e-12).sum())
+    return rank, (1 + beyond) / (1 + _PERMUTATIONS)
+
+
+def _ranks(values: list[float]) -> Floats:
+    """Return the ranks less their mean; equal values share theirs."""
+    _, which, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ranks: Floats = (np.cumsum(counts) - (counts - 1) / 2)[which]
+    ranks -= ranks.mean()
+    return ranks
 
 
 def _third(column: Floats) -> NDArray[np.int64]:
@@ -139,11 +238,14 @@ def _third(column: Floats) -> NDArray[np.int64]:
     return np.where(np.isfinite(column), np.searchsorted(np.quantile(known, [1 / 3, 2 / 3]), column), 0)
 
 
-def _groups(column: Floats, lost: NDArray[np.bool_]) -> tuple[tuple[float, float, int, int], ...]:
+def _parts(column: Floats, lost: NDArray[np.bool_], category: NDArray[np.int64]) -> tuple[Part, ...]:
     known = np.flatnonzero(np.isfinite(column))
-    parts = np.array_split(known[np.argsort(column[known], kind="stable")], _GROUPS)
-    return tuple(
-        (float(column[part[0]]), float(column[part[-1]]), len(part), int(lost[part].sum()))
-        for part in parts
-        if len(part)
-    )
+    number = 10 if len(known) >= 100 else 3
+    place = np.empty(len(known), np.int64)
+    for one in np.unique(category[known]):
+        inside = np.flatnonzero(category[known] == one)
+        order = np.argsort(column[known[inside]], kind="stable")
+        # The middle of its place among the items of its category, so that small categories fill the parts evenly.
+        place[inside[order]] = (2 * np.arange(len(inside)) + 1) * number // (2 * len(inside))
+    inside_parts = [lost[known[place == part]] for part in range(number)]
+    return tuple(Part(len(one), int(one.sum())) for one in inside_parts if len(one))

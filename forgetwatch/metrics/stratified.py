@@ -53,6 +53,50 @@ class Separation:
         return float(ndtr(self.z))
 
 
+@dataclass(frozen=True, kw_only=True)
+class Explained:
+    """How much of what was lost a column explains within strata.
+
+    Attributes:
+        share: Squared correlation of lost (0 or 1) with the rank of the column, both less their means in the stratum.
+        permuted: The share that 95 of 100 permutations of the column within strata stay below: what chance explains.
+    """
+
+    share: float
+    permuted: float
+
+
+def explained(
+    lost: Bools, column: Floats, stratum: Ints, *, permutations: int = 200, seed: int = 0
+) -> Explained | None:
+    """Return how much a column explains within strata, and how much permuted ones; None where nothing varies.
+
+    Args:
+        lost: True where lost, bool [rows].
+        column: The column, float64 [rows]; rows with nan are left out.
+        stratum: Stratum of each row, int64 [rows].
+        permutations: Number of permutations within strata.
+        seed: Seed of the permutations.
+    """
+    there = np.isfinite(column)
+    order = np.argsort(stratum[there], kind="stable")  # rows of a stratum side by side, as permutations sort them
+    y, x = lost[there][order].astype(float), column[there][order]
+    _, which, sizes = np.unique(stratum[there][order], return_inverse=True, return_counts=True)
+    ranks = np.empty(len(x))
+    for number in range(len(sizes)):
+        _, value, counts = np.unique(x[which == number], return_inverse=True, return_counts=True)
+        ranks[which == number] = (np.cumsum(counts) - (counts - 1) / 2)[value]
+    for values in (y, ranks):
+        values -= (np.bincount(which, weights=values) / sizes)[which]
+    scale = float(y @ y) * float(ranks @ ranks)
+    if scale <= 0:
+        return None
+    rng = np.random.default_rng(seed)
+    shuffled = [float(y @ ranks[np.lexsort((rng.random(len(x)), which))]) ** 2 for _ in range(permutations)]
+    share = float(y @ ranks) ** 2 / scale
+    return Explained(share=share, permuted=float(np.quantile(shuffled, 0.95)) / scale)
+
+
 def separation(lost: Bools, column: Floats, stratum: Ints) -> Separation | None:
     """Return how a column separates lost from kept rows within strata; None for too few rows, or one value alone.
 

@@ -25,10 +25,15 @@ _K1: Final = 1.5
 """Saturation of repeated words, the usual one."""
 
 
-def words_of(item: Item) -> list[str]:
-    """Return the words of a question and its right answers, without its worked examples."""
+def question_text(item: Item) -> str:
+    """Return a question with its right answers, without its worked examples."""
     answers = [item.choices[int(at)] for at in item.answers] if item.choices else item.answers
-    return plain(" ".join([training_text(item.prompt), *map(str, answers)])).split()
+    return " ".join([training_text(item.prompt), *map(str, answers)])
+
+
+def words_of(item: Item) -> list[str]:
+    """Return the words of a question and its right answers."""
+    return plain(question_text(item)).split()
 
 
 def nearness_to(items: Sequence[Item], texts: Iterable[str]) -> Floats:

@@ -17,7 +17,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from forgetwatch.comparing import CategoryMeans, Comparison, Conclusion, Group, Level, Spread, StageMatrix, Trajectory
+from forgetwatch.comparing import (
+    COLUMNS,
+    CategoryMeans,
+    Causes,
+    Comparison,
+    Conclusion,
+    Group,
+    Level,
+    Spread,
+    StageMatrix,
+    Trajectory,
+)
 from forgetwatch.measures import ASSUMES, DRIFT, MASS, MEASURES, MISSING_CELL, SET_NAMES, Measure, chance_rows
 from forgetwatch.pairing import between, count, percent
 from forgetwatch.report.cells import HEADINGS, PANELS, drift_looks, drift_rows, group_cells, measure_rows, spread_looks
@@ -127,6 +138,7 @@ def document(
     *,
     trajectory: Trajectory | None = None,
     found: Conclusion | None = None,
+    causes: Causes | None = None,
     levels: Sequence[Level] = ("all", "kind", "category"),
     every: bool = False,
 ) -> list[Section]:
@@ -137,6 +149,7 @@ def document(
         first: The first screen.
         trajectory: The run, if there is one.
         found: What the run shows; None for a comparison alone.
+        causes: Whether what was lost was barely known, or near the training rows; None if not asked.
         levels: Levels of the groups in tables.
         every: True for a table of every quantity of all items, by the names of JSON and gates.
     """
@@ -145,6 +158,7 @@ def document(
     if run is not None and found is not None:
         made += _stages(run.matrix) if run.matrix is not None else []
         made += _alarms(run, found)
+        made += [] if causes is None else _causes(causes)
         if run.comparisons[-1].all.n:
             table = Table(of="step", headings=HEADINGS, bodies=[("", _looks(run))], attribute="group", folded=_AS_TABLE)
             made.append(Section(heading="The run, look by look", key="curves", parts=[table]))
@@ -184,6 +198,43 @@ def _alarms(run: Trajectory, found: Conclusion) -> list[Section]:
     parts += [Aside(text) for text, is_alarm in told if not is_alarm]
     parts += [Aside("Other findings of the guard, as it logged them:"), Bullets(guard)] if guard else []
     return [Section(heading="Alarms during the run", key="alarms", parts=parts)] if parts else []
+
+
+def _causes(causes: Causes) -> list[Section]:
+    """Return the section on why answers were lost; none where too few were lost to tell."""
+    if not causes.is_tested:
+        return []
+    heads = ["the lowest part", "the middle", "the highest part", "explains %", "permuted %", "p"]
+    rows = []
+    for one in causes.causes:
+        thirds = [one.parts[at] for at in (0, len(one.parts) // 2, -1)] if one.parts else []
+        cells = [f"{percent(part.lost / part.items)} % of {count(part.items)}" for part in thirds]
+        cells += [MISSING_CELL] * (3 - len(cells))
+        if one.separation is not None and one.explained is not None:
+            cells += [percent(one.explained.share), percent(one.explained.permuted), f"{one.p_value:.2g}"]
+        rows.append([COLUMNS[one.column], *cells, *[MISSING_CELL] * (len(heads) - len(cells))])
+    between = causes.between_text()
+    parts: list[Part] = [
+        f"{capital(str(causes))}." + (f" {capital(between)}." if between else ""),
+        Table.of_words(["lost, by", *heads], rows),
+        Aside(_CAUSES if len(causes.causes) > 1 else f"{_CAUSES} {_MORE_CAUSES}"),
+    ]
+    if causes.categories:
+        used = [
+            [name, f"{count(lost)} of {count(items)}", MISSING_CELL if math.isnan(uses) else f"{uses:.1f}"]
+            for name, items, lost, uses in causes.categories
+        ]
+        parts.append(Table.of_words(["category", "lost", "its words in the training rows, per 1,000"], used))
+    return [Section(heading="Which knowledge it lost", key="causes", parts=parts)]
+
+
+_CAUSES: Final = (
+    "Of the questions that the base had right; parts are tenths of each category, or thirds of few questions. A "
+    "question is less sure the smaller the share of its right option was. “Explains” is the part of what was lost that "
+    "goes with the column within categories and thirds of another column; “permuted” is what 95 of 100 permuted "
+    "columns stay below. A loss by mere noise in the weights also falls on what was barely known."
+)
+_MORE_CAUSES: Final = "`forgetwatch report RUN --train FILE` adds how near the questions are to the training rows."
 
 
 def _looks(run: Trajectory) -> list[Row]:

@@ -26,6 +26,7 @@ from markupsafe import Markup
 
 from forgetwatch.comparing import (
     TOLERANCE,
+    Causes,
     Comparison,
     Conclusion,
     Flip,
@@ -35,6 +36,7 @@ from forgetwatch.comparing import (
     conclude,
     estimated,
     first_forgotten,
+    why_lost,
 )
 from forgetwatch.comparing.flips import flips
 from forgetwatch.measures import DRIFT, MASS, PASSAGES
@@ -91,6 +93,10 @@ _LABELS: Final = {
         "Curves: KL from the base at each look by each estimator with its 95 % interval, a panel for each set of "
         "prompts, and the floor as a dashed line; the table of the drift has the numbers."
     ),
+    "causes": (
+        "Points with intervals: lost share of the questions by how sure the base was, and by how near they are to the "
+        "training rows; the table has the numbers."
+    ),
     "stages": "Cells: right answers of each category at the base and after each stage; the table has the numbers.",
     "bars": "Bars: forgotten and gained answers of each category, and its net change; the table below has the numbers.",
     "heatmap": "Every answer that changed, as a row, with a column for each look; the list of questions has them.",
@@ -107,6 +113,11 @@ _CAPTIONS: Final = {
         "The same at each look. The forgotten questions are those forgotten at that look; bands are 95 % intervals.",
     ),
     "passages": ("Curves of the passages", "The change at each look, of all passages and of each category."),
+    "causes": (
+        "Lost by how sure and how near",
+        "Points: lost share of each tenth of each category, the lowest left, with 95 % intervals. The line is the "
+        "share of all.",
+    ),
     "stages": (
         "Categories by stage",
         "Numbers are right answers in percent; colours are the change since the base.",
@@ -134,6 +145,7 @@ def page(
     tolerance: Tolerance = TOLERANCE,
     title: str = "",
     folder: Path | None = None,
+    causes: Causes | None = None,
 ) -> str:
     """Return the page of a comparison, as text.
 
@@ -145,13 +157,16 @@ def page(
         tolerance: Losses that the verdict tolerates.
         title: Name of the run.
         folder: Its folder, by which the page says what to do about a loss.
+        causes: Why the run lost answers; by default by how sure the base was alone.
     """
     run = trajectory if trajectory is not None and len(trajectory) > 1 else None
     first = summary(comparison, changed=changed, trajectory=trajectory, tolerance=tolerance, name=title)
     # The start compared with itself shows nothing.
     compared = run is not None or trajectory is None
     found = None if run is None else conclude(comparison, trajectory=run, tolerance=tolerance)
-    sections = _sections(comparison, first, trajectory, found)
+    if run is not None and causes is None:
+        causes = why_lost(run.baseline, run.last)
+    sections = _sections(comparison, first, trajectory, found, causes)
     return render(
         "template.html",
         scripts=[*([_VENDOR, "chart.js"] if run is not None else []), "script.js"],
@@ -163,7 +178,7 @@ def page(
         style=_CLASSES[first.word],
         worst_headings=WORST_HEADINGS,
         sections=sections,
-        figures=_figures(comparison, run, {one["key"] for one in sections}) if compared else {},
+        figures=_figures(comparison, run, {one["key"] for one in sections}, causes) if compared else {},
         run=None if run is None or found is None else _run(run, found),
         damages=[] if trajectory is None else [*map(without_folders, trajectory.notes)],
         compared=compared,
@@ -186,6 +201,7 @@ def run_page(
     tolerance: Tolerance = TOLERANCE,
     title: str = "",
     folder: Path | None = None,
+    causes: Causes | None = None,
 ) -> str:
     """Return the page of a run.
 
@@ -193,7 +209,9 @@ def run_page(
     """
     changed = flips(trajectory.baseline, trajectory.last, probe=probe, first=first_forgotten(trajectory))
     last = trajectory.comparisons[-1]
-    return page(last, changed=changed, trajectory=trajectory, tolerance=tolerance, title=title, folder=folder)
+    return page(
+        last, changed=changed, trajectory=trajectory, tolerance=tolerance, title=title, folder=folder, causes=causes
+    )
 
 
 def render(
@@ -276,13 +294,17 @@ def _chart(run: Trajectory, found: Conclusion) -> str:
 
 
 def _sections(
-    comparison: Comparison, first: Summary, trajectory: Trajectory | None, found: Conclusion | None
+    comparison: Comparison,
+    first: Summary,
+    trajectory: Trajectory | None,
+    found: Conclusion | None,
+    causes: Causes | None,
 ) -> list[dict[str, Any]]:
     """Return the sections below the first screen as the template takes them.
 
     Those that it has figures for come in their place.
     """
-    made = document(comparison, first, trajectory=trajectory, found=found, levels=tuple(LEVELS))
+    made = document(comparison, first, trajectory=trajectory, found=found, causes=causes, levels=tuple(LEVELS))
     return [{"heading": one.heading, "key": one.key, "parts": [*map(_part, one.parts)]} for one in made]
 
 
@@ -294,13 +316,15 @@ def _part(part: Part) -> dict[str, Any]:
 
 
 def _figures(
-    comparison: Comparison, run: Trajectory | None, keys: Collection[str]
+    comparison: Comparison, run: Trajectory | None, keys: Collection[str], causes: Causes | None
 ) -> dict[str, list[tuple[str, Markup, str]]]:
     """Return (heading, picture, caption) of the figures of each of these sections of a measure, by its key."""
     found: dict[str, list[tuple[str, Markup, str]]] = {}
     drawn: list[tuple[str, str, Callable[[], Figure | None]]] = []
     if comparison.all[MASS] is not None:
         drawn.append((MASS.key, "mass", lambda: plots.mass_figure(comparison)))
+    if causes is not None:
+        drawn.append(("causes", "causes", lambda: plots.causes_figure(causes)))
     if run is not None:
         drawn.append(("stages", "stages", partial(plots.stages_figure, run)))
         drawn += [(key, name, partial(draw, run)) for key, (name, draw) in _CURVES.items()]

@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from forgetwatch.comparing import (
+    COLUMNS,
+    Causes,
     Comparison,
     Conclusion,
     Group,
@@ -32,7 +34,7 @@ from forgetwatch.comparing import (
     side_of_zero,
 )
 from forgetwatch.measures import MASS, NULL, PASSAGES, SET_NAMES, LookDrift, drift_interval
-from forgetwatch.metrics import Interval
+from forgetwatch.metrics import Interval, wilson
 from forgetwatch.pairing import count, fit_ends
 
 if TYPE_CHECKING:
@@ -431,6 +433,28 @@ def bars_figure(comparison: Comparison) -> Figure | None:
     net.axvline(0, color="#000000", linewidth=0.8)
     net.set_title("net change, points (diamond: beyond 0)", fontsize=10)
     _label_rows((flips, net), [(group.name, count(group.n)) for group in groups])
+    return figure
+
+
+def causes_figure(causes: Causes) -> Figure | None:
+    """Return the figure of the lost share over the parts of each column; None where too few were lost to tell."""
+    from matplotlib.figure import Figure
+
+    if not causes.is_tested:
+        return None
+    figure = Figure(figsize=(3.4 * len(causes.causes) + 0.6, 2.7), layout="constrained")
+    panels = figure.subplots(1, len(causes.causes), sharey=True, squeeze=False)[0]
+    for panel, cause in zip(panels, causes.causes, strict=True):
+        for at, part in enumerate(cause.parts, 1):
+            low, high = wilson(part.lost, part.items)
+            panel.plot([at, at], [100 * low, 100 * high], color=LOST["color"], linewidth=1.6)
+            panel.plot([at], [100 * part.lost / part.items], color=LOST["color"], marker="o", markersize=4)
+        panel.axhline(100 * causes.lost / causes.items, color=GREY, linewidth=1.0)
+        panel.set_title(COLUMNS[cause.column], fontsize=9)
+        panel.set_xticks([1, len(cause.parts) or 2], ["least", "most"], fontsize=9)
+        panel.tick_params(labelsize=9)
+        panel.set_ylim(bottom=0)
+    panels[0].set_ylabel("lost, %", fontsize=9)
     return figure
 
 

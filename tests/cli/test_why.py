@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from run_folders import write_run
-from support import decided, probe
+from support import decided, model, probe, tokenizer
 from typer.testing import CliRunner
 
 from forgetwatch import Snapshot
@@ -49,10 +49,32 @@ def test_with_rows_both_are_asked_and_json_has_them(run: Path, tmp_path: Path) -
     arguments = ["why", str(run), "--train", str(tmp_path / "rows.jsonl"), "--json", str(path)]
     done = CliRunner().invoke(app, arguments, catch_exceptions=False)
     assert "its words in the rows, per 1,000" in done.stdout
+    assert "lost of each tenth, %" in done.stdout
     document = json.loads(path.read_text())
     assert [one["column"] for one in document["columns"]] == ["sure", "near"]
     assert document["columns"][0]["explains"] is True
-    assert sum(group["items"] for group in document["columns"][0]["groups"]) == document["items"] == ITEMS
+    assert sum(part["items"] for part in document["columns"][0]["parts"]) == document["items"] == ITEMS
+    assert document["columns"][0]["explained"] > document["columns"][0]["explained_by_chance"] > 0
+
+
+def test_the_base_reads_questions_and_rows_too_and_the_page_shows_all_three(run: Path, tmp_path: Path) -> None:
+    pytest.importorskip("bm25s")
+    tok = tokenizer()
+    model(tok).save_pretrained(tmp_path / "base")
+    tok.save_pretrained(tmp_path / "base")
+    arguments = ["report", str(run), "--train", str(tmp_path / "rows.jsonl"), "--model", str(tmp_path / "base")]
+    done = CliRunner().invoke(app, [*arguments, "-o", str(tmp_path / "page.html")], catch_exceptions=False)
+    assert done.exit_code == 0
+    page = (tmp_path / "page.html").read_text()
+    for heading in ("Which knowledge it lost", "by words", "by its embeddings", "its words in the training rows"):
+        assert heading in page
+    done = CliRunner().invoke(app, ["report", str(run), "-o", str(tmp_path / "plain.html")], catch_exceptions=False)
+    plain = (tmp_path / "plain.html").read_text()
+    assert "What it lost was what it barely knew." in plain
+    assert "by its embeddings" not in plain
+    done = CliRunner().invoke(app, ["why", str(run), "--model", str(tmp_path / "base")])
+    assert done.exit_code == 2
+    assert "needed --train FILE too" in " ".join(done.output.split())
 
 
 def test_what_is_missing_is_told(run: Path, tmp_path: Path) -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import mannwhitneyu
+from scipy.stats import mannwhitneyu, rankdata
 
 from forgetwatch import Snapshot
 from forgetwatch.comparing import Causes, why_lost
-from forgetwatch.metrics import separation
+from forgetwatch.metrics import explained, separation
 
 ITEMS, CATEGORIES = 400, 8
 
@@ -89,4 +90,50 @@ def test_without_rows_only_sureness_is_asked_and_too_few_losses_tell_nothing() -
     assert [one.column for one in found.causes] == ["sure"]
     assert str(found) == "too few answers were lost to tell (1 of 6)"
     assert math.isnan(found.causes[0].p_value)
-    assert sum(items for _, _, items, _ in found.causes[0].groups) == 6
+    assert sum(part.items for part in found.causes[0].parts) == 6
+    assert not found.is_tested
+
+
+def test_what_a_column_explains_is_beyond_what_permuted_questions_do_and_nothing_between_strata() -> None:
+    rng = np.random.default_rng(2)
+    stratum = np.repeat(np.arange(10), 40)
+    column = rng.normal(size=400) + 3 * stratum
+    lost = rng.random(400) < 1 / (1 + np.exp(-(column - 3 * stratum)))
+    found = explained(lost, column, stratum)
+    assert found is not None
+    ranks = np.concatenate([rankdata(column[stratum == one]) for one in range(10)])
+    inside = [values - np.repeat([values[stratum == one].mean() for one in range(10)], 40) for values in (ranks, lost)]
+    assert found.share == pytest.approx(np.corrcoef(*inside)[0, 1] ** 2)
+    assert found.share > 10 * found.permuted > 0
+    between = explained(rng.random(400) < stratum / 10, 3.0 * stratum + rng.normal(size=400), stratum)
+    assert between is not None
+    assert between.share < 2 * between.permuted
+    assert explained(np.ones(9, bool), np.arange(9.0), np.zeros(9, np.int64)) is None
+    beyond = [explained(rng.random(120) < 0.3, rng.normal(size=120), np.arange(120) % 3) for _ in range(300)]
+    assert 0.02 <= np.mean([one.share > one.permuted for one in beyond if one]) <= 0.09
+
+
+def test_the_uses_of_words_are_asked_between_categories() -> None:
+    def told(lost_of: list[int], **options: Any) -> Causes:
+        n = 20 * len(lost_of)
+        names = {
+            "item_id": [str(at) for at in range(n)],
+            "content_hash": [str(at) for at in range(n)],
+            "task": ["t"] * n,
+            "category": [f"c{at // 20}" for at in range(n)],
+        }
+        after = [at % 20 >= lost_of[at // 20] for at in range(n)]
+        before = Snapshot.from_columns({**names, "correct": [True] * n, "gold_share": [0.5] * n}, {})
+        return why_lost(before, Snapshot.from_columns({**names, "correct": after}, {}), **options)
+
+    words = {f"c{at}": float(at) for at in range(8)}
+    found = told([*range(1, 9)], words=words)
+    assert found.between is not None
+    assert found.between[0] == pytest.approx(1.0)
+    assert found.between[1] < 0.001
+    assert found.between_text().startswith("categories whose words the rows use more lose more (rank correlation +1.00")
+    even = told([4, 2, 6, 3, 5, 2, 4, 3], words=words)
+    assert "neither more nor less" in even.between_text()
+    assert told([1, 2, 3, 4], words=words).between is None
+    assert told([2] * 8, words=words).between is None
+    assert told([1, 2, 3, 4]).between_text() == ""

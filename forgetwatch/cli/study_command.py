@@ -53,6 +53,9 @@ def run(
     json_path: Annotated[
         Path | None, typer.Option("--json", help="Also write all numbers as JSON to this file; - for stdout.")
     ] = None,
+    with_findings: Annotated[
+        bool, typer.Option("--findings", help="Ask the first three findings of arXiv 2510.17776 of these pairs.")
+    ] = False,
     trust_remote_code: Annotated[
         bool, typer.Option("--trust-remote-code", help="Run code that comes with a model.")
     ] = False,
@@ -74,6 +77,10 @@ def run(
     check_device_map(device_map)
     check_json(json_path, [study, probe])
     plan = read_plan(study, probe=probe)
+    if with_findings and all(pair.kind is None for pair in plan.pairs):
+        raise StudyError(
+            f"{study}: --findings needs what a stage does: kind: continual-pretraining, from-base or from-instruct"
+        )
     folder = output or study.parent / (re.sub(r"[^\w.-]+", "-", plan.name).strip("-.") or "study")
     if folder.suffix in _FORMATS:
         raise StudyError(
@@ -99,7 +106,7 @@ def run(
         sources = Sources(folder, read, is_first=is_first_process(), is_alone=launched_count() == 1)
         found = run_study(plan, sources, on_pair=announce)
         if is_first_process():
-            _show(found, folder, json_path)
+            _show(found, folder, json_path, with_findings=with_findings)
     if is_first_process():
         for one in found.failed:
             echo(f"forgetwatch: not compared: {one.reason}", err=True)
@@ -109,7 +116,7 @@ def run(
             raise StudyError(f"{len(names)} of {len(found.results)} pairs could not be compared: {named}{others}")
 
 
-def _show(study: Study, folder: Path, json_path: Path | None) -> None:
+def _show(study: Study, folder: Path, json_path: Path | None, *, with_findings: bool) -> None:
     """Write all numbers, print the table, and draw the figures.
 
     A figure that cannot be drawn is a line, and no error: scripts that read the numbers go on.
@@ -118,7 +125,7 @@ def _show(study: Study, folder: Path, json_path: Path | None) -> None:
     if json_path is not None:
         write_json(study_json(study), json_path)
     if json_path != STDOUT:
-        result_console().print(study_table(study))
+        result_console().print(study_table(study, with_findings=with_findings))
     with shown("drawing", opening=f"all numbers are in {folder}; drawing the figures") as progress:
         failed = draw_figures(study, folder, progress=progress)
     for name, reason in failed.items():

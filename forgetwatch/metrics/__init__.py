@@ -126,3 +126,4 @@ from forgetwatch.metrics.transitions import (
     over_samples,
     ratio,
 )
+from forgetwatch.metrics.trend import Slope, family_mean, family_slopes

@@ -5,12 +5,14 @@
 
     plan           the YAML file: stages, pairs, the sides of each, and how they are read or scored
     pairs          one pair after the other to its comparison and what averages show; only the counts are kept
+    factors        what forgetting goes with over the pairs, and the findings of the paper
 
 A study imports no torch where only files of outcomes are named. Start with `plan`.
 
 Beside it, `merging`: points between two models (`forgetwatch merge`).
 """
 
+from forgetwatch.study.factors import Finding, Trend, findings, trends
 from forgetwatch.study.figures import averages_figure, has_scale, radar_figures, scale_figure
 from forgetwatch.study.pairs import Sources, Study, Value, is_model, run_study
 from forgetwatch.study.plan import Pair, Plan, read_plan

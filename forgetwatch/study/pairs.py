@@ -35,16 +35,27 @@ from typing import Any, Final, Literal, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from forgetwatch.comparing import CategoryMeans, Comparison, Spread, compare, estimated, ranked_categories
+from forgetwatch.comparing import (
+    CategoryMeans,
+    Causes,
+    Comparison,
+    Spread,
+    compare,
+    estimated,
+    ranked_categories,
+    why_lost,
+)
 from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ForgetwatchError, SnapshotError, StudyError
+from forgetwatch.extras import missing
 from forgetwatch.measures import MISSING_CELL
 from forgetwatch.pairing import between, item_codes, listed, percent, points
 from forgetwatch.probe import Probe
-from forgetwatch.probes import Categories, load_probe
+from forgetwatch.probes import Categories, load_probe, nearness_to, training_texts
+from forgetwatch.progress import log
 from forgetwatch.readers import SUFFIXES, concatenate, is_outcomes, read_mapped
 from forgetwatch.snapshot import Snapshot, read_snapshot, save_snapshot
-from forgetwatch.study.plan import Pair, Plan, Source
+from forgetwatch.study.plan import DISTANCE, MEASURED, Pair, Plan, Source
 from forgetwatch.version import VERSION
 
 Rate = Literal["forgetting", "backward transfer"]
@@ -127,6 +138,7 @@ class Compared:
     comparison: Comparison
     means: CategoryMeans  # the paper's, by the rule of the study
     averages: Averages
+    causes: Causes | None  # why answers were lost; None for several samples of a question
 
     def values(self, rate: Rate) -> dict[str, Value]:
         """Return the value of each category."""
@@ -217,8 +229,10 @@ def run_study(plan: Plan, sources: Sources, *, on_pair: Callable[[int, Pair], No
                 reason = reason.replace(option, key)
             results.append(Failed(pair=pair, reason=f"{pair.name}: {reason}"))
         else:
+            pair = sources.with_distance(pair)
             means, averages = comparison.paper_compat or comparison.macro, Averages.of(comparison)
-            results.append(Compared(pair=pair, comparison=comparison, means=means, averages=averages))
+            causes = sources.causes(pair, before, after) if comparison.samples == 1 else None
+            results.append(Compared(pair=pair, comparison=comparison, means=means, averages=averages, causes=causes))
     return Study(plan=plan, results=tuple(results))
 
 
@@ -273,6 +287,38 @@ class Sources:
             for side, n in zip(sides, samples, strict=True)
         )
         return before, after
+
+    def causes(self, pair: Pair, before: Snapshot, after: Snapshot) -> Causes:
+        """Return why a pair lost answers; by the nearness to its training rows too, if it has both rows and a probe."""
+        probe = self.probe_of(pair.before[0])
+        if not pair.train or probe is None:
+            if pair.train:
+                log(f"{pair.name}: train is left out: the questions need the probe, by which the models are scored")
+            return why_lost(before, after)
+        try:
+            near = nearness_to(probe.items, training_texts(pair.train))
+        except (ModuleNotFoundError, ValueError, ForgetwatchError) as error:
+            log(f"{pair.name}: train is left out: {missing(error, what='train') or error}")
+            return why_lost(before, after)
+        keys = [(item.task, item.id) for item in probe]
+        return why_lost(before, after, near=dict(zip(keys, near.tolist(), strict=True)))
+
+    def with_distance(self, pair: Pair) -> Pair:
+        """Return the pair with the measured distance of its weights, if its file asks for it; nan if it has none."""
+        if pair.covariates.get(DISTANCE) != MEASURED:
+            return pair
+        # Not at the top: it imports torch, which files of outcomes do not need.
+        from forgetwatch.study.merging import ModelPair
+
+        try:
+            if not all(is_model(source) for source in (pair.before[0], pair.after[0])):
+                raise StudyError("needed models on both sides")
+            ends = ModelPair(a=pair.before[0].location, b=pair.after[0].location, method="linear", alphas=())
+            distance = ends.distance().overall
+        except ForgetwatchError as error:
+            log(f"{pair.name}: {DISTANCE}: {MEASURED} is left out: {error}")
+            distance = math.nan
+        return replace(pair, covariates={**pair.covariates, DISTANCE: distance})
 
     def _side(self, sources: Sequence[Source], pair: Pair) -> Snapshot:
         """Return the snapshot of one source, or of one for each seed, with the items that are in all of them."""

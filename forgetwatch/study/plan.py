@@ -10,10 +10,15 @@ allow_prompt_mismatch: true                 the two sides may read different pro
 chance: paper-compat                        the paper's numbers as its released code computes them; default: own
 stages:
   - name: instruction tuning
+    kind: from-base                         or continual-pretraining, from-instruct: for the paper's findings
     pairs:
       - name: llama-3.1-8b
         size: 8B                            parameters
         data: 1e6                           scale of the data, in the study's own unit
+        family: llama-3                     pairs that share a base or recipe; default: those of one base
+        covariates: {method: SFT, mix: 3}   numbers and words that forgetting may go with; see `factors`.
+                                            weight_distance: measured reads the weights of two models
+        train: rows.jsonl                   training set, or a list: were questions near to it lost?
         before: logs/base.parquet           a model, snapshot, table or log
         after: [seed0.jsonl, seed1.jsonl]   a list: one for each seed
       - name: qwen2.5-7b
@@ -33,7 +38,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import Any, Final, Literal, get_args
 
 from forgetwatch.comparing import ChanceRule, OnMismatch
 from forgetwatch.decoding import Decoding
@@ -45,9 +50,15 @@ from forgetwatch.readers import SUFFIXES, ColumnMap
 _SCORED: Final = ("probe", "decoding", "rendering")
 _COMPARED: Final = ("on_mismatch", "allow_prompt_mismatch")
 _TOP: Final = ("name", *_SCORED, "categories", *_COMPARED, "chance", "stages")
-_STAGE: Final = ("name", "pairs")
-_PAIR: Final = ("name", "size", "data", "before", "after", *_COMPARED)
+_STAGE: Final = ("name", "kind", "pairs")
+_PAIR: Final = ("name", "family", "size", "data", "covariates", "train", "before", "after", *_COMPARED)
 _SOURCE: Final = ("path", *_SCORED, "metric", "where", "map", "set", "match")
+Kind = Literal["continual-pretraining", "from-base", "from-instruct"]
+"""What a stage does, as far as a finding of the paper asks for it: training on a domain; post-training of base models,
+instruction tuning included; post-training of instruct models."""
+DISTANCE: Final = "weight_distance"
+"""Covariate whose value may be `MEASURED`: distance of the weights after from those before, relative to the latter."""
+MEASURED: Final = "measured"
 _TIMES: Final = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
 
 
@@ -72,14 +83,22 @@ class Pair:
         name: Its name, unique in the study.
         size: Number of parameters; None if the file gives none.
         data: Scale of the data of the step, in the unit of the study; None likewise.
+        family: Name of the family that it belongs to.
+        kind: What its stage does; None if the file does not say.
+        covariates: Numbers and words that forgetting may go with, by name.
+        train: Files of its training set.
         before: One source for each seed; a single one stands for all seeds.
         after: The same, after.
     """
 
     stage: str
     name: str
+    family: str
+    kind: Kind | None
     size: float | None
     data: float | None
+    covariates: Mapping[str, float | str]
+    train: tuple[Path, ...]
     before: tuple[Source, ...]
     after: tuple[Source, ...]
     on_mismatch: OnMismatch
@@ -129,7 +148,8 @@ def read_plan(path: Path, *, probe: str | None = None) -> Plan:
         if name in stages:
             raise StudyError(f"{path}: the stage {_short(name)} is there twice; give each stage a name of its own")
         where = f"{path}: stage {_short(name)}"
-        stages[name] = [reader.pair(one, where, name) for one in _list(stage, "pairs", where)]
+        kind = _choice(stage["kind"], get_args(Kind), f"{where}: kind") if "kind" in stage else None
+        stages[name] = [reader.pair(one, where, name, kind) for one in _list(stage, "pairs", where)]
     return Plan(
         name=_text(given, "name", str(path)) if "name" in given else path.stem,
         path=path,
@@ -150,7 +170,7 @@ class _Reader:
             if name in defaults:
                 self._scored({name: defaults[name]}, str(path))
 
-    def pair(self, given: Plain, where: str, stage: str) -> Pair:
+    def pair(self, given: Plain, where: str, stage: str, kind: Kind | None) -> Pair:
         """Return one pair of a stage; `where` names the stage in messages."""
         name = _text(_mapping(given, f"{where}: a pair"), "name", f"{where}: a pair")
         where = f"{where}: pair {_short(name)}"
@@ -173,6 +193,10 @@ class _Reader:
         return Pair(
             stage=stage,
             name=name,
+            family=_text(entry, "family", where) if "family" in entry else before[0].given,
+            kind=kind,
+            train=self._files(entry.get("train", []), f"{where}: train"),
+            covariates=_covariates(entry.get("covariates", {}), f"{where}: covariates"),
             size=_number(entry["size"], f"{where}: size") if "size" in entry else None,
             data=_number(entry["data"], f"{where}: data") if "data" in entry else None,
             before=before,
@@ -180,6 +204,16 @@ class _Reader:
             on_mismatch=_choice(on_mismatch or "error", get_args(OnMismatch), f"{where}: on_mismatch"),
             allow_prompt_mismatch=_truth(allowed or "false", f"{where}: allow_prompt_mismatch"),
         )
+
+    def _files(self, given: Plain, where: str) -> tuple[Path, ...]:
+        names = [given] if isinstance(given, str) else given
+        if not isinstance(names, list) or not all(isinstance(one, str) for one in names):
+            raise StudyError(f"{where}: needed a path or a list of paths, got {_short(given)}")
+        paths = tuple(self._path.parent / str(one) for one in names)
+        for path in paths:
+            if not _is_there(path, where):
+                raise StudyError(f"{where}: {path}: no such file")
+        return paths
 
     def _side(self, given: Plain, where: str) -> tuple[Source, ...]:
         entries = [given] if isinstance(given, (str, dict)) else list(given)
@@ -246,6 +280,25 @@ def _columns(entry: Mapping[str, Plain], where: str) -> ColumnMap:
         return ColumnMap(fields=named["map"], where=named["where"], constants=named["set"], match=match)
     except ForgetwatchError as error:
         raise StudyError(f"{where}: {error}") from error
+
+
+def _covariates(given: Plain, where: str) -> dict[str, float | str]:
+    """Return the covariates of a pair: numbers, such as 8B or -0.5, and words."""
+    found: dict[str, float | str] = {}
+    for name, value in _mapping(given, where).items():
+        if name in ("size", "data"):
+            raise StudyError(f"{where}: {name} is a key of the pair itself")
+        if not isinstance(value, str) or not value.strip():
+            raise StudyError(f"{where}: needed a number or a word under {_short(name)}, got {_short(value)}")
+        try:
+            number = float(value)
+        except ValueError:
+            found[name] = _number(value, where) if re.fullmatch(r"[\d.,_]+[KMBTkmbt]", value) else value.strip()
+            continue
+        if not math.isfinite(number):
+            raise StudyError(f"{where}: needed a finite number under {_short(name)}, got {_short(value)}")
+        found[name] = number
+    return found
 
 
 def _is_there(path: Path, where: str) -> bool:

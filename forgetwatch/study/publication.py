@@ -43,7 +43,8 @@ from rich.text import Text
 from forgetwatch.comparing import group_values
 from forgetwatch.files import write_text
 from forgetwatch.measures import MISSING_CELL, QUANTITIES, chance_rows, drift_json, json_value, value_at
-from forgetwatch.pairing import brief, count, fit_ends, percent
+from forgetwatch.metrics import Slope
+from forgetwatch.pairing import between, brief, count, fit_ends, percent, points
 from forgetwatch.progress import Done, Progress
 from forgetwatch.report import (
     SUFFIXES,
@@ -59,6 +60,7 @@ from forgetwatch.report import (
     svg,
     table,
 )
+from forgetwatch.study.factors import Finding, Trend, findings, trends
 from forgetwatch.study.figures import NAMELESS, Scale, averages_figure, has_scale, radar_figures, scale_figure
 from forgetwatch.study.pairs import RATES, Compared, Failed, Rate, Study, Value
 from forgetwatch.visible_text import csv_cell, latex_text, without_folders
@@ -107,7 +109,12 @@ _AVERAGE_HEADINGS: Final = {
     "forgotten": "forgotten",
     "fell": "in tasks that fell",
 }
-"""Headings of the columns of the three tables of pairs, by the name of their quantity."""
+_CAUSE_HEADINGS: Final = {
+    "answer": "what it lost",
+    "sure": "how sure it was explains, %",
+    "near": "nearness explains, %",
+}
+"""Headings of the columns of the tables of pairs, by the name of their quantity."""
 
 _WIDTH: Final = 80
 _NAME: Final = 24
@@ -173,8 +180,21 @@ def study_json(study: Study) -> dict[str, Any]:
             {"name": stage, "pairs": [_pair_json(one) for one in study.results if one.pair.stage == stage]}
             for stage in study.plan.stages
         ],
+        "trends": [_trend_json(one) for one in trends(study)],
+        "findings": [vars(one) for one in findings(study)],
         "failed": [one.pair.name for one in study.failed],
     }
+
+
+def _trend_json(one: Trend) -> dict[str, Any]:
+    def slope(found: Slope | None) -> dict[str, Any] | None:
+        if found is None:
+            return None
+        numbers = {"slope": found.slope, "interval": found.interval, "degrees": found.degrees, "p_value": found.p_value}
+        return {name: json_value(value) for name, value in {**numbers, "seen": found.seen}.items()}
+
+    own = {"rate": one.rate, "covariate": one.covariate, "unit": one.unit, "pairs": one.pairs, "families": one.families}
+    return {**own, "alone": slope(one.alone), "held": slope(one.held)}
 
 
 def _pair_json(result: Compared | Failed) -> dict[str, Any]:
@@ -182,8 +202,10 @@ def _pair_json(result: Compared | Failed) -> dict[str, Any]:
     pair = result.pair
     found: dict[str, Any] = {
         "name": pair.name,
+        "family": pair.family,
         "size": pair.size,
         "data": pair.data,
+        "covariates": {name: json_value(value) for name, value in pair.covariates.items()},
         "before": [source.given for source in pair.before],
         "after": [source.given for source in pair.after],
     }
@@ -205,6 +227,7 @@ def _pair_json(result: Compared | Failed) -> dict[str, Any]:
             for rate in RATES
         },
         "averages": json_value(vars(result.averages)),
+        "why": None if result.causes is None else str(result.causes),
         "groups": [group_values(group) for group in comparison.groups if group.level != "task"],
         "tasks": [{name: values[name] for name in _OF_TASK} for values in tasks],
         "drift": drift_json(comparison.drift),
@@ -246,6 +269,13 @@ def study_markdown(study: Study) -> str:
     if study.compared:
         lines += ["## What averages hide", "", *_table(study, _AVERAGE_HEADINGS, _average_cells)]
         lines += ["## Every pair", "", *_table(study, _PAIR_HEADINGS, _pair_cells)]
+        if any(one.causes and one.causes.is_tested for one in study.compared):
+            lines += ["## Which knowledge was lost", "", *_table(study, _CAUSE_HEADINGS, _cause_cells)]
+        if found := trends(study):
+            lines += ["## What it goes with", "", *table(TREND_HEADINGS, [*map(_trend_cells, found)]), ""]
+        if found_here := [one for one in findings(study) if asks_for_findings(study)]:
+            lines += ["## The paper's findings, asked of this study", ""]
+            lines += [*table(FINDING_HEADINGS, [*map(_finding_cells, found_here)]), ""]
         lines += ["## Corrected for guessing, %", "", *_table(study, _GUESSING_HEADINGS, _guessing_cells)]
         for title, headings, of_pairs in _measure_tables(study):
             lines += [f"## {title}", "", *table(headings, of_pairs), ""]
@@ -256,6 +286,30 @@ def study_markdown(study: Study) -> str:
     if notes := _notes(study):
         lines += ["## Notes", "", *(f"* {escaped(note)}" for note in notes)]
     return "\n".join(lines).rstrip() + "\n"
+
+
+TREND_HEADINGS: Final = ["rate", "goes with", "points", "others held", "would be seen", "pairs", "families"]
+FINDING_HEADINGS: Final = ["finding", "here", "numbers"]
+
+
+def _trend_cells(one: Trend) -> list[str]:
+    def slope(found: Slope | None) -> str:
+        if found is None or math.isnan(found.slope):
+            return MISSING_CELL
+        return points(found.slope) + ("" if math.isnan(found.error) else f" ({between(found.interval, points)})")
+
+    name = f"{one.covariate}, per {one.unit}" if one.unit else one.covariate
+    seen = MISSING_CELL if math.isnan(one.alone.seen) else points(one.alone.seen).lstrip("+")
+    return [one.rate, name, slope(one.alone), slope(one.held), seen, count(one.pairs), count(one.families)]
+
+
+def _finding_cells(one: Finding) -> list[str]:
+    return [f"{one.number}: {one.claim}", one.answer, one.numbers]
+
+
+def asks_for_findings(study: Study) -> bool:
+    """Return True if the file says what a stage does, so that the paper's findings can be asked of it."""
+    return any(pair.kind is not None for pair in study.plan.pairs)
 
 
 class _Figure(NamedTuple):
@@ -295,8 +349,11 @@ def _page(study: Study, drawings: Mapping[str, Markup | None]) -> str:
         picture=drawings.get("averages"),
         pairs=_staged(study, _PAIR_HEADINGS, _pair_cells),
         guessing=_staged(study, _GUESSING_HEADINGS, _guessing_cells),
+        causes=_staged(study, _CAUSE_HEADINGS, _cause_cells),
         measures=_measure_tables(study),
         stages=stages,
+        trends=(TREND_HEADINGS, [*map(_trend_cells, trends(study))]),
+        findings=(FINDING_HEADINGS, [*map(_finding_cells, findings(study))] if asks_for_findings(study) else []),
         scales=[(text, drawings[f"against-{by}"]) for by, text in _SCALES.items() if f"against-{by}" in drawings],
         notes=_notes(study),
         rule=_RULES[study.plan.chance],
@@ -341,8 +398,11 @@ def _facts(study: Study) -> str:
     )
 
 
-def study_table(study: Study) -> Lines:
-    """Return the table of all pairs for a console of 80 columns, under the names of their stages."""
+def study_table(study: Study, *, with_findings: bool = False) -> Lines:
+    """Return the table of all pairs for a console of 80 columns, under the names of their stages, and the trends.
+
+    With findings, those of the paper follow, each with its answer here.
+    """
     title = Text().append("forgetwatch  ", style="bold cyan")
     name = f"{study.plan.name}, {_pairs(len(study.plan.pairs))}"
     lines = [title.append(fit_ends(name, _WIDTH - len(title)).rstrip(), style="bold")]
@@ -366,6 +426,10 @@ def study_table(study: Study) -> Lines:
         lines.append(Text("shown: the part of 1→0 that the mean accuracies of the tasks show, %", style="dim"))
     if short := sum(any(_left_out(one)) for one in study.compared):
         lines.append(Text(f"left out in {_pairs(short)}: questions unscored, or on one side alone", style="dim"))
+    lines += [Text(str(one)) for one in trends(study)]
+    if with_findings:
+        lines.append(Text("the paper's findings, asked of this study", style="bold"))
+        lines += [Text(f"{one.number}  {one.answer}: {one.claim}; {one.numbers}") for one in findings(study)]
     return Lines(*lines)
 
 
@@ -393,6 +457,19 @@ def _guessing_cells(one: Compared) -> dict[str, str]:
     for name, lost, won, _ in chance_rows(one.comparison.all.chance, one.comparison.all.n):
         if (key := name.replace("-", "_")) in found:
             found |= {key: lost, f"{key}_gained": won}
+    return found
+
+
+def _cause_cells(one: Compared) -> dict[str, str]:
+    """Return the text of each quantity in `_CAUSE_HEADINGS`; chance in brackets, a star beyond it."""
+    found = dict.fromkeys(_CAUSE_HEADINGS, MISSING_CELL)
+    if one.causes is None or not one.causes.is_tested:
+        return found
+    found["answer"] = str(one.causes)
+    for cause in one.causes.causes:
+        if cause.explained is not None:
+            share, chance = percent(cause.explained.share), percent(cause.explained.permuted)
+            found[cause.column] = f"{share} ({chance}){' *' if cause.explains else ''}"
     return found
 
 

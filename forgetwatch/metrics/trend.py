@@ -1,0 +1,123 @@
+"""Slopes of an outcome over covariates of pairs of models, with the model family as the unit.
+
+    outcome = intercept + slope · covariate (+ slopes of the others) + error;      errors of one family go together
+
+Pairs of one family share a base, data and recipes, so that ten pairs of two families are hardly more than two
+observations. The error is the cluster-robust one with the correction of Bell and McCaffrey (2002), CR2, and the degrees
+of freedom are Satterthwaite's for it (Pustejovsky and Tipton 2018). With few families these fall to one or two, and the
+interval becomes as wide as it must. Families of one pair each give the robust error of unlike variances, HC2.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from scipy.special import stdtr, stdtrit
+
+from forgetwatch.metrics.intervals import Interval
+from forgetwatch.metrics.transitions import Floats, Ints
+
+_FEWEST: Final = 1.0
+"""Degrees of freedom below which an interval says nothing."""
+
+_SINGULAR: Final = 1e-8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slope:
+    """Change of the outcome with one more unit of a covariate.
+
+    Attributes:
+        slope: The change; nan if the covariates do not determine it.
+        error: Its standard error; nan where families are too few.
+        degrees: Degrees of freedom of the error.
+    """
+
+    slope: float
+    error: float
+    degrees: float
+
+    @property
+    def interval(self) -> Interval:
+        """95 % interval; (nan, nan) without an error."""
+        if math.isnan(self.error):
+            return math.nan, math.nan
+        width = float(stdtrit(self.degrees, 0.975)) * self.error
+        return self.slope - width, self.slope + width
+
+    @property
+    def p_value(self) -> float:
+        """Two-sided p-value of no change; nan without an error."""
+        return math.nan if math.isnan(self.error) else float(2 * stdtr(self.degrees, -abs(self.slope) / self.error))
+
+    @property
+    def seen(self) -> float:
+        """Change that would be seen in 80 of 100 such studies; nan without an error."""
+        if math.isnan(self.error):
+            return math.nan
+        return float(stdtrit(self.degrees, 0.975) + stdtrit(self.degrees, 0.8)) * self.error
+
+
+def family_mean(outcome: Floats, family: Ints) -> Slope:
+    """Return the mean of an outcome over pairs, float64 [pairs], with its error over families, as `family_slopes`."""
+    return _fitted(outcome, np.ones((len(outcome), 1)), family)[0]
+
+
+def family_slopes(outcome: Floats, covariates: Mapping[str, Floats], family: Ints) -> dict[str, Slope]:
+    """Return the slope of each covariate with the others held, by least squares.
+
+    Args:
+        outcome: The outcome of each pair, float64 [pairs].
+        covariates: The covariates by name, float64 [pairs] each.
+        family: Family of each pair, int64 [pairs].
+
+    Raises:
+        ValueError: If the numbers of pairs differ, or a value is not finite.
+    """
+    columns = [np.ones(len(outcome)), *covariates.values()]
+    if len({len(outcome), len(family), *map(len, columns)}) > 1:
+        raise ValueError(f"needed {len(outcome)} values of each covariate, got {[*map(len, columns[1:])]}")
+    x = np.stack(columns, axis=1)
+    if not (np.isfinite(x).all() and np.isfinite(outcome).all()):
+        raise ValueError("needed finite values")
+    return dict(zip(covariates, _fitted(outcome, x, family)[1:], strict=True))
+
+
+def _fitted(outcome: Floats, x: Floats, family: Ints) -> list[Slope]:
+    """Return the coefficient of each column of x [pairs, columns]."""
+    # Units do not matter to the fit, and unlike ones would hide that columns determine each other.
+    scale = np.maximum(np.abs(x).max(axis=0, initial=0.0), 1e-300)
+    x = x / scale
+    if len(x) <= x.shape[1] or np.linalg.matrix_rank(x, tol=_SINGULAR) < x.shape[1]:
+        return [Slope(slope=math.nan, error=math.nan, degrees=0.0)] * x.shape[1]
+    bread = np.linalg.inv(x.T @ x)
+    beta = bread @ (x.T @ outcome)
+    residuals = outcome - x @ beta
+    left = np.eye(len(x)) - x @ bread @ x.T
+    rows = [np.flatnonzero(family == one) for one in np.unique(family)]
+    # Of each family the square root of the inverse of its block: what makes its residuals as large as its errors.
+    adjusted = [bread @ x[own].T @ _root_of_inverse(left[np.ix_(own, own)]) for own in rows]
+    found = []
+    for at in range(x.shape[1]):
+        weights = [one[at] for one in adjusted]
+        variance = sum(float(weight @ residuals[own]) ** 2 for weight, own in zip(weights, rows, strict=True))
+        vectors = np.stack([left[:, own] @ weight for weight, own in zip(weights, rows, strict=True)], axis=1)
+        gram = vectors.T @ vectors
+        squares = float((gram**2).sum())
+        degrees = float(np.trace(gram)) ** 2 / squares if squares > 0 else 0.0
+        has_error = len(rows) > 1 and degrees >= _FEWEST - 1e-9 and variance > 0
+        error = math.sqrt(variance) / float(scale[at]) if has_error else math.nan
+        found.append(Slope(slope=float(beta[at] / scale[at]), error=error, degrees=degrees))
+    return found
+
+
+def _root_of_inverse(block: Floats) -> Floats:
+    """Return the square root of the inverse of a symmetric block, on the part where it has one."""
+    values, vectors = np.linalg.eigh(block)
+    roots = np.where(values > _SINGULAR, 1 / np.sqrt(np.maximum(values, _SINGULAR)), 0.0)
+    root: Floats = (vectors * roots) @ vectors.T
+    return root

@@ -1,0 +1,240 @@
+"""What forgetting goes with over the pairs of a study, and the first three findings of arXiv 2510.17776.
+
+    pairs ─▶ covariates ─▶ slopes, each alone and with the others held ─▶ a sentence, or "cannot tell"
+
+A covariate is a number or a word that the file gives each pair: its size, its data, and whatever stands under
+`covariates`. Numbers that span a factor of ten or more, and size and data, count by their logarithm. A word is compared
+with the most frequent one. The model family is the unit (`metrics.trend`); without one the base is.
+
+The abstract of the paper says small, low, moderate and large, and gives no numbers. Here small and low are below 5 %,
+moderate is 5 to 15 %, large is above. These bounds are of this module, not of the paper. A finding is supported if the
+95 % intervals over families lie where it says, contradicted if one lies elsewhere, and else cannot be told.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+
+from forgetwatch.metrics import Interval, Slope, family_mean, family_slopes
+from forgetwatch.pairing import between, count, percent, points
+from forgetwatch.study.pairs import RATES, Compared, Rate, Study
+from forgetwatch.study.plan import Kind, Pair
+
+Answer = Literal["supported", "contradicted", "cannot tell here"]
+
+SMALL: Final = 0.05
+LARGE: Final = 0.15
+LITTLE_DATA: Final = 1e4
+"""Rows of training data up to which a scale counts as small; the paper's small sets have about a thousand."""
+
+_TENFOLD: Final = 10.0
+_SKILLS: Final = ("math", "logic")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trend:
+    """How a rate goes with one covariate.
+
+    Attributes:
+        rate: Forgetting or backward transfer, the chance-adjusted totals of the tables.
+        covariate: Its name; of a word with the words compared, such as ``method: DPO against SFT``.
+        unit: What one step of it is: ``tenfold``, ``unit``, or empty for a word.
+        alone: The slope without other covariates, as a fraction.
+        held: The slope with all other covariates held; None if there is no other.
+        pairs: Number of pairs that have it.
+        families: Number of their families.
+    """
+
+    rate: Rate
+    covariate: str
+    unit: str
+    alone: Slope
+    held: Slope | None
+    pairs: int
+    families: int
+
+    def __str__(self) -> str:
+        """Return the trend in one sentence."""
+        of = f"{count(self.pairs)} pairs of {count(self.families)} families"
+        low, high = self.alone.interval
+        per = f" per {self.unit}" if self.unit else ""
+        if math.isnan(low):
+            return f"{self.rate} and {self.covariate}: cannot tell; {of} determine no interval"
+        value = f"{points(self.alone.slope)} points{per} ({between((low, high), points)})"
+        if low <= 0 <= high:
+            seen = f"{of} would show {points(self.alone.seen).lstrip('+')} points or more in 80 of 100 such studies"
+            return f"{self.rate} and {self.covariate}: cannot tell, {value}; {seen}"
+        return f"{self.rate} {'rises' if self.alone.slope > 0 else 'falls'} with {self.covariate}: {value}; {of}"
+
+
+def trends(study: Study) -> list[Trend]:
+    """Return the trends of both rates over each covariate that at least two pairs differ in."""
+    found = []
+    for rate in RATES:
+        pairs = [one for one in study.compared if math.isfinite(one.total(rate).rate.mean)]
+        columns = _columns([one.pair for one in pairs])
+        outcome = np.array([one.total(rate).rate.mean for one in pairs])
+        families = np.unique([one.pair.family for one in pairs], return_inverse=True)[1] if pairs else np.empty(0, int)
+        every = np.isfinite([values for values, _ in columns.values()]).all(axis=0) if columns else np.empty(0, bool)
+        together = family_slopes(
+            outcome[every], {name: values[every] for name, (values, _) in columns.items()}, families[every]
+        )
+        for name, (values, unit) in columns.items():
+            known = np.isfinite(values)
+            alone = family_slopes(outcome[known], {name: values[known]}, families[known])[name]
+            found.append(
+                Trend(
+                    rate=rate,
+                    covariate=name,
+                    unit=unit,
+                    alone=alone,
+                    held=together[name] if len(columns) > 1 else None,
+                    pairs=int(known.sum()),
+                    families=len(np.unique(families[known])),
+                )
+            )
+    return found
+
+
+def _columns(pairs: Sequence[Pair]) -> dict[str, tuple[np.ndarray[tuple[int], np.dtype[np.float64]], str]]:
+    """Return the values of each covariate, nan where a pair lacks it, and the unit of one step, by its name."""
+    given = [{"size": pair.size, "data": pair.data, **pair.covariates} for pair in pairs]
+    found = {}
+    for name in dict.fromkeys(name for one in given for name in one):
+        values = [None if one.get(name) != one.get(name) else one.get(name) for one in given]  # nan is unknown
+        known = [value for value in values if value is not None]
+        if len(set(known)) < 2:
+            continue
+        if all(isinstance(value, float) for value in known):
+            numbers = np.array([math.nan if value is None else float(value) for value in values])
+            low, high = np.nanmin(numbers), np.nanmax(numbers)
+            is_scale = low > 0 and (name in ("size", "data") or high / low >= _TENFOLD)
+            found[name] = (np.log10(numbers), "tenfold") if is_scale else (numbers, "unit")
+            continue
+        words = Counter(map(str, known))
+        usual, *others = sorted(words, key=lambda word: (-words[word], word))
+        for word in others:
+            column = [math.nan if value is None else float(str(value) == word) for value in values]
+            found[f"{name}: {word} against {usual}"] = (np.array(column), "")
+    return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One finding of the paper, asked of this study.
+
+    Attributes:
+        number: Its number in the paper's abstract.
+        claim: What it says, in our words and bounds.
+        answer: Whether this study supports it.
+        numbers: The numbers that say so.
+    """
+
+    number: int
+    claim: str
+    answer: Answer
+    numbers: str
+
+
+def findings(study: Study) -> list[Finding]:
+    """Return the first three findings of the paper with their answers here."""
+    forgetting, transfer = RATES
+    kinds: dict[Kind, list[Compared]] = {}
+    for one in study.compared:
+        if one.pair.kind is not None:
+            kinds.setdefault(one.pair.kind, []).append(one)
+    domain, base, instruct = (kinds.get(kind, []) for kind in ("continual-pretraining", "from-base", "from-instruct"))
+    little = [one for one in instruct if one.pair.data is not None and one.pair.data <= LITTLE_DATA]
+    low, high = (f"{100 * bound:g}" for bound in (SMALL, LARGE))
+    return [
+        _asked(
+            1,
+            f"continual pretraining on a domain forgets {low} to {high} % and gains at most {high} %",
+            [
+                ("forgetting", _mean(domain, forgetting), (SMALL, LARGE)),
+                ("backward transfer", _mean(domain, transfer), (-math.inf, LARGE)),
+            ],
+            "stages of kind continual-pretraining",
+        ),
+        _asked(
+            2,
+            f"post-training of base models gains more than {low} % in math and logic and forgets at most {high} %",
+            [
+                ("backward transfer in math and logic", _mean(base, transfer, _SKILLS), (SMALL, math.inf)),
+                ("forgetting", _mean(base, forgetting), (-math.inf, LARGE)),
+            ],
+            "stages of kind from-base, with categories that name math or logic",
+        ),
+        _asked(
+            3,
+            f"post-training of instruct models on up to {count(LITTLE_DATA)} rows forgets and gains up to {low} %",
+            [
+                ("forgetting", _mean(little, forgetting), (-math.inf, SMALL)),
+                ("backward transfer", _mean(little, transfer), (-math.inf, SMALL)),
+            ],
+            "stages of kind from-instruct, whose pairs give their data",
+        ),
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Mean:
+    value: float
+    interval: Interval
+    pairs: int
+    families: int
+
+
+def _mean(pairs: Sequence[Compared], rate: Rate, categories: Sequence[str] = ()) -> _Mean | None:
+    """Return the mean rate of some pairs, of some categories or in all, with its interval over families."""
+    values, families = [], []
+    for one in pairs:
+        if categories:
+            found = [
+                value.rate.mean
+                for name, value in one.values(rate).items()
+                if any(word in name.lower() for word in categories)
+            ]
+            value = float(np.mean(found)) if found else math.nan
+        else:
+            value = one.total(rate).rate.mean
+        if math.isfinite(value):
+            values.append(value)
+            families.append(one.pair.family)
+    if not values:
+        return None
+    codes = np.unique(families, return_inverse=True)[1]
+    level = family_mean(np.array(values), codes)
+    return _Mean(value=level.slope, interval=level.interval, pairs=len(values), families=len(set(families)))
+
+
+def _asked(number: int, claim: str, legs: Sequence[tuple[str, _Mean | None, Interval]], needs: str) -> Finding:
+    """Return a finding with its answer: whether each mean lies between its bounds."""
+    told: list[str] = []
+    answers: list[Answer] = []
+    for name, mean, (low, high) in legs:
+        if mean is None:
+            told.append(f"{name}: not in this study")
+            answers.append("cannot tell here")
+            continue
+        start, end = mean.interval
+        of = f"{count(mean.pairs)} pairs of {count(mean.families)} families"
+        interval = "" if math.isnan(start) else f" ({between((start, end), percent)})"
+        told.append(f"{name} {percent(mean.value)} %{interval}, {of}")
+        inside, outside = low <= start and end <= high, end < low or start > high
+        answers.append("supported" if inside else "contradicted" if outside else "cannot tell here")
+    if all(mean is None for _, mean, _ in legs):
+        told = [f"needs {needs}"]
+    answer: Answer = "supported" if set(answers) == {"supported"} else "cannot tell here"
+    return Finding(
+        number=number,
+        claim=claim,
+        answer="contradicted" if "contradicted" in answers else answer,
+        numbers="; ".join(told),
+    )

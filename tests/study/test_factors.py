@@ -1,0 +1,219 @@
+"""What forgetting goes with over the pairs of a study, and the paper's findings asked of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support import snapshot
+from typer.testing import CliRunner
+
+from forgetwatch import save_snapshot
+from forgetwatch.cli import app
+from forgetwatch.errors import StudyError
+from forgetwatch.study import read_plan
+
+ITEMS = 400
+
+
+def written(folder: Path, pairs: list[dict[str, Any]], *, kind: str | None = None, category: str = "Math") -> Path:
+    """A study whose pairs lose and gain given shares of questions with ten options."""
+    rng = np.random.default_rng(0)
+    lines = ["name: made", "stages:", "  - name: tuning", *([f"    kind: {kind}"] if kind else []), "    pairs:"]
+    for number, pair in enumerate(pairs):
+        before = np.arange(ITEMS) % 2 == 0
+        lost, gained = rng.random(ITEMS) < pair.pop("lost"), rng.random(ITEMS) < pair.pop("gained", 0.0)
+        after = np.where(before, ~lost, gained)
+        columns = {"k": [10] * ITEMS, "category": [category] * ITEMS}
+        for side, correct in (("before", before), ("after", after)):
+            save_snapshot(snapshot(correct.tolist(), **columns), folder / f"{side}{number}.parquet")
+        lines.append(f"      - name: pair {number}")
+        lines += [f"        {name}: {json.dumps(value)}" for name, value in pair.items()]
+        lines += [f"        before: before{number}.parquet", f"        after: after{number}.parquet"]
+    path = folder / "study.yaml"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def told(path: Path, *options: str) -> tuple[str, dict[str, Any], str]:
+    """What the command prints on one line, its JSON, and its page."""
+    out = path.parent / "out"
+    done = CliRunner().invoke(app, ["study", str(path), "-o", str(out), *options], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return " ".join(done.stdout.split()), json.loads((out / "study.json").read_text()), (out / "study.html").read_text()
+
+
+def sized(lost: Any, *, families: int = 5, **more: Any) -> list[dict[str, Any]]:
+    sizes = [1e9, 3e9, 1e10, 3e10]
+    return [
+        {"family": f"f{family}", "size": f"{size:g}", "lost": float(lost(size, family)), **more}
+        for family in range(families)
+        for size in sizes
+    ]
+
+
+def test_larger_models_that_forget_less_are_told_with_the_interval_over_families(tmp_path: Path) -> None:
+    pairs = sized(lambda size, family: 0.5 - 0.15 * np.log10(size / 1e9) + 0.02 * family)
+    text, document, page = told(written(tmp_path, pairs))
+    found = next(one for one in document["trends"] if one["rate"] == "forgetting")
+    assert (found["covariate"], found["unit"], found["pairs"], found["families"]) == ("size", "tenfold", 20, 5)
+    low, high = found["alone"]["interval"]
+    # Half of the questions were right; the adjustment for guessing takes a little off.
+    assert low < -0.075 * 10 / 9 < high or low < -0.075 < high
+    assert high < 0
+    assert found["held"] is None
+    assert "forgetting falls with size: " in text
+    assert "points per tenfold" in text
+    assert "20 pairs of 5 families" in text
+    assert "What it goes with" in page
+
+
+def test_ten_pairs_that_cannot_tell_say_so_with_what_they_would_see(tmp_path: Path) -> None:
+    pairs = sized(lambda size, family: 0.1 + 0.1 * family, families=3)[:10]
+    text, document, _ = told(written(tmp_path, pairs))
+    assert "forgetting and size: cannot tell, " in text
+    assert "10 pairs of 3 families would show " in text
+    assert "points or more in 80 of 100 such studies" in text
+    two = [pair for pair in sized(lambda size, family: 0.2, families=1) if pair["size"] != "1e+10"]
+    text, document, _ = told(written(tmp_path, two))
+    assert "forgetting and size: cannot tell; 3 pairs of 1 families determine no interval" in text
+    assert document["trends"][0]["alone"]["interval"] == [None, None]
+
+
+def test_words_and_numbers_are_covariates_and_are_held_for_each_other(tmp_path: Path) -> None:
+    pairs = sized(lambda size, family: 0.2)
+    for number, pair in enumerate(pairs):
+        method = ("SFT", "DPO", "SFT", "SFT")[(number // 4 + number) % 4]
+        pair["covariates"] = {"method": method, "mix": number % 4 + 1}
+        pair["lost"] = 0.1 + (0.3 if method == "DPO" else 0.0)
+    _, document, _ = told(written(tmp_path, pairs))
+    found = {one["covariate"]: one for one in document["trends"] if one["rate"] == "forgetting"}
+    assert list(found) == ["size", "method: DPO against SFT", "mix"]
+    assert found["mix"]["unit"] == "unit"
+    assert found["method: DPO against SFT"]["unit"] == ""
+    low, high = found["method: DPO against SFT"]["held"]["interval"]
+    assert 0.08 < low < high < 0.2  # of all questions, of which half were right
+    assert document["stages"][0]["pairs"][0]["covariates"] == {"method": "SFT", "mix": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("kind", "lost", "gained", "data", "answers"),
+    [
+        ("continual-pretraining", 0.2, 0.1, None, ("supported", "cannot tell here", "cannot tell here")),
+        ("continual-pretraining", 0.8, 0.1, None, ("contradicted", "cannot tell here", "cannot tell here")),
+        ("from-base", 0.1, 0.3, None, ("cannot tell here", "supported", "cannot tell here")),
+        ("from-base", 0.1, 0.0, None, ("cannot tell here", "contradicted", "cannot tell here")),
+        ("from-instruct", 0.03, 0.02, "1K", ("cannot tell here", "cannot tell here", "supported")),
+        ("from-instruct", 0.5, 0.02, "1K", ("cannot tell here", "cannot tell here", "contradicted")),
+        ("from-instruct", 0.5, 0.02, "1M", ("cannot tell here", "cannot tell here", "cannot tell here")),
+    ],
+)
+def test_the_findings_of_the_paper_are_supported_contradicted_or_cannot_be_told(
+    tmp_path: Path, kind: str, lost: float, gained: float, data: str | None, answers: tuple[str, ...]
+) -> None:
+    more = {} if data is None else {"data": data}
+    pairs = [{"family": f"f{at}", "lost": lost, "gained": gained, **more} for at in range(6)]
+    text, document, page = told(written(tmp_path, pairs, kind=kind), "--findings")
+    assert tuple(one["answer"] for one in document["findings"]) == answers
+    for number, answer in enumerate(answers, 1):
+        assert f"{number} {answer}: " in text
+    assert "The paper's findings, asked of this study" in page
+
+
+def test_findings_need_to_know_what_a_stage_does(tmp_path: Path) -> None:
+    path = written(tmp_path, [{"lost": 0.1}, {"lost": 0.2}])
+    done = CliRunner().invoke(app, ["study", str(path), "--findings"])
+    assert done.exit_code == 1
+    assert "--findings needs what a stage does: kind: continual-pretraining, from-base or from-instruct" in str(
+        done.exception
+    )
+    text, document, page = told(path)
+    assert document["trends"] == []
+    assert "What it goes with" not in page
+    assert "cannot tell here" not in text
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("covariates: {size: 3}", "covariates: size is a key of the pair itself"),
+        ("covariates: {mix: [1, 2]}", "needed a number or a word under 'mix'"),
+        ("covariates: {mix: inf}", "needed a finite number under 'mix'"),
+        ("covariates: 3", "covariates: needed a mapping"),
+        ("family: ''", "needed a text under family"),
+        ("famly: a", "unknown key 'famly', did you mean 'family'"),
+    ],
+)
+def test_what_is_no_covariate_is_refused_before_anything_is_read(tmp_path: Path, line: str, said: str) -> None:
+    path = tmp_path / "study.yaml"
+    path.write_text(
+        f"stages:\n  - name: s\n    pairs:\n      - name: a\n        before: x\n        after: y\n        {line}\n"
+    )
+    with pytest.raises(StudyError, match=said):
+        read_plan(path)
+    path.write_text("stages:\n  - name: s\n    kind: tuning\n    pairs:\n      - {name: a, before: x, after: y}\n")
+    with pytest.raises(StudyError, match="kind: needed continual-pretraining or from-base or from-instruct"):
+        read_plan(path)
+
+
+def test_numbers_of_covariates_may_have_letters_and_signs(tmp_path: Path) -> None:
+    path = tmp_path / "study.yaml"
+    given = "{tokens: 1.5B, shift: -0.5, method: DPO, base: 3b-chat}"
+    path.write_text(
+        f"stages:\n  - name: s\n    pairs:\n      - {{name: a, before: x, after: y, covariates: {given}}}\n"
+    )
+    (pair,) = read_plan(path).pairs
+    assert pair.covariates == {"tokens": 1.5e9, "shift": -0.5, "method": "DPO", "base": "3b-chat"}
+    assert (pair.family, pair.kind) == ("x", None)
+
+
+def test_the_distance_of_the_weights_is_measured_between_models_and_left_out_of_files(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    from support import model, probe, tokenizer
+
+    tok, items = tokenizer(), probe(12)
+    base = model(tok)
+    for name, size in (("base", 0.0), ("near", 0.1), ("far", 0.4)):
+        moved = model(tok)
+        with torch.no_grad():
+            for weight, other in zip(moved.parameters(), base.parameters(), strict=True):
+                weight.copy_(other * (1 + size))
+        moved.save_pretrained(tmp_path / name)
+        tok.save_pretrained(tmp_path / name)
+    (tmp_path / "probe.jsonl").write_text(items.to_jsonl())
+    path = tmp_path / "study.yaml"
+    pairs = "".join(
+        f"      - {{name: {name}, before: base, after: {name}, covariates: {{weight_distance: measured}}}}\n"
+        for name in ("near", "far")
+    )
+    path.write_text(f"probe: probe.jsonl\nstages:\n  - name: s\n    pairs:\n{pairs}")
+    _, document, _ = told(path)
+    found = [one["covariates"]["weight_distance"] for one in document["stages"][0]["pairs"]]
+    assert found == pytest.approx([0.1, 0.4], abs=1e-3)
+    lost = [{"lost": 0.2, "covariates": {"weight_distance": "measured"}} for _ in range(2)]
+    _, document, _ = told(written(tmp_path, lost))
+    assert document["stages"][0]["pairs"][0]["covariates"] == {"weight_distance": None}
+    assert document["trends"] == []
+
+
+def test_a_pair_says_which_knowledge_it_lost_and_reads_its_training_rows(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    sure = np.linspace(0.3, 0.99, ITEMS)
+    columns = {"k": [4] * ITEMS, "gold_share": sure.tolist()}
+    save_snapshot(snapshot([True] * ITEMS, **columns), tmp_path / "a.parquet")
+    save_snapshot(snapshot((rng.random(ITEMS) < sure).tolist(), **columns), tmp_path / "b.parquet")
+    (tmp_path / "rows.jsonl").write_text('{"text": "a row"}\n')
+    path = tmp_path / "study.yaml"
+    path.write_text(
+        "stages:\n  - name: s\n    pairs:\n      - {name: a, before: a.parquet, after: b.parquet, train: rows.jsonl}\n"
+    )
+    _, document, page = told(path)
+    assert document["stages"][0]["pairs"][0]["why"] == "what it lost was what it barely knew"
+    assert "Which knowledge was lost" in page
+    assert "## Which knowledge was lost" in (tmp_path / "out" / "study.md").read_text()
+    path.write_text(path.read_text().replace("rows.jsonl", "gone.jsonl"))
+    with pytest.raises(StudyError, match=r"train: .*gone.jsonl: no such file"):
+        read_plan(path)

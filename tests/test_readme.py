@@ -17,6 +17,7 @@ from forgetwatch.cli import app
 from forgetwatch.gates import read_gate
 from forgetwatch.measures import QUANTITIES
 from forgetwatch.probe import read_probe
+from forgetwatch.study import read_plan
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -97,8 +98,17 @@ def test_the_probe_example_is_a_probe(tmp_path: Path) -> None:
     assert (probe.name, probe[0].choices) == ("mine", (" Santiago", " Lima"))
 
 
+def test_the_study_example_is_a_study(tmp_path: Path) -> None:
+    (example,) = [block for kind, block in BLOCKS if kind == "yaml" and "stages:" in block]
+    (tmp_path / "study.yaml").write_text(example)
+    (tmp_path / "rows.jsonl").write_text("")
+    (pair,) = read_plan(tmp_path / "study.yaml").pairs
+    assert (pair.size, pair.data, pair.family, pair.kind) == (8e9, 1e6, "llama", "from-base")
+    assert pair.covariates == {"method": "SFT", "domains": 3.0, "weight_distance": "measured"}
+
+
 def test_the_gate_example_is_a_gate(tmp_path: Path) -> None:
-    (example,) = [block for kind, block in BLOCKS if kind == "yaml"]
+    (example,) = [block for kind, block in BLOCKS if kind == "yaml" and "stages:" not in block]
     (tmp_path / "gate.yaml").write_text(example)
     gate = read_gate(tmp_path / "gate.yaml")
     assert (gate.tolerance.accuracy, len(gate.limits), gate.subset.tasks) == (0.02, 3, ("gsm8k", "support"))

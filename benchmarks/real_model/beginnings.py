@@ -151,8 +151,7 @@ def rivals(asked: Asked, reading: Reading) -> dict[str, float]:
     pairs = [(np.exp(tops[n][0][at]), np.exp(tops[n][1][at])) for n, at in enumerate(positions) if at >= 0]
     named = {
         "sum": [q.sum() / p.sum() for p, q in pairs],
-        "common": [np.minimum(p, q).sum() / p.sum() for p, q in pairs],
-        "capped": [np.minimum(2 * p, q).sum() / p.sum() for p, q in pairs],
+        "common": [np.minimum(p, q).sum() / p.sum() for p, q in pairs],  # first_token_kept
         "root": [np.sqrt(p * q).sum() / p.sum() for p, q in pairs],
     }
     return {name: float(np.mean(values)) for name, values in named.items()}
@@ -227,30 +226,33 @@ def table(out: Path) -> str:
     for row in rows:
         groups.setdefault((row["change"], row["rate"], row["steps"]), []).append(row)
     lines = [
-        "| change | rate | steps | own samples in the old form | first_token_kept | KL at the first token | KL back |",
-        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+        "| change | rate | steps | own samples in the old form | first_token_kept | plain sum | KL at the first token | "
+        "KL back |",
+        f"| --- |{' ---: |' * 7}",
     ]
     for (change, rate, steps), of in groups.items():
-        mean = {name: np.mean([row[name] for row in of]) for name in ("truth", "kept", "first_share", "even")}
-        back = [row["reverse"] for row in of if "reverse" in row]
-        shown = f"{np.mean(back):.2f}" if back else ""
-        lines.append(
-            f"| {change} | {rate:g} | {steps or ''} | {mean['truth']:.2f} | {mean['kept']:.2f} | "
-            f"{100 * mean['first_share']:.0f} % (even: {100 * mean['even']:.0f}) | {shown} |"
-        )
-    truth, kept = (np.array([row[name] for row in rows]) for name in ("truth", "kept"))
+        shown = {
+            "truth": f"{np.mean([row['truth'] for row in of]):.2f}",
+            **{name: f"{np.mean([row['rivals'][name] for row in of]):.2f}" for name in ("common", "sum")},
+            "first": f"{100 * np.mean([row['first_share'] for row in of]):.0f} %",
+            "back": f"{np.mean(back):.2f}" if (back := [row["reverse"] for row in of if "reverse" in row]) else "",
+        }
+        lines.append(f"| {change} | {rate:g} | {steps or ''} | {' | '.join(shown.values())} |")
+    truth, shares = (np.array([row[name] for row in rows]) for name in ("truth", "first_share"))
     trained = np.array([row["change"] != "noise" for row in rows])
-    shares = np.array([row["first_share"] for row in rows])
-    for name, chosen in (("all", np.ones(len(rows), bool)), ("trained alone", trained)):
-        rank = stats.spearmanr(truth[chosen], kept[chosen]).statistic
-        error = kept[chosen] - truth[chosen]
+    lines.append("\n| over all models | rank correlation | mean error | mean absolute error | largest error |")
+    lines.append("| --- | ---: | ---: | ---: | ---: |")
+    for name, label in (("common", "first_token_kept"), ("sum", "plain sum"), ("root", "root of the product")):
+        kept = np.array([row["rivals"][name] for row in rows])
+        error = kept - truth
         lines.append(
-            f"\n{name}: {chosen.sum()} models, rank correlation {rank:+.2f}, mean error {error.mean():+.2f}, mean "
-            f"absolute error {np.abs(error).mean():.2f}, largest {error[np.abs(error).argmax()]:+.2f}"
+            f"| {label} | {stats.spearmanr(truth, kept).statistic:+.2f} | {error.mean():+.2f} | "
+            f"{np.abs(error).mean():.2f} | {error[np.abs(error).argmax()]:+.2f} |"
         )
+    even = np.mean([row["even"] for row in rows])
     lines.append(
-        f"\nshare of the KL at the first token: noise at most {100 * shares[~trained].max():.0f} %, a new form at "
-        f"least {100 * shares[trained].min():.0f} %"
+        f"\n{len(rows)} models. Share of the KL at the first token (even: {100 * even:.0f} %): noise at most "
+        f"{100 * shares[~trained].max():.0f} %, a new form at least {100 * shares[trained].min():.0f} %"
     )
     return "\n".join(lines)
 

@@ -68,8 +68,9 @@ class Drift:
             of the KL at each position. None if the base's likeliest tokens are not known; inf as `kl_sampled`.
         kl_summed_se: Its standard error, clustered in the same way; None next to None.
         kl_exact: Mean of the KL over the whole vocabulary at each position, nats per token; None if it was not read.
-        first_token_kept: Probability now of the base's likeliest first tokens, as a share of theirs under the base,
-            mean over completions: 1 for equal models, near 0 where answers begin in another form. See `first_tokens`.
+        first_token_kept: Probability of the base's likeliest first tokens that base and model have in common, as a
+            share of the base's, mean over completions: 1 for equal models, near 0 where answers begin in another form.
+            See `first_tokens`.
             None if the likeliest tokens are not known, nan if no completion has a free first token.
         first_token_kept_se: Its standard error.
         kl_first_share: Share of `kl_summed` that is at these first tokens, over all completions; nan without drift. One
@@ -162,8 +163,11 @@ def first_tokens(tops: Sequence[tuple[Floats, Floats]]) -> tuple[Ints, Floats]:
     A token is free if the base's entropy there is at least `FORCED` nats: tags and prefixes that it always writes say
     nothing. The position is -1, and the share nan, where a completion has none.
 
-    The share is the sum of the probabilities now over that under the base. It errs downwards: a word as good as the
-    base's counts as lost if it is not among its likeliest. Derived here; tried on one model (docs/explanation/why.md).
+    The share is the sum over these tokens of the smaller of both probabilities, over that under the base. It is exact
+    where a new form takes over and the old answers stay as they were. It errs downwards: a word as good as the base's
+    counts as lost. The plain sum of the probabilities now, without the smaller of both, stays high where the new form
+    begins with a token that the base had among its likeliest. Derived here; tried on one model
+    (docs/explanation/why.md).
 
     Args:
         tops: Log-probabilities of the base's likeliest tokens under the base and now, nats [tokens, likeliest] each.
@@ -178,7 +182,7 @@ def first_tokens(tops: Sequence[tuple[Floats, Floats]]) -> tuple[Ints, Floats]:
         free = np.flatnonzero(-(np.exp(whole) * np.maximum(whole, math.log(TAIL))).sum(axis=1) >= FORCED)
         if len(free):
             at = positions[number] = int(free[0])
-            kept[number] = np.exp(now[at]).sum() / np.exp(base[at]).sum()
+            kept[number] = np.exp(np.minimum(base[at], now[at])).sum() / np.exp(base[at]).sum()
     return positions, kept
 
 

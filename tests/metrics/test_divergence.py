@@ -295,6 +295,11 @@ def test_another_beginning_is_lost_mass_and_most_of_the_drift() -> None:
     assert spread.kl_first_share == pytest.approx(0.1)
 
 
+def test_a_new_form_whose_first_token_the_base_knew_is_no_old_answer() -> None:
+    _, kept = first_tokens([(np.log([[0.5, 0.25, 0.05]]), np.log([[0.05, 0.025, 0.9]]))])
+    assert kept.tolist() == pytest.approx([(0.05 + 0.025 + 0.05) / 0.8])
+
+
 def test_a_first_token_that_the_base_always_writes_is_passed_over() -> None:
     forced, free = [0.999, 0.0005, 0.0001], [0.5, 0.25, 0.125]
     positions, kept = first_tokens(

@@ -226,7 +226,7 @@ def table(out: Path) -> str:
     for row in rows:
         groups.setdefault((row["change"], row["rate"], row["steps"]), []).append(row)
     lines = [
-        "| change | rate | steps | own samples in the old form | first_token_kept | plain sum | KL at the first token | "
+        "| change | rate | steps | own samples in the old form | first_token_kept | plain sum | KL at the start | "
         "KL back |",
         f"| --- |{' ---: |' * 7}",
     ]

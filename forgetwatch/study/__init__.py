@@ -13,7 +13,7 @@ Beside it, `merging`: points between two models (`forgetwatch merge`).
 """
 
 from forgetwatch.study.factors import Finding, Trend, findings, trends
-from forgetwatch.study.figures import averages_figure, has_scale, radar_figures, scale_figure
+from forgetwatch.study.figures import averages_figure, causes_figure, radar_figures, scale_figure, scales
 from forgetwatch.study.pairs import Sources, Study, Value, is_model, run_study
 from forgetwatch.study.plan import Pair, Plan, read_plan
 from forgetwatch.study.publication import (

@@ -33,7 +33,9 @@ LARGE: Final = 0.15
 LITTLE_DATA: Final = 1e4
 """Rows of training data up to which a scale counts as small; the paper's small sets have about a thousand."""
 
-_TENFOLD: Final = 10.0
+TENFOLD: Final = "tenfold"
+"""Unit of what counts by its logarithm."""
+_RANGE: Final = 10.0
 _SKILLS: Final = ("math", "logic")
 
 
@@ -61,16 +63,21 @@ class Trend:
 
     def __str__(self) -> str:
         """Return the trend in one sentence."""
-        of = f"{count(self.pairs)} pairs of {count(self.families)} families"
+        of = _of(self.pairs, self.families)
         low, high = self.alone.interval
         per = f" per {self.unit}" if self.unit else ""
         if math.isnan(low):
-            return f"{self.rate} and {self.covariate}: cannot tell; {of} determine no interval"
+            return f"{self.rate} and {self.covariate}: cannot tell; {of} give no interval"
         value = f"{points(self.alone.slope)} points{per} ({between((low, high), points)})"
         if low <= 0 <= high:
             seen = f"{of} would show {points(self.alone.seen).lstrip('+')} points or more in 80 of 100 such studies"
             return f"{self.rate} and {self.covariate}: cannot tell, {value}; {seen}"
         return f"{self.rate} {'rises' if self.alone.slope > 0 else 'falls'} with {self.covariate}: {value}; {of}"
+
+
+def _of(pairs: int, families: int) -> str:
+    of_families = "one family" if families == 1 else f"{count(families)} families"
+    return f"{'one pair' if pairs == 1 else f'{count(pairs)} pairs'} of {of_families}"
 
 
 def trends(study: Study) -> list[Trend]:
@@ -102,6 +109,12 @@ def trends(study: Study) -> list[Trend]:
     return found
 
 
+def number_of(pair: Pair, name: str) -> float | None:
+    """Return a number of a pair, by the name of its covariate; None if it has none."""
+    value = {"size": pair.size, "data": pair.data, **pair.covariates}.get(name)
+    return value if isinstance(value, float) and math.isfinite(value) else None
+
+
 def _columns(pairs: Sequence[Pair]) -> dict[str, tuple[np.ndarray[tuple[int], np.dtype[np.float64]], str]]:
     """Return the values of each covariate, nan where a pair lacks it, and the unit of one step, by its name."""
     given = [{"size": pair.size, "data": pair.data, **pair.covariates} for pair in pairs]
@@ -114,8 +127,8 @@ def _columns(pairs: Sequence[Pair]) -> dict[str, tuple[np.ndarray[tuple[int], np
         if all(isinstance(value, float) for value in known):
             numbers = np.array([math.nan if value is None else float(value) for value in values])
             low, high = np.nanmin(numbers), np.nanmax(numbers)
-            is_scale = low > 0 and (name in ("size", "data") or high / low >= _TENFOLD)
-            found[name] = (np.log10(numbers), "tenfold") if is_scale else (numbers, "unit")
+            is_scale = low > 0 and (name in ("size", "data") or high / low >= _RANGE)
+            found[name] = (np.log10(numbers), TENFOLD) if is_scale else (numbers, "unit")
             continue
         words = Counter(map(str, known))
         usual, *others = sorted(words, key=lambda word: (-words[word], word))
@@ -224,7 +237,7 @@ def _asked(number: int, claim: str, legs: Sequence[tuple[str, _Mean | None, Inte
             answers.append("cannot tell here")
             continue
         start, end = mean.interval
-        of = f"{count(mean.pairs)} pairs of {count(mean.families)} families"
+        of = _of(mean.pairs, mean.families)
         interval = "" if math.isnan(start) else f" ({between((start, end), percent)})"
         told.append(f"{name} {percent(mean.value)} %{interval}, {of}")
         inside, outside = low <= start and end <= high, end < low or start > high

@@ -1,7 +1,8 @@
 """Figures of a study, after those of arXiv 2510.17776, and one of what averages hide.
 
     radar_figures      one stage: the categories as axes, a line for each pair
-    scale_figure       the total of each pair against its size or data, on a logarithmic axis
+    scale_figure       the total of each pair against its size, data or another number, with the trend over families
+    causes_figure      what was lost of each pair: barely known, or near the training rows
     averages_figure    the forgetting that averages show, beside 1->0
 
 Rates are the chance-adjusted ones of the tables, in percent; those of `averages_figure` are not adjusted. Points
@@ -18,19 +19,18 @@ import math
 import textwrap
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from forgetwatch.pairing import count
 from forgetwatch.report import LOST, name_in, set_tooltip
+from forgetwatch.study.factors import TENFOLD, Trend, number_of, trends
 from forgetwatch.study.pairs import RATES, Compared, Rate, Study
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-Scale = Literal["size", "data"]
 
 NAMELESS: Final = "no category"
 """Name of the items without a category."""
@@ -54,7 +54,7 @@ _NAME_WIDTH: Final = 0.3
 _LINES_PER_INCH: Final = 5
 """Lines of names in an inch of a panel with its labels."""
 _LEGEND: Final[dict[str, Any]] = {"frameon": False, "fontsize": 9, "title_fontsize": 9}
-_LABELS: Final[dict[Scale, str]] = {"size": "parameters", "data": "data"}
+_LABELS: Final = {"size": "parameters", "data": "data"}
 
 
 def radar_figures(study: Study, stage: str) -> list[Callable[[], Figure]]:
@@ -135,30 +135,30 @@ def _two_lines(name: str) -> str:
     return "\n".join(textwrap.wrap(line, 14, max_lines=2, placeholder="…")) if len(line) > 14 else line
 
 
-def has_scale(study: Study, by: Scale) -> bool:
-    """Return True if two pairs have unlike sizes or data."""
-    return len({getattr(one.pair, by) for one in study.compared} - {None}) > 1
+def scales(study: Study) -> dict[str, Trend]:
+    """Return the trends of forgetting with what is a number of each pair, such as its size, by its name."""
+    return {one.covariate: one for one in trends(study) if one.rate == RATES[0] and one.unit}
 
 
-def scale_figure(study: Study, by: Scale) -> Figure:
-    """Return the figure of the total of each pair against its size or data."""
+def scale_figure(study: Study, by: str) -> Figure:
+    """Return the figure of the total of each pair against a number: its size, its data, or a covariate."""
     from matplotlib.figure import Figure
 
-    pairs = [one for one in study.compared if getattr(one.pair, by) is not None]
+    pairs = [one for one in study.compared if number_of(one.pair, by) is not None]
     named = {one.pair.name for one in _most_forgetting(pairs)}
     figure = Figure(figsize=(10, 2 * max(2.6, 0.9 + 0.19 * len(named))), layout="constrained")
     panels = figure.subplots(2, 1, sharex=True)
     for panel, rate in zip(panels, RATES, strict=True):
         _draw_scale(panel, study, pairs, by, rate, named)
     note = _left_out(len(named), len(pairs), what="named")
-    panels[1].set_xlabel(_LABELS[by], fontsize=10)
+    panels[1].set_xlabel(_LABELS.get(by, by), fontsize=10)
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=2, title=note, **_LEGEND)
     return figure
 
 
 def _draw_scale(
-    panel: Axes, study: Study, pairs: Sequence[Compared], by: Scale, rate: Rate, named: Collection[str]
+    panel: Axes, study: Study, pairs: Sequence[Compared], by: str, rate: Rate, named: Collection[str]
 ) -> None:
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
@@ -166,7 +166,7 @@ def _draw_scale(
     for number, stage in enumerate(study.plan.stages):
         own = [one for one in pairs if one.pair.stage == stage]
         totals = [one.total(rate) for one in own]
-        xs, ys = [getattr(one.pair, by) for one in own], [100 * found.shown for found in totals]
+        xs, ys = [float(number_of(one.pair, by) or 0.0) for one in own], [100 * found.shown for found in totals]
         means = [100 * found.rate.mean for found in totals]
         color, marker = _COLORS[number % len(_COLORS)], _MARKERS[number % len(_MARKERS)]
         bars = [0.0 if math.isnan(found.rate.sd) else 100 * found.rate.sd for found in totals]
@@ -176,15 +176,16 @@ def _draw_scale(
             for one, x, y in zip(own, xs, ys, strict=True):
                 label = name_in(60, stage) if one is own[0] else None
                 (point,) = panel.plot([x], [y], linestyle="", color=color, marker=marker, markersize=6, label=label)
-                set_tooltip(point, f"{one.pair.name}: {rate} {y:.1f} %, {_LABELS[by]} {short_number(x)}")
+                set_tooltip(point, f"{one.pair.name}: {rate} {y:.1f} %, {_LABELS.get(by, by)} {short_number(x)}")
         names = [one.pair.name for one in own]
         spots += [(x, y, name) for x, y, name in zip(xs, ys, names, strict=True) if name in named and math.isfinite(y)]
-    panel.set_xscale("log")
     panel.margins(x=0.08, y=0.12)
     panel.set_ylim(bottom=0)
-    panel.xaxis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5), numticks=12))
+    if scales(study)[by].unit == TENFOLD:
+        panel.set_xscale("log")
+        panel.xaxis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5), numticks=12))
+        panel.xaxis.set_minor_formatter(NullFormatter())
     panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short_number(value)))
-    panel.xaxis.set_minor_formatter(NullFormatter())
     panel.tick_params(labelsize=9, labelbottom=True)
     panel.set_ylabel(f"{rate}, %", fontsize=10)
     panel.grid(alpha=0.25)
@@ -252,6 +253,39 @@ def averages_figure(study: Study) -> Figure:
     panel.set_yticks(rows, [name_in(34, one.pair.name) for one in pairs])
     panel.set_ylim(len(pairs) - 0.4, -0.6)  # the first pair at the top
     panel.set_xlabel("%, mean over tasks, not adjusted for chance", fontsize=10)
+    panel.tick_params(labelsize=9)
+    panel.grid(axis="x", alpha=0.25)
+    figure.legend(loc="outside upper center", ncols=2, title=_left_out(len(pairs), len(study.compared)), **_LEGEND)
+    return figure
+
+
+def causes_figure(study: Study) -> Figure | None:
+    """Return the figure of what each column explains of the losses of each pair; None if nothing could be tested."""
+    from matplotlib.figure import Figure
+
+    pairs = [one for one in _most_forgetting(study.compared) if one.causes is not None and one.causes.is_tested]
+    if not pairs:
+        return None
+    figure = Figure(figsize=(10, 1.4 + 0.42 * len(pairs)), layout="constrained")
+    panel = figure.subplots()
+    styles: dict[str, dict[str, Any]] = {
+        "sure": {"color": "#777777", "label": "how sure it was"},
+        "near": {"fill": False, "hatch": "//", "edgecolor": LOST["color"], "label": "nearness to the training rows"},
+    }
+    labelled: set[str] = set()
+    for row, one in enumerate(pairs):
+        for cause in one.causes.causes if one.causes else ():
+            if cause.explained is None:
+                continue
+            style = {**styles[cause.column], **({"label": None} if cause.column in labelled else {})}
+            labelled.add(cause.column)
+            at = row + (-0.19 if cause.column == "sure" else 0.19)
+            panel.barh([at], [100 * cause.explained.share], height=0.34, **style)
+            chance = 100 * cause.explained.permuted
+            panel.plot([chance, chance], [at - 0.17, at + 0.17], color="#000000", linewidth=1.4)
+    panel.set_yticks(range(len(pairs)), [name_in(34, one.pair.name) for one in pairs])
+    panel.set_ylim(len(pairs) - 0.4, -0.6)  # the first pair at the top
+    panel.set_xlabel("part of what was lost that it explains, %; the mark is what chance explains", fontsize=10)
     panel.tick_params(labelsize=9)
     panel.grid(axis="x", alpha=0.25)
     figure.legend(loc="outside upper center", ncols=2, title=_left_out(len(pairs), len(study.compared)), **_LEGEND)

@@ -61,7 +61,7 @@ from forgetwatch.report import (
     table,
 )
 from forgetwatch.study.factors import Finding, Trend, findings, trends
-from forgetwatch.study.figures import NAMELESS, Scale, averages_figure, has_scale, radar_figures, scale_figure
+from forgetwatch.study.figures import NAMELESS, averages_figure, causes_figure, radar_figures, scale_figure, scales
 from forgetwatch.study.pairs import RATES, Compared, Failed, Rate, Study, Value
 from forgetwatch.visible_text import csv_cell, latex_text, without_folders
 
@@ -70,7 +70,7 @@ if TYPE_CHECKING:
 
 SCHEMA: Final = "forgetwatch/study@1"
 PAGE: Final = "study.html"
-_SCALES: Final[dict[Scale, str]] = {"size": "Forgetting against size", "data": "Forgetting against the scale of data"}
+_SCALES: Final = {"size": "Forgetting against size", "data": "Forgetting against the scale of data"}
 _RULES: Final = {
     "own": "Each question counts with its own number of options, and nothing is cut off at 0 before it is averaged.",
     "paper-compat": "As in the paper's released code, all questions of a task have one number of options, some tasks "
@@ -321,9 +321,10 @@ class _Figure(NamedTuple):
 
 def _figures(study: Study) -> dict[str, _Figure]:
     figures = {"averages": _Figure(partial(averages_figure, study))} if study.compared else {}
-    for by in _SCALES:
-        if has_scale(study, by):
-            figures[f"against-{by}"] = _Figure(partial(scale_figure, study, by))
+    for by in scales(study):
+        figures[f"against-{file_name(by)}"] = _Figure(partial(scale_figure, study, by))
+    if any(one.causes is not None and one.causes.is_tested for one in study.compared):
+        figures["causes"] = _Figure(lambda: causes_figure(study) or averages_figure(study))
     for number, stage in enumerate(study.plan.stages, 1):
         for part, draw in enumerate(radar_figures(study, stage), 1):
             figures[f"radar-{number}-{part}-{file_name(stage)}"] = _Figure(draw, stage)
@@ -354,7 +355,12 @@ def _page(study: Study, drawings: Mapping[str, Markup | None]) -> str:
         stages=stages,
         trends=(TREND_HEADINGS, [*map(_trend_cells, trends(study))]),
         findings=(FINDING_HEADINGS, [*map(_finding_cells, findings(study))] if asks_for_findings(study) else []),
-        scales=[(text, drawings[f"against-{by}"]) for by, text in _SCALES.items() if f"against-{by}" in drawings],
+        causes_picture=drawings.get("causes"),
+        scales=[
+            (_SCALES.get(by, f"Forgetting against {by}"), str(one), drawings[name])
+            for by, one in scales(study).items()
+            if (name := f"against-{file_name(by)}") in drawings
+        ],
         notes=_notes(study),
         rule=_RULES[study.plan.chance],
         made=made_line(),

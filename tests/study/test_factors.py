@@ -79,7 +79,7 @@ def test_ten_pairs_that_cannot_tell_say_so_with_what_they_would_see(tmp_path: Pa
     assert "points or more in 80 of 100 such studies" in text
     two = [pair for pair in sized(lambda size, family: 0.2, families=1) if pair["size"] != "1e+10"]
     text, document, _ = told(written(tmp_path, two))
-    assert "forgetting and size: cannot tell; 3 pairs of 1 families determine no interval" in text
+    assert "forgetting and size: cannot tell; 3 pairs of one family give no interval" in text
     assert document["trends"][0]["alone"]["interval"] == [None, None]
 
 

@@ -32,13 +32,13 @@ from forgetwatch.study import (
     Study,
     Value,
     averages_figure,
-    has_scale,
     publication,
     radar_figures,
     read_plan,
     rows,
     run_study,
     scale_figure,
+    scales,
     study_markdown,
     tables_csv,
     tables_latex,
@@ -780,8 +780,8 @@ def test_the_radar_draws_what_the_table_has(tmp_path: Path) -> None:
             expected = [max(100 * found[name].rate.mean, 0) for name in ("Math", "Law", "Arts", "Math")]
             assert list(line.get_ydata()) == pytest.approx(expected)
     averages = averages_figure(study)
-    assert has_scale(study, "size")
-    assert not has_scale(study, "data")  # no pair has one
+    assert "size" in scales(study)
+    assert "data" not in scales(study)  # no pair has one
     widths = [bar.get_width() for bar in averages.axes[0].patches]
     assert widths[:2] == [pytest.approx(100 * one.averages.conventional) for one in study.compared]
     assert widths[2:] == [pytest.approx(100 * one.averages.forgetting) for one in study.compared]

@@ -20,9 +20,9 @@ GATE_MINUTES = 12
 """Minutes that the README's test command may take on two idle cores; `.ci/run` prints what it took."""
 
 AT_MOST = {
-    "modules of the package": 218,
-    "lines of code of the package": 34_400,
-    "characters of the package": 2_420_000,
+    "modules of the package": 220,
+    "lines of code of the package": 34_800,
+    "characters of the package": 2_450_000,
     "lines of code of the tests": 40_200,
     "public names": 13,
     "files that name bits_per_byte": 6,

@@ -39,6 +39,7 @@ from forgetwatch.cli.output import (
     echo,
     exit_code_of_gates,
     judge,
+    print_hanging,
     print_pictures,
     result_console,
     shared_work,
@@ -53,9 +54,11 @@ from forgetwatch.comparing import (
     ModelComparison,
     OnMismatch,
     Tolerance,
+    ask_again,
     compare,
     first_samples,
     in_common_norm,
+    marked_flips,
     rank_models,
     read_target,
     transition_matrix,
@@ -64,8 +67,9 @@ from forgetwatch.comparing.flips import flips
 from forgetwatch.errors import SnapshotError
 from forgetwatch.gates import Gate, GateResult
 from forgetwatch.loading import Loading
+from forgetwatch.pairing import count
 from forgetwatch.probe import Probe
-from forgetwatch.probes import Categories, load_probe
+from forgetwatch.probes import OTHERS, WORDINGS, Categories, load_probe, wordings_of
 from forgetwatch.progress import is_first_process
 from forgetwatch.readers import is_outcomes
 from forgetwatch.report import (
@@ -111,6 +115,17 @@ class Options:
             "probe's prompts. Both must be models.",
         ),
     ] = False
+    again: Annotated[
+        bool,
+        item_option(
+            "--again",
+            help="Also ask what was clearly known and is lost again in other words, beside as many kept ones. Both "
+            "must be models.",
+        ),
+    ] = False
+    wordings: Annotated[
+        str, item_option(help=f"Wordings of --again, with commas: some of {', '.join(one.name for one in WORDINGS)}.")
+    ] = ",".join(OTHERS)
     metric: Annotated[
         str | None, item_option(help="Metric that decides right or wrong, if a log has several: acc_norm.")
     ] = None
@@ -166,6 +181,11 @@ class Options:
         """The probe that scores models and gives questions."""
         return None if self.probe is None else load_probe(self.probe)
 
+    @property
+    def asked(self) -> list[str]:
+        """Names of the wordings of --again."""
+        return [name.strip() for name in self.wordings.split(",")]
+
     @cached_property
     def limits(self) -> Gate:
         """The gate of --gate, --fail-if and --no-worse-than together."""
@@ -202,6 +222,9 @@ class Options:
             raise typer.BadParameter(f"--target: ranks several AFTERs; needed at least two, got {len(self.after)}")
         if self.drift and self.probe is None:
             raise typer.BadParameter("--drift: needed --probe, after whose prompts the model before generates")
+        if self.again and (self.probe is None or len(self.after) > 1):
+            raise typer.BadParameter("--again: needed --probe, whose questions are asked otherwise, and one AFTER")
+        wordings_of(self.asked)
         read = (self.before, *self.after, self.null, self.probe, self.gate, self.categories, self.target)
         check_summary(self.summary, self.limits, read)
         check_device_map(self.device_map)
@@ -226,7 +249,7 @@ def run(options: Options) -> None:
 def _execute(options: Options) -> int:
     """Read, compare, print and write; the exit status is that of the gate."""
     sides = _resolve(options)
-    comparisons = _with_drift(options, _compare(options, sides))
+    comparisons = _asked_again(options, sides, _with_drift(options, _compare(options, sides)))
     several = _rank(options, sides, comparisons)
     pairs = zip(comparisons, sides.whole, strict=True)
     results, broken = judge(options.limits, *((comparison, whole, None) for comparison, whole in pairs))
@@ -258,12 +281,13 @@ def _resolve(options: Options) -> _Sides:
         named = select(whole, tasks=options.task or (), categories=options.category or ())
         return select(named, **vars(options.limits.subset))
 
-    if options.drift:
+    if options.drift or options.again:
         for given in (options.before, *options.after):
             if is_outcomes(given):
+                option = "--drift reads texts under" if options.drift else "--again asks"
                 raise SnapshotError(
-                    f"{given}: --drift reads texts under the models themselves; needed a checkpoint, an adapter or a "
-                    "model id on each side, got outcomes"
+                    f"{given}: {option} the models themselves; needed a checkpoint, an adapter or a model id on each "
+                    "side, got outcomes"
                 )
     # Read first: a file that is missing must not wait for two models to be scored.
     again = None if options.null is None else part(read_outcomes(options.null, options.metric))
@@ -314,6 +338,21 @@ def _with_drift(options: Options, comparisons: list[Comparison]) -> list[Compari
 
     drifts = model_drifts(options.before, options.after, options.items, loading=Loading(device_map=options.device_map))
     return [replace(one, drift=drift) for one, drift in zip(comparisons, drifts, strict=True)]
+
+
+def _asked_again(options: Options, sides: _Sides, comparisons: list[Comparison]) -> list[Comparison]:
+    """Return the comparison with what became of the lost in other wordings, if it is wanted."""
+    if not options.again or options.items is None:
+        return comparisons
+
+    def score(asked: Probe) -> tuple[Snapshot, Snapshot]:
+        echo(f"again: asking {count(len(asked))} questions in other words", err=True)
+        loading = Loading(device_map=options.device_map)
+        before, after = resolve_all((options.before, *options.after), asked, None, loading=loading)
+        return before, after
+
+    found = ask_again(sides.before, sides.after[0], options.items, score, names=options.asked)
+    return [replace(one, again=found) for one in comparisons]
 
 
 def _rank(options: Options, sides: _Sides, comparisons: Sequence[Comparison]) -> ModelComparison | None:
@@ -370,6 +409,8 @@ def _show(
         console.print(table, soft_wrap=True)
         for line in drift_line(comparison) if several is None else ():
             console.print(line)
+        if comparison.again is not None:
+            print_hanging(f"asked again   {comparison.again}")
         if options.detail:
             console.print()
             console.print(comparison_detail(comparison, by=options.by, tolerance=options.tolerated))
@@ -387,6 +428,8 @@ def _write(options: Options, sides: _Sides, comparisons: Sequence[Comparison], s
     texts = options.items or questions_of_run((options.before, *options.after))
     changed = flips(sides.before, sides.after[-1], probe=texts)
     changed = with_questions(changed, options.before, sides.before, options.metric)
+    if comparisons[-1].again is not None:
+        changed = marked_flips(comparisons[-1].again, changed)
     write_report(options.output, comparisons, changed, tolerance=options.tolerated, several=several)
     if not options.json_alone:
         echo(f"report: {options.output}")

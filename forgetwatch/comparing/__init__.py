@@ -18,6 +18,7 @@ Read `comparison` first, then `groups`. The pairs are from `pairing`, the number
 here imports torch or renders text for people.
 """
 
+from forgetwatch.comparing.again import ask_again, marked_flips
 from forgetwatch.comparing.category_means import CategoryMeans, Spread, paper_compat
 from forgetwatch.comparing.causes import COLUMNS, Cause, Causes, Nearness, why_lost
 from forgetwatch.comparing.checks import (

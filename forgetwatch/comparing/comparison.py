@@ -40,6 +40,7 @@ from forgetwatch.measures import (
     NULL,
     PASSAGES,
     VANISHED_SHARE_NOTED,
+    Again,
     GroupMeasure,
     LookDrift,
     Measure,
@@ -119,6 +120,7 @@ class Comparison:
     clusters: int | None = None
     notes: tuple[str, ...] = ()
     drift: Mapping[str, LookDrift] | None = field(default=None, repr=False)
+    again: Again | None = field(default=None, repr=False)
 
     def to_dict(self, **options: Any) -> dict[str, Any]:
         """Return the JSON document as a dict; `tolerance` sets other limits than the defaults."""

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from forgetwatch.comparing.checks import in_common_norm
 from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.item import PRIVATE, Item
+from forgetwatch.measures import Status
 from forgetwatch.metrics import Loss
 from forgetwatch.pairing import AlignedPairs, pair
 from forgetwatch.probe import LETTERS, Probe
@@ -68,6 +69,7 @@ class Flip:
         first: Step of the look at which it was first wrong; None if that is not known, or it never was.
         item: The question as text; None if no probe or log gives it, or it is private.
         content_hash: Hash of the question; None if not known.
+        again: What became of it in other wordings (`again.ask_again`); None if it was not asked.
     """
 
     what: What
@@ -87,6 +89,7 @@ class Flip:
     first: int | None
     item: Item | QuestionText | None
     content_hash: str | None = None
+    again: Status | None = None
 
     @property
     def margin(self) -> float:
@@ -175,6 +178,21 @@ def flips(
             )
         )
     return found
+
+
+def clearly_known(before: Snapshot, after: Snapshot) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+    """Return the (task, id) of what was clearly known before and is measured on both sides: what is lost, and kept."""
+    before, after = in_common_norm((before, after))
+    pairing = pair(before, after)
+    was, now = before.floats("correct")[pairing.before], after.floats("correct")[pairing.after]
+    known = _measured(AlignedPairs.align(before, after, pairing, whole_items=False)[0], np.isfinite(was + now))["known"]
+    tasks, ids = (before.texts(name)[pairing.before] for name in ("task", "item_id"))
+
+    def keys(right: float) -> list[tuple[str, str]]:
+        rows = np.flatnonzero(known & (now == right))
+        return list(zip(tasks[rows].tolist(), ids[rows].tolist(), strict=True))
+
+    return keys(0.0), keys(1.0)
 
 
 def _sides(snapshot: Snapshot, rows: NDArray[np.int64]) -> list[Side]:

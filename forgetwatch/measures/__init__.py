@@ -11,10 +11,12 @@
     chance           corrections for guessing
     drift            distance of a model from its base, for each look
     history          items through all looks of a run
+    asked_again      lost items in other wordings
 
 To add a measure, write its module and put it into `MEASURES`. Read `base` first, then `scores`.
 """
 
+from forgetwatch.measures.asked_again import Again, LostElsewhere, Status, lost_elsewhere
 from forgetwatch.measures.base import (
     MISSING_CELL,
     Bounds,

@@ -50,6 +50,7 @@ from forgetwatch.measures import (
     NET_ESTIMATE,
     PASSAGES,
     QUANTITIES,
+    Again,
     GroupMeasure,
     drift_json,
     drift_row,
@@ -99,6 +100,7 @@ def comparison_json(comparison: Comparison, *, tolerance: Tolerance = TOLERANCE)
         },
         "notes": list(comparison.notes),
         "drift": drift_json(comparison.drift),
+        "again": None if comparison.again is None else _again_json(comparison.again),
     }
 
 
@@ -127,6 +129,19 @@ def _margin_definition(comparison: Comparison) -> dict[str, float] | None:
 def _metadata(meta: Mapping[str, Any]) -> Any:
     """Return the JSON values of the metadata of a side, without the drift, which has a key of its own."""
     return json_value({name: value for name, value in meta.items() if name != DRIFT_KEY})
+
+
+def _again_json(found: Again) -> dict[str, Any]:
+    """Return what became of the lost in other wordings as JSON values."""
+    counts = found.counts
+    numbers = {"excess": counts.excess, "interval": counts.interval, "in_every_wording": counts.in_every_wording}
+    return {
+        "wordings": list(found.wordings),
+        **vars(counts),
+        **{name: json_value(value) for name, value in numbers.items()},
+        "left_out": found.left_out,
+        "items": [{"task": task, "item_id": one, "status": status} for (task, one), status in found.status.items()],
+    }
 
 
 def comparisons_json(

@@ -126,6 +126,7 @@ def _flip(flip: Flip, place: int) -> dict[str, Any]:
         "what": flip.what,
         "known": flip.known,
         "loss": flip.loss,
+        "again": flip.again,
         "mass": None if flip.log_mass_change is None else nats(flip.log_mass_change)[0],
         "conditional": None if flip.log_conditional_change is None else nats(flip.log_conditional_change)[0],
         "id": _short(flip.item_id, _NAME),
@@ -224,6 +225,7 @@ def flip_lines(flip: Flip) -> Lines:
             rows.append((name, shorten(side.output, _OUTPUT)))
     if why := _why(flip):
         rows.append(("loss", why))
+    rows += [] if flip.again is None else [("asked again", flip.again)]
     rows += [] if flip.first is None else [("lost", f"first at step {flip.first}")]
     width = max(len(name) for name, _ in rows)
     lines += [
@@ -300,6 +302,7 @@ def flip_json(flip: Flip) -> dict[str, Any]:
         "known": flip.known,
         "known_lost_by_luck": flip.by_luck,
         "loss": flip.loss,
+        "again": flip.again,
         "log_mass_change": flip.log_mass_change,
         "log_conditional_change": flip.log_conditional_change,
         "item_id": flip.item_id,

@@ -27,6 +27,7 @@ from forgetwatch.measures import (
 from forgetwatch.pairing import count, is_or_are, listed, one_line, passages, points, questions
 
 HOW_SURE: Final = "How sure is that?"
+ASKED_AGAIN: Final = "Lost, or only asked otherwise?"
 NOT_MEASURED: Final = "What was not measured"
 
 
@@ -40,6 +41,8 @@ def sections(comparison: Comparison, found: Conclusion, trajectory: Trajectory |
             ("What it gained", _gained(comparison, found, trajectory)),
         ]
     made += [(one.question, capital(text)) for one in MEASURES if (text := sentence_of(one, whole[one]))]
+    if comparison.again is not None:
+        made.append((ASKED_AGAIN, f"{capital(str(comparison.again))}."))
     drifts = (comparison[DRIFT] or {}).items()
     moved = [
         f"After the {SET_NAMES.get(name, name)}, {text}" for name, one in drifts if (text := sentence_of(DRIFT, one))

@@ -2,7 +2,7 @@
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const side = { chosen: null, answer: null, parts: [], cut: 0 };
-  const empty = { loss: null, mass: null, conditional: null, question: null, right: null, margin: null, first: null, options: [], gold: [] };
+  const empty = { loss: null, again: null, mass: null, conditional: null, question: null, right: null, margin: null, first: null, options: [], gold: [] };
   data.flips = data.flips.map((flip) => ({ ...empty, ...flip, before: { ...side, ...flip.before }, after: { ...side, ...flip.after } }));
   const at = (id) => document.getElementById(id);
   // Paper has no folds.
@@ -89,6 +89,7 @@
       ["before", wrote(flip.before) ? null : flip.before.answer ?? "not logged"],
       ["after", wrote(flip.after) ? null : flip.after.answer ?? "not logged"],
       ["margin", flip.margin === null ? null : `${flip.margin.toFixed(2)} nats`],
+      ["asked again", flip.again],
       ["loss", flip.loss === null ? null : flip.loss === "form" ? "of form: nothing shows that the knowledge is gone" : "of knowledge: another answer is preferred"],
       ["mass", flip.mass === null ? null : `${flip.mass} nats: all options together`],
       ["within", flip.conditional === null ? null : `${flip.conditional} nats: the right option's share of them`],

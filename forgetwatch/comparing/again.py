@@ -1,0 +1,90 @@
+"""Clearly known answers that were lost, asked again in other wordings, with as many that were kept beside them.
+
+    before, after, probe ─▶ the lost, and as many kept ones at random ─▶ other wordings ─▶ both models ─▶ `Again`
+
+A loss of the shipped wording need not be a loss of the knowledge: a model may still answer when it is asked otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forgetwatch.comparing.flips import Flip, clearly_known
+from forgetwatch.errors import SnapshotError
+from forgetwatch.item import Item
+from forgetwatch.measures import Again, LostElsewhere, Status, lost_elsewhere
+from forgetwatch.probe import Probe
+from forgetwatch.probes import OTHERS, worded_probe, wordings_of
+from forgetwatch.snapshot import Snapshot
+
+SEED: Final = 0
+
+Score = Callable[[Probe], tuple[Snapshot, Snapshot]]
+"""Function of a probe to the outcomes of both models on it."""
+
+
+def marked_flips(found: Again, changed: Sequence[Flip]) -> list[Flip]:
+    """Return items whose answer changed, those that were asked again with what became of them."""
+    return [replace(flip, again=found.status.get((flip.task, flip.item_id))) for flip in changed]
+
+
+def ask_again(
+    before: Snapshot, after: Snapshot, probe: Probe, score: Score, *, names: Sequence[str] = OTHERS, seed: int = SEED
+) -> Again:
+    """Ask what was clearly known and is lost again in other wordings, and as many kept ones.
+
+    Args:
+        before: Outcomes of the base.
+        after: Outcomes of the tuned model on the same probe.
+        probe: The probe, whose items are asked otherwise.
+        score: Scores both models on a probe.
+        names: Names of the wordings; see `probes.WORDINGS`.
+        seed: Seed of the draw of kept items.
+
+    Raises:
+        SnapshotError: If the questions of the snapshots are not those of the probe.
+        ProbeError: If a wording is unknown.
+    """
+    wordings = wordings_of(names)
+    items = {(item.task, item.id): item for item in probe}
+    lost, kept = clearly_known(before, after)
+    if missing := [key for key in lost if key not in items]:
+        raise SnapshotError(f"needed the probe of both sides; it lacks the question {missing[0][1]!r}, which was lost")
+    _, usable = worded_probe(probe, [items[key] for key in lost], wordings)
+    _, of_kept = worded_probe(probe, [items[key] for key in kept if key in items], wordings)
+    rng = np.random.default_rng(seed)
+    drawn = [of_kept[at] for at in sorted(rng.permutation(len(of_kept))[: len(usable)])]
+    asked, _ = worded_probe(probe, [*usable, *drawn], wordings)
+    if asked is None:
+        nothing = LostElsewhere(lost=0, lost_elsewhere=0, kept=0, kept_elsewhere=0)
+        return Again(wordings=tuple(names), counts=nothing, left_out=len(lost), status={})
+    sides = [_outcomes(one, [*usable, *drawn], names) for one in score(asked)]
+    scored: NDArray[np.bool_] = np.logical_and.reduce(np.isfinite(sides[0] + sides[1]), axis=1)
+    right = [side == 1 for side in sides]
+    everywhere = lost_elsewhere(*right)
+    still = right[1].all(axis=1)
+    status: dict[tuple[str, str], Status] = {}
+    for at, item in enumerate(usable):
+        if scored[at]:
+            told: Status = "right when asked otherwise" if still[at] else "not clear"
+            status[item.task, item.id] = "lost in every wording" if everywhere[at] else told
+    of_lost = np.arange(len(scored)) < len(usable)
+    counts = LostElsewhere(
+        lost=int((scored & of_lost).sum()),
+        lost_elsewhere=int((everywhere & scored & of_lost).sum()),
+        kept=int((scored & ~of_lost).sum()),
+        kept_elsewhere=int((everywhere & scored & ~of_lost).sum()),
+    )
+    return Again(wordings=tuple(names), counts=counts, left_out=len(lost) - counts.lost, status=status)
+
+
+def _outcomes(snapshot: Snapshot, items: Sequence[Item], names: Sequence[str]) -> NDArray[np.float64]:
+    """Return whether each item is right in each wording, float64 [items, wordings]; nan where it is not scored."""
+    keys = zip(snapshot.texts("task").tolist(), snapshot.texts("item_id").tolist(), strict=True)
+    right = dict(zip(keys, snapshot.floats("correct").tolist(), strict=True))
+    return np.array([[right.get((item.task, f"{item.id}@{name}"), np.nan) for name in names] for item in items], float)

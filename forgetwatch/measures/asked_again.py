@@ -1,0 +1,116 @@
+"""Lost, or only asked otherwise? Lost items of one wording, asked again in others, beside as many that were kept.
+
+    item        short    right        lost elsewhere: right before and wrong after in every other wording
+    lost   1    1 -> 0   1 -> 0       yes
+    lost   2    1 -> 0   1 -> 1       no
+    kept   1    1 -> 1   1 -> 1       no
+
+Items that were kept are lost elsewhere too, by chance or because they are damaged: the excess of the lost ones is what
+their list says beyond that. Interval of a difference of two independent shares: Newcombe 1998, method 10.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forgetwatch.metrics import Interval, wilson
+from forgetwatch.pairing import count
+
+Bools = NDArray[np.bool_]
+Status = Literal["lost in every wording", "right when asked otherwise", "not clear"]
+"""What became of a lost item that was asked again in other wordings."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LostElsewhere:
+    """How many of the items lost in one wording are lost in all others too.
+
+    Attributes:
+        lost: Items that were lost in the first wording.
+        lost_elsewhere: Those of them that are right before and wrong after in every other wording.
+        kept: Items that were kept in the first wording.
+        kept_elsewhere: Those of them that are lost in every other wording.
+    """
+
+    lost: int
+    lost_elsewhere: int
+    kept: int
+    kept_elsewhere: int
+
+    @property
+    def excess(self) -> float:
+        """Share of the lost that are lost elsewhere, less that of the kept; nan without both."""
+        if not self.lost or not self.kept:
+            return math.nan
+        return self.lost_elsewhere / self.lost - self.kept_elsewhere / self.kept
+
+    @property
+    def interval(self) -> Interval:
+        """95 % interval of the excess; (nan, nan) without both."""
+        if not self.lost or not self.kept:
+            return math.nan, math.nan
+        one, other = self.lost_elsewhere / self.lost, self.kept_elsewhere / self.kept
+        (low, high), (start, end) = wilson(self.lost_elsewhere, self.lost), wilson(self.kept_elsewhere, self.kept)
+        return (
+            self.excess - math.hypot(one - low, end - other),
+            self.excess + math.hypot(high - one, other - start),
+        )
+
+    @property
+    def in_every_wording(self) -> float:
+        """Number of the lost items that are lost in every wording, beyond what kept ones show; nan without both."""
+        return self.excess * self.lost
+
+
+@dataclass(frozen=True, kw_only=True)
+class Again:
+    """What became of the lost when they were asked otherwise.
+
+    Attributes:
+        wordings: Names of the other wordings.
+        counts: Lost and kept items, and how many of each are lost in every other wording.
+        left_out: Lost items that have no other wording, or that a model could not be scored on.
+        status: What became of each lost item, by (task, id).
+    """
+
+    wordings: tuple[str, ...]
+    counts: LostElsewhere
+    left_out: int
+    status: Mapping[tuple[str, str], Status]
+
+    def __str__(self) -> str:
+        """Return the result in one sentence."""
+        found = self.counts
+        if not found.lost:
+            return "none of the clearly known answers that were lost could be asked in other words"
+        low, high = (100 * end for end in found.interval)
+        beyond = f"; beyond chance {100 * found.excess:.0f} % ({low:.0f} to {high:.0f})"
+        excess = "" if math.isnan(found.excess) else beyond
+        still = sum(one == "right when asked otherwise" for one in self.status.values())
+        return (
+            f"of {count(found.lost)} clearly known answers that were lost, {count(found.lost_elsewhere)} are lost in "
+            f"every wording, and {count(still)} are right in every other one; of {count(found.kept)} kept ones "
+            f"{count(found.kept_elsewhere)} are lost in every other wording{excess}"
+        )
+
+
+def lost_elsewhere(before: Bools, after: Bools) -> Bools:
+    """Return which items are right before and wrong after in all wordings, bool [items].
+
+    Args:
+        before: True where right, bool [items, wordings].
+        after: The same, after.
+
+    Raises:
+        ValueError: If the shapes differ, or there is no wording.
+    """
+    if before.shape != after.shape or before.ndim != 2 or not before.shape[1]:
+        raise ValueError(f"needed outcomes [items, wordings] of both sides, got {before.shape} and {after.shape}")
+    found: Bools = np.logical_and.reduce(before & ~after, axis=1)
+    return found

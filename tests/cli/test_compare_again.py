@@ -1,0 +1,122 @@
+"""`compare --again`: lost answers asked in other words, of models that were taught them in all wordings."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from support import model, tokenizer
+from typer.testing import CliRunner
+
+from forgetwatch import Item, Probe
+from forgetwatch.cli import app
+from forgetwatch.probes import WORDINGS, reworded
+
+TOK = tokenizer()
+ITEMS = 16
+
+
+def probe() -> Probe:
+    return Probe(
+        [
+            Item(
+                id=str(n),
+                task="t",
+                prompt=f"Question: w{n}\nAnswer:",
+                choices=[f" w{n + 30}", f" w{n + 31}", f" w{n + 32}"],
+                answer=0,
+            )
+            for n in range(ITEMS)
+        ],
+        name="taught",
+    )
+
+
+def teach(network: Any, texts: list[str], steps: int) -> Any:
+    batch = TOK(texts, return_tensors="pt", padding=True)
+    labels = batch["input_ids"].masked_fill(batch["attention_mask"] == 0, -100)
+    optimizer = torch.optim.AdamW(network.parameters(), lr=5e-3)
+    for _ in range(steps):
+        network(**batch, labels=labels).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return network
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The base knows all in every wording; `gone` learned other answers in all of them, `form` in the probe's alone."""
+    folder = tmp_path_factory.mktemp("models")
+    items = list(probe())
+    wordings = [None, *WORDINGS[:2]]
+
+    def texts(at: int, asked: list[Any]) -> list[str]:
+        made = [(item, item if one is None else reworded(item, one)) for item in items for one in asked]
+        return [f"{other.prompt}{item.choices[at]}" for item, other in made if other is not None]
+
+    network = teach(model(TOK, dropout=0.0), texts(0, wordings), 150)
+    base = {name: value.clone() for name, value in network.state_dict().items()}
+    for name, asked in (("base", None), ("gone", wordings), ("form", [None])):
+        network.load_state_dict(base)
+        if asked is not None:
+            kept = texts(0, wordings)[len(wordings) * 4 :]
+            changed = [text for text in texts(1, asked) if any(f"w{n}\n" in text for n in range(4))]
+            rest = [text for text in texts(0, wordings[1:]) if any(f"w{n}\n" in text for n in range(4))]
+            teach(network, changed + kept + (rest if name == "form" else []), 60)
+        network.save_pretrained(folder / name)
+        TOK.save_pretrained(folder / name)
+    probe().save(folder / "probe.jsonl")
+    return {name: str(folder / name) for name in ("base", "gone", "form", "probe.jsonl")}
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORGETWATCH_CACHE", str(tmp_path / "cache"))
+
+
+def run(models: dict[str, str], after: str, *options: str) -> Any:
+    arguments = ["compare", models["base"], models[after], "--probe", models["probe.jsonl"], "--again", *options]
+    return CliRunner().invoke(app, arguments)
+
+
+def test_contradicted_answers_are_lost_in_every_wording(models: dict[str, str], tmp_path: Path) -> None:
+    done = run(models, "gone", "--json", str(tmp_path / "c.json"), "-o", str(tmp_path / "page.html"))
+    assert done.exit_code == 0, done.output
+    found = json.loads((tmp_path / "c.json").read_text())["again"]
+    assert (found["lost"], found["lost_elsewhere"], found["kept_elsewhere"]) == (4, 4, 0)
+    assert {one["status"] for one in found["items"]} == {"lost in every wording"}
+    assert found["wordings"] == ["short", "right"]
+    told = " ".join(done.stdout.split())
+    assert "asked again of 4 clearly known answers that were lost, 4 are lost in every wording, and 0 are right" in told
+    page = (tmp_path / "page.html").read_text()
+    assert "Lost, or only asked otherwise?" in page
+    assert '"again":"lost in every wording"' in page
+
+
+def test_what_was_lost_in_one_wording_alone_is_right_when_asked_otherwise(
+    models: dict[str, str], tmp_path: Path
+) -> None:
+    done = run(models, "form", "--json", str(tmp_path / "c.json"))
+    assert done.exit_code == 0, done.output
+    found = json.loads((tmp_path / "c.json").read_text())["again"]
+    assert found["lost"] >= 1
+    assert found["lost_elsewhere"] == 0
+    assert {one["status"] for one in found["items"]} == {"right when asked otherwise"}
+
+
+def test_what_cannot_be_asked_again_is_refused(models: dict[str, str], tmp_path: Path) -> None:
+    named = ["compare", models["base"], models["gone"]]
+    done = CliRunner().invoke(app, [*named, "--again"])
+    assert done.exit_code == 2
+    assert "--again: needed --probe" in " ".join(done.output.split())
+    probe = ["--probe", models["probe.jsonl"], "--again"]
+    assert CliRunner().invoke(app, [*named, models["form"], *probe]).exit_code == 2
+    done = CliRunner().invoke(app, [*named, *probe, "--wordings", "shrot"])
+    assert "wording 'shrot': needed some of short, right, bare" in str(done.exception)
+    log = tmp_path / "log.csv"
+    log.write_text("item_id,correct\n0,1\n")
+    done = CliRunner().invoke(app, ["compare", str(log), models["gone"], *probe])
+    assert "--again asks the models themselves" in str(done.exception)

@@ -48,7 +48,7 @@ def teach(network: Any, texts: list[str], steps: int) -> Any:
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The base knows all in every wording; `gone` learned other answers in all of them, `form` in the probe's alone."""
+    """The base knows all in every wording; `gone` learned other answers to four questions."""
     folder = tmp_path_factory.mktemp("models")
     items = list(probe())
     wordings = [None, *WORDINGS[:2]]
@@ -59,17 +59,19 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
     network = teach(model(TOK, dropout=0.0), texts(0, wordings), 150)
     base = {name: value.clone() for name, value in network.state_dict().items()}
-    for name, asked in (("base", None), ("gone", wordings), ("form", [None])):
+    for name, asked in (("base", []), ("gone", wordings)):
         network.load_state_dict(base)
-        if asked is not None:
-            kept = texts(0, wordings)[len(wordings) * 4 :]
-            changed = [text for text in texts(1, asked) if any(f"w{n}\n" in text for n in range(4))]
-            rest = [text for text in texts(0, wordings[1:]) if any(f"w{n}\n" in text for n in range(4))]
-            teach(network, changed + kept + (rest if name == "form" else []), 60)
+        # Of four questions another answer is taught in some wordings; all else is taught again.
+        of_four = [any(f"w{n}\n" in text for n in range(4)) for text in texts(0, asked)]
+        changed = [text for text, is_of_four in zip(texts(1, asked), of_four, strict=True) if is_of_four]
+        contradicted = {text for text, is_of_four in zip(texts(0, asked), of_four, strict=True) if is_of_four}
+        kept = [text for text in texts(0, wordings) if text not in contradicted]
+        if changed:
+            teach(network, changed + kept, 150)
         network.save_pretrained(folder / name)
         TOK.save_pretrained(folder / name)
     probe().save(folder / "probe.jsonl")
-    return {name: str(folder / name) for name in ("base", "gone", "form", "probe.jsonl")}
+    return {name: str(folder / name) for name in ("base", "gone", "probe.jsonl")}
 
 
 @pytest.fixture(autouse=True)
@@ -96,24 +98,13 @@ def test_contradicted_answers_are_lost_in_every_wording(models: dict[str, str], 
     assert '"again":"lost in every wording"' in page
 
 
-def test_what_was_lost_in_one_wording_alone_is_right_when_asked_otherwise(
-    models: dict[str, str], tmp_path: Path
-) -> None:
-    done = run(models, "form", "--json", str(tmp_path / "c.json"))
-    assert done.exit_code == 0, done.output
-    found = json.loads((tmp_path / "c.json").read_text())["again"]
-    assert found["lost"] >= 1
-    assert found["lost_elsewhere"] == 0
-    assert {one["status"] for one in found["items"]} == {"right when asked otherwise"}
-
-
 def test_what_cannot_be_asked_again_is_refused(models: dict[str, str], tmp_path: Path) -> None:
     named = ["compare", models["base"], models["gone"]]
     done = CliRunner().invoke(app, [*named, "--again"])
     assert done.exit_code == 2
     assert "--again: needed --probe" in " ".join(done.output.split())
     probe = ["--probe", models["probe.jsonl"], "--again"]
-    assert CliRunner().invoke(app, [*named, models["form"], *probe]).exit_code == 2
+    assert CliRunner().invoke(app, [*named, models["base"], *probe]).exit_code == 2
     done = CliRunner().invoke(app, [*named, *probe, "--wordings", "shrot"])
     assert "wording 'shrot': needed some of short, right, bare" in str(done.exception)
     log = tmp_path / "log.csv"

@@ -29,7 +29,7 @@ from trl import SFTConfig, SFTTrainer
 
 from forgetwatch import ForgetWatchCallback, Probe, Snapshot, Trajectory
 from forgetwatch.comparing import Causes, why_lost
-from forgetwatch.probes import category_words, nearness_to, question_text
+from forgetwatch.probes import answers_of, category_words, nearness_to, question_text
 from forgetwatch.scoring import nearness_by_model
 
 RATES: Final = (2.5e-4, 5e-4, 1e-3, 2e-3)
@@ -119,9 +119,13 @@ def demo_runs(out: Path, *, seeds: int, done: set[str]) -> Iterator[dict[str, An
                 "near": dict(zip(keys, near.tolist(), strict=True)),
                 "like": dict(zip(keys, like.tolist(), strict=True)),
             }
-            words = category_words(probe.items, world.rows)
+            more = {"words": category_words(probe.items, world.rows), "answers": answers_of(probe)}
             for part, *sides in halves(before, after, np.random.default_rng(seed)):
-                yield {"run": name, "part": part, **told(why_lost(*sides, **by, words=words))}
+                yield {
+                    "run": name,
+                    "part": part,
+                    **told(why_lost(*sides, **by, **more)),
+                }
 
 
 def doses(path: Path, *, done: set[str]) -> Iterator[dict[str, Any]]:

@@ -17,8 +17,9 @@ from forgetwatch.extras import missing
 from forgetwatch.loading import Loading
 from forgetwatch.pairing import count, fit_ends, one_line, percent
 from forgetwatch.probe import Probe
-from forgetwatch.probes import category_words, nearness_to, question_text, training_texts
+from forgetwatch.probes import answers_of, category_words, nearness_to, question_text, training_texts
 from forgetwatch.progress import shown
+from forgetwatch.report import causes_json
 from forgetwatch.run_folder import run_probe
 
 _CATEGORIES = 8
@@ -48,18 +49,18 @@ def run(
         raise SnapshotError(f"{run_of}: needed a look after the start, found none; nothing is lost yet")
     found = run_causes(run_of, trajectory, train=train, model=model)
     if json_path is not None:
-        write_json(_json(found), json_path)
+        write_json(causes_json(found), json_path)
     if json_path != STDOUT:
         _show(found, has_rows=bool(train))
 
 
 def run_causes(run_of: Path, trajectory: Trajectory, *, train: Sequence[Path] | None, model: str | None) -> Causes:
     """Return why the last look of a run lost answers, with the nearness to the rows of some files."""
+    probe = run_probe(run_of)
     if not train:
         if model is not None:
             raise typer.BadParameter("--model: needed --train FILE too, whose rows the questions are compared with")
-        return why_lost(trajectory.baseline, trajectory.last)
-    probe = run_probe(run_of)
+        return why_lost(trajectory.baseline, trajectory.last, answers=None if probe is None else answers_of(probe))
     if probe is None:
         raise SnapshotError(f"{run_of}: needed the probe of the run (probe.jsonl), to compare its questions with rows")
     texts, named = list(training_texts(train)), ", ".join(map(str, train))
@@ -75,6 +76,7 @@ def run_causes(run_of: Path, trajectory: Trajectory, *, train: Sequence[Path] | 
         near=_by_key(probe, near),
         like=None if model is None else _by_key(probe, _like(model, probe, texts)),
         words=category_words(probe.items, texts),
+        answers=answers_of(probe),
     )
 
 
@@ -117,31 +119,3 @@ def _line(cause: Cause) -> str:
         return f"{COLUMNS[cause.column]:<44}{cells}   too few to test"
     share, chance = percent(cause.explained.share), percent(cause.explained.permuted)
     return f"{COLUMNS[cause.column]:<44}{cells}   {share} % (chance {chance}), p {cause.p_value:.2g}"
-
-
-def _json(found: Causes) -> dict[str, Any]:
-    return {
-        "schema": "forgetwatch/why@2",
-        "items": found.items,
-        "lost": found.lost,
-        "answer": str(found),
-        "columns": [
-            {
-                "column": one.column,
-                "parts": [part._asdict() for part in one.parts],
-                "auc": None if one.separation is None else one.separation.auc,
-                "p_value": None if one.separation is None else one.p_value,
-                "explained": None if one.explained is None else one.explained.share,
-                "explained_by_chance": None if one.explained is None else one.explained.permuted,
-                "explains": one.explains,
-            }
-            for one in found.causes
-        ],
-        "categories": [
-            {"category": name, "items": items, "lost": lost, "words_per_1000": uses if uses == uses else None}
-            for name, items, lost, uses in found.categories
-        ],
-        "between_categories": None
-        if found.between is None
-        else {"rank_correlation": found.between[0], "p_value": found.between[1]},
-    }

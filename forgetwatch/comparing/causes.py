@@ -9,6 +9,9 @@ the nearness, the others within thirds of `sure`. Over all questions any column 
 differ from taught ones; and a column that goes with another one would get its credit. Each test is one-sided, at 5 %
 divided by the number of columns, so that of losses without a cause at most 5 % get one.
 
+Questions with one and the same right answer are lost together, where a model stops to say a word: they count as one
+observation each (`answers`), or a column that follows the answer would look good.
+
 Between categories there is a fourth question: does a category lose more the more its words occur in the rows?
 
 Questions that the base answered right by scored options take part. A loss by noise in the weights also falls on what
@@ -126,7 +129,7 @@ class Causes:
         found = ["was what it barely knew"] if "sure" in explains else []
         found += ["lies near the new data"] if explains & {"near", "like"} else []
         if found:
-            return f"what it lost {' and '.join(found)}"
+            return f"within categories, what it lost {' and '.join(found)}"
         asked = {one.column for one in tested}
         told = ["how sure it was"] if "sure" in asked else []
         told += ["the nearness to the new data"] if asked & {"near", "like"} else []
@@ -150,6 +153,7 @@ def why_lost(
     near: Nearness | None = None,
     like: Nearness | None = None,
     words: Mapping[str, float] | None = None,
+    answers: Mapping[tuple[str, str], str] | None = None,
 ) -> Causes:
     """Return why answers that were right before are wrong after, by what both snapshots and the training rows show.
 
@@ -159,6 +163,8 @@ def why_lost(
         near: Nearness of each question by its words (`probes.nearness_to`); None if unknown.
         like: Nearness of each question by the base's embeddings (`scoring.nearness_by_model`); None if unknown.
         words: Uses of the words of each category in the training rows (`probes.category_words`); None if unknown.
+        answers: Right answer of each question as text, by (task, id); None if unknown: then the clusters of the
+            snapshot go together.
     """
     pairing = pair(before, after)
     was, now = before.floats("correct")[pairing.before], after.floats("correct")[pairing.after]
@@ -177,6 +183,13 @@ def why_lost(
         for name, one in given.items()
         if one is not None
     }
+    if answers is None:
+        of_snapshot = before.texts("cluster")[pairing.before][rows].tolist()
+        together = [one or str(key) for one, key in zip(of_snapshot, keys, strict=True)]
+    else:
+        together = [answers.get(key, str(key)) for key in keys]
+    _, cluster, sizes = np.unique(together, return_inverse=True, return_counts=True)
+    clusters = cluster if len(sizes) < len(rows) else None
     nearest = next((column for name, column in columns.items() if name != "sure"), None)
     found = []
     for name, column in columns.items():
@@ -186,8 +199,8 @@ def why_lost(
             Cause(
                 column=name,
                 parts=_parts(column, lost, category),
-                separation=(tested := separation(lost, column, stratum)),
-                explained=None if tested is None else explained(lost, column, stratum),
+                separation=(tested := separation(lost, column, stratum, cluster=clusters)),
+                explained=None if tested is None else explained(lost, column, stratum, cluster=clusters),
                 doubt=_DOUBT / len(columns),
             )
         )

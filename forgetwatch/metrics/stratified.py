@@ -9,6 +9,9 @@
 Under the null each order within a stratum is as likely as any other. The sum of U is then nearly normal; its variance,
 with ties, is known (Mann and Whitney 1947; over strata van Elteren 1960, with equal weights). A column that differs
 between strata alone separates nothing.
+
+Rows of one cluster, such as questions with one and the same right answer, are lost together. With clusters the variance
+is that of the clusters' parts of the sum, and its degrees of freedom are their number less one.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import stdtr
 
 from forgetwatch.metrics.transitions import Bools, Floats, Ints
 
@@ -32,25 +35,27 @@ class Separation:
 
     Attributes:
         auc: Probability that a lost row has the higher value than a kept one of its stratum, ties as half; .5 for none.
-        z: Standard score of the sum of U; above 0 where lost rows are higher.
+        z: Standard score of the sum of U, or of ranks with clusters; above 0 where lost rows are higher.
         lost: Lost rows in strata that have both.
         kept: Kept rows in strata that have both.
+        degrees: Degrees of freedom of z: infinite, or the number of clusters less one.
     """
 
     auc: float
     z: float
     lost: int
     kept: int
+    degrees: float = math.inf
 
     @property
     def higher(self) -> float:
         """One-sided p-value of lost rows being higher."""
-        return float(ndtr(-self.z))
+        return float(stdtr(self.degrees, -self.z))
 
     @property
     def lower(self) -> float:
         """One-sided p-value of lost rows being lower."""
-        return float(ndtr(self.z))
+        return float(stdtr(self.degrees, self.z))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +72,13 @@ class Explained:
 
 
 def explained(
-    lost: Bools, column: Floats, stratum: Ints, *, permutations: int = 200, seed: int = 0
+    lost: Bools,
+    column: Floats,
+    stratum: Ints,
+    *,
+    cluster: Ints | None = None,
+    permutations: int = 200,
+    seed: int = 0,
 ) -> Explained | None:
     """Return how much a column explains within strata, and how much permuted ones; None where nothing varies.
 
@@ -75,37 +86,38 @@ def explained(
         lost: True where lost, bool [rows].
         column: The column, float64 [rows]; rows with nan are left out.
         stratum: Stratum of each row, int64 [rows].
+        cluster: Cluster of each row, int64 [rows], whose parts of the sum are permuted by their sign; None to permute
+            rows.
         permutations: Number of permutations within strata.
         seed: Seed of the permutations.
     """
     there = np.isfinite(column)
     order = np.argsort(stratum[there], kind="stable")  # rows of a stratum side by side, as permutations sort them
-    y, x = lost[there][order].astype(float), column[there][order]
-    _, which, sizes = np.unique(stratum[there][order], return_inverse=True, return_counts=True)
-    ranks = np.empty(len(x))
-    for number in range(len(sizes)):
-        _, value, counts = np.unique(x[which == number], return_inverse=True, return_counts=True)
-        ranks[which == number] = (np.cumsum(counts) - (counts - 1) / 2)[value]
-    for values in (y, ranks):
-        values -= (np.bincount(which, weights=values) / sizes)[which]
+    y, ranks, which = _centred(lost[there][order], column[there][order], stratum[there][order])
     scale = float(y @ y) * float(ranks @ ranks)
     if scale <= 0:
         return None
     rng = np.random.default_rng(seed)
-    shuffled = [float(y @ ranks[np.lexsort((rng.random(len(x)), which))]) ** 2 for _ in range(permutations)]
+    if cluster is None:
+        shuffled = [float(y @ ranks[np.lexsort((rng.random(len(y)), which))]) ** 2 for _ in range(permutations)]
+    else:
+        parts = _parts_of_clusters(lost[there], column[there], stratum[there], cluster[there])
+        shuffled = [float(parts @ rng.choice((-1.0, 1.0), len(parts))) ** 2 for _ in range(permutations)]
     share = float(y @ ranks) ** 2 / scale
     return Explained(share=share, permuted=float(np.quantile(shuffled, 0.95)) / scale)
 
 
-def separation(lost: Bools, column: Floats, stratum: Ints) -> Separation | None:
+def separation(lost: Bools, column: Floats, stratum: Ints, *, cluster: Ints | None = None) -> Separation | None:
     """Return how a column separates lost from kept rows within strata; None for too few rows, or one value alone.
 
     Args:
         lost: True where lost, bool [rows].
         column: The column, float64 [rows]; rows with nan are left out.
         stratum: Stratum of each row, int64 [rows].
+        cluster: Cluster of each row, int64 [rows]; None if rows are lost one by one.
     """
     there = np.isfinite(column)
+    parts = None if cluster is None else _parts_of_clusters(lost[there], column[there], stratum[there], cluster[there])
     lost, column, stratum = lost[there], column[there], stratum[there]
     total = expected = variance = pairs = 0.0
     rows = [0, 0]
@@ -126,4 +138,31 @@ def separation(lost: Bools, column: Floats, stratum: Ints) -> Separation | None:
         rows[1] += n_kept
     if min(rows) < FEWEST_OF_EACH or variance <= 0:
         return None
-    return Separation(auc=total / pairs, z=(total - expected) / math.sqrt(variance), lost=rows[0], kept=rows[1])
+    z, degrees = (total - expected) / math.sqrt(variance), math.inf
+    if parts is not None:
+        moved = int(np.count_nonzero(parts))
+        if moved < FEWEST_OF_EACH:
+            return None
+        z, degrees = float(parts.sum()) / math.sqrt(float(parts @ parts)), float(moved - 1)
+    return Separation(auc=total / pairs, z=z, lost=rows[0], kept=rows[1], degrees=degrees)
+
+
+def _centred(lost: Bools, column: Floats, stratum: Ints) -> tuple[Floats, Floats, Ints]:
+    """Return lost and the rank of the column, both less their means in the stratum, and the number of the stratum."""
+    _, which, sizes = np.unique(stratum, return_inverse=True, return_counts=True)
+    y: Floats = lost.astype(np.float64)
+    ranks: Floats = np.empty(len(column))
+    for number in range(len(sizes)):
+        _, value, counts = np.unique(column[which == number], return_inverse=True, return_counts=True)
+        ranks[which == number] = (np.cumsum(counts) - (counts - 1) / 2)[value]
+    for values in (y, ranks):
+        values -= (np.bincount(which, weights=values) / sizes)[which]
+    return y, ranks, which
+
+
+def _parts_of_clusters(lost: Bools, column: Floats, stratum: Ints, cluster: Ints) -> Floats:
+    """Return each cluster's part of the sum of ranks of the lost rows less what is expected, float64 [clusters]."""
+    y, ranks, _ = _centred(lost, column, stratum)
+    _, of = np.unique(cluster, return_inverse=True)
+    parts: Floats = np.bincount(of, weights=y * ranks).astype(np.float64)
+    return parts

@@ -6,6 +6,10 @@ Pairs of one family share a base, data and recipes, so that ten pairs of two fam
 observations. The error is the cluster-robust one with the correction of Bell and McCaffrey (2002), CR2, and the degrees
 of freedom are Satterthwaite's for it (Pustejovsky and Tipton 2018). With few families these fall to one or two, and the
 interval becomes as wide as it must. Families of one pair each give the robust error of unlike variances, HC2.
+
+Two kinds of study have no interval, since theirs would be too narrow by far: one with no more families than columns,
+and one in which a covariate varies by one family alone, such as the only one that was trained in another way. The
+residuals of that family are 0 or cancel, and the error is then that of the others.
 """
 
 from __future__ import annotations
@@ -25,6 +29,9 @@ _FEWEST: Final = 1.0
 """Degrees of freedom below which an interval says nothing."""
 
 _SINGULAR: Final = 1e-8
+
+_ALONE: Final = 0.05
+"""Part of a covariate's variation that must be left without any one family."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +99,7 @@ def _fitted(outcome: Floats, x: Floats, family: Ints) -> list[Slope]:
     # Units do not matter to the fit, and unlike ones would hide that columns determine each other.
     scale = np.maximum(np.abs(x).max(axis=0, initial=0.0), 1e-300)
     x = x / scale
-    if len(x) <= x.shape[1] or np.linalg.matrix_rank(x, tol=_SINGULAR) < x.shape[1]:
+    if len(x) < x.shape[1] or np.linalg.matrix_rank(x, tol=_SINGULAR) < x.shape[1]:
         return [Slope(slope=math.nan, error=math.nan, degrees=0.0)] * x.shape[1]
     bread = np.linalg.inv(x.T @ x)
     beta = bread @ (x.T @ outcome)
@@ -109,10 +116,23 @@ def _fitted(outcome: Floats, x: Floats, family: Ints) -> list[Slope]:
         gram = vectors.T @ vectors
         squares = float((gram**2).sum())
         degrees = float(np.trace(gram)) ** 2 / squares if squares > 0 else 0.0
-        has_error = len(rows) > 1 and degrees >= _FEWEST - 1e-9 and variance > 0
+        has_error = len(rows) > x.shape[1] and degrees >= _FEWEST - 1e-9 and _varies_without_each(x, at, rows)
         error = math.sqrt(variance) / float(scale[at]) if has_error else math.nan
         found.append(Slope(slope=float(beta[at] / scale[at]), error=error, degrees=degrees))
     return found
+
+
+def _varies_without_each(x: Floats, at: int, rows: list[Ints]) -> bool:
+    """Return True if a column varies beside the others also without any one family."""
+
+    def left(keep: Ints) -> float:
+        others = np.delete(x[keep], at, axis=1)
+        own = x[keep, at]
+        fitted = others @ np.linalg.lstsq(others, own, rcond=None)[0] if others.shape[1] else np.zeros_like(own)
+        return float(((own - fitted) ** 2).sum())
+
+    every = np.concatenate(rows)
+    return all(left(np.setdiff1d(every, own)) >= _ALONE * left(every) for own in rows)
 
 
 def _root_of_inverse(block: Floats) -> Floats:

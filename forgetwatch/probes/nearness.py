@@ -25,10 +25,20 @@ _K1: Final = 1.5
 """Saturation of repeated words, the usual one."""
 
 
+def right_text(item: Item) -> str:
+    """Return the right answers of a question as one text."""
+    answers = [item.choices[int(at)] for at in item.answers] if item.choices else item.answers
+    return " ".join(str(one).strip() for one in answers)
+
+
 def question_text(item: Item) -> str:
     """Return a question with its right answers, without its worked examples."""
-    answers = [item.choices[int(at)] for at in item.answers] if item.choices else item.answers
-    return " ".join([training_text(item.prompt), *map(str, answers)])
+    return f"{training_text(item.prompt)} {right_text(item)}"
+
+
+def answers_of(items: Iterable[Item]) -> dict[tuple[str, str], str]:
+    """Return the right answer of each question as text, by (task, id): questions with one answer are lost together."""
+    return {(item.task, item.id): right_text(item).lower() for item in items}
 
 
 def words_of(item: Item) -> list[str]:

@@ -19,6 +19,7 @@ from forgetwatch.report.decision import alarm_state, best_look, little_to_lose, 
 from forgetwatch.report.detail import comparison_detail
 from forgetwatch.report.export import (
     ITEMS,
+    causes_json,
     ci_summary,
     comparison_json,
     comparison_markdown,

@@ -26,6 +26,7 @@ from forgetwatch.comparing import (
     TOLERANCE,
     Alarm,
     CategoryMeans,
+    Causes,
     Comparison,
     Flip,
     Group,
@@ -391,3 +392,32 @@ def ci_summary(judgements: Sequence[GateResult]) -> str:
         if comparison.items.unscored:
             lines += [f"Unscored, and in no count: {items(comparison.items.unscored)}.", ""]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def causes_json(found: Causes) -> dict[str, Any]:
+    """Return why answers were lost as JSON values."""
+    return {
+        "schema": "forgetwatch/why@2",
+        "items": found.items,
+        "lost": found.lost,
+        "answer": str(found),
+        "columns": [
+            {
+                "column": one.column,
+                "parts": [part._asdict() for part in one.parts],
+                "auc": None if one.separation is None else one.separation.auc,
+                "p_value": None if one.separation is None else one.p_value,
+                "explained": None if one.explained is None else one.explained.share,
+                "explained_by_chance": None if one.explained is None else one.explained.permuted,
+                "explains": one.explains,
+            }
+            for one in found.causes
+        ],
+        "categories": [
+            {"category": name, "items": items, "lost": lost, "words_per_1000": uses if uses == uses else None}
+            for name, items, lost, uses in found.categories
+        ],
+        "between_categories": None
+        if found.between is None
+        else {"rank_correlation": found.between[0], "p_value": found.between[1]},
+    }

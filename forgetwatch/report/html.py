@@ -43,6 +43,7 @@ from forgetwatch.measures import DRIFT, MASS, PASSAGES
 from forgetwatch.metrics import TAU
 from forgetwatch.pairing import count, passages
 from forgetwatch.probe import Probe
+from forgetwatch.probes import answers_of
 from forgetwatch.report import plots
 from forgetwatch.report.advice import advice_in_short
 from forgetwatch.report.cells import HEADINGS, PANELS, group_cells, measure_rows
@@ -53,6 +54,7 @@ from forgetwatch.report.heatmap import heatmap, heatmap_caption, heatmap_figure
 from forgetwatch.report.pictures import svg
 from forgetwatch.report.several_models import RANKING, matrix_cells, ranking_cells, ranking_figure, several_words
 from forgetwatch.report.summary import NO_VERDICT, WORST_HEADINGS, Summary, alarm_sentences, summary
+from forgetwatch.run_folder import run_probe
 from forgetwatch.version import VERSION
 from forgetwatch.visible_text import visible, without_folders
 
@@ -165,7 +167,8 @@ def page(
     compared = run is not None or trajectory is None
     found = None if run is None else conclude(comparison, trajectory=run, tolerance=tolerance)
     if run is not None and causes is None:
-        causes = why_lost(run.baseline, run.last)
+        answers = None if folder is None or (probe := run_probe(folder)) is None else answers_of(probe)
+        causes = why_lost(run.baseline, run.last, answers=answers)
     sections = _sections(comparison, first, trajectory, found, causes)
     return render(
         "template.html",

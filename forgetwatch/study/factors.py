@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
@@ -51,6 +51,7 @@ class Trend:
         held: The slope with all other covariates held; None if there is no other.
         pairs: Number of pairs that have it.
         families: Number of their families.
+        held_pairs: Number of pairs that have all covariates.
     """
 
     rate: Rate
@@ -60,6 +61,7 @@ class Trend:
     held: Slope | None
     pairs: int
     families: int
+    held_pairs: int
 
     def __str__(self) -> str:
         """Return the trend in one sentence."""
@@ -67,12 +69,15 @@ class Trend:
         low, high = self.alone.interval
         per = f" per {self.unit}" if self.unit else ""
         if math.isnan(low):
-            return f"{self.rate} and {self.covariate}: cannot tell; {of} give no interval"
+            return f"{self.rate} and {self.covariate}: cannot tell; {of} give no interval, or one family alone differs"
         value = f"{points(self.alone.slope)} points{per} ({between((low, high), points)})"
         if low <= 0 <= high:
             seen = f"{of} would show {points(self.alone.seen).lstrip('+')} points or more in 80 of 100 such studies"
             return f"{self.rate} and {self.covariate}: cannot tell, {value}; {seen}"
-        return f"{self.rate} {'rises' if self.alone.slope > 0 else 'falls'} with {self.covariate}: {value}; {of}"
+        told = f"{self.rate} {'rises' if self.alone.slope > 0 else 'falls'} with {self.covariate}: {value}; {of}"
+        if self.held is None or self.held.interval[0] > 0 or self.held.interval[1] < 0:
+            return told
+        return f"{told}; not so with the others held, over {count(self.held_pairs)} pairs"
 
 
 def _of(pairs: int, families: int) -> str:
@@ -85,28 +90,54 @@ def trends(study: Study) -> list[Trend]:
     found = []
     for rate in RATES:
         pairs = [one for one in study.compared if math.isfinite(one.total(rate).rate.mean)]
-        columns = _columns([one.pair for one in pairs])
         outcome = np.array([one.total(rate).rate.mean for one in pairs])
         families = np.unique([one.pair.family for one in pairs], return_inverse=True)[1] if pairs else np.empty(0, int)
-        every = np.isfinite([values for values, _ in columns.values()]).all(axis=0) if columns else np.empty(0, bool)
-        together = family_slopes(
-            outcome[every], {name: values[every] for name, (values, _) in columns.items()}, families[every]
-        )
-        for name, (values, unit) in columns.items():
-            known = np.isfinite(values)
-            alone = family_slopes(outcome[known], {name: values[known]}, families[known])[name]
-            found.append(
+        covariates = _covariates([one.pair for one in pairs])
+        columns = {name: values for one in covariates for name, values in one.columns.items()}
+        every = np.isfinite([*columns.values()]).all(axis=0) if columns else np.empty(0, bool)
+        together = family_slopes(outcome[every], {name: one[every] for name, one in columns.items()}, families[every])
+        for one in covariates:
+            # The words of one covariate are fitted together, each against the most frequent.
+            known = np.isfinite(next(iter(one.columns.values())))
+            alone = family_slopes(
+                outcome[known], {name: values[known] for name, values in one.columns.items()}, families[known]
+            )
+            found += [
                 Trend(
                     rate=rate,
                     covariate=name,
-                    unit=unit,
-                    alone=alone,
-                    held=together[name] if len(columns) > 1 else None,
+                    unit=one.unit,
+                    alone=alone[name],
+                    held=together[name] if len(covariates) > 1 else None,
                     pairs=int(known.sum()),
                     families=len(np.unique(families[known])),
+                    held_pairs=int(every.sum()),
                 )
-            )
+                for name in one.columns
+            ]
     return found
+
+
+def not_asked(study: Study) -> list[str]:
+    """Return the sentences on covariates that could not be asked, and on families that the file does not name."""
+    pairs = [one.pair for one in study.compared]
+    asked = {one.name for one in _covariates(pairs)}
+    told = []
+    for name in dict.fromkeys(name for pair in pairs for name in pair.covariates):
+        known = [pair.covariates[name] for pair in pairs if name in pair.covariates]
+        if name not in asked:
+            told.append(f"{name}: {'only one pair has it' if len(known) == 1 else 'the same in all pairs'}; not asked")
+    if trends(study) and not any(pair.names_family for pair in pairs):
+        told.append("no pair names its family: pairs of one base count as one, and each other base as its own")
+    return told
+
+
+class _Covariate(NamedTuple):
+    """The columns of a covariate by name, nan where a pair lacks it: one of a number, one of each word but one."""
+
+    name: str
+    columns: Mapping[str, np.ndarray[tuple[int], np.dtype[np.float64]]]
+    unit: str
 
 
 def number_of(pair: Pair, name: str) -> float | None:
@@ -115,10 +146,10 @@ def number_of(pair: Pair, name: str) -> float | None:
     return value if isinstance(value, float) and math.isfinite(value) else None
 
 
-def _columns(pairs: Sequence[Pair]) -> dict[str, tuple[np.ndarray[tuple[int], np.dtype[np.float64]], str]]:
-    """Return the values of each covariate, nan where a pair lacks it, and the unit of one step, by its name."""
+def _covariates(pairs: Sequence[Pair]) -> list[_Covariate]:
+    """Return the covariates that at least two pairs differ in."""
     given = [{"size": pair.size, "data": pair.data, **pair.covariates} for pair in pairs]
-    found = {}
+    found = []
     for name in dict.fromkeys(name for one in given for name in one):
         values = [None if one.get(name) != one.get(name) else one.get(name) for one in given]  # nan is unknown
         known = [value for value in values if value is not None]
@@ -126,16 +157,30 @@ def _columns(pairs: Sequence[Pair]) -> dict[str, tuple[np.ndarray[tuple[int], np
             continue
         if all(isinstance(value, float) for value in known):
             numbers = np.array([math.nan if value is None else float(value) for value in values])
-            low, high = np.nanmin(numbers), np.nanmax(numbers)
-            is_scale = low > 0 and (name in ("size", "data") or high / low >= _RANGE)
-            found[name] = (np.log10(numbers), TENFOLD) if is_scale else (numbers, "unit")
+            found.append(_Covariate(name, *_number_column(name, numbers)))
             continue
         words = Counter(map(str, known))
         usual, *others = sorted(words, key=lambda word: (-words[word], word))
-        for word in others:
-            column = [math.nan if value is None else float(str(value) == word) for value in values]
-            found[f"{name}: {word} against {usual}"] = (np.array(column), "")
+        columns = {
+            f"{name}: {word} against {usual}": np.array(
+                [math.nan if value is None else float(str(value) == word) for value in values]
+            )
+            for word in others
+        }
+        found.append(_Covariate(name, columns, ""))
     return found
+
+
+def _number_column(
+    name: str, numbers: np.ndarray[tuple[int], np.dtype[np.float64]]
+) -> tuple[dict[str, np.ndarray[tuple[int], np.dtype[np.float64]]], str]:
+    """Return the column of a number in steps that a reader can use, and the unit of one step."""
+    low, high = float(np.nanmin(numbers)), float(np.nanmax(numbers))
+    if low > 0 and (name in ("size", "data") or high / low >= _RANGE):
+        return {name: np.log10(numbers)}, TENFOLD
+    # The largest power of ten within the range: a slope per unit of a number in the thousands would be 0.0.
+    step = 10.0 ** math.floor(math.log10(high - low) + 1e-9)
+    return {name: numbers / step}, "unit" if step == 1 else f"{step:,g}"
 
 
 @dataclass(frozen=True, kw_only=True)

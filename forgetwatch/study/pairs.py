@@ -51,7 +51,7 @@ from forgetwatch.extras import missing
 from forgetwatch.measures import MISSING_CELL
 from forgetwatch.pairing import between, item_codes, listed, percent, points
 from forgetwatch.probe import Probe
-from forgetwatch.probes import Categories, load_probe, nearness_to, training_texts
+from forgetwatch.probes import Categories, answers_of, load_probe, nearness_to, training_texts
 from forgetwatch.progress import log
 from forgetwatch.readers import SUFFIXES, concatenate, is_outcomes, read_mapped
 from forgetwatch.snapshot import Snapshot, read_snapshot, save_snapshot
@@ -139,6 +139,7 @@ class Compared:
     means: CategoryMeans  # the paper's, by the rule of the study
     averages: Averages
     causes: Causes | None  # why answers were lost; None for several samples of a question
+    left_out: tuple[str, ...] = ()  # what the file asks for and could not be measured
 
     def values(self, rate: Rate) -> dict[str, Value]:
         """Return the value of each category."""
@@ -229,10 +230,20 @@ def run_study(plan: Plan, sources: Sources, *, on_pair: Callable[[int, Pair], No
                 reason = reason.replace(option, key)
             results.append(Failed(pair=pair, reason=f"{pair.name}: {reason}"))
         else:
+            sources.left_out.clear()
             pair = sources.with_distance(pair)
             means, averages = comparison.paper_compat or comparison.macro, Averages.of(comparison)
             causes = sources.causes(pair, before, after) if comparison.samples == 1 else None
-            results.append(Compared(pair=pair, comparison=comparison, means=means, averages=averages, causes=causes))
+            results.append(
+                Compared(
+                    pair=pair,
+                    comparison=comparison,
+                    means=means,
+                    averages=averages,
+                    causes=causes,
+                    left_out=tuple(sources.left_out),
+                )
+            )
     return Study(plan=plan, results=tuple(results))
 
 
@@ -248,6 +259,7 @@ class Sources:
 
     def __init__(self, folder: Path, resolve: Resolve, *, is_first: bool = True, is_alone: bool = True) -> None:
         self._folder, self._resolve, self._is_first, self._is_alone = folder / _SNAPSHOTS, resolve, is_first, is_alone
+        self.left_out: list[str] = []  # of the pair at hand
         self._probes: dict[str, Probe] = {}
         self._failed: dict[Path, str] = {}
 
@@ -288,20 +300,25 @@ class Sources:
         )
         return before, after
 
+    def _leave_out(self, pair: Pair, why: str) -> None:
+        log(f"{pair.name}: {why}")
+        self.left_out.append(why)
+
     def causes(self, pair: Pair, before: Snapshot, after: Snapshot) -> Causes:
         """Return why a pair lost answers; by the nearness to its training rows too, if it has both rows and a probe."""
         probe = self.probe_of(pair.before[0])
         if not pair.train or probe is None:
             if pair.train:
-                log(f"{pair.name}: train is left out: the questions need the probe, by which the models are scored")
-            return why_lost(before, after)
+                needed = "needed a probe (probe: FILE, or --probe), which has the questions"
+                self._leave_out(pair, f"train is left out: {needed}")
+            return why_lost(before, after, answers=None if probe is None else answers_of(probe))
         try:
             near = nearness_to(probe.items, training_texts(pair.train))
         except (ModuleNotFoundError, ValueError, ForgetwatchError) as error:
-            log(f"{pair.name}: train is left out: {missing(error, what='train') or error}")
+            self._leave_out(pair, f"train is left out: {missing(error, what='train') or error}")
             return why_lost(before, after)
         keys = [(item.task, item.id) for item in probe]
-        return why_lost(before, after, near=dict(zip(keys, near.tolist(), strict=True)))
+        return why_lost(before, after, near=dict(zip(keys, near.tolist(), strict=True)), answers=answers_of(probe))
 
     def with_distance(self, pair: Pair) -> Pair:
         """Return the pair with the measured distance of its weights, if its file asks for it; nan if it has none."""
@@ -316,7 +333,7 @@ class Sources:
             ends = ModelPair(a=pair.before[0].location, b=pair.after[0].location, method="linear", alphas=())
             distance = ends.distance().overall
         except ForgetwatchError as error:
-            log(f"{pair.name}: {DISTANCE}: {MEASURED} is left out: {error}")
+            self._leave_out(pair, f"{DISTANCE}: {MEASURED} is left out: {error}")
             distance = math.nan
         return replace(pair, covariates={**pair.covariates, DISTANCE: distance})
 

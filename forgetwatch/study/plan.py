@@ -35,7 +35,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
@@ -83,7 +83,8 @@ class Pair:
         name: Its name, unique in the study.
         size: Number of parameters; None if the file gives none.
         data: Scale of the data of the step, in the unit of the study; None likewise.
-        family: Name of the family that it belongs to.
+        family: Name of the family that it belongs to: that of the file, else its base.
+        names_family: True if the file names it.
         kind: What its stage does; None if the file does not say.
         covariates: Numbers and words that forgetting may go with, by name.
         train: Files of its training set.
@@ -94,6 +95,7 @@ class Pair:
     stage: str
     name: str
     family: str
+    names_family: bool
     kind: Kind | None
     size: float | None
     data: float | None
@@ -150,6 +152,7 @@ def read_plan(path: Path, *, probe: str | None = None) -> Plan:
         where = f"{path}: stage {_short(name)}"
         kind = _choice(stage["kind"], get_args(Kind), f"{where}: kind") if "kind" in stage else None
         stages[name] = [reader.pair(one, where, name, kind) for one in _list(stage, "pairs", where)]
+    _check_kinds([pair for pairs in stages.values() for pair in pairs], path)
     return Plan(
         name=_text(given, "name", str(path)) if "name" in given else path.stem,
         path=path,
@@ -194,6 +197,7 @@ class _Reader:
             stage=stage,
             name=name,
             family=_text(entry, "family", where) if "family" in entry else before[0].given,
+            names_family="family" in entry,
             kind=kind,
             train=self._files(entry.get("train", []), f"{where}: train"),
             covariates=_covariates(entry.get("covariates", {}), f"{where}: covariates"),
@@ -211,7 +215,7 @@ class _Reader:
             raise StudyError(f"{where}: needed a path or a list of paths, got {_short(given)}")
         paths = tuple(self._path.parent / str(one) for one in names)
         for path in paths:
-            if not _is_there(path, where):
+            if not _is_there(path, where) or not path.is_file():
                 raise StudyError(f"{where}: {path}: no such file")
         return paths
 
@@ -290,15 +294,35 @@ def _covariates(given: Plain, where: str) -> dict[str, float | str]:
             raise StudyError(f"{where}: {name} is a key of the pair itself")
         if not isinstance(value, str) or not value.strip():
             raise StudyError(f"{where}: needed a number or a word under {_short(name)}, got {_short(value)}")
-        try:
-            number = float(value)
-        except ValueError:
-            found[name] = _number(value, where) if re.fullmatch(r"[\d.,_]+[KMBTkmbt]", value) else value.strip()
-            continue
-        if not math.isfinite(number):
-            raise StudyError(f"{where}: needed a finite number under {_short(name)}, got {_short(value)}")
-        found[name] = number
+        found[name] = _covariate(name, value.strip(), where)
+        if name == DISTANCE and found[name] != MEASURED and not (isinstance(found[name], float) and found[name] >= 0):  # type: ignore[operator]
+            raise StudyError(f"{where}: {name}: needed {MEASURED}, or a number of at least 0, got {_short(value)}")
     return found
+
+
+def _covariate(name: str, value: str, where: str) -> float | str:
+    if value.lower() in ("null", "~", "nan", ".nan", "none"):
+        raise StudyError(f"{where}: needed a number or a word under {_short(name)}; leave out what is not known")
+    if value.endswith("%"):
+        raise StudyError(f"{where}: needed a number under {_short(name)}, such as 0.3 for 30 %, got {_short(value)}")
+    try:
+        number = float(value)
+    except ValueError:
+        return _number(value, where) if re.fullmatch(r"[\d.,_]+[KMBTkmbt]", value) else value
+    if not math.isfinite(number):
+        raise StudyError(f"{where}: needed a finite number under {_short(name)}, got {_short(value)}")
+    return number
+
+
+def _check_kinds(pairs: Sequence[Pair], path: Path) -> None:
+    """Raise StudyError for a covariate that is a number in some pairs and a word in others."""
+    for name in dict.fromkeys(name for pair in pairs for name in pair.covariates):
+        given = {type(pair.covariates[name]): pair for pair in pairs if name in pair.covariates}
+        if len(given) > 1 and name != DISTANCE:
+            raise StudyError(
+                f"{path}: covariate {_short(name)} is a number in pair {_short(given[float].name)} and a word in pair "
+                f"{_short(given[str].name)}; give all pairs one of both"
+            )
 
 
 def _is_there(path: Path, where: str) -> bool:

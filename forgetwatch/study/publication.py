@@ -48,6 +48,7 @@ from forgetwatch.pairing import between, brief, count, fit_ends, percent, points
 from forgetwatch.progress import Done, Progress
 from forgetwatch.report import (
     SUFFIXES,
+    causes_json,
     drawn,
     escaped,
     file_name,
@@ -60,7 +61,7 @@ from forgetwatch.report import (
     svg,
     table,
 )
-from forgetwatch.study.factors import Finding, Trend, findings, trends
+from forgetwatch.study.factors import Finding, Trend, findings, not_asked, trends
 from forgetwatch.study.figures import NAMELESS, averages_figure, causes_figure, radar_figures, scale_figure, scales
 from forgetwatch.study.pairs import RATES, Compared, Failed, Rate, Study, Value
 from forgetwatch.visible_text import csv_cell, latex_text, without_folders
@@ -194,7 +195,7 @@ def _trend_json(one: Trend) -> dict[str, Any]:
         return {name: json_value(value) for name, value in {**numbers, "seen": found.seen}.items()}
 
     own = {"rate": one.rate, "covariate": one.covariate, "unit": one.unit, "pairs": one.pairs, "families": one.families}
-    return {**own, "alone": slope(one.alone), "held": slope(one.held)}
+    return {**own, "alone": slope(one.alone), "held": slope(one.held), "held_pairs": one.held_pairs}
 
 
 def _pair_json(result: Compared | Failed) -> dict[str, Any]:
@@ -203,6 +204,7 @@ def _pair_json(result: Compared | Failed) -> dict[str, Any]:
     found: dict[str, Any] = {
         "name": pair.name,
         "family": pair.family,
+        "kind": pair.kind,
         "size": pair.size,
         "data": pair.data,
         "covariates": {name: json_value(value) for name, value in pair.covariates.items()},
@@ -227,7 +229,7 @@ def _pair_json(result: Compared | Failed) -> dict[str, Any]:
             for rate in RATES
         },
         "averages": json_value(vars(result.averages)),
-        "why": None if result.causes is None else str(result.causes),
+        "why": None if result.causes is None else causes_json(result.causes),
         "groups": [group_values(group) for group in comparison.groups if group.level != "task"],
         "tasks": [{name: values[name] for name in _OF_TASK} for values in tasks],
         "drift": drift_json(comparison.drift),
@@ -247,17 +249,22 @@ def pairs_csv(study: Study) -> str:
     averages = ("tasks", "conventional", "forgetting", "in_tasks_that_fell")
     items = ("unscored", "only_before", "only_after")
     own = [*(f"items.{name}" for name in items), *(f"averages.{name}" for name in averages)]
-    writer.writerow(["stage", "pair", "size", "data", "error", *own, *QUANTITIES])
+    totals = [f"total_{rate.replace(' ', '_')}" for rate in RATES]
+    places = ["stage", "pair", "family", "kind", "size", "data", "covariates"]
+    writer.writerow([*places, "error", *totals, *own, *QUANTITIES])
     for one in study.results:
         pair = one.pair
-        first = [csv_cell(pair.stage), csv_cell(pair.name), pair.size, pair.data]
+        covariates = json.dumps({name: json_value(value) for name, value in pair.covariates.items()})
+        first = [csv_cell(pair.stage), csv_cell(pair.name), csv_cell(pair.family), pair.kind, pair.size, pair.data]
+        first.append(covariates if pair.covariates else None)
         if isinstance(one, Failed):
-            writer.writerow([*first, csv_cell(one.reason), *([None] * (len(own) + len(QUANTITIES)))])
+            writer.writerow([*first, csv_cell(one.reason), *([None] * (len(totals) + len(own) + len(QUANTITIES)))])
             continue
         document = group_values(one.comparison.all)
         shown = [getattr(one.comparison.items, name) for name in items]
         shown += [json_value(getattr(one.averages, name)) for name in averages]
-        writer.writerow([*first, None, *shown, *(value_at(document, path) for path in QUANTITIES)])
+        of_totals = [json_value(one.total(rate).rate.mean) for rate in RATES]
+        writer.writerow([*first, None, *of_totals, *shown, *(value_at(document, path) for path in QUANTITIES)])
     return text.getvalue()
 
 
@@ -300,7 +307,9 @@ def _trend_cells(one: Trend) -> list[str]:
 
     name = f"{one.covariate}, per {one.unit}" if one.unit else one.covariate
     seen = MISSING_CELL if math.isnan(one.alone.seen) else points(one.alone.seen).lstrip("+")
-    return [one.rate, name, slope(one.alone), slope(one.held), seen, count(one.pairs), count(one.families)]
+    held = slope(one.held)
+    held += f", {count(one.held_pairs)} pairs" if one.held is not None and one.held_pairs != one.pairs else ""
+    return [one.rate, name, slope(one.alone), held, seen, count(one.pairs), count(one.families)]
 
 
 def _finding_cells(one: Finding) -> list[str]:
@@ -392,7 +401,8 @@ def _measure_tables(study: Study) -> list[tuple[str, list[str], list[list[str]]]
 
 
 def _notes(study: Study) -> list[str]:
-    return [without_folders(f"{one.pair.name}: {note}") for one in study.compared for note in one.comparison.notes]
+    of_pairs = [(one.pair.name, note) for one in study.compared for note in (*one.comparison.notes, *one.left_out)]
+    return [*not_asked(study), *(without_folders(f"{name}: {note}") for name, note in of_pairs)]
 
 
 def _facts(study: Study) -> str:
@@ -433,6 +443,7 @@ def study_table(study: Study, *, with_findings: bool = False) -> Lines:
     if short := sum(any(_left_out(one)) for one in study.compared):
         lines.append(Text(f"left out in {_pairs(short)}: questions unscored, or on one side alone", style="dim"))
     lines += [Text(str(one)) for one in trends(study)]
+    lines += [Text(f"note: {one}") for one in not_asked(study)]
     if with_findings:
         lines.append(Text("the paper's findings, asked of this study", style="bold"))
         lines += [Text(f"{one.number}  {one.answer}: {one.claim}; {one.numbers}") for one in findings(study)]

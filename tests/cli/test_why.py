@@ -39,7 +39,7 @@ def run(tmp_path: Path) -> Path:
 def test_what_was_barely_known_is_told_without_rows(run: Path) -> None:
     done = CliRunner().invoke(app, ["why", str(run)], catch_exceptions=False)
     told = " ".join(done.stdout.split())
-    assert "of 200 questions that it had right are lost; what it lost was what it barely knew" in told
+    assert "questions that it had right are lost; within categories, what it lost was what it barely knew" in told
     assert "--train FILE adds how near the questions are to the training rows" in told
 
 
@@ -70,7 +70,7 @@ def test_the_base_reads_questions_and_rows_too_and_the_page_shows_all_three(run:
         assert heading in page
     done = CliRunner().invoke(app, ["report", str(run), "-o", str(tmp_path / "plain.html")], catch_exceptions=False)
     plain = (tmp_path / "plain.html").read_text()
-    assert "What it lost was what it barely knew." in plain
+    assert "Within categories, what it lost was what it barely knew." in plain
     assert "by its embeddings" not in plain
     done = CliRunner().invoke(app, ["why", str(run), "--model", str(tmp_path / "base")])
     assert done.exit_code == 2

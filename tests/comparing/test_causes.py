@@ -43,9 +43,9 @@ def world(rng: np.random.Generator, cause: str) -> Causes:
 
 
 SAYS = {
-    "sure": "what it lost was what it barely knew",
-    "near": "what it lost lies near the new data",
-    "both": "what it lost was what it barely knew and lies near the new data",
+    "sure": "within categories, what it lost was what it barely knew",
+    "near": "within categories, what it lost lies near the new data",
+    "both": "within categories, what it lost was what it barely knew and lies near the new data",
     "neither": "neither how sure it was nor the nearness to the new data explains it",
 }
 
@@ -111,6 +111,35 @@ def test_what_a_column_explains_is_beyond_what_permuted_questions_do_and_nothing
     assert explained(np.ones(9, bool), np.arange(9.0), np.zeros(9, np.int64)) is None
     beyond = [explained(rng.random(120) < 0.3, rng.normal(size=120), np.arange(120) % 3) for _ in range(300)]
     assert 0.02 <= np.mean([one.share > one.permuted for one in beyond if one]) <= 0.09
+
+
+def answers_lost_together(rng: np.random.Generator) -> Causes:
+    """Whole answers are lost, and how near a question is follows from its answer: no cause."""
+    answer = rng.integers(0, 24, ITEMS)
+    lost = (rng.random(24) < 0.3)[answer]
+    near = rng.normal(size=24)[answer] + 0.1 * rng.normal(size=ITEMS)
+    names = {
+        "item_id": [str(at) for at in range(ITEMS)],
+        "content_hash": [f"h{at}" for at in range(ITEMS)],
+        "task": ["t"] * ITEMS,
+        "category": [f"c{at % 4}" for at in range(ITEMS)],
+    }
+    before = Snapshot.from_columns({**names, "correct": [True] * ITEMS, "gold_share": rng.random(ITEMS).tolist()}, {})
+    keys = [("t", str(at)) for at in range(ITEMS)]
+    return why_lost(
+        before,
+        Snapshot.from_columns({**names, "correct": (~lost).tolist()}, {}),
+        near=dict(zip(keys, near.tolist(), strict=True)),
+        answers={key: str(one) for key, one in zip(keys, answer, strict=True)},
+    )
+
+
+def test_a_column_that_follows_the_right_answer_explains_nothing_where_answers_are_lost_as_a_whole() -> None:
+    rng = np.random.default_rng(7)
+    found = [answers_lost_together(rng) for _ in range(200)]
+    assert np.mean([one.causes[1].explains for one in found]) <= 0.05
+    beyond = [one.causes[1].explained for one in found]
+    assert np.mean([one.share > one.permuted for one in beyond if one]) <= 0.1
 
 
 def test_the_uses_of_words_are_asked_between_categories() -> None:

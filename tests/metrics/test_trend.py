@@ -76,6 +76,41 @@ def test_what_is_not_determined_has_no_number() -> None:
         family_slopes(y, {"x": x[:7]}, FAMILY)
 
 
+def test_a_covariate_that_one_family_alone_has_gives_no_interval() -> None:
+    rng = np.random.default_rng(4)
+    for family, has in (
+        (FAMILY, FAMILY == 2),
+        (np.arange(6), np.arange(6) == 3),
+        (np.repeat(np.arange(8), 4), np.repeat(np.arange(8), 4) == 1),
+    ):
+        found = family_slopes(rng.normal(size=len(family)), {"has": has.astype(float)}, family)["has"]
+        assert math.isfinite(found.slope)
+        assert math.isnan(found.interval[0])
+    two = family_slopes(rng.normal(size=8), {"has": (FAMILY >= 2).astype(float)}, FAMILY)["has"]
+    assert math.isfinite(two.interval[0])
+
+
+def test_no_more_families_than_columns_give_no_interval() -> None:
+    rng = np.random.default_rng(5)
+    x, y = rng.normal(size=(2, 4))
+    assert math.isnan(family_slopes(y, {"x": x}, np.array([0, 0, 1, 1]))["x"].interval[0])
+    assert math.isnan(family_slopes(y, {"x": x, "z": x**2}, np.array([0, 0, 1, 2]))["x"].interval[0])
+    one = family_mean(y[:1], np.zeros(1, int))
+    assert one.slope == pytest.approx(y[0])
+    assert math.isnan(one.interval[0])
+
+
+@pytest.mark.parametrize("families", [4, 6, 8])
+def test_a_word_of_two_families_is_seen_in_at_most_5_of_100_studies_without_a_difference(families: int) -> None:
+    rng = np.random.default_rng(6)
+    family = np.repeat(np.arange(families), 3)
+    wrong, studies = 0, 600
+    for _ in range(studies):
+        y = rng.normal(size=families)[family] + rng.normal(size=len(family))
+        wrong += family_slopes(y, {"x": (family < 2).astype(float)}, family)["x"].p_value < 0.05
+    assert wrong / studies <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / studies)
+
+
 @pytest.mark.parametrize(("pairs", "families"), [(6, 3), (12, 4), (30, 6)])
 def test_permuted_covariates_go_with_the_outcome_in_at_most_5_of_100_studies(pairs: int, families: int) -> None:
     rng = np.random.default_rng(3)

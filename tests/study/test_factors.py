@@ -142,6 +142,11 @@ def test_findings_need_to_know_what_a_stage_does(tmp_path: Path) -> None:
         ("covariates: {size: 3}", "covariates: size is a key of the pair itself"),
         ("covariates: {mix: [1, 2]}", "needed a number or a word under 'mix'"),
         ("covariates: {mix: inf}", "needed a finite number under 'mix'"),
+        ("covariates: {mix: null}", "leave out what is not known"),
+        ("covariates: {mix: 30 %}", "such as 0.3 for 30 %"),
+        ("covariates: {weight_distance: measurd}", "weight_distance: needed measured, or a number of at least 0"),
+        ("covariates: {weight_distance: -1}", "weight_distance: needed measured"),
+        ("train: .", "no such file"),
         ("covariates: 3", "covariates: needed a mapping"),
         ("family: ''", "needed a text under family"),
         ("famly: a", "unknown key 'famly', did you mean 'family'"),
@@ -157,6 +162,56 @@ def test_what_is_no_covariate_is_refused_before_anything_is_read(tmp_path: Path,
     path.write_text("stages:\n  - name: s\n    kind: tuning\n    pairs:\n      - {name: a, before: x, after: y}\n")
     with pytest.raises(StudyError, match="kind: needed continual-pretraining or from-base or from-instruct"):
         read_plan(path)
+
+
+def test_a_number_in_one_pair_and_a_word_in_another_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "study.yaml"
+    pairs = "".join(
+        f"      - {{name: {name}, before: x, after: y, covariates: {{mix: {mix}}}}}\n"
+        for name, mix in (("a", "1"), ("b", "big"))
+    )
+    path.write_text(f"stages:\n  - name: s\n    pairs:\n{pairs}")
+    with pytest.raises(StudyError, match="covariate 'mix' is a number in pair 'a' and a word in pair 'b'"):
+        read_plan(path)
+
+
+def test_three_words_are_compared_with_the_most_frequent_one_alone(tmp_path: Path) -> None:
+    lost = {"SFT": 0.1, "DPO": 0.6, "GRPO": 0.3}
+    methods = ["SFT", "SFT", "DPO", "GRPO"] * 5
+    pairs = [
+        {"family": f"f{at // 4}", "lost": lost[method], "covariates": {"method": method}}
+        for at, method in enumerate(methods)
+    ]
+    _, document, _ = told(written(tmp_path, pairs))
+    found = {one["covariate"]: one["alone"]["slope"] for one in document["trends"] if one["rate"] == "forgetting"}
+    assert found["method: DPO against SFT"] == pytest.approx(0.25, abs=0.04)  # half of the questions were right
+    assert found["method: GRPO against SFT"] == pytest.approx(0.1, abs=0.04)
+
+
+def test_what_cannot_be_asked_and_missing_families_are_noted(tmp_path: Path) -> None:
+    pairs = [{"lost": 0.2, "size": f"{at + 1}B", "covariates": {"same": 3}} for at in range(4)]
+    pairs[0]["covariates"]["once"] = "x"
+    text, _, page = told(written(tmp_path, pairs))
+    for note in (
+        "same: the same in all pairs; not asked",
+        "once: only one pair has it; not asked",
+        "no pair names its family: pairs of one base count as one, and each other base as its own",
+    ):
+        assert f"note: {note}" in text
+        assert note in page
+    table = (tmp_path / "out" / "pairs.csv").read_text().splitlines()
+    assert table[0].startswith("stage,pair,family,kind,size,data,covariates,error,total_forgetting,total_backward_tr")
+
+
+def test_a_step_of_a_large_number_is_one_that_can_be_read(tmp_path: Path) -> None:
+    pairs = [
+        {"family": f"f{at % 5}", "lost": 0.1 + 0.4 * (at % 4) / 3, "covariates": {"rows": 20_000 * (at % 4)}}
+        for at in range(20)
+    ]
+    text, document, _ = told(written(tmp_path, pairs))
+    assert document["trends"][0]["unit"] == "10,000"
+    assert "forgetting rises with rows: +" in text
+    assert "points per 10,000" in text
 
 
 def test_numbers_of_covariates_may_have_letters_and_signs(tmp_path: Path) -> None:
@@ -211,7 +266,9 @@ def test_a_pair_says_which_knowledge_it_lost_and_reads_its_training_rows(tmp_pat
         "stages:\n  - name: s\n    pairs:\n      - {name: a, before: a.parquet, after: b.parquet, train: rows.jsonl}\n"
     )
     _, document, page = told(path)
-    assert document["stages"][0]["pairs"][0]["why"] == "what it lost was what it barely knew"
+    assert (
+        document["stages"][0]["pairs"][0]["why"]["answer"] == "within categories, what it lost was what it barely knew"
+    )
     assert "Which knowledge was lost" in page
     assert "## Which knowledge was lost" in (tmp_path / "out" / "study.md").read_text()
     path.write_text(path.read_text().replace("rows.jsonl", "gone.jsonl"))

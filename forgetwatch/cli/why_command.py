@@ -107,7 +107,7 @@ def _show(found: Causes, *, has_rows: bool) -> None:
         echo(f"{'category':<24}{'lost':>6}{'of':>6}   its words in the rows, per 1,000")
         for name, items, lost, uses in found.categories[:_CATEGORIES]:
             echo(f"{fit_ends(one_line(name), 23):<24}{lost:>6}{items:>6}   {uses:.1f}")
-    if told := found.between_text():
+    for told in filter(None, (found.between_text(), found.answers_text())):
         print_hanging(told)
     if not has_rows:
         echo("--train FILE adds how near the questions are to the training rows")

@@ -29,12 +29,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forgetwatch.metrics import Explained, Separation, explained, separation
-from forgetwatch.pairing import count, pair
+from forgetwatch.pairing import count, one_line, pair
 from forgetwatch.snapshot import Snapshot
 
 _DOUBT: Final = 0.05
 _PERMUTATIONS: Final = 10_000
 _FEWEST_CATEGORIES: Final = 5
+_SHOWN: Final = 6
+"""Right answers that the sentence names."""
 
 Floats = NDArray[np.float64]
 Nearness = Mapping[tuple[str, str], float]
@@ -63,6 +65,14 @@ class CategoryUse(NamedTuple):
     items: int
     lost: int
     uses: float
+
+
+class AnswerLost(NamedTuple):
+    """Questions with one and the same right answer."""
+
+    text: str
+    items: int
+    lost: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,6 +115,7 @@ class Causes:
         lost: Those of them that are wrong now.
         causes: The columns that are known.
         categories: The categories, those whose words are used most first; empty if the rows are not known.
+        answers: Right answers of at least three questions, that lost most first; empty if they are not known.
         between: (rank correlation of a category's lost share with the uses of its words, two-sided p-value by
             permuted categories); None for fewer than five categories.
     """
@@ -113,6 +124,7 @@ class Causes:
     lost: int
     causes: tuple[Cause, ...]
     categories: tuple[CategoryUse, ...] = ()
+    answers: tuple[AnswerLost, ...] = ()
     between: tuple[float, float] | None = None
 
     @property
@@ -134,6 +146,14 @@ class Causes:
         told = ["how sure it was"] if "sure" in asked else []
         told += ["the nearness to the new data"] if asked & {"near", "like"} else []
         return f"neither {' nor '.join(told)} explains it" if len(told) > 1 else f"{told[0]} does not explain it"
+
+    def answers_text(self) -> str:
+        """Return the sentence on answers that are lost as a whole; empty if they are few of the losses."""
+        whole = [one for one in self.answers if one.lost >= 3 and 2 * one.lost >= one.items]
+        if 3 * sum(one.lost for one in whole) < self.lost or not whole:
+            return ""
+        shown = ", ".join(f"{one_line(one.text)} {one.lost} of {one.items}" for one in whole[:_SHOWN])
+        return f"whole answers are lost, which count as one observation each: {shown}"
 
     def between_text(self) -> str:
         """Return the sentence on the categories; empty if it is not asked."""
@@ -213,8 +233,17 @@ def why_lost(
         lost=int(lost.sum()),
         causes=tuple(found),
         categories=tuple(uses),
+        answers=_by_answer([answers.get(key, "") for key in keys], lost) if answers is not None else (),
         between=_between([one for one in uses if one.items and math.isfinite(one.uses)]),
     )
+
+
+def _by_answer(texts: list[str], lost: NDArray[np.bool_]) -> tuple[AnswerLost, ...]:
+    names, which, sizes = np.unique(texts, return_inverse=True, return_counts=True)
+    of_each = np.bincount(which, weights=lost)
+    rows = zip(names.tolist(), sizes.tolist(), of_each.astype(int).tolist(), strict=True)
+    found = [AnswerLost(*row) for row in rows if row[0] and row[1] >= 3]
+    return tuple(sorted(found, key=lambda one: (-one.lost, one.items, one.text)))
 
 
 def _between(categories: list[CategoryUse]) -> tuple[float, float] | None:

@@ -213,9 +213,8 @@ def _causes(causes: Causes) -> list[Section]:
         if one.separation is not None and one.explained is not None:
             cells += [percent(one.explained.share), percent(one.explained.permuted), f"{one.p_value:.2g}"]
         rows.append([COLUMNS[one.column], *cells, *[MISSING_CELL] * (len(heads) - len(cells))])
-    between = causes.between_text()
     parts: list[Part] = [
-        f"{capital(str(causes))}." + (f" {capital(between)}." if between else ""),
+        " ".join(f"{capital(told)}." for told in (str(causes), causes.between_text(), causes.answers_text()) if told),
         Table.of_words(["lost, by", *heads], rows),
         Aside(_CAUSES if len(causes.causes) > 1 else f"{_CAUSES} {_MORE_CAUSES}"),
     ]

@@ -417,6 +417,7 @@ def causes_json(found: Causes) -> dict[str, Any]:
             {"category": name, "items": items, "lost": lost, "words_per_1000": uses if uses == uses else None}
             for name, items, lost, uses in found.categories
         ],
+        "answers": [one._asdict() for one in found.answers if one.lost],
         "between_categories": None
         if found.between is None
         else {"rank_correlation": found.between[0], "p_value": found.between[1]},

@@ -138,6 +138,8 @@ def test_a_column_that_follows_the_right_answer_explains_nothing_where_answers_a
     rng = np.random.default_rng(7)
     found = [answers_lost_together(rng) for _ in range(200)]
     assert np.mean([one.causes[1].explains for one in found]) <= 0.05
+    assert "whole answers are lost, which count as one observation each: " in found[0].answers_text()
+    assert found[0].answers[0].lost == found[0].answers[0].items
     beyond = [one.causes[1].explained for one in found]
     assert np.mean([one.share > one.permuted for one in beyond if one]) <= 0.1
 

@@ -96,6 +96,8 @@ def run(
         trajectory = _with_matrix(trajectory, taught, matrix)
     if (train or model) and len(runs) > 1:
         raise typer.BadParameter("--train: needed one run, whose training rows the questions are compared with")
+    if (train or model) and len(trajectory) < 2:
+        raise WatchError(f"{runs[0]}: --train needs a look after the start, found none; nothing is lost yet")
     causes = run_causes(runs[0], trajectory, train=train, model=model) if train or model else None
     json_alone = json_path == STDOUT
     results, broken = judge(limits, (trajectory.comparisons[-1], trajectory.last, trajectory))

@@ -70,9 +70,13 @@ def run(
       - name: instruction tuning
         pairs:
           - name: llama 8B
+            family: llama
             size: 8B
+            covariates: {method: SFT}
             before: logs/base.parquet
             after: logs/tuned.parquet
+
+    Size, data and covariates are what forgetting may go with; forgetwatch.study.plan describes every key.
     """  # noqa: D301 - the control character itself keeps the lines apart
     check_device_map(device_map)
     check_json(json_path, [study, probe])

@@ -51,7 +51,7 @@ def run(
     if json_path is not None:
         write_json(causes_json(found), json_path)
     if json_path != STDOUT:
-        _show(found, has_rows=bool(train))
+        _show(found, step=trajectory.steps[-1], has_rows=bool(train))
 
 
 def run_causes(run_of: Path, trajectory: Trajectory, *, train: Sequence[Path] | None, model: str | None) -> Causes:
@@ -93,12 +93,17 @@ def _by_key(probe: Probe, values: Any) -> Mapping[tuple[str, str], float]:
     return {(item.task, item.id): float(one) for item, one in zip(probe, values, strict=True)}
 
 
-def _show(found: Causes, *, has_rows: bool) -> None:
-    print_hanging(f"{count(found.lost)} of {count(found.items)} questions that it had right are lost; {found}")
+def _show(found: Causes, *, step: int, has_rows: bool) -> None:
+    of = f"step {count(step)}: {count(found.lost)} of {count(found.items)} questions that it had right are lost"
+    print_hanging(f"{of}; {found}")
     parts = max((len(one.parts) for one in found.causes), default=0)
     if parts:
         part = {3: "third", 10: "tenth"}.get(parts, "part")
-        echo(f"{f'lost of each {part}, %':<44}" + "".join(f"{at:>5}" for at in range(1, parts + 1)) + "   explains")
+        echo(
+            f"{f'lost of each {part}, %':<44}"
+            + "".join(f"{at:>5}" for at in range(1, parts + 1))
+            + "   explains, beside the others"
+        )
     for one in found.causes:
         echo(_line(one))
     if parts:

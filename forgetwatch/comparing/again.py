@@ -62,7 +62,7 @@ def ask_again(
     asked, _ = worded_probe(probe, [*usable, *drawn], wordings)
     if asked is None:
         nothing = LostElsewhere(lost=0, lost_elsewhere=0, kept=0, kept_elsewhere=0)
-        return Again(wordings=tuple(names), counts=nothing, left_out=len(lost), status={})
+        return Again(wordings=tuple(names), counts=nothing, by_wording={}, left_out=len(lost), status={})
     sides = [_outcomes(one, [*usable, *drawn], names) for one in score(asked)]
     scored: NDArray[np.bool_] = np.logical_and.reduce(np.isfinite(sides[0] + sides[1]), axis=1)
     right = [side == 1 for side in sides]
@@ -80,7 +80,14 @@ def ask_again(
         kept=int((scored & ~of_lost).sum()),
         kept_elsewhere=int((everywhere & scored & ~of_lost).sum()),
     )
-    return Again(wordings=tuple(names), counts=counts, left_out=len(lost) - counts.lost, status=status)
+    in_each = (right[0] & ~right[1] & (scored & of_lost)[:, None]).sum(axis=0)
+    return Again(
+        wordings=tuple(names),
+        counts=counts,
+        by_wording=dict(zip(names, in_each.tolist(), strict=True)),
+        left_out=len(lost) - counts.lost,
+        status=status,
+    )
 
 
 def _outcomes(snapshot: Snapshot, items: Sequence[Item], names: Sequence[str]) -> NDArray[np.float64]:

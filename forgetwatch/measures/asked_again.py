@@ -75,12 +75,14 @@ class Again:
     Attributes:
         wordings: Names of the other wordings.
         counts: Lost and kept items, and how many of each are lost in every other wording.
+        by_wording: Number of the lost items that are right before and wrong after in each other wording, by its name.
         left_out: Lost items that have no other wording, or that a model could not be scored on.
         status: What became of each lost item, by (task, id).
     """
 
     wordings: tuple[str, ...]
     counts: LostElsewhere
+    by_wording: Mapping[str, int]
     left_out: int
     status: Mapping[tuple[str, str], Status]
 
@@ -93,9 +95,10 @@ class Again:
         beyond = f"; beyond chance {100 * found.excess:.0f} % ({low:.0f} to {high:.0f})"
         excess = "" if math.isnan(found.excess) else beyond
         still = sum(one == "right when asked otherwise" for one in self.status.values())
+        each = ", ".join(f"{name} {count(lost)}" for name, lost in self.by_wording.items())
         return (
             f"of {count(found.lost)} clearly known answers that were lost, {count(found.lost_elsewhere)} are lost in "
-            f"every wording, and {count(still)} are right in every other one; of {count(found.kept)} kept ones "
+            f"every wording ({each}), and {count(still)} are right in every other one; of {count(found.kept)} kept ones "
             f"{count(found.kept_elsewhere)} are lost in every other wording{excess}"
         )
 

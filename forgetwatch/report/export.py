@@ -138,6 +138,7 @@ def _again_json(found: Again) -> dict[str, Any]:
     numbers = {"excess": counts.excess, "interval": counts.interval, "in_every_wording": counts.in_every_wording}
     return {
         "wordings": list(found.wordings),
+        "by_wording": dict(found.by_wording),
         **vars(counts),
         **{name: json_value(value) for name, value in numbers.items()},
         "left_out": found.left_out,

@@ -93,13 +93,12 @@ class Again:
             return "none of the clearly known answers that were lost could be asked in other words"
         low, high = (100 * end for end in found.interval)
         beyond = f"; beyond chance {100 * found.excess:.0f} % ({low:.0f} to {high:.0f})"
-        excess = "" if math.isnan(found.excess) else beyond
         still = sum(one == "right when asked otherwise" for one in self.status.values())
         each = ", ".join(f"{name} {count(lost)}" for name, lost in self.by_wording.items())
         return (
             f"of {count(found.lost)} clearly known answers that were lost, {count(found.lost_elsewhere)} are lost in "
             f"every wording ({each}), and {count(still)} are right in every other one; of {count(found.kept)} kept ones "
-            f"{count(found.kept_elsewhere)} are lost in every other wording{excess}"
+            f"{count(found.kept_elsewhere)} are lost in every other wording{'' if math.isnan(low) else beyond}"
         )
 
 

@@ -97,8 +97,8 @@ class Again:
         each = ", ".join(f"{name} {count(lost)}" for name, lost in self.by_wording.items())
         return (
             f"of {count(found.lost)} clearly known answers that were lost, {count(found.lost_elsewhere)} are lost in "
-            f"every wording ({each}), and {count(still)} are right in every other one; of {count(found.kept)} kept ones "
-            f"{count(found.kept_elsewhere)} are lost in every other wording{'' if math.isnan(low) else beyond}"
+            f"every wording ({each}), and {count(still)} are right in every other one; of {count(found.kept)} kept "
+            f"ones {count(found.kept_elsewhere)} are lost in every other wording{'' if math.isnan(low) else beyond}"
         )
 
 

@@ -21,7 +21,7 @@ GATE_MINUTES = 12
 
 AT_MOST = {
     "modules of the package": 220,
-    "lines of code of the package": 34_800,
+    "lines of code of the package": 34_830,
     "characters of the package": 2_450_000,
     "lines of code of the tests": 40_200,
     "public names": 13,

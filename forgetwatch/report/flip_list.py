@@ -61,7 +61,9 @@ def flip_list(changed: Sequence[Flip]) -> FlipList:
     """Return the list of a page: the items whose answer changed."""
     forgotten = [flip for flip in changed if flip.what == "forgotten"]
     known, form = sum(flip.known for flip in forgotten), sum(flip.loss == "form" for flip in forgotten)
-    counts = {name: number for name, number in (("known_lost", known), ("form_lost", form)) if number}
+    everywhere = sum(flip.again == "lost in every wording" for flip in forgotten)
+    kinds_lost = {"everywhere": everywhere, "known_lost": known, "form_lost": form}
+    counts = {name: number for name, number in kinds_lost.items() if number}
     rows: list[str] = []
     shares = []
     # The page can restore the order of the probe, which the order of this list is not.

@@ -10,8 +10,8 @@
   if (!at("filters")) return;
   at("filters").hidden = false;
   const PAGE = 50;
-  const names = { known_lost: "clearly known, now lost", form_lost: "lost by form, not by knowledge", forgotten: "forgotten", gained: "gained", churned: "wrong both times, with another answer" };
-  const holds = { known_lost: (f) => f.what === "forgotten" && f.known, form_lost: (f) => f.loss === "form", forgotten: (f) => f.what === "forgotten", gained: (f) => f.what === "gained", churned: (f) => f.what === "churned" };
+  const names = { everywhere: "lost in every wording", known_lost: "clearly known, now lost", form_lost: "lost by form, not by knowledge", forgotten: "forgotten", gained: "gained", churned: "wrong both times, with another answer" };
+  const holds = { everywhere: (f) => f.again === "lost in every wording", known_lost: (f) => f.what === "forgotten" && f.known, form_lost: (f) => f.loss === "form", forgotten: (f) => f.what === "forgotten", gained: (f) => f.what === "gained", churned: (f) => f.what === "churned" };
   let shown = PAGE;
 
   const element = (tag, text, name) => {

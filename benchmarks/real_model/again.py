@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -180,11 +181,11 @@ def table(out: Path) -> str:
     ]
     for row in rows:
         low, high = (100 * end for end in row["interval"])
+        excess = "" if math.isnan(low) else f"{100 * row['excess']:.0f} % ({low:.0f} to {high:.0f})"
         change = ", ".join(f"{100 * value:+.1f}" for value in row["change"].values())
         lines.append(
             f"| {row['damage']} | {100 * row['shipped']:+.1f}; {change} | {row['lost']} of {row['known']} | "
-            f"{row['lost_elsewhere']} | {row['kept_elsewhere']} of {row['kept']} | {100 * row['excess']:.0f} % "
-            f"({low:.0f} to {high:.0f}) | look {row['seconds']['look']:.0f}, again {row['seconds']['again']:.0f} |"
+            f"{row['lost_elsewhere']} | {row['kept_elsewhere']} of {row['kept']} | {excess} | look {row['seconds']['look']:.0f}, again {row['seconds']['again']:.0f} |"
         )
         if row["taught_lost"]:
             found, lost, all_lost = row["taught_everywhere"], row["taught_lost"], row["lost_elsewhere"]

@@ -183,10 +183,10 @@ def table(out: Path) -> str:
         low, high = (100 * end for end in row["interval"])
         excess = "" if math.isnan(low) else f"{100 * row['excess']:.0f} % ({low:.0f} to {high:.0f})"
         change = ", ".join(f"{100 * value:+.1f}" for value in row["change"].values())
-        lines.append(
-            f"| {row['damage']} | {100 * row['shipped']:+.1f}; {change} | {row['lost']} of {row['known']} | "
-            f"{row['lost_elsewhere']} | {row['kept_elsewhere']} of {row['kept']} | {excess} | look {row['seconds']['look']:.0f}, again {row['seconds']['again']:.0f} |"
-        )
+        cells = [row["damage"], f"{100 * row['shipped']:+.1f}; {change}", f"{row['lost']} of {row['known']}"]
+        cells += [str(row["lost_elsewhere"]), f"{row['kept_elsewhere']} of {row['kept']}", excess]
+        cells.append(f"look {row['seconds']['look']:.0f}, again {row['seconds']['again']:.0f}")
+        lines.append(f"| {' | '.join(cells)} |")
         if row["taught_lost"]:
             found, lost, all_lost = row["taught_everywhere"], row["taught_lost"], row["lost_elsewhere"]
             lines.append(f"| | of {CONTRADICTED} taught {lost} lost, {found} everywhere; {all_lost} in all | | | | | |")

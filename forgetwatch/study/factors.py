@@ -77,7 +77,8 @@ class Trend:
         told = f"{self.rate} {'rises' if self.alone.slope > 0 else 'falls'} with {self.covariate}: {value}; {of}"
         if self.held is None or self.held.interval[0] > 0 or self.held.interval[1] < 0:
             return told
-        return f"{told}; not so with the others held, over {count(self.held_pairs)} pairs"
+        none = "no interval" if math.isnan(self.held.interval[0]) else "cannot tell"
+        return f"{told}; with the others held, over {count(self.held_pairs)} pairs: {none}"
 
 
 def _of(pairs: int, families: int) -> str:
@@ -124,9 +125,11 @@ def not_asked(study: Study) -> list[str]:
     asked = {one.name for one in _covariates(pairs)}
     told = []
     for name in dict.fromkeys(name for pair in pairs for name in pair.covariates):
-        known = [pair.covariates[name] for pair in pairs if name in pair.covariates]
+        given = [pair.covariates[name] for pair in pairs if name in pair.covariates]
+        known = [value for value in given if value == value]  # nan is unknown
         if name not in asked:
-            told.append(f"{name}: {'only one pair has it' if len(known) == 1 else 'the same in all pairs'}; not asked")
+            why = {0: "no pair has it", 1: "only one pair has it"}.get(len(known), "the same in all pairs")
+            told.append(f"{name}: {why}; not asked")
     if trends(study) and not any(pair.names_family for pair in pairs):
         told.append("no pair names its family: pairs of one base count as one, and each other base as its own")
     return told

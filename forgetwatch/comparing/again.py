@@ -63,8 +63,10 @@ def ask_again(
     if asked is None:
         nothing = LostElsewhere(lost=0, lost_elsewhere=0, kept=0, kept_elsewhere=0)
         return Again(wordings=tuple(names), counts=nothing, by_wording={}, left_out=len(lost), status={})
-    sides = [_outcomes(one, [*usable, *drawn], names) for one in score(asked)]
+    outcomes = score(asked)
+    sides = [_outcomes(one, [*usable, *drawn], names) for one in outcomes]
     scored: NDArray[np.bool_] = np.logical_and.reduce(np.isfinite(sides[0] + sides[1]), axis=1)
+    scored &= _differ([*usable, *drawn], names, before, outcomes[0])
     right = [side == 1 for side in sides]
     everywhere = lost_elsewhere(*right)
     still = right[1].all(axis=1)
@@ -88,6 +90,19 @@ def ask_again(
         left_out=len(lost) - counts.lost,
         status=status,
     )
+
+
+def _differ(items: Sequence[Item], names: Sequence[str], before: Snapshot, asked: Snapshot) -> NDArray[np.bool_]:
+    """Return which items the tokenizer spells otherwise in each wording, bool [items]."""
+    hashes: dict[tuple[str, str], str] = {}
+    for one in (before, asked):
+        keys = zip(one.texts("task").tolist(), one.texts("item_id").tolist(), strict=True)
+        hashes |= dict(zip(keys, one.texts("prompt_hash").tolist(), strict=True))
+    found = []
+    for item in items:
+        own = [hashes.get((item.task, name)) for name in (item.id, *(f"{item.id}@{name}" for name in names))]
+        found.append(not all(own) or len(set(own)) == len(own))  # snapshots of other sources have no hashes
+    return np.array(found, bool)
 
 
 def _outcomes(snapshot: Snapshot, items: Sequence[Item], names: Sequence[str]) -> NDArray[np.float64]:

@@ -76,7 +76,8 @@ class Again:
         wordings: Names of the other wordings.
         counts: Lost and kept items, and how many of each are lost in every other wording.
         by_wording: Number of the lost items that are right before and wrong after in each other wording, by its name.
-        left_out: Lost items that have no other wording, or that a model could not be scored on.
+        left_out: Lost items that have no other wording, whose wordings the tokenizer spells alike, or that a model
+            could not be scored on.
         status: What became of each lost item, by (task, id).
     """
 

@@ -67,8 +67,7 @@ def test_the_readme_shows_the_table_that_is_printed(demo: tuple[Path, str]) -> N
     assert shown is not None
     printed = demo[1][demo[1].index("forgetwatch  run") : demo[1].index("report: ")]
     printed = printed.replace("out/run", "forgetwatch-demo/run")
-    printed = re.sub(r", \d+ more groups?", "", printed)  # on other processors another category may alarm
-    assert words(printed) == words(shown[1])
+    assert words(of_one_category(printed)) == words(of_one_category(shown[1]))
     ours, theirs = counts(printed), counts(shown[1])
     assert len(ours) == len(theirs) >= 6
     assert all(abs(our - their) <= 8 for our, their in zip(ours, theirs, strict=True)), (ours, theirs)
@@ -155,7 +154,7 @@ def test_the_tutorial_shows_what_its_commands_print(demo: tuple[Path, str], tmp_
     (table, flips, gate), (our_table, our_flips, our_gate) = (
         [found[3] for found in tutorial.SHOWN.findall(text)] for text in (page, tutorial.rewritten(page, run))
     )
-    assert words(our_table) == words(table)
+    assert words(of_one_category(our_table)) == words(of_one_category(table))
     assert words(our_gate) == words(gate)
     # Another processor may forget another question first: each row of a question has the same label.
     labels = [[line.split()[0] for line in text.splitlines()[2:]] for text in (our_flips, flips)]
@@ -184,6 +183,13 @@ def run_block(
     monkeypatch.chdir(folder)
     Path("forgetwatch-demo").symlink_to(demo[0])
     exec(compile(code, "block", "exec"), named)
+
+
+def of_one_category(table: str) -> str:
+    """Return a table that names the worst category alone: on other processors another one may fall too."""
+    table = re.sub(r", \d+ more groups?", "", table)
+    table = re.sub(r"(fell in\s+\w+)(?:,\s+\w+)*\s+and\s+[A-Z]\w+", r"\1", table)
+    return re.sub(r"^(worst +\w+ \S+ points \([^)]*\))(?:,\s+\w+ [^\s(]+ \([^)]*\))+", r"\1", table, flags=re.MULTILINE)
 
 
 def words(table: str) -> list[str]:

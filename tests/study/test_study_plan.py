@@ -150,9 +150,10 @@ def test_decoding_may_be_written_as_in_yaml(tmp_path: Path) -> None:
 
 def test_the_example_in_the_help_is_a_study(tmp_path: Path) -> None:
     shown = CliRunner().invoke(app, ["study", "--help"]).stdout
-    example = textwrap.dedent(shown[shown.index(" stages:") : shown.index("╭")])
+    example = textwrap.dedent(shown[shown.index(" stages:") : shown.index(" Size, data and covariates")])
     (pair,) = read_plan(written(tmp_path, example)).pairs
     assert (pair.stage, pair.name, pair.size) == ("instruction tuning", "llama 8B", 8e9)
+    assert (pair.family, pair.covariates) == ("llama", {"method": "SFT"})
     assert pair.before[0].location == str(tmp_path / "logs" / "base.parquet")
 
 

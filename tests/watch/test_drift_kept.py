@@ -203,7 +203,7 @@ def test_json_has_the_estimators_of_each_set_with_their_errors_and_the_floor(run
             assert set(found) == {
                 *("completions", "tokens", "kl_sampled", "kl_sampled_se", "kl_summed", "kl_summed_se"),
                 *("kl_exact", "kl_exact_se", "overlap", "overlap_se", "floor"),
-                *("first_token_kept", "first_token_kept_se", "kl_first_share"),
+                *("first_token_kept", "first_token_kept_se", "kl_first_share", "kl_reverse", "kl_reverse_se"),
             }
             assert abs(found["floor"]["kl_sampled"]) < 1e-5
             assert 0 <= found["floor"]["kl_summed"] < 1e-5

@@ -159,13 +159,13 @@ def table(rows: list[dict[str, Any]]) -> str:
         return f"{100 * found['explained']:.1f} ({100 * found['chance']:.1f}){' *' if found['explains'] else ''}"
 
     lines = [
-        "| run | lost | sure | near | like | answer | halves agree | permuted |",
+        "| run | lost | sure | near | near_model | answer | halves agree | permuted |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for name, parts in runs.items():
         whole = parts["all"]
         agree = sum(parts[half]["answer"] == whole["answer"] for half in ("half 1", "half 2"))
-        cells = " | ".join(cell(whole, column) for column in ("sure", "near", "like"))
+        cells = " | ".join(cell(whole, column) for column in ("sure", "near", "near_model"))
         lines.append(
             f"| {name} | {whole['lost']} of {whole['items']} | {cells} | {whole['answer']} | {agree} of 2 | "
             f"{parts['permuted']['answer']} |"

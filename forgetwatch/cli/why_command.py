@@ -74,13 +74,13 @@ def run_causes(run_of: Path, trajectory: Trajectory, *, train: Sequence[Path] | 
         trajectory.baseline,
         trajectory.last,
         near=_by_key(probe, near),
-        like=None if model is None else _by_key(probe, _like(model, probe, texts)),
+        near_model=None if model is None else _by_key(probe, _by_model(model, probe, texts)),
         words=category_words(probe.items, texts),
         answers=answers_of(probe),
     )
 
 
-def _like(model: str, probe: Probe, texts: Sequence[str]) -> Any:
+def _by_model(model: str, probe: Probe, texts: Sequence[str]) -> Any:
     from forgetwatch.scoring import load_model, nearness_by_model, silence_loading
 
     silence_loading()

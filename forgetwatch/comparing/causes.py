@@ -1,8 +1,8 @@
 """Entrenched, or mismatched: were the lost answers those that the model barely knew, or those near the new data?
 
-    sure     share of the right options under the base, as log odds: lost ones lower         "barely known"
-    near     nearness of the question to the training rows, by words: lost ones higher       "near the new data"
-    like     the same by the base's own embeddings: lost ones higher                         "near the new data"
+    sure          share of the right options under the base, as log odds: lost ones lower       "barely known"
+    near          nearness of the question to the training rows, by words: lost ones higher     "near the new data"
+    near_model    the same by the base's own embeddings: lost ones higher                       "near the new data"
 
 Each column is tested within categories and within thirds of another one (`metrics.separation`): `sure` within thirds of
 the nearness, the others within thirds of `sure`. Over all questions any column looks good, because untaught categories
@@ -28,8 +28,9 @@ from typing import Final, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetwatch.metrics import Explained, Separation, explained, separation
+from forgetwatch.metrics import Explained, Separation, explained, mean_ranks, separation
 from forgetwatch.pairing import count, one_line, pair
+from forgetwatch.probes import RightAnswer
 from forgetwatch.snapshot import Snapshot
 
 _DOUBT: Final = 0.05
@@ -41,12 +42,12 @@ _SHOWN: Final = 6
 Floats = NDArray[np.float64]
 Nearness = Mapping[tuple[str, str], float]
 """How near questions are to the training rows, by (task, id)."""
-Column = Literal["sure", "near", "like"]
+Column = Literal["sure", "near", "near_model"]
 
 COLUMNS: Final[dict[Column, str]] = {
     "sure": "how sure it was",
     "near": "nearness to the new data, by words",
-    "like": "nearness to the new data, by its embeddings",
+    "near_model": "nearness to the new data, by its embeddings",
 }
 """Name of each column for people; its values rise with it."""
 
@@ -115,7 +116,8 @@ class Causes:
         lost: Those of them that are wrong now.
         causes: The columns that are known.
         categories: The categories, those whose words are used most first; empty if the rows are not known.
-        answers: Right answers of at least three questions, that lost most first; empty if they are not known.
+        answers: Right answers of at least three questions, that lost most first, without private ones; empty if they
+            are not known.
         between: (rank correlation of a category's lost share with the uses of its words, two-sided p-value by
             permuted categories); None for fewer than five categories.
     """
@@ -139,12 +141,12 @@ class Causes:
             return f"too few answers were lost to tell ({count(self.lost)} of {count(self.items)})"
         explains = {one.column for one in tested if one.explains}
         found = ["was what it barely knew"] if "sure" in explains else []
-        found += ["lies near the new data"] if explains & {"near", "like"} else []
+        found += ["lies near the new data"] if explains & {"near", "near_model"} else []
         if found:
             return f"within categories, what it lost {' and '.join(found)}"
         asked = {one.column for one in tested}
         told = ["how sure it was"] if "sure" in asked else []
-        told += ["the nearness to the new data"] if asked & {"near", "like"} else []
+        told += ["the nearness to the new data"] if asked & {"near", "near_model"} else []
         return f"neither {' nor '.join(told)} explains it" if len(told) > 1 else f"{told[0]} does not explain it"
 
     def answers_text(self) -> str:
@@ -171,9 +173,9 @@ def why_lost(
     after: Snapshot,
     *,
     near: Nearness | None = None,
-    like: Nearness | None = None,
+    near_model: Nearness | None = None,
     words: Mapping[str, float] | None = None,
-    answers: Mapping[tuple[str, str], str] | None = None,
+    answers: Mapping[tuple[str, str], RightAnswer] | None = None,
 ) -> Causes:
     """Return why answers that were right before are wrong after, by what both snapshots and the training rows show.
 
@@ -181,10 +183,10 @@ def why_lost(
         before: The base.
         after: The tuned model.
         near: Nearness of each question by its words (`probes.nearness_to`); None if unknown.
-        like: Nearness of each question by the base's embeddings (`scoring.nearness_by_model`); None if unknown.
+        near_model: Nearness of each question by the base's embeddings (`scoring.nearness_by_model`); None if unknown.
         words: Uses of the words of each category in the training rows (`probes.category_words`); None if unknown.
-        answers: Right answer of each question as text, by (task, id); None if unknown: then the clusters of the
-            snapshot go together.
+        answers: Right answer of each question (`probes.answers_of`), by (task, id); None if unknown: then the clusters
+            of the snapshot go together.
     """
     pairing = pair(before, after)
     was, now = before.floats("correct")[pairing.before], after.floats("correct")[pairing.after]
@@ -197,7 +199,7 @@ def why_lost(
     category = np.unique(names[2].astype(str), return_inverse=True)[1]
     keys = [(str(task), str(one)) for task, one in zip(names[0].tolist(), names[1].tolist(), strict=True)]
     columns: dict[Column, Floats] = {"sure": np.clip(sure[rows], -1e3, 1e3)}
-    given: dict[Column, Nearness | None] = {"near": near, "like": like}
+    given: dict[Column, Nearness | None] = {"near": near, "near_model": near_model}
     columns |= {
         name: np.array([one.get(key, math.nan) for key in keys], float)
         for name, one in given.items()
@@ -207,7 +209,7 @@ def why_lost(
         of_snapshot = before.texts("cluster")[pairing.before][rows].tolist()
         together = [one or str(key) for one, key in zip(of_snapshot, keys, strict=True)]
     else:
-        together = [answers.get(key, str(key)) for key in keys]
+        together = [answers[key].text if key in answers else str(key) for key in keys]
     _, cluster, sizes = np.unique(together, return_inverse=True, return_counts=True)
     clusters = cluster if len(sizes) < len(rows) else None
     nearest = next((column for name, column in columns.items() if name != "sure"), None)
@@ -233,12 +235,13 @@ def why_lost(
         lost=int(lost.sum()),
         causes=tuple(found),
         categories=tuple(uses),
-        answers=_by_answer([answers.get(key, "") for key in keys], lost) if answers is not None else (),
+        answers=() if answers is None else _by_answer([answers.get(key) for key in keys], lost),
         between=_between([one for one in uses if one.items and math.isfinite(one.uses)]),
     )
 
 
-def _by_answer(texts: list[str], lost: NDArray[np.bool_]) -> tuple[AnswerLost, ...]:
+def _by_answer(answers: list[RightAnswer | None], lost: NDArray[np.bool_]) -> tuple[AnswerLost, ...]:
+    texts = ["" if one is None or one.is_private else one.text for one in answers]
     names, which, sizes = np.unique(texts, return_inverse=True, return_counts=True)
     of_each = np.bincount(which, weights=lost)
     rows = zip(names.tolist(), sizes.tolist(), of_each.astype(int).tolist(), strict=True)
@@ -253,7 +256,8 @@ def _between(categories: list[CategoryUse]) -> tuple[float, float] | None:
     """
     if len(categories) < _FEWEST_CATEGORIES:
         return None
-    share, uses = _ranks([one.lost / one.items for one in categories]), _ranks([one.uses for one in categories])
+    columns = ([one.lost / one.items for one in categories], [one.uses for one in categories])
+    share, uses = (ranks - ranks.mean() for ranks in map(mean_ranks, map(np.array, columns)))
     scale = math.sqrt(float(share @ share) * float(uses @ uses))
     if scale <= 0:
         return None
@@ -262,14 +266,6 @@ def _between(categories: list[CategoryUse]) -> tuple[float, float] | None:
     permuted = np.array([share @ rng.permutation(uses) for _ in range(_PERMUTATIONS)]) / scale
     beyond = int((np.abs(permuted) >= abs(rank) - 1e-12).sum())
     return rank, (1 + beyond) / (1 + _PERMUTATIONS)
-
-
-def _ranks(values: list[float]) -> Floats:
-    """Return the ranks less their mean; equal values share theirs."""
-    _, which, counts = np.unique(values, return_inverse=True, return_counts=True)
-    ranks: Floats = (np.cumsum(counts) - (counts - 1) / 2)[which]
-    ranks -= ranks.mean()
-    return ranks
 
 
 def _third(column: Floats) -> NDArray[np.int64]:

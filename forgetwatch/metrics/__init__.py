@@ -115,7 +115,7 @@ from forgetwatch.metrics.significance import (
     sign_flip,
     smallest_loss,
 )
-from forgetwatch.metrics.stratified import FEWEST_OF_EACH, Explained, Separation, explained, separation
+from forgetwatch.metrics.stratified import FEWEST_OF_EACH, Explained, Separation, explained, mean_ranks, separation
 from forgetwatch.metrics.transitions import (
     Cells,
     GuesserHistory,

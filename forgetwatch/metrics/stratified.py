@@ -127,9 +127,8 @@ def separation(lost: Bools, column: Floats, stratum: Ints, *, cluster: Ints | No
         n_kept = n - n_lost
         if not n_lost or not n_kept:
             continue
-        _, value, counts = np.unique(column[inside], return_inverse=True, return_counts=True)
-        ties = counts.astype(float)
-        ranks = (np.cumsum(ties) - (ties - 1) / 2)[value]  # equal values share their mean rank
+        ties = np.unique(column[inside], return_counts=True)[1].astype(float)
+        ranks = mean_ranks(column[inside])
         total += float(ranks[lost[inside]].sum()) - n_lost * (n_lost + 1) / 2
         pairs += n_lost * n_kept
         expected += n_lost * n_kept / 2
@@ -147,14 +146,20 @@ def separation(lost: Bools, column: Floats, stratum: Ints, *, cluster: Ints | No
     return Separation(auc=total / pairs, z=z, lost=rows[0], kept=rows[1], degrees=degrees)
 
 
+def mean_ranks(values: Floats) -> Floats:
+    """Return the rank of each value from 1, float64 [rows]; equal values share their mean rank."""
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ranks: Floats = (np.cumsum(counts) - (counts - 1) / 2)[place]
+    return ranks
+
+
 def _centred(lost: Bools, column: Floats, stratum: Ints) -> tuple[Floats, Floats, Ints]:
     """Return lost and the rank of the column, both less their means in the stratum, and the number of the stratum."""
     _, which, sizes = np.unique(stratum, return_inverse=True, return_counts=True)
     y: Floats = lost.astype(np.float64)
     ranks: Floats = np.empty(len(column))
     for number in range(len(sizes)):
-        _, value, counts = np.unique(column[which == number], return_inverse=True, return_counts=True)
-        ranks[which == number] = (np.cumsum(counts) - (counts - 1) / 2)[value]
+        ranks[which == number] = mean_ranks(column[which == number])
     for values in (y, ranks):
         values -= (np.bincount(which, weights=values) / sizes)[which]
     return y, ranks, which

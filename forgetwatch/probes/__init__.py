@@ -39,7 +39,7 @@ from forgetwatch.probes.checking import Finding, check_answers, check_probe, wit
 from forgetwatch.probes.from_rows import is_part_of_question, probe_from
 from forgetwatch.probes.harness import harness_probe, is_harness_task
 from forgetwatch.probes.hub import PAPER, PRESETS, is_preset, load_preset
-from forgetwatch.probes.nearness import answers_of, category_words, nearness_to, question_text
+from forgetwatch.probes.nearness import RightAnswer, answers_of, category_words, nearness_to, question_text
 from forgetwatch.probes.order import split_halves, stratified
 from forgetwatch.probes.overlap import Overlap, exact_overlap, plain, shares_words, training_text
 from forgetwatch.probes.per_task import combine_tasks

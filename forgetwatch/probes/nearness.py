@@ -11,12 +11,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetwatch.item import Item
+from forgetwatch.item import PRIVATE, Item
 from forgetwatch.probes.overlap import plain, training_text
 
 Floats = NDArray[np.float64]
@@ -36,9 +36,16 @@ def question_text(item: Item) -> str:
     return f"{training_text(item.prompt)} {right_text(item)}"
 
 
-def answers_of(items: Iterable[Item]) -> dict[tuple[str, str], str]:
-    """Return the right answer of each question as text, by (task, id): questions with one answer are lost together."""
-    return {(item.task, item.id): right_text(item).lower() for item in items}
+class RightAnswer(NamedTuple):
+    """The right answer of a question as text, and whether it must not be shown."""
+
+    text: str
+    is_private: bool = False
+
+
+def answers_of(items: Iterable[Item]) -> dict[tuple[str, str], RightAnswer]:
+    """Return the right answer of each question, by (task, id): questions with one answer are lost together."""
+    return {(one.task, one.id): RightAnswer(right_text(one).lower(), PRIVATE in one.tags) for one in items}
 
 
 def words_of(item: Item) -> list[str]:

@@ -135,7 +135,12 @@ def _metadata(meta: Mapping[str, Any]) -> Any:
 def _again_json(found: Again) -> dict[str, Any]:
     """Return what became of the lost in other wordings as JSON values."""
     counts = found.counts
-    numbers = {"excess": counts.excess, "interval": counts.interval, "in_every_wording": counts.in_every_wording}
+    numbers = {
+        "excess": counts.excess,
+        "interval": counts.interval,
+        "known_lost_in_every_wording": counts.in_every_wording,
+        "known_lost_in_every_wording_interval": [counts.lost * end for end in counts.interval],
+    }
     return {
         "wordings": list(found.wordings),
         "by_wording": dict(found.by_wording),

@@ -20,12 +20,14 @@ from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from forgetwatch.metrics import Interval, Slope, family_mean, family_slopes
 from forgetwatch.pairing import between, count, percent, points
 from forgetwatch.study.pairs import RATES, Compared, Rate, Study
 from forgetwatch.study.plan import Kind, Pair
 
+Floats = NDArray[np.float64]
 Answer = Literal["supported", "contradicted", "cannot tell here"]
 
 SMALL: Final = 0.05
@@ -130,7 +132,7 @@ def not_asked(study: Study) -> list[str]:
         if name not in asked:
             why = {0: "no pair has it", 1: "only one pair has it"}.get(len(known), "the same in all pairs")
             told.append(f"{name}: {why}; not asked")
-    if trends(study) and not any(pair.names_family for pair in pairs):
+    if asked and not any(pair.names_family for pair in pairs):
         told.append("no pair names its family: pairs of one base count as one, and each other base as its own")
     return told
 
@@ -139,7 +141,7 @@ class _Covariate(NamedTuple):
     """The columns of a covariate by name, nan where a pair lacks it: one of a number, one of each word but one."""
 
     name: str
-    columns: Mapping[str, np.ndarray[tuple[int], np.dtype[np.float64]]]
+    columns: Mapping[str, Floats]
     unit: str
 
 
@@ -174,9 +176,7 @@ def _covariates(pairs: Sequence[Pair]) -> list[_Covariate]:
     return found
 
 
-def _number_column(
-    name: str, numbers: np.ndarray[tuple[int], np.dtype[np.float64]]
-) -> tuple[dict[str, np.ndarray[tuple[int], np.dtype[np.float64]]], str]:
+def _number_column(name: str, numbers: Floats) -> tuple[dict[str, Floats], str]:
     """Return the column of a number in steps that a reader can use, and the unit of one step."""
     low, high = float(np.nanmin(numbers)), float(np.nanmax(numbers))
     if low > 0 and (name in ("size", "data") or high / low >= _RANGE):

@@ -259,13 +259,11 @@ def averages_figure(study: Study) -> Figure:
     return figure
 
 
-def causes_figure(study: Study) -> Figure | None:
-    """Return the figure of what each column explains of the losses of each pair; None if nothing could be tested."""
+def causes_figure(study: Study) -> Figure:
+    """Return the figure of what each column explains of the losses of each pair; at least one was tested."""
     from matplotlib.figure import Figure
 
     pairs = [one for one in _most_forgetting(study.compared) if one.causes is not None and one.causes.is_tested]
-    if not pairs:
-        return None
     figure = Figure(figsize=(10, 1.4 + 0.42 * len(pairs)), layout="constrained")
     panel = figure.subplots()
     styles: dict[str, dict[str, Any]] = {

@@ -190,6 +190,11 @@ class Study:
         return tuple(one for one in self.results if isinstance(one, Failed))
 
     @property
+    def has_causes(self) -> bool:
+        """True if enough answers of some pair were lost to ask why."""
+        return any(one.causes is not None and one.causes.is_tested for one in self.compared)
+
+    @property
     def categories(self) -> list[str]:
         """Categories that some pair has, in the order in which they are met."""
         return list(dict.fromkeys(name for one in self.compared for name in one.means.by_category))

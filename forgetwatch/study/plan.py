@@ -295,8 +295,8 @@ def _covariates(given: Plain, where: str) -> dict[str, float | str]:
         if not isinstance(value, str) or not value.strip():
             raise StudyError(f"{where}: needed a number or a word under {_short(name)}, got {_short(value)}")
         found[name] = _covariate(name, value.strip(), where)
-        if name == DISTANCE and found[name] != MEASURED and not (isinstance(found[name], float) and found[name] >= 0):  # type: ignore[operator]
-            raise StudyError(f"{where}: {name}: needed {MEASURED}, or a number of at least 0, got {_short(value)}")
+        if name == DISTANCE:
+            _check_distance(found[name], f"{where}: {name}")
     return found
 
 
@@ -312,6 +312,12 @@ def _covariate(name: str, value: str, where: str) -> float | str:
     if not math.isfinite(number):
         raise StudyError(f"{where}: needed a finite number under {_short(name)}, got {_short(value)}")
     return number
+
+
+def _check_distance(value: float | str, where: str) -> None:
+    is_number = isinstance(value, float) and value >= 0
+    if value != MEASURED and not is_number:
+        raise StudyError(f"{where}: needed {MEASURED}, or a number of at least 0, got {_short(str(value))}")
 
 
 def _check_kinds(pairs: Sequence[Pair], path: Path) -> None:

@@ -276,7 +276,7 @@ def study_markdown(study: Study) -> str:
     if study.compared:
         lines += ["## What averages hide", "", *_table(study, _AVERAGE_HEADINGS, _average_cells)]
         lines += ["## Every pair", "", *_table(study, _PAIR_HEADINGS, _pair_cells)]
-        if any(one.causes and one.causes.is_tested for one in study.compared):
+        if study.has_causes:
             lines += [
                 "## Which knowledge was lost",
                 "",
@@ -359,8 +359,8 @@ def _figures(study: Study) -> dict[str, _Figure]:
     figures = {"averages": _Figure(partial(averages_figure, study))} if study.compared else {}
     for by in scales(study):
         figures[f"against-{file_name(by)}"] = _Figure(partial(scale_figure, study, by))
-    if any(one.causes is not None and one.causes.is_tested for one in study.compared):
-        figures["causes"] = _Figure(lambda: causes_figure(study) or averages_figure(study))
+    if study.has_causes:
+        figures["causes"] = _Figure(partial(causes_figure, study))
     for number, stage in enumerate(study.plan.stages, 1):
         for part, draw in enumerate(radar_figures(study, stage), 1):
             figures[f"radar-{number}-{part}-{file_name(stage)}"] = _Figure(draw, stage)

@@ -91,6 +91,9 @@ def test_contradicted_answers_are_lost_in_every_wording(models: dict[str, str], 
     assert done.exit_code == 0, done.output
     found = json.loads((tmp_path / "c.json").read_text())["again"]
     assert (found["lost"], found["lost_elsewhere"], found["kept_elsewhere"]) == (4, 4, 0)
+    assert found["known_lost_in_every_wording"] == 4
+    low, high = found["known_lost_in_every_wording_interval"]
+    assert 0 < low < 4 <= high
     assert {one["status"] for one in found["items"]} == {"lost in every wording"}
     assert found["wordings"] == ["right"]
     told = " ".join(done.stdout.split())

@@ -12,6 +12,7 @@ from scipy.stats import mannwhitneyu, rankdata
 from forgetwatch import Snapshot
 from forgetwatch.comparing import Causes, why_lost
 from forgetwatch.metrics import explained, separation
+from forgetwatch.probes import RightAnswer
 
 ITEMS, CATEGORIES = 400, 8
 
@@ -113,7 +114,7 @@ def test_what_a_column_explains_is_beyond_what_permuted_questions_do_and_nothing
     assert 0.02 <= np.mean([one.share > one.permuted for one in beyond if one]) <= 0.09
 
 
-def answers_lost_together(rng: np.random.Generator) -> Causes:
+def answers_lost_together(rng: np.random.Generator, *, private: bool = False) -> Causes:
     """Whole answers are lost, and how near a question is follows from its answer: no cause."""
     answer = rng.integers(0, 24, ITEMS)
     lost = (rng.random(24) < 0.3)[answer]
@@ -130,7 +131,7 @@ def answers_lost_together(rng: np.random.Generator) -> Causes:
         before,
         Snapshot.from_columns({**names, "correct": (~lost).tolist()}, {}),
         near=dict(zip(keys, near.tolist(), strict=True)),
-        answers={key: str(one) for key, one in zip(keys, answer, strict=True)},
+        answers={key: RightAnswer(str(one), private) for key, one in zip(keys, answer, strict=True)},
     )
 
 
@@ -140,6 +141,9 @@ def test_a_column_that_follows_the_right_answer_explains_nothing_where_answers_a
     assert np.mean([one.causes[1].explains for one in found]) <= 0.05
     assert "whole answers are lost, which count as one observation each: " in found[0].answers_text()
     assert found[0].answers[0].lost == found[0].answers[0].items
+    hidden = answers_lost_together(np.random.default_rng(7), private=True)
+    assert hidden.causes == found[0].causes  # private answers count together too, and are not named
+    assert (hidden.answers, hidden.answers_text()) == ((), "")
     beyond = [one.causes[1].explained for one in found]
     assert np.mean([one.share > one.permuted for one in beyond if one]) <= 0.1
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from forgetwatch import Item, Probe
@@ -12,9 +15,9 @@ SHORT, RIGHT, BARE = WORDINGS
 SHOTS = "Question: Where do bats hang?\nAnswer: in caves\n\nQuestion: How does sandpaper feel?\nAnswer: rough\n\n"
 
 
-def item(prompt: str = "Question: What is\na whisk for?\nAnswer:", **more: object) -> Item:
-    given = {"id": "a", "task": "t", "choices": [" eggs", " wood"], "answer": 0, "shots": SHOTS, **more}
-    return Item(prompt=prompt, **given)  # type: ignore[arg-type]
+def item(prompt: str = "Question: What is\na whisk for?\nAnswer:", **more: Any) -> Item:
+    given: dict[str, Any] = {"id": "a", "task": "t", "choices": [" eggs", " wood"], "answer": 0, "shots": SHOTS, **more}
+    return Item(prompt=prompt, **given)
 
 
 def test_the_frame_changes_and_question_options_and_key_stay() -> None:
@@ -89,6 +92,6 @@ def test_items_are_named_by_their_wording_and_never_block_a_release() -> None:
         (lambda: wordings_of([]), "got none"),
     ],
 )
-def test_what_is_no_wording_is_refused(make: object, says: str) -> None:
+def test_what_is_no_wording_is_refused(make: Callable[[], object], says: str) -> None:
     with pytest.raises(ProbeError, match=says):
-        make()  # type: ignore[operator]
+        make()

@@ -19,6 +19,7 @@ from typing import Any, Final, Literal, Self, get_args
 
 from forgetwatch.errors import ProbeError, did_you_mean
 from forgetwatch.files import holds_text, is_text
+from forgetwatch.wording import Wording
 
 Message = Mapping[str, Any]
 
@@ -70,6 +71,8 @@ class Item:
         shots: Worked examples that the model reads before a prompt of text, with the space between them. They are part
             of the question, and reports leave them out. Where the prompt is plain and begins with a label such as
             ``Question:``, a generated answer ends before the next such label after an empty line.
+        wording: The wording in which a question with options is asked; `prompt` and `shots`, and with them the content
+            hash, stay those of the item. None asks it as it is written.
         meta: Anything else; never read by forgetwatch.
 
     Raises:
@@ -92,6 +95,7 @@ class Item:
     tools: Sequence[Mapping[str, Any]] | None = None
     rendering: Rendering | None = None
     shots: str = ""
+    wording: Wording | None = None
     meta: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -134,6 +138,8 @@ class Item:
         answers, k = self.answers, len(self.choices)
         if not answers:
             return "no answer is given"
+        if problem := self._wording_problem():
+            return problem
         if not k and not all(isinstance(answer, str) for answer in answers):
             return (
                 f"choices is empty, so the answer must be text, got {self.answer!r}; give the choices, or an open "
@@ -155,10 +161,26 @@ class Item:
             return f"match {self.match!r} is for open answers, and this item has choices"
         return ""
 
+    def _wording_problem(self) -> str:
+        """Return the reason why the question cannot be asked in its wording; empty if it can, or has none."""
+        if self.wording is None:
+            return ""
+        if self.must_pass:
+            return "an item that must pass is asked as it is written; leave its wording out"
+        if not self.choices or not isinstance(self.prompt, str) or self.rendering == "chat":
+            return "a wording is for a plain prompt of text with choices; leave it out"
+        if self.wording.asks(self.prompt, self.shots) is None:
+            return f"the wording {self.wording.name!r} does not fit its prompt and worked examples; leave it out"
+        return ""
+
     @property
     def full_prompt(self) -> str | Sequence[Message]:
-        """Everything before the answer: the worked examples and the prompt."""
-        return self.shots + self.prompt if isinstance(self.prompt, str) else self.prompt
+        """Everything before the answer: the worked examples and the prompt, in the wording of the item."""
+        if not isinstance(self.prompt, str):
+            return self.prompt
+        if self.wording is not None and (asked := self.wording.asks(self.prompt, self.shots)) is not None:
+            return asked[1] + asked[0]
+        return self.shots + self.prompt
 
     @property
     def next_question(self) -> str | None:
@@ -185,9 +207,8 @@ class Item:
 
     @cached_property
     def content_hash(self) -> str:
-        """First 16 hex digits of SHA-256 over the question's content, without its id, position or file."""
-        whole = self.full_prompt
-        prompt = whole if isinstance(whole, str) else [dict(m) for m in whole]
+        """First 16 hex digits of SHA-256 over the question's content, without its id, position, file or wording."""
+        prompt = self.shots + self.prompt if isinstance(self.prompt, str) else [dict(m) for m in self.prompt]
         tools = None if self.tools is None else [dict(t) for t in self.tools]
         # The order in which several right answers are listed does not change the question.
         content = [prompt, list(self.choices), sorted(self.answers), self._judged_by, self.system, tools]
@@ -210,6 +231,7 @@ class Item:
             # An empty system message is none by default, but it is another question: the hash tells the two apart.
             default = spec.default_factory() if callable(spec.default_factory) else spec.default
             if value != default:
+                value = value.to_json() if isinstance(value, Wording) else value
                 row[spec.name] = list(value) if isinstance(value, tuple) else value
         return row
 
@@ -228,12 +250,14 @@ class Item:
         if unknown := sorted(set(row) - known):
             near = did_you_mean(unknown[0], known)
             raise ProbeError(f"unknown field {unknown[0]!r}{near}; an item has {', '.join(sorted(known))}")
+        if isinstance(row.get("wording"), Mapping):
+            row = {**row, "wording": Wording.from_json(row["wording"])}
         return cls(**row)
 
 
 _REQUIRED: Final = frozenset({"id", "task", "prompt", "answer"})
 
-_NOT_OF_PASSAGES: Final = ("shots", "match", "judge", "system", "tools", "must_pass")
+_NOT_OF_PASSAGES: Final = ("shots", "wording", "match", "judge", "system", "tools", "must_pass")
 """Fields that a passage cannot have."""
 
 
@@ -277,6 +301,7 @@ _FIELDS: Final[dict[str, tuple[Callable[[Any], bool], str]]] = {
     "system": (_or_none(is_text), "text"),
     "tools": (_or_none(_is_list_of(Mapping)), "a list of objects"),
     "shots": (is_text, "text"),
+    "wording": (_or_none(lambda value: isinstance(value, Wording)), "a wording"),
     "rendering": (_or_none(lambda value: value in get_args(Rendering)), "plain or chat"),
     "meta": (lambda value: isinstance(value, Mapping) and holds_text(value), "an object"),
 }

@@ -29,6 +29,7 @@ from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ProbeError, did_you_mean
 from forgetwatch.files import UnsuitableError, file_errors, is_text, read_text, unique_keys, write_atomically
 from forgetwatch.item import TRAITS, Item, Rendering
+from forgetwatch.wording import Wording
 
 Scoring = Literal["loglikelihood", "letters", "generate"]
 Norm = Literal["sum", "chars", "bytes", "tokens", "unconditional"]
@@ -109,6 +110,7 @@ class Probe(Sequence[Item]):
                 raise self._error(f"item id {item.id!r} occurs twice in task {item.task!r}; ids must be unique")
             seen.add((item.task, item.id))
             self._check_rendering(item)
+        self._check_wordings()
 
     def _error(self, problem: str, item: Item | None = None) -> ProbeError:
         return ProbeError(f"probe {self.name!r}{'' if item is None else f', item {item.id!r}'}: {problem}")
@@ -137,7 +139,28 @@ class Probe(Sequence[Item]):
 
     def rendering_of(self, item: Item) -> Rendering:
         """Return the rendering of an item: its own, else the probe's; of a passage always ``plain``."""
-        return "plain" if item.is_passage else item.rendering or self.rendering
+        of_wording = None if item.wording is None else item.wording.rendering
+        return "plain" if item.is_passage else of_wording or item.rendering or self.rendering
+
+    def _check_wordings(self) -> None:
+        """Raise ProbeError if items have wordings that differ in name or content alone, or cannot have any."""
+        by_name: dict[str, Wording] = {}
+        for item in (item for item in self.items if item.wording is not None):
+            wording = item.wording
+            if wording is None:
+                continue
+            if self.scoring != "loglikelihood" or self.rendering != "plain":
+                raise self._error(
+                    "a wording is for scored options of plain prompts; needed scoring='loglikelihood' and "
+                    f"rendering='plain', got {self.scoring!r} and {self.rendering!r}",
+                    item,
+                )
+            if by_name.setdefault(wording.name, wording) != wording:
+                raise self._error(f"two wordings are called {wording.name!r}; each needs a name of its own", item)
+        named = {one.content: name for name, one in by_name.items()}
+        if len(named) < len(by_name):
+            one, other = next((n, named[w.content]) for n, w in by_name.items() if named[w.content] != n)
+            raise self._error(f"the wordings {one!r} and {other!r} have equal frames; leave one of them out")
 
     def _check_rendering(self, item: Item) -> None:
         """Raise ProbeError for parts of an item that the settings would silently leave out of the prompt."""
@@ -192,8 +215,15 @@ class Probe(Sequence[Item]):
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 (64 hex digits) over the sorted (task, content_hash) of all items, and the settings."""
-        # An item's rendering is added only if it is set, so that all other probes keep their fingerprint.
-        own = [[item.task, item.content_hash, *filter(None, [item.rendering])] for item in self.items]
+        # An item's rendering and wording are added only if set, so that all other probes keep their fingerprint.
+        own = [
+            [
+                *(item.task, item.content_hash),
+                *filter(None, [item.rendering]),
+                *([json.dumps(item.wording.to_json(), sort_keys=True)] if item.wording else []),
+            ]
+            for item in self.items
+        ]
         content = [sorted(own), self.settings]
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 

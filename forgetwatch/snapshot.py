@@ -34,8 +34,11 @@ from forgetwatch.errors import SnapshotError, did_you_mean
 from forgetwatch.files import DAMAGE, KEY, checksum_with, file_errors, read_table, write_table
 from forgetwatch.ranges import check_ranges
 
-FORMAT: Final = "forgetwatch/snapshot@4"
+FORMAT: Final = "forgetwatch/snapshot@5"
 """Value of ``format`` in the metadata; its number rises whenever a stored field changes."""
+
+_WITHOUT_WORDING: Final = "forgetwatch/snapshot@4"
+"""Format without the column ``wording``, which is read too: all its items have one wording."""
 
 SCHEMA: Final = pa.schema(
     [
@@ -67,6 +70,7 @@ SCHEMA: Final = pa.schema(
         ("in_form", pa.bool_()),  # true if the generated answer has a form that prompts ask for
         ("forced_correct", pa.bool_()),  # next to a generated answer: true if the right option scores highest
         ("question", pa.string()),  # text of the question, where another tool's file has it; else the probe has it
+        ("wording", pa.string()),  # name of the wording in which it was asked; null for that of the probe
     ]
 )
 """The columns of a snapshot, in their order."""
@@ -77,7 +81,7 @@ NOT_GENERATED: Final = "its answer was not asked for"
 LEFT_OUT: Final = f"unscored: {NOT_GENERATED}"
 """Outcome of such an item."""
 
-_OBJECTS: Final = ("probe", "norms", "metrics", "seeds", "batch", "task_versions", "num_fewshot", "drift")
+_OBJECTS: Final = ("probe", "norms", "metrics", "seeds", "batch", "task_versions", "num_fewshot", "drift", "again")
 """Metadata whose values are objects."""
 _PROBE_TEXTS: Final = ("name", "fingerprint", "scoring", "norm", "rendering")
 """Metadata of the probe whose values are texts."""
@@ -220,6 +224,8 @@ class Snapshot:
         """First 32 hex digits of SHA-256 over all columns; it depends on their values, not on the file format."""
         digest = hashlib.sha256()
         for name in SCHEMA.names:
+            if name == "wording" and self.missing(name):  # as files of the format without it
+                continue
             digest.update(name.encode())
             _digest(digest, self.table[name].combine_chunks())
         return digest.hexdigest()[:32]
@@ -253,7 +259,9 @@ def read_snapshot(path: str | Path) -> Snapshot:
             was written.
     """
     path = Path(path)
-    table, meta = read_table(path, what="a snapshot", formats=(FORMAT,), schema=SCHEMA)
+    table, meta = read_table(
+        path, what="a snapshot", formats=(FORMAT, _WITHOUT_WORDING), schema=SCHEMA, later={"wording": _WITHOUT_WORDING}
+    )
     _check_metadata(path, meta)
     written, _ = meta.pop("checksum", None), meta.pop("format")
     with file_errors(path, "a snapshot"):

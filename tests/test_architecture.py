@@ -19,6 +19,7 @@ ORDER = (
         "progress",
         "decoding",
         "loading",
+        "wording",
         "item",
         "probe",
         "snapshot",

@@ -112,7 +112,7 @@ def test_a_file_of_another_format_is_refused(tmp_path: Path) -> None:
     for version in (3, 9):
         meta = f'{{"format": "forgetwatch/snapshot@{version}"}}'.encode()
         pq.write_table(table.replace_schema_metadata({b"forgetwatch": meta}), path)
-        with pytest.raises(SnapshotError, match=rf"snapshot@{version}.*reads 'forgetwatch/snapshot@4'"):
+        with pytest.raises(SnapshotError, match=rf"snapshot@{version}.*reads 'forgetwatch/snapshot@5'"):
             read_snapshot(path)
     pq.write_table(table.replace_schema_metadata(None), path)
     with pytest.raises(SnapshotError, match="not a snapshot that forgetwatch wrote"):

@@ -168,7 +168,9 @@ class Options:
     gate: GateOption = None
     summary: SummaryOption = None
     tolerance: ToleranceOption = None
-    by: Annotated[Literal["all", "category", "task"], output_option(help="Groups that --detail lists.")] = "category"
+    by: Annotated[Literal["all", "category", "task", "wording"], output_option(help="Groups that --detail lists.")] = (
+        "category"
+    )
     detail: Annotated[
         bool, output_option("--detail", help="Also print every correction, bound, diagnostic and group.")
     ] = False

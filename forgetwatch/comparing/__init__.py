@@ -11,7 +11,8 @@
 
     checks           settings, questions, prompts and the norm that two snapshots must agree in
     subset           the items that all looks of a run evaluate
-    groups           all items, kinds, categories and tasks, counted
+    groups           all items, kinds, wordings, categories and tasks, counted
+    by_wording       did the wordings change alike?
     category_means   the paper's mean of means
 
 Read `comparison` first, then `groups`. The pairs are from `pairing`, the numbers of a group from `measures`. Nothing
@@ -19,6 +20,7 @@ here imports torch or renders text for people.
 """
 
 from forgetwatch.comparing.again import ask_again, marked_flips
+from forgetwatch.comparing.by_wording import WordingChanges, wording_changes
 from forgetwatch.comparing.category_means import CategoryMeans, Spread, paper_compat
 from forgetwatch.comparing.causes import COLUMNS, Cause, Causes, Nearness, why_lost
 from forgetwatch.comparing.checks import (

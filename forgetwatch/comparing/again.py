@@ -3,10 +3,13 @@
     before, after, probe ─▶ the lost, and as many kept ones at random ─▶ other wordings ─▶ both models ─▶ `Again`
 
 A loss of the shipped wording need not be a loss of the knowledge: a model may still answer when it is asked otherwise.
+An item that the probe asks in another wording than its own is asked in its own in place of that. What a probe asks in
+each wording is known already.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
@@ -21,6 +24,7 @@ from forgetwatch.measures import Again, LostElsewhere, Status, lost_elsewhere
 from forgetwatch.probe import Probe
 from forgetwatch.probes import OTHERS, worded_probe, wordings_of
 from forgetwatch.snapshot import Snapshot
+from forgetwatch.wording import SHIPPED
 
 SEED: Final = 0
 
@@ -34,7 +38,14 @@ def marked_flips(found: Again, changed: Sequence[Flip]) -> list[Flip]:
 
 
 def ask_again(
-    before: Snapshot, after: Snapshot, probe: Probe, score: Score, *, names: Sequence[str] = OTHERS, seed: int = SEED
+    before: Snapshot,
+    after: Snapshot,
+    probe: Probe,
+    score: Score,
+    *,
+    names: Sequence[str] = OTHERS,
+    most: int | None = None,
+    seed: int = SEED,
 ) -> Again:
     """Ask what was clearly known and is lost again in other wordings, and as many kept ones.
 
@@ -44,7 +55,8 @@ def ask_again(
         probe: The probe, whose items are asked otherwise.
         score: Scores both models on a probe.
         names: Names of the wordings; see `probes.WORDINGS`.
-        seed: Seed of the draw of kept items.
+        most: Number of lost items that are asked at most, drawn at random; None for all.
+        seed: Seed of the draws.
 
     Raises:
         SnapshotError: If the questions of the snapshots are not those of the probe.
@@ -52,18 +64,25 @@ def ask_again(
     """
     wordings = wordings_of(names)
     items = {(item.task, item.id): item for item in probe}
+    named = {(item.task, f"{item.id}@{name}") for item in probe if not item.wording for name in names}
+    each = not named.isdisjoint(items)
     lost, kept = clearly_known(before, after)
+    if each:  # every question once, in the wording of the probe
+        lost, kept = ([key for key in keys if key not in items or not items[key].wording] for keys in (lost, kept))
     if missing := [key for key in lost if key not in items]:
         raise SnapshotError(f"needed the probe of both sides; it lacks the question {missing[0][1]!r}, which was lost")
     _, usable = worded_probe(probe, [items[key] for key in lost], wordings)
     _, of_kept = worded_probe(probe, [items[key] for key in kept if key in items], wordings)
     rng = np.random.default_rng(seed)
+    if most is not None and len(usable) > most:
+        usable = [usable[at] for at in sorted(rng.permutation(len(usable))[:most])]
     drawn = [of_kept[at] for at in sorted(rng.permutation(len(of_kept))[: len(usable)])]
     asked, _ = worded_probe(probe, [*usable, *drawn], wordings)
     if asked is None:
         nothing = LostElsewhere(lost=0, lost_elsewhere=0, kept=0, kept_elsewhere=0)
         return Again(wordings=tuple(names), counts=nothing, by_wording={}, left_out=len(lost), status={})
-    outcomes = score(asked)
+    is_scored = each and all((item.task, item.id) in items for item in asked)
+    outcomes = (before, after) if is_scored else score(asked)
     sides = [_outcomes(one, [*usable, *drawn], names) for one in outcomes]
     scored: NDArray[np.bool_] = np.logical_and.reduce(np.isfinite(sides[0] + sides[1]), axis=1)
     scored &= _differ([*usable, *drawn], names, before, outcomes[0])
@@ -82,11 +101,17 @@ def ask_again(
         kept=int((scored & ~of_lost).sum()),
         kept_elsewhere=int((everywhere & scored & ~of_lost).sum()),
     )
-    in_each = (right[0] & ~right[1] & (scored & of_lost)[:, None]).sum(axis=0)
+    in_each = right[0] & ~right[1] & (scored & of_lost)[:, None]
+    called = [
+        [SHIPPED if item.wording and item.wording.name == name else name for name in names]
+        for item in [*usable, *drawn]
+    ]
+    by_wording = Counter({name: 0 for name in (*names, SHIPPED) if any(name in row for row in called)})
+    by_wording.update(np.array(called, object)[in_each].tolist())
     return Again(
         wordings=tuple(names),
         counts=counts,
-        by_wording=dict(zip(names, in_each.tolist(), strict=True)),
+        by_wording=dict(by_wording),
         left_out=len(lost) - counts.lost,
         status=status,
     )

@@ -41,6 +41,7 @@ from forgetwatch.metrics import decide
 from forgetwatch.pairing import Labels, Pairing, item_codes, option_scores, pair
 from forgetwatch.probes.shipped import shipped_version
 from forgetwatch.snapshot import NONE, Snapshot, codes
+from forgetwatch.wording import SHIPPED
 
 _WHOLE: Final = re.compile(r"0*(\d+)(?:\.0+)?")
 OnMismatch = Literal["error", "intersect"]
@@ -162,6 +163,8 @@ def check_pairing(before: Snapshot, after: Snapshot, pairing: Pairing, on_mismat
         _check_versions(before, after)
     names = f"{before.label} ({len(before):,} rows) and {after.label} ({len(after):,} rows)"
     if not pairing.before.size:
+        if unlike := _unlike_wordings(before, after, pairing):
+            raise MismatchError(f"{names} {unlike}")
         why = "they are outcomes on different probes"
         if pairing.content_differs:
             hashed = not (before.missing("content_hash") or after.missing("content_hash"))
@@ -178,6 +181,8 @@ def check_pairing(before: Snapshot, after: Snapshot, pairing: Pairing, on_mismat
         )
     if pairing.complete or on_mismatch == "intersect":
         return
+    if unlike := _unlike_wordings(before, after, pairing):
+        raise MismatchError(f"{names} {unlike}")
     differs = f" ({pairing.content_differs:,} ids have unlike questions)" if pairing.content_differs else ""
     if spelling := _unlike_spelling(before, after):
         differs = f" ({spelling})"
@@ -185,6 +190,33 @@ def check_pairing(before: Snapshot, after: Snapshot, pairing: Pairing, on_mismat
         f"{names} are not outcomes on the same items: {len(pairing.only_before):,} items before and "
         f"{len(pairing.only_after):,} after have no partner{differs}; compare the {len(np.unique(pairing.item)):,} "
         "that both have with --on-mismatch intersect"
+    )
+
+
+def _unlike_wordings(before: Snapshot, after: Snapshot, pairing: Pairing) -> str:
+    """Return the reason that questions of both sides were asked in unlike wordings; empty if none was."""
+    sides = ((before, pairing.only_before), (after, pairing.only_after))
+    asked = [
+        dict(
+            zip(
+                zip(side.texts("task")[rows].tolist(), side.texts("content_hash")[rows].tolist(), strict=True),
+                side.texts("wording")[rows].tolist(),
+                strict=True,
+            )
+        )
+        for side, rows in sides
+    ]
+    unlike = [
+        (asked[0][key], asked[1][key])
+        for key in asked[0]
+        if key[1] and asked[1].get(key, asked[0][key]) != asked[0][key]
+    ]
+    if not unlike:
+        return ""
+    one, other = (name or SHIPPED for name in unlike[0])
+    return (
+        f"were asked {len(unlike):,} questions in other words, such as in the wordings {one!r} and {other!r}; score "
+        "both sides with the same probe"
     )
 
 
@@ -294,6 +326,12 @@ def align_repeat(before: Snapshot, null: Snapshot) -> tuple[NDArray[np.float64],
     if not np.isfinite(again).any() and not null.is_passage.any():  # passages have no flips, and no noise of them
         differs.append("the null has no scored item, so the noise is not known")
     return again, differs
+
+
+def is_of_run(before: Snapshot, after: Snapshot) -> bool:
+    """Return True if `before` is the baseline of the run of which `after` is a look."""
+    run = after.meta.get("run")
+    return run is not None and before.meta.get("run") == run and before.meta.get("look") == "baseline"
 
 
 def in_common_norm(snapshots: Sequence[Snapshot]) -> tuple[Snapshot, ...]:

@@ -21,6 +21,7 @@ from typing import Any, Final, Literal, TypeVar, get_args, overload
 import numpy as np
 import pyarrow as pa
 
+from forgetwatch.comparing.by_wording import WordingChanges, wording_changes
 from forgetwatch.comparing.category_means import CategoryMeans, category_means, paper_compat, with_errors
 from forgetwatch.comparing.checks import (
     OnMismatch,
@@ -30,6 +31,7 @@ from forgetwatch.comparing.checks import (
     check_prompts,
     check_settings,
     in_common_norm,
+    is_of_run,
     prompt_differences,
     repeated_prompts,
     setting_differences,
@@ -45,6 +47,7 @@ from forgetwatch.measures import (
     LookDrift,
     Measure,
     Rows,
+    read_again,
     read_drift,
 )
 from forgetwatch.metrics import Null, OptionScores, count_known, left_out, log_shares, ratio
@@ -107,6 +110,8 @@ class Comparison:
         notes: Sentences about the comparison that a reader should know.
         drift: Drift of the model after from its base, by set of prompts; None if it was not measured. Of the look of a
             run the base is the model at the start of that run, and `before` must be the run's baseline.
+        again: What became of the lost when they were asked in other words; None if they were not.
+        wordings: Net changes by wording, and whether they are equal; None unless questions have several.
     """
 
     before: Mapping[str, Any] = field(repr=False)
@@ -121,6 +126,7 @@ class Comparison:
     notes: tuple[str, ...] = ()
     drift: Mapping[str, LookDrift] | None = field(default=None, repr=False)
     again: Again | None = field(default=None, repr=False)
+    wordings: WordingChanges | None = field(default=None, repr=False)
 
     def to_dict(self, **options: Any) -> dict[str, Any]:
         """Return the JSON document as a dict; `tolerance` sets other limits than the defaults."""
@@ -257,6 +263,8 @@ def compare(
         clusters=None if clusters == len(np.unique(paired.item)) else clusters,
         notes=tuple(notes),
         drift=_drift(before, after),
+        wordings=wording_changes(groups, paired),
+        again=read_again(after.meta, label=after.label) if is_of_run(before, after) else None,
     )
 
 
@@ -292,10 +300,7 @@ def _drift(before: Snapshot, after: Snapshot) -> Mapping[str, LookDrift] | None:
 
     None unless `before` is the baseline of that run.
     """
-    run = after.meta.get("run")
-    if run is None or before.meta.get("run") != run or before.meta.get("look") != "baseline":
-        return None
-    return read_drift(after.meta, label=after.label)
+    return read_drift(after.meta, label=after.label) if is_of_run(before, after) else None
 
 
 def vanished_note(whole: Group) -> str | None:

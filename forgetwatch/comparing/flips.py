@@ -17,10 +17,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetwatch.comparing.checks import in_common_norm
+from forgetwatch.comparing.checks import in_common_norm, is_of_run
 from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.item import PRIVATE, Item
-from forgetwatch.measures import Status
+from forgetwatch.measures import Status, read_again
 from forgetwatch.metrics import Loss
 from forgetwatch.pairing import AlignedPairs, pair
 from forgetwatch.probe import LETTERS, Probe
@@ -137,6 +137,8 @@ def flips(
         probe: Source of questions and options; private items stay without them.
         first: Step at which an item was first wrong, by task, id and sample; see `first_forgotten`.
     """
+    asked = read_again(after.meta, label=after.label) if is_of_run(before, after) else None
+    again = {} if asked is None else asked.status
     before, after = in_common_norm((before, after))
     pairing = pair(before, after)
     was, now = before.floats("correct")[pairing.before], after.floats("correct")[pairing.after]
@@ -175,6 +177,7 @@ def flips(
                 first=(first or {}).get((tasks[at], ids[at], int(samples[at]))),
                 item=item,
                 content_hash=hashes[at],
+                again=again.get((tasks[at], ids[at])),
             )
         )
     return found

@@ -31,7 +31,7 @@ from forgetwatch.measures import (
 from forgetwatch.metrics import NoiseFloor, Soft
 from forgetwatch.pairing import Labels
 
-Level = Literal["all", "kind", "category", "task"]
+Level = Literal["all", "kind", "wording", "category", "task"]
 R = TypeVar("R")
 
 
@@ -43,8 +43,8 @@ class Group(Flips):
     JSON document.
 
     Attributes:
-        level: ``all``, ``kind``, ``category`` or ``task``; there are kinds if some answers were scored by
-            log-likelihood (``scored``) and others generated (``written``).
+        level: ``all``, ``kind``, ``wording``, ``category`` or ``task``; there are kinds if some answers were scored by
+            log-likelihood (``scored``) and others generated (``written``), and wordings if questions have several.
         name: The category's or task's name; ``all`` for the whole.
         found: Results of the measures, by their keys.
     """
@@ -115,7 +115,7 @@ def group_values(group: Group) -> dict[str, Any]:
 
 
 def count_groups(whole: Rows) -> Iterator[Group]:
-    """Yield the groups of every level: all, kinds, categories, tasks, each in the order of their first rows.
+    """Yield the groups of every level: all, kinds, wordings, categories, tasks, in the order of their first rows.
 
     Groups without an answer that was scored on both sides come after the others of their level: of unscored items, then
     of passages, which are of no kind.
@@ -128,6 +128,8 @@ def count_groups(whole: Rows) -> Iterator[Group]:
         ("category", paired.category, unscored.category, passages.category if passages else None),
         ("task", paired.task, unscored.task, passages.task if passages else None),
     ]
+    if len(np.unique(paired.wording.code)) > 1:
+        levels.insert(0, ("wording", paired.wording, unscored.wording, None))
     if len(np.unique(paired.kind.code)) > 1:
         levels.insert(0, ("kind", paired.kind, unscored.kind, None))  # one kind alone would repeat the whole
     for level, *labels in levels:

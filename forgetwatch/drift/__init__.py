@@ -7,6 +7,13 @@
 Start with `run_drift`. The estimators are in `metrics.divergence`, the numbers of a look in `measures.drift`.
 """
 
-from forgetwatch.drift.base_texts import check_completions, read_under, reverse_drift, sample_completions
+from forgetwatch.drift.base_texts import (
+    adapters_off,
+    check_completions,
+    holds_its_base,
+    read_under,
+    reverse_drift,
+    sample_completions,
+)
 from forgetwatch.drift.completions import SCHEMA, Completions, Reading, read_completions, save_completions
 from forgetwatch.drift.run_drift import RunDrift, drift_prompts, model_drifts, sample_base

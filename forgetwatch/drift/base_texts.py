@@ -215,14 +215,14 @@ def reverse_drift(
     Raises:
         ScoringError: If the model is not its base without its adapters, or cannot generate.
     """
-    if not _holds_its_base(model):
+    if not holds_its_base(model):
         raise ScoringError("needed a model that is its base once its adapters are switched off")
     prompts: dict[str, list[Ids]] = {}
     for name, prompt in zip(completions.sets, completions.prompts, strict=True):
         prompts.setdefault(name, []).append(prompt)
     tokens, seed = (completions.meta.get(name, default) for name, default in (("tokens", TOKENS), ("seed", 0)))
     own = sample_completions(model, tokenizer, prompts, tokens=tokens, seed=seed, token_budget=token_budget)
-    with _adapters_off(model):
+    with adapters_off(model):
         reading = read_under(model, own, token_budget=token_budget)
     return own.drift(reading)
 
@@ -240,9 +240,9 @@ def _exact(
 
     None if the base cannot be read from the model.
     """
-    if not _holds_its_base(model):
+    if not holds_its_base(model):
         return None
-    found = engine.divergence(model, _adapters_off(model), _part(progress, "completions beside the base"))
+    found = engine.divergence(model, adapters_off(model), _part(progress, "completions beside the base"))
     if len(found) != len(completions):
         return None
     kl, base = zip(*(found[index] for index in range(len(completions))), strict=True)
@@ -314,7 +314,7 @@ def _check_vocabulary(rows: Sequence[Ids], size: int) -> None:
         )
 
 
-def _holds_its_base(model: nn.Module) -> bool:
+def holds_its_base(model: nn.Module) -> bool:
     """Return True if the model is its base once its adapters are switched off, and can be read as such here."""
     peft: Any = without_wrappers(model)
     # Modules that hold a layer of the base and its adapters or trained copies; peft need not be installed.
@@ -335,8 +335,8 @@ def _holds_its_base(model: nn.Module) -> bool:
 
 
 @contextmanager
-def _adapters_off(model: nn.Module) -> Iterator[None]:
-    """Switch the adapters off inside this context; only for a model that `_holds_its_base`."""
+def adapters_off(model: nn.Module) -> Iterator[None]:
+    """Switch the adapters off inside this context; only for a model that `holds_its_base`."""
     peft: Any = without_wrappers(model)
     # PEFT freezes the adapters meanwhile, and afterwards trains all that are active.
     trained = [(weight, weight.requires_grad) for weight in peft.parameters()]

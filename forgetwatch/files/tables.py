@@ -162,7 +162,14 @@ def checksum_with(rows: str, meta: Mapping[str, Any]) -> str:
     return hashlib.sha256(f"{rows}\n{text}".encode()).hexdigest()[:32]
 
 
-def read_table(path: Path, *, what: str, formats: Sequence[str], schema: pa.Schema) -> tuple[pa.Table, dict[str, Any]]:
+def read_table(
+    path: Path,
+    *,
+    what: str,
+    formats: Sequence[str],
+    schema: pa.Schema,
+    later: Mapping[str, str] | None = None,
+) -> tuple[pa.Table, dict[str, Any]]:
     """Read a file that `write_table` wrote: (the columns of `schema` in its order, without metadata; the metadata).
 
     Args:
@@ -170,6 +177,7 @@ def read_table(path: Path, *, what: str, formats: Sequence[str], schema: pa.Sche
         what: Its expected content, with its article, as messages name it.
         formats: Possible values of ``format`` in its metadata, the newest first.
         schema: Required columns. Their types are not checked: the caller casts.
+        later: Columns that files of an older format do not have, with that format; they are null there.
 
     Raises:
         SnapshotError: If there is no such file, if it is damaged, has another format, or lacks a column.
@@ -187,7 +195,9 @@ def read_table(path: Path, *, what: str, formats: Sequence[str], schema: pa.Sche
             "forgetwatch wrote it, or it is damaged: measure the model again"
         )
     for name in schema.names:
-        if names.count(name) != 1:
+        if later and later.get(name) == meta["format"] and name not in names:
+            table = table.append_column(name, pa.nulls(table.num_rows, schema.field(name).type))
+        elif names.count(name) != 1:
             found = "has it twice" if name in names else "has no such column"
             raise SnapshotError(f"{path}: {what} needs the column {name!r} once; the file {found}")
     return table.select(schema.names).replace_schema_metadata(None), meta

@@ -16,7 +16,15 @@
 To add a measure, write its module and put it into `MEASURES`. Read `base` first, then `scores`.
 """
 
-from forgetwatch.measures.asked_again import Again, LostElsewhere, Status, lost_elsewhere
+from forgetwatch.measures.asked_again import (
+    AGAIN_KEY,
+    Again,
+    LostElsewhere,
+    Status,
+    lost_elsewhere,
+    read_again,
+    stored_again,
+)
 from forgetwatch.measures.base import (
     MISSING_CELL,
     Bounds,

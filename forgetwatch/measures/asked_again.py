@@ -14,13 +14,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Final, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from forgetwatch.errors import SnapshotError
 from forgetwatch.metrics import Interval, wilson
 from forgetwatch.pairing import count
+
+AGAIN_KEY: Final = "again"
+"""Key of the metadata of the last snapshot of a run that hold what became of the lost in other wordings."""
 
 Bools = NDArray[np.bool_]
 Status = Literal["lost in every wording", "right when asked otherwise", "not clear"]
@@ -101,6 +105,49 @@ class Again:
             f"every wording ({each}), and {count(still)} are right in every other one; of {count(found.kept)} kept "
             f"ones {count(found.kept_elsewhere)} are lost in every other wording{'' if math.isnan(low) else beyond}"
         )
+
+
+def stored_again(found: Again) -> dict[str, Any]:
+    """Return the values of the metadata of a snapshot that hold the result."""
+    return {
+        "wordings": list(found.wordings),
+        "counts": dict(vars(found.counts)),
+        "by_wording": dict(found.by_wording),
+        "left_out": found.left_out,
+        "status": [[task, item, status] for (task, item), status in found.status.items()],
+    }
+
+
+def read_again(meta: Mapping[str, Any], *, label: str) -> Again | None:
+    """Return the result in the metadata of a snapshot; None without one.
+
+    Raises:
+        SnapshotError: If it is none; names the snapshot by its label.
+    """
+    stored = meta.get(AGAIN_KEY)
+    if stored is None:
+        return None
+    try:
+        counts = {name: _count(stored["counts"][name]) for name in LostElsewhere.__dataclass_fields__}
+        status = {(str(task), str(item)): text for task, item, text in stored["status"]}
+        if unknown := set(status.values()) - set(get_args(Status)):
+            raise ValueError(f"unknown status {min(unknown)!r:.80}")
+        return Again(
+            wordings=tuple(map(str, stored["wordings"])),
+            counts=LostElsewhere(**counts),
+            by_wording={str(name): _count(lost) for name, lost in stored["by_wording"].items()},
+            left_out=_count(stored["left_out"]),
+            status=status,
+        )
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        what = f"needed what became of the lost in other wordings under {AGAIN_KEY!r} in its metadata"
+        raise SnapshotError(f"{label}: {what} ({error})") from error
+
+
+def _count(value: Any) -> int:
+    if type(value) is not int or value < 0:
+        raise TypeError(f"needed a count, got {value!r:.80}")
+    return value
 
 
 def lost_elsewhere(before: Bools, after: Bools) -> Bools:

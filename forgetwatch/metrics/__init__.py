@@ -36,6 +36,7 @@ from forgetwatch.metrics.choices import (
 )
 from forgetwatch.metrics.continual import ContinualAverages, continual_averages
 from forgetwatch.metrics.divergence import NOT_ALWAYS, Drift, bucketed_kl, drift, first_tokens
+from forgetwatch.metrics.equal_change import equal_change_p_value
 from forgetwatch.metrics.guessing import (
     MAX_SECOND_CHOICE,
     Answers,

@@ -39,6 +39,7 @@ from forgetwatch.pairing.stored_columns import (
     second_choice,
 )
 from forgetwatch.snapshot import LEFT_OUT, NONE, Snapshot, codes
+from forgetwatch.wording import SHIPPED
 
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
@@ -76,6 +77,7 @@ class AlignedPairs:
             that rests on option scores, but for `lost_form`.
         sample: Number of the sample.
         kind: ``scored`` for log-likelihood answers, ``written`` for generated ones.
+        wording: Name of the wording in which each question was asked; see `wording.Wording`.
         task: Names of the tasks, as `category` those of the categories.
         unscored: Items that were left out because a sample of them was not scored.
     """
@@ -108,6 +110,7 @@ class AlignedPairs:
     undecided: Bools
     sample: Ints
     kind: Labels
+    wording: Labels
     task: Labels
     category: Labels
     samples: int
@@ -273,6 +276,7 @@ class AlignedPairs:
                 ),
                 ("scored", "written"),
             ),
+            wording=Labels.of(before.table["wording"].take(left).fill_null(SHIPPED)),
             task=Labels.of(before.table["task"].take(left)),
             category=Labels.of(first_named(before.table["category"].take(left), after.table["category"].take(right))),
             samples=samples,

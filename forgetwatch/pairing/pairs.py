@@ -6,10 +6,10 @@
     c  hash 3, hash 3   c, d  hash 3, hash 3 equal ids first, then the n-th with the n-th
     e  no hash          e  hash 4            id, unless gold or k differ
 
-Items pair on (task, content_hash), on the text of the question and never on its row. Hashes repeat within a task in
-real benchmarks. An item without a content hash on either side pairs on (task, item_id); nothing guarantees then that it
-is the same question, and gold or k that differ show that it is not. Within a pair of items sample j pairs with
-sample j.
+Items pair on (task, content_hash, wording): on the text of the question and how it was asked, never on its row. Hashes
+repeat within a task in real benchmarks. An item without a content hash on either side pairs on (task, item_id); nothing
+guarantees then that it is the same question, and gold or k that differ show that it is not. Within a pair of items
+sample j pairs with sample j.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def rows_of_baseline(snapshot: Snapshot, baseline: Snapshot) -> Snapshot:
 
 def _are_aligned(before: Snapshot, after: Snapshot) -> bool:
     """Return True if row i of both sides is the same sample of the same question, by id and hash, for every i."""
-    names = ("sample", "task", "item_id", "content_hash")
+    names = ("sample", "task", "item_id", "content_hash", "wording")
     return not before.table["content_hash"].null_count and all(before.table[n].equals(after.table[n]) for n in names)
 
 
@@ -125,7 +125,7 @@ def _pair_items(
     """
     by_id = _joint_codes(before, after, first_before, first_after, "task", "item_id")
     _, same_id_before, same_id_after = np.intersect1d(*by_id, assume_unique=True, return_indices=True)
-    hash_before, hash_after = _joint_codes(before, after, first_before, first_after, "task", "content_hash")
+    hash_before, hash_after = _joint_codes(before, after, first_before, first_after, "task", "content_hash", "wording")
     hashed_before, hashed_after = (
         np.asarray(side.table["content_hash"].is_valid())[first]
         for side, first in ((before, first_before), (after, first_after))

@@ -7,6 +7,7 @@
     lm_eval:arc_easy, ...            tasks of lm-evaluation-harness, made by the harness itself: harness.py
     mine.jsonl                       a probe file
     mine.csv, rows, a Dataset        a table of questions: from_rows.py describes its columns
+    standard@one, mine.jsonl@each    any of these, each question in one of three wordings or in all: wordings.py
 
 `load_probe` is the way in. Beside it:
 
@@ -28,7 +29,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from forgetwatch.errors import ProbeError, did_you_mean
 from forgetwatch.files import table_suffix
@@ -47,7 +48,7 @@ from forgetwatch.probes.plan import Key
 from forgetwatch.probes.prompts import few_shot, options_of
 from forgetwatch.probes.row_files import SUFFIXES, read_rows, training_texts
 from forgetwatch.probes.shipped import NAMES, shipped_probe
-from forgetwatch.probes.wordings import OTHERS, WORDINGS, Wording, reworded, worded_probe, wordings_of
+from forgetwatch.probes.wordings import OTHERS, WORDINGS, AskedIn, reworded, worded, worded_probe, wordings_of
 from forgetwatch.probes.world import RELATIONS, Fact, Relation, demo_probe, facts
 from forgetwatch.progress import log
 
@@ -71,7 +72,8 @@ def load_probe(
 
     Args:
         name: A shipped probe, a benchmark of the hub (``mmlu``, ``bbh:navigate:cot``), a task of lm-evaluation-harness
-            (``lm_eval:arc_easy``), a file of items or rows, or the rows: a list of dicts, a `datasets.Dataset`.
+            (``lm_eval:arc_easy``), a file of items or rows, or the rows: a list of dicts, a `datasets.Dataset`. With
+            ``@one`` or ``@each`` at its end, in several wordings (`probes.wordings`).
         root: For benchmarks: a folder with copies of the data sets under their ids, in place of the hub.
         revision: For benchmarks: revision of the data sets.
         shots: For benchmarks and tasks of the harness: worked examples before each question.
@@ -84,6 +86,20 @@ def load_probe(
     Raises:
         ProbeError: If there is no probe of that name, or it cannot be read.
     """
+    unworded, asked = split_asked(name)
+    if asked is not None:
+        found = load_probe(
+            unworded,
+            root=root,
+            revision=revision,
+            shots=shots,
+            limit=limit,
+            columns=columns,
+            key=key,
+            data=data,
+            norm=norm,
+        )
+        return worded(found, asked)
     if limit is not None and limit < 1:
         raise ProbeError(f"{name}: limit must be at least 1 item, got {limit}")
     if isinstance(name, str) and is_harness_task(name):
@@ -101,6 +117,15 @@ def load_probe(
         raise ProbeError(f"{name}: root, revision and shots are for benchmarks of the hub, and this is not one{near}")
     probe = _local(name, columns, key)
     return probe if limit is None else probe.head(limit)
+
+
+def split_asked(name: str | Path | Iterable[Mapping[str, Any]]) -> tuple[Any, AskedIn | None]:
+    """Return a name without ``@one`` or ``@each``, and which of them it had; None for neither, and for a file."""
+    if isinstance(name, (str, Path)) and not Path(name).is_file():
+        for asked in get_args(AskedIn):
+            if str(name).endswith(f"@{asked}"):
+                return str(name).removesuffix(f"@{asked}"), asked
+    return name, None
 
 
 def load_tasks(probes: Mapping[str, Probe | str | Path] | str | Path) -> Probe:

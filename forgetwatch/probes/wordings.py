@@ -1,76 +1,38 @@
-r"""The same question in other words: another frame around it, with its worked examples in that frame.
+"""The wordings that are shipped, and probes whose items are asked in them; see `wording`.
 
-    shipped    Question: What is a whisk made for?\nAnswer:          as the probe has it
-    short      Q: What is a whisk made for?\nA:
-    right      What is a whisk made for?\nThe right answer is:
-    bare       Question: What is a whisk made for?\nAnswer:          without worked examples
-
-Question, options and key stay; only what stands around the question changes. A prompt that is no question with a label
-behind it, such as a sentence that the options continue, gets a beginning instead. A loss in one wording alone is a
-loss of form; what was known is lost in all of them.
+    one     each item in one of the probe's own wording, `short` and `right`: by its hash, as many of each in every
+            category. The total is over the wordings, and takes no longer than before
+    each    each item in all of them, ``ID``, ``ID@short`` and ``ID@right``: three times as long
 
 Prompts of text whose options are scored as continuations have wordings. Chat messages, listed letters, generated
-answers and passages have none.
+answers, passages and items that must pass are asked as they are written, and so is an item that lacks one of the
+wordings.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import replace
+from typing import Final, Literal, get_args
 
 from forgetwatch.errors import ProbeError
 from forgetwatch.item import Item
 from forgetwatch.probe import Probe
+from forgetwatch.wording import PLACE, Wording
 
-PLACE: Final = "{question}"
-
-_FRAMED: Final = re.compile(r"(?:[^\n:]{1,30}:[ ]*)?(?P<question>.+?)\n[^\n:]{1,30}:", re.DOTALL)
-"""A question, perhaps behind a label, and the label of the answer on a line of its own."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Wording:
-    """A way to ask a question.
-
-    Attributes:
-        name: Its name.
-        frame: The text around the question, with `PLACE` for it; None keeps that of the probe.
-        beginning: Stands before a prompt that is no question with a label behind it; with a space after it.
-        shots: True to keep the worked examples, in the same frame.
-
-    Raises:
-        ProbeError: If the frame has no place for the question, or its end would become a part of an option.
-    """
-
-    name: str
-    frame: str | None = None
-    beginning: str = ""
-    shots: bool = True
-
-    def __post_init__(self) -> None:
-        """Check the frame."""
-        if self.frame is None:
-            return
-        if self.frame.count(PLACE) != 1:
-            raise ProbeError(f"wording {self.name!r}: needed {PLACE} once in its frame, got {self.frame!r:.80}")
-        if self.frame != self.frame.rstrip():
-            raise ProbeError(
-                f"wording {self.name!r}: its frame ends in a space, which would change the tokens of the options; "
-                "options begin with the space themselves"
-            )
-
+AskedIn = Literal["one", "each"]
+"""Number of wordings in which each item of a probe is asked."""
 
 WORDINGS: Final = (
-    Wording(name="short", frame="Q: {question}\nA:", beginning="Complete:"),
-    Wording(name="right", frame="{question}\nThe right answer is:", beginning="Here is a sentence."),
+    Wording(name="short", frame=f"Q: {PLACE}\nA:", beginning="Complete:"),
+    Wording(name="right", frame=f"{PLACE}\nThe right answer is:", beginning="Here is a sentence."),
     Wording(name="bare", shots=False, beginning="It says:"),
+    Wording(name="chat", frame=PLACE, shots=False, rendering="chat"),
 )
 """The wordings that are shipped, beside that of the probe."""
 
 OTHERS: Final = ("short", "right")
-"""Names of the wordings in which lost answers are asked again by default."""
+"""Names of the wordings that a probe gets, and in which lost answers are asked again by default."""
 
 
 def wordings_of(names: Sequence[str]) -> list[Wording]:
@@ -88,43 +50,30 @@ def wordings_of(names: Sequence[str]) -> list[Wording]:
 
 
 def reworded(item: Item, wording: Wording) -> Item | None:
-    """Return an item in another wording; None if it has none, or the wording would ask it as before."""
-    if item.is_passage or not item.choices or not isinstance(item.prompt, str):
-        return None
-    found = _FRAMED.fullmatch(item.prompt)
-    if found is None:
-        prompt = f"{wording.beginning} {item.prompt}".lstrip()
-    else:
-        prompt = item.prompt if wording.frame is None else wording.frame.replace(PLACE, found["question"])
-    shots = _reworded_shots(item.shots, wording) if wording.shots else ""
-    if shots is None or (prompt, shots) == (item.prompt, item.shots):
-        return None
-    return replace(item, prompt=prompt, shots=shots, must_pass=False)
+    """Return an item in another wording, in place of its own in that of the probe.
 
-
-def _reworded_shots(shots: str, wording: Wording) -> str | None:
-    """Return worked examples in the frame of a wording; None if they are not in that of a question and its answer."""
-    if wording.frame is None or not shots:
-        return shots
-    blocks, framed = shots.rstrip("\n").split("\n\n"), []
-    for block in blocks:
-        found = re.fullmatch(_FRAMED.pattern + r"(?P<answer> .+)", block, re.DOTALL)
-        if found is None:
-            return None
-        framed.append(wording.frame.replace(PLACE, found["question"]) + found["answer"])
-    return "\n\n".join(framed) + shots[len(shots.rstrip("\n")) :]
+    None if it has none, or the wording would ask it as before.
+    """
+    if item.wording == wording:
+        return replace(item, wording=None)
+    if item.is_passage or not item.choices or not isinstance(item.prompt, str) or item.rendering == "chat":
+        return None
+    if wording.asks(item.prompt, item.shots) is None:
+        return None
+    return replace(item, wording=wording, must_pass=False)
 
 
 def worded_probe(probe: Probe, items: Sequence[Item], wordings: Sequence[Wording]) -> tuple[Probe | None, list[Item]]:
     """Return the probe of items in each of some wordings, and the items that have all of them, in their order.
 
-    The id of an item in a wording is ``ID@WORDING``. None if no item has all of them.
+    The id of an item in a wording is ``ID@WORDING``, also where that is its own and it is asked in the probe's instead.
+    None if no item has all of them.
     """
     asked, kept = [], []
-    if probe.scoring == "loglikelihood" and probe.rendering == "plain":
+    if _has_wordings(probe):
         for item in items:
             made = [reworded(item, wording) for wording in wordings]
-            if item.rendering in (None, "plain") and all(made):
+            if all(made):
                 kept.append(item)
                 asked += [
                     replace(one, id=f"{item.id}@{wording.name}")
@@ -133,3 +82,61 @@ def worded_probe(probe: Probe, items: Sequence[Item], wordings: Sequence[Wording
                 ]
     name = f"{probe.name} in {len(wordings)} other wording{'' if len(wordings) == 1 else 's'}"
     return (replace(probe, items=tuple(asked), name=name, decoding=None) if asked else None), kept
+
+
+def worded(probe: Probe, asked: AskedIn, wordings: Sequence[Wording] | None = None) -> Probe:
+    """Return a probe whose items are asked in several wordings: its own, and some others.
+
+    Args:
+        probe: A probe of which some items are plain prompts of text with options that are scored as continuations.
+        asked: ``one`` asks each item in one wording, ``each`` in all of them.
+        wordings: The others; by default `OTHERS`.
+
+    Raises:
+        ProbeError: If no item has these wordings, an item has a wording already, or two ask alike.
+    """
+    others = wordings_of(OTHERS) if wordings is None else list(wordings)
+    if asked not in get_args(AskedIn):
+        raise ProbeError(f"wordings must be one of {', '.join(get_args(AskedIn))}, got {asked!r}")
+    if any(item.wording for item in probe):
+        raise ProbeError(f"probe {probe.name!r}: its items have wordings already; they are asked in these")
+    able = [item for item in probe if not item.must_pass and all(reworded(item, one) for one in others)]
+    if not _has_wordings(probe) or not able:
+        raise ProbeError(
+            f"probe {probe.name!r}: no item has other wordings; needed plain prompts of text with options that are "
+            "scored as continuations, and no items that must pass"
+        )
+    if asked == "one":
+        given = _assigned(able, others)
+        return probe.with_items(given.get((item.task, item.id), item) for item in probe)
+    asked_again = {(item.task, item.id) for item in able}
+    made = []
+    for item in probe:
+        # One question in several wordings is one observation.
+        key = (item.task, item.id)
+        clustered = replace(item, cluster=item.cluster or f"{item.task} {item.id}") if key in asked_again else item
+        made.append(clustered)
+        if key in asked_again:
+            made += [_named(clustered, one) for wording in others if (one := reworded(clustered, wording)) is not None]
+    return probe.with_items(made)
+
+
+def _has_wordings(probe: Probe) -> bool:
+    return probe.scoring == "loglikelihood" and probe.rendering == "plain"
+
+
+def _named(item: Item, worded: Item) -> Item:
+    """Return an item in a wording under an id of its own."""
+    name = "" if worded.wording is None else worded.wording.name
+    return replace(worded, id=f"{item.id}@{name}")
+
+
+def _assigned(items: Sequence[Item], others: Sequence[Wording]) -> dict[tuple[str, str], Item]:
+    """Return each item in one wording: by its hash, in every category as many of each as there can be."""
+    found, count = dict[tuple[str, str], Item](), dict[str, int]()
+    for item in sorted(items, key=lambda one: (one.category, one.content_hash, one.task, one.id)):
+        at = count.get(item.category, 0)
+        count[item.category] = at + 1
+        wording = (None, *others)[at % (len(others) + 1)]
+        found[item.task, item.id] = item if wording is None else reworded(item, wording) or item
+    return found

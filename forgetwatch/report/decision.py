@@ -53,14 +53,16 @@ def decision(comparison: Comparison, found: Conclusion) -> str:
     if verdict.little_to_lose:
         return little_to_lose(comparison.all)
     if verdict.answer == "FAIL":
-        return _forgot(comparison, found) + form_alone(comparison.all)
+        return _forgot(comparison, found) + form_alone(comparison.all) + part_of_wording(comparison)
     if verdict.answer == "PASS":
         within = [f"; {_fell(leg)}, within the limit of {_limit(leg)}" for leg in verdict.legs if _named_loss(leg)]
         return "; ".join(bounds(verdict.legs)) + "".join(within) + _unmeasured(verdict)
     blocking = [leg for leg in verdict.legs if not leg.allows or (leg.name == "accuracy" and leg.answer != "PASS")]
     rest = [leg for leg in verdict.legs if leg not in blocking]
     text = "; ".join([*(_unclear(leg) for leg in blocking), *bounds(rest)])
-    return text + (form_alone(comparison.all) if any(leg.shows_loss for leg in blocking) else "")
+    if not any(leg.shows_loss for leg in blocking):
+        return text
+    return text + form_alone(comparison.all) + part_of_wording(comparison)
 
 
 def gate_decision(result: GateResult, found: Conclusion) -> str:
@@ -202,6 +204,12 @@ def form_alone(group: Group) -> str:
     if kept is not None and 2 * kept <= lost:
         return f"; {count(lost - kept)} of the {count(lost)} lost answers by the length of the options alone"
     return ""
+
+
+def part_of_wording(comparison: Comparison) -> str:
+    """Return the phrase that a part of the change is the wording; empty unless wordings changed unlike each other."""
+    found = comparison.wordings
+    return f"; part of it is the wording ({found})" if found is not None and found.differ else ""
 
 
 def alarm_state(raised: RaisedAlarm, found: Conclusion) -> str:

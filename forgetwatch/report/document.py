@@ -45,6 +45,7 @@ LOOKS: Final = 100
 LEVELS: Final[Mapping[Level, str]] = {
     "all": "",
     "kind": "Scored and written",
+    "wording": "Wordings",
     "category": "Categories",
     "task": "Tasks",
 }
@@ -139,7 +140,7 @@ def document(
     trajectory: Trajectory | None = None,
     found: Conclusion | None = None,
     causes: Causes | None = None,
-    levels: Sequence[Level] = ("all", "kind", "category"),
+    levels: Sequence[Level] = ("all", "kind", "wording", "category"),
     every: bool = False,
 ) -> list[Section]:
     """Return the sections below a first screen.

@@ -102,6 +102,7 @@ def comparison_json(comparison: Comparison, *, tolerance: Tolerance = TOLERANCE)
         "notes": list(comparison.notes),
         "drift": drift_json(comparison.drift),
         "again": None if comparison.again is None else _again_json(comparison.again),
+        "wordings": None if comparison.wordings is None else json_value(vars(comparison.wordings)),
     }
 
 
@@ -305,7 +306,7 @@ def comparison_markdown(
     first = summary(comparison, changed=changed, trajectory=trajectory, tolerance=tolerance, name=title)
     run = trajectory if trajectory is not None and len(trajectory) > 1 else None
     found = None if run is None else conclude(comparison, trajectory=run, tolerance=tolerance)
-    levels: tuple[Level, ...] = tuple(dict.fromkeys(("all", "kind", by)))
+    levels: tuple[Level, ...] = tuple(dict.fromkeys(("all", "kind", "wording", by)))
     lines = _first_screen(first)
     for section in document(comparison, first, trajectory=trajectory, found=found, levels=levels):
         lines += [f"## {escaped(section.heading)}", ""]

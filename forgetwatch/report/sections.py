@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from forgetwatch.comparing import Comparison, Conclusion, Group, Subset, Trajectory
+from forgetwatch.comparing import Comparison, Conclusion, Group, Subset, Trajectory, WordingChanges
 from forgetwatch.measures import (
     DRIFT,
     FORM,
@@ -27,6 +27,7 @@ from forgetwatch.measures import (
 from forgetwatch.pairing import count, is_or_are, listed, one_line, passages, points, questions
 
 HOW_SURE: Final = "How sure is that?"
+BY_WORDING: Final = "Is it the wording?"
 ASKED_AGAIN: Final = "Lost, or only asked otherwise?"
 NOT_MEASURED: Final = "What was not measured"
 
@@ -41,6 +42,8 @@ def sections(comparison: Comparison, found: Conclusion, trajectory: Trajectory |
             ("What it gained", _gained(comparison, found, trajectory)),
         ]
     made += [(one.question, capital(text)) for one in MEASURES if (text := sentence_of(one, whole[one]))]
+    if comparison.wordings is not None:
+        made.append((BY_WORDING, _by_wording(comparison.wordings)))
     if comparison.again is not None:
         made.append((ASKED_AGAIN, f"{capital(str(comparison.again))}."))
     drifts = (comparison[DRIFT] or {}).items()
@@ -51,6 +54,13 @@ def sections(comparison: Comparison, found: Conclusion, trajectory: Trajectory |
     if trajectory is not None and (text := sentence_of(HISTORY, trajectory[HISTORY])):
         made.append((HISTORY.question, capital(text)))
     return made
+
+
+def _by_wording(found: WordingChanges) -> str:
+    """Return the net change by wording, and whether it is equal."""
+    if found.differ:
+        return f"In part: the net change differs between wordings beyond chance ({found})."
+    return f"It is not shown: the net change differs between wordings no more than by chance ({found})."
 
 
 _AGREEMENT: Final[dict[tuple[bool, str], str]] = {

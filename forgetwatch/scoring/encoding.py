@@ -66,6 +66,9 @@ _ANCHORS: Final = 6
 _BEGINNING: Final = 256
 """Characters by which texts with a common beginning are found; a shorter beginning is not worth it."""
 
+_WORDED: Final = 8
+"""Items of each wording whose options are compared with those of the probe's own wording."""
+
 _CHECKED: Final = 4
 """Contexts, and whole texts, of a call that are also tokenized whole."""
 
@@ -128,6 +131,31 @@ def encode(probe: Probe, tokenizer: Any, *, max_length: int, progress: Progress 
             encoded.append(_with_shared_integers(made, shared))
         report(len(encoded))
     return encoded
+
+
+def check_wordings(probe: Probe, encoded: Sequence[Encoded], tokenizer: Any, *, max_length: int) -> None:
+    """Refuse wordings in which the options have other tokens than in that of the probe: they would be other options.
+
+    The first items of each wording are compared.
+
+    Raises:
+        ScoringError: If a wording changes the tokens of an option.
+    """
+    by_wording: dict[str, list[int]] = {}
+    for index, item in enumerate(probe):
+        if item.wording is not None:
+            by_wording.setdefault(item.wording.name, []).append(index)
+    for name, rows in by_wording.items():
+        chosen = rows[:_WORDED]
+        plain = encode(
+            probe.with_items(replace(probe[index], wording=None) for index in chosen), tokenizer, max_length=max_length
+        )
+        for index, one in zip(chosen, plain, strict=True):
+            if not one.unscored and encoded[index].choices != one.choices:
+                raise ScoringError(
+                    f"the wording {name!r} changes the tokens of the options of item {probe[index].id!r}: its frame "
+                    "and an option are read as one word; end the frame in a colon or another mark"
+                )
 
 
 def encode_prompts(probe: Probe, items: Sequence[Item], tokenizer: Any, *, max_length: int) -> list[Encoded]:

@@ -21,7 +21,14 @@ from forgetwatch.grading import RULES
 from forgetwatch.item import Item
 from forgetwatch.probe import Probe
 from forgetwatch.progress import Done, Progress
-from forgetwatch.scoring.encoding import Encoded, encode, encode_unprompted, tokenizer_settings, tokenizer_state
+from forgetwatch.scoring.encoding import (
+    Encoded,
+    check_wordings,
+    encode,
+    encode_unprompted,
+    tokenizer_settings,
+    tokenizer_state,
+)
 from forgetwatch.scoring.engine import Engine
 from forgetwatch.scoring.generation import GeneratedItems, Generator, ModelGenerator, generation_obstacle
 from forgetwatch.scoring.layout import Layout
@@ -138,6 +145,7 @@ class Scorer:
     def _encode(self, tokenizer: Any, progress: Progress | None = None) -> list[Encoded]:
         """Encode all items, and for the norm `unconditional` the choices without their prompts after them."""
         encoded = encode(self.probe, tokenizer, max_length=self._longest, progress=progress)
+        check_wordings(self.probe, encoded, tokenizer, max_length=self._longest)
         alone = encode_unprompted(encoded, tokenizer) if self.probe.norm == "unconditional" else []
         return encoded + alone  # item i is followed by n + i
 
@@ -297,6 +305,7 @@ class Scorer:
             "task": item.task,
             "category": item.category,
             "cluster": item.cluster,
+            "wording": None if item.wording is None else item.wording.name,
             "sample": 0,
             "k": item.k,
             "outcome": "ok",

@@ -32,13 +32,14 @@ from forgetwatch.measures import VANISHED_SHARE_NOTED
 from forgetwatch.pairing import rows_of_baseline
 from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe
-from forgetwatch.progress import log, shown
+from forgetwatch.progress import Failures, log, shown
 from forgetwatch.run_folder import PROBE, RUN_FOLDER, GuardFinding, Kind, Lineage, Resumed, RunFolder
 from forgetwatch.scoring import Generator, check_arguments, on_all_processes, on_main_process, rank
 from forgetwatch.snapshot import Snapshot, read_snapshot
 from forgetwatch.watch.budget import Decision, evaluated_items
 from forgetwatch.watch.looks import LookHistory, checked_step
 from forgetwatch.watch.measurer import LookScorer
+from forgetwatch.watch.run_again import with_again
 
 _UNLIKE: Final = 0.15
 """Share of the answers that change, from which two measurements are not of one model: casting changes far fewer."""
@@ -93,6 +94,7 @@ class Watch(LookHistory):
         super().__init__(probe if isinstance(probe, Probe) else load_probe(probe), against=against)
         self.measurer = LookScorer()
         self.drift = RunDrift(wanted=drift, examples=examples)
+        self._failures = Failures(strict=False, is_main_process=rank() == 0)
         self._twice = twice
         self._started = False
         self._is_cleared = False  # the folder of an earlier run is set aside, or there was none
@@ -349,6 +351,9 @@ class Watch(LookHistory):
         snapshot = replace(snapshot, meta={**snapshot.meta, **(origin or {})})
         budget = self.measurer.token_budget
         snapshot = self.drift.added_to(snapshot, model, tokenizer, self.probe, step=step, token_budget=budget)
+        if self.baseline is not None and step == self.drift.last_step:
+            with self._failures.tolerate("asking the lost in other words", step=step):
+                snapshot = with_again(snapshot, self.baseline, model, tokenizer, self.probe, token_budget=budget)
         snapshot = self.folder.stamped(snapshot, "baseline" if is_baseline else "step")
         if is_baseline:
             self.baseline, self.null = snapshot, None if null is None else self.folder.stamped(null, "null")

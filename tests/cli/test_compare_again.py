@@ -55,7 +55,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
     def texts(at: int, asked: list[Any]) -> list[str]:
         made = [(item, item if one is None else reworded(item, one)) for item in items for one in asked]
-        return [f"{other.prompt}{item.choices[at]}" for item, other in made if other is not None]
+        return [f"{other.full_prompt}{item.choices[at]}" for item, other in made if other is not None]
 
     network = teach(model(TOK, dropout=0.0), texts(0, wordings), 150)
     base = {name: value.clone() for name, value in network.state_dict().items()}

@@ -14,6 +14,7 @@ from forgetwatch.comparing import ask_again, marked_flips
 from forgetwatch.comparing.flips import flips
 from forgetwatch.errors import SnapshotError
 from forgetwatch.measures import Again, LostElsewhere, lost_elsewhere
+from forgetwatch.probes import worded
 
 ITEMS = 200
 SHORT = "short"
@@ -120,3 +121,33 @@ def test_an_item_is_lost_elsewhere_only_if_it_was_right_in_each_before() -> None
     assert lost_elsewhere(before, after).tolist() == [True, False, False]
     with pytest.raises(ValueError, match=r"needed outcomes \[items, wordings\] of both sides"):
         lost_elsewhere(before, after[:, :1])
+
+
+def test_an_item_in_another_wording_is_asked_in_that_of_the_probe_too() -> None:
+    ids, asked_in = [str(n) for n in range(ITEMS)], worded(probe(), "one")
+    damaged = np.arange(ITEMS) % 4 == 0
+    seen: list[Item] = []
+
+    def score(asked: Probe) -> tuple[Snapshot, Snapshot]:
+        seen.extend(asked)
+        names = [item.id for item in asked]
+        lost = np.array([damaged[int(name.split("@")[0])] for name in names])
+        return outcomes(np.ones(len(names), bool), names), outcomes(~lost, names)
+
+    found = ask_again(outcomes(np.ones(ITEMS, bool), ids), outcomes(~damaged, ids), asked_in, score)
+    own = {item.id: item.wording for item in asked_in}
+    for item in seen:
+        assert item.wording != own[item.id.split("@")[0]]
+    assert list(found.by_wording) == ["short", "right", "shipped"]
+    assert sum(found.by_wording.values()) == 2 * found.counts.lost == 2 * found.counts.lost_elsewhere
+
+
+def test_what_was_asked_in_each_wording_is_not_asked_again() -> None:
+    asked = worded(probe(), "each")
+    ids = [item.id for item in asked]
+    lost = np.array([int(one.split("@")[0]) % 4 == 0 and not one.endswith("@right") for one in ids])
+    before, after = outcomes(np.ones(len(ids), bool), ids), outcomes(~lost, ids)
+    found = ask_again(before, after, asked, lambda _: pytest.fail("asked"))
+    assert found.counts.lost == ITEMS // 4
+    assert found.by_wording == {"short": ITEMS // 4, "right": 0}
+    assert found.counts.lost_elsewhere == 0

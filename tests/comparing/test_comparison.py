@@ -156,7 +156,7 @@ def test_a_null_of_another_step_is_refused() -> None:
 
 
 def test_an_unknown_level_is_refused() -> None:
-    with pytest.raises(ValueError, match="needed one of all, kind, category, task"):
+    with pytest.raises(ValueError, match="needed one of all, kind, wording, category, task"):
         compare(before=snapshot([True]), after=snapshot([True])).by("tasks")  # type: ignore[arg-type]
 
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from forgetwatch import Item, Probe
 from forgetwatch.errors import ProbeError
-from forgetwatch.probes import WORDINGS, Wording, load_probe, reworded, worded_probe, wordings_of
+from forgetwatch.probes import WORDINGS, load_probe, reworded, worded, worded_probe, wordings_of
+from forgetwatch.wording import Wording
 
-SHORT, RIGHT, BARE = WORDINGS
+SHORT, RIGHT, BARE, CHAT = WORDINGS
 SHOTS = "Question: Where do bats hang?\nAnswer: in caves\n\nQuestion: How does sandpaper feel?\nAnswer: rough\n\n"
 
 
@@ -23,24 +27,27 @@ def item(prompt: str = "Question: What is\na whisk for?\nAnswer:", **more: Any) 
 def test_the_frame_changes_and_question_options_and_key_stay() -> None:
     found = reworded(item(), SHORT)
     assert found is not None
-    assert found.prompt == "Q: What is\na whisk for?\nA:"
-    assert found.shots == "Q: Where do bats hang?\nA: in caves\n\nQ: How does sandpaper feel?\nA: rough\n\n"
-    assert (found.choices, found.answer, found.id, found.task) == ((" eggs", " wood"), 0, "a", "t")
-    assert found.content_hash != item().content_hash
-    right = reworded(item(), RIGHT)
+    examples = "Q: Where do bats hang?\nA: in caves\n\nQ: How does sandpaper feel?\nA: rough\n\n"
+    assert found.full_prompt == f"{examples}Q: What is\na whisk for?\nA:"
+    assert replace(found, wording=None) == item()
+    assert found.content_hash == item().content_hash
+    right, bare, chat = (reworded(item(), one) for one in (RIGHT, BARE, CHAT))
     assert right is not None
-    assert right.prompt == "What is\na whisk for?\nThe right answer is:"
-    bare = reworded(item(), BARE)
+    assert str(right.full_prompt).endswith("\n\nWhat is\na whisk for?\nThe right answer is:")
     assert bare is not None
-    assert (bare.prompt, bare.shots) == (item().prompt, "")
+    assert bare.full_prompt == item().prompt
+    assert chat is not None
+    assert chat.full_prompt == "What is\na whisk for?"
+    assert Probe([chat]).rendering_of(chat) == "chat"
 
 
 def test_a_sentence_that_the_options_continue_gets_a_beginning() -> None:
     gap = item("My friend and I", shots="")
-    assert [found.prompt for one in WORDINGS if (found := reworded(gap, one))] == [
+    assert [found.full_prompt for one in WORDINGS if (found := reworded(gap, one))] == [
         "Complete: My friend and I",
         "Here is a sentence. My friend and I",
         "It says: My friend and I",
+        "My friend and I",
     ]
 
 
@@ -59,14 +66,14 @@ def test_what_cannot_be_asked_otherwise_has_no_wording() -> None:
     assert worded_probe(chat, chat.items, [SHORT])[0] is None
 
 
-def test_every_question_of_the_shipped_probe_has_three_other_wordings() -> None:
+def test_every_question_of_the_shipped_probe_has_four_other_wordings() -> None:
     probe = load_probe("standard")
     asked, kept = worded_probe(probe, probe.items, WORDINGS)
     assert asked is not None
     gaps = sum(not one.shots for one in probe)
     assert len(kept) == len(probe)
-    assert len(asked) == 3 * len(probe)
-    assert len({one.content_hash for one in asked}) == len(asked)
+    assert len(asked) == 4 * len(probe)
+    assert len({one.full_prompt for one in asked if one.wording is not CHAT}) == 3 * len(probe)
     assert gaps == 38
     assert asked.fingerprint != probe.fingerprint
 
@@ -87,11 +94,85 @@ def test_items_are_named_by_their_wording_and_never_block_a_release() -> None:
         (lambda: Wording(name="x", frame="Tell me:"), "needed {question} once in its frame"),
         (lambda: Wording(name="x", frame="{question} {question}\nA:"), "needed {question} once"),
         (lambda: Wording(name="x", frame="{question}\nA: "), "its frame ends in a space"),
-        (lambda: wordings_of(["shrot"]), "wording 'shrot': needed some of short, right, bare"),
+        (lambda: Wording(name="shipped", frame="{question}\nA:"), "a wording needs a name other than 'shipped'"),
+        (lambda: Wording(name="x", shots="no"), "shots must be true or false, got 'no'"),  # type: ignore[arg-type]
+        (lambda: Wording.from_json({"name": "x", "fram": "y"}), "unknown field 'fram', did you mean 'frame'"),
+        (lambda: Wording.from_json({"frame": "{question}\nA:"}), "a wording needs a name"),
+        (lambda: wordings_of(["shrot"]), "wording 'shrot': needed some of short, right, bare, chat"),
         (lambda: wordings_of(["short", "short"]), "each once, got short, short"),
         (lambda: wordings_of([]), "got none"),
     ],
 )
 def test_what_is_no_wording_is_refused(make: Callable[[], object], says: str) -> None:
+    with pytest.raises(ProbeError, match=says):
+        make()
+
+
+def questions(count: int, **more: Any) -> Probe:
+    items = (item(f"Question: {n}?\nAnswer:", id=str(n), category="ab"[n % 2], **more) for n in range(count))
+    return Probe(tuple(items), name="mine")
+
+
+def test_one_wording_an_item_is_balanced_by_hash_and_keeps_ids_and_hashes() -> None:
+    plain, asked = questions(61), worded(questions(61), "one")
+    assert [(one.id, one.content_hash) for one in asked] == [(one.id, one.content_hash) for one in plain]
+    for category in "ab":
+        count = Counter(one.wording and one.wording.name for one in asked if one.category == category)
+        assert set(count) == {None, "short", "right"}
+        assert max(count.values()) - min(count.values()) <= 1
+    assert asked.fingerprint != plain.fingerprint
+    turned = worded(plain.with_items(plain.items[::-1]), "one")
+    assert {one.id: one.wording for one in turned} == {one.id: one.wording for one in asked}
+
+
+def test_each_wording_has_an_id_and_a_question_is_one_observation() -> None:
+    asked = worded(questions(4), "each")
+    assert [one.id for one in asked][:4] == ["0", "0@short", "0@right", "1"]
+    assert len({one.cluster for one in asked}) == 4
+    assert len({(one.content_hash, one.wording) for one in asked}) == len(asked) == 12
+
+
+def test_a_file_keeps_wordings_and_a_name_asks_for_them(tmp_path: Path) -> None:
+    path = tmp_path / "mine.jsonl"
+    questions(5).save(path)
+    asked = load_probe(f"{path}@each")
+    asked.save(tmp_path / "asked.jsonl")
+    assert load_probe(tmp_path / "asked.jsonl").fingerprint == asked.fingerprint
+    assert load_probe(f"{path}@one", limit=3).fingerprint == worded(load_probe(path).head(3), "one").fingerprint
+    with pytest.raises(ProbeError, match="its items have wordings already"):
+        load_probe(f"{tmp_path / 'asked.jsonl'}@one")
+
+
+def test_items_that_must_pass_are_asked_as_they_are_written() -> None:
+    first, *rest = questions(3)
+    asked = worded(Probe([replace(first, must_pass=True), *rest]), "each")
+    assert [one.id for one in asked] == ["0", "1", "1@short", "1@right", "2", "2@short", "2@right"]
+    with pytest.raises(ProbeError, match="an item that must pass is asked as it is written"):
+        replace(rest[0], wording=SHORT, must_pass=True)
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: worded(questions(3, must_pass=True), "one"), "no item has other wordings"),
+        (lambda: worded(Probe([item()], rendering="chat"), "one"), "no item has other wordings"),
+        (lambda: worded(questions(3), "all"), "wordings must be one of one, each, got 'all'"),  # type: ignore[arg-type]
+        (
+            lambda: worded(questions(3), "each", [SHORT, replace(SHORT, name="same")]),
+            "the wordings 'short' and 'same' have equal frames",
+        ),
+        (
+            lambda: Probe([item(wording=SHORT), item(id="b", wording=replace(RIGHT, name="short"))]),
+            "two wordings are called 'short'",
+        ),
+        (
+            lambda: Probe([item(wording=SHORT, shots="")], scoring="letters"),
+            "a wording is for scored options of plain prompts",
+        ),
+        (lambda: item(shots="No frame.\n\n", wording=SHORT), "the wording 'short' does not fit its prompt"),
+        (lambda: item(prompt=[{"role": "user", "content": "?"}], shots="", wording=SHORT), "a wording is for a plain"),
+    ],
+)
+def test_wordings_that_cannot_be_asked_are_refused(make: Callable[[], object], says: str) -> None:
     with pytest.raises(ProbeError, match=says):
         make()

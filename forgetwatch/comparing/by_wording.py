@@ -1,0 +1,84 @@
+"""Is a change that of the wording? The net change in each wording in which questions were asked, and a test.
+
+    one wording an item       Cochran's Q of the estimated net changes E, as between categories
+    all wordings an item      Hotelling's test of the items' softened changes, a question being one observation
+
+A change in one wording alone is a change of form. Where the test shows that the wordings changed unlike each other,
+part of the change is the wording.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from forgetwatch.comparing.groups import Group
+from forgetwatch.measures import NET_ESTIMATE, margin_rule
+from forgetwatch.metrics import FEWEST, equal_change_p_value, shrunk
+from forgetwatch.pairing import AlignedPairs, points, probability
+
+DIFFERENT: Final = 0.05
+"""p-value at which wordings changed unlike each other beyond chance."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WordingChanges:
+    """Net changes by wording, and whether they are equal.
+
+    Attributes:
+        changes: Estimated net change in each wording, -1 to 1, by its name.
+        p_value: Of "all wordings changed alike".
+        asked_in: ``one`` if each question was asked in one wording, ``each`` if some were in several.
+    """
+
+    changes: Mapping[str, float]
+    p_value: float
+    asked_in: str
+
+    @property
+    def differ(self) -> bool:
+        """True if the wordings changed unlike each other beyond chance."""
+        return self.p_value <= DIFFERENT
+
+    def __str__(self) -> str:
+        """Return the changes in points and the p-value, such as ``shipped -9.2, short -2.4 points, p = .003``."""
+        changed = ", ".join(f"{name} {points(change)}" for name, change in self.changes.items())
+        return f"{changed} points, p {probability(self.p_value)}"
+
+
+def wording_changes(groups: Sequence[Group], pairs: AlignedPairs) -> WordingChanges | None:
+    """Return the changes by wording; None unless two wordings have enough items.
+
+    Args:
+        groups: All groups of the comparison.
+        pairs: Its pairs.
+    """
+    found = [
+        (group.name, estimate.change)
+        for group in groups
+        if group.level == "wording" and group.n >= FEWEST and (estimate := group[NET_ESTIMATE]) is not None
+    ]
+    if len(found) < 2:
+        return None
+    names = [name for name, _ in found]
+    codes = np.array([names.index(name) if name in names else -1 for name in pairs.wording.names])[pairs.wording.code]
+    rows = codes >= 0
+    kept = pairs.take(rows)
+    shared = kept.cluster is not None and len(np.unique(kept.cluster * len(names) + codes[rows])) > len(
+        np.unique(kept.cluster)
+    )
+    if shared:
+        rule = margin_rule(pairs)
+        changes = kept.after.astype(np.float64) - kept.before
+        if rule is not None and kept.has_margin.all():
+            changes = rule.boundary.softened(kept.margin_before, kept.margin_after)
+        p_value = equal_change_p_value(changes, codes[rows], kept.cluster)
+    else:
+        means, errors = (np.array([getattr(change, name) for _, change in found]) for name in ("mean", "error"))
+        p_value = shrunk(means, errors, overall=float(means.mean())).p_value if (errors > 0).all() else float("nan")
+    return WordingChanges(
+        changes={name: change.mean for name, change in found}, p_value=p_value, asked_in="each" if shared else "one"
+    )

@@ -1,0 +1,129 @@
+r"""A wording: another frame around a question, with its worked examples in that frame.
+
+    shipped    Question: What is a whisk made for?\nAnswer:          as the probe has it
+    short      Q: What is a whisk made for?\nA:
+    right      What is a whisk made for?\nThe right answer is:
+    bare       Question: What is a whisk made for?\nAnswer:          without worked examples
+    chat       What is a whisk made for?                             in the tokenizer's chat template
+
+Question, options and key stay; only what stands around the question changes. A prompt that is no question with a label
+behind it, such as a sentence that the options continue, gets a beginning instead. `probes.wordings` has the wordings
+that are shipped, and gives them to the items of a probe.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Final, Literal, Self
+
+from forgetwatch.errors import ProbeError, did_you_mean
+from forgetwatch.files import is_text
+
+PLACE: Final = "{question}"
+
+SHIPPED: Final = "shipped"
+"""Name of the wording that a probe itself has; no other wording may have it."""
+
+_FRAMED: Final = re.compile(r"(?:[^\n:]{1,30}:[ ]*)?(?P<question>.+?)\n[^\n:]{1,30}:", re.DOTALL)
+"""A question, perhaps behind a label, and the label of the answer on a line of its own."""
+
+_ANSWERED: Final = re.compile(_FRAMED.pattern + r"(?P<answer> .+)", re.DOTALL)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wording:
+    """A way to ask a question.
+
+    Attributes:
+        name: Its name.
+        frame: The text around the question, with `PLACE` for it; None keeps that of the probe.
+        beginning: Stands before a prompt that is no question with a label behind it; with a space after it.
+        shots: True to keep the worked examples, in the same frame.
+        rendering: ``chat`` asks in the tokenizer's chat template; None as the probe does.
+
+    Raises:
+        ProbeError: If the frame has no place for the question, or its end would become a part of an option.
+    """
+
+    name: str
+    frame: str | None = None
+    beginning: str = ""
+    shots: bool = True
+    rendering: Literal["chat"] | None = None
+
+    def __post_init__(self) -> None:
+        """Check the name, the frame and the types."""
+        if not is_text(self.name) or not self.name or self.name == SHIPPED:
+            raise ProbeError(f"a wording needs a name other than {SHIPPED!r}, got {self.name!r:.80}")
+        wrong = [
+            (name, expected)
+            for name, fits, expected in (
+                ("frame", self.frame is None or is_text(self.frame), "text"),
+                ("beginning", is_text(self.beginning), "text"),
+                ("shots", isinstance(self.shots, bool), "true or false"),
+                ("rendering", self.rendering in (None, "chat"), "chat, or left out"),
+            )
+            if not fits
+        ]
+        if wrong:
+            name, expected = wrong[0]
+            raise ProbeError(f"wording {self.name!r}: {name} must be {expected}, got {getattr(self, name)!r:.80}")
+        if self.frame is None:
+            return
+        if self.frame.count(PLACE) != 1:
+            raise ProbeError(f"wording {self.name!r}: needed {PLACE} once in its frame, got {self.frame!r:.80}")
+        if self.frame != self.frame.rstrip():
+            raise ProbeError(
+                f"wording {self.name!r}: its frame ends in a space, which would change the tokens of the options; "
+                "options begin with the space themselves"
+            )
+
+    def asks(self, prompt: str, shots: str = "") -> tuple[str, str] | None:
+        """Return a prompt and its worked examples in this wording; None if it has none, or would change nothing."""
+        found = _FRAMED.fullmatch(prompt)
+        if found is None:
+            asked = f"{self.beginning} {prompt}".lstrip() if self.beginning else prompt
+        else:
+            asked = prompt if self.frame is None else self.frame.replace(PLACE, found["question"])
+        shown = self._examples(shots) if self.shots else ""
+        if shown is None or ((asked, shown) == (prompt, shots) and self.rendering is None):
+            return None
+        return asked, shown
+
+    def _examples(self, shots: str) -> str | None:
+        """Return worked examples in the frame; None if they are not in that of a question and its answer."""
+        if self.frame is None or not shots:
+            return shots
+        blocks, framed = shots.rstrip("\n").split("\n\n"), []
+        for block in blocks:
+            found = _ANSWERED.fullmatch(block)
+            if found is None:
+                return None
+            framed.append(self.frame.replace(PLACE, found["question"]) + found["answer"])
+        return "\n\n".join(framed) + shots[len(shots.rstrip("\n")) :]
+
+    @property
+    def content(self) -> tuple[Any, ...]:
+        """Everything but the name: wordings of equal content ask alike."""
+        return tuple(getattr(self, spec.name) for spec in fields(self) if spec.name != "name")
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the wording as a JSON object; fields that hold their default are left out."""
+        return {spec.name: value for spec in fields(self) if (value := getattr(self, spec.name)) != spec.default}
+
+    @classmethod
+    def from_json(cls, given: Mapping[str, Any]) -> Self:
+        """Return the wording that a JSON object describes.
+
+        Raises:
+            ProbeError: If a field is missing, unknown, or wrong.
+        """
+        known = {spec.name for spec in fields(cls)}
+        if unknown := sorted(set(given) - known):
+            near = did_you_mean(unknown[0], known)
+            raise ProbeError(f"wording: unknown field {unknown[0]!r}{near}; a wording has {', '.join(sorted(known))}")
+        if "name" not in given:
+            raise ProbeError("a wording needs a name")
+        return cls(**given)

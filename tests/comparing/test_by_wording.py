@@ -1,0 +1,125 @@
+"""Changes by wording, on planted worlds."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from support import decided
+
+from forgetwatch import Snapshot, compare
+from forgetwatch.comparing import Comparison, WordingChanges, conclude
+from forgetwatch.errors import MismatchError
+from forgetwatch.report.decision import decision
+from forgetwatch.snapshot import read_snapshot, save_snapshot
+
+NAMES = (None, "short", "right")
+
+
+def world(
+    rng: np.random.Generator, fall: tuple[float, float, float], *, asked: Literal["one", "each"], items: int = 300
+) -> Comparison:
+    """Margins that fall by a mean of so many nats in each wording; a question has a difficulty of its own."""
+    own = np.repeat(np.arange(items), 3) if asked == "each" else np.arange(items)
+    wording = np.tile([0, 1, 2], items) if asked == "each" else np.arange(items) % 3
+    before = rng.normal(1.0, 2.0, items)[own] + rng.normal(0.0, 0.5, len(own))
+    damage = rng.normal(0.0, 0.7, items)[own] + rng.normal(0.0, 0.7, len(own))
+    after = before - np.array(fall)[wording] + damage
+    names = {
+        "item_id": [f"{n}@{NAMES[w]}" for n, w in zip(own, wording, strict=True)],
+        "content_hash": [f"h{n}" for n in own],
+        "wording": [NAMES[w] for w in wording],
+        "cluster": [f"q{n}" for n in own] if asked == "each" else [""] * len(own),
+    }
+    return compare(before=_side(before, names), after=_side(after, names))
+
+
+def _side(margin: Any, names: dict[str, Any]) -> Snapshot:
+    scores = np.stack([margin, np.zeros(len(margin)), np.full(len(margin), -5.0)], axis=1) - 3
+    return decided(scores, **names)
+
+
+def changes(comparison: Comparison) -> WordingChanges:
+    assert comparison.wordings is not None
+    return comparison.wordings
+
+
+@pytest.mark.parametrize("asked", ["one", "each"])
+def test_a_loss_of_one_wording_is_named_and_an_equal_loss_is_not(asked: Literal["one", "each"]) -> None:
+    rng = np.random.default_rng(3)
+    form = world(rng, (1.5, 0.0, 0.0), asked=asked)
+    found = changes(form)
+    assert found.differ
+    assert found.asked_in == asked
+    assert list(found.changes) == ["shipped", "short", "right"]
+    assert found.changes["shipped"] < -0.1 < found.changes["short"]
+    assert list(form.by("wording")) == ["shipped", "short", "right"]
+    text = decision(form, conclude(form))
+    assert f"part of it is the wording ({found})" in text
+    assert str(found).startswith("shipped -")
+    assert str(found).endswith("points, p <.001")
+    document = form.to_dict()["wordings"]
+    assert document["p_value"] == found.p_value
+    assert document["asked_in"] == asked
+    equal = world(rng, (0.8, 0.8, 0.8), asked=asked)
+    assert not changes(equal).differ
+    assert "the wording" not in decision(equal, conclude(equal))
+
+
+@pytest.mark.parametrize("asked", ["one", "each"])
+@pytest.mark.parametrize("fall", [0.0, 0.8])
+def test_equal_changes_are_called_unequal_in_at_most_5_of_100_worlds(
+    asked: Literal["one", "each"], fall: float
+) -> None:
+    rng, worlds = np.random.default_rng(4), 100
+    called = sum(changes(world(rng, (fall, fall, fall), asked=asked, items=150)).differ for _ in range(worlds))
+    assert called / worlds <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / worlds)
+
+
+def test_the_same_weights_changed_in_no_wording() -> None:
+    one = world(np.random.default_rng(5), (0.0, 0.0, 0.0), asked="one")
+    again = changes(one)
+    assert again.p_value > 0.05
+    whole = compare(before=(start := _all(200, "short")), after=start)
+    assert changes(whole).p_value == 1
+    assert not changes(whole).differ
+
+
+def _all(items: int, wording: str | None = None, *, of: int = 3) -> Snapshot:
+    names = {
+        "item_id": [str(n) for n in range(items)],
+        "content_hash": [f"h{n}" for n in range(items)],
+        "wording": [wording if not of or n % of else None for n in range(items)],
+    }
+    return _side(np.random.default_rng(6).normal(1.0, 2.0, items), names)
+
+
+def test_wordings_that_differ_between_two_sides_are_refused() -> None:
+    with pytest.raises(MismatchError, match=r"were asked 20 questions in other words.*'short' and 'right'; score both"):
+        compare(before=_all(30, "short"), after=_all(30, "right"))
+    with pytest.raises(MismatchError, match="'short' and 'shipped'"):
+        compare(before=_all(30, "short"), after=_all(30))
+    with pytest.raises(MismatchError, match="in other words"):
+        compare(before=_all(30, "short", of=0), after=_all(30, "right", of=0), on_mismatch="intersect")
+    found = compare(before=_all(30, "short"), after=_all(30, "right"), on_mismatch="intersect")
+    assert found.all.n == 10
+
+
+def test_files_without_the_column_have_one_wording(tmp_path: Any) -> None:
+    path, made = tmp_path / "s.parquet", _all(30)
+    save_snapshot(made, path)
+    table = pq.read_table(path).drop_columns(["wording"])
+    meta = table.schema.metadata[b"forgetwatch"].replace(b"snapshot@5", b"snapshot@4")
+    pq.write_table(table.replace_schema_metadata({b"forgetwatch": meta}), path)
+    read = read_snapshot(path)
+    assert read.checksum == made.checksum
+    assert read.table["wording"].null_count == 30
+    assert compare(before=read, after=made).wordings is None
+    later = _all(30, "short")
+    save_snapshot(later, path)
+    assert read_snapshot(path).checksum == later.checksum != made.checksum
+    assert isinstance(read_snapshot(path).table["wording"], pa.ChunkedArray)

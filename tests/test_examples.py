@@ -239,6 +239,17 @@ def test_the_workflow_runs_existing_commands_and_keeps_the_report() -> None:
     assert (upload["with"]["path"], upload["if"]) == (options[-1], "always()")
 
 
+def test_the_workflow_of_a_policy_updates_the_comment_that_begins_with_its_marker() -> None:
+    workflow = yaml.load((EXAMPLES / "policy-comment.yml").read_text(), Loader=yaml.BaseLoader)
+    steps = {step.get("name"): step for step in workflow["jobs"]["policy"]["steps"]}
+    _, name, _, _, *options = steps["policy"]["run"].split()
+    assert (name, options[::2]) == ("gate", ["--policy", "--evidence", "--comment"])
+    helped = CliRunner().invoke(app, [name, "--help"], env={"COLUMNS": "200"}).stdout
+    assert all(option in helped for option in options[::2])
+    assert "head -n 1 comment.md" in steps["comment"]["run"]
+    assert steps["comment"]["if"].startswith("always()")
+
+
 def test_the_study_of_the_demo_names_what_the_demo_writes(tmp_path: Path) -> None:
     text = (EXAMPLES.parent / "configs" / "demo_study.yaml").read_text(encoding="utf-8")
     (tmp_path / "configs").mkdir()

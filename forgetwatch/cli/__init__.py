@@ -40,6 +40,8 @@ COMMANDS: Final = {
     "compare": (
         "Compare two models question by question: the answers forgotten and gained, and how much of it is chance."
     ),
+    "gate": "Judge two models by a policy: limits in three tiers, with one error for all of them together.",
+    "verify": "Compute the answer of a policy again from its two snapshots, and name everything that differs.",
     "flips": "Show the items whose answer changed: question, right answer, and the answers before and after.",
     "score": "Score a model on a probe, and write a snapshot with one row for each item.",
     "follow": "Score each checkpoint of a training once, as soon as it is saved, from a process of its own.",
@@ -121,7 +123,7 @@ def _demo(
     echo(f"  forgetwatch compare {written.base} {last} --probe {probe}")
 
 
-_SHARED: Final = ("demo", "score", "compare", "follow", "study", "merge")
+_SHARED: Final = ("demo", "score", "compare", "gate", "follow", "study", "merge")
 """Commands whose work several processes share, and which begin the group, or a trainer that does."""
 
 

@@ -44,7 +44,7 @@ from forgetwatch.report import (
 from forgetwatch.snapshot import Snapshot
 from forgetwatch.visible_text import visible
 
-_EXIT: Final[dict[Answer, int]] = {"PASS": 0, "FAIL": 3, "INCONCLUSIVE": 4}
+EXIT: Final[dict[Answer, int]] = {"PASS": 0, "FAIL": 3, "INCONCLUSIVE": 4}
 """Exit status by verdict."""
 _STEP_SUMMARY: Final = "GITHUB_STEP_SUMMARY"
 
@@ -258,4 +258,4 @@ def exit_code_of_gates(results: Sequence[GateResult], *, summary: Path | None, t
                     file.write(text.encode("utf-8", "replace"))
             except OSError as error:
                 raise GateError(f"{path} (named by {_STEP_SUMMARY}) cannot be written to: {error.strerror}") from error
-    return _EXIT[worst(one.verdict for one in results)]
+    return EXIT[worst(one.verdict for one in results)]

@@ -38,6 +38,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
+from scipy import special
 
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.groups import Group
@@ -254,7 +255,7 @@ def verdict(comparison: Comparison, tolerance: Tolerance = TOLERANCE) -> Verdict
     whole = comparison.all
     made = {
         "accuracy": None if tolerance.accuracy is None else _change_leg("accuracy", [whole], -tolerance.accuracy),
-        "knowledge": None if tolerance.known is None else _knowledge_leg(whole, tolerance.known),
+        "knowledge": None if tolerance.known is None else knowledge_leg(whole, tolerance.known),
         "category": None
         if tolerance.category is None
         else _change_leg("category", estimated_categories(comparison), -tolerance.category),
@@ -282,7 +283,7 @@ def _decided(legs: list[Leg], group: Group) -> Verdict:
 
 def _change_leg(name: LegName, groups: list[Group], limit: float) -> Leg:
     """Return the leg of the net change of some groups: it fails if one of them does, and passes if all do."""
-    found = [leg for group in groups if (leg := _of_group(name, group, limit, level=1 - 0.05 / len(groups)))]
+    found = [leg for group in groups if (leg := accuracy_leg(group, limit, level=1 - 0.05 / len(groups), name=name))]
     if not found:
         reason = "fewer than two categories" if name == "category" else "no item was scored on both sides"
         return Leg(name=name, limit=limit, reason=reason)
@@ -309,8 +310,15 @@ def _change_leg(name: LegName, groups: list[Group], limit: float) -> Leg:
     )
 
 
-def _of_group(name: LegName, group: Group, limit: float, *, level: float) -> Leg | None:
-    """Return the leg of one group; None if nothing in it was measured."""
+def accuracy_leg(group: Group, limit: float, *, level: float, name: LegName = "accuracy") -> Leg | None:
+    """Return the leg of the net change of one group; None if nothing in it was measured.
+
+    Args:
+        group: The group.
+        limit: The smallest net change that is tolerated, at most 0.
+        level: Level of the interval, 0 to 1.
+        name: Name of the leg.
+    """
     estimate = group[NET_ESTIMATE]
     of_estimate, at_worst = (
         None if estimate is None else estimate.interval_at(level, worst=worst) for worst in (False, True)
@@ -345,8 +353,15 @@ def _of_group(name: LegName, group: Group, limit: float, *, level: float) -> Leg
     )
 
 
-def _knowledge_leg(whole: Group, limit: float) -> Leg:
-    """Return the leg of the share of the clearly known items, less luck, that is lost."""
+def knowledge_leg(whole: Group, limit: float, *, level: float = 0.95) -> Leg:
+    """Return the leg of the share of the clearly known items, less luck, that is lost.
+
+    Args:
+        whole: The group.
+        limit: The largest share that is tolerated.
+        level: Level of the interval; at another one than 95 % each end is as many times farther from the share as with
+            a normal distribution.
+    """
     known = whole[KNOWN]
     share, interval = (None, None) if known is None else (known.lost_net_share, known.lost_net_share_interval)
     if known is None or known.known_net is None:
@@ -354,6 +369,7 @@ def _knowledge_leg(whole: Group, limit: float) -> Leg:
         return Leg(name="knowledge", limit=limit, reason=reason)
     if share is None or interval is None:
         return Leg(name="knowledge", limit=limit, reason=f"it clearly knew only {known.known_net:.0f} questions")
+    interval = at_level(share, interval, level)
     # Known items that vanished are lost in the worst case, less those that luck alone would make.
     gone = whole[VANISHED]
     hidden = 0.0 if gone is None else max((gone.known_vanished or 0.0) - gone.known_vanished_by_luck, 0.0)
@@ -369,6 +385,12 @@ def _knowledge_leg(whole: Group, limit: float) -> Leg:
         shows_loss=low > 0 or high < limit <= worst,
         worst=worst,
     )
+
+
+def at_level(value: float, interval: Interval, level: float) -> Interval:
+    """Return a 95 % interval at another level: each end as many times farther away as with a normal distribution."""
+    times = float(special.ndtri(0.5 + level / 2) / special.ndtri(0.975))
+    return value - times * (value - interval[0]), value + times * (interval[1] - value)
 
 
 def estimated_categories(comparison: Comparison) -> list[Group]:

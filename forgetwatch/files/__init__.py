@@ -7,6 +7,7 @@ tables        Parquet that is measured before it is decoded, and the tables that
 
 from forgetwatch.files.reading import (
     DAMAGE,
+    MAX_SIZE,
     Plain,
     UnsuitableError,
     csv_dialect,

@@ -2,6 +2,8 @@
 
     condition      a quantity of a group set against a number: category:Math.forgetting>5%
     gate           limits, items that must be right, and the selection of items; the result of a gate; a gate as YAML
+    policy         limits in three tiers with one error, as YAML; the policies that are shipped
+    ruling         a policy applied to two models
 
 A gate never passes for lack of a number: a missing group, item or quantity is an error. PASS, FAIL and INCONCLUSIVE of
 accuracy are those of `comparing.verdict`. Start with `gate`.
@@ -20,3 +22,5 @@ from forgetwatch.gates.gate import (
     parse_no_worse_than,
     read_gate,
 )
+from forgetwatch.gates.policy import READY, Exemption, Policy, Rule, load_policy, parse_policy
+from forgetwatch.gates.ruling import PolicyResult, Ruling, Sides, apply_policy

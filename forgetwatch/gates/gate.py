@@ -359,18 +359,18 @@ def read_gate(path: Path, probe: Probe | None = None) -> Gate:
     """
     source = str(path)
     keys = (*_LIMITS, "groups", "must_pass", "subset")
-    given = _mapping(read_plain_yaml(path, "a gate in YAML", GateError), source, keys)
+    given = as_mapping(read_plain_yaml(path, "a gate in YAML", GateError), source, keys)
     limits = _limits(given, source, None)
     groups = given.get("groups", {})
-    for name, limited in _mapping(groups, f"{source}: groups").items():
+    for name, limited in as_mapping(groups, f"{source}: groups").items():
         level, _, own = name.partition(":")  # names of groups may contain further colons
         if name != ALL and not (level in ("category", "task") and own):
-            raise GateError(f"{source}: groups: needed all, category:NAME or task:NAME, got {_short(name)}")
+            raise GateError(f"{source}: groups: needed all, category:NAME or task:NAME, got {short(name)}")
         where = f"{source}: groups: {name}"
-        limits += _limits(_mapping(limited, where, _LIMITS), where, name)
+        limits += _limits(as_mapping(limited, where, _LIMITS), where, name)
     gate = Gate(
         limits=tuple(limits),
-        must_pass=_must_pass(given["must_pass"], source, probe) if "must_pass" in given else None,
+        must_pass=read_must_pass(given["must_pass"], source, probe) if "must_pass" in given else None,
         subset=_subset(given["subset"], path) if "subset" in given else Selection(),
     )
     if gate.is_empty:
@@ -383,17 +383,17 @@ def _limits(given: dict[str, Plain], where: str, group: str | None) -> list[Limi
     found: list[Limit] = []
     if "tolerance" in given:
         found += _tolerances(given["tolerance"], where, group)
-    for text in _texts(given["fail_if"], f"{where}: fail_if") if "fail_if" in given else ():
+    for text in as_texts(given["fail_if"], f"{where}: fail_if") if "fail_if" in given else ():
         condition = Condition.parse(text)
         if group is not None and condition.left not in QUANTITIES:
-            raise GateError(f"{where}: fail_if: {_short(text)} needs a quantity alone, the group is named above it")
+            raise GateError(f"{where}: fail_if: {short(text)} needs a quantity alone, the group is named above it")
         found.append(FailIf(condition=condition, group=group))
     return found
 
 
 def _tolerances(given: Plain, where: str, group: str | None) -> list[NoWorseThan]:
     """Return the limits of a tolerance: of accuracy alone, or of the legs that a mapping names."""
-    named = _mapping(given, f"{where}: tolerance", tuple(_NONE)) if isinstance(given, dict) else {"accuracy": given}
+    named = as_mapping(given, f"{where}: tolerance", tuple(_NONE)) if isinstance(given, dict) else {"accuracy": given}
     if group not in (None, ALL) and (others := [name for name in named if name != "accuracy"]):
         raise GateError(f"{where}: tolerance: {others[0]} is about all items; set it at the top of the file")
     if not named:
@@ -427,31 +427,32 @@ def _tolerance(given: Plain, where: str) -> float:
     with suppress(ValueError):
         if isinstance(given, str) and 0 < (value := parse_fraction(given)) < 1:
             return value
-    raise GateError(f"{where}: tolerance: needed a share above 0 and below 1, such as 2% or 0.02, got {_short(given)}")
+    raise GateError(f"{where}: tolerance: needed a share above 0 and below 1, such as 2% or 0.02, got {short(given)}")
 
 
-def _must_pass(given: Plain, source: str, probe: Probe | None) -> MustPass:
+def read_must_pass(given: Plain, source: str, probe: Probe | None) -> MustPass:
+    """Return the items that must pass, as a file has them."""
     where = f"{source}: must_pass"
     if isinstance(given, str):
         if given.lower() != "true":  # scalars stay texts, and YAML also spells it True and TRUE
-            raise GateError(f"{where}: needed true, a list of ids, or a mapping of tasks to ids, got {_short(given)}")
+            raise GateError(f"{where}: needed true, a list of ids, or a mapping of tasks to ids, got {short(given)}")
         if probe is None:
             raise GateError(f"{where}: true means the items marked in the probe; name it with --probe, or list the ids")
         return MustPass.tagged(probe)
     if isinstance(given, dict):
-        named = [(task, item) for task, items in given.items() for item in _texts(items, f"{where}: {task}")]
+        named = [(task, item) for task, items in given.items() for item in as_texts(items, f"{where}: {task}")]
         if not named:
             raise GateError(f"{where}: names no item")
         return MustPass(items=tuple(named))
-    return MustPass(items=tuple((None, item) for item in _texts(given, where)))
+    return MustPass(items=tuple((None, item) for item in as_texts(given, where)))
 
 
 def _subset(given: Plain, path: Path) -> Selection:
     where, known = f"{path}: subset", ("tasks", "categories", "items")
-    keys = _mapping(given, where, known)
+    keys = as_mapping(given, where, known)
     if not keys:
         raise GateError(f"{where}: needed at least one of {', '.join(known)}")
-    named = {name: _texts(keys[name], f"{where}: {name}") for name in ("tasks", "categories") if name in keys}
+    named = {name: as_texts(keys[name], f"{where}: {name}") for name in ("tasks", "categories") if name in keys}
     items = _ids(keys["items"], path.parent, f"{where}: items") if "items" in keys else ()
     return Selection(tasks=named.get("tasks", ()), categories=named.get("categories", ()), items=items)
 
@@ -459,12 +460,12 @@ def _subset(given: Plain, path: Path) -> Selection:
 def _ids(name: Plain, folder: Path, where: str) -> tuple[str, ...]:
     """Return the ids in a file in the gate file's folder, one a line."""
     if not isinstance(name, str) or not name or "\0" in name:
-        raise GateError(f"{where}: needed the name of a file with an id a line, got {_short(name)}")
+        raise GateError(f"{where}: needed the name of a file with an id a line, got {short(name)}")
     file = folder / name
     with file_errors(file, "a file with an id a line", GateError):
         # Resolved, so that a link out of the folder counts as what it leads to.
         if not file.resolve().is_relative_to(folder.resolve()):
-            raise GateError(f"{where}: needed a file in the folder of the gate file, got {_short(name)}; copy it there")
+            raise GateError(f"{where}: needed a file in the folder of the gate file, got {short(name)}; copy it there")
     text = read_text(file, "a file with an id a line", GateError, limit=_MAX_ITEMS_SIZE)
     found = tuple(dict.fromkeys(line.strip() for line in text.splitlines() if line.strip()))
     if not found:
@@ -472,22 +473,25 @@ def _ids(name: Plain, folder: Path, where: str) -> tuple[str, ...]:
     return found
 
 
-def _mapping(given: Plain, where: str, known: tuple[str, ...] | None = None) -> dict[str, Plain]:
+def as_mapping(given: Plain, where: str, known: tuple[str, ...] | None = None) -> dict[str, Plain]:
+    """Return a mapping that a file has at a place; an unknown key is an error."""
     if not isinstance(given, dict):
-        raise GateError(f"{where}: needed a mapping (key: value), got {_short(given)}")
+        raise GateError(f"{where}: needed a mapping (key: value), got {short(given)}")
     if known is not None and (unknown := [key for key in given if key not in known]):
         meant = did_you_mean(unknown[0], known)
-        raise GateError(f"{where}: unknown key {_short(unknown[0])}{meant}; the keys are {', '.join(known)}")
+        raise GateError(f"{where}: unknown key {short(unknown[0])}{meant}; the keys are {', '.join(known)}")
     return given
 
 
-def _texts(given: Plain, where: str) -> tuple[str, ...]:
+def as_texts(given: Plain, where: str) -> tuple[str, ...]:
+    """Return the texts of a list that a file has at a place, each once; an empty list is an error."""
     # A text is a sequence of characters too: fail_if: n>1 would read as three conditions.
     if isinstance(given, (str, dict)) or not given or not all(isinstance(one, str) and one for one in given):
-        raise GateError(f"{where}: needed a list of texts, at least one, got {_short(given)}")
+        raise GateError(f"{where}: needed a list of texts, at least one, got {short(given)}")
     return tuple(dict.fromkeys(str(one) for one in given))
 
 
-def _short(given: Plain) -> str:
+def short(given: Plain) -> str:
+    """Return what a file has at a place as a short text."""
     text = repr(given)
     return text if len(text) <= 80 else f"{text[:79]}…"

@@ -81,7 +81,7 @@ def pair(before: Snapshot, after: Snapshot) -> Pairing:
     rows_before, rows_after = number_before[item_before], number_after[item_after]
     samples_before, samples_after = before.ints("sample"), after.ints("sample")
     # number * width + sample is one key for both, unique on each side because (task, id, sample) is.
-    width = 1 + int(max(samples_before.max(), samples_after.max()))
+    width = 1 + int(max(samples_before.max(initial=0), samples_after.max(initial=0)))
     in_before, in_after = np.flatnonzero(rows_before != NONE), np.flatnonzero(rows_after != NONE)
     _, found_before, found_after = np.intersect1d(
         rows_before[in_before] * width + samples_before[in_before],

@@ -1,7 +1,7 @@
 """The wordings that are shipped, and probes whose items are asked in them; see `wording`.
 
     one     each item in one of the probe's own wording, `short` and `right`: by its hash, as many of each in every
-            category. The total is over the wordings, and takes no longer than before
+            category. The total is over the wordings, and takes little longer
     each    each item in all of them, ``ID``, ``ID@short`` and ``ID@right``: three times as long
 
 Prompts of text whose options are scored as continuations have wordings. Chat messages, listed letters, generated

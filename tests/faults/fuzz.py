@@ -205,6 +205,18 @@ _OPTIONS = {
         "--metric": ("acc", "nope"),
         "--as-samples": None,
     },
+    "gate": {
+        "--policy": ("POLICY", "POLICY", "merge", "/dev/zero", "nope"),
+        "--value": ("m=1,2", "m=", "x=1,2"),
+        "--on-mismatch": ("intersect",),
+        "--evidence": ("e.json", "/dev/full"),
+        "--comment": ("c.md", "FILE"),
+        "--json": ("-", "out.json"),
+        "--probe": ("PROBE",),
+        "--plan": None,
+        "--flips": ("10%", "x"),
+    },
+    "verify": {"--before": ("FILE",), "--after": ("FILE",), "--probe": ("PROBE",)},
     "plan": {
         "--items": ("500", "0", "-1", "99999999999"),
         "--change": ("2%", "x", "0"),
@@ -234,6 +246,8 @@ _OPTIONS = {
 
 _FILES: dict[str, Callable[[Path, random.Random], Path]] = {
     "GATE": seeds.gate,
+    "POLICY": seeds.policy,
+    "EVIDENCE": seeds.evidence,
     "CATEGORIES": seeds.categories,
     "TARGET": seeds.target,
     "PROBE": seeds.probe,
@@ -243,7 +257,15 @@ _FILES: dict[str, Callable[[Path, random.Random], Path]] = {
 
 def _command(folder: Path, rng: random.Random) -> Case:
     command = rng.choice(
-        (*["compare"] * 4, *["flips", "convert"] * 2, "plan", "probe show", "probe build", "probe check")
+        (
+            *["compare", "gate"] * 3,
+            *["flips", "convert"] * 2,
+            "verify",
+            "plan",
+            "probe show",
+            "probe build",
+            "probe check",
+        )
     )
     words = command.split()
 
@@ -255,10 +277,12 @@ def _command(folder: Path, rng: random.Random) -> Case:
         made = seeds.OUTCOMES[rng.choice(list(seeds.OUTCOMES))](home, rng) if rng.random() < 0.5 else _whole(home, rng)
         return rng.choice((str(made),) * 20 + ("/dev/zero", str(folder / "none.csv"), str(folder)))
 
-    if command in ("compare", "flips"):
+    if command in ("compare", "flips", "gate"):
         words += [file("FILE") for _ in range(rng.choice((2, 2, 2, 3, 1) if command == "compare" else (2,)))]
     elif command == "convert":
         words += [file("FILE") for _ in range(rng.choice((1, 1, 2)))]
+    elif command == "verify":
+        words.append(file("EVIDENCE"))
     elif command != "plan":
         words.append(file("QUESTIONS" if command == "probe build" else "PROBE"))
     chosen = seeds.some(rng, list(_OPTIONS[command]), 4)

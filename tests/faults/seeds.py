@@ -451,6 +451,40 @@ def gate(folder: Path, rng: Rng) -> Path:
     return path
 
 
+def policy(folder: Path, rng: Rng) -> Path:
+    whole = {
+        **{"policy": "p", "error": "5%", "required": ["category:c"], "on_fail": "stop"},
+        "critical": [
+            {"of": "all", "accuracy": "2%"},
+            {"of": "category:c", "accuracy": "5% of before, at least 1%"},
+            {"of": "all", "fail_if": "newly_unscored>3"},
+            {"metric": "m", "gain": "2%"},
+        ],
+        "supporting": {"unclear": "1", "limits": [{"of": "task:*", "accuracy": "no worsening"}, {"known": "5%"}]},
+        "advisory": [{"of": "all", "fail_if": "forgotten>3"}, {"of": "tag:x", "gain": "2%"}],
+        "must_pass": rng.choice((["a", "b"], {"t": ["a"]}, "true")),
+        "exceptions": [{"of": "category:c", "reason": "known", "until": "2026-01-31"}],
+    }
+    kept = rng.sample(sorted(whole), rng.randrange(1, len(whole) + 1))
+    path = folder / "policy.yaml"
+    path.write_bytes(maybe_damage(to_json(changed({name: whole[name] for name in kept}, rng), rng), rng))
+    return path
+
+
+def evidence(folder: Path, rng: Rng) -> Path:
+    side = {"path": "whole.csv", "checksum": "x", "rows": 2}
+    whole = {
+        **{"schema": "forgetwatch/evidence@1", "answer": "PASS", "day": "2026-01-31", "rulings": [], "metrics": {}},
+        "policy": {"name": "p", "path": "p.yaml", "sha256": "x", "text": "critical: [{accuracy: 2%}]"},
+        "sides": {"before": side, "after": side},
+    }
+    (folder / "whole.csv").write_text("item_id,task,correct\n1,t,1\n2,t,0\n")
+    side["path"] = str(folder / "whole.csv")
+    path = folder / "evidence.json"
+    path.write_bytes(maybe_damage(to_json(changed(whole, rng), rng), rng))
+    return path
+
+
 def categories(folder: Path, rng: Rng) -> Path:
     names = {"t": "Math", "mmlu_*": "Science", "arc": "Logic"}
     if rng.random() < 0.5:

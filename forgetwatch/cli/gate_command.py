@@ -1,0 +1,172 @@
+"""`forgetwatch gate`: a policy's answer to two models, with evidence; before any model is scored, what it can see."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from forgetwatch.cli.options import check_device_map, device_map_option, share
+from forgetwatch.cli.output import EXIT, echo, print_hanging, result_console, shared_work, write_json
+from forgetwatch.cli.resolve import resolve_all
+from forgetwatch.comparing import OnMismatch, compare, in_common_norm
+from forgetwatch.comparing.flips import flips
+from forgetwatch.errors import GateError
+from forgetwatch.files import read_text, write_text
+from forgetwatch.gates import READY, Policy, PolicyResult, Sides, apply_policy, load_policy
+from forgetwatch.gates.evidence import evidence, ruling_json, write_evidence
+from forgetwatch.gates.power import Planned, planned_power
+from forgetwatch.loading import Loading
+from forgetwatch.pairing import count, fit, percent
+from forgetwatch.probe import Probe
+from forgetwatch.probes import load_probe
+from forgetwatch.progress import is_first_process
+from forgetwatch.report.policy_comment import (
+    POLICY_WORDS,
+    policy_comment,
+    policy_sentence,
+    put_comment,
+    step_annotations,
+)
+
+_MOST_COMMENT: Final = 2**22
+"""Bytes of a file that a comment is put into."""
+
+
+def run(
+    before: Annotated[str | None, typer.Argument(metavar="BEFORE", help="As for compare.", show_default=False)] = None,
+    after: Annotated[str | None, typer.Argument(metavar="AFTER", help="As for compare.", show_default=False)] = None,
+    policy: Annotated[str, typer.Option(help=f"Policy: a YAML file, or a shipped one: {', '.join(READY)}.")] = READY[0],
+    probe: Annotated[str | None, typer.Option(help="Probe that scores models, and has tags and marked items.")] = None,
+    value: Annotated[
+        list[str] | None,
+        typer.Option(help="Values of a metric of the policy, as eval_accuracy=0.61,0.68; may be repeated."),
+    ] = None,
+    on_mismatch: Annotated[
+        OnMismatch, typer.Option(help="If the two sides have different items: fail, or compare those in both.")
+    ] = "error",
+    device_map: Annotated[str | None, device_map_option()] = None,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Print what each limit sees on --probe, without scoring a model.")
+    ] = False,
+    flips_share: Annotated[
+        str, typer.Option("--flips", help="With --plan: share of answers that flip either way.")
+    ] = "10%",
+    evidence_path: Annotated[
+        Path | None, typer.Option("--evidence", help="Write evidence, which `forgetwatch verify` computes again.")
+    ] = None,
+    comment: Annotated[
+        Path | None,
+        typer.Option(help="Write a Markdown comment into this file, in place of an earlier one of the policy."),
+    ] = None,
+    json_path: Annotated[Path | None, typer.Option("--json", help="Write the answers as JSON; - for stdout.")] = None,
+) -> None:
+    """Judge two models by a policy: limits in three tiers, with one error for all of them together."""
+    items = None if probe is None else load_probe(probe)
+    found = load_policy(policy, items)
+    if plan:
+        if items is None:
+            raise typer.BadParameter("--plan: needed --probe, whose groups the limits are about")
+        _print_plan(found, planned_power(found, items, flips=share(flips_share, "--flips")))
+        return
+    if before is None or after is None:
+        raise typer.BadParameter("needed BEFORE and AFTER, or --plan")
+    metrics = dict(_metric(text) for text in value or ())
+    if unknown := sorted(set(metrics) - {rule.metric for rule in found.rules}):
+        raise typer.BadParameter(f"--value: the policy has no metric {unknown[0]!r}")
+    check_device_map(device_map)
+    with shared_work():
+        sides = in_common_norm(resolve_all((before, after), items, loading=Loading(device_map=device_map)))
+    of_both = Sides(before=sides[0], after=sides[1], probe=items, metrics=metrics)
+    comparison = compare(before=sides[0], after=sides[1], on_mismatch=on_mismatch)
+    result = apply_policy(found, of_both, comparison=comparison)
+    if not is_first_process():
+        return
+    to_stderr = json_path is not None and str(json_path) == "-"
+    if not to_stderr:
+        _print(result)
+    for line in step_annotations(result) if os.environ.get("GITHUB_ACTIONS") == "true" else ():
+        echo(line, err=to_stderr)
+    if json_path is not None:
+        write_json(_document(result), json_path)
+    if evidence_path is not None:
+        write_evidence(evidence(result, of_both, policy_path=policy, paths=(before, after)), evidence_path)
+        echo(f"evidence: {evidence_path}", err=to_stderr)
+    _comment(result, comment, sides, items)
+    if status := EXIT[result.answer]:
+        raise typer.Exit(status)
+
+
+def _metric(text: str) -> tuple[str, tuple[float, float]]:
+    name, equals, values = text.partition("=")
+    try:
+        before, after = map(float, values.split(","))
+        if not equals or not name or not math.isfinite(before + after):
+            raise ValueError(text)
+    except ValueError:
+        raise typer.BadParameter(
+            f"--value: needed NAME=BEFORE,AFTER, such as accuracy=0.61,0.68, got {text!r}"
+        ) from None
+    return name, (before, after)
+
+
+def _document(result: PolicyResult) -> dict[str, Any]:
+    return {
+        "schema": "forgetwatch/gate@1",
+        "policy": result.policy.name,
+        "answer": result.answer,
+        "error": result.policy.error,
+        "limits": result.limits,
+        "level": result.level,
+        "rulings": [ruling_json(one) for one in result.rulings],
+    }
+
+
+def _comment(result: PolicyResult, path: Path | None, sides: Sequence[Any], probe: Probe | None) -> None:
+    """Write the comment, and append it to the summary of a step of GitHub's."""
+    summary = os.environ.get("GITHUB_STEP_SUMMARY")
+    if path is None and not summary:
+        return
+    text = policy_comment(result, flips(sides[0], sides[1], probe=probe))
+    if path is not None:
+        there = ""
+        if path.exists():
+            there = read_text(path, "a Markdown file", GateError, limit=_MOST_COMMENT)
+        write_text(path, put_comment(there, text))
+        echo(f"comment: {path}")
+    if summary:
+        with Path(summary).open("a", encoding="utf-8") as file:
+            file.write(f"\n{text}")
+
+
+def _print(result: PolicyResult) -> None:
+    console = result_console()
+    word = POLICY_WORDS[result.answer]
+    print_hanging(f"POLICY {word}   {result.policy.name}: {policy_sentence(result)}", style="bold")
+    for tier in dict.fromkeys(one.tier for one in result.rulings):
+        of_tier, shown = ([one for one in listed if one.tier == tier] for listed in (result.rulings, result.shown))
+        held = f", {count(len(of_tier) - len(shown))} more hold" if len(of_tier) > len(shown) else ""
+        console.print(f"\n{tier}{held}", style="bold")
+        for one in shown:
+            extra = f"; {one.excused}" if one.excused else f"; {one.note}" if one.note else ""
+            mark = "" if one.answer == "PASS" or not one.decides else f"{one.answer}  "
+            print_hanging(f"  {mark}{one.what}: {one.measured}; {one.limit}: {one.word}{extra}")
+
+
+def _print_plan(policy: Policy, planned: Sequence[Planned]) -> None:
+    console = result_console()
+    sharing = sum(one.rule.tier != "advisory" and one.rule.has_interval for one in planned)
+    console.print(
+        f"{policy.name}: {count(sharing)} limits share an error of {100 * policy.error:g} %; 80 % power", style="bold"
+    )
+    console.print(f"{'limit on':<40} {'items':>6}  {'sees':>16}  unchanged passes", style="bold", markup=False)
+    for one in planned:
+        sees = "–" if math.isnan(one.sees) else f"{percent(one.sees)} points"
+        if not math.isnan(one.known_lost):
+            sees = f"{math.ceil(one.known_lost)} questions"
+        passes = "–" if one.passes is None else "yes" if one.passes else "no: too few items"
+        console.print(f"{fit(one.rule.name, 40)} {count(one.items):>6}  {sees:>16}  {passes}", markup=False)

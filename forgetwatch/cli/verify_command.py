@@ -1,0 +1,49 @@
+"""`forgetwatch verify`: evidence computed again from its two snapshots."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from forgetwatch.cli.output import echo
+from forgetwatch.cli.resolve import read_outcomes
+from forgetwatch.comparing import in_common_norm
+from forgetwatch.errors import GateError
+from forgetwatch.files import read_text
+from forgetwatch.gates import READY
+from forgetwatch.gates.evidence import differences, read_evidence
+from forgetwatch.probes import load_probe
+
+
+def run(
+    evidence: Annotated[Path, typer.Argument(metavar="EVIDENCE", help="File that `forgetwatch gate` wrote.")],
+    before: Annotated[str | None, typer.Option(help="Outcomes before; by default the path in the evidence.")] = None,
+    after: Annotated[str | None, typer.Option(help="Outcomes after; by default the path in the evidence.")] = None,
+    probe: Annotated[str | None, typer.Option(help="Probe, if the policy is about tags or marked items.")] = None,
+) -> None:
+    """Compute the answer of a policy again from its two snapshots, and name everything that differs."""
+    document = read_evidence(evidence)
+    paths = [given or document["sides"][name]["path"] for name, given in (("before", before), ("after", after))]
+    for path in paths:
+        if not Path(path).exists():
+            raise GateError(
+                f"{path}: no such file; the evidence is about it: name where it is now with --before or --after, a "
+                "snapshot or log (of a model, the snapshot that `forgetwatch score` writes)"
+            )
+    sides = in_common_norm([read_outcomes(Path(path)) for path in paths])
+    policy = document["policy"]["path"]
+    text = None
+    if policy not in READY and Path(policy).is_file():
+        text = read_text(Path(policy), "a policy in YAML", GateError)
+    found = differences(
+        document, sides[0], sides[1], policy_text=text, probe=None if probe is None else load_probe(probe)
+    )
+    for line in found:
+        echo(f"differs: {line}", err=True)
+    if found:
+        echo(f"the evidence does not hold: {len(found)} differences", err=True)
+        raise typer.Exit(3)
+    name, limits = document["policy"]["name"], len(document["rulings"])
+    echo(f"the evidence holds: {document['answer']} of policy {name}, {limits} limits")

@@ -1,0 +1,371 @@
+"""A policy applied to two models: the answer to each limit, and the answer of all.
+
+    FAIL          a critical or supporting limit fails
+    INCONCLUSIVE  a critical limit is unclear or missing, or more supporting ones than the policy allows
+    PASS          otherwise
+
+All intervals of critical and supporting limits hold together: of m limits each has the level 1 - error/m, so that a
+model whose answers changed by chance alone fails in at most that share, however many limits there are. Advisory limits
+have the same level. A word says what a limit shows:
+
+    no worsening shown   its interval reaches 0
+    small but sure       a loss is shown, and is within the limit
+    beyond the limit     the whole interval is
+    worse                a loss is shown where none is allowed
+    unclear              the interval contains the limit; ``worse, how far is unclear`` if it shows a loss
+    missing              it was not measured
+    excused              it is excepted until a day
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import date
+from typing import Any, Final, Literal, cast
+
+import numpy as np
+import pyarrow as pa
+
+from forgetwatch.comparing import (
+    Answer,
+    Comparison,
+    Group,
+    Level,
+    Trajectory,
+    accuracy_leg,
+    at_level,
+    compare,
+    group_values,
+    knowledge_leg,
+)
+from forgetwatch.errors import GateError, did_you_mean
+from forgetwatch.gates.condition import Condition
+from forgetwatch.gates.policy import EVERY, Policy, Rule, Tier
+from forgetwatch.measures import NET_ESTIMATE, value_at
+from forgetwatch.metrics import FEWEST, Interval
+from forgetwatch.probe import Probe
+from forgetwatch.snapshot import Snapshot
+
+Ruled = Literal["PASS", "FAIL", "INCONCLUSIVE", "MISSING"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ruling:
+    """Answer to one limit.
+
+    Attributes:
+        tier: Its tier.
+        what: The group and what is limited.
+        limit: The limit, as text.
+        measured: What was measured, as text.
+        answer: The answer.
+        word: What it shows.
+        value: The value; None if not measured.
+        interval: Its interval; None without one.
+        items: Number of items of the group; None where it is of no group.
+        excused: Reason and last day of an exception that holds; empty without one. Then it does not decide.
+        note: What else a reader should know, such as an exception that has ended.
+    """
+
+    tier: Tier
+    what: str
+    limit: str
+    measured: str
+    answer: Ruled
+    word: str
+    value: float | None = None
+    interval: Interval | None = None
+    items: float | None = None
+    excused: str = ""
+    note: str = ""
+
+    @property
+    def decides(self) -> bool:
+        """True if it takes part in the answer of the policy."""
+        return self.tier != "advisory" and not self.excused
+
+    @property
+    def line(self) -> str:
+        """The limit and what was measured in one line."""
+        return f"{self.what} {self.measured} ({self.limit}): {self.word}" + (f"; {self.note}" if self.note else "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicyResult:
+    """Answer of a policy to two models.
+
+    Attributes:
+        policy: The policy.
+        comparison: The comparison.
+        rulings: The answers to its limits, in the order of the policy.
+        level: Level of each interval, 0 to 1.
+        limits: Number of limits that share the error.
+        little_to_lose: True if the model before answered no better than guessing, so that nothing passes or fails.
+    """
+
+    policy: Policy
+    comparison: Comparison = field(repr=False)
+    rulings: tuple[Ruling, ...]
+    level: float
+    limits: int
+    little_to_lose: bool = False
+
+    @property
+    def answer(self) -> Answer:
+        """The answer of all limits."""
+        if any(one.decides and one.answer == "FAIL" for one in self.rulings):
+            return "INCONCLUSIVE" if self.little_to_lose else "FAIL"
+        return "INCONCLUSIVE" if self._open or self.little_to_lose else "PASS"
+
+    @property
+    def _open(self) -> tuple[Ruling, ...]:
+        """The limits that leave the answer open: critical ones, and supporting ones if they are more than allowed."""
+        found = [one for one in self.rulings if one.decides and one.answer in ("INCONCLUSIVE", "MISSING")]
+        supporting = sum(one.tier == "supporting" for one in found)
+        allowed = self.policy.unclear is None or supporting <= self.policy.unclear
+        return tuple(one for one in found if one.tier == "critical" or not allowed)
+
+    @property
+    def shown(self) -> tuple[Ruling, ...]:
+        """The limits of all items, and those of groups that do not simply hold."""
+        return tuple(
+            one
+            for one in self.rulings
+            if one.answer != "PASS" or one.word == "small but sure" or one.note or ":" not in one.what
+        )
+
+    @property
+    def deciding(self) -> tuple[Ruling, ...]:
+        """The limits that make the answer what it is; all that decide if it is PASS."""
+        deciding = tuple(one for one in self.rulings if one.decides)
+        failed = tuple(one for one in deciding if one.answer == "FAIL")
+        return deciding if self.answer == "PASS" else failed or self._open
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sides:
+    """What a policy is applied to.
+
+    Attributes:
+        before: Outcomes before.
+        after: Outcomes after.
+        probe: The probe, for tags and marked items; None without one.
+        metrics: Values before and after of metrics that the snapshots do not have, by name.
+        trajectory: The run, if there is one.
+    """
+
+    before: Snapshot
+    after: Snapshot
+    probe: Probe | None = None
+    metrics: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    trajectory: Trajectory | None = None
+
+
+def apply_policy(
+    policy: Policy, sides: Sides, *, comparison: Comparison | None = None, today: date | None = None, looks: int = 1
+) -> PolicyResult:
+    """Apply a policy to two models.
+
+    Args:
+        policy: The policy.
+        sides: The models.
+        comparison: Their comparison, if it is known.
+        today: The day on which exceptions hold; by default today.
+        looks: Number of looks that share the policy's error.
+
+    Raises:
+        GateError: If a group does not exist, or an item that must pass is missing.
+    """
+    whole = compare(before=sides.before, after=sides.after) if comparison is None else comparison
+    day = date.today() if today is None else today
+    expanded = [(rule, group) for rule in policy.rules for group in _groups_of(rule, sides, whole)]
+    sharing = sum(rule.tier != "advisory" and rule.has_interval for rule, _ in expanded)
+    level = 1 - policy.error / max(sharing * looks, 1)
+    rulings = [_with_exception(_rule(rule, of, sides, whole, level), of, policy, day) for rule, of in expanded]
+    rulings += [_required(of, sides, whole) for of in policy.required]
+    if policy.must_pass is not None:
+        finding = policy.must_pass.judge(sides.after)
+        word = {"PASS": "right", "FAIL": "wrong", "INCONCLUSIVE": "unclear"}[finding.verdict]
+        told = {"measured": finding.measured, "limit": finding.limit, "answer": finding.verdict, "word": word}
+        rulings.append(Ruling(tier="critical", what=finding.what, **cast(Any, told)))
+    return PolicyResult(
+        policy=policy,
+        comparison=whole,
+        rulings=tuple(rulings),
+        level=level,
+        limits=sharing,
+        little_to_lose=whole.all.little_to_lose and any(rule.kind != "metric" for rule in policy.rules),
+    )
+
+
+def _groups_of(rule: Rule, sides: Sides, comparison: Comparison) -> list[str]:
+    """Return the groups that a limit is about; of those that ``*`` names the ones with answers on both sides."""
+    level, _, name = rule.of.partition(":")
+    if name != EVERY:
+        return [rule.of]
+    if level == "tag":
+        return [f"tag:{tag}" for tag in dict.fromkeys(tag for item in sides.probe or () for tag in item.tags)]
+    return [f"{level}:{group.name}" for group in comparison.by(cast(Level, level)).values() if group.n]
+
+
+def _group(of: str, sides: Sides, comparison: Comparison) -> Group | None:
+    """Return a group; None if it exists and none of its items was scored on both sides.
+
+    Raises:
+        GateError: If there is no such group.
+    """
+    if of == "all":
+        return comparison.all if comparison.all.n else None
+    level, _, name = of.partition(":")
+    if level == "tag":
+        return _tagged(name, sides)
+    there = comparison.by(cast(Level, level))
+    if name in there and there[name].n:
+        return there[name]
+    known = {str(one or "") for side in (sides.before, sides.after) for one in side.texts(level)} | set(there)
+    if name not in known:
+        near = did_you_mean(name, sorted(known))
+        listed = ", ".join(f"{level}:{one}" for one in sorted(known - {""})[:20]) or f"no {level} at all"
+        raise GateError(f"policy: no group {of!r}{near}; there are {listed}")
+    return None
+
+
+def _tagged(tag: str, sides: Sides) -> Group | None:
+    if sides.probe is None:
+        raise GateError(f"policy: tag:{tag} needs the probe, which has the tags; name it with --probe")
+    keys = {(item.task, item.id) for item in sides.probe if tag in item.tags}
+    if not keys:
+        tags = sorted({one for item in sides.probe for one in item.tags})
+        raise GateError(f"policy: no item of the probe has the tag {tag!r}{did_you_mean(tag, tags)}")
+    before, after = (_items(side, keys) for side in (sides.before, sides.after))  # perhaps none of its items is there
+    if not len(before) or not len(after):
+        return None
+    found = compare(before=before, after=after, on_mismatch="intersect").all
+    return found if found.n else None
+
+
+def _items(snapshot: Snapshot, keys: set[tuple[str, str]]) -> Snapshot:
+    names = zip(snapshot.texts("task").tolist(), snapshot.texts("item_id").tolist(), strict=True)
+    return replace(snapshot, table=snapshot.table.filter(pa.array([one in keys for one in names])))
+
+
+def _required(of: str, sides: Sides, comparison: Comparison) -> Ruling:
+    group = _group(of, sides, comparison)
+    return Ruling(
+        tier="critical",
+        what=f"{of} required",
+        limit="is measured",
+        measured="not measured" if group is None else f"{group.n:g} items",
+        answer="MISSING" if group is None else "PASS",
+        word="missing" if group is None else "measured",
+        items=0.0 if group is None else group.n,
+    )
+
+
+def _with_exception(found: Ruling, of: str, policy: Policy, day: date) -> Ruling:
+    """Return a ruling with the exception that is about its group, if it does not pass."""
+    if found.answer == "PASS":
+        return found
+    for one in policy.exemptions:
+        if one.excuses(of):
+            if day <= one.until:
+                return replace(found, excused=f"{one.reason}, until {one.until}", word=f"excused ({found.word})")
+            return replace(found, note=f"its exception ended on {one.until}")
+    return found
+
+
+def _rule(rule: Rule, of: str, sides: Sides, comparison: Comparison, level: float) -> Ruling:
+    what = replace(rule, of=of).name
+    missing = Ruling(
+        tier=rule.tier, what=what, limit=rule.words, measured="not measured", answer="MISSING", word="missing"
+    )
+    if rule.kind == "metric":
+        return _of_metric(rule, sides, missing)
+    group = _group(of, sides, comparison)
+    if group is None:
+        return missing
+    missing = replace(missing, items=group.n)
+    if rule.condition is not None:
+        return _of_condition(rule.condition, group, comparison, sides, level, missing)
+    if rule.kind == "known":
+        return _of_knowledge(rule, group, level, missing)
+    return _of_accuracy(rule, group, level, missing)
+
+
+def _of_metric(rule: Rule, sides: Sides, missing: Ruling) -> Ruling:
+    if rule.metric not in sides.metrics:
+        return missing
+    before, after = sides.metrics[rule.metric]
+    gained = after - before >= rule.limit
+    return replace(
+        missing,
+        measured=f"{before:g} -> {after:g} ({100 * (after - before):+.1f} points)",
+        value=after - before,
+        answer="PASS" if gained else "FAIL",
+        word="gained" if gained else "gained too little",
+    )
+
+
+def _of_accuracy(rule: Rule, group: Group, level: float, missing: Ruling) -> Ruling:
+    allowed = rule.loss_allowed(group.accuracy_before)
+    leg = accuracy_leg(group, -allowed, level=level)
+    if leg is None or leg.interval is None or leg.value is None or leg.worst is None:
+        return missing
+    low, high = leg.interval
+    measured = f"{100 * leg.value:+.1f} points ({100 * low:+.1f} to {100 * high:+.1f})"
+    if leg.is_open_by_vanished:
+        measured += f", to {100 * leg.worst:+.1f} in the worst case of the answers that vanished"
+    answer, word = cast(Ruled, leg.answer), _loss_word(low, high)
+    if rule.kind == "gain":
+        answer = "PASS" if low >= rule.limit else "FAIL" if high < rule.limit else "INCONCLUSIVE"
+        word = {"PASS": "gained", "FAIL": "gained too little"}.get(answer, "unclear")
+    elif rule.kind == "no worsening":
+        estimate = group[NET_ESTIMATE]
+        worst = None if estimate is None else estimate.interval_at(level, worst=True)
+        hidden = group.n < FEWEST or (worst is not None and worst[1] < 0 <= high)
+        answer = "FAIL" if high < 0 else "INCONCLUSIVE" if hidden else "PASS"
+        word = "worse" if high < 0 else "unclear" if hidden else word
+    elif answer == "FAIL":
+        word = "beyond the limit"
+    elif answer == "INCONCLUSIVE":
+        word = "worse, how far is unclear" if high < 0 else "unclear"
+    return replace(missing, measured=measured, value=leg.value, interval=leg.interval, answer=answer, word=word)
+
+
+def _loss_word(low: float, high: float) -> str:
+    return "small but sure" if high < 0 else "better" if low > 0 else "no worsening shown"
+
+
+def _of_knowledge(rule: Rule, group: Group, level: float, missing: Ruling) -> Ruling:
+    leg = knowledge_leg(group, rule.limit, level=level)
+    if leg.interval is None or leg.value is None:
+        return replace(missing, measured=f"not measured: {leg.reason}")
+    low, high = leg.interval
+    measured = f"{100 * leg.value:.1f} % lost ({100 * low:.1f} to {100 * high:.1f})"
+    answer: Ruled = "FAIL" if leg.answer == "FAIL" else "PASS" if leg.allows else "INCONCLUSIVE"
+    word = _loss_word(-high, -low)
+    if answer != "PASS":
+        word = "beyond the limit" if answer == "FAIL" else "worse, how far is unclear" if low > 0 else "unclear"
+    return replace(missing, measured=measured, value=leg.value, interval=leg.interval, answer=answer, word=word)
+
+
+def _of_condition(
+    condition: Condition, group: Group, comparison: Comparison, sides: Sides, level: float, missing: Ruling
+) -> Ruling:
+    values = group_values(group)
+    value, ends = value_at(values, condition.left), value_at(values, f"{condition.left}_interval")
+    if value is None and missing.what.startswith("all "):
+        try:
+            value = condition.measure(comparison, sides.trajectory)
+        except GateError:
+            return missing
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or math.isnan(value):
+        return missing
+    interval = None if ends is None or np.isnan(ends).any() else at_level(value, (ends[0], ends[1]), level)
+    met = [condition.is_met_by(end) for end in interval or (value,)]
+    answer: Ruled = "FAIL" if all(met) else "INCONCLUSIVE" if any(met) else "PASS"
+    word: Final = {"PASS": "within the limit", "FAIL": "beyond the limit", "INCONCLUSIVE": "unclear"}[answer]
+    told = f"{value:.6g}" + ("" if interval is None else f" ({interval[0]:.4g} to {interval[1]:.4g})")
+    return replace(missing, measured=told, value=float(value), interval=interval, answer=answer, word=word)

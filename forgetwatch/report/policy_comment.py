@@ -1,0 +1,117 @@
+"""The result of a policy as Markdown for a pull request, and as annotations of a workflow.
+
+A comment begins and ends with a marker that names the policy, by which a later one takes its place: `put_comment`
+replaces the part of a file between the markers, and a workflow finds its comment by the first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from forgetwatch.comparing import Answer, Flip, sort_flips
+from forgetwatch.gates import PolicyResult, Ruling
+from forgetwatch.pairing import count, shorten
+from forgetwatch.report.export import escaped, table
+
+POLICY_WORDS: Final[dict[Answer, str]] = {"PASS": "PASSED", "FAIL": "FAILED", "INCONCLUSIVE": "UNDECIDED"}
+QUESTIONS: Final = 10
+"""Lost questions in a comment."""
+
+_LEVELS: Final = {"FAIL": "error", "INCONCLUSIVE": "warning", "MISSING": "warning"}
+
+
+def marker(policy: str) -> str:
+    """Return the marker of the comments of a policy."""
+    return f"<!-- forgetwatch policy: {re.sub(r'[^A-Za-z0-9_. -]', '-', policy)} -->"
+
+
+def policy_comment(result: PolicyResult, changed: Sequence[Flip] = ()) -> str:
+    """Return the result as Markdown between its markers: the answer, the limits, and the worst questions folded.
+
+    Args:
+        result: The result.
+        changed: Items whose answer changed.
+    """
+    whole, own = result.comparison.all, marker(result.policy.name)
+    before, after = map(escaped, result.comparison.labels)
+    lines = [
+        own,
+        f"### forgetwatch: policy {escaped(result.policy.name)} {POLICY_WORDS[result.answer]}",
+        "",
+        f"{before} → {after}: {count(whole.forgotten)} forgotten and {count(whole.gained)} gained of "
+        f"{count(whole.n)} questions. {policy_sentence(result)}",
+        "",
+        *table(
+            ["tier", "limit on", "limit", "measured", "shows"],
+            [[one.tier, one.what, one.limit, one.measured, _shows(one)] for one in result.shown],
+        ),
+        "",
+    ]
+    held = len(result.rulings) - len(result.shown)
+    if held:
+        lines += [f"{count(held)} more limits hold.", ""]
+    lost = [flip for flip in sort_flips(changed) if flip.what == "forgotten"]
+    if lost:
+        rows = [
+            [
+                flip.task,
+                flip.item_id,
+                shorten(flip.question or ""),
+                flip.answer(flip.before) or "",
+                flip.answer(flip.after) or "",
+            ]
+            for flip in lost[:QUESTIONS]
+        ]
+        shown = min(len(lost), QUESTIONS)
+        lines += [
+            f"<details><summary>{shown} of {count(len(lost))} forgotten questions, the surest first</summary>",
+            "",
+            *table(["task", "id", "question", "before", "after"], rows),
+            "",
+            "</details>",
+            "",
+        ]
+    return "\n".join([*lines, own.replace("<!-- ", "<!-- end of ")]) + "\n"
+
+
+def _shows(ruling: Ruling) -> str:
+    parts = [ruling.word, ruling.excused, ruling.note]
+    return "; ".join(part for part in parts if part)
+
+
+def policy_sentence(result: PolicyResult) -> str:
+    """Return what decides, and the error, in one or two sentences."""
+    deciding = result.deciding
+    if result.little_to_lose:
+        return "Before, the model answered no better than guessing: there is next to nothing to lose, or to show."
+    if result.answer == "PASS":
+        first = f"All {count(len(deciding))} limits that decide hold" if len(deciding) > 1 else "The limit holds"
+        still = [one for one in deciding if one.answer != "PASS"]
+        first += f", {count(len(still))} of them unclear" if still else ""
+    else:
+        first = "; ".join(f"{one.what} {one.measured}: {one.word}" for one in deciding[:2])
+        first += f"; {count(len(deciding) - 2)} more" if len(deciding) > 2 else ""
+    error = f"{100 * result.policy.error:g} % of unchanged models fail at most"
+    return f"{first}. {error}, over {count(result.limits)} limits together."
+
+
+def put_comment(text: str, comment: str) -> str:
+    """Return a text with a comment in place of the earlier one of its policy, or at its end."""
+    first, last = comment.splitlines()[0], comment.rstrip("\n").splitlines()[-1]
+    start, end = text.find(first), text.find(last)
+    if start == -1 or end < start:
+        return f"{text.rstrip()}\n\n{comment}" if text.strip() else comment
+    return text[:start] + comment.rstrip("\n") + text[end + len(last) :]
+
+
+def step_annotations(result: PolicyResult) -> list[str]:
+    """Return a line for each limit that decides against the model, in the form that GitHub's steps annotate."""
+
+    def quoted(text: str) -> str:
+        return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+    title = quoted(f"forgetwatch {result.policy.name}").replace(":", "%3A").replace(",", "%2C")
+    against = () if result.answer == "PASS" else result.deciding
+    return [f"::{_LEVELS[one.answer]} title={title}::{quoted(one.line)}" for one in against]

@@ -1,0 +1,340 @@
+"""Policies: what is read and refused, what each limit says, and the error of all of them together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support import decided, snapshot
+
+from forgetwatch import Item, Probe, Snapshot
+from forgetwatch.errors import GateError
+from forgetwatch.gates import READY, PolicyResult, Ruling, Sides, apply_policy, load_policy, parse_policy
+from forgetwatch.gates.power import planned_power, smallest_seen_beyond
+from forgetwatch.metrics import newcombe
+
+CATEGORIES = 6
+
+
+def sides(
+    items: int,
+    fall: float = 0.0,
+    *,
+    seed: int = 0,
+    noise: float = 0.5,
+    category: Sequence[str] | None = None,
+    known: float = 1.0,
+) -> Sides:
+    """Models whose margins fall by a mean of so many nats, in categories of equal size."""
+    rng = np.random.default_rng(seed)
+    before = rng.normal(known, 2.0, items)
+    kept = 1 - noise**2 / 8  # so that margins are as wide after: an unchanged model is as often right
+    moved = 2.0 * np.sqrt(1 - kept**2)
+    after = known + kept * (before - known) - fall + rng.normal(0.0, moved, items)
+    names = {
+        "item_id": [str(n) for n in range(items)],
+        "content_hash": [f"h{n}" for n in range(items)],
+        "category": list(category) if category else [f"c{n % CATEGORIES}" for n in range(items)],
+    }
+    return Sides(before=_side(before, names), after=_side(after, names))
+
+
+def _side(margin: Any, names: dict[str, Any]) -> Snapshot:
+    return decided(np.stack([margin, np.zeros(len(margin)), np.full(len(margin), -5.0)], axis=1) - 3, **names)
+
+
+def judged(text: str, given: Sides, **options: Any) -> PolicyResult:
+    return apply_policy(parse_policy(text, "p.yaml", given.probe), given, **options)
+
+
+def ruling(result: PolicyResult, what: str) -> Ruling:
+    return next(one for one in result.rulings if one.what == what)
+
+
+# What each limit says.
+
+
+def test_tiers_decide_in_their_order() -> None:
+    lost, kept = sides(400, 2.0), sides(4000, 0.0)
+    critical = "critical: [{of: all, accuracy: 2%}]"
+    assert judged(critical, lost).answer == "FAIL"
+    assert judged(critical, kept).answer == "PASS"
+    assert judged("advisory: [{of: all, accuracy: 2%}]\nmust_pass: ['0']", lost).answer in ("PASS", "FAIL")
+    supporting = "critical: [{of: all, accuracy: 90%}]\nsupporting: [{of: all, accuracy: 2%}]"
+    assert judged(supporting, lost).answer == "FAIL"
+    unclear = (
+        "critical: [{of: all, accuracy: 90%}]\nsupporting: {unclear: 1, limits: [{of: 'category:*', accuracy: 1%}]}"
+    )
+    found = judged(unclear, sides(400, 0.0))
+    open_ones = [one for one in found.rulings if one.answer == "INCONCLUSIVE"]
+    assert len(open_ones) > 1
+    assert found.answer == "INCONCLUSIVE"
+    assert found.deciding == tuple(open_ones)
+    assert judged(unclear.replace("unclear: 1", "unclear: all"), sides(400, 0.0)).answer == "PASS"
+
+
+def test_words_tell_a_small_sure_loss_from_none_that_is_shown() -> None:
+    words = {
+        fall: ruling(judged("critical: [{of: all, accuracy: 20%}]", sides(4000, fall)), "all accuracy").word
+        for fall in (0.0, 0.4, 3.0, -0.5)
+    }
+    assert words == {0.0: "no worsening shown", 0.4: "small but sure", 3.0: "beyond the limit", -0.5: "better"}
+    none = "critical: [{of: all, accuracy: no worsening}]"
+    assert ruling(judged(none, sides(4000, 0.3)), "all accuracy").word == "worse"
+    assert judged(none, sides(4000, 0.0)).answer == "PASS"
+    unclear = ruling(judged("critical: [{of: all, accuracy: 5%}]", sides(300, 0.3)), "all accuracy")
+    assert unclear.word in ("unclear", "worse, how far is unclear")
+
+
+def test_a_relative_limit_follows_the_accuracy_before_down_to_its_floor() -> None:
+    text = "critical: [{of: all, accuracy: '10% of before, at least 3%'}]"
+    rule = parse_policy(text, "p").rules[0]
+    assert (rule.loss_allowed(0.8), rule.loss_allowed(0.1)) == pytest.approx((0.08, 0.03))
+    assert rule.words == "no worse than -10 % of before, or 3 points"
+    assert judged(text, sides(4000, 0.2)).answer == "PASS"
+    assert judged(text, sides(4000, 2.0)).answer == "FAIL"
+
+
+def test_a_new_task_and_a_metric_must_gain() -> None:
+    text = "critical: [{of: 'category:c1', gain: 2%}, {metric: eval_accuracy, gain: 2%}]"
+    gained = sides(3000, -1.0)
+    missing = judged(text, gained)
+    assert (missing.answer, ruling(missing, "eval_accuracy gain").answer) == ("INCONCLUSIVE", "MISSING")
+    better = Sides(before=gained.before, after=gained.after, metrics={"eval_accuracy": (0.5, 0.53)})
+    assert judged(text, better).answer == "PASS"
+    assert judged(text, Sides(**{**vars(better), "metrics": {"eval_accuracy": (0.5, 0.51)}})).answer == "FAIL"
+    assert judged(text, Sides(**{**vars(sides(3000)), "metrics": {"eval_accuracy": (0.5, 0.6)}})).answer == "FAIL"
+
+
+def test_a_required_group_that_is_not_measured_is_missing_and_an_unknown_one_an_error() -> None:
+    given = sides(60, category=["a"] * 30 + ["b"] * 30)
+    after = snapshot(
+        [True] * 30 + [None] * 30,
+        item_id=[str(n) for n in range(60)],
+        content_hash=[f"h{n}" for n in range(60)],
+        category=["a"] * 30 + ["b"] * 30,
+    )
+    gone = Sides(before=given.before, after=after)
+    found = judged("required: ['category:b']\ncritical: [{of: 'category:a', accuracy: 90%}]", gone)
+    assert ruling(found, "category:b required").answer == "MISSING"
+    assert found.answer == "INCONCLUSIVE"
+    limited = judged("critical: [{of: 'category:b', accuracy: 90%}]", gone)
+    assert ruling(limited, "category:b accuracy").word == "missing"
+    with pytest.raises(GateError, match="no group 'category:bb'; there are category:a, category:b"):
+        judged("required: ['category:bb']\ncritical: [{of: all, accuracy: 90%}]", gone)
+
+
+def test_an_exception_holds_until_its_day_and_is_named_after_it() -> None:
+    text = (
+        "critical: [{of: 'category:*', accuracy: 1%}]\n"
+        "exceptions: [{of: 'category:c0', reason: on purpose, until: 2026-06-30}]"
+    )
+    lost = [f"c{n % 2}" for n in range(400)]
+    found = sides(400, 0.0, category=lost)
+    given = Sides(before=found.before, after=sides(400, 3.0, category=lost).after)
+    held = ruling(judged(text, given, today=date(2026, 6, 30)), "category:c0 accuracy")
+    assert held.excused == "on purpose, until 2026-06-30"
+    assert held.word == "excused (beyond the limit)"
+    assert not held.decides
+    ended = ruling(judged(text, given, today=date(2026, 7, 1)), "category:c0 accuracy")
+    assert ended.decides
+    assert ended.note == "its exception ended on 2026-06-30"
+
+
+def test_tags_are_groups_of_the_probe() -> None:
+    given = sides(400, 3.0)
+    probe = Probe(
+        [
+            Item(id=str(n), task=task, prompt=f"Q{n}", choices=[" a", " b"], answer=0, tags=["slow"] * (n % 2))
+            for n, task in enumerate(given.before.texts("task"))
+        ]
+    )
+    text = "critical: [{of: 'tag:slow', accuracy: 2%}]"
+    with pytest.raises(GateError, match="needs the probe"):
+        judged(text, given)
+    tagged = judged(text, Sides(before=given.before, after=given.after, probe=probe))
+    assert ruling(tagged, "tag:slow accuracy").items == 200
+    with pytest.raises(GateError, match="no item of the probe has the tag 'slwo', did you mean 'slow'"):
+        judged(text.replace("slow", "slwo"), Sides(before=given.before, after=given.after, probe=probe))
+
+
+def test_conditions_on_quantities_are_decided_by_their_intervals() -> None:
+    text = "critical: [{of: all, fail_if: 'log_score_change<-0.05'}, {of: all, fail_if: 'newly_unscored>10'}]"
+    assert judged(text, sides(2000, 1.0)).answer == "FAIL"
+    assert judged(text, sides(4000, -0.5)).answer == "PASS"
+    found = ruling(judged(text, sides(300, 0.05)), "all log_score_change")
+    assert found.interval is not None
+
+
+def test_where_the_model_knew_nothing_nothing_is_decided() -> None:
+    given = sides(600, 0.0, known=-0.86)
+    found = judged("critical: [{of: all, accuracy: 2%}]", given)
+    assert found.little_to_lose
+    assert found.answer == "INCONCLUSIVE"
+
+
+# One error.
+
+
+@pytest.mark.parametrize("limits", [3, 12])
+def test_an_unchanged_model_fails_in_at_most_5_of_100_policies(limits: int) -> None:
+    rng, worlds, failed = np.random.default_rng(8), 150, 0
+    text = "critical: [{of: all, accuracy: no worsening}]\nsupporting: [{of: 'category:*', accuracy: no worsening}]"
+    for world in range(worlds):
+        category = [f"c{n % (limits - 1)}" for n in range(60 * (limits - 1))]
+        given = sides(len(category), 0.0, seed=int(rng.integers(1 << 30)), noise=1.0, category=category)
+        found = judged(text, given)
+        assert found.limits == limits
+        failed += found.answer == "FAIL"
+        assert found.level == 1 - 0.05 / limits
+        assert world < worlds
+    assert failed / worlds <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / worlds)
+
+
+def test_looks_share_the_error() -> None:
+    given = sides(300)
+    assert judged("critical: [{of: all, accuracy: 2%}]", given, looks=10).level == 1 - 0.05 / 10
+
+
+# What it can see.
+
+
+def test_planned_power_is_that_of_simulated_comparisons() -> None:
+    rng, n, flips, limit, limits, worlds = np.random.default_rng(3), 1500, 0.1, 0.02, 8, 3000
+    from scipy import special
+
+    level = 1 - 0.05 / limits
+    z = float(special.ndtri(1 - 0.05 / (2 * limits)) + special.ndtri(0.8))
+    loss = smallest_seen_beyond(limit, n, flips, z)
+    from forgetwatch.metrics import Cells
+
+    failed = 0
+    for lost, won in zip(
+        rng.binomial(n, (flips + loss) / 2, worlds), rng.binomial(n, (flips - loss) / 2, worlds), strict=True
+    ):
+        rest = (n - lost - won) / 2
+        cells = Cells(retained=rest, forgotten=lost, gained=won, missed=rest)
+        failed += newcombe(cells, level=level)[1] < -limit
+    assert failed / worlds == pytest.approx(0.8, abs=2 * math.sqrt(0.8 * 0.2 / worlds) + 0.015)
+
+
+def test_a_plan_names_each_limit_and_what_it_sees() -> None:
+    items = [
+        Item(id=str(n), task="t", category="ab"[n % 2], prompt=f"Q{n}", choices=[" a", " b", " c"], answer=0)
+        for n in range(2000)
+    ]
+    policy = parse_policy(
+        "critical: [{of: all, accuracy: 2%}, {of: all, known: 5%}, {of: 'category:a', gain: 2%}]\n"
+        "supporting: [{of: 'category:*', accuracy: no worsening}]\nadvisory: [{metric: m, gain: 2%}]",
+        "p",
+    )
+    planned = planned_power(policy, Probe(items))
+    assert [one.rule.of for one in planned] == ["all", "all", "category:a", "category:a", "category:b", "all"]
+    assert [one.items for one in planned] == [2000, 2000, 1000, 1000, 1000, 0]
+    assert planned[0].sees > 0.02
+    assert planned[0].passes is True
+    assert planned[1].known_lost > 5
+    assert planned[2].passes is None
+    assert 0 < planned[3].sees < 0.1
+    fewer = planned_power(policy, Probe(items[:200]))
+    assert fewer[0].passes is False
+    assert fewer[0].sees > planned[0].sees
+
+
+# What is read, and refused.
+
+
+@pytest.mark.parametrize("name", READY)
+def test_shipped_policies_are_read_and_applied(name: str) -> None:
+    policy = load_policy(name)
+    assert policy.name == name
+    assert apply_policy(policy, sides(4000, 4.0)).answer == "FAIL"
+    assert apply_policy(policy, sides(200, 0.0)).answer in ("PASS", "INCONCLUSIVE")
+
+
+GOOD = "critical: [{of: all, accuracy: 2%}]"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "needed a mapping"),
+        ("- a", "needed a mapping"),
+        ("critical: [", "it is not YAML"),
+        ("policy: x", "has no limit that decides"),
+        ("critical: []", "critical: needed a list of limits"),
+        ("critical: {of: all}", "critical: needed a list of limits"),
+        ("critcal: [{of: all, accuracy: 2%}]", "unknown key 'critcal', did you mean 'critical'"),
+        ("tolerance: 2%", "tolerance is a key of a gate file"),
+        ("policy: ''\n" + GOOD, "policy: needed a name"),
+        ("policy: [x]\n" + GOOD, "policy: needed a name"),
+        ("advisory: [{of: all, accuracy: 2%}]", "has no limit that decides"),
+        ("critical: [{of: all}]", "needed one of accuracy, known, gain or fail_if, got none"),
+        ("critical: [{of: all, accuracy: 2%, known: 5%}]", "needed one of accuracy, known, gain or fail_if, got acc"),
+        ("critical: [{of: all, acuracy: 2%}]", "unknown key 'acuracy', did you mean 'accuracy'"),
+        ("critical: [{of: all, accuracy: [2%]}]", "accuracy: needed a text"),
+        ("critical: [{of: all, accuracy: 0%}]", "would never fail, or never pass"),
+        ("critical: [{of: all, accuracy: 150%}]", "would never fail, or never pass"),
+        ("critical: [{of: all, accuracy: -2%}]", "would never fail, or never pass"),
+        ("critical: [{of: all, accuracy: much}]", "needed a share above 0 and below 1"),
+        ("critical: [{of: all, accuracy: '0% of before'}]", "would never fail, or never pass"),
+        ("critical: [{of: all, accuracy: '5% of before, at least 200%'}]", "would never fail, or never pass"),
+        ("critical: [{of: all, known: no worsening}]", "needed a share"),
+        ("critical: [{of: all, gain: 100%}]", "would never fail, or never pass"),
+        ("critical: [{of: Math, accuracy: 2%}]", "got the group 'Math'"),
+        ("critical: [{of: 'categry:Math', accuracy: 2%}]", "did you mean 'category'"),
+        ("critical: [{of: 'category:', accuracy: 2%}]", "got the group 'category:'"),
+        ("critical: [{of: [all], accuracy: 2%}]", "of: needed a group"),
+        ("critical: [{metric: m, accuracy: 2%}]", "a metric has a name and a gain"),
+        ("critical: [{metric: m, of: all, gain: 2%}]", "a metric has a name and a gain"),
+        ("critical: [{of: all, fail_if: 'forgoten>5'}]", "'forgoten' is not a quantity, did you mean 'forgotten'"),
+        ("critical: [{of: all, fail_if: 'forgotten>5'}]", "forgotten has no interval, so that an unchanged model"),
+        ("critical: [{of: all, fail_if: 'forgetting>500%'}]", "the gate would never fail"),
+        ("critical: [{of: all, fail_if: 'n>=0'}]", "holds of every value: the limit would always fail"),
+        ("critical: [{of: all, fail_if: 'category:A.net_change<-5%'}]", "the group is named with of:"),
+        ("critical: [{of: 'category:A', fail_if: 'history.regained>5'}]", "is a number of the whole"),
+        (GOOD + "\nerror: 0%", "error: needed a share above 0, 20% at most"),
+        (GOOD + "\nerror: 50%", "error: needed a share above 0, 20% at most"),
+        (
+            "critical: [{of: all, accuracy: 2%}, {of: all, accuracy: 5%}]",
+            "limited twice, and the limit 'no worse than -5",
+        ),
+        (GOOD + "\nsupporting: [{of: all, accuracy: 5%}]", "of tier supporting can never decide"),
+        ("critical: [{of: all, gain: 2%}, {of: all, gain: 5%}]", "the limit 'gains at least 2 points'"),
+        (GOOD + "\nsupporting: {unclear: 2, limits: [{of: all, known: 5%}]}", "none ever counts as unclear"),
+        (GOOD + "\nsupporting: {unclear: some, limits: [{of: all, known: 5%}]}", "unclear: needed a number"),
+        (GOOD + "\nrequired: [Math]", "got the group 'Math'"),
+        (GOOD + "\nrequired: {}", "needed a list of texts"),
+        (GOOD + "\nexceptions: [{of: all, reason: x}]", "needed until: an exception has"),
+        (GOOD + "\nexceptions: [{of: all, reason: '', until: 2027-01-01}]", "needed reason: an exception has"),
+        (GOOD + "\nexceptions: [{of: all, reason: x, until: soon}]", "until: needed a day such as"),
+        (GOOD + "\nexceptions: [{of: 'task:a', reason: x, until: 2027-01-01}]", "no limit is about 'task:a'"),
+        (
+            "critical: [{of: 'task:a', accuracy: 2%}]\nrequired: ['task:a']\n"
+            "exceptions: [{of: 'task:a', reason: x, until: 2027-01-01}]",
+            "is required and excepted",
+        ),
+        (GOOD + "\non_fail: panic", "on_fail: needed one of warn, save, stop, rollback"),
+        (GOOD + "\nmust_pass: true", "true means the items marked in the probe"),
+        (GOOD + "\nmust_pass: []", "needed a list of texts"),
+        (GOOD + "\n" + GOOD, "critical"),
+        ("a: &x 1\nb: *x", "p.yaml"),
+    ],
+)
+def test_a_policy_that_decides_nothing_or_contradicts_itself_is_refused_in_one_sentence(text: str, says: str) -> None:
+    with pytest.raises(GateError) as caught:
+        parse_policy(text, "p.yaml")
+    assert says in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_policy_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(GateError, match="no policy of that name, did you mean 'quantise'"):
+        load_policy("quantize")
+    with pytest.raises(GateError, match="policy in YAML"):
+        load_policy(str(tmp_path))

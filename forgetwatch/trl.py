@@ -9,8 +9,8 @@ Every key of TRL's script is accepted, on the command line and in the file, and 
     in the file            as in YAML: forget_every: [10, 50], or forget_against: {base: base.parquet}
     on the command line    these two in JSON: --forget_every 200, --forget_against '{"base": "base.parquet"}'
 
-The guard ``none`` is none, and a `forget_max_overhead` of 0 evaluates all items. Script and trainer are TRL's; the
-trainer gets one more callback.
+The guard ``none`` is none, and a text that is no action names a policy or its file; a `forget_max_overhead` of 0
+evaluates all items. Script and trainer are TRL's; the trainer gets one more callback.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _type_of_key(name: str) -> Any:
     if float in kinds or bool in kinds:
         return _ANNOTATIONS[name]
     choices = [choice for kind in kinds if get_origin(kind) is Literal for choice in get_args(kind)]
-    if choices and not _has_json(name):
+    if choices and str not in kinds and not _has_json(name):
         return Literal.__getitem__((*choices, _NONE) if NoneType in kinds else tuple(choices))
     return str | None
 
@@ -85,6 +85,8 @@ def _has_json(name: str) -> bool:
 
 def _value(name: str, given: Any) -> Any:
     """Return the value of an argument, given its key in a file or on the command line."""
+    if given == _NONE and any(get_origin(kind) is Literal for kind in _kinds(name)):
+        return None
     if not isinstance(given, str) or (str in _kinds(name) and not (Mapping in _kinds(name) and given[:1] == "{")):
         return given
     if _has_json(name):

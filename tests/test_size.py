@@ -20,10 +20,10 @@ GATE_MINUTES = 12
 """Minutes that the README's test command may take on two idle cores; `.ci/run` prints what it took."""
 
 AT_MOST = {
-    "modules of the package": 231,
-    "lines of code of the package": 36_310,
-    "characters of the package": 2_545_000,
-    "lines of code of the tests": 41_200,
+    "modules of the package": 232,
+    "lines of code of the package": 36_450,
+    "characters of the package": 2_555_000,
+    "lines of code of the tests": 41_330,
     "public names": 13,
     "files that name bits_per_byte": 6,
     "files that name known_lost_net": 6,

@@ -22,5 +22,5 @@ from forgetwatch.gates.gate import (
     parse_no_worse_than,
     read_gate,
 )
-from forgetwatch.gates.policy import READY, Exemption, Policy, Rule, load_policy, parse_policy
+from forgetwatch.gates.policy import READY, Exemption, Policy, Rule, check_groups, load_policy, parse_policy
 from forgetwatch.gates.ruling import PolicyResult, Ruling, Sides, apply_policy

@@ -42,6 +42,7 @@ from forgetwatch.gates.condition import Condition, parse_fraction
 from forgetwatch.gates.gate import MustPass, as_mapping, as_texts, read_must_pass, short
 from forgetwatch.measures import BEYOND_GROUPS, INTERVALS
 from forgetwatch.probe import Probe
+from forgetwatch.wording import SHIPPED
 
 Tier = Literal["critical", "supporting", "advisory"]
 Kind = Literal["accuracy", "known", "no worsening", "gain", "metric", "condition"]
@@ -227,6 +228,25 @@ def parse_policy(text: str, source: str, probe: Probe | None = None) -> Policy:
     )
     _check_use(policy, source)
     return policy
+
+
+def check_groups(policy: Policy, probe: Probe) -> None:
+    """Refuse a policy that is about groups which a probe does not have.
+
+    Raises:
+        GateError: If a category, task or tag is not in the probe.
+    """
+    there = {
+        "category": {item.category for item in probe},
+        "task": {item.task for item in probe},
+        "tag": {tag for item in probe for tag in item.tags},
+        "wording": {SHIPPED if item.wording is None else item.wording.name for item in probe},
+    }
+    for of in (*(rule.of for rule in policy.rules), *policy.required):
+        level, _, name = of.partition(":")
+        if of != "all" and name != EVERY and name not in there[level]:
+            near = did_you_mean(name, sorted(there[level]))
+            raise GateError(f"policy {policy.name}: the probe {probe.name!r} has no {level} {name!r}{near}")
 
 
 def _rules(given: Plain, tier: Tier, where: str) -> list[Rule]:

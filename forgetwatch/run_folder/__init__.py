@@ -56,6 +56,7 @@ from forgetwatch.run_folder.description import (
     carried_baseline,
     carried_look,
     checkpoint_folder,
+    look_name,
     write_description,
 )
 from forgetwatch.run_folder.folder import Resumed, RunFolder

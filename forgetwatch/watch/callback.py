@@ -30,9 +30,10 @@ from forgetwatch.run_folder import PROBE, RUN_FOLDER, logged_figure
 from forgetwatch.scoring import TrainerGenerator, check_generated, generation_obstacle, on_main_process, random_states
 from forgetwatch.snapshot import Snapshot, read_snapshot
 from forgetwatch.watch.budget import FEWEST_ITEMS
-from forgetwatch.watch.guard import Action, Guard
+from forgetwatch.watch.guard import STOPS, Action, Guard
 from forgetwatch.watch.lineage import LineageSetting
 from forgetwatch.watch.looks import references
+from forgetwatch.watch.rollback import roll_back
 from forgetwatch.watch.run_output import checked_command
 from forgetwatch.watch.schedule import Every, Schedule, event_steps
 from forgetwatch.watch.session import Session, Settings, TrainingState
@@ -83,8 +84,9 @@ class ForgetWatchCallback(TrainerCallback):
         lineage: The earlier training that this one continues: its output_dir or checkpoint. Losses then count against
             the base of the first training, and against the start of this one. By default it is found by the weights or
             the folder of the model; False turns it off. After merging, casting or quantising it has to be named.
-        guard: Reaction to an alarm or a loss beyond the bounds: ``warn``, ``save``, ``stop``, or a `Guard` with other
-            bounds; None for no guard, and no line on alarms.
+        guard: Reaction to an alarm or a loss beyond the bounds: ``warn``, ``save``, ``stop``, ``rollback`` (stops, and
+            loads the last saved checkpoint whose look did not fail), or a `Guard` with other bounds; the name or file
+            of a policy, which then decides and names its reaction; None for no guard, and no line on alarms.
         on_look: A command that is started after each look, the first included, without a shell; training does not wait
             for it. ``{step}``, ``{checkpoint}`` and ``{folder}`` are filled in. A command that names the checkpoint is
             started only at saves, once the checkpoint is written.
@@ -117,7 +119,7 @@ class ForgetWatchCallback(TrainerCallback):
         against: Mapping[str, Snapshot | str | Path] | None = None,
         baseline: Snapshot | str | Path | None = None,
         lineage: LineageSetting = None,
-        guard: Guard | Action | None = "warn",
+        guard: Guard | Action | str | Path | None = "warn",
         on_look: str | None = None,
         composite: str | None = None,
         log: Literal["counts", "full"] = "counts",
@@ -150,7 +152,7 @@ class ForgetWatchCallback(TrainerCallback):
             needed = "a folder, None or False" if isinstance(lineage, bool) else "baseline=... or lineage=..., not both"
             raise WatchError(f"lineage={lineage!r}: needed {needed}")
         self.lineage = lineage
-        self.guard = Guard(guard) if isinstance(guard, str) else guard
+        self.guard = Guard.of(guard, self.probe)
         self.on_look = checked_command(on_look)
         self.composite = composite
         self.log = log
@@ -308,6 +310,9 @@ class ForgetWatchCallback(TrainerCallback):
         if self._session is not None and self._trainer is not None:
             # load_best_model_at_end has put other weights in place by now: they do not belong to this step.
             self._session.end(_moment(self._trainer, state, control, kwargs), look=not args.load_best_model_at_end)
+            if self.guard is not None and self.guard.action == "rollback" and self._session.stopped is not None:
+                with self._session.failures.tolerate("rolling back", step=state.global_step):
+                    roll_back(self._trainer, self.guard, self._session.watch, log=self._session.log)
 
     def _new_session(
         self,
@@ -400,7 +405,7 @@ class ForgetWatchCallback(TrainerCallback):
             self._store_memory(state)
         if action in ("save", "stop"):
             control.should_save = True
-        if action == "stop":
+        if action in STOPS:
             control.should_training_stop = True
 
     def _store_memory(self, state: TrainerState) -> None:

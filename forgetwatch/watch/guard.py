@@ -8,6 +8,12 @@ A net loss beyond the bound does not count in a category whose items do not show
 (`comparing.smallest_seen`): among many categories of few items, some fall far by chance. Alarms, whose level accounts
 for the number of groups, cover it all the same. The whole is one test, and counts.
 
+With a policy it trips where the policy fails instead (`gates.policy`): at each look by the same rules, with its error
+shared by all looks. The action is the policy's.
+
+`rollback` stops, too, and at the end of the training loads the weights of the last saved checkpoint whose look did not
+fail (`watch.rollback`).
+
 Each finding is stored with the run. The log of a look has at most one line on alarms and one on the rest.
 
 A run that the guard has stopped, and that resumes with what it found still lost, stops again after its first step,
@@ -16,19 +22,25 @@ unless the guard has ``override=True``: a job script that starts ended runs agai
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from pathlib import Path
+from typing import Any, Final, Literal, get_args
 
-from forgetwatch.comparing import Group, Trajectory, can_see, estimated, group_verdict
-from forgetwatch.errors import WatchError
+from forgetwatch.comparing import Comparison, Group, Trajectory, can_see, estimated, group_verdict
+from forgetwatch.errors import WatchError, did_you_mean
+from forgetwatch.gates import READY, Policy, PolicyResult, Sides, apply_policy, check_groups, load_policy
 from forgetwatch.measures import VANISHED_SHARE_NOTED
 from forgetwatch.pairing import change_points, count, listed, one_line, tolerance_points
+from forgetwatch.probe import Probe
 from forgetwatch.progress import Failures
 from forgetwatch.run_folder import GuardFinding
 from forgetwatch.watch.watch import Watch
 
-Action = Literal["warn", "save", "stop"]
+Action = Literal["warn", "save", "stop", "rollback"]
+STOPS: Final = ("stop", "rollback")
+"""Actions that end the training."""
 
 
 @dataclass(frozen=True)
@@ -36,10 +48,13 @@ class Guard:
     """Bounds on the losses of a run, and the action when they are exceeded.
 
     Attributes:
-        action: ``warn`` logs a warning; ``save`` also requests a checkpoint; ``stop`` also ends the run.
+        action: ``warn`` logs a warning; ``save`` also requests a checkpoint; ``stop`` also ends the run; ``rollback``
+            ends it and loads the last saved checkpoint whose look did not fail.
         net_loss: Net loss of accuracy, 0 to 1, that the whole 95 % interval may not exceed; None for no such bound.
         looks: Number of consecutive looks at which it is exceeded.
         override: True to continue a run that the guard has stopped past what it found before the resume.
+        policy: Decides in place of the other bounds; None for none.
+        probe: The probe, for the policy's tags; None for none.
 
     Raises:
         WatchError: If a value is out of range.
@@ -49,6 +64,28 @@ class Guard:
     net_loss: float | None = 0.02
     looks: int = 2
     override: bool = False
+    policy: Policy | None = None
+    probe: Probe | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, given: Guard | str | Path | None, probe: Probe) -> Guard | None:
+        """Return the guard that an action, or the name or file of a policy, means.
+
+        Raises:
+            WatchError: If it is neither.
+            GateError: If the policy cannot be read, or names a group that the probe does not have.
+        """
+        if given is None or isinstance(given, Guard):
+            return given
+        if str(given) in get_args(Action):
+            return cls(str(given))  # type: ignore[arg-type]
+        if str(given) not in READY and not Path(given).exists():
+            known = (*get_args(Action), *READY)
+            near = did_you_mean(str(given), known)
+            raise WatchError(f"guard={str(given)!r}: needed {', '.join(known)}, or the file of a policy{near}")
+        policy = load_policy(str(given), probe)
+        check_groups(policy, probe)
+        return cls(policy.on_fail, policy=policy, probe=probe)
 
     def __post_init__(self) -> None:
         """Check the values."""
@@ -62,6 +99,8 @@ class Guard:
     def findings(self, trajectory: Trajectory, lost: Sequence[str] = ()) -> list[GuardFinding]:
         """Return everything that exceeds a bound at the latest look, at which these `must_pass` items are `lost`."""
         step = trajectory.steps[-1]
+        if self.policy is not None:
+            return self._of_policy(trajectory)
         raised = [alarm.group for alarm in trajectory.verdicts() if alarm.step == step and alarm.raised]
         # The whole first, then the largest fall.
         raised.sort(key=lambda group: (group.level != "all", estimated(group)[0]))
@@ -75,6 +114,34 @@ class Guard:
             line = f"item {item}, which must pass, was right and is wrong at step {step}"
             found.append(GuardFinding("must_pass", item, step, line))
         return found
+
+    def judged(self, sides: Sides, comparison: Comparison, *, look: int, planned: int | None) -> PolicyResult | None:
+        """Return what the policy says about a look, which is one of those that share its error; None without a policy.
+
+        Args:
+            sides: The baseline and the look.
+            comparison: Their comparison.
+            look: Number of the look, from 1.
+            planned: Looks planned after the baseline; None if unknown.
+        """
+        if self.policy is None:
+            return None
+        # Without a plan the looks share the error as 1/k^2, whose sum is known.
+        looks = planned if planned and look <= planned else math.ceil(math.pi**2 * max(look, 1) ** 2 / 6)
+        return apply_policy(self.policy, sides, comparison=comparison, looks=looks)
+
+    def _of_policy(self, trajectory: Trajectory) -> list[GuardFinding]:
+        """Return the limits of the policy that fail at the latest look; none unless the policy does."""
+        look, step = len(trajectory.steps) - 1, trajectory.steps[-1]
+        sides = Sides(before=trajectory.baseline, after=trajectory.last, probe=self.probe, trajectory=trajectory)
+        found = self.judged(sides, trajectory.comparisons[-1], look=look, planned=trajectory.planned) if look else None
+        if found is None or found.answer != "FAIL":
+            return []
+        name = one_line(found.policy.name)
+        return [
+            GuardFinding("policy", one.what, step, f"policy {name}: {one_line(one.line)} at step {step}")
+            for one in found.deciding
+        ]
 
     def _net_losses(self, trajectory: Trajectory) -> list[GuardFinding]:
         """Return the net losses beyond the bound at consecutive looks, the latest among them."""
@@ -108,7 +175,7 @@ class Guard:
 
         Those that `tripped` it hold where looks that could show otherwise are missing.
         """
-        is_seen = trajectory.steps[-1] >= stopped and len(trajectory.steps) > self.looks
+        is_seen = trajectory.steps[-1] >= stopped and len(trajectory.steps) > (1 if self.policy else self.looks)
         if not is_seen:
             return [one for one in tripped if one.trips]
         return [one for one in self.findings(trajectory, lost) if one.trips]
@@ -155,9 +222,12 @@ class Tripped:
             new: The findings of the look that were not reported before, as `new` returned them.
             stops: Step at which they end the run; None if they do not.
         """
-        of = {what: [one for one in new if one.what == what] for what in ("alarm", "net_loss", "must_pass")}
+        of = {what: [one for one in new if one.what == what] for what in ("alarm", "net_loss", "must_pass", "policy")}
         few = [one for one in self.findings if one.what == "too_few_items"]
         parts = [_and_others(of["net_loss"])] if of["net_loss"] else []
+        if of["policy"]:
+            more = len(of["policy"]) - 1
+            parts.append(of["policy"][0].line + (f", and {more:,} more limits" if more else ""))
         if len(of["must_pass"]) == 1:
             parts.append(of["must_pass"][0].line)
         elif names := [one.name for one in of["must_pass"]]:

@@ -35,7 +35,7 @@ from forgetwatch.scoring import on_main_process, random_states, score_by_main_pr
 from forgetwatch.snapshot import Snapshot
 from forgetwatch.watch import run_output
 from forgetwatch.watch.budget import Budget, Cost, Decision, evaluated_worth, generated_items, stored_decision
-from forgetwatch.watch.guard import Action, Guard, Tripped
+from forgetwatch.watch.guard import STOPS, Action, Guard, Tripped
 from forgetwatch.watch.lineage import BY_FOLDER, LineageSetting, join_lineage, remember_end
 from forgetwatch.watch.schedule import Schedule
 from forgetwatch.watch.trackers import TrainerLogger
@@ -256,7 +256,7 @@ class Session:
                 self._page.write(watch)
         self.budget.clock.add_look(time.perf_counter() - started, evaluation=watch.measurer.seconds)
         action = guard.action if guard is not None and any(finding.trips for finding in new) else None
-        self.stopped = step if action == "stop" else self.stopped
+        self.stopped = step if action in STOPS else self.stopped
         return action
 
     def carry(self, step: int, *, saved: bool = False) -> None:
@@ -454,7 +454,7 @@ class Session:
             lost = watch.lost_must_pass(max(watch.comparisons))
             own = watch.stage_trajectory()
             left = on_main_process(lambda: guard.remaining(own, lost, stopped=stopped, tripped=tripped))
-            stops = self._settings.guard is not None and guard.action == "stop" and not guard.override
+            stops = self._settings.guard is not None and guard.action in STOPS and not guard.override
             self.stops_again = stops and bool(left)
             self.stopped = stopped if left else None  # also of a run that continues: a later resume asks again
             found = [finding for finding in tripped if finding.trips and finding.step == stopped]
@@ -462,7 +462,7 @@ class Session:
 
     def _announce(self, now: TrainingState, findings: list[GuardFinding], *, step: int) -> None:
         guard, trips = self._settings.guard, any(finding.trips for finding in findings)
-        lines = self.tripped.lines(findings, stops=step if trips and guard and guard.action == "stop" else None)
+        lines = self.tripped.lines(findings, stops=step if trips and guard and guard.action in STOPS else None)
         for line in lines:
             self.log(line)
         if trips and self._is_main:

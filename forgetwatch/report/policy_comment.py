@@ -19,6 +19,9 @@ POLICY_WORDS: Final[dict[Answer, str]] = {"PASS": "PASSED", "FAIL": "FAILED", "I
 QUESTIONS: Final = 10
 """Lost questions in a comment."""
 
+_FIRST: Final = ("PASS", "FAIL", "MISSING")
+"""Answers of limits of groups that are not folded: they fail, are missing, or show a small loss."""
+
 _LEVELS: Final = {"FAIL": "error", "INCONCLUSIVE": "warning", "MISSING": "warning"}
 
 
@@ -35,6 +38,8 @@ def policy_comment(result: PolicyResult, changed: Sequence[Flip] = ()) -> str:
         changed: Items whose answer changed.
     """
     whole, own = result.comparison.all, marker(result.policy.name)
+    against = () if result.answer == "PASS" else result.deciding
+    first = [one for one in result.shown if one in against or one.answer in _FIRST or ":" not in one.what]
     before, after = map(escaped, result.comparison.labels)
     lines = [
         own,
@@ -43,15 +48,14 @@ def policy_comment(result: PolicyResult, changed: Sequence[Flip] = ()) -> str:
         f"{before} → {after}: {count(whole.forgotten)} forgotten and {count(whole.gained)} gained of "
         f"{count(whole.n)} questions. {policy_sentence(result)}",
         "",
-        *table(
-            ["tier", "limit on", "limit", "measured", "shows"],
-            [[one.tier, one.what, one.limit, one.measured, _shows(one)] for one in result.shown],
-        ),
+        *_limits(first),
         "",
     ]
-    held = len(result.rulings) - len(result.shown)
-    if held:
-        lines += [f"{count(held)} more limits hold.", ""]
+    if folded := [one for one in result.shown if one not in first]:
+        lines += [f"<details><summary>{count(len(folded))} limits of groups that are unclear</summary>", ""]
+        lines += [*_limits(folded), "", "</details>", ""]
+    if held := len(result.rulings) - len(result.shown):
+        lines += [f"{count(held)} more limit{'' if held == 1 else 's'} hold{'s' if held == 1 else ''}.", ""]
     lost = [flip for flip in sort_flips(changed) if flip.what == "forgotten"]
     if lost:
         rows = [
@@ -74,6 +78,11 @@ def policy_comment(result: PolicyResult, changed: Sequence[Flip] = ()) -> str:
             "",
         ]
     return "\n".join([*lines, own.replace("<!-- ", "<!-- end of ")]) + "\n"
+
+
+def _limits(rulings: Sequence[Ruling]) -> list[str]:
+    rows = [[one.tier, one.what, one.limit, one.measured, _shows(one)] for one in rulings]
+    return table(["tier", "limit on", "limit", "measured", "shows"], rows)
 
 
 def _shows(ruling: Ruling) -> str:

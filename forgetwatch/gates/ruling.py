@@ -14,6 +14,7 @@ have the same level. A word says what a limit shows:
     worse                a loss is shown where none is allowed
     unclear              the interval contains the limit; ``worse, how far is unclear`` if it shows a loss
     missing              it was not measured
+    little to lose       the model before answered no better than guessing
     excused              it is excepted until a day
 """
 
@@ -102,7 +103,7 @@ class PolicyResult:
         rulings: The answers to its limits, in the order of the policy.
         level: Level of each interval, 0 to 1.
         limits: Number of limits that share the error.
-        little_to_lose: True if the model before answered no better than guessing, so that nothing passes or fails.
+        little_to_lose: True if the model before answered no better than guessing, so that no limit on a loss decides.
     """
 
     policy: Policy
@@ -115,9 +116,11 @@ class PolicyResult:
     @property
     def answer(self) -> Answer:
         """The answer of all limits."""
-        if any(one.decides and one.answer == "FAIL" for one in self.rulings):
-            return "INCONCLUSIVE" if self.little_to_lose else "FAIL"
-        return "INCONCLUSIVE" if self._open or self.little_to_lose else "PASS"
+        answers = {one.answer for one in self.rulings if one.decides}
+        if "FAIL" in answers:
+            return "FAIL"
+        # What nothing was measured for does not pass.
+        return "INCONCLUSIVE" if self._open or "PASS" not in answers else "PASS"
 
     @property
     def _open(self) -> tuple[Ruling, ...]:
@@ -196,7 +199,7 @@ def apply_policy(
         rulings=tuple(rulings),
         level=level,
         limits=sharing,
-        little_to_lose=whole.all.little_to_lose and any(rule.kind != "metric" for rule in policy.rules),
+        little_to_lose=any(one.word == "little to lose" for one in rulings),
     )
 
 
@@ -289,9 +292,10 @@ def _rule(rule: Rule, of: str, sides: Sides, comparison: Comparison, level: floa
     missing = replace(missing, items=group.n)
     if rule.condition is not None:
         return _of_condition(rule.condition, group, comparison, sides, level, missing)
-    if rule.kind == "known":
-        return _of_knowledge(rule, group, level, missing)
-    return _of_accuracy(rule, group, level, missing)
+    found = (_of_knowledge if rule.kind == "known" else _of_accuracy)(rule, group, level, missing)
+    if comparison.all.little_to_lose and rule.kind != "gain" and found.answer != "MISSING":
+        return replace(found, answer="INCONCLUSIVE", word="little to lose")
+    return found
 
 
 def _of_metric(rule: Rule, sides: Sides, missing: Ruling) -> Ruling:

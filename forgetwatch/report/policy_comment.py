@@ -93,7 +93,9 @@ def _shows(ruling: Ruling) -> str:
 def policy_sentence(result: PolicyResult) -> str:
     """Return what decides, and the error, in one or two sentences."""
     deciding = result.deciding
-    if result.little_to_lose:
+    if not deciding:
+        return "Nothing that decides was measured."
+    if result.little_to_lose and result.answer != "FAIL":
         return "Before, the model answered no better than guessing: there is next to nothing to lose, or to show."
     if result.answer == "PASS":
         first = f"All {count(len(deciding))} limits that decide hold" if len(deciding) > 1 else "The limit holds"

@@ -23,7 +23,7 @@ from forgetwatch.metrics import (
 )
 from forgetwatch.metrics.margin_change import FEWEST_TESTED
 from forgetwatch.pairing import brief, count, fit, percent
-from forgetwatch.probes import load_probe
+from forgetwatch.probes import load_probe, questions_once
 
 _FLIPS = (0.05, 0.10, 0.20)
 _COLUMNS = 3
@@ -119,7 +119,7 @@ def _rows(probe: str | None, number: int | None) -> list[_Row]:
     if probe is None:
         return []
     loaded = load_probe(probe)
-    items = [item for item in loaded if not item.is_passage]
+    items = questions_once([item for item in loaded if not item.is_passage])
     groups = [(loaded.name, items)]
     for category in dict.fromkeys(item.category for item in items if item.category):
         groups.append((category, [item for item in items if item.category == category]))

@@ -22,6 +22,7 @@ from forgetwatch.gates.policy import EVERY, Policy, Rule
 from forgetwatch.item import Item
 from forgetwatch.metrics import detectable_known_lost
 from forgetwatch.probe import Probe
+from forgetwatch.probes import questions_once
 
 _ACCURACY = ("accuracy", "no worsening", "gain")
 
@@ -59,7 +60,7 @@ def planned_power(
         before: Accuracy before, to which relative limits refer.
     """
     items = [item for item in probe if not item.is_passage]
-    found = [(rule, of) for given in policy.rules for rule, of in _expanded(given, items)]
+    found = [(rule, questions_once(of)) for given in policy.rules for rule, of in _expanded(given, items)]
     sharing = sum(rule.tier != "advisory" and rule.has_interval for rule, _ in found)
     z = float(special.ndtri(1 - policy.error / (2 * max(sharing, 1))))
     return [_planned(rule, of, z, flips=flips, power=power, before=before) for rule, of in found]

@@ -48,7 +48,16 @@ from forgetwatch.probes.plan import Key
 from forgetwatch.probes.prompts import few_shot, options_of
 from forgetwatch.probes.row_files import SUFFIXES, read_rows, training_texts
 from forgetwatch.probes.shipped import NAMES, shipped_probe
-from forgetwatch.probes.wordings import OTHERS, WORDINGS, AskedIn, reworded, worded, worded_probe, wordings_of
+from forgetwatch.probes.wordings import (
+    OTHERS,
+    WORDINGS,
+    AskedIn,
+    questions_once,
+    reworded,
+    worded,
+    worded_probe,
+    wordings_of,
+)
 from forgetwatch.probes.world import RELATIONS, Fact, Relation, demo_probe, facts
 from forgetwatch.progress import log
 

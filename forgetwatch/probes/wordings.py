@@ -121,6 +121,20 @@ def worded(probe: Probe, asked: AskedIn, wordings: Sequence[Wording] | None = No
     return probe.with_items(made)
 
 
+def questions_once(items: Sequence[Item]) -> list[Item]:
+    """Return some items without those that ask a question of another one in other words: it is one observation."""
+    if not any(item.wording for item in items):
+        return list(items)
+    seen = {(item.task, item.content_hash) for item in items if not item.wording}
+    found = []
+    for item in items:
+        key = item.task, item.content_hash
+        if not item.wording or key not in seen:
+            found.append(item)
+        seen.add(key)
+    return found
+
+
 def _has_wordings(probe: Probe) -> bool:
     return probe.scoring == "loglikelihood" and probe.rendering == "plain"
 

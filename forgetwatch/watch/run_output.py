@@ -29,6 +29,7 @@ from forgetwatch.measures import PASSAGES
 from forgetwatch.metrics import FEWEST_TESTED, alarm_level, detectable_change, detectable_estimate
 from forgetwatch.pairing import change_points, listed, percent, run_name
 from forgetwatch.probe import Probe
+from forgetwatch.probes import questions_once
 from forgetwatch.progress import log, seconds
 from forgetwatch.report import WIDTH, little_to_lose, run_page, run_title
 from forgetwatch.report.terminal import run_table
@@ -270,6 +271,7 @@ def _power(items: Sequence[Item]) -> str:
 
 def _shown_loss(questions: Sequence[Item], *, alpha: float = 0.05, at_look: bool = False) -> float:
     """Return the smallest net loss that some questions show with 80 % power, 0 to 1; nan if none."""
+    questions = questions_once(questions)
     scored = sum(bool(item.choices) for item in questions)
     # Alarms on fewer are by flips alone.
     if at_look and scored < FEWEST_TESTED:

@@ -12,7 +12,7 @@ import pytest
 
 from forgetwatch import Item, Probe
 from forgetwatch.errors import ProbeError
-from forgetwatch.probes import WORDINGS, load_probe, reworded, worded, worded_probe, wordings_of
+from forgetwatch.probes import WORDINGS, load_probe, questions_once, reworded, worded, worded_probe, wordings_of
 from forgetwatch.wording import Wording
 
 SHORT, RIGHT, BARE, CHAT = WORDINGS
@@ -130,6 +130,9 @@ def test_each_wording_has_an_id_and_a_question_is_one_observation() -> None:
     assert [one.id for one in asked][:4] == ["0", "0@short", "0@right", "1"]
     assert len({one.cluster for one in asked}) == 4
     assert len({(one.content_hash, one.wording) for one in asked}) == len(asked) == 12
+    assert [one.id for one in questions_once(asked)] == ["0", "1", "2", "3"]
+    assert [one.id for one in questions_once(asked.items[1:3])] == ["0@short"]
+    assert questions_once(questions(4)) == list(questions(4))
 
 
 def test_a_file_keeps_wordings_and_a_name_asks_for_them(tmp_path: Path) -> None:

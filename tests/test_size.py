@@ -21,9 +21,9 @@ GATE_MINUTES = 12
 
 AT_MOST = {
     "modules of the package": 232,
-    "lines of code of the package": 36_450,
-    "characters of the package": 2_555_000,
-    "lines of code of the tests": 41_330,
+    "lines of code of the package": 36_640,
+    "characters of the package": 2_570_000,
+    "lines of code of the tests": 41_500,
     "public names": 13,
     "files that name bits_per_byte": 6,
     "files that name known_lost_net": 6,

@@ -17,12 +17,11 @@ from forgetwatch.comparing import OnMismatch, compare, in_common_norm
 from forgetwatch.comparing.flips import flips
 from forgetwatch.errors import GateError
 from forgetwatch.files import read_text, write_text
-from forgetwatch.gates import READY, Policy, PolicyResult, Sides, apply_policy, load_policy
+from forgetwatch.gates import READY, Policy, PolicyResult, Sides, apply_policy, check_groups, load_policy
 from forgetwatch.gates.evidence import evidence, ruling_json, write_evidence
 from forgetwatch.gates.power import Planned, planned_power
 from forgetwatch.loading import Loading
 from forgetwatch.pairing import count, fit, percent
-from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe
 from forgetwatch.progress import is_first_process
 from forgetwatch.report.policy_comment import (
@@ -33,6 +32,7 @@ from forgetwatch.report.policy_comment import (
     step_annotations,
 )
 
+_STEP_SUMMARY: Final = "GITHUB_STEP_SUMMARY"
 _MOST_COMMENT: Final = 2**22
 """Bytes of a file that a comment is put into."""
 
@@ -71,6 +71,7 @@ def run(
     if plan:
         if items is None:
             raise typer.BadParameter("--plan: needed --probe, whose groups the limits are about")
+        check_groups(found, items)
         _print_plan(found, planned_power(found, items, flips=share(flips_share, "--flips")))
         return
     if before is None or after is None:
@@ -94,9 +95,12 @@ def run(
     if json_path is not None:
         write_json(_document(result), json_path)
     if evidence_path is not None:
-        write_evidence(evidence(result, of_both, policy_path=policy, paths=(before, after)), evidence_path)
+        document = evidence(result, of_both, policy_path=policy, paths=(before, after), on_mismatch=on_mismatch)
+        write_evidence(document, evidence_path)
         echo(f"evidence: {evidence_path}", err=to_stderr)
-    _comment(result, comment, sides, items)
+    if comment is not None or os.environ.get(_STEP_SUMMARY):
+        text = policy_comment(result, flips(sides[0], sides[1], probe=items), names=(before, after))
+        _comment(text, comment, to_stderr=to_stderr)
     if status := EXIT[result.answer]:
         raise typer.Exit(status)
 
@@ -105,11 +109,11 @@ def _metric(text: str) -> tuple[str, tuple[float, float]]:
     name, equals, values = text.partition("=")
     try:
         before, after = map(float, values.split(","))
-        if not equals or not name or not math.isfinite(before + after):
+        if not equals or not name or not 0 <= min(before, after) <= max(before, after) <= 1:
             raise ValueError(text)
     except ValueError:
         raise typer.BadParameter(
-            f"--value: needed NAME=BEFORE,AFTER, such as accuracy=0.61,0.68, got {text!r}"
+            f"--value: needed NAME=BEFORE,AFTER as shares from 0 to 1, such as accuracy=0.61,0.68, got {text!r}"
         ) from None
     return name, (before, after)
 
@@ -126,19 +130,13 @@ def _document(result: PolicyResult) -> dict[str, Any]:
     }
 
 
-def _comment(result: PolicyResult, path: Path | None, sides: Sequence[Any], probe: Probe | None) -> None:
+def _comment(text: str, path: Path | None, *, to_stderr: bool) -> None:
     """Write the comment, and append it to the summary of a step of GitHub's."""
-    summary = os.environ.get("GITHUB_STEP_SUMMARY")
-    if path is None and not summary:
-        return
-    text = policy_comment(result, flips(sides[0], sides[1], probe=probe))
     if path is not None:
-        there = ""
-        if path.exists():
-            there = read_text(path, "a Markdown file", GateError, limit=_MOST_COMMENT)
+        there = read_text(path, "a Markdown file", GateError, limit=_MOST_COMMENT) if path.exists() else ""
         write_text(path, put_comment(there, text))
-        echo(f"comment: {path}")
-    if summary:
+        echo(f"comment: {path}", err=to_stderr)
+    if summary := os.environ.get(_STEP_SUMMARY):
         with Path(summary).open("a", encoding="utf-8") as file:
             file.write(f"\n{text}")
 

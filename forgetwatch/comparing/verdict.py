@@ -353,14 +353,14 @@ def accuracy_leg(group: Group, limit: float, *, level: float, name: LegName = "a
     )
 
 
-def knowledge_leg(whole: Group, limit: float, *, level: float = 0.95) -> Leg:
+def knowledge_leg(whole: Group, limit: float, *, level: float = 0.95, observations: int | None = None) -> Leg:
     """Return the leg of the share of the clearly known items, less luck, that is lost.
 
     Args:
         whole: The group.
         limit: The largest share that is tolerated.
-        level: Level of the interval; at another one than 95 % each end is as many times farther from the share as with
-            a normal distribution.
+        level: Level of the interval; see `at_level`.
+        observations: Number of independent items; None for many.
     """
     known = whole[KNOWN]
     share, interval = (None, None) if known is None else (known.lost_net_share, known.lost_net_share_interval)
@@ -369,7 +369,7 @@ def knowledge_leg(whole: Group, limit: float, *, level: float = 0.95) -> Leg:
         return Leg(name="knowledge", limit=limit, reason=reason)
     if share is None or interval is None:
         return Leg(name="knowledge", limit=limit, reason=f"it clearly knew only {known.known_net:.0f} questions")
-    interval = at_level(share, interval, level)
+    interval = at_level(share, interval, level, observations)
     # Known items that vanished are lost in the worst case, less those that luck alone would make.
     gone = whole[VANISHED]
     hidden = 0.0 if gone is None else max((gone.known_vanished or 0.0) - gone.known_vanished_by_luck, 0.0)
@@ -387,9 +387,17 @@ def knowledge_leg(whole: Group, limit: float, *, level: float = 0.95) -> Leg:
     )
 
 
-def at_level(value: float, interval: Interval, level: float) -> Interval:
-    """Return a 95 % interval at another level: each end as many times farther away as with a normal distribution."""
-    times = float(special.ndtri(0.5 + level / 2) / special.ndtri(0.975))
+def at_level(value: float, interval: Interval, level: float, observations: int | None = None) -> Interval:
+    """Return a 95 % interval at another level: each end as many times farther away as with Student's t.
+
+    Args:
+        value: The value that it is about.
+        interval: Its 95 % interval.
+        level: The level.
+        observations: Number of independent items; None for many, as with a normal distribution.
+    """
+    freedom = math.inf if observations is None else max(observations - 1, 1)
+    times = float(special.stdtrit(freedom, 0.5 + level / 2) / special.stdtrit(freedom, 0.975))
     return value - times * (value - interval[0]), value + times * (interval[1] - value)
 
 

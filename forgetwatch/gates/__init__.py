@@ -22,5 +22,14 @@ from forgetwatch.gates.gate import (
     parse_no_worse_than,
     read_gate,
 )
-from forgetwatch.gates.policy import READY, Exemption, Policy, Rule, check_groups, load_policy, parse_policy
+from forgetwatch.gates.policy import (
+    READY,
+    Exemption,
+    Policy,
+    Rule,
+    check_groups,
+    load_policy,
+    parse_policy,
+    policy_text,
+)
 from forgetwatch.gates.ruling import PolicyResult, Ruling, Sides, apply_policy

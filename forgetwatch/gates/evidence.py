@@ -14,12 +14,13 @@ import sys
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import numpy as np
 import pyarrow as pa
 import scipy
 
+from forgetwatch.comparing import OnMismatch, compare
 from forgetwatch.errors import GateError
 from forgetwatch.files import MAX_SIZE, read_text, write_text
 from forgetwatch.gates.policy import parse_policy
@@ -29,11 +30,14 @@ from forgetwatch.snapshot import Snapshot
 from forgetwatch.version import VERSION
 
 SCHEMA: Final = "forgetwatch/evidence@1"
+_NOT_COMPARED: Final = ("versions", "command", "time", "day")
 _CLOSE: Final = 1e-9
 """Relative difference of two figures that other versions of numpy may make."""
 
 
-def evidence(result: PolicyResult, sides: Sides, *, policy_path: str, paths: tuple[str, str]) -> dict[str, Any]:
+def evidence(
+    result: PolicyResult, sides: Sides, *, policy_path: str, paths: tuple[str, str], on_mismatch: OnMismatch = "error"
+) -> dict[str, Any]:
     """Return the evidence of a result as JSON values.
 
     Args:
@@ -41,6 +45,7 @@ def evidence(result: PolicyResult, sides: Sides, *, policy_path: str, paths: tup
         sides: What it is about.
         policy_path: Name or path of the policy, as it was given.
         paths: Paths of the files of outcomes before and after; of models that were scored, their names.
+        on_mismatch: As the two were compared.
     """
     now = datetime.now(UTC)
     return {
@@ -61,6 +66,7 @@ def evidence(result: PolicyResult, sides: Sides, *, policy_path: str, paths: tup
             for name, snapshot, path in zip(("before", "after"), (sides.before, sides.after), paths, strict=True)
         },
         "probe": None if sides.probe is None else {"name": sides.probe.name, "fingerprint": sides.probe.fingerprint},
+        "on_mismatch": on_mismatch,
         "metrics": {name: list(values) for name, values in sides.metrics.items()},
         "rulings": [ruling_json(one) for one in result.rulings],
         "comparison": result.comparison.to_dict(),
@@ -125,15 +131,16 @@ def read_evidence(path: Path) -> dict[str, Any]:
         texts += [one[name] for one in document["rulings"] for name in ("tier", "what", "limit")]
         if wrong := [text for text in texts if not isinstance(text, str)]:
             raise TypeError(f"needed text, got {wrong[0]!r:.80}")
-        date.fromisoformat(document["day"])
-        _ = [int(side["rows"]) for side in sides], _metrics(document)
+        _ = [text.encode() for text in texts], date.fromisoformat(document["day"]), _metrics(document)
+        if document["on_mismatch"] not in get_args(OnMismatch) or not all(type(side["rows"]) is int for side in sides):
+            raise ValueError("on_mismatch or rows")
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise GateError(f"{path}: needed {needed}, and it is damaged: {type(error).__name__} {error!s:.80}") from error
     return dict(document)
 
 
 def differences(
-    document: Mapping[str, Any], before: Snapshot, after: Snapshot, *, policy_text: str | None, probe: Probe | None
+    document: Mapping[str, Any], before: Snapshot, after: Snapshot, *, policy_file: str | None, probe: Probe | None
 ) -> list[str]:
     """Return what differs between evidence and what follows from two snapshots now; nothing if it holds.
 
@@ -141,7 +148,7 @@ def differences(
         document: The evidence.
         before: Outcomes before, read again.
         after: Outcomes after, read again.
-        policy_text: Text of the policy's file as it is now; None if it is not at hand.
+        policy_file: Text of the policy's file as it is now; None if it is not at hand.
         probe: The probe, if the policy needs one.
 
     Raises:
@@ -153,7 +160,7 @@ def differences(
         found.append("the evidence was edited: it does not match its own checksum")
     if hashlib.sha256(policy["text"].encode()).hexdigest() != policy["sha256"]:
         found.append("the policy's text in the evidence was edited: it does not match its checksum")
-    if policy_text is not None and policy_text != policy["text"]:
+    if policy_file is not None and policy_file != policy["text"]:
         found.append(f"the policy {policy['path']} was edited after its evidence: its text is another one")
     for name, snapshot in (("before", before), ("after", after)):
         stored = document["sides"][name]
@@ -163,34 +170,53 @@ def differences(
                 f"the evidence {stored['rows']:,} with {str(stored['checksum'])[:8]}"
             )
     sides = Sides(before=before, after=after, probe=probe, metrics=_metrics(document))
-    again = apply_policy(
-        parse_policy(policy["text"], policy["path"], probe), sides, today=date.fromisoformat(document["day"])
+    comparison = compare(before=before, after=after, on_mismatch=document["on_mismatch"])
+    result = apply_policy(
+        parse_policy(policy["text"], "the policy in the evidence", probe),
+        sides,
+        comparison=comparison,
+        today=date.fromisoformat(document["day"]),
     )
-    if again.answer != document["answer"]:
-        found.append(f"the answer is {again.answer}, in the evidence {document['answer']}")
-    stored = {one["tier"] + one["what"] + one["limit"]: one for one in document["rulings"]}
-    for one in map(ruling_json, again.rulings):
-        was = stored.pop(one["tier"] + one["what"] + one["limit"], None)
-        if was is None:
-            found.append(f"{one['what']} ({one['limit']}) is not in the evidence")
-        elif unlike := [name for name in one if not _alike(one[name], was.get(name))]:
-            told = ", ".join(f"{name} {one[name]!r:.60}, in the evidence {was.get(name)!r:.60}" for name in unlike[:2])
-            found.append(f"{one['what']}: {told}")
-    found += [f"{one['what']} ({one['limit']}) is in the evidence alone" for one in stored.values()]
+    again = evidence(
+        result,
+        sides,
+        policy_path=policy["path"],
+        paths=(document["sides"]["before"]["path"], document["sides"]["after"]["path"]),
+        on_mismatch=document["on_mismatch"],
+    )
+    again = json.loads(json.dumps(again, default=str))
+    if probe is None:
+        again["probe"] = document.get("probe")
+    for path in _unlike({**again, **{name: kept.get(name) for name in _NOT_COMPARED}}, kept):
+        now, was = (_at(one, path) for one in (again, kept))
+        found.append(f"{'.'.join(path)} is {now!r:.60}, in the evidence {was!r:.60}")
     return found
+
+
+def _unlike(one: Any, other: Any, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    """Return the places at which two documents differ, without those of files that may have moved."""
+    if path and path[-1] in ("path", "source", "sha256") and path[0] in ("sides", "comparison"):
+        return []
+    if isinstance(one, dict) and isinstance(other, dict):
+        names = dict.fromkeys((*one, *other))
+        return [at for name in names for at in _unlike(one.get(name), other.get(name), (*path, str(name)))]
+    if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        pairs = enumerate(zip(one, other, strict=True))
+        return [at for number, pair in pairs for at in _unlike(*pair, (*path, str(number)))]
+    if isinstance(one, float) and isinstance(other, (int, float)) and not isinstance(other, bool):
+        return [] if math.isclose(one, other, rel_tol=_CLOSE, abs_tol=_CLOSE) else [path]
+    return [] if one == other else [path]
+
+
+def _at(document: Any, path: tuple[str, ...]) -> Any:
+    for name in path:
+        document = document[int(name)] if isinstance(document, list) else (document or {}).get(name)
+    return document
 
 
 def _metrics(document: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
     given = document.get("metrics") or {}
     return {str(name): (float(before), float(after)) for name, (before, after) in given.items()}
-
-
-def _alike(one: Any, other: Any) -> bool:
-    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
-        return len(one) == len(other) and all(map(_alike, one, other))
-    if isinstance(one, float) and isinstance(other, (int, float)):
-        return math.isclose(one, other, rel_tol=_CLOSE, abs_tol=_CLOSE)
-    return bool(one == other)
 
 
 def _checksum(document: Mapping[str, Any]) -> str:

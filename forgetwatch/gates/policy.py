@@ -54,6 +54,11 @@ EVERY: Final = "*"
 _LEVELS: Final = ("category", "task", "wording", "tag")
 _EXACT: Final = frozenset({"newly_unscored"})
 """Quantities without an interval that an unchanged model has as 0."""
+_RISES: Final = frozenset({"known_lost_net", "known_lost_net_share", "bits_per_byte_change"})
+_FALLS: Final = frozenset(
+    {"net_change", "net_change_estimate", "margin_change", "log_score_change", "log_score_change_calibrated"}
+)
+"""Quantities that are around 0 for an unchanged model, and rise or fall with a loss; flips one way are not."""
 
 _RELATIVE: Final = re.compile(r"(?P<share>\S+) of before(?:, at least (?P<floor>\S+))?")
 _KEYS: Final = ("of", "accuracy", "known", "gain", "fail_if", "metric")
@@ -167,19 +172,28 @@ class Policy:
         return hashlib.sha256(self.text.encode()).hexdigest()
 
 
+def policy_text(name: str) -> str:
+    """Return the text of a shipped policy by its name, or of a file.
+
+    Raises:
+        GateError: If there is none, or it cannot be read.
+    """
+    if name in READY:
+        return files(__package__).joinpath("policies", f"{name}.yaml").read_text("utf-8")
+    path = Path(name)
+    if not path.exists():
+        near = did_you_mean(name, READY)
+        raise GateError(f"{name}: no such file, and no policy of that name{near}; they are {', '.join(READY)}")
+    return read_text(path, "a policy in YAML", GateError, limit=MAX_SIZE)
+
+
 def load_policy(name: str, probe: Probe | None = None) -> Policy:
     """Read a policy: a shipped one by its name, or a file.
 
     Raises:
         GateError: If there is none, or it cannot be read.
     """
-    if name in READY:
-        return parse_policy(files(__package__).joinpath("policies", f"{name}.yaml").read_text("utf-8"), name, probe)
-    path = Path(name)
-    if not path.exists():
-        near = did_you_mean(name, READY)
-        raise GateError(f"{name}: no such file, and no policy of that name{near}; they are {', '.join(READY)}")
-    return parse_policy(read_text(path, "a policy in YAML", GateError, limit=MAX_SIZE), str(path), probe)
+    return parse_policy(policy_text(name), name, probe)
 
 
 def parse_policy(text: str, source: str, probe: Probe | None = None) -> Policy:
@@ -278,6 +292,8 @@ def _rule(given: Plain, tier: Tier, where: str) -> Rule:
     found = _RELATIVE.fullmatch(value) if what == "accuracy" else None
     limit = _share(found["share"] if found else value, f"{where}: {what}")
     floor = _share(found["floor"], f"{where}: {what}") if found and found["floor"] else 0.0
+    if floor >= limit:
+        raise GateError(f"{where}: {what}: {short(value)} is never more than its floor; write the floor alone")
     kind: Kind = "metric" if metric is not None else what  # type: ignore[assignment]
     return Rule(
         tier=tier, of=of, kind=kind, limit=limit, relative=found is not None, floor=floor, metric=str(metric or "")
@@ -295,10 +311,15 @@ def _of_condition(text: str, of: str, tier: Tier, where: str) -> Rule:
     if condition.always_holds():
         raise GateError(f"{where}: {short(text)} holds of every value: the limit would always fail")
     rule = Rule(tier=tier, of=of, kind="condition", condition=condition)
-    if tier != "advisory" and not rule.has_interval and condition.left not in _EXACT:
+    is_loss = condition.left in _EXACT or (
+        condition.limit >= 0 and condition.op.startswith(">")
+        if condition.left in _RISES
+        else condition.left in _FALLS and condition.limit <= 0 and condition.op.startswith("<")
+    )
+    if tier != "advisory" and not is_loss:
         raise GateError(
-            f"{where}: {condition.left} has no interval, so that an unchanged model may fail by noise alone; make it "
-            "advisory, or limit accuracy, known, or a quantity with an interval"
+            f"{where}: an unchanged model may fail {short(text)} by noise alone; make it advisory, or limit accuracy, "
+            f"known, or a loss of {', '.join(sorted(_FALLS | _RISES | _EXACT))}"
         )
     return rule
 
@@ -383,10 +404,24 @@ def _covers(of: str, group: str) -> bool:
     return of == group or (name == EVERY and group.startswith(f"{level}:"))
 
 
+def _covered(every: Rule, one: Rule) -> str | None:
+    """Return why the limit of one group decides nothing beside that of every such group; None if it does."""
+    comparable = every.condition is None and not every.relative and not one.relative
+    if not (every.of.endswith(f":{EVERY}") and _covers(every.of, one.of) and comparable):
+        return None
+    gains, rank = one.kind in ("gain", "metric"), get_args(Tier).index
+    is_looser = one.limit <= every.limit if gains else one.limit >= every.limit
+    if is_looser and rank(every.tier) <= rank(one.tier):
+        return f"the limit {every.words!r} of {every.of} is as strict, so that this one can never decide"
+    return None
+
+
 def _useless(first: Rule, second: Rule) -> str | None:
     """Return why one of two limits decides nothing beside the other; None if both do."""
-    if first.of != second.of or first.kind != second.kind or first.metric != second.metric:
+    if first.kind != second.kind or first.metric != second.metric:
         return None
+    if first.of != second.of:
+        return _covered(first, second) or _covered(second, first)
     if first.condition is not None and second.condition is not None:
         if (first.condition.left, first.condition.op) != (second.condition.left, second.condition.op):
             return None

@@ -5,9 +5,8 @@ all limits of its policy, a loss d beyond a limit L is seen with a power if
 
     d - L = (z_level + z_power) sqrt((max(psi, d) - d^2) / n)
 
-and an unchanged model passes it with that power if L is at least (z_level + z_power) sqrt(psi / n). Items whose options
-get scores count twice: the estimate from flips and margins is taken to have half the variance of the flips, as in
-`forgetwatch plan`.
+and an unchanged model passes it with that power if L is at least (z_level + z_power) sqrt(psi / n). Items of a cluster
+count once. That is by flips alone: where options get scores the estimate from margins sees somewhat more.
 """
 
 from __future__ import annotations
@@ -90,9 +89,7 @@ def smallest_seen_beyond(limit: float, n: float, flips: float, z: float) -> floa
 
 def _planned(rule: Rule, items: Sequence[Item], z: float, *, flips: float, power: float, before: float) -> Planned:
     both = z + float(special.ndtri(power))
-    scored = sum(bool(item.choices) for item in items)
-    # Means of two parts, weighted by their items: the number of items by flips alone with the same variance.
-    n = len(items) ** 2 / (scored / 2 + len(items) - scored) if items else 0.0
+    n = len({item.cluster or (item.task, item.id) for item in items})
     if rule.kind == "known":
         mirrored = sum(len(item.choices) - len(item.answers) >= 2 for item in items if item.choices)
         usual = float(special.ndtri(0.975) + special.ndtri(power))

@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import date
+from datetime import UTC, date, datetime
 from typing import Any, Final, Literal, cast
 
 import numpy as np
@@ -48,6 +48,10 @@ from forgetwatch.measures import NET_ESTIMATE, value_at
 from forgetwatch.metrics import FEWEST, Interval
 from forgetwatch.probe import Probe
 from forgetwatch.snapshot import Snapshot
+from forgetwatch.wording import SHIPPED
+
+_CLOSE: Final = 1e-9
+"""Gain of a metric that rounding alone makes."""
 
 Ruled = Literal["PASS", "FAIL", "INCONCLUSIVE", "MISSING"]
 
@@ -175,14 +179,17 @@ def apply_policy(
         policy: The policy.
         sides: The models.
         comparison: Their comparison, if it is known.
-        today: The day on which exceptions hold; by default today.
+        today: The day on which exceptions hold; by default today, in UTC.
         looks: Number of looks that share the policy's error.
 
     Raises:
         GateError: If a group does not exist, or an item that must pass is missing.
     """
     whole = compare(before=sides.before, after=sides.after) if comparison is None else comparison
-    day = date.today() if today is None else today
+    day = datetime.now(UTC).date() if today is None else today
+    for one in policy.exemptions:
+        if not one.of.endswith(f":{EVERY}"):
+            _group(one.of, sides, whole)  # a name that does not exist is an error
     expanded = [(rule, group) for rule in policy.rules for group in _groups_of(rule, sides, whole)]
     sharing = sum(rule.tier != "advisory" and rule.has_interval for rule, _ in expanded)
     level = 1 - policy.error / max(sharing * looks, 1)
@@ -204,13 +211,33 @@ def apply_policy(
 
 
 def _groups_of(rule: Rule, sides: Sides, comparison: Comparison) -> list[str]:
-    """Return the groups that a limit is about; of those that ``*`` names the ones with answers on both sides."""
+    """Return the groups that a limit is about; ``*`` names all with questions on any side, measured or not.
+
+    Raises:
+        GateError: If ``*`` names none.
+    """
     level, _, name = rule.of.partition(":")
     if name != EVERY:
         return [rule.of]
     if level == "tag":
-        return [f"tag:{tag}" for tag in dict.fromkeys(tag for item in sides.probe or () for tag in item.tags)]
-    return [f"{level}:{group.name}" for group in comparison.by(cast(Level, level)).values() if group.n]
+        found = list(dict.fromkeys(tag for item in sides.probe or () for tag in item.tags))
+    else:
+        found = [group.name for group in comparison.by(cast(Level, level)).values() if group.n]
+        found += sorted(_names(sides, level) - {*found, ""})
+    if not found:
+        needed = "name the probe, which has the tags, with --probe" if level == "tag" else "limit all, or another level"
+        raise GateError(f"policy: {rule.of} is about no group: there is no {level}; {needed}")
+    return [f"{level}:{one}" for one in found]
+
+
+def _names(sides: Sides, level: str) -> set[str]:
+    """Return the names of the groups of a level that have questions on any side."""
+    names: set[str] = set()
+    for side in (sides.before, sides.after):
+        asked = ~side.is_passage
+        names |= {str(one or (SHIPPED if level == "wording" else "")) for one in side.texts(level)[asked]}
+    # One wording alone is no group.
+    return set() if level == "wording" and len(names) == 1 else names
 
 
 def _group(of: str, sides: Sides, comparison: Comparison) -> Group | None:
@@ -227,7 +254,7 @@ def _group(of: str, sides: Sides, comparison: Comparison) -> Group | None:
     there = comparison.by(cast(Level, level))
     if name in there and there[name].n:
         return there[name]
-    known = {str(one or "") for side in (sides.before, sides.after) for one in side.texts(level)} | set(there)
+    known = _names(sides, level) | set(there)
     if name not in known:
         near = did_you_mean(name, sorted(known))
         listed = ", ".join(f"{level}:{one}" for one in sorted(known - {""})[:20]) or f"no {level} at all"
@@ -302,7 +329,7 @@ def _of_metric(rule: Rule, sides: Sides, missing: Ruling) -> Ruling:
     if rule.metric not in sides.metrics:
         return missing
     before, after = sides.metrics[rule.metric]
-    gained = after - before >= rule.limit
+    gained = after - before >= rule.limit - _CLOSE
     return replace(
         missing,
         measured=f"{before:g} -> {after:g} ({100 * (after - before):+.1f} points)",
@@ -323,7 +350,7 @@ def _of_accuracy(rule: Rule, group: Group, level: float, missing: Ruling) -> Rul
         measured += f", to {100 * leg.worst:+.1f} in the worst case of the answers that vanished"
     answer, word = cast(Ruled, leg.answer), _loss_word(low, high)
     if rule.kind == "gain":
-        answer = "PASS" if low >= rule.limit else "FAIL" if high < rule.limit else "INCONCLUSIVE"
+        answer = "PASS" if min(low, leg.worst) >= rule.limit else "FAIL" if high < rule.limit else "INCONCLUSIVE"
         word = {"PASS": "gained", "FAIL": "gained too little"}.get(answer, "unclear")
     elif rule.kind == "no worsening":
         estimate = group[NET_ESTIMATE]
@@ -338,17 +365,22 @@ def _of_accuracy(rule: Rule, group: Group, level: float, missing: Ruling) -> Rul
     return replace(missing, measured=measured, value=leg.value, interval=leg.interval, answer=answer, word=word)
 
 
+def _observations(group: Group) -> int | None:
+    estimate = group[NET_ESTIMATE]
+    return None if estimate is None else estimate.change.observations
+
+
 def _loss_word(low: float, high: float) -> str:
     return "small but sure" if high < 0 else "better" if low > 0 else "no worsening shown"
 
 
 def _of_knowledge(rule: Rule, group: Group, level: float, missing: Ruling) -> Ruling:
-    leg = knowledge_leg(group, rule.limit, level=level)
+    leg = knowledge_leg(group, rule.limit, level=level, observations=_observations(group))
     if leg.interval is None or leg.value is None:
         return replace(missing, measured=f"not measured: {leg.reason}")
     low, high = leg.interval
     measured = f"{100 * leg.value:.1f} % lost ({100 * low:.1f} to {100 * high:.1f})"
-    answer: Ruled = "FAIL" if leg.answer == "FAIL" else "PASS" if leg.allows else "INCONCLUSIVE"
+    answer = cast(Ruled, leg.answer)
     word = _loss_word(-high, -low)
     if answer != "PASS":
         word = "beyond the limit" if answer == "FAIL" else "worse, how far is unclear" if low > 0 else "unclear"
@@ -367,7 +399,9 @@ def _of_condition(
             return missing
     if isinstance(value, bool) or not isinstance(value, (int, float)) or math.isnan(value):
         return missing
-    interval = None if ends is None or np.isnan(ends).any() else at_level(value, (ends[0], ends[1]), level)
+    interval = None
+    if ends is not None and not np.isnan(ends).any():
+        interval = at_level(value, (ends[0], ends[1]), level, _observations(group))
     met = [condition.is_met_by(end) for end in interval or (value,)]
     answer: Ruled = "FAIL" if all(met) else "INCONCLUSIVE" if any(met) else "PASS"
     word: Final = {"PASS": "within the limit", "FAIL": "beyond the limit", "INCONCLUSIVE": "unclear"}[answer]

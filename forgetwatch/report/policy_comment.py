@@ -6,9 +6,9 @@ replaces the part of a file between the markers, and a workflow finds its commen
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Final
+from urllib.parse import quote
 
 from forgetwatch.comparing import Answer, Flip, sort_flips
 from forgetwatch.gates import PolicyResult, Ruling
@@ -19,6 +19,9 @@ POLICY_WORDS: Final[dict[Answer, str]] = {"PASS": "PASSED", "FAIL": "FAILED", "I
 QUESTIONS: Final = 10
 """Lost questions in a comment."""
 
+_ANSWER: Final = 60
+"""Characters of an answer."""
+
 _FIRST: Final = ("PASS", "FAIL", "MISSING")
 """Answers of limits of groups that are not folded: they fail, are missing, or show a small loss."""
 
@@ -27,20 +30,22 @@ _LEVELS: Final = {"FAIL": "error", "INCONCLUSIVE": "warning", "MISSING": "warnin
 
 def marker(policy: str) -> str:
     """Return the marker of the comments of a policy."""
-    return f"<!-- forgetwatch policy: {re.sub(r'[^A-Za-z0-9_. -]', '-', policy)} -->"
+    return f"<!-- forgetwatch policy: {quote(policy, safe=' ')} -->"
 
 
-def policy_comment(result: PolicyResult, changed: Sequence[Flip] = ()) -> str:
+def policy_comment(result: PolicyResult, changed: Sequence[Flip] = (), *, names: tuple[str, str] | None = None) -> str:
     """Return the result as Markdown between its markers: the answer, the limits, and the worst questions folded.
 
     Args:
         result: The result.
         changed: Items whose answer changed.
+        names: Names of the two sides, where their labels are equal; None for the labels.
     """
     whole, own = result.comparison.all, marker(result.policy.name)
     against = () if result.answer == "PASS" else result.deciding
     first = [one for one in result.shown if one in against or one.answer in _FIRST or ":" not in one.what]
-    before, after = map(escaped, result.comparison.labels)
+    labels = result.comparison.labels
+    before, after = map(escaped, names if names and labels[0] == labels[1] else labels)
     lines = [
         own,
         f"### forgetwatch: policy {escaped(result.policy.name)} {POLICY_WORDS[result.answer]}",
@@ -63,8 +68,7 @@ def policy_comment(result: PolicyResult, changed: Sequence[Flip] = ()) -> str:
                 flip.task,
                 flip.item_id,
                 shorten(flip.question or ""),
-                flip.answer(flip.before) or "",
-                flip.answer(flip.after) or "",
+                *(shorten(flip.answer(side) or "", _ANSWER) for side in (flip.before, flip.after)),
             ]
             for flip in lost[:QUESTIONS]
         ]
@@ -77,7 +81,8 @@ def policy_comment(result: PolicyResult, changed: Sequence[Flip] = ()) -> str:
             "</details>",
             "",
         ]
-    return "\n".join([*lines, own.replace("<!-- ", "<!-- end of ")]) + "\n"
+    text = "\n".join(lines[1:]).replace("@", "@\N{ZERO WIDTH SPACE}")  # nobody is called by the text of a question
+    return "\n".join([own, text, own.replace("<!-- ", "<!-- end of ")]) + "\n"
 
 
 def _limits(rulings: Sequence[Ruling]) -> list[str]:
@@ -98,13 +103,15 @@ def policy_sentence(result: PolicyResult) -> str:
     if result.little_to_lose and result.answer != "FAIL":
         return "Before, the model answered no better than guessing: there is next to nothing to lose, or to show."
     if result.answer == "PASS":
-        first = f"All {count(len(deciding))} limits that decide hold" if len(deciding) > 1 else "The limit holds"
-        still = [one for one in deciding if one.answer != "PASS"]
-        first += f", {count(len(still))} of them unclear" if still else ""
+        held = sum(one.answer == "PASS" for one in deciding)
+        first = "The limit holds" if len(deciding) == 1 else f"{count(held)} of {count(len(deciding))} limits hold"
+        first += ", and the others may be unclear" if held < len(deciding) else ""
     else:
         first = "; ".join(f"{one.what} {one.measured}: {one.word}" for one in deciding[:2])
         first += f"; {count(len(deciding) - 2)} more" if len(deciding) > 2 else ""
-    error = f"{100 * result.policy.error:g} % of unchanged models fail at most"
+    if not result.limits:
+        return f"{first}."
+    error = f"Of unchanged models {100 * result.policy.error:g} % at most fail a limit on a loss"
     return f"{first}. {error}, over {count(result.limits)} limits together."
 
 

@@ -126,8 +126,11 @@ class Guard:
         """
         if self.policy is None:
             return None
-        # Without a plan the looks share the error as 1/k^2, whose sum is known.
-        looks = planned if planned and look <= planned else math.ceil(math.pi**2 * max(look, 1) ** 2 / 6)
+        # K planned looks and all beyond them share the error as K and 1; without a plan as 1/k^2, whose sum is known.
+        planned = planned or 0
+        beyond = max(look - planned, 0)
+        share = 1.0 if not beyond else math.pi**2 * beyond**2 / 6
+        looks = math.ceil((planned + 1) * share) if planned else math.ceil(share)
         return apply_policy(self.policy, sides, comparison=comparison, looks=looks)
 
     def _of_policy(self, trajectory: Trajectory) -> list[GuardFinding]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from support import decided, snapshot
 
@@ -165,6 +167,7 @@ def test_tags_are_groups_of_the_probe() -> None:
 
 def test_conditions_on_quantities_are_decided_by_their_intervals() -> None:
     text = "critical: [{of: all, fail_if: 'log_score_change<-0.05'}, {of: all, fail_if: 'newly_unscored>10'}]"
+    assert judged("critical: [{of: all, fail_if: 'known_lost_net_share>10%'}]", sides(2000, 3.0)).answer == "FAIL"
     assert judged(text, sides(2000, 1.0)).answer == "FAIL"
     assert judged(text, sides(4000, -0.5)).answer == "PASS"
     found = ruling(judged(text, sides(300, 0.05)), "all log_score_change")
@@ -181,10 +184,60 @@ def test_where_the_model_knew_nothing_nothing_is_decided() -> None:
 
 
 def test_what_nothing_was_measured_for_does_not_pass() -> None:
-    found = judged(
-        "supporting: {unclear: all, limits: [{of: 'category:*', accuracy: 2%}]}", sides(200, category=[""] * 200)
-    )
-    assert (found.rulings, found.answer) == ((), "INCONCLUSIVE")
+    for of, says in (("category:*", "there is no category"), ("tag:*", "name the probe, which has the tags")):
+        with pytest.raises(GateError, match=says):
+            judged(f"critical: [{{of: '{of}', accuracy: 2%}}]", sides(200, category=[""] * 200))
+    excused = "critical: [{of: all, accuracy: 2%}]\nexceptions: [{of: all, reason: x, until: 2999-01-01}]"
+    assert judged(excused, sides(400, 3.0)).answer == "INCONCLUSIVE"
+    unclear = "supporting: {unclear: all, limits: [{of: 'category:*', accuracy: 1%}]}"
+    assert judged(unclear, sides(120)).answer == "INCONCLUSIVE"
+
+
+def test_a_category_of_which_all_answers_vanished_is_missing() -> None:
+    given = sides(60, category=["a"] * 30 + ["b"] * 30)
+    after = given.after.table
+    gone = [None if n >= 30 else right for n, right in enumerate(after["correct"].to_pylist())]
+    lost = replace(given.after, table=after.set_column(after.column_names.index("correct"), "correct", pa.array(gone)))
+    found = judged("critical: [{of: 'category:*', accuracy: 90%}]", Sides(before=given.before, after=lost))
+    assert ruling(found, "category:b accuracy").answer == "MISSING"
+    assert found.answer == "INCONCLUSIVE"
+
+
+def test_known_passes_only_where_the_loss_is_ruled_out() -> None:
+    text = "critical: [{of: all, known: 1%}]"
+    few = ruling(judged(text, sides(100, 0.0)), "all known")
+    assert few.answer == "INCONCLUSIVE"
+    assert judged(text.replace("1%", "30%"), sides(2000, 0.0)).answer == "PASS"
+
+
+def test_a_gain_that_vanished_answers_may_hide_is_unclear() -> None:
+    given = sides(400, -1.0)
+    correct = given.after.table["correct"].to_pylist()
+    was = given.before.table["correct"].to_pylist()
+    gone = [None if right and n % 2 else now for n, (right, now) in enumerate(zip(was, correct, strict=True))]
+    table = given.after.table
+    lost = replace(given.after, table=table.set_column(table.column_names.index("correct"), "correct", pa.array(gone)))
+    assert judged("critical: [{of: all, gain: 2%}]", Sides(before=given.before, after=lost)).answer == "INCONCLUSIVE"
+
+
+def test_few_clusters_do_not_make_an_unchanged_model_fail() -> None:
+    rng, worlds, failed = np.random.default_rng(5), 60, 0
+    for _ in range(worlds):
+        own = np.repeat(rng.normal(size=(8 * 3, 1)), 20, axis=0)[:, 0]
+        moved = np.repeat(rng.normal(size=(8 * 3, 1)), 20, axis=0)[:, 0]
+        before = 1 + 2 * own
+        after = 1 + 2 * (0.6 * own + 0.8 * moved)
+        names = {
+            "item_id": [str(n) for n in range(480)],
+            "content_hash": [f"h{n}" for n in range(480)],
+            "category": [f"c{n // 60}" for n in range(480)],
+            "cluster": [f"q{n // 20}" for n in range(480)],
+        }
+        noise = rng.normal(0, 0.3, (2, 480))
+        given = Sides(before=_side(before + noise[0], names), after=_side(after + noise[1], names))
+        text = "critical: [{of: 'category:*', fail_if: 'log_score_change_calibrated<0'}]"
+        failed += judged(text, given).answer == "FAIL"
+    assert failed / worlds <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / worlds)
 
 
 # One error.
@@ -238,7 +291,7 @@ def test_a_plan_names_each_limit_and_what_it_sees() -> None:
         for n in range(2000)
     ]
     policy = parse_policy(
-        "critical: [{of: all, accuracy: 2%}, {of: all, known: 5%}, {of: 'category:a', gain: 2%}]\n"
+        "critical: [{of: all, accuracy: 3%}, {of: all, known: 5%}, {of: 'category:a', gain: 2%}]\n"
         "supporting: [{of: 'category:*', accuracy: no worsening}]\nadvisory: [{metric: m, gain: 2%}]",
         "p",
     )
@@ -302,7 +355,15 @@ GOOD = "critical: [{of: all, accuracy: 2%}]"
         ("critical: [{metric: m, accuracy: 2%}]", "a metric has a name and a gain"),
         ("critical: [{metric: m, of: all, gain: 2%}]", "a metric has a name and a gain"),
         ("critical: [{of: all, fail_if: 'forgoten>5'}]", "'forgoten' is not a quantity, did you mean 'forgotten'"),
-        ("critical: [{of: all, fail_if: 'forgotten>5'}]", "forgotten has no interval, so that an unchanged model"),
+        ("critical: [{of: all, fail_if: 'forgotten>5'}]", "an unchanged model may fail 'forgotten>5' by noise alone"),
+        ("critical: [{of: all, fail_if: 'forgetting>2%'}]", "an unchanged model may fail 'forgetting>2%' by noise"),
+        ("critical: [{of: all, fail_if: 'net_change<5%'}]", "an unchanged model may fail 'net_change<5%' by noise"),
+        ("critical: [{of: all, fail_if: 'net_change>-5%'}]", "an unchanged model may fail"),
+        ("critical: [{of: all, accuracy: '5% of before, at least 9%'}]", "is never more than its floor"),
+        (
+            "critical: [{of: 'category:*', accuracy: 2%}, {of: 'category:a', accuracy: 5%}]",
+            "of category:* is as strict, so that this one can never decide",
+        ),
         ("critical: [{of: all, fail_if: 'forgetting>500%'}]", "the gate would never fail"),
         ("critical: [{of: all, fail_if: 'n>=0'}]", "holds of every value: the limit would always fail"),
         ("critical: [{of: all, fail_if: 'category:A.net_change<-5%'}]", "the group is named with of:"),

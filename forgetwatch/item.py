@@ -19,7 +19,7 @@ from typing import Any, Final, Literal, Self, get_args
 
 from forgetwatch.errors import ProbeError, did_you_mean
 from forgetwatch.files import holds_text, is_text
-from forgetwatch.wording import Wording
+from forgetwatch.wording import SHIPPED, Wording
 
 Message = Mapping[str, Any]
 
@@ -165,13 +165,21 @@ class Item:
         """Return the reason why the question cannot be asked in its wording; empty if it can, or has none."""
         if self.wording is None:
             return ""
-        if self.must_pass:
+        if self.must_pass and self.wording.name != SHIPPED:
             return "an item that must pass is asked as it is written; leave its wording out"
         if not self.choices or not isinstance(self.prompt, str) or self.rendering == "chat":
             return "a wording is for a plain prompt of text with choices; leave it out"
         if self.wording.asks(self.prompt, self.shots) is None:
             return f"the wording {self.wording.name!r} does not fit its prompt and worked examples; leave it out"
         return ""
+
+    @property
+    def asked_prompt(self) -> str | Sequence[Message]:
+        """The prompt in the wording of the item, without the worked examples."""
+        if isinstance(self.prompt, str) and self.wording is not None:
+            asked = self.wording.asks(self.prompt, self.shots)
+            return self.prompt if asked is None else asked[0]
+        return self.prompt
 
     @property
     def full_prompt(self) -> str | Sequence[Message]:

@@ -6,9 +6,9 @@ r"""A wording: another frame around a question, with its worked examples in that
     bare       Question: What is a whisk made for?\nAnswer:          without worked examples
     chat       What is a whisk made for?                             in the tokenizer's chat template
 
-Question, options and key stay; only what stands around the question changes. A prompt that is no question with a label
-behind it, such as a sentence that the options continue, gets a beginning instead. `probes.wordings` has the wordings
-that are shipped, and gives them to the items of a probe.
+Question, options and key stay; only what stands around the question changes, and a text before "Question:" stays too. A
+line that the options continue gets a beginning instead. All other prompts have no wording: nothing shows where their
+question begins. `probes.wordings` has the wordings that are shipped, and gives them to the items of a probe.
 """
 
 from __future__ import annotations
@@ -24,12 +24,19 @@ from forgetwatch.files import is_text
 PLACE: Final = "{question}"
 
 SHIPPED: Final = "shipped"
-"""Name of the wording that a probe itself has; no other wording may have it."""
+"""Name of the wording that a probe itself has. Questions that are asked in several have it too; others have none."""
 
-_FRAMED: Final = re.compile(r"(?:[^\n:]{1,30}:[ ]*)?(?P<question>.+?)\n[^\n:]{1,30}:", re.DOTALL)
-"""A question, perhaps behind a label, and the label of the answer on a line of its own."""
+_FRAMED: Final = re.compile(
+    r"(?P<context>(?:.*\n)?)(?:(?:Question|Q):[ ]*)(?P<question>.+?)\n(?:Answer|A):"
+    r"|(?P<bare>.+?)\n(?:Answer|A):",
+    re.DOTALL,
+)
+"""A question behind its label, perhaps after a text that it is about, or without one; and the label of the answer."""
 
-_ANSWERED: Final = re.compile(_FRAMED.pattern + r"(?P<answer> .+)", re.DOTALL)
+_ANSWERED: Final = re.compile(r"(?:(?:Question|Q):[ ]*)?(?P<question>.+?)\n(?:Answer|A):(?P<answer> .+)", re.DOTALL)
+
+_TO_CONTINUE: Final = re.compile(r"[^\n]*[\w,'’-]")
+"""A line that does not end as a sentence does: the options continue it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +46,7 @@ class Wording:
     Attributes:
         name: Its name.
         frame: The text around the question, with `PLACE` for it; None keeps that of the probe.
-        beginning: Stands before a prompt that is no question with a label behind it; with a space after it.
+        beginning: Stands before a line that the options continue; with a space after it.
         shots: True to keep the worked examples, in the same frame.
         rendering: ``chat`` asks in the tokenizer's chat template; None as the probe does.
 
@@ -55,7 +62,8 @@ class Wording:
 
     def __post_init__(self) -> None:
         """Check the name, the frame and the types."""
-        if not is_text(self.name) or not self.name or self.name == SHIPPED:
+        is_own = (self.frame, self.beginning, self.shots, self.rendering) == (None, "", True, None)
+        if not is_text(self.name) or not self.name or (self.name == SHIPPED and not is_own):
             raise ProbeError(f"a wording needs a name other than {SHIPPED!r}, got {self.name!r:.80}")
         wrong = [
             (name, expected)
@@ -82,11 +90,17 @@ class Wording:
 
     def asks(self, prompt: str, shots: str = "") -> tuple[str, str] | None:
         """Return a prompt and its worked examples in this wording; None if it has none, or would change nothing."""
+        if self.name == SHIPPED:
+            return prompt, shots
         found = _FRAMED.fullmatch(prompt)
         if found is None:
-            asked = f"{self.beginning} {prompt}".lstrip() if self.beginning else prompt
+            if _TO_CONTINUE.fullmatch(prompt) is None:
+                return None
+            asked = f"{self.beginning} {prompt}" if self.beginning else prompt
+        elif self.frame is None:
+            asked = prompt
         else:
-            asked = prompt if self.frame is None else self.frame.replace(PLACE, found["question"])
+            asked = (found["context"] or "") + self.frame.replace(PLACE, found["question"] or found["bare"])
         shown = self._examples(shots) if self.shots else ""
         if shown is None or ((asked, shown) == (prompt, shots) and self.rendering is None):
             return None

@@ -21,12 +21,12 @@ GATE_MINUTES = 12
 
 AT_MOST = {
     "modules of the package": 232,
-    "lines of code of the package": 36_640,
-    "characters of the package": 2_570_000,
-    "lines of code of the tests": 41_500,
+    "lines of code of the package": 36_760,
+    "characters of the package": 2_580_000,
+    "lines of code of the tests": 41_650,
     "public names": 13,
     "files that name bits_per_byte": 6,
-    "files that name known_lost_net": 6,
+    "files that name known_lost_net": 7,
     "files that name log_score_change_calibrated": 6,
     "files that name log_mass_change": 6,
     "files that name kl_sampled": 6,

@@ -160,7 +160,8 @@ def by_draws(flips: Floats, before: Floats, after: Floats, category: NDArray[np.
             wording[rows] = np.arange(len(rows)) % len(SHOWN)
         at = wording, np.arange(len(category))
         changes = softened(before[at], after[at])
-        found.append((*with_t(flips[at]), *with_t(changes), equal_change_p_value(changes, wording)))
+        _, stratum = np.unique(category, return_inverse=True)
+        found.append((*with_t(flips[at]), *with_t(changes), equal_change_p_value(changes, wording, stratum, rng)))
     return found
 
 
@@ -187,7 +188,8 @@ def tables(out: Path) -> str:
         each = [(*with_t(one), *with_t(other)) for one, other in zip(flips, changes, strict=True)]
         drawn = np.array(by_draws(flips, before, after, category))
         items, wordings = np.tile(np.arange(len(k)), len(SHOWN)), np.repeat(np.arange(len(SHOWN)), len(k))
-        p_value = equal_change_p_value(softened(before.ravel(), after.ravel()), wordings, items)
+        moved, rng = softened(before.ravel(), after.ravel()), np.random.default_rng(0)
+        p_value = equal_change_p_value(moved, wordings, items, rng)
         numbers = [f"{r:+.1f} ({t:+.1f}), {s:+.1f} ({u:+.1f})" for r, t, s, u in [*each, drawn.mean(0)[:4]]]
         equal = f"{p_value:.3f}, {np.mean(drawn[:, 4] <= 0.05):.2f}"
         lines.append(f"| {name} | {' | '.join(numbers)} | {drawn[:, 0].std():.1f} | {equal} |")

@@ -64,11 +64,11 @@ def ask_again(
     """
     wordings = wordings_of(names)
     items = {(item.task, item.id): item for item in probe}
-    named = {(item.task, f"{item.id}@{name}") for item in probe if not item.wording for name in names}
+    named = {(item.task, f"{item.id}@{name}") for item in probe if _is_own(item) for name in names}
     each = not named.isdisjoint(items)
     lost, kept = clearly_known(before, after)
     if each:  # every question once, in the wording of the probe
-        lost, kept = ([key for key in keys if key not in items or not items[key].wording] for keys in (lost, kept))
+        lost, kept = ([key for key in keys if key not in items or _is_own(items[key])] for keys in (lost, kept))
     if missing := [key for key in lost if key not in items]:
         raise SnapshotError(f"needed the probe of both sides; it lacks the question {missing[0][1]!r}, which was lost")
     _, usable = worded_probe(probe, [items[key] for key in lost], wordings)
@@ -115,6 +115,10 @@ def ask_again(
         left_out=len(lost) - counts.lost,
         status=status,
     )
+
+
+def _is_own(item: Item) -> bool:
+    return item.wording is None or item.wording.name == SHIPPED
 
 
 def _differ(items: Sequence[Item], names: Sequence[str], before: Snapshot, asked: Snapshot) -> NDArray[np.bool_]:

@@ -1,10 +1,9 @@
 """Is a change that of the wording? The net change in each wording in which questions were asked, and a test.
 
-    one wording an item       Cochran's Q of the estimated net changes E, as between categories
-    all wordings an item      Hotelling's test of the items' softened changes, a question being one observation
-
-A change in one wording alone is a change of form. Where the test shows that the wordings changed unlike each other,
-part of the change is the wording.
+The test exchanges the wordings at random (`metrics.equal_change`): between the questions of a category where each was
+asked in one, as the hash had given them out; within each question where it was asked in several. A change in one
+wording alone is a change of form. Where the wordings changed unlike each other, part of the change is the wording.
+Questions that have no other wording take no part.
 """
 
 from __future__ import annotations
@@ -17,8 +16,10 @@ import numpy as np
 
 from forgetwatch.comparing.groups import Group
 from forgetwatch.measures import NET_ESTIMATE, margin_rule
-from forgetwatch.metrics import FEWEST, equal_change_p_value, shrunk
+from forgetwatch.metrics import FEWEST, equal_change_p_value
 from forgetwatch.pairing import AlignedPairs, points, probability
+
+_SEED: Final = 0
 
 DIFFERENT: Final = 0.05
 """p-value at which wordings changed unlike each other beyond chance."""
@@ -65,20 +66,16 @@ def wording_changes(groups: Sequence[Group], pairs: AlignedPairs) -> WordingChan
         return None
     names = [name for name, _ in found]
     codes = np.array([names.index(name) if name in names else -1 for name in pairs.wording.names])[pairs.wording.code]
-    rows = codes >= 0
-    kept = pairs.take(rows)
-    shared = kept.cluster is not None and len(np.unique(kept.cluster * len(names) + codes[rows])) > len(
-        np.unique(kept.cluster)
-    )
-    if shared:
-        rule = margin_rule(pairs)
-        changes = kept.after.astype(np.float64) - kept.before
-        if rule is not None and kept.has_margin.all():
-            changes = rule.boundary.softened(kept.margin_before, kept.margin_after)
-        p_value = equal_change_p_value(changes, codes[rows], kept.cluster)
-    else:
-        means, errors = (np.array([getattr(change, name) for _, change in found]) for name in ("mean", "error"))
-        p_value = shrunk(means, errors, overall=float(means.mean())).p_value if (errors > 0).all() else float("nan")
+    kept = pairs.take(codes >= 0)
+    wording, rule = codes[codes >= 0], margin_rule(pairs)
+    changes = kept.after.astype(np.float64) - kept.before
+    if rule is not None and kept.has_margin.all():
+        changes = rule.boundary.softened(kept.margin_before, kept.margin_after)
+    asked_in = np.unique(np.stack([kept.question, wording]), axis=1)[0]
+    several = len(np.unique(asked_in)) < len(asked_in)
+    # Wordings are exchanged within a question, or between the questions of a category.
+    stratum = kept.question if several else kept.category.code
+    p_value = equal_change_p_value(changes, wording, stratum, np.random.default_rng(_SEED))
     return WordingChanges(
-        changes={name: change.mean for name, change in found}, p_value=p_value, asked_in="each" if shared else "one"
+        changes={name: change.mean for name, change in found}, p_value=p_value, asked_in="each" if several else "one"
     )

@@ -200,7 +200,7 @@ def _unlike_wordings(before: Snapshot, after: Snapshot, pairing: Pairing) -> str
         dict(
             zip(
                 zip(side.texts("task")[rows].tolist(), side.texts("content_hash")[rows].tolist(), strict=True),
-                side.texts("wording")[rows].tolist(),
+                side.table["wording"].take(rows).fill_null(SHIPPED).to_pylist(),
                 strict=True,
             )
         )
@@ -213,7 +213,7 @@ def _unlike_wordings(before: Snapshot, after: Snapshot, pairing: Pairing) -> str
     ]
     if not unlike:
         return ""
-    one, other = (name or SHIPPED for name in unlike[0])
+    one, other = unlike[0]
     return (
         f"were asked {len(unlike):,} questions in other words, such as in the wordings {one!r} and {other!r}; score "
         "both sides with the same probe"

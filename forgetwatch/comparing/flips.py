@@ -70,6 +70,7 @@ class Flip:
         item: The question as text; None if no probe or log gives it, or it is private.
         content_hash: Hash of the question; None if not known.
         again: What became of it in other wordings (`again.ask_again`); None if it was not asked.
+        wording: Name of the wording in which it was asked; None for one that is asked in no other.
     """
 
     what: What
@@ -90,6 +91,7 @@ class Flip:
     item: Item | QuestionText | None
     content_hash: str | None = None
     again: Status | None = None
+    wording: str | None = None
 
     @property
     def margin(self) -> float:
@@ -100,7 +102,9 @@ class Flip:
     @property
     def question(self) -> str | None:
         """The question as text; None if no probe or log gives it."""
-        return None if self.item is None else prompt_text(self.item.prompt)
+        if self.item is None:
+            return None
+        return prompt_text(self.item.asked_prompt if isinstance(self.item, Item) else self.item.prompt)
 
     @property
     def right(self) -> str | None:
@@ -155,7 +159,7 @@ def flips(
     rows = pairing.before[changed]
     tasks, ids, samples = before.texts("task")[rows], before.texts("item_id")[rows], before.ints("sample")[rows]
     ks, golds, golds_listed = before.ints("k")[rows], before.ints("gold")[rows], before.table["golds"].take(rows)
-    categories, hashes = before.texts("category")[rows], before.texts("content_hash")[rows]
+    categories, hashes, wordings = (before.texts(name)[rows] for name in ("category", "content_hash", "wording"))
     sides = _sides(before, rows), _sides(after, pairing.after[changed])
     found = []
     for at, listed in enumerate(golds_listed.to_pylist()):
@@ -178,6 +182,7 @@ def flips(
                 item=item,
                 content_hash=hashes[at],
                 again=again.get((tasks[at], ids[at])),
+                wording=wordings[at],
             )
         )
     return found

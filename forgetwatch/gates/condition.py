@@ -187,7 +187,7 @@ class Condition:
         Names of groups may hold dots and look like quantities, so every reading is tried; more than one is an error.
         """
         level, colon, rest = self.left.partition(":")
-        if not colon or level not in ("category", "task"):
+        if not colon or level not in ("category", "task", "wording"):
             level, rest = "", self.left
         readings = [(comparison.all, rest)] if not level else []
         for group in comparison.groups:

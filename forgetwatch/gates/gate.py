@@ -364,7 +364,7 @@ def read_gate(path: Path, probe: Probe | None = None) -> Gate:
     groups = given.get("groups", {})
     for name, limited in as_mapping(groups, f"{source}: groups").items():
         level, _, own = name.partition(":")  # names of groups may contain further colons
-        if name != ALL and not (level in ("category", "task") and own):
+        if name != ALL and not (level in ("category", "task", "wording") and own):
             raise GateError(f"{source}: groups: needed all, category:NAME or task:NAME, got {short(name)}")
         where = f"{source}: groups: {name}"
         limits += _limits(as_mapping(limited, where, _LIMITS), where, name)

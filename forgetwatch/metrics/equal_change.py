@@ -1,14 +1,12 @@
-"""Did several sets of items change alike, where one observation may be in more than one of them?
+"""Did several sets of items change alike? A randomisation test.
 
-With d_i the change of item i, theta_w the mean change of set w, and c the independent observation of an item:
+    D = sum over sets of n_w (mean change of set w - mean of all)^2
+    p = (1 + number of exchanges whose D is as large) / (1 + number of exchanges)
 
-    u_cw = sum of (d_i - theta_w) / n_w over the items of observation c in set w
-    V    = C/(C-1) sum of u_c u_c'                            C observations
-    T    = (D theta)' (D V D')^-1 (D theta)                   D: differences from the first set
-    F    = (C-W+1) / ((C-1)(W-1)) T                           against F with W-1 and C-W+1 degrees of freedom
-
-For complete blocks this is Hotelling's test of equal means; for sets without a common observation it is Cochran's Q
-with estimated variances. Source: Hotelling 1931; the covariance is that of clusters (Liang and Zeger 1986).
+The sets of the items of each stratum are exchanged at random. Where sets were given to the items at random within the
+strata, the test has its level for any number of items and any changes, rare and unequal ones too. Within a stratum that
+holds one item in several sets, such as a question in several wordings, that needs exchangeable sets under the null.
+Source: Fisher 1935; Pitman 1937.
 """
 
 from __future__ import annotations
@@ -17,36 +15,38 @@ import math
 from typing import Final
 
 import numpy as np
-from scipy import special
 
-from forgetwatch.metrics.intervals import cluster_codes
 from forgetwatch.metrics.transitions import Floats, Ints
 
-_RIDGE: Final = 1e-12
-"""Variance of a set whose items all changed by the same."""
+EXCHANGES: Final = 999
+"""Random exchanges; the smallest p-value is one over one more."""
+
+_CLOSE: Final = 1e-12
+"""Relative difference of two sums in another order."""
 
 
-def equal_change_p_value(changes: Floats, set_of: Ints, cluster: Ints | None = None) -> float:
-    """Return the p-value of "all sets changed alike"; nan for one set, or for no more observations than sets.
+def equal_change_p_value(changes: Floats, set_of: Ints, stratum: Ints, rng: np.random.Generator) -> float:
+    """Return the p-value of "all sets changed alike"; nan for fewer than two sets.
 
     Args:
         changes: Change of each item, float64 [rows].
         set_of: Number of the set of each item, from 0 without gaps, int64 [rows].
-        cluster: Code of each item's independent observation, int64 [rows]; None if every row is one.
+        stratum: Code of each item's stratum, within which sets are exchanged, int64 [rows].
+        rng: Generator of the exchanges.
     """
     sets = int(set_of.max()) + 1 if set_of.size else 0
-    observation = np.arange(len(changes)) if cluster is None else cluster_codes(cluster)
-    observations = int(observation.max()) + 1 if observation.size else 0
-    if sets < 2 or observations <= sets:
+    if sets < 2:
         return math.nan
-    sizes = np.bincount(set_of, minlength=sets)
-    means = np.bincount(set_of, weights=changes, minlength=sets) / sizes
-    each = np.bincount(
-        observation * sets + set_of, weights=(changes - means[set_of]) / sizes[set_of], minlength=observations * sets
-    ).reshape(observations, sets)
-    differences = means[1:] - means[0]
-    apart = each[:, 1:] - each[:, :1]
-    covariance = observations / (observations - 1) * (apart.T @ apart) + _RIDGE * np.eye(sets - 1)
-    t = float(differences @ np.linalg.solve(covariance, differences))
-    left = observations - sets + 1
-    return float(special.fdtrc(sets - 1, left, left / ((observations - 1) * (sets - 1)) * t))
+    order = np.argsort(stratum, kind="stable")
+    own, of, centred = set_of[order], stratum[order], changes[order] - changes.mean()
+    sizes = np.bincount(own, minlength=sets)
+
+    def spread(given: Ints) -> float:
+        sums = np.bincount(given, weights=centred, minlength=sets)
+        return float((sums**2 / sizes).sum())
+
+    found, as_large = spread(own), 0
+    for _ in range(EXCHANGES):
+        # Sorted by stratum, then at random: the sets of a stratum in another order.
+        as_large += spread(own[np.argsort(of + rng.random(len(own)))]) >= found * (1 - _CLOSE)
+    return (1 + as_large) / (1 + EXCHANGES)

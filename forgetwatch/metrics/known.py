@@ -153,6 +153,7 @@ class Known:
             if no answer is wrong after.
         newly_known_net_interval: Its 95 % interval, in items.
         why_no_net: Reason for which there is no mirror; None if there is one.
+        independent: Number of independent observations among the known; infinite where every item is one.
     """
 
     known: float
@@ -164,6 +165,7 @@ class Known:
     newly_known_net: float | None = None
     newly_known_net_interval: Interval | None = None
     why_no_net: str | None = None
+    independent: float = math.inf
 
     @property
     def known_net(self) -> float | None:
@@ -177,9 +179,14 @@ class Known:
 
     @property
     def lost_net_share(self) -> float | None:
-        """`lost_net` as a share of `known_net`; None if luck is unknown or that is below `FEWEST_KNOWN`."""
+        """`lost_net` as a share of `known_net`; None if luck is unknown or too few are known.
+
+        At least `FEWEST_KNOWN` are needed, and as many independent observations among them.
+        """
         known, lost = self.known_net, self.lost_net
-        return None if known is None or lost is None or known < FEWEST_KNOWN else lost / known
+        if known is None or lost is None or min(known, self.independent) < FEWEST_KNOWN:
+            return None
+        return lost / known
 
     @property
     def lost_net_share_interval(self) -> Interval | None:
@@ -210,6 +217,7 @@ def count_known(items: Confidence, *, samples: int = 1, tau: float = TAU) -> Kno
         known=over_samples(int(known.sum()), samples),
         known_lost=over_samples(int(lost.sum()), samples),
         newly_known=over_samples(int(won.sum()), samples),
+        independent=math.inf if used.cluster is None else len(np.unique(used.cluster[known])),
     )
     if used.wrong_share is None:
         return replace(

@@ -29,7 +29,7 @@ from forgetwatch.metrics import (
     right_at_constant_mass,
     split,
 )
-from forgetwatch.pairing.pairs import Pairing
+from forgetwatch.pairing.pairs import Pairing, item_codes
 from forgetwatch.pairing.stored_columns import (
     Labels,
     gold_share,
@@ -77,7 +77,8 @@ class AlignedPairs:
             that rests on option scores, but for `lost_form`.
         sample: Number of the sample.
         kind: ``scored`` for log-likelihood answers, ``written`` for generated ones.
-        wording: Name of the wording in which each question was asked; see `wording.Wording`.
+        wording: Name of the wording in which each question was asked; empty for one that is asked in no other.
+        question: Code of the question, the same in each of its wordings, int64 [rows].
         task: Names of the tasks, as `category` those of the categories.
         unscored: Items that were left out because a sample of them was not scored.
     """
@@ -111,6 +112,7 @@ class AlignedPairs:
     sample: Ints
     kind: Labels
     wording: Labels
+    question: Ints
     task: Labels
     category: Labels
     samples: int
@@ -276,7 +278,8 @@ class AlignedPairs:
                 ),
                 ("scored", "written"),
             ),
-            wording=Labels.of(before.table["wording"].take(left).fill_null(SHIPPED)),
+            wording=Labels.of(before.table["wording"].take(left).fill_null("")),
+            question=_questions(before)[left],
             task=Labels.of(before.table["task"].take(left)),
             category=Labels.of(first_named(before.table["category"].take(left), after.table["category"].take(right))),
             samples=samples,
@@ -341,16 +344,46 @@ def first_named(before: pa.ChunkedArray, after: pa.ChunkedArray) -> pa.ChunkedAr
     return pa.chunked_array([pc.if_else(pc.equal(before, ""), after, before).combine_chunks()])
 
 
+def _questions(snapshot: Snapshot) -> Ints:
+    """Return the code of the question of each row, the same in each of its wordings; int64 [rows]."""
+    if snapshot.missing("wording"):
+        return item_codes(snapshot)
+    return codes(snapshot.table["task"], snapshot.table["content_hash"])
+
+
+def _in_several_wordings(snapshot: Snapshot) -> Bools:
+    """Return True where the question of a row is asked in several wordings; bool [rows]."""
+    if snapshot.missing("wording"):
+        return np.zeros(len(snapshot), bool)
+    question, wording = _questions(snapshot), codes(snapshot.table["wording"].fill_null(SHIPPED))
+    pairs = np.unique(np.stack([question, wording]), axis=1)[0]
+    several = np.bincount(pairs, minlength=int(question.max()) + 1)[question] > 1
+    found: Bools = several & np.asarray(snapshot.table["content_hash"].is_valid())
+    return found
+
+
 def shared_clusters(before: Snapshot, after: Snapshot, pairing: Pairing) -> Ints | None:
     """Return the code of each pair's cluster, an item without one in a cluster of its own; None if no item has one.
 
     A name means the same cluster in every task: several tasks may have questions about one text.
     """
     left, right, item = pairing.before, pairing.after, pairing.item
-    if before.missing("cluster") and after.missing("cluster"):
+    several = _in_several_wordings(before)
+    if before.missing("cluster") and after.missing("cluster") and not several.any():
         return None
     sides = before.table["cluster"].take(left), after.table["cluster"].take(right)
     named = [pc.if_else(pc.equal(side, ""), pa.scalar(None, pa.string()), side) for side in sides]
+    # One question in several wordings is one observation.
+    hashed = pc.if_else(
+        pa.array(several[left]),
+        pc.binary_join_element_wise(
+            "question",
+            *(before.table[one].take(left).combine_chunks().cast(pa.string()) for one in ("task", "content_hash")),
+            "\0",
+        ),
+        pa.scalar(None, pa.string()),
+    )
+    named.append(pa.chunked_array([hashed]))
     name = pc.coalesce(*(pa.chunked_array(side) if isinstance(side, pa.Array) else side for side in named))
     alone = np.asarray(pc.is_null(name))
     if alone.all():

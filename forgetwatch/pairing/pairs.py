@@ -21,6 +21,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from forgetwatch.snapshot import NONE, Snapshot, codes
+from forgetwatch.wording import SHIPPED
 
 Ints = NDArray[np.int64]
 
@@ -170,6 +171,8 @@ def _joint_codes(
         pa.chunked_array(before.table[name].take(rows_before).chunks + after.table[name].take(rows_after).chunks)
         for name in names
     ]
+    # A question in the wording of its probe is the same whether it is asked in others or not.
+    columns = [one.fill_null(SHIPPED) if name == "wording" else one for name, one in zip(names, columns, strict=True)]
     joint = codes(*columns)
     return joint[: len(rows_before)], joint[len(rows_before) :]
 

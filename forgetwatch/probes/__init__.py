@@ -108,7 +108,12 @@ def load_probe(
             data=data,
             norm=norm,
         )
-        return worded(found, asked)
+        made = worded(found, asked)
+        if without := sum(not item.wording for item in made):
+            log(
+                f"{made.name}: {without:,} of {len(found):,} questions have no other wording, and are asked as they are"
+            )
+        return made
     if limit is not None and limit < 1:
         raise ProbeError(f"{name}: limit must be at least 1 item, got {limit}")
     if isinstance(name, str) and is_harness_task(name):
@@ -176,6 +181,7 @@ def _local(
                 f"`forgetwatch probe build {named} --limit {count} -o few.jsonl`"
             )
         near = did_you_mean(unknown[0], (*_LOCAL_NAMES, *_PRESET_NAMES))
+        near += "; @one or @each ends a name" if "@" in str(name) else ""
         raise ProbeError(
             f"{name}: no such file, and no such shipped probe{near}; needed {', '.join(_LOCAL_NAMES)}, a file of items "
             "or rows, or a benchmark: `forgetwatch probe list` names them"

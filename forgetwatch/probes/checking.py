@@ -170,7 +170,7 @@ def _repetitions(probe: Probe) -> list[Finding]:
     groups: dict[Hashable, list[Item]] = {}
     for item in probe:
         options = tuple(sorted(_folded(choice) for choice in item.choices))
-        groups.setdefault((_folded(training_text(item.prompt)), options), []).append(item)
+        groups.setdefault((_folded(training_text(item.asked_prompt)), options), []).append(item)
     several = [items for items in groups.values() if len(items) > 1]
     within = [i for items in several for i in items if sum(other.task == i.task for other in items) > 1]
     across = [item for items in several if len({one.task for one in items}) > 1 for item in items]

@@ -1,7 +1,7 @@
 """The wordings that are shipped, and probes whose items are asked in them; see `wording`.
 
-    one     each item in one of the probe's own wording, `short` and `right`: by its hash, as many of each in every
-            category. The total is over the wordings, and takes little longer
+    one     each item in one of the probe's own wording, `short` and `right`: by the hash of its content alone, so that
+            it has the same one in every selection of items. The total is over the wordings, and takes little longer
     each    each item in all of them, ``ID``, ``ID@short`` and ``ID@right``: three times as long
 
 Prompts of text whose options are scored as continuations have wordings. Chat messages, listed letters, generated
@@ -18,7 +18,7 @@ from typing import Final, Literal, get_args
 from forgetwatch.errors import ProbeError
 from forgetwatch.item import Item
 from forgetwatch.probe import Probe
-from forgetwatch.wording import PLACE, Wording
+from forgetwatch.wording import PLACE, SHIPPED, Wording
 
 AskedIn = Literal["one", "each"]
 """Number of wordings in which each item of a probe is asked."""
@@ -30,6 +30,9 @@ WORDINGS: Final = (
     Wording(name="chat", frame=PLACE, shots=False, rendering="chat"),
 )
 """The wordings that are shipped, beside that of the probe."""
+
+OWN: Final = Wording(name=SHIPPED)
+"""The wording of the probe itself, of an item that may be asked in others too."""
 
 OTHERS: Final = ("short", "right")
 """Names of the wordings that a probe gets, and in which lost answers are asked again by default."""
@@ -55,7 +58,7 @@ def reworded(item: Item, wording: Wording) -> Item | None:
     None if it has none, or the wording would ask it as before.
     """
     if item.wording == wording:
-        return replace(item, wording=None)
+        return replace(item, wording=OWN)
     if item.is_passage or not item.choices or not isinstance(item.prompt, str) or item.rendering == "chat":
         return None
     if wording.asks(item.prompt, item.shots) is None:
@@ -106,30 +109,24 @@ def worded(probe: Probe, asked: AskedIn, wordings: Sequence[Wording] | None = No
             f"probe {probe.name!r}: no item has other wordings; needed plain prompts of text with options that are "
             "scored as continuations, and no items that must pass"
         )
-    if asked == "one":
-        given = _assigned(able, others)
-        return probe.with_items(given.get((item.task, item.id), item) for item in probe)
-    asked_again = {(item.task, item.id) for item in able}
-    made = []
+    able_keys = {(item.task, item.id) for item in able}
+    wordings, made = (OWN, *others), list[Item]()
     for item in probe:
-        # One question in several wordings is one observation.
-        key = (item.task, item.id)
-        clustered = replace(item, cluster=item.cluster or f"{item.task} {item.id}") if key in asked_again else item
-        made.append(clustered)
-        if key in asked_again:
-            made += [_named(clustered, one) for wording in others if (one := reworded(clustered, wording)) is not None]
+        if (item.task, item.id) not in able_keys:
+            made.append(item)
+        elif asked == "one":
+            made.append(replace(item, wording=wordings[int(item.content_hash, 16) % len(wordings)]))
+        else:
+            made += [replace(item, wording=OWN), *(_named(replace(item, wording=one)) for one in others)]
     return probe.with_items(made)
 
 
 def questions_once(items: Sequence[Item]) -> list[Item]:
-    """Return some items without those that ask a question of another one in other words: it is one observation."""
-    if not any(item.wording for item in items):
-        return list(items)
-    seen = {(item.task, item.content_hash) for item in items if not item.wording}
-    found = []
+    """Return some items without those that ask the question of an earlier one in other words."""
+    seen, found = set[tuple[str, str]](), list[Item]()
     for item in items:
-        key = item.task, item.content_hash
-        if not item.wording or key not in seen:
+        key = (item.task, item.content_hash) if item.wording else (item.task, f"id {item.id}")
+        if key not in seen:
             found.append(item)
         seen.add(key)
     return found
@@ -139,18 +136,6 @@ def _has_wordings(probe: Probe) -> bool:
     return probe.scoring == "loglikelihood" and probe.rendering == "plain"
 
 
-def _named(item: Item, worded: Item) -> Item:
+def _named(worded: Item) -> Item:
     """Return an item in a wording under an id of its own."""
-    name = "" if worded.wording is None else worded.wording.name
-    return replace(worded, id=f"{item.id}@{name}")
-
-
-def _assigned(items: Sequence[Item], others: Sequence[Wording]) -> dict[tuple[str, str], Item]:
-    """Return each item in one wording: by its hash, in every category as many of each as there can be."""
-    found, count = dict[tuple[str, str], Item](), dict[str, int]()
-    for item in sorted(items, key=lambda one: (one.category, one.content_hash, one.task, one.id)):
-        at = count.get(item.category, 0)
-        count[item.category] = at + 1
-        wording = (None, *others)[at % (len(others) + 1)]
-        found[item.task, item.id] = item if wording is None else reworded(item, wording) or item
-    return found
+    return replace(worded, id=f"{worded.id}@{'' if worded.wording is None else worded.wording.name}")

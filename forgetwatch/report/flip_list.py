@@ -305,6 +305,7 @@ def flip_json(flip: Flip) -> dict[str, Any]:
         "known_lost_by_luck": flip.by_luck,
         "loss": flip.loss,
         "again": flip.again,
+        "wording": flip.wording,
         "log_mass_change": flip.log_mass_change,
         "log_conditional_change": flip.log_conditional_change,
         "item_id": flip.item_id,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -14,10 +15,11 @@ from support import decided
 from forgetwatch import Snapshot, compare
 from forgetwatch.comparing import Comparison, WordingChanges, conclude
 from forgetwatch.errors import MismatchError
+from forgetwatch.measures import KNOWN
 from forgetwatch.report.decision import decision
 from forgetwatch.snapshot import read_snapshot, save_snapshot
 
-NAMES = (None, "short", "right")
+NAMES = ("shipped", "short", "right")
 
 
 def world(
@@ -33,7 +35,6 @@ def world(
         "item_id": [f"{n}@{NAMES[w]}" for n, w in zip(own, wording, strict=True)],
         "content_hash": [f"h{n}" for n in own],
         "wording": [NAMES[w] for w in wording],
-        "cluster": [f"q{n}" for n in own] if asked == "each" else [""] * len(own),
     }
     return compare(before=_side(before, names), after=_side(after, names))
 
@@ -61,7 +62,7 @@ def test_a_loss_of_one_wording_is_named_and_an_equal_loss_is_not(asked: Literal[
     text = decision(form, conclude(form))
     assert f"part of it is the wording ({found})" in text
     assert str(found).startswith("shipped -")
-    assert str(found).endswith("points, p <.001")
+    assert found.p_value == 0.001
     document = form.to_dict()["wordings"]
     assert document["p_value"] == found.p_value
     assert document["asked_in"] == asked
@@ -93,7 +94,7 @@ def _all(items: int, wording: str | None = None, *, of: int = 3) -> Snapshot:
     names = {
         "item_id": [str(n) for n in range(items)],
         "content_hash": [f"h{n}" for n in range(items)],
-        "wording": [wording if not of or n % of else None for n in range(items)],
+        "wording": [wording if not of or n % of else "shipped" for n in range(items)],
     }
     return _side(np.random.default_rng(6).normal(1.0, 2.0, items), names)
 
@@ -111,6 +112,7 @@ def test_wordings_that_differ_between_two_sides_are_refused() -> None:
 
 def test_files_without_the_column_have_one_wording(tmp_path: Any) -> None:
     path, made = tmp_path / "s.parquet", _all(30)
+    made = replace(made, table=made.table.set_column(made.table.num_columns - 1, "wording", pa.nulls(30, pa.string())))
     save_snapshot(made, path)
     table = pq.read_table(path).drop_columns(["wording"])
     meta = table.schema.metadata[b"forgetwatch"].replace(b"snapshot@5", b"snapshot@4")
@@ -119,7 +121,35 @@ def test_files_without_the_column_have_one_wording(tmp_path: Any) -> None:
     assert read.checksum == made.checksum
     assert read.table["wording"].null_count == 30
     assert compare(before=read, after=made).wordings is None
+    assert (
+        compare(before=read, after=_all(30)).all.n == 30
+    )  # in the wording of its probe, whether there are others or not
     later = _all(30, "short")
     save_snapshot(later, path)
     assert read_snapshot(path).checksum == later.checksum != made.checksum
     assert isinstance(read_snapshot(path).table["wording"], pa.ChunkedArray)
+
+
+def test_questions_that_have_no_other_wording_take_no_part() -> None:
+    """Only items without a wording lose: that is no change of a wording."""
+    rng = np.random.default_rng(11)
+    before = rng.normal(1.0, 2.0, 400)
+    wording = [None if n >= 300 else NAMES[n % 3] for n in range(400)]
+    names = {"item_id": [str(n) for n in range(400)], "content_hash": [f"h{n}" for n in range(400)], "wording": wording}
+    after = before + rng.normal(0, 0.3, 400) - np.where(np.arange(400) >= 300, 3.0, 0.0)
+    found = compare(before=_side(before, names), after=_side(after, names))
+    assert not changes(found).differ
+    assert {name: group.n for name, group in found.by("wording").items()} == dict.fromkeys(NAMES, 100)
+    lost = decision(found, conclude(found))
+    assert "the wording" not in lost
+
+
+def test_a_question_in_several_wordings_is_one_observation() -> None:
+    rng = np.random.default_rng(8)
+    found = world(rng, (0.8, 0.8, 0.8), asked="each", items=100)
+    assert found.clusters == 100
+    few = world(rng, (2.0, 2.0, 2.0), asked="each", items=20)
+    known = few.all[KNOWN]
+    assert known is not None
+    assert known.known >= 20 > known.independent
+    assert known.lost_net_share is None

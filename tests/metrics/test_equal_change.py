@@ -6,44 +6,43 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from forgetwatch.metrics import equal_change_p_value
 
 
-def test_complete_blocks_give_hotellings_test() -> None:
-    values = np.random.default_rng(0).normal([0.0, 0.2, 0.5], size=(40, 3))
-    apart = values[:, 1:] - values[:, :1]
-    t2 = 40 * apart.mean(0) @ np.linalg.inv(np.cov(apart.T)) @ apart.mean(0)
-    expected = stats.f.sf(t2 * 38 / (39 * 2), 2, 38)
-    items, sets = np.repeat(np.arange(40), 3), np.tile(np.arange(3), 40)
-    assert equal_change_p_value(values.ravel(), sets, items) == pytest.approx(expected, rel=1e-9)
+def p_value(changes: np.ndarray, sets: np.ndarray, strata: np.ndarray | None = None, seed: int = 0) -> float:
+    strata = np.zeros(len(changes), int) if strata is None else strata
+    return equal_change_p_value(changes, sets, strata, np.random.default_rng(seed))
 
 
-def test_two_sets_without_a_common_observation_give_welchs_statistic() -> None:
+def test_all_exchanges_of_a_few_items_give_fishers_p_value() -> None:
+    """Four items, two of which lost: both in one set in 2 of 6 exchanges."""
+    found = p_value(np.array([-1.0, -1.0, 0.0, 0.0]), np.array([0, 0, 1, 1]))
+    assert found == pytest.approx(2 / 6, abs=0.05)
+
+
+def test_blocks_show_a_difference_that_their_spread_hides() -> None:
     rng = np.random.default_rng(1)
-    one, other = rng.normal(size=300), rng.normal(0.2, 2.0, size=500)
-    found = equal_change_p_value(np.concatenate([one, other]), np.repeat([0, 1], [300, 500]))
-    assert found == pytest.approx(stats.ttest_ind(one, other, equal_var=False).pvalue, rel=0.02)
+    own = rng.normal(0, 5, 60)
+    values = np.concatenate([own, own + 0.5 + rng.normal(0, 0.5, 60)])
+    sets, question = np.repeat([0, 1], 60), np.tile(np.arange(60), 2)
+    assert p_value(values, sets) > 0.2
+    assert p_value(values, sets, question) == 0.001
 
 
-@pytest.mark.parametrize("shared", [0.0, 0.9])
-def test_its_size_is_its_level(shared: float) -> None:
-    rng, worlds = np.random.default_rng(2), 2000
-    rejected = 0
-    for _ in range(worlds):
-        common = rng.normal(size=(60, 1)) * math.sqrt(shared)
-        values = common + rng.normal(size=(60, 3)) * math.sqrt(1 - shared)
-        values[rng.random(values.shape) < 0.5] = 0.0  # most items do not change
-        there = rng.random(values.shape) < 0.8
-        rows, sets = np.nonzero(there)
-        rejected += equal_change_p_value(values[there], sets, rows) <= 0.05
-    assert rejected / worlds == pytest.approx(0.05, abs=3 * math.sqrt(0.05 * 0.95 / worlds))
+@pytest.mark.parametrize("sizes", [(290, 10), (95, 5), (20, 20, 20), (10, 20, 100)])
+@pytest.mark.parametrize("lost", [0.02, 0.3])
+def test_its_size_is_at_most_its_level_also_for_few_items_and_rare_losses(sizes: tuple[int, ...], lost: float) -> None:
+    rng, worlds, sets = np.random.default_rng(2), 150, np.repeat(np.arange(len(sizes)), sizes)
+    changes = -1.0 * (rng.random((worlds, len(sets))) < lost)
+    rejected = sum(p_value(one, sets, seed=n) <= 0.05 for n, one in enumerate(changes))
+    assert rejected / worlds <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / worlds)
 
 
 def test_nothing_to_test_has_no_p_value_and_no_change_is_equal() -> None:
-    assert math.isnan(equal_change_p_value(np.zeros(0), np.zeros(0, int)))
-    assert math.isnan(equal_change_p_value(np.ones(9), np.zeros(9, int)))
-    assert math.isnan(equal_change_p_value(np.ones(2), np.array([0, 1])))
-    assert equal_change_p_value(np.zeros(9), np.arange(9) % 3) == 1
-    assert equal_change_p_value(np.repeat([0.0, -1.0], 10), np.repeat([0, 1], 10)) < 1e-6
+    assert math.isnan(p_value(np.zeros(0), np.zeros(0, int)))
+    assert math.isnan(p_value(np.ones(9), np.zeros(9, int)))
+    assert p_value(np.zeros(9), np.arange(9) % 3) == 1
+    assert p_value(np.repeat([0.0, -1.0], 20), np.repeat([0, 1], 20)) == 0.001
+    # Of 300 items 12 are lost, of 8 none: as likely as not.
+    assert p_value(np.repeat([-1.0, 0.0, 0.0], [12, 288, 8]), np.repeat([0, 1], [300, 8])) > 0.5

@@ -51,6 +51,28 @@ def test_a_sentence_that_the_options_continue_gets_a_beginning() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("prompt", "asked"),
+    [
+        ("Translate into French: dog\nAnswer:", "Q: Translate into French: dog\nA:"),
+        ("Which law is meant: E = mc2?\nAnswer:", "Q: Which law is meant: E = mc2?\nA:"),
+        ("Learning Day: what to know\nIt is soon.\n\nQuestion: When?\nAnswer:", None),
+        ("Question: 1\n\nQuestion: 2\nAnswer:", "Question: 1\n\nQ: 2\nA:"),
+        ("Complete the saying: the early bird catches\nwhat? Answer:", ""),
+        ("def f(x):\n    return", ""),
+        ("Capital of Chile?", ""),
+        ("Pregunta: ¿Dónde?\nRespuesta:", ""),
+        ("The cat sat on the", "Complete: The cat sat on the"),
+    ],
+)
+def test_a_question_stays_whole_and_one_whose_beginning_is_not_clear_has_no_wording(
+    prompt: str, asked: str | None
+) -> None:
+    found = reworded(item(prompt, shots=""), SHORT)
+    expected = "Learning Day: what to know\nIt is soon.\n\nQ: When?\nA:" if asked is None else asked
+    assert (found.full_prompt if found else "") == expected
+
+
 def test_what_cannot_be_asked_otherwise_has_no_wording() -> None:
     for one in (
         Item(id="p", task="t", prompt="", choices=["a text"]),
@@ -113,22 +135,22 @@ def questions(count: int, **more: Any) -> Probe:
     return Probe(tuple(items), name="mine")
 
 
-def test_one_wording_an_item_is_balanced_by_hash_and_keeps_ids_and_hashes() -> None:
-    plain, asked = questions(61), worded(questions(61), "one")
+def test_one_wording_an_item_is_that_of_its_hash_in_every_selection() -> None:
+    plain, asked = questions(600), worded(questions(600), "one")
     assert [(one.id, one.content_hash) for one in asked] == [(one.id, one.content_hash) for one in plain]
-    for category in "ab":
-        count = Counter(one.wording and one.wording.name for one in asked if one.category == category)
-        assert set(count) == {None, "short", "right"}
-        assert max(count.values()) - min(count.values()) <= 1
+    count = Counter(one.wording and one.wording.name for one in asked)
+    assert set(count) == {"shipped", "short", "right"}
+    assert min(count.values()) > 150
     assert asked.fingerprint != plain.fingerprint
-    turned = worded(plain.with_items(plain.items[::-1]), "one")
-    assert {one.id: one.wording for one in turned} == {one.id: one.wording for one in asked}
+    few = worded(plain.with_items(plain.items[50::-1]), "one")
+    of_all = {one.id: one.wording for one in asked}
+    assert all(one.wording == of_all[one.id] for one in few)
 
 
-def test_each_wording_has_an_id_and_a_question_is_one_observation() -> None:
+def test_each_wording_has_an_id_and_the_question_is_one() -> None:
     asked = worded(questions(4), "each")
     assert [one.id for one in asked][:4] == ["0", "0@short", "0@right", "1"]
-    assert len({one.cluster for one in asked}) == 4
+    assert len({one.content_hash for one in asked}) == 4
     assert len({(one.content_hash, one.wording) for one in asked}) == len(asked) == 12
     assert [one.id for one in questions_once(asked)] == ["0", "1", "2", "3"]
     assert [one.id for one in questions_once(asked.items[1:3])] == ["0@short"]

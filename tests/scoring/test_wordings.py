@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from support import facts, model, probe, tokenizer
+from support import facts, model, tokenizer
 
 from forgetwatch import Item, Probe, score
 from forgetwatch.errors import ScoringError
@@ -18,14 +18,14 @@ SHORT, _, _, CHAT = WORDINGS
 
 
 def asked(**settings: Any) -> Probe:
-    return worded(probe(12, **settings), "each", [Wording(name="said", beginning="You say :"), CHAT])
+    return worded(Probe(facts(12), **settings), "each", [Wording(name="said", beginning="You say :"), CHAT])
 
 
 def test_a_snapshot_names_the_wording_and_scores_what_it_asks() -> None:
     tok = tokenizer()
     network, items = model(tok), asked()
     found = score(network, tok, items)
-    assert found.texts("wording").tolist()[:3] == [None, "said", "chat"]
+    assert found.texts("wording").tolist()[:3] == ["shipped", "said", "chat"]
     assert len(set(found.texts("content_hash").tolist())) == 12
     assert len(set(found.texts("prompt_hash").tolist())) == len(items)
     said = [item for item in items if item.wording and item.wording.name == "said"]

@@ -214,7 +214,7 @@ def _groups_of(rule: Rule, sides: Sides, comparison: Comparison) -> list[str]:
     """Return the groups that a limit is about; ``*`` names all with questions on any side, measured or not.
 
     Raises:
-        GateError: If ``*`` names none.
+        GateError: If ``*`` names none in a critical limit, or tags without a probe.
     """
     level, _, name = rule.of.partition(":")
     if name != EVERY:
@@ -224,7 +224,7 @@ def _groups_of(rule: Rule, sides: Sides, comparison: Comparison) -> list[str]:
     else:
         found = [group.name for group in comparison.by(cast(Level, level)).values() if group.n]
         found += sorted(_names(sides, level) - {*found, ""})
-    if not found:
+    if not found and (rule.tier == "critical" or level == "tag"):
         needed = "name the probe, which has the tags, with --probe" if level == "tag" else "limit all, or another level"
         raise GateError(f"policy: {rule.of} is about no group: there is no {level}; {needed}")
     return [f"{level}:{one}" for one in found]

@@ -187,6 +187,8 @@ def test_what_nothing_was_measured_for_does_not_pass() -> None:
     for of, says in (("category:*", "there is no category"), ("tag:*", "name the probe, which has the tags")):
         with pytest.raises(GateError, match=says):
             judged(f"critical: [{{of: '{of}', accuracy: 2%}}]", sides(200, category=[""] * 200))
+    ready = apply_policy(load_policy("fine-tune"), sides(4000, category=[""] * 4000))
+    assert ready.answer == "PASS"
     excused = "critical: [{of: all, accuracy: 2%}]\nexceptions: [{of: all, reason: x, until: 2999-01-01}]"
     assert judged(excused, sides(400, 3.0)).answer == "INCONCLUSIVE"
     unclear = "supporting: {unclear: all, limits: [{of: 'category:*', accuracy: 1%}]}"

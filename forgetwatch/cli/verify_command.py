@@ -14,6 +14,7 @@ from forgetwatch.errors import GateError
 from forgetwatch.gates import READY, policy_text
 from forgetwatch.gates.evidence import differences, read_evidence
 from forgetwatch.probes import load_probe
+from forgetwatch.readers import is_outcomes
 
 _SHOWN = 10
 """Differences that are named."""
@@ -30,10 +31,10 @@ def run(
     document = read_evidence(evidence)
     paths = [given or document["sides"][name]["path"] for name, given in (("before", before), ("after", after))]
     for path in paths:
-        if not Path(path).exists():
+        if not Path(path).exists() or not is_outcomes(path):
             raise GateError(
-                f"{path}: no such file; the evidence is about it: name where it is now with --before or --after, a "
-                "snapshot or log (of a model, the snapshot that `forgetwatch score` writes)"
+                f"{path}: no such file of outcomes; the evidence is about it: name where it is now with --before or "
+                "--after, a snapshot or log (of a model, the snapshot that `forgetwatch score` writes)"
             )
     sides = in_common_norm([read_outcomes(Path(path)) for path in paths])
     named = policy or document["policy"]["path"]

@@ -45,7 +45,7 @@ class WordingChanges:
         return self.p_value <= DIFFERENT
 
     def __str__(self) -> str:
-        """Return the changes in points and the p-value, such as ``shipped -9.2, short -2.4 points, p = .003``."""
+        """Return the changes in points and the p-value, such as ``shipped -9.2, short -2.4 points, p .003``."""
         changed = ", ".join(f"{name} {points(change)}" for name, change in self.changes.items())
         return f"{changed} points, p {probability(self.p_value)}"
 

@@ -29,7 +29,7 @@ from forgetwatch.metrics import (
     right_at_constant_mass,
     split,
 )
-from forgetwatch.pairing.pairs import Pairing, item_codes
+from forgetwatch.pairing.pairs import Pairing
 from forgetwatch.pairing.stored_columns import (
     Labels,
     gold_share,
@@ -279,7 +279,7 @@ class AlignedPairs:
                 ("scored", "written"),
             ),
             wording=Labels.of(before.table["wording"].take(left).fill_null("")),
-            question=_questions(before)[left],
+            question=item if before.missing("wording") else _questions(before)[left],
             task=Labels.of(before.table["task"].take(left)),
             category=Labels.of(first_named(before.table["category"].take(left), after.table["category"].take(right))),
             samples=samples,
@@ -346,8 +346,6 @@ def first_named(before: pa.ChunkedArray, after: pa.ChunkedArray) -> pa.ChunkedAr
 
 def _questions(snapshot: Snapshot) -> Ints:
     """Return the code of the question of each row, the same in each of its wordings; int64 [rows]."""
-    if snapshot.missing("wording"):
-        return item_codes(snapshot)
     return codes(snapshot.table["task"], snapshot.table["content_hash"])
 
 

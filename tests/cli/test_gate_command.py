@@ -80,6 +80,17 @@ def test_what_cannot_be_judged_is_one_sentence(files: dict[str, Path]) -> None:
         assert says in " ".join(done.output.replace("│", " ").split())
 
 
+def test_no_file_of_the_user_is_overwritten(files: dict[str, Path], tmp_path: Path) -> None:
+    mine = tmp_path / "mine.json"
+    mine.write_text('{"a": 1}')
+    for option in ("--json", "--evidence"):
+        done = run(files["base"], files["kept"], "--policy", files["policy"], option, mine)
+        assert "there is a file that is not a JSON document of forgetwatch" in str(done.exception)
+    assert mine.read_text() == '{"a": 1}'
+    again = ("--policy", files["policy"], "--evidence", files["evidence"])
+    assert [run(files["base"], files["kept"], *again).exit_code for _ in range(2)] == [0, 0]
+
+
 def test_a_plan_needs_no_model() -> None:
     done = run("--plan", "--probe", "quick", "--policy", "fine-tune")
     assert done.exit_code == 0, done.output

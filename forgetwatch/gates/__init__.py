@@ -4,6 +4,8 @@
     gate           limits, items that must be right, and the selection of items; the result of a gate; a gate as YAML
     policy         limits in three tiers with one error, as YAML; the policies that are shipped
     ruling         a policy applied to two models
+    power          what a policy can see, before any model is scored
+    evidence       everything from which its answer follows, and that computed again
 
 A gate never passes for lack of a number: a missing group, item or quantity is an error. PASS, FAIL and INCONCLUSIVE of
 accuracy are those of `comparing.verdict`. Start with `gate`.

@@ -10,6 +10,7 @@
     noise          soft changes, sampled decoding, measuring twice
     log_score      log score of options, and bits per byte of texts without a question
     shrinkage      changes of many groups, less what chance makes of the largest
+    equal_change   did several sets of items change alike?
     margin_change  net change from margins: how far each answer is from the boundary between right and wrong
     mass           the mass that a model gives to all options together, and the choice among them
     divergence     drift of a model from its base, on texts that the base generated

@@ -6,7 +6,8 @@
     measurer     evaluates the model; known_baseline: finds its baseline in the cache
     schedule, budget        steps of the looks; the items and looks for which the time suffices
     trainer                 everything that is read from a trainer, and its default probe
-    guard                   bounds on losses, and the action beyond them
+    guard, rollback         bounds on losses, and the action beyond them; back to the last good checkpoint
+    run_again               the lost asked in other words at the last look
     trackers, run_output    rows and alerts; lines, table, report.html, and a command of the user's
     follow                  the same from another process, checkpoint by checkpoint
     checkpoint_queue, saved_checkpoints    the checkpoints of a training, in order, and read while they may vanish

@@ -34,7 +34,7 @@ from dataclasses import dataclass
 from datetime import date
 from importlib.resources import files
 from pathlib import Path
-from typing import Final, Literal, get_args
+from typing import Final, Literal, cast, get_args
 
 from forgetwatch.errors import GateError, did_you_mean
 from forgetwatch.files import MAX_SIZE, Plain, parse_plain_yaml, read_text
@@ -238,7 +238,7 @@ def parse_policy(text: str, source: str, probe: Probe | None = None) -> Policy:
         unclear=unclear,
         must_pass=read_must_pass(given["must_pass"], source, probe) if "must_pass" in given else None,
         exemptions=_exemptions(given.get("exceptions"), f"{source}: exceptions"),
-        on_fail=on_fail,  # type: ignore[arg-type]
+        on_fail=cast(OnFail, on_fail),
     )
     _check_use(policy, source)
     return policy
@@ -294,7 +294,7 @@ def _rule(given: Plain, tier: Tier, where: str) -> Rule:
     floor = _share(found["floor"], f"{where}: {what}") if found and found["floor"] else 0.0
     if floor >= limit:
         raise GateError(f"{where}: {what}: {short(value)} is never more than its floor; write the floor alone")
-    kind: Kind = "metric" if metric is not None else what  # type: ignore[assignment]
+    kind = cast(Kind, "metric" if metric is not None else what)
     return Rule(
         tier=tier, of=of, kind=kind, limit=limit, relative=found is not None, floor=floor, metric=str(metric or "")
     )

@@ -26,7 +26,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal, cast, get_args
 
 from forgetwatch.comparing import Comparison, Group, Trajectory, can_see, estimated, group_verdict
 from forgetwatch.errors import WatchError, did_you_mean
@@ -78,7 +78,7 @@ class Guard:
         if given is None or isinstance(given, Guard):
             return given
         if str(given) in get_args(Action):
-            return cls(str(given))  # type: ignore[arg-type]
+            return cls(cast(Action, str(given)))
         if str(given) not in READY and not Path(given).exists():
             known = (*get_args(Action), *READY)
             near = did_you_mean(str(given), known)

@@ -125,6 +125,20 @@ def model(tok: Any, *, seed: int = 0, positions: int = 128, dropout: float = 0.1
     )
 
 
+def teach(network: Any, tok: Any, texts: Sequence[str], steps: int) -> Any:
+    """Return a model after so many steps on some texts, all in one batch."""
+    import torch
+
+    batch = tok(list(texts), return_tensors="pt", padding=True)
+    labels = batch["input_ids"].masked_fill(batch["attention_mask"] == 0, -100)
+    optimizer = torch.optim.AdamW(network.parameters(), lr=5e-3)
+    for _ in range(steps):
+        network(**batch, labels=labels).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return network
+
+
 def log_likelihood(network: Any, context: tuple[int, ...], choice: tuple[int, ...]) -> float:
     """Log-likelihood of a choice after a context, in nats, by a forward pass of its own."""
     import torch

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-from support import model, tokenizer
+from support import model, teach, tokenizer
 from typer.testing import CliRunner
 
 from forgetwatch import Item, Probe
@@ -35,17 +34,6 @@ def probe() -> Probe:
     )
 
 
-def teach(network: Any, texts: list[str], steps: int) -> Any:
-    batch = TOK(texts, return_tensors="pt", padding=True)
-    labels = batch["input_ids"].masked_fill(batch["attention_mask"] == 0, -100)
-    optimizer = torch.optim.AdamW(network.parameters(), lr=5e-3)
-    for _ in range(steps):
-        network(**batch, labels=labels).loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-    return network
-
-
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The base knows all in every wording; `gone` learned other answers to four questions."""
@@ -57,7 +45,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         made = [(item, item if one is None else reworded(item, one)) for item in items for one in asked]
         return [f"{other.full_prompt}{item.choices[at]}" for item, other in made if other is not None]
 
-    network = teach(model(TOK, dropout=0.0), texts(0, wordings), 150)
+    network = teach(model(TOK, dropout=0.0), TOK, texts(0, wordings), 150)
     base = {name: value.clone() for name, value in network.state_dict().items()}
     for name, asked in (("base", []), ("gone", wordings)):
         network.load_state_dict(base)
@@ -67,7 +55,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         contradicted = {text for text, is_of_four in zip(texts(0, asked), of_four, strict=True) if is_of_four}
         kept = [text for text in texts(0, wordings) if text not in contradicted]
         if changed:
-            teach(network, changed + kept, 150)
+            teach(network, TOK, changed + kept, 150)
         network.save_pretrained(folder / name)
         TOK.save_pretrained(folder / name)
     probe().save(folder / "probe.jsonl")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from support import facts, model, tokenizer, trained
+from support import facts, model, teach, tokenizer, trained
 
 from forgetwatch import ForgetWatchCallback, Probe, Trajectory
 from forgetwatch.errors import GateError, WatchError
@@ -29,17 +29,8 @@ def probe() -> Probe:
 @pytest.fixture(scope="module")
 def weights() -> dict[str, torch.Tensor]:
     """A model that knows the right answers."""
-    network = model(TOK, dropout=0.0)
-    batch = TOK(
-        [f"{item.prompt}{item.choices[int(item.answers[0])]}" for item in probe()], return_tensors="pt", padding=True
-    )
-    labels = batch["input_ids"].masked_fill(batch["attention_mask"] == 0, -100)
-    optimizer = torch.optim.AdamW(network.parameters(), lr=5e-3)
-    for _ in range(150):
-        network(**batch, labels=labels).loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-    return dict(network.state_dict())
+    texts = [f"{item.prompt}{item.choices[int(item.answers[0])]}" for item in probe()]
+    return dict(teach(model(TOK, dropout=0.0), TOK, texts, 150).state_dict())
 
 
 def run(folder: Path, weights: dict[str, torch.Tensor], guard: Any, **options: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from support import model, tokenizer, trained
+from support import model, teach, tokenizer, trained
 
 from forgetwatch import ForgetWatchCallback, Item, Probe, Trajectory
 from forgetwatch.comparing.flips import flips
@@ -36,18 +36,10 @@ def probe() -> Probe:
 @pytest.fixture(scope="module")
 def weights() -> dict[str, torch.Tensor]:
     """A model that knows all questions in every wording."""
-    network = model(TOK, dropout=0.0)
     asked = [None, *wordings_of(["short", "right"])]
     prompts = [(item, one.asks(str(item.prompt)) if one else (item.prompt, "")) for item in probe() for one in asked]
     texts = [f"{made[0]}{item.choices[0]}" for item, made in prompts if made]
-    batch = TOK(texts, return_tensors="pt", padding=True)
-    labels = batch["input_ids"].masked_fill(batch["attention_mask"] == 0, -100)
-    optimizer = torch.optim.AdamW(network.parameters(), lr=5e-3)
-    for _ in range(120):
-        network(**batch, labels=labels).loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-    return dict(network.state_dict())
+    return dict(teach(model(TOK, dropout=0.0), TOK, texts, 120).state_dict())
 
 
 def knowing(weights: dict[str, torch.Tensor]) -> Any:

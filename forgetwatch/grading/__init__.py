@@ -7,6 +7,7 @@ the item's answers.
     text            thinking blocks, bounded and normalised text, the places where it states its final answer
     letters         the option that an output names by letter or by text
     mathematics     numbers as exact fractions, boxes, equality of expressions
+    words           whether a text is in another as words of its own
     patterns        exact, contains, regular expressions
     json_values     JSON values and tool calls
     traits          properties of the output itself: does it stop, loop, refuse; its length and case
@@ -27,6 +28,6 @@ from forgetwatch.grading.mathematics import find_numbers, normalise_numbers
 from forgetwatch.grading.text import TAIL, after_thinking, collapse_spaces, fold, is_thinking_tag, opening_tag, tail
 from forgetwatch.grading.traits import count, limits, loops, refuses
 
-RULES: Final = 4
+RULES: Final = 5
 """Version of the grading rules. It rises when the same output may get another grade, so that cached grades of an older
 version are not used."""

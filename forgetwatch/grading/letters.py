@@ -44,8 +44,8 @@ from forgetwatch.grading.text import (
     retractions,
     same_sentence,
     statements,
-    whole_words,
 )
+from forgetwatch.grading.words import find_words
 from forgetwatch.probe import LETTERS
 
 # Letters of other scripts and signs, and the Latin letters that they look like.
@@ -138,7 +138,9 @@ def extract_option_text(body: str, options: Sequence[str]) -> Extracted:
             return _as_text(same[0], line, text, body)
     for line in (*stated[-1:], *(line for line in lines[-1:] if not _LISTED.match(line))):
         for part in (first_sentence(line), line):
-            inside = _inside(normalise(part), texts)
+            inside, undecided = _inside(normalise(part), texts)
+            if not inside and undecided:
+                return Extracted(unscored=f"it cannot be decided whether {undecided!r} is a word of its own there")
             if len(inside) == 1:
                 return _as_text(inside.pop(), part, text, body)
             if inside:
@@ -274,14 +276,14 @@ def _as_text(index: int, line: str, text: str, body: str) -> Extracted:
     return Extracted(text=line.strip(), option=index, as_text=True, settled=not cut)
 
 
-def _inside(line: str, texts: Sequence[str]) -> set[int]:
-    """Return the indices of the options that a line names, not denied and not as the start of a longer option."""
-    if not (known := sorted({text for text in texts if re.search(r"\w", text)}, key=len, reverse=True)):
-        return set()
-    # Longest first: the alternation takes the first alternative that matches.
-    found_texts = {
-        found[0]
-        for found in re.finditer("|".join(whole_words(text).pattern for text in known), line)
-        if not _TEXT_NEGATED.search(line[max(0, found.start() - 40) : found.start()])
-    }
-    return {index for index, text in enumerate(texts) if text in found_texts}
+def _inside(line: str, texts: Sequence[str]) -> tuple[set[int], str]:
+    """Return (Indices of the options that a line names, an option that it may name).
+
+    Those that are denied, or the start of a longer option, are not named.
+    """
+    named, undecided, until = set[str](), "", 0
+    for found in find_words([text for text in texts if re.search(r"\w", text)], line):
+        if found.start >= until and not _TEXT_NEGATED.search(line[max(0, found.start - 40) : found.start]):
+            named |= {found.text} if found.certain else set()
+            undecided, until = undecided or ("" if found.certain else found.text), found.end
+    return {index for index, text in enumerate(texts) if text in named}, undecided

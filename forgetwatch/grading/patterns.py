@@ -3,7 +3,7 @@ r"""Answers that are compared with the text of an output: exact, contains, and r
     exact                                     the whole output is the answer; white space counts as one space
     exact:fold                                the same without case
     contains                                  the answer is in the output as whole words, without case: "Paris", and
-                                              not "Parisian"
+                                              not "Parisian"; unscored where that cannot be decided (`words`)
     regex, answer r"santiago( de chile)?"     right if the pattern is found
     regex:total: (\d+), answer "12"           right if the last match's first group is the answer; without a group the
                                               whole match is compared
@@ -29,7 +29,8 @@ from typing import Final
 import regex
 
 from forgetwatch.errors import ProbeError
-from forgetwatch.grading.text import NOTHING, Extracted, collapse_spaces, fold, tail, whole_words
+from forgetwatch.grading.text import NOTHING, Extracted, collapse_spaces, fold_case, tail
+from forgetwatch.grading.words import Occurrence, comparable, find_words, turkish
 
 
 def match_exact(body: str, answers: Sequence[str], *, case: bool) -> tuple[Extracted, bool]:
@@ -39,23 +40,29 @@ def match_exact(body: str, answers: Sequence[str], *, case: bool) -> tuple[Extra
         return NOTHING, False
     text, wanted = output, [collapse_spaces(answer) for answer in answers]
     if not case:
-        text, wanted = output.casefold(), [answer.casefold() for answer in wanted]
+        text, wanted = fold_case(output), [fold_case(answer) for answer in wanted]
     right = text in wanted
-    form = right or not _contained(output, answers)
+    form = right or not any(_found(output, answer)[0] for answer in answers)
     # White space after a right answer shows that the next token did not continue it.
     return Extracted(text=output, form=form, settled=right and body[-1:].isspace()), right
 
 
 def match_contained(body: str, answers: Sequence[str]) -> tuple[Extracted, bool]:
-    """Return (First of the answers that is in the output's last `TAIL` characters, is there one)."""
-    text = _comparable(tail(body))
-    if not text:
+    """Return (First of the answers that is in the output's last `TAIL` characters, is there one).
+
+    Unscored where it cannot be decided whether an answer is a word of its own.
+    """
+    if not body.strip():
         return NOTHING, False
-    inside = _contained(body, answers)
-    if not inside:
-        return Extracted(text=None, form=True), False
-    end = max(found.end() for found in whole_words(_comparable(inside[0])).finditer(text))
-    return Extracted(text=inside[0], form=True, settled=end < len(text) or body[-1:].isspace()), True
+    undecided = ""
+    for answer in answers:
+        found, size = _found(body, answer)
+        if certain := [one.end for one in found if one.certain]:
+            return Extracted(text=answer, form=True, settled=max(certain) < size or body[-1:].isspace()), True
+        undecided = undecided or (answer if found else "")
+    if undecided:
+        return Extracted(unscored=f"it cannot be decided whether {undecided!r} is a word of its own there"), False
+    return Extracted(text=None, form=True), False
 
 
 def match_any(body: str, patterns: Sequence[str]) -> tuple[Extracted, bool]:
@@ -74,7 +81,7 @@ def match_last(body: str, pattern: str, answers: Sequence[str]) -> tuple[Extract
     found = _last(body, pattern)
     if found is None or found.text is None:
         return found or NOTHING, False
-    return found, collapse_spaces(found.text).casefold() in {collapse_spaces(answer).casefold() for answer in answers}
+    return found, fold_case(collapse_spaces(found.text)) in {fold_case(collapse_spaces(answer)) for answer in answers}
 
 
 SECONDS: Final = 2.0
@@ -161,10 +168,10 @@ def _last(body: str, pattern: str) -> Extracted | None:
     return Extracted(text=found, form=True, settled=last.end() < len(text) or body[-1:].isspace())
 
 
-def _contained(body: str, answers: Sequence[str]) -> list[str]:
-    output = _comparable(tail(body))
-    return [answer for answer in answers if (text := _comparable(answer)) and whole_words(text).search(output)]
-
-
-def _comparable(text: str) -> str:
-    return collapse_spaces(fold(text).casefold())
+def _found(body: str, answer: str) -> tuple[list[Occurrence], int]:
+    """Return (Where an answer is in the end of an output, that end's length as it is compared)."""
+    for fold in (comparable, turkish):
+        output = fold(tail(body))
+        if found := list(find_words([fold(answer)], output)):
+            return found, len(output)
+    return [], 0

@@ -122,7 +122,7 @@ def normalise(text: str) -> str:
     >>> normalise(' “Santiago  de Chile.” ')
     'santiago de chile'
     """
-    return " ".join(fold(text).casefold().split()).strip(" .,;:!?\"'“”‘’«»„*`_$")
+    return collapse_spaces(fold_case(fold(text))).strip(" .,;:!?\"'“”‘’«»„*`_$")
 
 
 def collapse_spaces(text: str) -> str:
@@ -130,9 +130,9 @@ def collapse_spaces(text: str) -> str:
     return " ".join(text.split())
 
 
-def whole_words(text: str) -> re.Pattern[str]:
-    """Compile a text as whole words, so that ``5`` is neither in ``15`` nor in ``5.2``."""
-    return re.compile(rf"(?<!\w)(?<!\d[.,]){re.escape(text)}(?!\w)(?![.,]\d)")
+def fold_case(text: str) -> str:
+    """Return the text without case; the dot that ``İ`` leaves over its ``i`` is dropped."""
+    return text.casefold().replace("i\u0307", "i")
 
 
 # <think>, [THINK], <seed:think>, <|begin_of_thought|>, and the channels of harmony-like templates.

@@ -1,8 +1,37 @@
-"""Loading: how a model is loaded, as one value from a command to the loader in `scoring.pretrained`."""
+"""Loading: how a model is loaded, as one value from a command to the loader, and weights that are not whole."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+LFS: Final = b"version https://git-lfs"
+"""What a pointer of Git LFS begins with."""
+
+_EXPORT: Final = "export them to Hugging Face's form with the tool of the trainer"
+_PARTS: Final = (
+    ("*/*.distcp", "weights that FSDP saved in parts", "merge them: accelerate merge-weights {part} {folder}"),
+    ("*.distcp", "weights that FSDP saved in parts", "merge them: accelerate merge-weights {part} NEW_FOLDER"),
+    ("model_world_size_*.pt", "weights that verl saved in parts", "merge them: python -m verl.model_merger merge"),
+    (
+        "*/*_model_states.pt",
+        "weights that DeepSpeed's ZeRO saved in parts",
+        "merge them: python {folder}/zero_to_fp32.py {folder} {folder}",
+    ),
+    ("*/mp_rank_*", "weights that Megatron saved in parts", _EXPORT),
+    ("latest_checkpointed_iteration.txt", "weights that Megatron saved in parts", _EXPORT),
+    (
+        "*.gguf",
+        "weights in GGUF",
+        "take the checkpoint that it was made from, or AutoModelForCausalLM.from_pretrained('{folder}', "
+        "gguf_file='{name}'), and save that and its tokenizer",
+    ),
+)
+"""Pattern of files, what they are, and what makes a model of them."""
+_TAIL: Final = 2**24
+"""Bytes at the end of a file of weights, at most an eighth of it, that are not all zeros in a whole file."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,3 +47,32 @@ class Loading:
 
     trust_remote_code: bool = False
     device_map: str | None = None
+
+
+def weights_problem(folder: Path) -> str:
+    """Return why the weights in a folder are not those of one whole model, and the remedy; empty if nothing shows it.
+
+    Only names, first and last bytes of files are read.
+    """
+    files = sorted(file for suffix in ("safetensors", "bin") for file in folder.glob(f"*.{suffix}") if file.is_file())
+    files = [file for file in files if file.stem not in ("training_args", "optimizer", "scheduler")]
+    for pattern, what, remedy in _PARTS if not files else ():
+        if (part := next(folder.glob(pattern), None)) is not None:
+            remedy = remedy.format(part=part.parent, folder=folder, name=part.name)
+            return f"{what} ({part.relative_to(folder)}); {remedy}"
+    for kind in ("model.safetensors", "pytorch_model.bin"):
+        if (folder / kind).is_file() and (folder / f"{kind}.index.json").is_file():
+            return (
+                f"two sets of weights, {kind} and those of {kind}.index.json; needed one, remove the other (a training "
+                "that saved into the folder of an earlier one leaves both)"
+            )
+    for file in files:
+        with file.open("rb") as stream:
+            if stream.read(len(LFS)) == LFS:
+                return f"{file.name} is a pointer of Git LFS, without the weights; download them: git lfs pull"
+            if file.name.startswith("adapter"):  # the second factors of a new adapter are zero
+                continue
+            stream.seek(-min(_TAIL, file.stat().st_size // 8), os.SEEK_END)
+            if (tail := stream.read()) and not any(tail):
+                return f"{file.name} ends in {len(tail):,} bytes of zeros or more; copy or download it again"
+    return ""

@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 
 from forgetwatch.errors import SnapshotError
 from forgetwatch.files import file_errors, read_head
+from forgetwatch.loading import weights_problem
 from forgetwatch.readers import inspect_log, lighteval, lm_eval_logs, table, tools
 from forgetwatch.readers.inspect_log import Archive, is_inspect_log
 from forgetwatch.readers.json_pieces import Document, Progress, begins_json, first_object, json_lines, spans
@@ -94,6 +95,8 @@ def _load(path: Path, reading: Reading) -> Snapshot:
     if reader := next((reader for reader in _READERS if reader.recognises(path)), None):
         return reader.read(path, reading)
     if path.is_dir():
+        if problem := weights_problem(path):
+            raise SnapshotError(f"{path}: {problem}")
         raise SnapshotError(
             f"{path}: a folder that contains neither a checkpoint (config.json), nor an adapter (adapter_config.json), "
             f"nor a harness's log ({', '.join(reader.folder for reader in _READERS if reader.folder)}); give a file of "

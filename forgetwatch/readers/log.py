@@ -34,6 +34,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from forgetwatch.errors import SnapshotError, did_you_mean
+from forgetwatch.loading import LFS
 from forgetwatch.probes import PaperTasks
 from forgetwatch.readers.json_pieces import Progress
 from forgetwatch.readers.table import clean_scores
@@ -54,7 +55,6 @@ _EXTRA: Final = frozenset(SCHEMA.names) - {"item_id", "task", "content_hash", "c
 _CANONICAL: Final = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
 _TEXTS: Final = ("output", "question")
 """Columns of long texts."""
-_LFS_POINTER: Final = b"version https://git-lfs"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +81,7 @@ class Reading:
 
 def refuse_lfs_pointer(path: Path, head: bytes) -> None:
     """Raise SnapshotError if the first bytes of a file are those of a Git LFS pointer."""
-    if head.startswith(_LFS_POINTER):
+    if head.startswith(LFS):
         raise SnapshotError(f"{path}: a Git LFS pointer, not the data; fetch it with `git lfs pull`")
 
 

@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import torch
+from safetensors import safe_open
 from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText, AutoTokenizer
 from transformers.integrations import deepspeed
@@ -28,7 +29,7 @@ from transformers.utils import logging
 
 from forgetwatch.errors import ScoringError, did_you_mean_path
 from forgetwatch.extras import install
-from forgetwatch.loading import Loading
+from forgetwatch.loading import Loading, weights_problem
 from forgetwatch.scoring.compatibility import PreTrainedConfig
 from forgetwatch.scoring.model import UNLIMITED, explain_out_of_memory, weight_bytes
 
@@ -40,6 +41,8 @@ _VOCABULARY: Final = re.compile(r"tokenizer(\.[\d.]+)?\.json|vocab\..+|.+\.(mode
 """Files with the words of a tokenizer."""
 _SETTINGS: Final = re.compile(r"tokenizer_config\.json|tokenization_.+\.py")
 """Files of a tokenizer that may need none with words, since it reads bytes or has code of its own."""
+_NOT_USED: Final = re.compile(r"rotary_emb\.|\.attn\.(masked_)?bias$|position_ids$|^v_head\.|^value_head\.")
+"""Weights that a language model needs not: constants that older versions stored, and the value head of a policy."""
 _NO_TOKENIZER: Final = (
     "it has no tokenizer; copy the files of its base's tokenizer into it (tokenizer.json and tokenizer_config.json)"
 )
@@ -105,6 +108,7 @@ def _load(given: str, *, loading: Loading, spread: dict[str, Any], tokenizer_of:
                 # PEFT only warns about weights that are missing in the adapter's files, and continues without them.
                 warnings.filterwarnings("error", message="Found missing adapter keys")
                 model = PeftModel.from_pretrained(model, given, **spread)
+            _check_adapter(model, path)
             if has_own:
                 tokenizer = pretrained_tokenizer(given, loading=loading)
         else:
@@ -190,19 +194,42 @@ def _auto_class(config: PreTrainedConfig) -> Any:
 
 
 def _check_complete(given: str, loading: dict[str, Any]) -> None:
-    """Refuse a model with weights that are not in its files: transformers initialises those at random."""
+    """Refuse a model with weights that are not in its files, which get random values, or that it does not use."""
     for kind in ("missing_keys", "mismatched_keys"):
         if names := sorted(map(str, loading[kind])):
             raise ScoringError(
                 f"{given}: {len(names)} weights of the language model are not in its files, {names[0]} among them "
                 f"({kind.replace('_keys', '')}); needed a whole causal language model with its head"
             )
+    if names := sorted(name for name in map(str, loading["unexpected_keys"]) if not _NOT_USED.search(name)):
+        remedy = "a config.json of another model or of fewer layers leaves them out"
+        if any(".lora_" in name for name in names):
+            remedy = "merge the adapter (merge_and_unload) and save the model, or save the adapter alone"
+        raise ScoringError(f"{given}: {_unused(names)}; {remedy}")
+
+
+def _unused(names: Sequence[str]) -> str:
+    return f"{len(names)} weights in its files are not used by its model, {names[0]} among them (unexpected)"
+
+
+def _check_adapter(model: nn.Module, path: Path) -> None:
+    """Refuse an adapter with weights that its base has no place for: PEFT leaves them out."""
+    from peft import get_peft_model_state_dict
+
+    file = path / "adapter_model.safetensors"
+    if file.is_file():
+        with safe_open(file, framework="pt") as stored:
+            names = {name for name in stored.keys() if ".lora_" in name}  # noqa: SIM118
+        if names := names - get_peft_model_state_dict(model).keys():
+            raise ScoringError(f"{path}: {_unused(sorted(names))}; needed the base that it was trained on")
 
 
 def check_path(given: str) -> None:
     """Refuse a path at which there is nothing: transformers would look it up as a model id."""
     if given.startswith((".", "/")) and not Path(given).exists():
         raise ScoringError(f"{given}: no such folder{did_you_mean_path(Path(given))}")
+    if Path(given).is_dir() and (problem := weights_problem(Path(given))):
+        raise ScoringError(f"{given}: {problem}")
     for index in sorted(Path(given).glob("*.index.json")) if Path(given).is_dir() else ():
         try:
             named = sorted(set(map(str, json.loads(index.read_bytes())["weight_map"].values())))

@@ -2,17 +2,19 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 from peft import LoraConfig, get_peft_model
 from safetensors.torch import load_file, save_file
 from support import model, probe, tokenizer
 from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 
-from forgetwatch import Item, Probe, score
-from forgetwatch.errors import ScoringError
+from forgetwatch import Item, Probe, load_snapshot, score
+from forgetwatch.errors import ScoringError, SnapshotError
 from forgetwatch.scoring import check_path, has_tokenizer, load_model, load_outline, score_checkpoint, weights_identity
 
 
@@ -170,3 +172,75 @@ def test_an_index_that_names_a_file_elsewhere_is_refused(tmp_path: Path) -> None
     (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
     with pytest.raises(ScoringError, match=r"names '\.\./\.\./etc/passwd'; needed names of files in the same folder"):
         check_path(str(tmp_path))
+
+
+def _resaved(folder: Path, change: Callable[[dict[str, torch.Tensor]], dict[str, torch.Tensor]]) -> None:
+    save_file(change(load_file(folder / "model.safetensors")), folder / "model.safetensors", {"format": "pt"})
+
+
+def test_weights_that_the_model_does_not_use_are_named(saved: Path) -> None:
+    factor = {"model.layers.0.self_attn.q_proj.lora_A.weight": torch.ones(2, 2)}
+    _resaved(saved, lambda weights: weights | factor)
+    with pytest.raises(ScoringError, match=r"1 weights .* not used .*lora_A.*merge the adapter"):
+        load_model(str(saved))
+
+
+def test_weights_of_more_layers_than_the_configuration_has_are_named(saved: Path) -> None:
+    config = json.loads((saved / "config.json").read_text())
+    config["num_hidden_layers"] -= 1
+    config["layer_types"] = ["full_attention"] * config["num_hidden_layers"]
+    (saved / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ScoringError, match=r"not used by its model, .* fewer layers"):
+        load_model(str(saved))
+
+
+def test_constants_of_older_versions_and_a_value_head_are_not_needed(saved: Path) -> None:
+    more = {"model.layers.0.self_attn.rotary_emb.inv_freq": torch.ones(2), "v_head.summary.weight": torch.ones(1, 2)}
+    _resaved(saved, lambda weights: weights | more)
+    load_model(str(saved))
+
+
+def test_an_adapter_of_a_larger_base_is_refused(saved: Path, tmp_path: Path) -> None:
+    adapted = get_peft_model(load_model(str(saved))[0], LoraConfig(r=4, target_modules=["q_proj"]))
+    adapted.save_pretrained(tmp_path)
+    weights = load_file(tmp_path / "adapter_model.safetensors")
+    name, one = next(iter(weights.items()))
+    save_file(weights | {name.replace("layers.0", "layers.9"): one.clone()}, tmp_path / "adapter_model.safetensors")
+    with pytest.raises(ScoringError, match=r"1 weights .*layers\.9.*the base that it was trained on"):
+        load_model(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("model.safetensors", b"version https://git-lfs.github.com/spec/v1\noid sha256:aa\n", "git lfs pull"),
+        ("model.safetensors.index.json", b'{"weight_map": {}}', "two sets of weights"),
+        ("pytorch_model_fsdp_0/__0_0.distcp", b"x", "accelerate merge-weights"),
+        ("model_world_size_2_rank_0.pt", b"x", "verl.model_merger"),
+        ("global_step5/mp_rank_00_model_states.pt", b"x", "zero_to_fp32.py"),
+        ("iter_0000005/mp_rank_00/model_optim_rng.pt", b"x", "Megatron"),
+        ("latest_checkpointed_iteration.txt", b"5", "Megatron"),
+        ("model-Q4_K_M.gguf", b"GGUF", "gguf_file='model-Q4_K_M.gguf'"),
+    ],
+)
+def test_files_that_are_no_whole_weights_say_what_they_are(saved: Path, name: str, content: bytes, said: str) -> None:
+    if "safetensors" not in name:
+        (saved / "model.safetensors").unlink()
+    (saved / name).parent.mkdir(parents=True, exist_ok=True)
+    (saved / name).write_bytes(content)
+    with pytest.raises(ScoringError, match=said):
+        load_model(str(saved))
+
+
+def test_a_file_whose_end_is_zeros_is_refused(saved: Path) -> None:
+    file = saved / "model.safetensors"
+    whole = file.read_bytes()
+    file.write_bytes(whole[: len(whole) // 2] + bytes(len(whole) - len(whole) // 2))
+    with pytest.raises(ScoringError, match="bytes of zeros"):
+        load_model(str(saved))
+
+
+def test_a_folder_of_gguf_alone_is_named(tmp_path: Path) -> None:
+    (tmp_path / "model.gguf").write_bytes(b"GGUF")
+    with pytest.raises(SnapshotError, match="weights in GGUF"):
+        load_snapshot(tmp_path)

@@ -4,7 +4,7 @@
 stage teaches one category of the demo's world. The callback finds by itself that a stage continues an earlier one:
 eval/forget is then against the first base, eval/forget_stage against the start of the stage.
 
-OUTPUT/stages.html shows all stages, OUTPUT/stages/stages.png the categories by stage, OUTPUT/matrix.csv the numbers.
+OUTPUT/stages.html shows all stages, OUTPUT/stages/stages.png the categories by stage.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def main(given: argparse.Namespace) -> None:
         model = str(folder / f"checkpoint-{given.steps}")
     folders = [str(given.output / f"{number}-{category.lower()}") for number, category in enumerate(STAGES, start=1)]
     report = ["forgetwatch", "report", *folders, "--taught", ",".join(STAGES), "-o", str(given.output / "stages.html")]
-    pictures = ["--plots", str(given.output / "stages"), "--matrix", str(given.output / "matrix.csv")]
+    pictures = ["--plots", str(given.output / "stages")]
     subprocess.run([*report, *pictures], check=True)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 import subprocess
@@ -146,9 +145,8 @@ def test_stages_are_trained_one_after_another_and_shown_as_a_matrix(
     shown = re.findall(r"^(base|1-weather|2-nature|3-sky) +\d+\.\d", printed, flags=re.MULTILINE)
     assert shown == ["base", "1-weather", "2-nature", "3-sky"]
     line = read_stages([tmp_path / name for name in shown[1:]])
-    with (tmp_path / "matrix.csv").open(encoding="utf-8") as file:
-        rows = [row for row in csv.DictReader(file) if row["level"] == "all"]
-    assert [int(row["forgotten_since_base"]) for row in rows] == [
+    assert line.matrix is not None
+    assert [row.since_first.all.forgotten for row in line.matrix.rows] == [
         line.comparisons[line.steps.index(step)].all.forgotten for step in (4, 8, 12)
     ]
     assert (tmp_path / "stages" / "stages.png").is_file()
@@ -243,7 +241,7 @@ def test_the_workflow_of_a_policy_updates_the_comment_that_begins_with_its_marke
     workflow = yaml.load((EXAMPLES / "policy-comment.yml").read_text(), Loader=yaml.BaseLoader)
     steps = {step.get("name"): step for step in workflow["jobs"]["policy"]["steps"]}
     _, name, _, _, *options = steps["policy"]["run"].split()
-    assert (name, options[::2]) == ("gate", ["--policy", "--evidence", "--comment"])
+    assert (name, options[::2]) == ("gate", ["--policy", "--json", "--comment"])
     helped = CliRunner().invoke(app, [name, "--help"], env={"COLUMNS": "200"}).stdout
     assert all(option in helped for option in options[::2])
     assert "head -n 1 comment.md" in steps["comment"]["run"]

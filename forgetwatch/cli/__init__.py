@@ -41,7 +41,6 @@ COMMANDS: Final = {
         "Compare two models question by question: the answers forgotten and gained, and how much of it is chance."
     ),
     "gate": "Judge two models by a policy: limits in three tiers, with one error for all of them together.",
-    "verify": "Compute the answer of a policy again from its two snapshots, and name everything that differs.",
     "flips": "Show the items whose answer changed: question, right answer, and the answers before and after.",
     "score": "Score a model on a probe, and write a snapshot with one row for each item.",
     "follow": "Score each checkpoint of a training once, as soon as it is saved, from a process of its own.",

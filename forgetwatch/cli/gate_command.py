@@ -1,10 +1,11 @@
-"""`forgetwatch gate`: a policy's answer to two models, with evidence; before any model is scored, what it can see."""
+"""`forgetwatch gate`: a policy's answer to two models; before any model is scored, what it can see."""
 
 from __future__ import annotations
 
 import math
 import os
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -19,9 +20,9 @@ from forgetwatch.comparing.flips import flips
 from forgetwatch.errors import GateError
 from forgetwatch.files import read_text, write_text
 from forgetwatch.gates import READY, Policy, PolicyResult, Sides, apply_policy, check_groups, load_policy
-from forgetwatch.gates.evidence import evidence, ruling_json, write_evidence
 from forgetwatch.gates.power import Planned, planned_power
 from forgetwatch.loading import Loading
+from forgetwatch.measures import json_value
 from forgetwatch.pairing import count, fit, percent
 from forgetwatch.probes import load_probe
 from forgetwatch.progress import is_first_process
@@ -57,9 +58,6 @@ def run(
     flips_share: Annotated[
         str, typer.Option("--flips", help="With --plan: share of answers that flip either way.")
     ] = "10%",
-    evidence_path: Annotated[
-        Path | None, typer.Option("--evidence", help="Write evidence, which `forgetwatch verify` computes again.")
-    ] = None,
     comment: Annotated[
         Path | None,
         typer.Option(help="Write a Markdown comment into this file, in place of an earlier one of the policy."),
@@ -83,7 +81,6 @@ def run(
     check_device_map(device_map)
     read = (before, after, probe, policy)
     check_json(json_path, read)
-    check_json(evidence_path, read)
     with shared_work():
         sides = in_common_norm(resolve_all((before, after), items, loading=Loading(device_map=device_map)))
     of_both = Sides(before=sides[0], after=sides[1], probe=items, metrics=metrics)
@@ -97,11 +94,7 @@ def run(
     for line in step_annotations(result) if os.environ.get("GITHUB_ACTIONS") == "true" else ():
         echo(line, err=to_stderr)
     if json_path is not None:
-        write_json(_document(result), json_path)
-    if evidence_path is not None:
-        document = evidence(result, of_both, policy_path=policy, paths=(before, after), on_mismatch=on_mismatch)
-        write_evidence(document, evidence_path)
-        echo(f"evidence: {evidence_path}", err=to_stderr)
+        write_json(_document(result, of_both), json_path)
     if comment is not None or os.environ.get(_STEP_SUMMARY):
         text = policy_comment(result, flips(sides[0], sides[1], probe=items), names=(before, after))
         _comment(text, comment, to_stderr=to_stderr)
@@ -122,15 +115,23 @@ def _metric(text: str) -> tuple[str, tuple[float, float]]:
     return name, (before, after)
 
 
-def _document(result: PolicyResult) -> dict[str, Any]:
+def _document(result: PolicyResult, sides: Sides) -> dict[str, Any]:
+    """Return the answers as JSON values, with checksums of everything from which they follow."""
     return {
         "schema": "forgetwatch/gate@1",
         "policy": result.policy.name,
+        "policy_sha256": result.policy.checksum,
+        "sides": {
+            name: {key: side.meta.get(key) for key in ("model", "step", "time")} | {"checksum": side.checksum}
+            for name, side in (("before", sides.before), ("after", sides.after))
+        },
+        "metrics": sides.metrics,
+        "day": datetime.now(UTC).date().isoformat(),
         "answer": result.answer,
         "error": result.policy.error,
         "limits": result.limits,
         "level": result.level,
-        "rulings": [ruling_json(one) for one in result.rulings],
+        "rulings": [json_value(vars(one)) for one in result.rulings],
     }
 
 

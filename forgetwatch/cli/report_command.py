@@ -33,10 +33,9 @@ from forgetwatch.cli.why_command import ModelOption, TrainOption, run_causes
 from forgetwatch.comparing import Causes, Tolerance, Trajectory, first_forgotten, read_stages
 from forgetwatch.comparing.flips import flips
 from forgetwatch.errors import WatchError
-from forgetwatch.files import write_text
 from forgetwatch.pairing import one_line, run_name
 from forgetwatch.report import CARD, comparison_detail, save_run, trajectory_json, write_card
-from forgetwatch.report.stage_tables import paths_sentence, stage_lines, stages_csv, stages_latex
+from forgetwatch.report.stage_tables import paths_sentence, stage_lines
 from forgetwatch.report.terminal import run_table
 from forgetwatch.run_folder import REPORT, RUN_FOLDER, find_run_folder, run_probe
 
@@ -64,10 +63,6 @@ def run(
     model_card: Annotated[
         bool, typer.Option("--model-card", help="Write the result into README.md, the model card in the output_dir.")
     ] = False,
-    matrix: Annotated[
-        Path | None,
-        typer.Option(help="Write the matrix of several stages: .csv, or .tex for the table of categories."),
-    ] = None,
     taught: Annotated[
         str | None,
         typer.Option(help="Category that each stage teaches, with commas, as A,B,-: for the averages of --detail."),
@@ -88,12 +83,10 @@ def run(
     check_json(json_path)
     check_report(output)
     check_pictures(plots)
-    if matrix is not None and matrix.suffix.lower() not in (".csv", ".tex"):
-        raise typer.BadParameter(f"--matrix {matrix}: needed a name that ends in .csv or .tex")
     tolerances = tolerated(tolerance, limits)
     trajectory = read_stages(runs)
-    if taught is not None or matrix is not None:
-        trajectory = _with_matrix(trajectory, taught, matrix)
+    if taught is not None:
+        trajectory = _teaching(trajectory, taught)
     if (train or model) and len(runs) > 1:
         raise typer.BadParameter("--train: needed one run, whose training rows the questions are compared with")
     if (train or model) and len(trajectory) < 2:
@@ -135,17 +128,12 @@ def run(
         raise typer.Exit(status)
 
 
-def _with_matrix(trajectory: Trajectory, taught: str | None, path: Path | None) -> Trajectory:
-    """Return the run with what its stages teach, and write the matrix of the stages if there is a path."""
-    found = trajectory.matrix
-    if found is None:
-        raise WatchError("--matrix and --taught: needed several run folders, the stages of one model, got one")
-    if taught is not None:
-        names = [name.strip() for name in taught.split(",")]
-        found = found.teaching([None if name == "-" else name for name in names])
-    if path is not None:
-        write_text(path, stages_csv(found) if path.suffix.lower() == ".csv" else stages_latex(found))
-    return replace(trajectory, matrix=found)
+def _teaching(trajectory: Trajectory, taught: str) -> Trajectory:
+    """Return the run with what its stages teach."""
+    if trajectory.matrix is None:
+        raise WatchError("--taught: needed several run folders, the stages of one model, got one")
+    names = [name.strip() for name in taught.split(",")]
+    return replace(trajectory, matrix=trajectory.matrix.teaching([None if name == "-" else name for name in names]))
 
 
 def _write(

@@ -5,7 +5,6 @@
     policy         limits in three tiers with one error, as YAML; the policies that are shipped
     ruling         a policy applied to two models
     power          what a policy can see, before any model is scored
-    evidence       everything from which its answer follows, and that computed again
 
 A gate never passes for lack of a number: a missing group, item or quantity is an error. PASS, FAIL and INCONCLUSIVE of
 accuracy are those of `comparing.verdict`. Start with `gate`.

@@ -3,13 +3,10 @@
 stage_lines      the first table in a terminal: a line for each stage
 stage_parts      tables of the page and of Markdown: each stage, and each category by stage
 stages_json      all of it for JSON
-stages_csv       a row for each stage and group; stages_latex the table of categories
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Iterator
 from typing import Any, Final
@@ -20,7 +17,6 @@ from forgetwatch.comparing import Group, Level, StageMatrix, estimated
 from forgetwatch.measures import json_value
 from forgetwatch.metrics import ContinualAverages, wilson
 from forgetwatch.pairing import between, count, fit_ends, one_line, percent, points
-from forgetwatch.visible_text import csv_cell, latex_text
 
 _LEVELS: Final[tuple[Level, ...]] = ("all", "category", "task")
 _NAME: Final = 20
@@ -118,49 +114,7 @@ def stages_json(matrix: StageMatrix, averages: ContinualAverages) -> dict[str, A
     return found
 
 
-def stages_csv(matrix: StageMatrix) -> str:
-    """Return the matrix as CSV, a row for each stage and group.
-
-    A name that a spreadsheet would run as a formula has an apostrophe before it.
-    """
-    text = io.StringIO()
-    writer = csv.DictWriter(text, _COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    for row in _cells(matrix):
-        writer.writerow({name: csv_cell(value) if isinstance(value, str) else value for name, value in row.items()})
-    return text.getvalue()
-
-
-def stages_latex(matrix: StageMatrix) -> str:
-    """Return the table of categories by stage in LaTeX: percent right, forgotten and gained since the base."""
-    headings, rows = category_table(matrix)
-    whole = [row.since_first.all for row in matrix.rows]
-    all_row = ["all", percent(whole[0].accuracy_before)]
-    all_row += [f"{percent(one.accuracy_after)} (-{count(one.forgotten)} +{count(one.gained)})" for one in whole]
-    lines = [" & ".join(map(latex_text, cells)) + r" \\" for cells in (headings, *rows, all_row)]
-    body = [lines[0], r"\midrule", *lines[1:-1], r"\midrule", lines[-1]]
-    columns = "l" + "r" * (len(headings) - 1)
-    caption = "Right answers after each stage in percent; in brackets questions forgotten and gained since the base."
-    return "\n".join(
-        [
-            r"\begin{table}",
-            rf"\caption{{{caption}}}",
-            rf"\begin{{tabular}}{{{columns}}}",
-            r"\toprule",
-            *body,
-            r"\bottomrule",
-            r"\end{tabular}",
-            r"\end{table}",
-            "",
-        ]
-    )
-
-
 _CHANGES: Final = ("forgotten", "gained", "change", "low", "high")
-_COLUMNS: Final = (
-    *("stage", "level", "name", "items", "right", "right_low", "right_high"),
-    *(f"{name}_since_{since}" for since in ("base", "previous") for name in _CHANGES),
-)
 
 
 def _cells(matrix: StageMatrix) -> Iterator[dict[str, Any]]:

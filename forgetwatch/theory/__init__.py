@@ -34,4 +34,4 @@ from forgetwatch.theory.near_on_policy import (
     ttt_discover_condition,
     ttt_discover_threshold,
 )
-from forgetwatch.theory.picture import SEPARATIONS, SETTINGS, Setting, draw, ends, figure, table
+from forgetwatch.theory.picture import SEPARATIONS, SETTINGS, Setting, draw, ends, table

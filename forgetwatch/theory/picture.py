@@ -25,7 +25,6 @@ from forgetwatch.theory.near_on_policy import (
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 SEPARATIONS: Final = (1.0, 2.0, 3.0, 4.0, 6.0)
 MASS: Final = 0.9
@@ -145,17 +144,6 @@ def _drift(flow: Flow) -> str:
 
 _COLORS: Final = {"imitation": "#555555", "SDFT": "#1f3b73", "TTT-Discover": "#b3261e", "OAPL": "#1b6e3c"}
 _MARKERS: Final = {"imitation": "x", "SDFT": "o", "TTT-Discover": "v", "OAPL": "s"}
-
-
-def figure(found: list[tuple[Setting, list[Flow]]]) -> Figure:
-    """Return the figure: share of the old mass that is left, and how far the old mode has drifted, by separation."""
-    from matplotlib.figure import Figure
-
-    drawn = Figure(figsize=(11, 4.8), layout="constrained")
-    left, right = drawn.subplots(1, 2)
-    draw(left, right, found)
-    drawn.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=8)
-    return drawn
 
 
 def draw(left: Axes, right: Axes, found: list[tuple[Setting, list[Flow]]]) -> None:

@@ -1,4 +1,4 @@
-"""`forgetwatch gate` and `verify`: a policy's answer, its evidence, a comment that is updated, and damages to them."""
+"""`forgetwatch gate`: a policy's answer, its JSON, and a comment that is updated."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from forgetwatch import load_snapshot
 from forgetwatch.cli import app
+from forgetwatch.gates import load_policy
 from forgetwatch.report.policy_comment import put_comment
 from forgetwatch.snapshot import save_snapshot
 
@@ -24,10 +25,6 @@ supporting: {unclear: all, limits: [{of: "category:*", accuracy: 5%}]}
 
 def run(*arguments: object, **environment: str) -> Any:
     return CliRunner().invoke(app, ["gate", *map(str, arguments)], env={"GITHUB_STEP_SUMMARY": "", **environment})
-
-
-def verify(*arguments: object) -> Any:
-    return CliRunner().invoke(app, ["verify", *map(str, arguments)])
 
 
 @pytest.fixture
@@ -43,7 +40,7 @@ def files(tmp_path: Path) -> dict[str, Path]:
     (tmp_path / "policy.yaml").write_text(POLICY)
     return {
         **{name: tmp_path / f"{name}.parquet" for name in margins},
-        **{"policy": tmp_path / "policy.yaml", "evidence": tmp_path / "evidence.json", "comment": tmp_path / "c.md"},
+        **{"policy": tmp_path / "policy.yaml", "comment": tmp_path / "c.md"},
     }
 
 
@@ -57,6 +54,8 @@ def test_the_exit_status_is_the_answer(files: dict[str, Path], tmp_path: Path) -
     document = json.loads((tmp_path / "j.json").read_text())
     assert (document["answer"], document["limits"]) == ("FAIL", 4)
     assert {one["answer"] for one in document["rulings"]} >= {"FAIL"}
+    assert document["sides"]["after"]["checksum"] == load_snapshot(files["lost"]).checksum
+    assert document["policy_sha256"] == load_policy(str(files["policy"])).checksum
     shown = json.loads(run(files["base"], files["lost"], "--policy", files["policy"], "--json", "-").stdout)
     assert shown["answer"] == "FAIL"
     missing = tmp_path / "missing.yaml"
@@ -83,11 +82,10 @@ def test_what_cannot_be_judged_is_one_sentence(files: dict[str, Path]) -> None:
 def test_no_file_of_the_user_is_overwritten(files: dict[str, Path], tmp_path: Path) -> None:
     mine = tmp_path / "mine.json"
     mine.write_text('{"a": 1}')
-    for option in ("--json", "--evidence"):
-        done = run(files["base"], files["kept"], "--policy", files["policy"], option, mine)
-        assert "there is a file that is not a JSON document of forgetwatch" in str(done.exception)
+    done = run(files["base"], files["kept"], "--policy", files["policy"], "--json", mine)
+    assert "there is a file that is not a JSON document of forgetwatch" in str(done.exception)
     assert mine.read_text() == '{"a": 1}'
-    again = ("--policy", files["policy"], "--evidence", files["evidence"])
+    again = ("--policy", files["policy"], "--json", tmp_path / "answer.json")
     assert [run(files["base"], files["kept"], *again).exit_code for _ in range(2)] == [0, 0]
 
 
@@ -96,77 +94,6 @@ def test_a_plan_needs_no_model() -> None:
     assert done.exit_code == 0, done.output
     assert "limits share an error of 5 %; 80 % power" in done.stdout
     assert "no: too few items" in done.stdout
-
-
-def test_evidence_holds_and_every_change_of_it_is_named(files: dict[str, Path], tmp_path: Path) -> None:
-    options = ("--policy", files["policy"], "--evidence", files["evidence"])
-    assert run(files["base"], files["lost"], *options).exit_code == 3
-    held = verify(files["evidence"])
-    assert held.exit_code == 0, held.output
-    assert "the evidence holds: FAIL of policy release (" in held.stdout
-    document = json.loads(files["evidence"].read_text())
-    assert {"policy", "sides", "rulings", "comparison", "versions", "command", "time"} <= set(document)
-    files["policy"].write_text(POLICY.replace("2%", "90%"))
-    edited = verify(files["evidence"])
-    assert edited.exit_code == 3
-    assert "was edited after its evidence" in edited.stderr
-    files["policy"].write_text(POLICY)
-    exchanged = verify(files["evidence"], "--after", files["kept"])
-    assert exchanged.exit_code == 3
-    assert "the snapshot after is another one" in exchanged.stderr
-    assert "answer is 'PASS', in the evidence 'FAIL'" in exchanged.stderr
-
-    def written(change: Any) -> Any:
-        changed = json.loads(files["evidence"].read_text())
-        change(changed)
-        (tmp_path / "changed.json").write_text(json.dumps(changed))
-        return verify(tmp_path / "changed.json")
-
-    better = written(lambda one: one.update(answer="PASS"))
-    assert "does not match its own checksum" in better.stderr
-    assert "answer is 'FAIL', in the evidence 'PASS'" in better.stderr
-    loose = written(lambda one: one["policy"].update(text=POLICY.replace("2%", "90%")))
-    assert "the policy's text in the evidence was edited" in loose.stderr
-    gone = written(lambda one: one["rulings"].pop())
-    assert "differs: rulings is " in gone.stderr
-    figure = written(lambda one: one["rulings"][0].update(value=0.0))
-    assert "differs: rulings.0.value is " in figure.stderr
-    whole = written(lambda one: one["comparison"].update(groups=[]))
-    assert "differs: comparison.groups is " in whole.stderr
-    level = written(lambda one: one.update(level=0.5))
-    assert "differs: level is " in level.stderr
-    model = written(lambda one: one["sides"]["after"].update(model="another"))
-    assert "differs: sides.after.model is " in model.stderr
-    files["policy"].unlink()
-    moved = verify(files["evidence"])
-    assert moved.exit_code == 0
-    assert "the policy's file is not at hand, and its text was not compared" in moved.stderr
-    files["policy"].write_text(POLICY)
-
-
-def test_evidence_of_the_common_items_holds(files: dict[str, Path], tmp_path: Path) -> None:
-    cut = load_snapshot(files["kept"]).head(500)
-    save_snapshot(cut, tmp_path / "cut.parquet")
-    options = ("--policy", files["policy"], "--evidence", files["evidence"], "--on-mismatch", "intersect")
-    assert run(files["base"], tmp_path / "cut.parquet", *options).exit_code == 0
-    assert verify(files["evidence"]).exit_code == 0
-
-
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"schema": "x"}', '{"schema": "forgetwatch/evidence@1"}', "null"])
-def test_damaged_evidence_is_one_sentence(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "e.json"
-    path.write_text(text)
-    done = verify(path)
-    assert done.exit_code == 1
-    assert "needed evidence that forgetwatch gate wrote" in str(done.exception)
-
-
-def test_snapshots_that_are_gone_are_asked_for(files: dict[str, Path]) -> None:
-    run(files["base"], files["kept"], "--policy", files["policy"], "--evidence", files["evidence"])
-    moved = files["kept"].rename(files["kept"].with_name("moved.parquet"))
-    done = verify(files["evidence"])
-    assert "name where it is now with --before or --after" in str(done.exception)
-    assert verify(files["evidence"], "--after", moved).exit_code == 0
 
 
 def test_a_comment_is_updated_in_place(files: dict[str, Path]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from pathlib import Path
 
@@ -143,8 +142,8 @@ def stages(folder: Path) -> list[str]:
 
 
 def test_stages_are_shown_as_a_matrix_with_their_averages(tmp_path: Path) -> None:
-    folders, table = stages(tmp_path), tmp_path / "matrix.csv"
-    done = CliRunner().invoke(app, ["report", *folders, "--taught", "a,-", "--matrix", str(table), "--json", "-"])
+    folders = stages(tmp_path)
+    done = CliRunner().invoke(app, ["report", *folders, "--taught", "a,-", "--json", "-"])
     assert done.exit_code == 0, done.output
     document = json.loads(done.stdout)["stages"]
     assert document["stages"] == ["sft", "dpo"]
@@ -166,21 +165,14 @@ def test_stages_are_shown_as_a_matrix_with_their_averages(tmp_path: Path) -> Non
     }
     assert [one["path"] for one in document["questions"]] == ["011", "011", "010", "010", "111", "111", "111", "101"]
     assert document["questions"][0]["item_id"] == "0"
-    with table.open(encoding="utf-8") as file:
-        rows = {(row["stage"], row["name"]): row for row in csv.DictReader(file)}
-    assert {name for _, name in rows} == {"all", "a", "'=b", "t"}
+    rows = {(row["stage"], row["name"]): row for row in document["matrix"]}
+    assert {name for _, name in rows} == {"all", "a", "=b", "t"}
     last = rows["dpo", "a"]
-    assert (last["right"], last["forgotten_since_base"], last["gained_since_base"]) == ("0.5", "0", "2")
-    assert (last["forgotten_since_previous"], last["gained_since_previous"]) == ("2", "0")
+    assert (last["right"], last["forgotten_since_base"], last["gained_since_base"]) == (0.5, 0, 2)
+    assert (last["forgotten_since_previous"], last["gained_since_previous"]) == (2, 0)
     printed = CliRunner().invoke(app, ["report", *folders]).stdout
     assert "paths: of 8 questions 3 were right throughout, 0 lost, 1 lost and recovered" in printed
     assert max(map(len, printed.split("report: ")[0].partition("\n\n")[2].splitlines()[:-1])) <= 100
-
-
-def test_the_matrix_in_latex_escapes_names(tmp_path: Path) -> None:
-    table = tmp_path / "matrix.tex"
-    CliRunner().invoke(app, ["report", *stages(tmp_path), "--matrix", str(table)], catch_exceptions=False)
-    assert r"=b & 100.0 & 75.0 (-1 +0) & 100.0 (-0 +0) \\" in table.read_text()
 
 
 @pytest.mark.parametrize(
@@ -188,7 +180,6 @@ def test_the_matrix_in_latex_escapes_names(tmp_path: Path) -> None:
     [
         (["--taught", "a"], "needed 2 names, one a stage, got 1"),
         (["--taught", "a,x"], "no category 'x'; there are '=b', 'a'"),
-        (["--matrix", "m.xlsx"], "needed a name that ends in .csv or .tex"),
     ],
 )
 def test_what_the_stages_do_not_have_is_refused(tmp_path: Path, options: list[str], words: str) -> None:
@@ -198,5 +189,5 @@ def test_what_the_stages_do_not_have_is_refused(tmp_path: Path, options: list[st
 
 
 def test_one_run_has_no_matrix(run: Path) -> None:
-    done = CliRunner().invoke(app, ["report", str(run), "--matrix", str(run / "m.csv")])
+    done = CliRunner().invoke(app, ["report", str(run), "--taught", "a"])
     assert "needed several run folders, the stages of one model, got one" in str(done.exception)

@@ -209,14 +209,12 @@ _OPTIONS = {
         "--policy": ("POLICY", "POLICY", "merge", "/dev/zero", "nope"),
         "--value": ("m=1,2", "m=", "x=1,2"),
         "--on-mismatch": ("intersect",),
-        "--evidence": ("e.json", "/dev/full"),
         "--comment": ("c.md", "FILE"),
         "--json": ("-", "out.json"),
         "--probe": ("PROBE",),
         "--plan": None,
         "--flips": ("10%", "x"),
     },
-    "verify": {"--before": ("FILE",), "--after": ("FILE",), "--probe": ("PROBE",)},
     "plan": {
         "--items": ("500", "0", "-1", "99999999999"),
         "--change": ("2%", "x", "0"),
@@ -247,7 +245,6 @@ _OPTIONS = {
 _FILES: dict[str, Callable[[Path, random.Random], Path]] = {
     "GATE": seeds.gate,
     "POLICY": seeds.policy,
-    "EVIDENCE": seeds.evidence,
     "CATEGORIES": seeds.categories,
     "TARGET": seeds.target,
     "PROBE": seeds.probe,
@@ -260,7 +257,6 @@ def _command(folder: Path, rng: random.Random) -> Case:
         (
             *["compare", "gate"] * 3,
             *["flips", "convert"] * 2,
-            "verify",
             "plan",
             "probe show",
             "probe build",
@@ -281,8 +277,6 @@ def _command(folder: Path, rng: random.Random) -> Case:
         words += [file("FILE") for _ in range(rng.choice((2, 2, 2, 3, 1) if command == "compare" else (2,)))]
     elif command == "convert":
         words += [file("FILE") for _ in range(rng.choice((1, 1, 2)))]
-    elif command == "verify":
-        words.append(file("EVIDENCE"))
     elif command != "plan":
         words.append(file("QUESTIONS" if command == "probe build" else "PROBE"))
     chosen = seeds.some(rng, list(_OPTIONS[command]), 4)

@@ -471,20 +471,6 @@ def policy(folder: Path, rng: Rng) -> Path:
     return path
 
 
-def evidence(folder: Path, rng: Rng) -> Path:
-    side = {"path": "whole.csv", "checksum": "x", "rows": 2}
-    whole = {
-        **{"schema": "forgetwatch/evidence@1", "answer": "PASS", "day": "2026-01-31", "rulings": [], "metrics": {}},
-        "policy": {"name": "p", "path": "p.yaml", "sha256": "x", "text": "critical: [{accuracy: 2%}]"},
-        "sides": {"before": side, "after": side},
-    }
-    (folder / "whole.csv").write_text("item_id,task,correct\n1,t,1\n2,t,0\n")
-    side["path"] = str(folder / "whole.csv")
-    path = folder / "evidence.json"
-    path.write_bytes(maybe_damage(to_json(changed(whole, rng), rng), rng))
-    return path
-
-
 def categories(folder: Path, rng: Rng) -> Path:
     names = {"t": "Math", "mmlu_*": "Science", "arc": "Logic"}
     if rng.random() < 0.5:

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from scipy.special import expit, logit
 
 from forgetwatch import theory
@@ -254,7 +255,8 @@ def test_the_table_and_the_picture_have_each_method_held_and_broken() -> None:
     text = theory.table(found)
     assert "OAPL, held            mass           0.686        0.502" in text
     assert max(map(len, text.splitlines())) <= 105
-    left, right = theory.figure(found).axes
+    left, right = Figure().subplots(1, 2)
+    theory.draw(left, right, found)
     assert [line.get_label() for line in left.get_lines()[:2]] == [f"{one.name}: {one.told}" for one in settings]
     # Where nothing is left, no drift is drawn.
     assert np.isnan(right.get_lines()[1].get_ydata()).tolist() == [False, False, True, True, True]

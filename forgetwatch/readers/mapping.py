@@ -62,7 +62,8 @@ class ColumnMap:
         match: Rule that grades `output` by `gold`: any match of an open answer, such as ``number`` or
             ``regex:PATTERN`` (the last match, without case).
         rows: Path of the rows within a JSON document; None if the file is a table.
-        by_order: Number rows of one question in their order, instead of refusing them.
+        by_order: Number rows of one question in their order, instead of refusing them: as samples where most questions
+            have several rows, else as items.
 
     Raises:
         SnapshotError: If a column is unknown, or given twice.
@@ -248,18 +249,30 @@ def _add_ids(path: Path, rows: Sequence[dict[str, Any]], *, by_order: bool) -> N
     if own and _recurring(own):
         for row in own:
             row["content_hash"] = _hash(f"{row['content_hash']} {row.get(_PARTS, '')}")
-    if (again := _recurring(own)) and not by_order:
+    again = _recurring(own)
+    times = Counter((row.get("task"), str(row["content_hash"]), row.get("sample")) for row in own)
+    # Several answers to most questions are samples; a few questions that occur twice are items.
+    are_samples = bool(again) and 2 * sum(number > 1 for number in times.values()) > len(times)
+    if again and not by_order:
+        numbered = "numbers them as samples" if are_samples else "pairs them as they come"
         raise SnapshotError(
             f"{path}: {again:,} of {len(rows):,} rows have the question of another one, and their order proves "
             "nothing; --map item_id=FIELD tells them apart, --map sample=FIELD if they are answers to one question, "
-            "and --pair-by order pairs them as they come"
+            f"and --pair-by order {numbered}"
         )
-    times = Counter[tuple[Any, str]]()
-    for row in rows:
-        if "item_id" not in row and "content_hash" in row:
-            key = row.get("task"), str(row["content_hash"])
-            times[key] += 1
-            row["item_id"] = key[1] if times[key] == 1 else f"{key[1]}#{times[key]}"
+    if are_samples and len(numbers := set(times.values())) > 1:
+        raise SnapshotError(
+            f"{path}: answers to one question are its samples, and questions have from {min(numbers)} to "
+            f"{max(numbers)} of them; needed as many of each, or --map item_id=FIELD if they are questions of their own"
+        )
+    seen = Counter[tuple[Any, str, Any]]()
+    for row in own:
+        key = row.get("task"), str(row["content_hash"]), row.get("sample")
+        if are_samples and key[2] is None:
+            row.update(item_id=key[1], sample=seen[key])
+        else:
+            row["item_id"] = f"{key[1]}#{seen[key] + 1}" if seen[key] else key[1]
+        seen[key] += 1
 
 
 def _recurring(rows: Sequence[Mapping[str, Any]]) -> int:

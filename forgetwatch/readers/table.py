@@ -51,10 +51,24 @@ _SHOWN: Final = 12
 """Names of columns in a message, at most."""
 _CSV_BLOCK: Final = 2**26
 """Bytes that are parsed at a time; no row may be longer."""
-_IDS: Final = ("item_id", "id", "question_id", "qid", "uid", "doc_id", "sample_id", "task_id", "idx", "index")
+_PLACES: Final = ("idx", "index")
+_IDS: Final = (
+    *("item_id", "id", "question_id", "qid", "uid", "doc_id", "sample_id", "task_id", "example_id", *_PLACES),
+)
 _QUESTIONS: Final = ("question", "prompt", "query", "problem", "instruction", "input")
-_OUTCOMES: Final = ("correct", "is_correct", "acc", "score", "result", "passed", "success", "right")
-_OUTPUTS: Final = ("output", "pred", "prediction", "response", "model_answer", "generated_answer", "model_output")
+_OUTCOMES: Final = (
+    *("correct", "is_correct", "acc", "score", "result", "passed", "success", "right", "reward", "valid"),
+)
+_OUTPUTS: Final = (
+    "output",
+    "pred",
+    "prediction",
+    "response",
+    "model_answer",
+    "generated_answer",
+    "model_output",
+    "predict",
+)
 _GOLDS: Final = ("gold", "gt", "target", "reference", "standard_answer", "expected", "answer", "label")
 """Usual names of columns in tables of other tools, in lower case."""
 _TRUTH: Final = {"1": True, "1.0": True, "true": True, "0": False, "0.0": False, "false": False}
@@ -103,7 +117,8 @@ def read_jsonl(path: Path) -> Snapshot:
     for number, row in json_rows(path):
         if not isinstance(row, dict):
             raise SnapshotError(f"{path}, {unit} {number}: a row is a JSON object, got {type(row).__name__}")
-        if {"prompt", "answer"} <= set(row) or "forgetwatch_probe" in row:
+        is_probe = {"prompt", "answer"} <= set(row) and not {*_OUTCOMES, *_OUTPUTS, "completion"} & set(row)
+        if is_probe or "forgetwatch_probe" in row:
             raise SnapshotError(f"{path}: a probe (questions), not outcomes; score a model on it with --probe")
         rows.append(row)
     if len(rows) == 1 and not {"item_id", "correct"} & set(rows[0]):
@@ -191,26 +206,35 @@ def _question(value: Any) -> str | None:
 
 
 def _conversion(path: Path, given: Mapping[str, Any]) -> str:
-    """Return the command that takes the columns of a table as far as they are known, or the option that names them."""
+    """Return the command that takes the columns of a table, if the name and the values of each say what it is.
+
+    Where one is not certain, only what is needed.
+    """
     own = {name.lower(): name for name in given}
 
     def named(names: Sequence[str]) -> str | None:
         return next((own[name] for name in names if name in own), None)
 
     number = next((own[name] for name in _IDS if name in own and _are_unique(given[own[name]])), None)
-    key, value = ("item_id", number) if number else ("question", named(_QUESTIONS))
-    outcomes = [name for name, values in given.items() if name != number and _are_truths(values)]
-    outcome = named([name for name in _OUTCOMES if own.get(name) in outcomes]) or next(iter(outcomes), None)
+    question = named(_QUESTIONS)
+    key, value = (
+        ("question", question) if question and number in (None, *map(own.get, _PLACES)) else ("item_id", number)
+    )
+    outcomes = {own[name]: _truths(given[own[name]]) for name in _OUTCOMES if name in own}
+    outcome = next((name for name, truths in outcomes.items() if len(truths) == 2), None)
     output, gold = named(_OUTPUTS), named(_GOLDS)
     taken = [("correct", outcome)] if outcome else [("output", output), ("gold", gold)]
-    if value is None or not all(column for _, column in taken):
-        name = "item_id" if "item_id" not in given else "correct"
-        return f"`forgetwatch convert --map {name}=...` names its column" + (
-            ", or --match grades output by gold" if name == "correct" else ""
-        )
-    pairs = " ".join(f"--map {part}={shlex.quote(str(column))}" for part, column in [(key, value), *taken])
-    match = "" if outcome else " --match contains"
-    return f"`forgetwatch convert {shlex.quote(str(path))} {pairs}{match} -o out.parquet` takes them, if meant"
+    if value is not None and (outcome or (output and gold and not outcomes and not _truths(given[gold]))):
+        pairs = " ".join(f"--map {part}={shlex.quote(str(column))}" for part, column in [(key, value), *taken])
+        match = "" if outcome else " --match contains"
+        return f"`forgetwatch convert {shlex.quote(str(path))} {pairs}{match} -o out.parquet` takes them, if meant"
+    if constant := next(((name, truths.pop()) for name, truths in outcomes.items() if len(truths) == 1), None):
+        kind = "" if constant[1] else ": a list of failures only, without what was right"
+        return f"{constant[0]!r} is {str(constant[1]).lower()} in every row{kind}; needed the outcomes of all questions"
+    return (
+        "no column is certain to hold them; `forgetwatch convert` takes --map item_id=COLUMN or --map question=COLUMN, "
+        "and --map correct=COLUMN of 0 and 1, or --map output=COLUMN and --map gold=COLUMN with --match"
+    )
 
 
 def _are_unique(values: Any) -> bool:
@@ -218,9 +242,10 @@ def _are_unique(values: Any) -> bool:
     return len(set(listed)) == len(listed)
 
 
-def _are_truths(values: Any) -> bool:
+def _truths(values: Any) -> set[bool]:
+    """Return the truth values that a column holds; none if it holds anything else."""
     found = {str(value).strip().lower() for value in values if str(value).strip() not in ("", "None")}
-    return bool(found) and found <= _TRUTH.keys()
+    return {_TRUTH[text] for text in found} if found <= _TRUTH.keys() else set()
 
 
 def _refuse_ids_of_subjects(path: Path, item_id: pa.Array, given: Mapping[str, Any]) -> None:

@@ -88,7 +88,7 @@ def test_a_field_path_enters_objects_whose_names_have_dots(tmp_path: Path) -> No
             {"fields": {"item_id": "q"}, "where": {"who": "c"}},
             "none of its 4 rows has who=c; in the file who is 'a', 'b'",
         ),
-        ({"fields": {"item_id": "q"}}, "--map correct=...` names its column, or --match grades output by gold"),
+        ({"fields": {"item_id": "q"}}, "--map correct=COLUMN of 0 and 1"),
         (
             {"fields": {"item_id": "q", "correct": "truth"}},
             "row 1: correct must be 0, 1, true, false or empty, got 'yes'",

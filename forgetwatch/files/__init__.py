@@ -14,6 +14,7 @@ from forgetwatch.files.reading import (
     file_errors,
     holds_text,
     is_text,
+    open_plain,
     parse_plain_yaml,
     read_content,
     read_head,

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import codecs
 import csv
+import gzip
 import re
 import stat
 import struct
@@ -23,7 +24,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final, cast
 
 import pyarrow as pa
 import yaml
@@ -42,6 +43,9 @@ DAMAGE: Final = (
 )
 """Exceptions that the content or the place of a file causes in the libraries that read it."""
 
+_GZIP: Final = b"\x1f\x8b"
+_PACKED: Final = {b"BZh": "bzip2", b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "Zstandard"}
+"""First bytes of packed files."""
 _BLOCK: Final = 2**20
 _PACKED_BLOCK: Final = 2**14
 """Bytes that are unpacked at a time; zlib copies those that remain after each MiB and each member."""
@@ -115,7 +119,7 @@ def _cause(problem: BaseException) -> str:
 def read_content(
     path: Path, needed: str, error: type[ForgetwatchError] = SnapshotError, *, limit: int | None = None
 ) -> bytes:
-    """Return the content of a regular file, unpacked if its name ends in ``.gz``; errors are those of `file_errors`.
+    """Return the content of a regular file, unpacked if gzip packed it; errors are those of `file_errors`.
 
     `limit` is its maximum size in bytes, None for any; a packed file may be 200 times as large unpacked, or 64 MiB.
     """
@@ -126,9 +130,36 @@ def read_content(
         with path.open("rb") as file:
             # Counted while it is read: a file may grow, and those of the kernel have no size.
             content = _bounded(file.read, unpacked_limit(size) if limit is None else limit)
-        if path.suffix == ".gz":
+        if is_packed(content) or path.suffix == ".gz":
             content = _gunzip(content, unpacked_limit(len(content)) if limit is None else limit)
         return content
+
+
+def is_packed(head: bytes) -> bool:
+    """Return True for the first bytes of gzip data.
+
+    Raises:
+        UnsuitableError: If they are of another program, whose data are not read.
+    """
+    for magic, program in _PACKED.items():
+        if head.startswith(magic):
+            raise UnsuitableError(f"a file that {program} packed; unpack it first, or pack it with gzip")
+    return head.startswith(_GZIP)
+
+
+def open_plain(path: Path) -> BinaryIO:
+    """Open a file for reading; one that gzip packed is unpacked on the way, within a limit."""
+    with path.open("rb") as file:
+        packed = is_packed(file.read(8))
+    if not packed:
+        return path.open("rb")
+    limit, size = unpacked_limit(path.stat().st_size), 0
+    with gzip.open(path) as unpacked:
+        while block := unpacked.read(_BLOCK):
+            size += len(block)
+            if size > limit:
+                raise UnsuitableError(f"gzip data that grow to more than {limit:,} bytes; that is not read")
+    return cast(BinaryIO, gzip.open(path))
 
 
 def read_text(
@@ -196,12 +227,13 @@ def regular_size(path: Path) -> int:
 
 
 def read_head(path: Path) -> bytes:
-    """Return the first 4 KiB of a regular file; empty for a folder. Errors are those of `regular_size`."""
+    """Return the first 4 KiB of a regular file, unpacked; empty for a folder. Errors are those of `regular_size`."""
     regular_size(path)
     if path.is_dir():
         return b""
     with path.open("rb") as file:
-        return file.read(4096)
+        head = file.read(4096)
+    return zlib.decompressobj(wbits=31).decompress(head, 4096) if is_packed(head) else head
 
 
 def unpacked_limit(packed: int, *, least: int = _MIN_UNPACKED) -> int:

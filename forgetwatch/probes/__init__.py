@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any, Final, get_args
 
 from forgetwatch.errors import ProbeError, did_you_mean
-from forgetwatch.files import table_suffix
+from forgetwatch.files import file_errors, open_plain, table_suffix
 from forgetwatch.item import has_one_choice_alone
 from forgetwatch.probe import Norm, Probe, combine, read_probe
 from forgetwatch.probes.categories import UNMAPPED, Categories, PaperTasks, paper_category
@@ -171,6 +171,11 @@ def _local(
         raise ProbeError(
             f"{path}: needed a regular file of items or rows, got a pipe or device; write it to a file first"
         )
+    if (path / "dataset_info.json").is_file():
+        raise ProbeError(
+            f"{path}: a folder that datasets.save_to_disk wrote; needed one file, which "
+            f"datasets.load_from_disk({str(path)!r}).to_parquet('questions.parquet') writes"
+        )
     parts = str(name).split("+")
     unknown = [part for part in parts if part not in _LOCAL_NAMES]
     if unknown:
@@ -196,9 +201,9 @@ def _refuse_plan(name: str | Path, columns: Mapping[str, str | Sequence[str]] | 
 
 def _is_probe_file(path: Path) -> bool:
     """Return True for a file of items, with or without a header; False for a table of questions."""
-    if table_suffix(path) in (".csv", ".tsv", ".json", ".parquet") or path.suffix == ".gz":
+    if table_suffix(path) in (".csv", ".tsv", ".json", ".parquet"):
         return False
-    with path.open("rb") as file:
+    with file_errors(path, "a probe or a table of questions", ProbeError), open_plain(path) as file:
         line = next((line for line in file if line.strip()), b"")
     try:
         row = json.loads(line)

@@ -20,8 +20,9 @@ begin with a space gets one, so that it does not stick to the question.
 open, and graded by the column `match`, or else by its form: ``5``, ``$5`` and ``5 %`` as a number, ``Apollo 11`` as
 words that the output must contain. Of solutions that end in ``#### 5`` or in a box that part is the answer.
 
-**Prompts.** A bare question ("...?") with options is framed as in the shipped probes, "Question: ...\nAnswer:". A
-column that is named `prompt` is taken as it is.
+**Prompts.** If most questions with options end in "?", all are framed as in the shipped probes, "Question:
+...\nAnswer:". A column that is named `prompt` is taken as it is. What would be asked without a part of it is refused:
+pictures, sound, a turn of the assistant at the end, and equal questions with unlike answers.
 
 An error lists the mistakes of the first five wrong rows.
 """
@@ -53,7 +54,6 @@ from forgetwatch.probes.plan import (
     Options,
     Plan,
     cells,
-    holds_text,
     is_filled,
     read_key,
     read_open_answers,
@@ -66,6 +66,9 @@ _EXAMPLES: Final = 3
 
 _LONGEST_SHOWN: Final = 60
 """Characters of a question or an answer in that line."""
+
+_UNLIKE: Final = 0.02
+"""Share of questions that may be asked twice with unlike answers: benchmarks have a few by mistake."""
 
 _SHOWN: Final = 5
 """Maximum number of wrong rows whose mistakes an error lists."""
@@ -166,6 +169,15 @@ def probe_from(
             wrong.append(f"{place}: {', '.join(mistakes)}")
         else:
             items.append(item)
+    answers: dict[Any, set[Any]] = {}
+    for item in items:
+        answers.setdefault((item.task, str(item.prompt), item.choices), set()).add(item.answers)
+    if (unlike := sum(len(given) - 1 for given in answers.values())) > _UNLIKE * len(items):
+        unused = f"; not used: {', '.join(plan.not_used)}" if plan.not_used else ""
+        raise ProbeError(
+            f"{where}: {unlike:,} of {len(items):,} questions are asked again with another answer: a part of them is "
+            f"missing{unused}; --column context=COLUMN puts a column of texts before the question"
+        )
     times = Counter((item.task, item.id) for item in items)
     wrong += [f"id {id_!r} occurs {n} times in task {own!r}" for (own, id_), n in times.items() if n > 1]
     if wrong:
@@ -200,7 +212,9 @@ def _example(item: Item) -> str:
         [item.choices[int(index)].strip() for index in item.answers] if item.choices else list(map(str, item.answers))
     )
     of = f" (of {len(item.choices)} options)" if item.choices else f" (match {item.match})"
-    return f"{item.id}: {question[-_LONGEST_SHOWN:]!r} -> {' | '.join(right)[:_LONGEST_SHOWN]!r}{of}"
+    if len(question) > _LONGEST_SHOWN:
+        question = f"{question[: _LONGEST_SHOWN // 2]} ... {question[-_LONGEST_SHOWN // 2 :]}"
+    return f"{item.id}: {question!r} -> {' | '.join(right)[:_LONGEST_SHOWN]!r}{of}"
 
 
 def _rows(source: Any) -> tuple[Rows, str]:
@@ -263,6 +277,9 @@ def make_plan(
         # Padded to two characters, so that option 10 comes after option 9.
         in_order = sorted((match[1].upper().zfill(2), name) for match, name in numbered if match)
         options = tuple(name for _, name in in_order) if len(in_order) > 1 else ()
+        # Letters of other scripts, in the order of the table.
+        letters = tuple(name for name in names if len(name.strip()) == 1 and name.strip().isalpha())
+        options = options or (letters if len(letters) > 1 and not any(map(str.isascii, letters)) else ())
     for part in ("prompt", "answer"):
         if part not in of:
             usual = USUAL_NAMES[part]
@@ -277,7 +294,12 @@ def make_plan(
         before = tuple(lower[name] for name in BEFORE if name in lower and lower[name] not in of.values())
         before = tuple(name for name in before if filled[name])
     used = {*of.values(), *options, *wrong, *before}
-    not_used = tuple(name for name in names if name not in used and holds_text(cells(rows, name)))
+    not_used = tuple(name for name in names if name not in used and filled[name])
+    if seen := [name for name in not_used if any(map(_is_medium, cells(rows, name)))]:
+        raise ProbeError(
+            f"{where}: the column {seen[0]!r} holds pictures or sound, which are not put before a question; remove it "
+            "if the questions need none"
+        )
     if alike := [name for name in not_used if _LIKE_CONTEXT.search(name) and "context" not in wanted]:
         raise ProbeError(
             f"{where}: the column {alike[0]!r} is named like what belongs before a question, and is not used; "
@@ -315,6 +337,12 @@ class _Reader:
         self._is_yes_no = not plan.options and not plan.wrong and bool(answered) and "match" not in of
         self._is_yes_no = self._is_yes_no and all(isinstance(self._answers[at], bool) for at in answered)
         self._plan = plan
+        # Decided for the file: one probe has one form.
+        texts = [text.rstrip() for text in cells(rows, plan.question) if isinstance(text, str)]
+        has_options = bool(plan.options or plan.wrong or self._is_yes_no)
+        is_bare = has_options and space and plan.question.lower().strip() != "prompt"
+        framed = is_bare and 2 * sum(text.endswith("?") for text in texts) >= len(rows)
+        self._plan = plan = replace(plan, framed=framed)
         self._options = [self._row_options(at) for at in range(len(rows))]
         self._reading: KeyReading | None = None
         self._open = OpenAnswers()
@@ -330,10 +358,25 @@ class _Reader:
                 named = dict(zip(usable, found.indices, strict=True))
                 self._reading = KeyReading(key=found.key, indices=tuple(named.get(at) for at in range(len(rows))))
             elif not plan.wrong and not self._is_yes_no and "match" not in of:
+                self._refuse_labels()
                 self._open = read_open_answers(self._answers, column=plan.answer)
         except ProbeError as error:
             raise ProbeError(f"{where}: {error}") from error
         self.plan = replace(plan, key=self._reading.key if self._reading else None, open=self._open)
+
+    def _refuse_labels(self) -> None:
+        """Refuse labels of a class as open answers: nobody answers a question with a label that it does not name."""
+        plan, labels = self._plan, {answer for answer in self._answers if isinstance(answer, str)}
+        is_label = plan.answer.lower().strip() in ("label", "labels", "class") and all(map(str.isalpha, labels))
+        if not is_label or not 2 <= 2 * len(labels) <= len(self._rows):
+            return
+        asked = [str(row.get(name)) for row in self._rows for name in (plan.question, *plan.before)]
+        words = set(re.findall(r"\w+", " ".join(asked).lower()))
+        if not {label.lower() for label in labels} & {*words, "yes", "no", "true", "false"}:
+            raise ProbeError(
+                f"column {plan.answer!r} holds labels ({', '.join(sorted(labels)[:_SHOWN])}) that no question names, "
+                "and no model answers with; needed the answer, or a column `match` with its rule, such as refuses"
+            )
 
     def item(self, at: int, *, task: str, category: str) -> tuple[Item | None, list[str]]:
         """Return the item of a row, or None and what is wrong with it."""
@@ -372,6 +415,8 @@ class _Reader:
         plan, row = self._plan, self._rows[at]
         value = row.get(plan.question)
         if isinstance(value, (list, tuple)) and value:
+            if isinstance(value[-1], Mapping) and value[-1].get("role") == "assistant":
+                self._mistakes[at].append(f"column {plan.question!r} ends with a turn of the assistant; remove it")
             return tuple(value)
         before = [str(row[name]).strip() for name in plan.before if is_filled(row.get(name))]
         # An instruction may need no input.
@@ -382,9 +427,9 @@ class _Reader:
             return value
         if before and value.strip() in before:
             before.remove(value.strip())
-        has_options = bool(self._options[at])
-        is_own = plan.question.lower().strip() == "prompt"
-        if has_options and self._space and not is_own and value.rstrip().endswith("?"):
+        if mark := _MEDIUM_MARK.search("\n".join([*before, value])):
+            self._mistakes[at].append(f"column {plan.question!r} has a place for a picture or sound ({mark[0]})")
+        if plan.framed:
             value = f"Question: {value.strip()}\nAnswer:"
         return "\n\n".join([*before, value]) if before else value
 
@@ -400,12 +445,13 @@ class _Reader:
             return None
         if len(plan.options) > 1:
             given = tuple(str(row.get(name)) if is_filled(row.get(name)) else None for name in plan.options)
+            labels = () if any(map(str.isascii, plan.options)) else tuple(map(str.strip, plan.options))
             if not any(text is not None for text in given):
                 self._mistakes[at].append(f"columns {', '.join(plan.options)} hold no option")
                 return None
-            return Options(given)
+            return Options(given, labels)
         value = _parse_literal(row.get(plan.options[0]))
-        labels: tuple[str, ...] = ()
+        labels = ()
         if isinstance(value, Mapping) and {"text", "label"} <= set(value):
             value, labels = value["text"], tuple(map(str, value["label"] or ()))
         elif isinstance(value, Mapping):
@@ -430,7 +476,14 @@ class _Reader:
             return (), None, None  # what is missing is named already
         if options is None:
             match = self._text(at, "match")
-            texts = _open_answers(self._rows[at][plan.answer], is_json=match.startswith("json"))
+            texts = _open_answers(
+                self._rows[at][plan.answer], is_json=match.startswith(("json", "tool_call")) or match == "instructions"
+            )
+            if not texts:
+                self._mistakes[at].append(
+                    f"column {plan.answer!r} holds an object or a list, not a text ({_short(value)})"
+                )
+                return (), None, None
             texts = tuple(map(self._open.text, texts))
             by_form = {self._open.match(text) for text in texts}
             own = by_form.pop() if len(by_form) == 1 else "contains"
@@ -446,12 +499,24 @@ class _Reader:
         if indices is None:
             self._mistakes[at].append(
                 f"column {plan.answer!r} holds {_short(value)}, which is not one of the {len(options.texts)} options, "
-                "nor their letter, nor their index from 0"
+                "nor their letter (A to Z), nor their index from 0"
             )
             return (), None, None
         kept = [index for index, text in enumerate(options.texts) if text is not None]
         found = [kept.index(index) for index in indices]
         return tuple(options.texts[index] or "" for index in kept), found[0] if len(found) == 1 else found, None
+
+
+_MEDIUM_MARK: Final = re.compile(r"<\|?(?:image|img|audio|video|vision_start)(?:[ _]?\d+)?\|?>|\[IMG\]", re.IGNORECASE)
+"""Mark in a prompt where a processor puts a picture or sound."""
+
+
+def _is_medium(value: Any) -> bool:
+    """Return True for a picture or sound, as data sets store them."""
+    if isinstance(value, (list, tuple)):
+        return any(map(_is_medium, value))
+    held = value.get("bytes", value.get("array")) if isinstance(value, Mapping) else value
+    return isinstance(held, (bytes, bytearray)) or (isinstance(value, Mapping) and "path" in value and bool(held))
 
 
 _LABELS: Final = ("label", "key", "id", "letter")
@@ -466,18 +531,24 @@ def _listed(cell: Any) -> list[str]:
 
 
 def _open_answers(value: Any, *, is_json: bool) -> tuple[str, ...]:
-    """Return the texts of an open answer.
+    """Return the texts of an open answer: one, or each of a list, or those within an object; none for other objects.
 
-    One, or each of a list. A JSON value is one text, unless it is a list of texts.
+    A JSON value is one text, unless it is a list of texts. The object may be a message, ``{"text": [...]}``, or
+    ``{"value": ..., "aliases": [...]}``.
     """
     given = value if is_json else _parse_literal(value)
-    if isinstance(value, str) and not (isinstance(given, list) and all(isinstance(text, str) for text in given)):
-        given = value  # an interval, such as [0, 1], is one answer
-    if isinstance(given, (list, tuple)) and (not is_json or all(isinstance(text, str) for text in given)):
-        return tuple(map(str, given))
-    if isinstance(given, str) or not (is_json or isinstance(given, Mapping)):
-        return (str(given),)
-    return (value if isinstance(value, str) else json.dumps(value, ensure_ascii=False),)
+    if isinstance(given, (list, tuple)) and len(given) == 1 and isinstance(given[0], Mapping) and not is_json:
+        given = given[0]
+    if isinstance(given, Mapping) and not is_json:
+        inner = [given[name] for name in ("text", "content", "value", "aliases") if is_filled(given.get(name))]
+        texts = [text for part in inner for text in (part if isinstance(part, (list, tuple)) else [part])]
+        return tuple(dict.fromkeys(texts)) if all(isinstance(text, str) for text in texts) else ()
+    are_texts = isinstance(given, (list, tuple)) and all(isinstance(text, str) for text in given)
+    if are_texts or (isinstance(given, (list, tuple)) and not is_json and not isinstance(value, str)):
+        return tuple(map(str, given)) if not any(isinstance(one, (Mapping, list, tuple)) for one in given) else ()
+    if isinstance(value, str) or not is_json:
+        return (str(value),)
+    return (json.dumps(value, ensure_ascii=False),)
 
 
 def _parse_literal(value: Any) -> Any:

@@ -7,7 +7,7 @@ r"""How a table of questions is read: decided once from all names and all values
                     columns of wrong options beside the right answer
     key             the right option, read in one way in every row          its values
     answer          without options: the text that an output must match     its values
-    not used        columns that hold text and have none of these names     shown, so that one can be pinned
+    not used        all other columns that hold a value                     shown, so that one can be pinned
 
 A key is a text of an option, a label that the table gives the option, a letter, an index from 0 or from 1, or a mark
 for each option. Each way is tried on the whole column. Where two ways fit every row and name unlike options, nothing is
@@ -340,7 +340,8 @@ class Plan:
         answer: Column of the right option, or of the open answer.
         key: Way in which it names the right option; None for an open answer, and beside wrong options.
         open: What of an open answer an output can match.
-        not_used: Columns that hold text and are not used.
+        not_used: Columns that hold a value and are not used.
+        framed: Questions are asked as ``Question: ...`` and ``Answer:``, as those of the shipped probes.
     """
 
     question: str
@@ -351,9 +352,11 @@ class Plan:
     key: Key | None = None
     open: OpenAnswers = OpenAnswers()
     not_used: tuple[str, ...] = ()
+    framed: bool = False
 
     def __str__(self) -> str:
         parts = [f"question: {self.question}" + (f" after {', '.join(self.before)}" if self.before else "")]
+        parts[0] += ", asked as 'Question: ... Answer:'" if self.framed else ""
         if self.wrong:
             parts.append(f"options: {self.answer} and {', '.join(self.wrong)}")
         elif self.options:
@@ -373,11 +376,6 @@ class Plan:
         if self.not_used:
             parts.append(f"not used: {', '.join(self.not_used)}")
         return "; ".join(parts)
-
-
-def holds_text(values: Iterable[Any]) -> bool:
-    """Return whether a column holds sentences, which a reader would miss: a text with a blank, in any row."""
-    return any(isinstance(value, str) and " " in value.strip() for value in values)
 
 
 def cells(rows: Iterable[Mapping[str, Any]], column: str) -> list[Any]:

@@ -91,15 +91,26 @@ def flat(rows: Rows) -> Rows:
     """Return rows without the objects in which some data sets hold a question, and the scores of its options.
 
     {"question": {"stem": "Capital?", "choices": [...]}, "answerKey": "B"}     ARC, OpenBookQA, CommonsenseQA
+    {"messages": [..., {"role": "assistant", "content": "Lima"}]}               the last turn is the answer
     {"input": "Capital?", "target_scores": {"Lima": 0, "Santiago": 1}}          BIG-bench
     """
     if all(isinstance(row.get("question"), Mapping) and "stem" in row["question"] for _, row in rows):
         rows = [
             (at, {**row["question"], **{name: row[name] for name in row if name != "question"}}) for at, row in rows
         ]
+    if all(_ends_with_answer(row.get("messages")) and len(row) == 1 for _, row in rows):
+        rows = [
+            (at, {"messages": list(row["messages"][:-1]), "answer": row["messages"][-1]["content"]}) for at, row in rows
+        ]
     if all(_is_scored(row.get("target_scores")) and "answer" not in row for _, row in rows):
         rows = [(at, _with_options(row)) for at, row in rows]
     return rows
+
+
+def _ends_with_answer(value: Any) -> bool:
+    """Return True for messages of which the last is a text by the assistant, after another one."""
+    last = value[-1] if isinstance(value, (list, tuple)) and len(value) > 1 else None
+    return isinstance(last, Mapping) and last.get("role") == "assistant" and isinstance(last.get("content"), str)
 
 
 def _is_scored(value: Any) -> bool:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from forgetwatch.errors import SnapshotError
-from forgetwatch.files import UnsuitableError, unique_keys
+from forgetwatch.files import UnsuitableError, open_plain, unique_keys
 
 Progress = Callable[[int, int], None]
 """Called with the amount read and the total, in bytes, samples or files."""
@@ -40,7 +40,7 @@ def json_lines(path: Path, progress: Progress | None = None) -> Iterator[tuple[i
         0,
         json.JSONDecoder(object_pairs_hook=unique_keys).raw_decode,
     )
-    with path.open("rb") as file:
+    with open_plain(path) as file:
         for number, line in enumerate(file, start=1):
             done += len(line)
             if progress is not None and done - reported >= _CHUNK:
@@ -85,7 +85,7 @@ class Document:
 
     def __init__(self, path: Path, progress: Progress | None = None) -> None:
         self.path = path
-        self._file = path.open("rb")
+        self._file = open_plain(path)
         self._total = path.stat().st_size
         self._progress = progress
         self._utf8 = codecs.getincrementaldecoder("utf-8-sig")()

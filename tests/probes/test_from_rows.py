@@ -53,9 +53,9 @@ def test_options_are_one_column_or_several(row: dict[str, Any]) -> None:
 
 
 def test_a_number_among_texts_is_an_index_and_among_numbers_the_text_of_an_option() -> None:
-    texts = [{"question": "2 - 1?", "options": ["2", "1", "0"], "answer": answer} for answer in (0, 2)]
+    texts = [{"question": f"{answer}: 2 - 1?", "options": ["2", "1", "0"], "answer": answer} for answer in (0, 2)]
     assert [item.answers for item in probe_from(texts)] == [(0,), (2,)]
-    numbers = [{"question": "6 + 6?", "options": [12, 15, 9], "answer": answer} for answer in (12, 9)]
+    numbers = [{"question": f"{answer}: 6?", "options": [12, 15, 9], "answer": answer} for answer in (12, 9)]
     assert [item.answers for item in probe_from(numbers)] == [(0,), (2,)]
 
 
@@ -115,7 +115,7 @@ def test_options_are_objects_wrong_ones_or_yes_and_no() -> None:
     item = only(row)
     assert sorted(item.choices) == [" Lima", " Quito", " Santiago"]
     assert item.choices[item.answers[0]] == " Santiago"
-    rows = [{"passage": "It left.", "question": "did it leave", "answer": left} for left in (True, False)]
+    rows = [{"passage": f"It left: {left}.", "question": "did it leave", "answer": left} for left in (True, False)]
     assert [(item.choices, item.answers) for item in probe_from(rows)] == [
         ((" yes", " no"), (0,)),
         ((" yes", " no"), (1,)),
@@ -223,7 +223,10 @@ def test_what_was_understood_is_logged_and_stored_and_can_be_given(
     given = {"question": "frage", "before": "text", "options": ["one", "two"], "key": "key"}
     probe = probe_from(rows, columns=given)
     logged = capsys.readouterr().err.splitlines()
-    assert probe.plan == "question: frage after text; options: one, two; key: letters in key"
+    assert (
+        probe.plan
+        == "question: frage after text, asked as 'Question: ... Answer:'; options: one, two; key: letters in key"
+    )
     assert logged[0] == f"forgetwatch: rows: {probe.plan}"
     assert logged[1] == "forgetwatch:   0: 'Read this. Question: What is 1?' -> 'blue' (of 2 options)"
     assert len(logged) == 4
@@ -245,7 +248,7 @@ def test_a_column_named_like_context_is_used_or_refused() -> None:
 def test_what_is_not_used_is_named() -> None:
     rows = [ROW | {"remarks": "a book of maps", "n": 3, "explanation": "It is."}]
     plan, _ = make_plan(rows, {}, "rows")
-    assert str(plan) == "question: question; options: options; answer: answer; not used: remarks"
+    assert str(plan) == "question: question; options: options; answer: answer; not used: remarks, n"
 
 
 def test_without_options_the_answer_is_open() -> None:

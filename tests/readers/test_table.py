@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import lzma
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,22 @@ def test_every_format_gives_the_same_snapshot(tmp_path: Path, suffix: str) -> No
     assert read.ints("chosen").tolist() == [1, 2, NONE]
     assert read.texts("outcome")[2] == "unscored: no value in the table"
     assert read.meta["source"].endswith(suffix)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
+def test_a_packed_table_is_the_table(tmp_path: Path, suffix: str) -> None:
+    whole = write_table(tmp_path / f"a{suffix}", ROWS)
+    (tmp_path / "a.gz").write_bytes(gzip.compress(whole.read_bytes()))
+    assert load_snapshot(tmp_path / "a.gz").table.equals(load_snapshot(whole).table)
+    (tmp_path / "a.xz").write_bytes(lzma.compress(whole.read_bytes()))
+    with pytest.raises(SnapshotError, match="got a file that xz packed; unpack it first"):
+        load_snapshot(tmp_path / "a.xz")
+
+
+def test_gzip_of_zeros_is_not_unpacked_without_an_end(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(gzip.compress(b"{" + bytes(2**27)))
+    with pytest.raises(SnapshotError, match="gzip data that grow to more than"):
+        load_snapshot(tmp_path / "a.jsonl")
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a", "a.parquet.csv"])

@@ -1,5 +1,6 @@
 """Drift of a model from its base: KL and overlap per token on texts that the base generated.
 
+    adapters     the base of a model with adapters, and the start of a run with them
     completions  the texts with their log-probabilities under the base, as a file
     base_texts   samples them from the base, and reads them under a model
     run_drift    the drift of a run's looks, and of saved models
@@ -7,10 +8,9 @@
 Start with `run_drift`. The estimators are in `metrics.divergence`, the numbers of a look in `measures.drift`.
 """
 
+from forgetwatch.drift.adapters import AdapterStart, adapter_start, adapters_off, holds_its_base
 from forgetwatch.drift.base_texts import (
-    adapters_off,
     check_completions,
-    holds_its_base,
     read_under,
     reverse_drift,
     sample_completions,

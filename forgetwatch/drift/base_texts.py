@@ -19,8 +19,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -28,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
+from forgetwatch.drift.adapters import adapters_off, holds_its_base
 from forgetwatch.drift.completions import Completions, Reading
 from forgetwatch.errors import ScoringError
 from forgetwatch.metrics import Drift
@@ -43,13 +43,9 @@ from forgetwatch.scoring import (
     base_model,
     end_tokens,
     execution,
-    is_sharded,
-    is_tensor_parallel,
     on_main_process,
-    output_embedding,
     sample,
     seeds_of,
-    without_wrappers,
 )
 
 TOKENS: Final = 32
@@ -312,37 +308,3 @@ def _check_vocabulary(rows: Sequence[Ids], size: int) -> None:
             f"a prompt or completion holds token id {highest}, and the model's vocabulary has {size} tokens; "
             "load the tokenizer and the model that the completions were made with"
         )
-
-
-def holds_its_base(model: nn.Module) -> bool:
-    """Return True if the model is its base once its adapters are switched off, and can be read as such here."""
-    peft: Any = without_wrappers(model)
-    # Modules that hold a layer of the base and its adapters or trained copies; peft need not be installed.
-    layers: list[Any] = [module for module in peft.modules() if getattr(module, "adapter_layer_names", None)]
-    if not callable(getattr(peft, "disable_adapter", None)) or not layers:
-        return False
-    if is_sharded(model) or is_tensor_parallel(model):  # several processes hold parts of it
-        return False
-    for layer in layers:
-        is_copy = "base_layer" not in layer._modules  # of a whole module, trained
-        if is_copy or layer.merged or layer.disable_adapters or layer is output_embedding(model):
-            return False
-    if any(getattr(config, "bias", "none") != "none" for config in peft.peft_config.values()):
-        return False
-    held = [getattr(layer, name, None) for layer in layers for name in layer.adapter_layer_names]
-    own = {id(weight) for part in held if isinstance(part, nn.Module) for weight in part.parameters()}
-    return all(id(weight) in own for weight in peft.parameters() if weight.requires_grad)
-
-
-@contextmanager
-def adapters_off(model: nn.Module) -> Iterator[None]:
-    """Switch the adapters off inside this context; only for a model that `holds_its_base`."""
-    peft: Any = without_wrappers(model)
-    # PEFT freezes the adapters meanwhile, and afterwards trains all that are active.
-    trained = [(weight, weight.requires_grad) for weight in peft.parameters()]
-    try:
-        with peft.disable_adapter():
-            yield
-    finally:
-        for weight, is_trained in trained:
-            weight.requires_grad_(is_trained)

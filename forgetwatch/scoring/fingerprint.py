@@ -38,7 +38,8 @@ _WRAP: Final = 2**64
 def model_fingerprint(model: nn.Module) -> str:
     """Return the SHA-256 (64 hex digits) over the weights, buffers and configuration of a model.
 
-    An adapter that changes nothing, because one of its two factors is zero, does not count: the model is its base.
+    An adapter that changes nothing, because one of its two factors is zero or it is switched off, does not count: the
+    model is its base.
 
     Raises:
         ScoringError: If weights are on no device of this process, so that they cannot be read.
@@ -83,6 +84,8 @@ def _digest(model: nn.Module) -> tuple[str, bool]:
     second = [tensor for name, tensor in tensors.items() if "lora_B" in name or "lora_embedding_B" in name]
     is_idle = bool(second) and not any("lora_magnitude" in name for name in tensors)
     is_idle = is_idle and not any(bool(tensor.any()) for tensor in second)
+    # Switched off they do not count either.
+    is_idle = is_idle or bool(getattr(model, "_adapters_disabled", False))
     for name, tensor in tensors.items():
         if is_idle and "lora_" in name:
             continue

@@ -215,6 +215,17 @@ class LookScorer:
                 null = self._again(snapshot, model, tokenizer, part, step=step, items=TWICE_ITEMS, progress=progress)
         return snapshot, null
 
+    def changed(
+        self, baseline: Snapshot, model: nn.Module, tokenizer: Any, part: Evaluated, *, step: int
+    ) -> tuple[int, int]:
+        """Return (Answers to the first items that differ from those of the baseline, number of these items)."""
+        now = self._again(baseline, model, tokenizer, part, step=step, items=CHECKED_ITEMS, progress=None)
+        (was_right, right), (was, chosen) = (
+            (baseline.head(len(now)).floats("correct"), now.floats("correct")),
+            (baseline.head(len(now)).ints("chosen"), now.ints("chosen")),
+        )
+        return int(((was != chosen) | ((was_right != right) & (right == right))).sum()), len(now)
+
     def look(
         self,
         model: nn.Module,

@@ -21,11 +21,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from forgetwatch.drift import adapter_start, adapters_off
 from forgetwatch.errors import ForgetwatchError, LostBaselineError, WatchError
 from forgetwatch.files import write_problem
 from forgetwatch.progress import Failures, log, shown
@@ -110,7 +111,8 @@ class Session:
             self.log(line)
         if named is not None:
             watch.adopt(named)
-        self._decide_start(now, step_tokens)
+        with adapters_off(now.model) if adapter_start(now.model).is_off else nullcontext():
+            self._decide_start(now, step_tokens)
         watch.look(now.model, now.tokenizer, step=0)
         if watch.lineage is not None and watch.lineage.how == BY_FOLDER and watch.leave_unlike_lineage():
             self.log(

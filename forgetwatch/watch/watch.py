@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, SupportsIndex
@@ -25,7 +26,7 @@ import numpy as np
 from torch import nn
 
 from forgetwatch.comparing import Comparison, Subset, decided_by, has_graded_answers, rules_of, vanished_note
-from forgetwatch.drift import RunDrift
+from forgetwatch.drift import RunDrift, adapter_start, adapters_off
 from forgetwatch.errors import MismatchError, SnapshotError, WatchError
 from forgetwatch.grading import RULES
 from forgetwatch.measures import VANISHED_SHARE_NOTED
@@ -339,7 +340,7 @@ class Watch(LookHistory):
         started, null, is_baseline = time.perf_counter(), None, self.baseline is None
         if is_baseline:
             try:
-                snapshot, null = self.measurer.baseline(model, tokenizer, self.evaluated, step=step, twice=self._twice)
+                snapshot, null = self._measure_baseline(model, tokenizer, step=step)
             except BaseException:
                 self.folder.release()  # a run without a baseline has nothing to keep apart
                 self.folder.run = None
@@ -369,6 +370,19 @@ class Watch(LookHistory):
         # Last: if the file cannot be written, the comparison, its rows and its cost are kept.
         self._store_look("step", step)
         return comparison
+
+    def _measure_baseline(self, model: nn.Module, tokenizer: Any, *, step: int) -> tuple[Snapshot, Snapshot | None]:
+        """Return the outcomes of what the run begins with (`drift.adapters`), and those of a second measurement."""
+        start = adapter_start(model)
+        with adapters_off(model) if start.is_off else nullcontext():
+            measured = self.measurer.baseline(model, tokenizer, self.evaluated, step=step, twice=self._twice)
+        changed = ""
+        if start.is_off:
+            number, items = self.measurer.changed(measured[0], model, tokenizer, self.evaluated, step=step)
+            changed = f"; the adapter changes {number} of the first {items} answers before step 1"
+        if start.line and rank() == 0:
+            log(start.line + changed)
+        return measured
 
     def _falling(self, step: int, *, latest: int) -> str:
         remedy = "count the steps over the whole run, not anew in each epoch"

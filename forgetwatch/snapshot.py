@@ -215,7 +215,7 @@ class Snapshot:
 
         The metadata name one norm for all tasks (``probe.norm``), or one for each (``norms``), as logs of several do.
         """
-        for_all, by_task = self.meta.get("probe", {}).get("norm"), self.meta.get("norms") or {}
+        for_all, by_task = (self.meta.get("probe") or {}).get("norm"), self.meta.get("norms") or {}
         named = {task: by_task.get(task, for_all) for task in self.table["task"].unique().to_pylist()}
         return {task: norm for task, norm in named.items() if norm is not None}
 
@@ -283,7 +283,7 @@ def _check_metadata(path: Path, meta: Mapping[str, Any]) -> None:
     for name, (kind, needed) in kinds.items():
         if name in meta and not isinstance(meta[name], kind) and (meta[name] is not None or name == "probe"):
             raise SnapshotError(f"{path}: needed {needed} under {name!r} in its metadata, got {meta[name]!r:.80}")
-    texts = [("probe", name, meta.get("probe", {}).get(name)) for name in _PROBE_TEXTS]
+    texts = [("probe", name, (meta.get("probe") or {}).get(name)) for name in _PROBE_TEXTS]
     texts += [("norms", task, norm) for task, norm in (meta.get("norms") or {}).items()]
     for name, part, value in texts:
         if value is not None and not isinstance(value, str):

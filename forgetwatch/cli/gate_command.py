@@ -150,6 +150,9 @@ def _print(result: PolicyResult) -> None:
     console = result_console()
     word = POLICY_WORDS[result.answer]
     print_hanging(f"POLICY {word}   {result.policy.name}: {policy_sentence(result)}", style="bold")
+    counted = result.comparison.items
+    if left_out := counted.only_before + counted.only_after:
+        print_hanging(f"left out: {left_out:,} items that one side alone has; {counted.compared:g} are compared")
     for tier in dict.fromkeys(one.tier for one in result.rulings):
         of_tier, shown = ([one for one in listed if one.tier == tier] for listed in (result.rulings, result.shown))
         held = f", {count(len(of_tier) - len(shown))} more hold" if len(of_tier) > len(shown) else ""

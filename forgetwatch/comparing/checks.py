@@ -61,7 +61,7 @@ def check_settings(before: Snapshot, after: Snapshot, *, allow_prompt_mismatch: 
     """
     _check_metrics(before, after)
     _check_rules(before, after)
-    probe_before, probe_after = before.meta.get("probe", {}), after.meta.get("probe", {})
+    probe_before, probe_after = before.meta.get("probe") or {}, after.meta.get("probe") or {}
     for name, remedy in (("scoring", ""), ("rendering", ", or pass --allow-prompt-mismatch to compare")):
         if name == "rendering" and allow_prompt_mismatch:
             continue

@@ -26,7 +26,18 @@ from typing import Final, Self
 
 from forgetwatch.comparing import Comparison, Group, Trajectory, group_values
 from forgetwatch.errors import GateError, did_you_mean
-from forgetwatch.measures import BEYOND_GROUPS, DRIFT, HISTORY, INTERVALS, QUANTITIES, Unit, range_of, unit_of, value_at
+from forgetwatch.measures import (
+    BEYOND_GROUPS,
+    DRIFT,
+    HISTORY,
+    INTERVALS,
+    QUANTITIES,
+    VANISHED_SHARE_NOTED,
+    Unit,
+    range_of,
+    unit_of,
+    value_at,
+)
 
 _OPERATORS: Final[dict[str, Callable[[float, float], bool]]] = {
     ">=": operator.ge,
@@ -127,6 +138,16 @@ class Condition:
             )
         return value
 
+    def is_open(self, comparison: Comparison, group: Group | None = None) -> bool:
+        """Return True if answers without an outcome on one side bound the quantity, which does not include them.
+
+        `group` is that of a condition that names none.
+        """
+        if self.left in BEYOND_GROUPS:
+            return False
+        found, quantity = self._group(comparison) if group is None else (group, self.left)
+        return found.vanished_share > VANISHED_SHARE_NOTED and quantity not in _WITH_VANISHED
+
     def is_met_by(self, number: float) -> bool:
         """Return True if a number meets the condition."""
         return _OPERATORS[self.op](number, self.limit)
@@ -205,6 +226,24 @@ class Condition:
             meant = " or ".join(f"{quantity} of {group.level} {group.name!r}" for group, quantity in readings)
             raise GateError(f"gate {self.text!r} may mean {meant}; write all., category: or task: before the name")
         return readings[0]
+
+
+_WITH_VANISHED: Final = frozenset(
+    (
+        *(
+            "n",
+            "effective_n",
+            "retention",
+            "known_vanished",
+            "vanished",
+            "unscored_before",
+            "unscored_after",
+            "newly_unscored",
+        ),
+        *("net_change_interval_worst_low", "net_change_interval_worst_high", "bits_per_byte_change"),
+    )
+)
+"""Quantities that include the answers that vanished, or are about none."""
 
 
 def parse_fraction(text: str) -> float:

@@ -2,7 +2,8 @@
 
     NoWorseThan   by the interval of a leg of the verdict: PASS, FAIL, or INCONCLUSIVE if it contains the limit, or
                   would contain it in the worst case of the answers that vanished
-    FailIf        by the value itself: FAIL if the condition holds, else PASS
+    FailIf        by the value itself: FAIL if the condition holds; INCONCLUSIVE if more than 1 % of the answers
+                  vanished, and the value does not include them; else PASS
     MustPass      items that must be right after, whatever they were before:
                       right in every answer      PASS
                       wrong in any               FAIL
@@ -141,6 +142,7 @@ class NoWorseThan:
 _OF_LEG: Final[dict[LegName, str]] = {"accuracy": "accuracy", "knowledge": "known", "category": "category"}
 """Name of each leg in a tolerance."""
 
+VANISHED_OPEN: Final = ", without the answers that vanished"
 _NONE: Final[dict[str, float | None]] = dict.fromkeys(_OF_LEG.values())
 
 
@@ -167,12 +169,13 @@ class FailIf:
         else:
             what = f"{self.group}.{condition.left}"
             number = condition.measure_in(_find_group(comparison, self.group))
+        is_open = condition.is_open(comparison, None if self.group is None else _find_group(comparison, self.group))
         limit = condition.text.removeprefix(condition.left).strip()
         return Finding(
             what=what,
-            measured=f"{100 * number:.6g}%" if limit.endswith("%") else f"{number:.6g}",
+            measured=(f"{100 * number:.6g}%" if limit.endswith("%") else f"{number:.6g}") + VANISHED_OPEN * is_open,
             limit=f"fails if {limit}" + (", as every value is" if condition.always_holds() else ""),
-            verdict="FAIL" if condition.is_met_by(number) else "PASS",
+            verdict="FAIL" if condition.is_met_by(number) else "INCONCLUSIVE" if is_open else "PASS",
         )
 
 

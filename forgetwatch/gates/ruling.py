@@ -43,6 +43,7 @@ from forgetwatch.comparing import (
 )
 from forgetwatch.errors import GateError, did_you_mean
 from forgetwatch.gates.condition import Condition
+from forgetwatch.gates.gate import VANISHED_OPEN
 from forgetwatch.gates.policy import EVERY, Policy, Rule, Tier
 from forgetwatch.measures import NET_ESTIMATE, value_at
 from forgetwatch.metrics import FEWEST, Interval
@@ -283,15 +284,31 @@ def _items(snapshot: Snapshot, keys: set[tuple[str, str]]) -> Snapshot:
 
 def _required(of: str, sides: Sides, comparison: Comparison) -> Ruling:
     group = _group(of, sides, comparison)
+    missing = 0 if group is None else _left_out(of, group, sides)
+    measured = "not measured" if group is None else f"{group.n:g} items"
     return Ruling(
         tier="critical",
         what=f"{of} required",
-        limit="is measured",
-        measured="not measured" if group is None else f"{group.n:g} items",
-        answer="MISSING" if group is None else "PASS",
-        word="missing" if group is None else "measured",
+        limit="all of it is measured",
+        measured=measured + (f", {missing:,} left out" if missing else ""),
+        answer="MISSING" if group is None or missing else "PASS",
+        word="missing" if group is None or missing else "measured",
         items=0.0 if group is None else group.n,
     )
+
+
+def _left_out(of: str, group: Group, sides: Sides) -> int:
+    """Return the number of items of a group that one side alone has; 0 for a tag or a wording."""
+    level, _, name = of.partition(":")
+    if level in ("tag", "wording"):
+        return 0
+    sizes = []
+    for side in (sides.before, sides.after):
+        own = ~side.is_passage & (np.full(len(side), True) if of == "all" else side.texts(level) == name)
+        sizes.append(len(set(zip(side.texts("task")[own], side.texts("item_id")[own], strict=True))))
+    without = group.outcomes
+    paired = group.n + (without.unscored_before + without.unscored_after + without.vanished) / 2
+    return max(0, *(size - round(paired) for size in sizes))
 
 
 def _with_exception(found: Ruling, of: str, policy: Policy, day: date) -> Ruling:
@@ -403,7 +420,9 @@ def _of_condition(
     if ends is not None and not np.isnan(ends).any():
         interval = at_level(value, (ends[0], ends[1]), level, _observations(group))
     met = [condition.is_met_by(end) for end in interval or (value,)]
-    answer: Ruled = "FAIL" if all(met) else "INCONCLUSIVE" if any(met) else "PASS"
+    is_open = condition.is_open(comparison, group)
+    answer: Ruled = "FAIL" if all(met) else "INCONCLUSIVE" if any(met) or is_open else "PASS"
     word: Final = {"PASS": "within the limit", "FAIL": "beyond the limit", "INCONCLUSIVE": "unclear"}[answer]
     told = f"{value:.6g}" + ("" if interval is None else f" ({interval[0]:.4g} to {interval[1]:.4g})")
+    told += VANISHED_OPEN * is_open
     return replace(missing, measured=told, value=float(value), interval=interval, answer=answer, word=word)

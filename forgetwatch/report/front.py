@@ -22,7 +22,7 @@ from forgetwatch.comparing import Comparison, Trajectory, conclude, estimated
 from forgetwatch.measures import KNOWN
 from forgetwatch.metrics import sign_flip
 from forgetwatch.pairing import item_codes
-from forgetwatch.run_folder import checkpoint_folder
+from forgetwatch.run_folder import checkpoint_folder, own_checkpoint
 
 _DOUBT: Final = 0.05
 """Largest p-value of a loss from a look to the last one, over all looks."""
@@ -94,7 +94,7 @@ def saved_look(trajectory: Trajectory, output_dir: Path) -> tuple[FrontLook, Pat
     The nearest checkpoint is nearer to the look than half-way to the looks beside it.
     """
     numbers = [folder.name.rpartition("-")[2] for folder in output_dir.glob("checkpoint-*") if folder.is_dir()]
-    saved = [int(number) for number in numbers if number.isdecimal()]
+    saved = [int(number) for number in numbers if number.isdecimal() and own_checkpoint(output_dir, int(number))]
     steps = trajectory.own.steps
     for look in worth_keeping(trajectory):
         near = min(saved, key=lambda one: abs(one - look.step), default=None)

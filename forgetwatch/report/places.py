@@ -20,8 +20,8 @@ from forgetwatch.run_folder import (
     PROBE,
     RUN_FOLDER,
     Description,
-    checkpoint_folder,
     find_run_folder,
+    own_checkpoint,
 )
 
 CONFIG: Final = "config.json"
@@ -117,8 +117,8 @@ def places_of(trajectory: Trajectory, run: Path | str) -> RunPlaces:
     output_dir = given.parent if folder == given else given
     start = place_of(trajectory.own.baseline.meta, folder, loaded=loaded)
     first = start if trajectory.stage is None else place_of(trajectory.baseline.meta, folder)
-    end = checkpoint_folder(output_dir, trajectory.steps[-1])
-    return RunPlaces(output_dir=output_dir, first=first, start=start, end=end if is_model(end) else None)
+    end = own_checkpoint(output_dir, trajectory.steps[-1])
+    return RunPlaces(output_dir=output_dir, first=first, start=start, end=end)
 
 
 def _kind(folder: Path) -> str | None:

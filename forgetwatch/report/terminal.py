@@ -186,7 +186,7 @@ def _title(comparison: Comparison, title: str) -> Text:
 
 def facts(comparison: Comparison) -> dict[str, str]:
     """Return the texts of what was compared and how, by their subject; empty where there is nothing to say."""
-    probe: dict[str, Any] = comparison.after.get("probe", {})
+    probe: dict[str, Any] = comparison.after.get("probe") or {}
     counted, clusters = comparison.items, comparison.clusters
     left_out = counted.only_before + counted.only_after
     return {

@@ -56,7 +56,9 @@ from forgetwatch.run_folder.description import (
     carried_baseline,
     carried_look,
     checkpoint_folder,
+    files_digest,
     look_name,
+    own_checkpoint,
     write_description,
 )
 from forgetwatch.run_folder.folder import Resumed, RunFolder

@@ -38,6 +38,7 @@ from forgetwatch.run_folder.description import (
     Look,
     description_notes,
     look_name,
+    own_checkpoint,
 )
 from forgetwatch.snapshot import Snapshot, read_snapshot
 from forgetwatch.visible_text import visible
@@ -315,7 +316,8 @@ def task_figure(output_dir: Path) -> TaskFigure | None:
     None if nothing usable is stored.
     """
     folders = [path.parent for path in output_dir.glob(f"checkpoint-*/{TRAINER_STATE}")]
-    steps = {int(end): folder for folder in folders if (end := folder.name.rpartition("-")[2]).isdecimal()}
+    numbers = [int(end) for folder in folders if (end := folder.name.rpartition("-")[2]).isdecimal()]
+    steps = {step: folder for step in numbers if (folder := own_checkpoint(output_dir, step)) is not None}
     if not steps:
         return None
     try:
@@ -406,7 +408,7 @@ class StoredRun:
                 *contents.remarks,
                 *read_questions(path, described, baseline)[1],
             ),
-            task=task_figure(path.parent) or _stored_figure(described),
+            task=_stored_figure(described) or task_figure(path.parent),
             described=described,
         )
 

@@ -11,6 +11,7 @@ A description that is missing or damaged is never used in part.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Mapping
@@ -39,6 +40,10 @@ COMPLETIONS: Final = "completions.parquet"
 DESCRIPTION: Final = "run.json"
 REPORT: Final = "report.html"
 
+_WEIGHTS: Final = (".safetensors", ".bin")
+_CONFIGS: Final = ("config.json", "adapter_config.json")
+_PIECES: Final = 64
+
 LAST_STEP: Final = 10**18 - 1
 """The largest step of a look: names of files and checkpoints have at most 18 digits."""
 
@@ -65,6 +70,41 @@ def look_name(kind: Kind, step: int) -> str:
 def checkpoint_folder(output_dir: str | Path, step: int) -> Path:
     """Return the folder in which a trainer saves the checkpoint of a step."""
     return Path(output_dir) / f"checkpoint-{step}"
+
+
+def files_digest(folder: Path) -> str:
+    """Return the SHA-256 over the names and sizes of a model's files, and samples of their content.
+
+    Samples are the first 64 KiB, which hold the header of a safetensors file, and 64 pieces of 4 KiB: a training moves
+    all weights. A copy of the folder has the same digest.
+    """
+    found = hashlib.sha256()
+    files = [file for file in sorted(folder.glob("*")) if file.suffix in _WEIGHTS or file.name in _CONFIGS]
+    for file in files:
+        size = file.stat().st_size
+        found.update(f"{file.name} {size}\n".encode())
+        with file.open("rb") as stream:
+            found.update(stream.read(2**16))
+            for piece in range(_PIECES):
+                stream.seek(size * piece // _PIECES)
+                found.update(stream.read(2**12))
+    return found.hexdigest()[:32]
+
+
+def own_checkpoint(output_dir: str | Path, step: int) -> Path | None:
+    """Return the checkpoint of a step if it is a model that this run saved, with the files that it had then.
+
+    None otherwise. A run without a trainer's callback has no list of what it saved; then any folder counts.
+    """
+    folder = checkpoint_folder(output_dir, step)
+    if not any((folder / name).is_file() for name in _CONFIGS):
+        return None
+    try:
+        saved = Description.read(Path(output_dir) / RUN_FOLDER).values.get("saved")
+        is_own = saved is None or files_digest(folder) == saved[str(step)]
+    except (SnapshotError, OSError, LookupError, TypeError):
+        return None
+    return folder if is_own else None
 
 
 def carried_look(checkpoint: Path) -> Path | None:

@@ -300,6 +300,7 @@ class ForgetWatchCallback(TrainerCallback):
             return
         if self._session.budget.schedule.has_look(state.global_step, at_save=True):
             self._look(state, control, kwargs)
+        self._session.note_saved(state.global_step, kwargs["model"])
         # After the look, so that the copy contains it.
         self._session.carry(state.global_step, saved=True)
 
@@ -312,7 +313,7 @@ class ForgetWatchCallback(TrainerCallback):
             self._session.end(_moment(self._trainer, state, control, kwargs), look=not args.load_best_model_at_end)
             if self.guard is not None and self.guard.action == "rollback" and self._session.stopped is not None:
                 with self._session.failures.tolerate("rolling back", step=state.global_step):
-                    roll_back(self._trainer, self.guard, self._session.watch, log=self._session.log)
+                    roll_back(self._trainer, self.guard, self._session)
 
     def _new_session(
         self,
@@ -384,6 +385,7 @@ class ForgetWatchCallback(TrainerCallback):
             ordered = tuple(stratified(self.probe.items, first=self.items or FEWEST_ITEMS))
             self.probe = self.probe if ordered == self.probe.items else self.probe.with_items(ordered)
         watch = Watch(self.probe, str(args.output_dir), against=self.against)
+        watch.saved = {}
         generates = any(map(self.probe.is_generated, self.probe))
         with random_states():  # reading examples may draw random numbers
             watch.measure_with(

@@ -57,6 +57,7 @@ class LookHistory:
         resumed: Looks that were measured again after a resume, against the stored ones, by step.
         planned: Looks planned after the baseline; None if unknown. Alarms are corrected for it.
         lineage: The watched trainings before this run; None for a first one.
+        saved: Digest of the files of each checkpoint that the trainer saved, by step; None without a trainer.
         model_facts: Architecture, tokenizer and template of the model; empty if unknown.
         training: Settings of the training: its trainer, rate, adapter and `RetentionLoss`; empty if unknown.
         task: Figure of the new task in the trainer's log so far; None if it has none.
@@ -81,6 +82,7 @@ class LookHistory:
         self.started_with: str | None = None
         self.firsts: dict[int, Comparison] = {}
         self.findings: tuple[GuardFinding, ...] = ()
+        self.saved: dict[int, str] | None = None
         self._first: Snapshot | None = None
         self._references = references(against)
         self._snapshots: dict[int, Snapshot] = {}  # rows of the latest look
@@ -193,7 +195,7 @@ class LookHistory:
             self._described,
             self._right,
         )
-        for looks in (*kept, self._snapshots, *self.others.values()):
+        for looks in (*kept, self._snapshots, self.saved or {}, *self.others.values()):
             for later in [look for look in looks if look > step]:
                 del looks[later]
 
@@ -282,6 +284,7 @@ class LookHistory:
             "training": dict(self.training),
             "task": None if self.task is None else self.task.stored,
             "started_with": self.started_with,
+            **({} if self.saved is None else {"saved": {str(step): one for step, one in sorted(self.saved.items())}}),
             "guard": [vars(finding) for finding in self.findings],
             "versions": versions(),
         }

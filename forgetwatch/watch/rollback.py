@@ -1,63 +1,74 @@
-"""Going back: the weights of the last saved checkpoint whose look did not fail, loaded at the end of a training.
+"""Going back: the weights of the last checkpoint of this run whose look did not fail, loaded at the end of a training.
 
 The training has ended by then and does not go on: what is saved after it are these weights. Optimizer and schedule stay
-as they were.
+as they were. Only a folder counts that this run saved, with the files that it had then, and what was loaded is compared
+with what was saved: an output_dir may hold the checkpoints of an earlier training under the same names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
+
+from torch import nn
 
 from forgetwatch.comparing import compare
 from forgetwatch.comparing.subset import cut_to_common
 from forgetwatch.comparing.verdict import verdict
 from forgetwatch.gates import Sides
-from forgetwatch.run_folder import checkpoint_folder, look_name
-from forgetwatch.scoring import on_main_process
+from forgetwatch.run_folder import look_name, own_checkpoint
+from forgetwatch.scoring import model_fingerprint, on_all_processes, on_main_process
 from forgetwatch.snapshot import read_snapshot
 from forgetwatch.watch.guard import Guard
+from forgetwatch.watch.session import Session
 from forgetwatch.watch.watch import Watch
 
 if TYPE_CHECKING:
     from transformers import Trainer
 
 
-def roll_back(trainer: Trainer, guard: Guard, watch: Watch, *, log: Callable[[str], None]) -> None:
-    """Load the weights of the last saved checkpoint whose look did not fail, in every process; log what was done.
+def roll_back(trainer: Trainer, guard: Guard, session: Session) -> None:
+    """Load the weights of the last own checkpoint whose look did not fail, in every process; log what was done.
+
+    One that cannot be loaded, or gives other weights than were saved, is named, and the one before it is tried.
 
     Args:
         trainer: The trainer, after its training.
         guard: The guard, whose policy decides; without one the verdict does.
-        watch: The looks of the run.
-        log: Writes a line to the log.
+        session: The training, with its looks and what it saved.
     """
-    found = on_main_process(lambda: good_checkpoint(guard, watch))
-    if found is None:
-        log("no checkpoint is saved whose look did not fail: the weights stay as they are")
+    tried = False
+    for step, folder in on_main_process(lambda: list(good_checkpoints(guard, session.watch))):
+        if getattr(trainer, "is_deepspeed_enabled", False):
+            session.log(f"{folder}: the last good checkpoint; DeepSpeed's weights are not replaced here, so load it")
+            return
+        tried = True
+        try:
+            on_all_processes(lambda at=folder: trainer._load_from_checkpoint(str(at)))  # type: ignore[misc]
+        except Exception as error:  # whatever reading the files of a checkpoint raises
+            session.log(f"{folder} cannot be loaded ({' '.join(str(error).split()):.200}); the one before it is tried")
+            continue
+        if session.saved_weights.get(step) not in (None, model_fingerprint(cast(nn.Module, trainer.model))):
+            session.log(f"{folder} does not hold the weights that this run saved; the one before it is tried")
+            continue
+        session.log(f"the weights are those of {folder}, the last checkpoint whose look did not fail")
         return
-    if getattr(trainer, "is_deepspeed_enabled", False):
-        log(f"{found}: the last good checkpoint; DeepSpeed's weights are not replaced here, so load it from there")
-        return
-    trainer._load_from_checkpoint(str(found))
-    log(f"the weights are those of {found}, the last checkpoint whose look did not fail")
+    end = "are not those of a good checkpoint: do not use them" if tried else "stay as they are"
+    session.log(f"this run has no checkpoint that can be loaded and whose look did not fail: the weights {end}")
 
 
-def good_checkpoint(guard: Guard, watch: Watch) -> Path | None:
-    """Return the folder of the last saved checkpoint whose look did not fail; None if there is none."""
+def good_checkpoints(guard: Guard, watch: Watch) -> Iterator[tuple[int, Path]]:
+    """Yield step and folder of the checkpoints that this run saved and whose look did not fail, the last first."""
     steps = sorted(watch.comparisons)
-    if watch.folder.path is None or watch.baseline is None:
-        return None
     for number, step in reversed(list(enumerate(steps))[1:]):  # the first look is the baseline
-        folder = checkpoint_folder(watch.folder.output_dir, step)
         stored = watch.folder.path / look_name("step", step)
-        if not (folder.is_dir() and stored.is_file()):
+        folder = own_checkpoint(watch.folder.output_dir, step)
+        if folder is None or not stored.is_file() or watch.baseline is None:
             continue
         before, after, _ = cut_to_common(watch.baseline, read_snapshot(stored))
         comparison = compare(before=before, after=after)
         sides = Sides(before=before, after=after, probe=guard.probe)
         judged = guard.judged(sides, comparison, look=number, planned=watch.planned)
         if (verdict(comparison).answer if judged is None else judged.answer) != "FAIL":
-            return folder
-    return None
+            yield step, folder

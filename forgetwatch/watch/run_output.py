@@ -231,7 +231,7 @@ def show(watch: Watch, *, page: ReportPage, max_steps: int | None, against: str 
 
 def _with_task(watch: Watch) -> Trajectory:
     """Return the run with the figure of its new task, as a report of its folder shows it."""
-    return replace(watch.trajectory(), task=task_figure(watch.folder.output_dir) or watch.task)
+    return replace(watch.trajectory(), task=watch.task or task_figure(watch.folder.output_dir))
 
 
 class ReportPage:

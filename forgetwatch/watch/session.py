@@ -32,7 +32,7 @@ from forgetwatch.files import write_problem
 from forgetwatch.progress import Failures, log, shown
 from forgetwatch.report import write_card
 from forgetwatch.run_folder import CARRIED, GuardFinding
-from forgetwatch.scoring import on_main_process, random_states, score_by_main_process
+from forgetwatch.scoring import model_fingerprint, on_main_process, random_states, score_by_main_process
 from forgetwatch.snapshot import Snapshot
 from forgetwatch.watch import run_output
 from forgetwatch.watch.budget import Budget, Cost, Decision, evaluated_worth, generated_items, stored_decision
@@ -80,6 +80,7 @@ class Session:
         budget: The items and looks of the training, and the clock of its first steps.
         failures: Logs what fails after the baseline, unless the session is strict.
         ended: True once the training is over.
+        saved_weights: Fingerprint of the weights that were saved at a step, for a guard that rolls back.
         tripped: What the guard has found so far.
         stopped: Step at which the guard stopped the run; None if it did not.
         stops_again: True if the guard ends the training after its first step, as it ended the one that resumes here.
@@ -89,6 +90,7 @@ class Session:
         self.watch = watch
         self.budget = Budget(schedule, overhead=settings.max_overhead, items=settings.items)
         self.ended = False
+        self.saved_weights: dict[int, str] = {}
         self.stops_again = False
         self._settings = settings
         self._max_steps = schedule.max_steps
@@ -260,6 +262,13 @@ class Session:
         action = guard.action if guard is not None and any(finding.trips for finding in new) else None
         self.stopped = step if action in STOPS else self.stopped
         return action
+
+    def note_saved(self, step: int, model: Any) -> None:
+        """Note what was just saved at a step: its files, and where a guard may load it again, all its weights."""
+        with self.failures.tolerate("noting what was saved", step=step):
+            self.watch.note_saved(step)
+            if self._settings.guard is not None and self._settings.guard.action == "rollback":
+                self.saved_weights[step] = model_fingerprint(model)
 
     def carry(self, step: int, *, saved: bool = False) -> None:
         """Copy the history of the run into the checkpoint at `step`, if there is one.

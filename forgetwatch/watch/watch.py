@@ -34,7 +34,17 @@ from forgetwatch.pairing import rows_of_baseline
 from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe
 from forgetwatch.progress import Failures, log, shown
-from forgetwatch.run_folder import PROBE, RUN_FOLDER, GuardFinding, Kind, Lineage, Resumed, RunFolder
+from forgetwatch.run_folder import (
+    PROBE,
+    RUN_FOLDER,
+    GuardFinding,
+    Kind,
+    Lineage,
+    Resumed,
+    RunFolder,
+    checkpoint_folder,
+    files_digest,
+)
 from forgetwatch.scoring import Generator, check_arguments, on_all_processes, on_main_process, rank
 from forgetwatch.snapshot import Snapshot, read_snapshot
 from forgetwatch.watch.budget import Decision, evaluated_items
@@ -218,6 +228,9 @@ class Watch(LookHistory):
         self.lineage = resumed.lineage
         self._first = None if resumed.lineage is None else resumed.lineage.first
         self.model_facts, self.started_with = resumed.model, resumed.started_with
+        if self.saved is not None:
+            stored = resumed.described.values.get("saved") or {}
+            self.saved |= {int(at): str(one) for at, one in stored.items() if int(at) <= last}
         self._use(decision)
         self._add(start, step=int(start.meta["step"]))
         # By rising step: a second measurement sets the noise of the looks after it only.
@@ -486,6 +499,13 @@ class Watch(LookHistory):
         latest = self._snapshots.get(max(self._snapshots, default=-1))
         if latest is not None:
             self.measurer.keep_as_baseline(latest, model, tokenizer, self.evaluated)
+
+    def note_saved(self, step: int) -> None:
+        """Note that this run has just saved the checkpoint of a step, by its files."""
+        folder = checkpoint_folder(self.folder.output_dir, step)
+        if self.saved is not None and (digest := on_main_process(lambda: files_digest(folder))):
+            self.saved[step] = digest
+            self._store()
 
     def claim(self) -> None:
         """Keep other trainings out of the output_dir.

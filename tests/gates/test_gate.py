@@ -13,7 +13,7 @@ from forgetwatch.gates import Condition, FailIf, Finding, Gate, GateResult, Must
 
 BEFORE, AFTER = snapshot([True] * 9), snapshot([True] * 8 + [None])
 COMPARISON = compare(before=BEFORE, after=AFTER)
-PASSES = FailIf(condition=Condition.parse("forgotten>0"))
+PASSES = FailIf(condition=Condition.parse("newly_unscored>1"))
 FAILS = FailIf(condition=Condition.parse("n>1"))
 UNCLEAR = NoWorseThan(tolerance=0.02)
 UNSCORED = MustPass(items=((None, "8"),))
@@ -37,8 +37,8 @@ def test_the_worst_finding_is_the_verdict(gate: Gate, verdict: str) -> None:
 def test_one_line_holds_what_did_not_pass_and_nothing_else() -> None:
     line = Gate(limits=(PASSES, FAILS, UNCLEAR)).judge(COMPARISON, AFTER).line
     assert line.startswith("gate failed: n 8 (fails if >1); undecided: all.net_change_estimate +0.0 points (")
-    assert "forgotten" not in line
-    assert Gate(limits=(PASSES,)).judge(COMPARISON, AFTER).line == "gate passed: forgotten 0 (fails if >0)"
+    assert "newly_unscored" not in line
+    assert Gate(limits=(PASSES,)).judge(COMPARISON, AFTER).line == "gate passed: newly_unscored 1 (fails if >1)"
     assert Gate(limits=(UNCLEAR,)).judge(COMPARISON, AFTER).line.startswith("gate undecided: all.net_change")
 
 

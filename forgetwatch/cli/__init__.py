@@ -11,6 +11,7 @@ standard error.
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import sys
@@ -148,6 +149,11 @@ def main() -> None:
     formatted = warnings.formatwarning
     # Warnings quote names and paths as errors do.
     warnings.formatwarning = lambda *given, **named: visible(formatted(*given, **named))
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # an output may hold what the terminal's encoding has not
+            stream.reconfigure(errors="backslashreplace")
+    if "" in sys.argv[1:]:
+        _fail("an argument is empty; a variable of the shell may be unset", status=2)
     if not is_first_process():  # the first process of the launcher prints results and warnings
         sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
         warnings.simplefilter("ignore")
@@ -158,7 +164,10 @@ def main() -> None:
         status = _STOPPED
     except ReportedElsewhereError as error:
         sys.exit(2 if isinstance(error.__cause__, _USAGE_ERROR) else 1)
-    except (ForgetwatchError, OSError) as error:
+    except OSError as error:
+        named = error.strerror and error.filename is not None
+        _fail(f"{error.filename!s:.100}: {error.strerror}" if named else str(error), status=1)
+    except ForgetwatchError as error:
         _fail(str(error), status=1)
     except Exception as error:
         if isinstance(error, _USAGE_ERROR):

@@ -47,7 +47,7 @@ def run(
     tolerance: ToleranceOption = None,
 ) -> None:
     """Say what to do about what a model has lost: each proposal with its command and with what was measured."""
-    check_json(json_path, given)
+    check_json(json_path, given, kind="advice")
     tolerates = tolerated(tolerance, limits_of(file=None, fail_if=None, no_worse_than=None, probe=None))
     if len(given) > 2:
         raise typer.BadParameter(f"needed a run, or BEFORE and AFTER; got {len(given)} arguments")

@@ -47,7 +47,7 @@ from forgetwatch.cli.output import (
     write_report,
 )
 from forgetwatch.cli.resolve import questions_of_run, read_outcomes, resolve_all, select, with_questions
-from forgetwatch.cli.targets import check_json, check_pictures, check_report, check_summary
+from forgetwatch.cli.targets import check_distinct, check_json, check_pictures, check_report, check_summary
 from forgetwatch.comparing import (
     ChanceRule,
     Comparison,
@@ -230,7 +230,8 @@ class Options:
         read = (self.before, *self.after, self.null, self.probe, self.gate, self.categories, self.target)
         check_summary(self.summary, self.limits, read)
         check_device_map(self.device_map)
-        check_json(self.json_path, read)
+        check_json(self.json_path, read, kind="comparison")
+        check_distinct(self.json_path, self.output, self.summary)
         check_report(self.output, read)
         check_pictures(self.plots)
 

@@ -14,7 +14,7 @@ import typer
 from forgetwatch.cli.options import check_device_map, device_map_option, share
 from forgetwatch.cli.output import EXIT, echo, print_hanging, result_console, shared_work, write_json
 from forgetwatch.cli.resolve import resolve_all
-from forgetwatch.cli.targets import check_json
+from forgetwatch.cli.targets import check_comment, check_json
 from forgetwatch.comparing import OnMismatch, compare, in_common_norm
 from forgetwatch.comparing.flips import flips
 from forgetwatch.errors import GateError
@@ -75,12 +75,16 @@ def run(
         return
     if before is None or after is None:
         raise typer.BadParameter("needed BEFORE and AFTER, or --plan")
-    metrics = dict(_metric(text) for text in value or ())
+    named = [_metric(text) for text in value or ()]
+    metrics = dict(named)
+    if len(metrics) < len(named):
+        raise typer.BadParameter("--value: a metric is given twice; needed one BEFORE,AFTER for each")
     if unknown := sorted(set(metrics) - {rule.metric for rule in found.rules}):
         raise typer.BadParameter(f"--value: the policy has no metric {unknown[0]!r}")
     check_device_map(device_map)
     read = (before, after, probe, policy)
-    check_json(json_path, read)
+    check_json(json_path, read, kind="gate")
+    check_comment(comment, read)
     with shared_work():
         sides = in_common_norm(resolve_all((before, after), items, loading=Loading(device_map=device_map)))
     of_both = Sides(before=sides[0], after=sides[1], probe=items, metrics=metrics)

@@ -32,7 +32,7 @@ from forgetwatch.cli.output import (
     write_json,
     write_marked,
 )
-from forgetwatch.cli.targets import check_json, check_report
+from forgetwatch.cli.targets import check_distinct, check_json, check_report
 from forgetwatch.errors import ScoringError
 from forgetwatch.loading import Loading
 from forgetwatch.probes import load_probe
@@ -96,7 +96,8 @@ def run(
         raise ScoringError(f"--target {target}: no such file")
     check_device_map(device_map)
     read = (probe, confirmation, target)
-    check_json(json_path, read)
+    check_json(json_path, read, kind="merge")
+    check_distinct(json_path, output)
     check_report(output, read)
     announce_import()
     with _ended_as_an_exit(), shared_work():

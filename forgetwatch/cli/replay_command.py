@@ -11,9 +11,9 @@ import typer
 
 from forgetwatch.cli.options import check_device_map, device_map_option
 from forgetwatch.cli.output import announce_import, echo
+from forgetwatch.cli.targets import check_rows
 from forgetwatch.comparing import Trajectory
 from forgetwatch.errors import ForgetwatchError
-from forgetwatch.files import write_text
 from forgetwatch.loading import Loading
 from forgetwatch.pairing import count, one_line
 from forgetwatch.probe import Probe
@@ -56,8 +56,7 @@ def run(
     if rows < 1:
         raise typer.BadParameter(f"--rows: needed at least 1, got {rows}")
     check_device_map(device_map)
-    if output.suffix != ".jsonl":
-        raise typer.BadParameter(f"--output {output}: needed a name that ends in .jsonl")
+    check_rows(output)
     lost, forbidden = _of_run(run_of)
     forbidden += [load_probe(name) for name in probe or ()]
     if lost and prompts is not None:
@@ -78,22 +77,28 @@ def run(
             if progress:
                 progress(Done(count=done, total=rows, share=done / rows, unit="rows"))
 
-        found = sample_replay(
-            model,
-            tokenizer,
-            drawn,
-            rows=rows,
-            chat=chat,
-            forbidden=forbidden,
-            lost=lost or None,
-            tokens=tokens,
-            temperature=temperature,
-            seed=seed,
-            progress=report,
-        )
+        with output.open("w", encoding="utf-8") as file:
+
+            def write(row: Mapping[str, Any]) -> None:
+                file.write(json.dumps(row, ensure_ascii=False) + "\n")
+                file.flush()  # what is there when the sampling is interrupted are whole rows
+
+            found = sample_replay(
+                model,
+                tokenizer,
+                drawn,
+                rows=rows,
+                chat=chat,
+                forbidden=forbidden,
+                lost=lost or None,
+                tokens=tokens,
+                temperature=temperature,
+                seed=seed,
+                progress=report,
+                on_row=write,
+            )
     if not found.rows:
         raise ForgetwatchError(f"{base}: no text was fit for replay: {_dropped(found.dropped)}")
-    write_text(output, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in found.rows))
     _print(found, output, rows=rows, probes=forbidden)
 
 

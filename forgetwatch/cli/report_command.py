@@ -28,7 +28,7 @@ from forgetwatch.cli.output import (
     write_json,
     write_report,
 )
-from forgetwatch.cli.targets import check_json, check_pictures, check_report, check_summary
+from forgetwatch.cli.targets import check_distinct, check_json, check_pictures, check_report, check_summary
 from forgetwatch.cli.why_command import ModelOption, TrainOption, run_causes
 from forgetwatch.comparing import Causes, Tolerance, Trajectory, first_forgotten, read_stages
 from forgetwatch.comparing.flips import flips
@@ -80,7 +80,8 @@ def run(
     if any(vars(limits.subset).values()):
         raise typer.BadParameter("--gate: a run is compared as a whole; needed a file without tasks, categories, items")
     check_summary(summary, limits, [gate])
-    check_json(json_path)
+    check_json(json_path, kind="trajectory")
+    check_distinct(json_path, output, summary)
     check_report(output)
     check_pictures(plots)
     tolerances = tolerated(tolerance, limits)

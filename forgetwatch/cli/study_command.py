@@ -79,7 +79,7 @@ def run(
     Size, data and covariates are what forgetting may go with; forgetwatch.study.plan describes every key.
     """  # noqa: D301 - the control character itself keeps the lines apart
     check_device_map(device_map)
-    check_json(json_path, [study, probe])
+    check_json(json_path, [study, probe], kind="study")
     plan = read_plan(study, probe=probe)
     if with_findings and all(pair.kind is None for pair in plan.pairs):
         raise StudyError(

@@ -28,9 +28,29 @@ _HEAD: Final = 1000
 """Bytes at the start of a file by which its writer is recognised."""
 
 
-def check_json(path: Path | None, inputs: Iterable[object] = ()) -> None:
-    """Check the path of a JSON document."""
-    _check(path, (".json",), "a JSON document", inputs)
+def check_json(path: Path | None, inputs: Iterable[object] = (), *, kind: str = "") -> None:
+    """Check the path of a JSON document; one of another `kind`, such as ``gate``, is not replaced."""
+    _check(path, (".json",), f"a JSON document{kind and f' ({kind})'}", inputs)
+
+
+def check_distinct(*paths: Path | None) -> None:
+    """Refuse two outputs of one name: one of them would be lost."""
+    named = [path.absolute() for path in paths if path is not None and path != STDOUT]
+    if twice := next((path for path in named if named.count(path) > 1), None):
+        raise typer.BadParameter(f"{twice}: two outputs have this name, and one would be lost; give one another name")
+
+
+def check_rows(path: Path) -> None:
+    """Check the path of training rows: a file of them has no mark of its writer, so that none is replaced."""
+    _check(path, (".jsonl",), "rows", ())
+
+
+def check_comment(path: Path | None, inputs: Iterable[object] = ()) -> None:
+    """Check the path of a Markdown file into which a comment is put beside what is there."""
+    read = [Path(str(one)) for one in inputs if one is not None]
+    is_there = path is not None and path.suffix == ".md" and path.is_file()
+    if not is_there or any(one.is_file() and one.samefile(str(path)) for one in read):
+        _check(path, (".md",), "a comment", read)
 
 
 def check_lines(path: Path | None, inputs: Iterable[object] = ()) -> None:
@@ -110,6 +130,11 @@ def _is_own(path: Path, what: str) -> bool:
         return False
 
 
+def _is_json(path: Path, what: str) -> bool:
+    kind = re.search(r"\((\w+)\)", what)
+    return _begins(rf'\A\s*\{{\s*"schema": "forgetwatch/{kind[1] if kind else ""}')(path, what)
+
+
 def _begins(*patterns: str) -> Callable[[Path, str], bool]:
     def is_own(path: Path, _: str) -> bool:
         with path.open("rb") as file:
@@ -120,6 +145,8 @@ def _begins(*patterns: str) -> Callable[[Path, str], bool]:
 
 
 def _lines(path: Path, what: str) -> bool:
+    if what == "rows":
+        return False
     return _begins(r"\A\{\"forgetwatch_probe\": " if what == "a probe" else r"\A\{\"what\": ")(path, what)
 
 
@@ -131,7 +158,7 @@ def _ends_in_mark(path: Path, _: str) -> bool:
 
 _OWN: Final[Mapping[str, Callable[[Path, str], bool]]] = {
     ".html": _begins(r'<meta name="generator" content="forgetwatch '),
-    ".json": _begins(r'\A\s*\{\s*"schema": "forgetwatch/'),
+    ".json": _is_json,
     ".md": _ends_in_mark,
     ".csv": _begins(r"\Abefore,after,level,name,", r"\Aprobe,alpha,before,after,"),
     ".jsonl": _lines,

@@ -43,7 +43,7 @@ def run(
     ] = None,
 ) -> None:
     """Say whether what a run lost was barely known, or lies near the training rows."""
-    check_json(json_path, (run_of, *(train or ())))
+    check_json(json_path, (run_of, *(train or ())), kind="why")
     trajectory = Trajectory.from_run(run_of).own
     if len(trajectory) < 2:
         raise SnapshotError(f"{run_of}: needed a look after the start, found none; nothing is lost yet")

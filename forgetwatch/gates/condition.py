@@ -86,7 +86,7 @@ class Condition:
             limit = parse_fraction(match["limit"])
         except ValueError as error:
             raise GateError(
-                f"gate {text!r}: needed [[category:|task:]NAME.]quantity OP number with OP one of > >= < <=, "
+                f"gate {text!r:.80}: needed [[category:|task:]NAME.]quantity OP number with OP one of > >= < <=, "
                 "as in category:Math.forgetting>0.05"
             ) from error
         parts = match["left"].split(".")

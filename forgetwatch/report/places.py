@@ -118,7 +118,8 @@ def places_of(trajectory: Trajectory, run: Path | str) -> RunPlaces:
     start = place_of(trajectory.own.baseline.meta, folder, loaded=loaded)
     first = start if trajectory.stage is None else place_of(trajectory.baseline.meta, folder)
     end = own_checkpoint(output_dir, trajectory.steps[-1])
-    return RunPlaces(output_dir=output_dir, first=first, start=start, end=end)
+    is_there = end is not None and is_model(end)
+    return RunPlaces(output_dir=output_dir, first=first, start=start, end=end if is_there else None)
 
 
 def _kind(folder: Path) -> str | None:

@@ -33,7 +33,10 @@ TOKENS: Final = 192
 """Tokens of the longest text, in a model that reads at least twice as many."""
 
 _ROUNDS: Final = 12
-"""Times that prompts are drawn to fill the number of rows."""
+"""Prompts that are drawn at most, in multiples of those that rows without a loss would need."""
+
+_ROUND: Final = 256
+"""Prompts of one round, after which the rows so far are at hand."""
 
 _SURPLUS: Final = 1.25
 """Texts that are sampled for one that is needed."""
@@ -86,6 +89,7 @@ def sample_replay(
     temperature: float = 1.0,
     seed: int = 0,
     progress: Callable[[int], None] | None = None,
+    on_row: Callable[[dict[str, Any]], object] | None = None,
 ) -> Replay:
     """Sample texts of a model after prompts, and keep those that are fit for replay.
 
@@ -104,6 +108,7 @@ def sample_replay(
         temperature: Temperature of the sampling, above 0.
         seed: Seed of the choice of prompts and of the sampling.
         progress: Called with the number of rows that are kept so far.
+        on_row: Called with each row as soon as it is kept.
 
     Raises:
         ScoringError: If the model cannot generate here, no prompt fits into its context, or a chat has no template.
@@ -120,10 +125,11 @@ def sample_replay(
     weights = _weights(prompts, lost)
     decoding = Decoding(tokens=tokens, temperature=temperature, seed=seed)
     kept, generator = _Kept(), ModelGenerator(model, tokenizer)
-    for number in range(_ROUNDS):
-        needed = int(np.ceil((rows - len(kept.rows)) * _SURPLUS))
-        if needed <= 0:
-            break
+    most, number = _ROUNDS * int(np.ceil(rows * _SURPLUS)), -1
+    while len(kept.rows) < rows and (left := most - len(kept.rows) - sum(kept.dropped.values())) > 0:
+        # In rounds, so that what is kept so far is at hand when the sampling is interrupted.
+        number += 1
+        needed = min(int(np.ceil((rows - len(kept.rows)) * _SURPLUS)), _ROUND, left)
         drawn = [prompts[index] for index in rng.choice(len(prompts), size=needed, p=weights)]
         items = [
             Item(id=str(at), task="replay", prompt=_asked(one, chat=chat), answer=".") for at, one in enumerate(drawn)
@@ -147,6 +153,8 @@ def sample_replay(
                 if not reason and len(plain(text).split()) + len(_UNSPACED.findall(text)) // 2 < fewest_words:
                     reason = "shorter than a sentence"
                 _keep(kept, prompt, text, reason=reason, chat=chat)
+                if on_row is not None and not reason:
+                    on_row(kept.rows[-1])
         if progress:
             progress(len(kept.rows))
     overlap = sum(shares_words(probe, text) for text in kept.texts for probe in forbidden)

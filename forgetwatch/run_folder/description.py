@@ -92,12 +92,12 @@ def files_digest(folder: Path) -> str:
 
 
 def own_checkpoint(output_dir: str | Path, step: int) -> Path | None:
-    """Return the checkpoint of a step if it is a model that this run saved, with the files that it had then.
+    """Return the checkpoint of a step if this run saved it, with the files that it had then.
 
     None otherwise. A run without a trainer's callback has no list of what it saved; then any folder counts.
     """
     folder = checkpoint_folder(output_dir, step)
-    if not any((folder / name).is_file() for name in _CONFIGS):
+    if not folder.is_dir():
         return None
     try:
         saved = Description.read(Path(output_dir) / RUN_FOLDER).values.get("saved")

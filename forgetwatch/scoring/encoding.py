@@ -69,6 +69,9 @@ _BEGINNING: Final = 256
 _WORDED: Final = 8
 """Items of each wording whose options are compared with those of the probe's own wording."""
 
+_FEW: Final = 4
+"""Questions from which on they are compared."""
+
 _CHECKED: Final = 4
 """Contexts, and whole texts, of a call that are also tokenized whole."""
 
@@ -179,6 +182,28 @@ def encode_prompts(probe: Probe, items: Sequence[Item], tokenizer: Any, *, max_l
             made = Encoded(context=context, texts=(), choices=(), spellings=(), unscored=why)
             encoded.append(_with_shared_integers(made, shared))
     return encoded
+
+
+def check_distinct(probe: Probe, items: Sequence[Item], encoded: Sequence[Encoded]) -> None:
+    """Refuse token ids that are the same for most questions.
+
+    Raises:
+        ScoringError: If more than half of the unlike questions have the token ids of another one: a chat template
+            renders a part of the prompt alone, or the tokenizer does not know its characters. Fewer get a note.
+    """
+    asked: dict[str, set[Any]] = {}
+    for item, one in zip(items, encoded, strict=True):
+        if not one.unscored:
+            key = (str(item.prompt), one.texts, item.system, item.wording)
+            asked.setdefault(one.prompt_hash, set()).add(key)
+    collapsed = [questions for questions in asked.values() if len(questions) > 1]
+    alike, number = sum(map(len, collapsed)), sum(map(len, asked.values()))
+    if number >= _FEW and 2 * alike > number:
+        raise ScoringError(
+            f"probe {probe.name!r}: {alike:,} of {number:,} questions have the token ids of another one, so that the "
+            f"model cannot tell them apart, such as {sorted(map(str, collapsed[0]))[0]!r:.60}; needed a chat template "
+            "that renders the whole prompt, and a tokenizer that knows its characters"
+        )
 
 
 def encode_unprompted(encoded: Sequence[Encoded], tokenizer: Any) -> list[Encoded]:

@@ -43,7 +43,7 @@ from forgetwatch.errors import ProbeError, ScoringError
 from forgetwatch.grading import check_item, grade, is_thinking_tag, opening_tag
 from forgetwatch.probe import Probe
 from forgetwatch.progress import Done, Progress
-from forgetwatch.scoring.encoding import Encoded, Ids, encode_prompts
+from forgetwatch.scoring.encoding import Encoded, Ids, check_distinct, encode_prompts
 from forgetwatch.scoring.head import LOGIT_BUDGET, head_in_fp32
 from forgetwatch.scoring.model import (
     base_model,
@@ -198,7 +198,9 @@ class GeneratedItems:
         self._encoded = encoded_by_main_process(lambda: self._encode(tokenizer))
 
     def _encode(self, tokenizer: Any) -> list[Encoded]:
-        return encode_prompts(self._probe, self._items, tokenizer, max_length=self._max_length)
+        encoded = encode_prompts(self._probe, self._items, tokenizer, max_length=self._max_length)
+        check_distinct(self._probe, self._items, encoded)
+        return encoded
 
     def encodes_alike(self, tokenizer: Any, *, or_now: bool) -> bool:
         """Return whether a tokenizer gives the token ids of the prompts; with `or_now` also as they would be now."""

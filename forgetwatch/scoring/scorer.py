@@ -23,6 +23,7 @@ from forgetwatch.probe import Probe
 from forgetwatch.progress import Done, Progress
 from forgetwatch.scoring.encoding import (
     Encoded,
+    check_distinct,
     check_wordings,
     encode,
     encode_unprompted,
@@ -146,6 +147,7 @@ class Scorer:
         """Encode all items, and for the norm `unconditional` the choices without their prompts after them."""
         encoded = encode(self.probe, tokenizer, max_length=self._longest, progress=progress)
         check_wordings(self.probe, encoded, tokenizer, max_length=self._longest)
+        check_distinct(self.probe, self.probe.items, encoded)
         alone = encode_unprompted(encoded, tokenizer) if self.probe.norm == "unconditional" else []
         return encoded + alone  # item i is followed by n + i
 

@@ -253,3 +253,12 @@ def test_margins_that_are_all_equal_leave_the_doubt_of_the_bias_alone() -> None:
     nothing = compared(decided(np.zeros((60, 3))), decided(np.zeros((60, 3)))).all[NET_ESTIMATE]
     assert nothing is not None
     assert (nothing.rule, nothing.change.mean) == (None, 0)
+
+
+def test_no_interval_leaves_the_changes_that_are_possible() -> None:
+    before, after = sides(8, fall=6.0)
+    whole = compared(before, after).all
+    for level in (0.95, 0.999999):
+        low, high = whole[NET_ESTIMATE].interval_at(level)
+        assert -1.0 <= low <= high <= 1.0
+    assert whole[NET_ESTIMATE].interval_at(0.999999)[0] == -1.0

@@ -24,7 +24,7 @@ from forgetwatch.cache import CacheEntry, cache_files, cache_folder
 from forgetwatch.errors import ScoringError
 from forgetwatch.files import writing as file_locks
 from forgetwatch.progress import Done
-from forgetwatch.scoring import file_digests, score_checkpoint
+from forgetwatch.scoring import Scorer, file_digests, score_checkpoint
 
 
 def in_shards(folder: Path, network: Any) -> None:
@@ -277,3 +277,31 @@ def test_many_owners_of_a_lock_never_overlap(tmp_path: Path, monkeypatch: pytest
 
     at_once(6, work)
     assert (most, wrong) == (1, [])
+
+
+class CountingParts(cache.MeasuredParts):
+    """Parts that count how many of them were read."""
+
+    hits = 0
+
+    def read(self, *key: object) -> bytes | None:
+        self._is_tested = True
+        found = super().read(*key)
+        self.hits += found is not None
+        return found
+
+
+def test_a_part_is_read_under_the_settings_alone_that_made_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "KEPT_SECONDS", 0.0)
+    tok = tokenizer()
+    network = model(tok)
+
+    def hits(attention: str) -> int:
+        parts = CountingParts(tmp_path / "parts")
+        Scorer(probe(), tok, network, layout="rows", attention=attention).score(network, parts=parts)
+        return parts.hits
+
+    assert hits("sdpa") == 0
+    assert hits("sdpa") > 0
+    network.set_attn_implementation("eager")
+    assert hits("eager") == 0

@@ -30,6 +30,20 @@ def lost(items: int, flipped: int, *, looks: int = 2) -> Trajectory:
     return Trajectory.of([start, *(look(later, at, category=category) for at in range(1, looks + 1))], planned=looks)
 
 
+def test_groups_that_take_turns_at_the_two_looks_do_not_trip_it() -> None:
+    category = ["a"] * 600 + ["b"] * 600
+    fallen = {name: [one != name or at % 10 < 4 for at, one in enumerate(category)] for name in "ab"}
+    start = look([True] * 1200, 0, category=category)
+
+    def found(*names: str) -> set[str]:
+        looks = [look(fallen[name], at, category=category) for at, name in enumerate(names, start=1)]
+        run = Trajectory.of([start, *looks], planned=2)
+        return {one.name for one in Guard(net_loss=0.1).findings(run) if one.what == "net_loss"}
+
+    assert "category:b" not in found("a", "b")
+    assert "category:b" in found("b", "b")
+
+
 def whats(found: list[GuardFinding]) -> list[str]:
     return [one.what for one in found if one.name == "all:all"]
 

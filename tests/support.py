@@ -81,12 +81,13 @@ def facts(count: int = 24, *, ending: str = "") -> list[Item]:
     ]
 
 
-def tokenizer(*, bos: bool = False, template: bool = True) -> Any:
-    """Tokenizer with one token per word; with `bos` it puts <bos> before every text."""
+def tokenizer(*, bos: bool = False, template: bool = True, words_of: Sequence[str] = ()) -> Any:
+    """Tokenizer with one token per word, also of some texts; with `bos` it puts <bos> before every text."""
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
     from transformers import PreTrainedTokenizerFast
 
     words = ["<pad>", "<eos>", "<unk>", "<bos>", *"ABCDEFG", "Q", ":", "Answer", "user", "system", "assistant", *WORDS]
+    words += sorted({word for text in words_of for word in text.split()} - set(words))
     backend = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="<unk>"))
     backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     if bos:

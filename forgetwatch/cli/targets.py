@@ -30,7 +30,7 @@ _HEAD: Final = 1000
 
 def check_json(path: Path | None, inputs: Iterable[object] = (), *, kind: str = "") -> None:
     """Check the path of a JSON document; one of another `kind`, such as ``gate``, is not replaced."""
-    _check(path, (".json",), f"a JSON document{kind and f' ({kind})'}", inputs)
+    _check(path, (".json",), "a JSON document", inputs, kind=kind)
 
 
 def check_distinct(*paths: Path | None) -> None:
@@ -42,7 +42,11 @@ def check_distinct(*paths: Path | None) -> None:
 
 def check_rows(path: Path) -> None:
     """Check the path of training rows: a file of them has no mark of its writer, so that none is replaced."""
-    _check(path, (".jsonl",), "rows", ())
+    if path.suffix != ".jsonl":
+        raise typer.BadParameter(f"--output {path}: needed a name that ends in .jsonl")
+    if path.is_file() and path.stat().st_size:
+        raise SnapshotError(f"{path}: there is a file already; move it away, or give another name")
+    _check(path, (".jsonl",), "a file of rows", ())
 
 
 def check_comment(path: Path | None, inputs: Iterable[object] = ()) -> None:
@@ -99,7 +103,9 @@ def check_study(folder: Path) -> None:
         raise SnapshotError(f"{folder}: contains files that no study wrote; name an empty folder with --output")
 
 
-def _check(path: Path | None, suffixes: tuple[str, ...], what: str, inputs: Iterable[object]) -> None:
+def _check(
+    path: Path | None, suffixes: tuple[str, ...], what: str, inputs: Iterable[object], *, kind: str = ""
+) -> None:
     if path is None or path == STDOUT:
         return
     if path.suffix not in suffixes:
@@ -114,7 +120,7 @@ def _check(path: Path | None, suffixes: tuple[str, ...], what: str, inputs: Iter
     for given in inputs:
         if given is not None and Path(str(given)).is_file() and path.samefile(str(given)):
             raise SnapshotError(f"{path}: the command reads this file, and would overwrite it; give it another name")
-    if not _is_own(path, what):
+    if not _is_own(path, kind or what):
         raise SnapshotError(
             f"{path}: there is a file that is not {what} of forgetwatch; move it away, or give another name"
         )
@@ -131,8 +137,8 @@ def _is_own(path: Path, what: str) -> bool:
 
 
 def _is_json(path: Path, what: str) -> bool:
-    kind = re.search(r"\((\w+)\)", what)
-    return _begins(rf'\A\s*\{{\s*"schema": "forgetwatch/{kind[1] if kind else ""}')(path, what)
+    kind = "" if " " in what else what
+    return _begins(rf'\A\s*\{{\s*"schema": "forgetwatch/{kind}')(path, what)
 
 
 def _begins(*patterns: str) -> Callable[[Path, str], bool]:
@@ -145,8 +151,6 @@ def _begins(*patterns: str) -> Callable[[Path, str], bool]:
 
 
 def _lines(path: Path, what: str) -> bool:
-    if what == "rows":
-        return False
     return _begins(r"\A\{\"forgetwatch_probe\": " if what == "a probe" else r"\A\{\"what\": ")(path, what)
 
 

@@ -126,7 +126,10 @@ def test_prompts_of_a_file_are_used(tmp_path: Path) -> None:
     for name, prompts in (("p.txt", {"w1 w2", "w3 w4"}), ("p.jsonl", {"w5 w6"})):
         given = [base, "-o", str(output), "-n", "4", "--prompts", str(tmp_path / name), "--plain", "--tokens", "12"]
         CliRunner().invoke(app, ["replay", *given], catch_exceptions=False)
+        again = CliRunner().invoke(app, ["replay", *given])
+        assert "there is a file already; move it away, or give another name" in str(again.exception)
         assert {json.loads(line)["prompt"] for line in output.read_text().splitlines()} == prompts
+        output.unlink()
     (tmp_path / "none.txt").write_text("\n")
     with pytest.raises(ForgetwatchError, match="needed a prompt in each line or row, found none"):
         CliRunner().invoke(
@@ -193,6 +196,7 @@ def test_questions_of_a_further_probe_are_kept_out(tmp_path: Path) -> None:
     words = json.loads(output.read_text().splitlines()[0])["completion"].split()
     taken = Probe([Item(id="1", task="t", prompt=" ".join(words[:9]), choices=[" a", " b"], answer=0)], name="own")
     taken.save(tmp_path / "own.jsonl")
+    output.unlink()
     done = CliRunner().invoke(app, ["replay", *given, "--probe", str(tmp_path / "own.jsonl")], catch_exceptions=False)
     assert "overlap with standard and confirmation and own: 0 of 4 rows" in done.stdout
     assert not any(" ".join(words[:9]) in line for line in output.read_text().splitlines())

@@ -14,8 +14,9 @@ from forgetwatch.decoding import Decoding
 from forgetwatch.scoring import Generated, GeneratedItems, Ids, render_prompt
 
 PROBE = load_probe("behaviour")
-TOK = tokenizer()
-WITH_TOOLS = tokenizer()
+WORDS = [str(item.prompt if isinstance(item.prompt, str) else item.prompt[-1]["content"]) for item in PROBE]
+TOK = tokenizer(words_of=WORDS)
+WITH_TOOLS = tokenizer(words_of=WORDS)
 WITH_TOOLS.chat_template = "{% if tools %}{{ tools }} {% endif %}" + WITH_TOOLS.chat_template
 NO_TOOLS = "unscored: the chat template has no place for tools"
 

@@ -9,7 +9,8 @@ from forgetwatch import load_probe, score
 
 
 def test_every_question_is_scored_and_a_model_that_knows_nothing_is_near_chance() -> None:
-    probe, tok = load_probe("quick"), tokenizer()
+    probe = load_probe("quick")
+    tok = tokenizer(words_of=[f"{item.prompt} {' '.join(item.choices)}" for item in probe])
     snapshot = score(model(tok, positions=512).eval(), tok, probe)
     assert set(snapshot.texts("outcome")) == {"ok"}
     right, chance = snapshot.floats("correct"), 1 / snapshot.floats("k")

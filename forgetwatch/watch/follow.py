@@ -29,12 +29,19 @@ from typing import Any, Final
 import torch
 
 from forgetwatch.comparing import Comparison
-from forgetwatch.errors import ForgetwatchError, LostBaselineError, MismatchError, SnapshotError, WatchError
+from forgetwatch.errors import (
+    ForgetwatchError,
+    LostBaselineError,
+    MismatchError,
+    ScoringError,
+    SnapshotError,
+    WatchError,
+)
 from forgetwatch.files import write_problem
 from forgetwatch.loading import Loading
 from forgetwatch.probe import Probe
 from forgetwatch.progress import Failures, log
-from forgetwatch.run_folder import FOLLOW_FOLDER
+from forgetwatch.run_folder import BASELINE, FOLLOW_FOLDER
 from forgetwatch.scoring import (
     ADAPTER,
     base_of_adapter,
@@ -46,6 +53,7 @@ from forgetwatch.scoring import (
     on_main_process,
     process_count,
     rank,
+    score_checkpoint,
 )
 from forgetwatch.snapshot import Snapshot, read_snapshot
 from forgetwatch.watch import run_output
@@ -55,9 +63,11 @@ from forgetwatch.watch.saved_checkpoints import (
     CheckpointGoneError,
     CheckpointStore,
     SavedCheckpoint,
+    identity_of,
     is_replaced,
     lost_base,
     watched_budget,
+    weight_digests,
     weights_of,
 )
 from forgetwatch.watch.trackers import FollowerLogger
@@ -265,11 +275,8 @@ class Follower:
     def _resume(self) -> None:
         """Restore the looks of an earlier follower, and log what is done next."""
         watch = self.watch
-        if (base := on_main_process(self._replaced_base)) is not None:
-            self._log(
-                f"the looks in {watch.folder.path} are of adapters of {base}, which has other weights now; they are "
-                "kept aside, and following begins anew"
-            )
+        if (why := on_main_process(self._replaced)) is not None:
+            self._log(f"the looks in {watch.folder.path} {why}; they are kept aside, and following begins anew")
         elif on_main_process(lambda: watch.folder.is_started):
             try:
                 watch.resume()
@@ -283,14 +290,51 @@ class Follower:
             self._log(f"{watch.folder.path} has {len(watch.comparisons) - 1} checkpoints of this run; they stay")
         self._log(f"following {self._store.given} with {watch.probe.name}, {len(watch.probe):,} items")
 
-    def _replaced_base(self) -> str | None:
-        """Return the base under the adapters of the stored looks, if it has other weights now; else None."""
-        for path in list(self.watch.folder.looks().values())[-1:]:
+    def _replaced(self) -> str | None:
+        """Return why the stored looks are not those of this base and this training, in a clause; None if they are."""
+        folder, loading = self.watch.folder, self._settings.loading
+        with suppress(SnapshotError, ScoringError):
+            base = read_snapshot(folder.path / BASELINE).meta.get("base_weights")
+            if isinstance(base, dict) and is_replaced(base, loading=loading):
+                return f"are compared with {base['model']}, which has other weights now"
+        stored, names = {}, {} if self._store.path is None else self._store.names()
+        for step, path in folder.looks().items():
             with suppress(SnapshotError):
-                base = (read_snapshot(path).meta.get("weights") or {}).get("base")
-                if base and is_replaced(base, loading=self._settings.loading):
-                    return str(base["model"])
-        return None
+                stored[step] = read_snapshot(path).meta.get("weights") or {}
+        for one in list(stored.values())[-1:]:
+            if (base := one.get("base")) and is_replaced(base, loading=loading):
+                return f"are of adapters of {base['model']}, which has other weights now"
+        changed = []
+        for step in stored.keys() & names.keys():
+            saved = self._store.read(step, names[step])
+            if saved is None or "digest" not in stored[step]:
+                continue
+            # All files of the last one are read: a copy may have kept size and time.
+            is_last, is_same = step == max(stored), saved.signature == stored[step].get("signature")
+            changed.append((is_last or not is_same) and self._is_changed(saved, stored[step]["digest"]))
+        return "are of another training, whose checkpoints were here" if changed and all(changed) else None
+
+    def _are_replaced(self) -> bool:
+        """Return True if all of several checkpoints that were scored, and are there, have other files now."""
+        names = {} if self._store.path is None else self._store.names()
+        known = {step: one for step, one in self._weights().items() if step in names and one.get("signature")}
+        saved = [(self._store.read(step, names[step]), one) for step, one in known.items()]
+        there = [(one, stored) for one, stored in saved if one is not None]
+        are_new = len(there) > 1 and all(one.signature != stored["signature"] for one, stored in there)
+        return are_new and all(self._is_changed(one, str(stored.get("digest"))) for one, stored in there)
+
+    def _is_other(self, checkpoint: SavedCheckpoint) -> bool:
+        """Return True if a checkpoint has other files of weights than the base, which is a folder."""
+        if not Path(self._base.given).is_dir():
+            return False
+        with self._store.held(checkpoint) as path:
+            return weight_digests(path) != weight_digests(Path(self._base.given))
+
+    def _is_changed(self, saved: SavedCheckpoint, digest: str) -> bool:
+        """Return True if a checkpoint has other files than by a digest; False if they cannot be read."""
+        with self._store.held(saved) as path, suppress(ScoringError):
+            return str(weights_of(path, loading=self._settings.loading)["digest"]) != digest
+        return False
 
     def _weights(self) -> dict[int, Mapping[str, Any]]:
         """Return the metadata of each look on the files that were scored, by step; empty where a look has none."""
@@ -324,6 +368,11 @@ class Follower:
             weights: dict[str, Any] = on_main_process(lambda: weights_of(path, loading=loading))
             weights["signature"] = checkpoint.signature
             self._check_base(checkpoint, weights.get("base") or {})
+            if on_main_process(self._are_replaced):
+                raise _FollowError(
+                    f"all checkpoints that are scored in {watch.folder.path} are those of another training now; start "
+                    "again: the looks are moved aside, and the follower begins anew"
+                )
             self._score_base(checkpoint)
             if step in watch.comparisons:  # that of the base, at step 0
                 return
@@ -385,7 +434,16 @@ class Follower:
             return
         watch.measurer.token_budget = on_main_process(lambda: watched_budget(self._store, checkpoint, watch.probe))
         try:
-            self._look(self._base.given, step=0, origin={"base": self._base.given})
+            given, loading = self._base.given, self._settings.loading
+            origin: dict[str, Any] = {"base": given}
+            if Path(given).is_dir():
+                origin["base_weights"] = on_main_process(lambda: identity_of(given, loading=loading))
+            if checkpoint.step == 0 and on_main_process(lambda: self._is_other(checkpoint)):
+                # The base is no look of this training: the first checkpoint has that step.
+                scored = score_checkpoint(given, watch.probe, loading=loading)
+                watch.adopt(replace(scored, meta={**scored.meta, **origin}))
+                return
+            self._look(given, step=0, origin=origin)
         except (ForgetwatchError, OSError) as error:
             raise _FollowError(f"the base cannot be scored: {error}") from error
         if rank() == 0:

@@ -353,6 +353,16 @@ def weights_of(path: Path, *, loading: Loading) -> dict[str, Any]:
     return {"digest": _digest([*own, *base]), "base": of_base}
 
 
+def identity_of(model: str, *, loading: Loading) -> dict[str, str]:
+    """Return ``model`` and ``digest`` of a base, by which `is_replaced` knows it again."""
+    return {"model": model, "digest": _digest(_base_identity(model, loading=loading))}
+
+
+def weight_digests(path: Path) -> list[str]:
+    """Return name and digest of each file of weights in a model's folder."""
+    return [one for one in file_digests(path) if one.rsplit(" ", 1)[0].endswith((".safetensors", ".bin"))]
+
+
 def _base_identity(model: str, *, loading: Loading, adapters: tuple[Path, ...] = ()) -> Sequence[str]:
     """Return the identity of the weights of an adapter's base; see `checkpoints.weights_identity`."""
     if Path(model).is_dir() and not (Path(model) / ADAPTER).is_file():

@@ -689,3 +689,60 @@ def test_the_batches_are_those_of_the_watched_run(
     made = runs.followed(out, base)
     assert made.watch.baseline is not None
     assert made.watch.baseline.meta["batch"]["tokens"] == 96
+
+
+def test_checkpoints_of_another_training_begin_a_new_run(
+    out: Path, base: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs.follower(out, base).follow()
+    for step in (10, 20, 30):
+        runs.save(out, step, of=step + 7)
+    made = runs.follower(out, base)
+    made.follow()
+    assert "are of another training, whose checkpoints were here" in capsys.readouterr().err
+    assert made.scored == [10, 20, 30]
+    assert Trajectory.from_run(out).steps == (0, 10, 20, 30)
+
+
+def test_weights_that_were_exchanged_with_size_and_time_are_seen(out: Path, base: Path) -> None:
+    shutil.rmtree(out / "checkpoint-10")
+    runs.follower(out, base).follow()
+    file = out / "checkpoint-20" / "model.safetensors"
+    times, content = file.stat(), file.read_bytes()
+    file.write_bytes(content[:-400] + bytes(255 - byte for byte in content[-400:]))
+    os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+    made = runs.follower(out, base)
+    made.follow()
+    assert made.scored == [20]
+
+
+def test_another_training_while_it_is_followed_ends_that(out: Path, base: Path) -> None:
+    made = runs.follower(out, base)
+    made.follow()
+    for step in (10, 20, 30):
+        runs.save(out, step, of=step + 7)
+    made.queue.fail = lambda _: None  # type: ignore[method-assign]
+    with pytest.raises(WatchError, match="are those of another training now; start again"):
+        made._score(made._store.read(30, "checkpoint-30"))  # type: ignore[arg-type]
+
+
+def test_a_base_that_was_replaced_in_place_is_named(
+    out: Path, base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = Path(shutil.copytree(base, tmp_path / "own"))
+    runs.follower(out, own).follow()
+    shutil.copy(out / "checkpoint-10" / "model.safetensors", own / "model.safetensors")
+    made = runs.follower(out, own)
+    made.follow()
+    assert f"are compared with {own}, which has other weights now" in capsys.readouterr().err
+    assert made.scored == [10, 20]
+
+
+def test_a_first_checkpoint_that_is_not_the_base_is_scored(out: Path, base: Path) -> None:
+    shutil.copytree(out / "checkpoint-10", out / "checkpoint-0")
+    made = runs.follower(out, base)
+    made.follow()
+    assert made.scored == [0, 10, 20]
+    run = Trajectory.from_run(out)
+    assert run.steps == (-1, 0, 10, 20)
+    assert run.comparisons[1].all.forgotten == run.comparisons[2].all.forgotten

@@ -1,12 +1,12 @@
-"""SFT, SDFT and GRPO on one new task: what has each forgotten once all have gained as much?
+"""SFT, SDFT and GRPO on one new task: what has each gained and lost at its best look and at the end?
 
-``python examples/near_on_policy.py`` makes a small model, trains it by each method and prints a table, in less than
-three minutes on two cores. The model knows 62 % of the demo's world, and can copy an answer from a note before the
+``python examples/near_on_policy.py`` makes a small model, trains it by each method and prints a table, in about
+five minutes on two cores. The model knows 62 % of the demo's world, and can copy an answer from a note before the
 question. The new task is the other facts of three categories: SFT reads them, SDFT learns from itself with the fact as
 a note, and GRPO is rewarded for the right word.
 
-At equal gain (28 or 29 of 67 facts) SFT had lost 13 answers, SDFT 14 and GRPO 13 when this was tried: no ordering. It
-shows how to compare methods, and is no evidence for one. The learning rate matters more than the method.
+Gained and lost are questions of all 360. The learning rate matters more than the method: SFT at 1e-4 ends with 30
+gained and 15 lost, at 1e-3 with 50 and 5. The rates here differ, so that the table is no comparison of the methods.
 """
 
 from __future__ import annotations
@@ -108,14 +108,11 @@ def trainers(base: str, new: list[Fact], given: argparse.Namespace) -> dict[str,
     }
 
 
-def at_equal_gain(runs: dict[str, Trajectory]) -> list[tuple[str, int, float, float]]:
-    """Return (method, step, gained, lost) of the first look at which each has gained what all gain at some look."""
-    gain = min(max(look.all.gained for look in run.comparisons) for run in runs.values())
-    found = []
-    for name, run in runs.items():
-        step, look = next((s, one) for s, one in zip(run.steps, run.comparisons, strict=True) if one.all.gained >= gain)
-        found.append((name, step, look.all.gained, look.all.forgotten))
-    return found
+def best_look(run: Trajectory) -> tuple[int, float, float]:
+    """Return (step, gained, lost) of the look with the most right answers."""
+    looks = zip(run.steps, run.comparisons, strict=True)
+    step, look = max(looks, key=lambda one: one[1].all.accuracy_after)
+    return step, look.all.gained, look.all.forgotten
 
 
 def main(given: argparse.Namespace) -> None:
@@ -132,10 +129,11 @@ def main(given: argparse.Namespace) -> None:
     for name, make in trainers(str(base), new, given).items():
         make().train()
         runs[name] = Trajectory.from_run(given.output / name)
-    print(f"\n{len(new)} new facts\n{'method':<8}{'step':>6}{'gained':>8}{'lost':>6}    at the end: gained, lost")
-    for name, step, gained, lost in at_equal_gain(runs):
-        end = runs[name].comparisons[-1].all
-        print(f"{name:<8}{step:>6}{gained:>8g}{lost:>6g}{end.gained:>23g}{end.forgotten:>6g}")
+    print(f"\n{len(new)} new facts\n{'method':<8}{'best at':>8}{'gained':>8}{'lost':>6}    at the end: gained, lost")
+    for name, run in runs.items():
+        step, gained, lost = best_look(run)
+        end = run.comparisons[-1].all
+        print(f"{name:<8}{step:>8}{gained:>8g}{lost:>6g}{end.gained:>23g}{end.forgotten:>6g}")
 
 
 if __name__ == "__main__":

@@ -158,6 +158,8 @@ def teach_base(
             bos_token_id=None,
         )
     )
+    # In float64: rounding differs between processors, and a training magnifies it to other answers.
+    model = model.double()
     batch = tokenizer([f"{_sentence(fact)} <eos>" for fact in taught], padding=True, return_tensors="pt")
     labels = batch["input_ids"].masked_fill(batch["attention_mask"] == 0, -100)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)

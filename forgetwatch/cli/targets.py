@@ -122,7 +122,8 @@ def _check(
             raise SnapshotError(f"{path}: the command reads this file, and would overwrite it; give it another name")
     if not _is_own(path, kind or what):
         raise SnapshotError(
-            f"{path}: there is a file that is not {what} of forgetwatch; move it away, or give another name"
+            f"{path}: there is a file that is not {what} of forgetwatch{kind and f' ({kind})'}; move it away, or give "
+            "another name"
         )
 
 

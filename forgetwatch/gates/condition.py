@@ -31,6 +31,8 @@ from forgetwatch.measures import (
     DRIFT,
     HISTORY,
     INTERVALS,
+    MEASURE_OF,
+    PASSAGES,
     QUANTITIES,
     VANISHED_SHARE_NOTED,
     Unit,
@@ -146,7 +148,8 @@ class Condition:
         if self.left in BEYOND_GROUPS:
             return False
         found, quantity = self._group(comparison) if group is None else (group, self.left)
-        return found.vanished_share > VANISHED_SHARE_NOTED and quantity not in _WITH_VANISHED
+        is_of_answers = quantity not in _WITH_VANISHED and MEASURE_OF[quantity][0] is not PASSAGES
+        return found.vanished_share > VANISHED_SHARE_NOTED and is_of_answers
 
     def is_met_by(self, number: float) -> bool:
         """Return True if a number meets the condition."""
@@ -240,7 +243,7 @@ _WITH_VANISHED: Final = frozenset(
             "unscored_after",
             "newly_unscored",
         ),
-        *("net_change_interval_worst_low", "net_change_interval_worst_high", "bits_per_byte_change"),
+        *("net_change_interval_worst_low", "net_change_interval_worst_high"),
     )
 )
 """Quantities that include the answers that vanished, or are about none."""

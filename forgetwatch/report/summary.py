@@ -263,8 +263,7 @@ def _known(group: Group, found: Conclusion) -> list[tuple[str, str]]:
     text = f"{count(known.known_lost)} of the {count(known.known)} it was sure of are now wrong"
     if net_of_luck(known) is None:
         return [("clearly known", f"{text}; lucky guesses among them are not measured")]
-    luck, won = luck_phrase(group), known.newly_known_net
-    newly = "" if won is None else f"; {count(max(round(won), 0))} newly known"
+    luck, newly = luck_phrase(group), f"; {count(known.newly_known)} newly known"
     if cell_len(text + luck + newly) > ROOM:
         luck = luck.replace("lucky guesses", "guessed")
     return [("clearly known", text + luck + newly)]

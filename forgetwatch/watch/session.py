@@ -246,6 +246,8 @@ class Session:
         if step not in watch.comparisons:
             return None
         self._log_row(now, step=step)
+        took, whole = time.perf_counter() - started, watch.comparisons[step].all
+        self.log(run_output.look_line(whole, step=step, max_steps=self._max_steps, took=took))
         guard = self._settings.guard
         new = self.tripped.at_look(guard, watch, step=step, failures=self.failures)
         with self.failures.tolerate("the guard's alert", step=step):

@@ -27,7 +27,7 @@ from typing import Any, Final
 
 from accelerate import PartialState
 from accelerate.tracking import LOGGER_TYPE_TO_CLASS, get_available_trackers
-from transformers import Trainer, TrainerControl, TrainerState
+from transformers import PrinterCallback, ProgressCallback, Trainer, TrainerControl, TrainerState
 from transformers.integrations.integration_utils import rewrite_logs
 
 from forgetwatch.comparing import Comparison, conclude
@@ -271,10 +271,15 @@ class TrainerLogger:
             # state as it was before the first step, whose `log_history` is the trainer's own.
             self._trainer.state = start = copy.copy(self._state)
             start.global_step, start.epoch, start.num_input_tokens_seen = 0, 0.0, 0
+        # The console gets a short line, and not a row of numbers for trackers.
+        handler, printers = self._trainer.callback_handler, (PrinterCallback, ProgressCallback)
+        callbacks = handler.callbacks
+        handler.callbacks = [one for one in callbacks if not isinstance(one, printers)]
         try:
             # The base class's own method: TRL's overrides flush their metric buffers into the row.
             Trainer.log(self._trainer, row)
         finally:
+            handler.callbacks = callbacks
             self._trainer.state = self._state
             self._control.should_log = keep
         if other_scripts and _MLFLOW.running() is not None:

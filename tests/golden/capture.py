@@ -121,6 +121,8 @@ def capture(case: str, folder: Path) -> dict[str, str]:
         case: One of `CASES`.
         folder: A folder with the inputs; files are written there.
     """
+    for path in folder.glob("out.*"):  # no output replaces one of another kind
+        path.unlink()
     with chdir(folder), warnings.catch_warnings():
         made = _comparison(COMPARISONS[case]) if case in COMPARISONS else _run(RUNS[case])
     made = {name: _plain(text) for name, text in made.items()}

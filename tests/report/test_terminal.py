@@ -101,8 +101,7 @@ def test_the_verdict_is_what_luck_leaves_of_the_known_and_lost() -> None:
     lost, known, by_luck, newly = (int(one or 0) for one in counts.groups())
     assert (lost, known) == (whole["known_lost"], whole["known"])
     assert lost - by_luck == net
-    assert whole["newly_known_net"] is not None
-    assert newly == max(round(whole["newly_known_net"]), 0)
+    assert newly == whole["newly_known"]
 
 
 def test_the_accuracy_is_the_estimate_where_there_are_scores_and_says_so() -> None:

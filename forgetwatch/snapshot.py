@@ -12,8 +12,7 @@
 On disk a snapshot is one Parquet file. Its metadata hold a checksum of the rows and of all other metadata: SHA-256 over
 each column's name, nulls, list and text lengths, and values (numbers as little-endian float64, text as UTF-8), then
 over the metadata as JSON. It depends on the values alone: a file that another program rewrote with another compression
-or wider text columns is read, and one with a changed value is refused. Files of the first format, whose checksum covers
-only the rows, are read too.
+or wider text columns is read, and one with a changed value is refused.
 """
 
 from __future__ import annotations
@@ -36,9 +35,6 @@ from forgetwatch.ranges import check_ranges
 
 FORMAT: Final = "forgetwatch/snapshot@5"
 """Value of ``format`` in the metadata; its number rises whenever a stored field changes."""
-
-_WITHOUT_WORDING: Final = "forgetwatch/snapshot@4"
-"""Format without the column ``wording``, which is read too: all its items have one wording."""
 
 SCHEMA: Final = pa.schema(
     [
@@ -224,8 +220,6 @@ class Snapshot:
         """First 32 hex digits of SHA-256 over all columns; it depends on their values, not on the file format."""
         digest = hashlib.sha256()
         for name in SCHEMA.names:
-            if name == "wording" and self.missing(name):  # as files of the format without it
-                continue
             digest.update(name.encode())
             _digest(digest, self.table[name].combine_chunks())
         return digest.hexdigest()[:32]
@@ -259,9 +253,7 @@ def read_snapshot(path: str | Path) -> Snapshot:
             was written.
     """
     path = Path(path)
-    table, meta = read_table(
-        path, what="a snapshot", formats=(FORMAT, _WITHOUT_WORDING), schema=SCHEMA, later={"wording": _WITHOUT_WORDING}
-    )
+    table, meta = read_table(path, what="a snapshot", format=FORMAT, schema=SCHEMA)
     _check_metadata(path, meta)
     written, _ = meta.pop("checksum", None), meta.pop("format")
     with file_errors(path, "a snapshot"):

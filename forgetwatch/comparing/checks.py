@@ -39,7 +39,6 @@ from numpy.typing import NDArray
 from forgetwatch.errors import MismatchError
 from forgetwatch.metrics import decide
 from forgetwatch.pairing import Labels, Pairing, item_codes, option_scores, pair
-from forgetwatch.probes.shipped import shipped_version
 from forgetwatch.snapshot import NONE, Snapshot, codes
 from forgetwatch.wording import SHIPPED
 
@@ -77,8 +76,7 @@ def _check_rules(before: Snapshot, after: Snapshot) -> None:
     if not all("scorer" in side.meta and has_graded_answers(side) for side in (before, after)):
         return
     rules = [rules_of(side) for side in (before, after)]
-    if rules[0] != rules[1]:
-        _check_versions(before, after)  # the wider reason, if there is one
+    if rules[0] != rules[1]:  # the wider reason, if there is one
         raise MismatchError(
             f"the generated answers of {before.label} were graded by version {rules[0]} of the grading rules and those "
             f"of {after.label} by version {rules[1]}, which grade some answers otherwise; score both sides with the "
@@ -159,8 +157,6 @@ def _without_zeros(name: str) -> str:
 
 def check_pairing(before: Snapshot, after: Snapshot, pairing: Pairing, on_mismatch: OnMismatch) -> None:
     """Refuse snapshots of unlike items, unless the items of both sides are wanted, and of unlike numbers of samples."""
-    if not pairing.before.size or not (pairing.complete or on_mismatch == "intersect"):
-        _check_versions(before, after)
     names = f"{before.label} ({len(before):,} rows) and {after.label} ({len(after):,} rows)"
     if not pairing.before.size:
         if unlike := _unlike_wordings(before, after, pairing):
@@ -217,19 +213,6 @@ def _unlike_wordings(before: Snapshot, after: Snapshot, pairing: Pairing) -> str
     return (
         f"were asked {len(unlike):,} questions in other words, such as in the wordings {one!r} and {other!r}; score "
         "both sides with the same probe"
-    )
-
-
-def _check_versions(before: Snapshot, after: Snapshot) -> None:
-    """Refuse outcomes on unlike versions of a shipped probe, whose items differ."""
-    probes = [side.meta.get("probe") or {} for side in (before, after)]
-    versions = [shipped_version(probe) for probe in probes]
-    if None in versions or versions[0] == versions[1] or probes[0].get("name") != probes[1].get("name"):
-        return
-    raise MismatchError(
-        f"{before.label} was scored on version {versions[0]} of the probe {probes[0]['name']!r} and {after.label} on "
-        f"version {versions[1]}, whose questions differ; score both sides with the same version (a run folder keeps "
-        "the version of its run as probe.jsonl)"
     )
 
 

@@ -130,7 +130,7 @@ def sample_completions(
         tokens=completions,
         logprobs=tuple(reading.logprobs),
         top_ids=tuple(ids.astype(np.int32) for ids in top_ids),
-        top_logprobs=tuple(reading.top_logprobs or ()),
+        top_logprobs=tuple(reading.top_logprobs),
         left_out=left_out,
         meta={
             "seed": seed,
@@ -191,10 +191,8 @@ def read_under(
         ScoringError: If a token is outside the vocabulary, or its logits are not finite.
     """
     encoded, top_ids = _encoded(completions.prompts, completions.tokens), completions.top_ids
-    beside: Beside = 0
-    if top_ids is not None:
-        _check_vocabulary([tuple(ids.ravel().tolist()) for ids in top_ids], ModelInfo.of(model).vocabulary)
-        beside = [ids.astype(np.int64) for ids in top_ids]
+    _check_vocabulary([tuple(ids.ravel().tolist()) for ids in top_ids], ModelInfo.of(model).vocabulary)
+    beside: Beside = [ids.astype(np.int64) for ids in top_ids]
     part = _part(progress, "completions")
     engine, scores = _scores(model, encoded, beside, token_budget=token_budget, progress=part)
     return replace(_read(scores), exact=None if engine is None else _exact(engine, model, completions, progress))
@@ -226,7 +224,7 @@ def reverse_drift(
 def _read(scores: Sequence[Scores]) -> Reading:
     """Return the reading that has these scores, without the KL over the whole vocabulary."""
     likeliest = [one.beside.logprobs.astype(np.float32) for one in scores if one.beside]
-    return Reading(logprobs=[one.tokens[0] for one in scores], top_logprobs=likeliest or None)
+    return Reading(logprobs=[one.tokens[0] for one in scores], top_logprobs=likeliest)
 
 
 def _exact(

@@ -31,9 +31,6 @@ from forgetwatch.metrics import NOT_ALWAYS, Drift, bucketed_kl, drift
 
 FORMAT: Final = "forgetwatch/completions@3"
 
-BEFORE_TOP: Final = "forgetwatch/completions@2"
-"""Format of files without the likeliest tokens; they are read too."""
-
 SCHEMA: Final = pa.schema(
     [
         ("set", pa.string()),  # source of the prompt: probe, training
@@ -54,14 +51,13 @@ class Reading:
 
     Attributes:
         logprobs: Of each token, float64 [tokens] by completion.
-        top_logprobs: Of the base's likeliest tokens at each position, float32 [tokens, n] by completion; None if these
-            were not stored.
+        top_logprobs: Of the base's likeliest tokens at each position, float32 [tokens, n] by completion.
         exact: KL of the base to the model over the whole vocabulary at each position, float64 [tokens] by completion;
             None if the base could not be read with it.
     """
 
     logprobs: Sequence[NDArray[np.float64]]
-    top_logprobs: Sequence[NDArray[np.float32]] | None = None
+    top_logprobs: Sequence[NDArray[np.float32]]
     exact: Sequence[NDArray[np.float64]] | None = None
 
 
@@ -74,8 +70,8 @@ class Completions:
         prompts: Token ids of each prompt.
         tokens: Token ids of each completion, with the end token if one ended it.
         logprobs: Log-probability of each token under the base, float64 [tokens] by completion.
-        top_ids: The base's likeliest tokens at each position, int32 [tokens, n] by completion; None in older files.
-        top_logprobs: Their log-probabilities under the base, float32 of the same shape; None next to None.
+        top_ids: The base's likeliest tokens at each position, int32 [tokens, n] by completion.
+        top_logprobs: Their log-probabilities under the base, float32 of the same shape.
         left_out: Number of prompts of each set that were too long for the model.
         meta: Settings of the sampling: seed, length, dtype, versions, vocabulary and tokenizer; the floor by set; JSON
             values only.
@@ -88,8 +84,8 @@ class Completions:
     prompts: tuple[tuple[int, ...], ...]
     tokens: tuple[tuple[int, ...], ...]
     logprobs: tuple[NDArray[np.float64], ...]
-    top_ids: tuple[NDArray[np.int32], ...] | None = None
-    top_logprobs: tuple[NDArray[np.float32], ...] | None = None
+    top_ids: tuple[NDArray[np.int32], ...]
+    top_logprobs: tuple[NDArray[np.float32], ...]
     left_out: Mapping[str, int] = field(default_factory=dict)
     meta: Mapping[str, Any] = field(default_factory=dict)
 
@@ -108,10 +104,6 @@ class Completions:
                     f"completion {number} has {len(tokens)} tokens, and needs as many finite log-probabilities; got "
                     f"{logprobs.tolist()}"
                 )
-        if self.top_ids is None or self.top_logprobs is None:
-            if self.top_ids is not self.top_logprobs:
-                raise SnapshotError("needed both the likeliest tokens and their log-probabilities, or neither")
-            return
         counts = [len(self.tokens), len(self.top_ids), len(self.top_logprobs)]
         if len(set(counts)) > 1:
             raise SnapshotError(f"needed likeliest tokens and log-probabilities for each completion, got {counts}")
@@ -133,13 +125,13 @@ class Completions:
         digest = hashlib.sha256(json.dumps([self.sets, self.prompts, self.tokens]).encode())
         for logprobs in self.logprobs:
             digest.update(logprobs.astype("<f8").tobytes())  # the same bytes on every machine
-        for ids, logprobs_of_top in zip(self.top_ids or (), self.top_logprobs or (), strict=True):
+        for ids, logprobs_of_top in zip(self.top_ids, self.top_logprobs, strict=True):
             digest.update(ids.astype("<i4").tobytes() + logprobs_of_top.astype("<f4").tobytes())
         return checksum_with(digest.hexdigest(), {"left_out": dict(self.left_out), "meta": dict(self.meta)})
 
     @property
     def floor(self) -> dict[str, Drift]:
-        """KL(base||base), read in other batches, by set: what rounding alone gives; empty in older files.
+        """KL(base||base), read in other batches, by set: what rounding alone gives.
 
         Equal weights have a drift of 0 in the same batches. Weights that moved round otherwise, so that a KL of the
         size of the floor is not told from none.
@@ -165,21 +157,19 @@ class Completions:
         """
         if len(now.logprobs) != len(self):
             raise ValueError(f"needed log-probabilities of {len(self)} completions, got those of {len(now.logprobs)}")
-        summed = tops = None
-        if self.top_logprobs is not None and now.top_logprobs is not None:
-            # Both sides are in the stored precision: equal weights give exactly 0.
-            pairs = zip(self.top_logprobs, now.top_logprobs, strict=True)
-            tops = [(base.astype(np.float64), other.astype(np.float64)) for base, other in pairs]
-            summed = [bucketed_kl(base, other) for base, other in tops]
+        # Both sides are in the stored precision: equal weights give exactly 0.
+        pairs = zip(self.top_logprobs, now.top_logprobs, strict=True)
+        tops = [(base.astype(np.float64), other.astype(np.float64)) for base, other in pairs]
+        summed = [bucketed_kl(base, other) for base, other in tops]
         found = {}
         for name in sorted(set(self.sets)):
             rows = [row for row, other in enumerate(self.sets) if other == name]
             found[name] = drift(
                 [self.logprobs[row] for row in rows],
                 [now.logprobs[row] for row in rows],
-                summed=None if summed is None else [summed[row] for row in rows],
+                summed=[summed[row] for row in rows],
                 exact=None if now.exact is None else [now.exact[row] for row in rows],
-                tops=None if tops is None else [tops[row] for row in rows],
+                tops=[tops[row] for row in rows],
             )
         return found
 
@@ -196,17 +186,15 @@ def _drift_of(values: Mapping[str, Any]) -> Drift:
 def save_completions(completions: Completions, path: str | Path) -> None:
     """Write completions as one Parquet file; a reader sees the whole file or none."""
     columns: list[Sequence[Any]] = [completions.sets, completions.prompts, completions.tokens, completions.logprobs]
-    if completions.top_ids is not None and completions.top_logprobs is not None:
-        columns += [[list(rows) for rows in column] for column in (completions.top_ids, completions.top_logprobs)]
-    schema = pa.schema(list(SCHEMA)[: len(columns)])
-    arrays = [pa.array(list(column), type=spec.type) for column, spec in zip(columns, schema, strict=True)]
+    columns += [[list(rows) for rows in column] for column in (completions.top_ids, completions.top_logprobs)]
+    arrays = [pa.array(list(column), type=spec.type) for column, spec in zip(columns, SCHEMA, strict=True)]
     meta = {
-        "format": FORMAT if len(schema) == len(SCHEMA) else BEFORE_TOP,
+        "format": FORMAT,
         "left_out": dict(completions.left_out),
         "meta": dict(completions.meta),
         "checksum": completions.checksum,
     }
-    write_table(pa.Table.from_arrays(arrays, schema=schema), meta, path)
+    write_table(pa.Table.from_arrays(arrays, schema=SCHEMA), meta, path)
 
 
 def read_completions(path: str | Path) -> Completions:
@@ -216,23 +204,20 @@ def read_completions(path: str | Path) -> Completions:
         SnapshotError: If the file is not one of completions, of a newer format, cut, or changed since it was written.
     """
     path = Path(path)
-    older = pa.schema(list(SCHEMA)[:4])
-    table, meta = read_table(path, what="completions", formats=(FORMAT, BEFORE_TOP), schema=older)
-    if has_top := meta["format"] == FORMAT:
-        table, meta = read_table(path, what="completions", formats=(FORMAT,), schema=SCHEMA)
+    table, meta = read_table(path, what="completions", format=FORMAT, schema=SCHEMA)
     for name in ("left_out", "meta"):
         if not isinstance(meta.get(name, {}), dict):
             raise SnapshotError(f"{path}: needed an object under {name!r} in its metadata, got {meta[name]!r:.80}")
     with file_errors(path, "completions"):
-        columns = table.cast(SCHEMA if has_top else older).to_pydict()
+        columns = table.cast(SCHEMA).to_pydict()
         try:
             completions = Completions(
                 sets=tuple(columns["set"]),
                 prompts=tuple(tuple(ids or ()) for ids in columns["prompt"]),
                 tokens=tuple(tuple(ids or ()) for ids in columns["tokens"]),
                 logprobs=tuple(np.array(values or (), np.float64) for values in columns["logprobs"]),
-                top_ids=tuple(np.array(ids, np.int32) for ids in columns["top_ids"]) if has_top else None,
-                top_logprobs=tuple(np.array(some, np.float32) for some in columns["top_logprobs"]) if has_top else None,
+                top_ids=tuple(np.array(ids, np.int32) for ids in columns["top_ids"]),
+                top_logprobs=tuple(np.array(some, np.float32) for some in columns["top_logprobs"]),
                 left_out=meta.get("left_out", {}),
                 meta=meta.get("meta", {}),
             )

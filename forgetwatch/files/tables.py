@@ -166,18 +166,16 @@ def read_table(
     path: Path,
     *,
     what: str,
-    formats: Sequence[str],
+    format: str,
     schema: pa.Schema,
-    later: Mapping[str, str] | None = None,
 ) -> tuple[pa.Table, dict[str, Any]]:
     """Read a file that `write_table` wrote: (the columns of `schema` in its order, without metadata; the metadata).
 
     Args:
         path: The file.
         what: Its expected content, with its article, as messages name it.
-        formats: Possible values of ``format`` in its metadata, the newest first.
+        format: Value of ``format`` in its metadata.
         schema: Required columns. Their types are not checked: the caller casts.
-        later: Columns that files of an older format do not have, with that format; they are null there.
 
     Raises:
         SnapshotError: If there is no such file, if it is damaged, has another format, or lacks a column.
@@ -188,16 +186,14 @@ def read_table(
         meta = None if described is None else json.loads(described)
     if described is None:
         raise SnapshotError(f"{path}: a Parquet file, but not {what} that forgetwatch wrote")
-    if not isinstance(meta, dict) or meta.get("format") not in formats:
+    if not isinstance(meta, dict) or meta.get("format") != format:
         found = meta.get("format") if isinstance(meta, dict) else meta
         raise SnapshotError(
-            f"{path}: its format is {found!r:.80}, this version reads {formats[0]!r}; another version of "
+            f"{path}: its format is {found!r:.80}, this version reads {format!r}; another version of "
             "forgetwatch wrote it, or it is damaged: measure the model again"
         )
     for name in schema.names:
-        if later and later.get(name) == meta["format"] and name not in names:
-            table = table.append_column(name, pa.nulls(table.num_rows, schema.field(name).type))
-        elif names.count(name) != 1:
+        if names.count(name) != 1:
             found = "has it twice" if name in names else "has no such column"
             raise SnapshotError(f"{path}: {what} needs the column {name!r} once; the file {found}")
     return table.select(schema.names).replace_schema_metadata(None), meta

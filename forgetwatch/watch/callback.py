@@ -26,7 +26,7 @@ from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe, load_tasks, stratified
 from forgetwatch.progress import log
 from forgetwatch.report import CARD
-from forgetwatch.run_folder import PROBE, RUN_FOLDER, logged_figure
+from forgetwatch.run_folder import logged_figure
 from forgetwatch.scoring import TrainerGenerator, check_generated, generation_obstacle, on_main_process, random_states
 from forgetwatch.snapshot import Snapshot, read_snapshot
 from forgetwatch.watch.budget import FEWEST_ITEMS
@@ -46,7 +46,6 @@ from forgetwatch.watch.trainer import (
     chosen_by,
     default_probe,
     epoch_steps,
-    probe_of_run,
     resume_checkpoint,
     rotation_warning,
     stateful,
@@ -372,15 +371,6 @@ class ForgetWatchCallback(TrainerCallback):
             )
             if state.is_world_process_zero:
                 log(f"evaluating {self.probe.name}: {why}")
-        earlier = on_main_process(
-            lambda: probe_of_run(
-                self.probe, str(args.output_dir), (memory or {}).get("fingerprint"), chosen=self._chooses_probe
-            )
-        )
-        if earlier is not None:
-            self.probe = earlier
-            if state.is_world_process_zero:
-                log(f"the run began with another version of {earlier.name}, and keeps it ({RUN_FOLDER}/{PROBE})")
         if self.max_overhead is not None or self.items is not None:  # looks may evaluate its first items alone
             ordered = tuple(stratified(self.probe.items, first=self.items or FEWEST_ITEMS))
             self.probe = self.probe if ordered == self.probe.items else self.probe.with_items(ordered)

@@ -3,7 +3,7 @@
     find it      calling_trainer, resume_checkpoint
     check it     check_trainer, check_choice, chosen_by
     use it       tokenizer_of, evaluation_weights, token_budget, epoch_steps
-    its probe    default_probe, probe_of_run; held_out searches for its questions in the training examples
+    its probe    default_probe; held_out searches for its questions in the training examples
     its saves    rotation_warning
 
 Nothing here writes to the trainer. A question that is trained on shows nothing about forgetting. Only exact matches are
@@ -25,12 +25,10 @@ from transformers import EarlyStoppingCallback, Trainer, TrainerCallback, Traine
 
 from forgetwatch.comparing import Comparison
 from forgetwatch.errors import WatchError
-from forgetwatch.probe import Probe, combine, read_probe
+from forgetwatch.probe import Probe, combine
 from forgetwatch.probes import Overlap, exact_overlap, load_probe, training_text
-from forgetwatch.probes.shipped import shipped_version
 from forgetwatch.progress import Done, Progress, shown
 from forgetwatch.report import PREFIX
-from forgetwatch.run_folder import PROBE, RUN_FOLDER
 from forgetwatch.scoring import CPU_TOKENS, CUDA_TOKENS, random_states
 
 STATE: Final = "forgetwatch"
@@ -299,21 +297,6 @@ def overlap_line(found: Overlap) -> str:
     """Return the line on the result of the search, with advice if questions were found."""
     advice = "; a question that is trained on shows nothing about forgetting: remove it from one of the two"
     return f"is the probe held out? {found.sentence}" + (advice if found.exact else "")
-
-
-def probe_of_run(probe: Probe, output_dir: str | Path, fingerprint: str | None, *, chosen: bool) -> Probe | None:
-    """Return the probe of the run in an output_dir that resumes, if it is another version of this one; None otherwise.
-
-    The questions of a shipped probe change with its version, and a run keeps those with which it began. The fingerprint
-    is that of the run's probe, None if the run is not resumed; `chosen` is True if the user named no probe.
-    """
-    path = Path(output_dir) / RUN_FOLDER / PROBE
-    if fingerprint is None or probe.with_fingerprint(fingerprint) is not None or not path.is_file():
-        return None
-    found = read_probe(path)
-    # A probe that the user names must be the run's: any other than an earlier version of it is an error.
-    is_earlier = shipped_version({"name": probe.name, "fingerprint": fingerprint}) is not None
-    return found if (chosen or is_earlier) and found.with_fingerprint(fingerprint) is not None else None
 
 
 def default_probe(

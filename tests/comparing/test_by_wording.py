@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from support import decided
 
@@ -17,7 +14,6 @@ from forgetwatch.comparing import Comparison, WordingChanges, conclude
 from forgetwatch.errors import MismatchError
 from forgetwatch.measures import KNOWN
 from forgetwatch.report.decision import decision
-from forgetwatch.snapshot import read_snapshot, save_snapshot
 
 NAMES = ("shipped", "short", "right")
 
@@ -108,26 +104,6 @@ def test_wordings_that_differ_between_two_sides_are_refused() -> None:
         compare(before=_all(30, "short", of=0), after=_all(30, "right", of=0), on_mismatch="intersect")
     found = compare(before=_all(30, "short"), after=_all(30, "right"), on_mismatch="intersect")
     assert found.all.n == 10
-
-
-def test_files_without_the_column_have_one_wording(tmp_path: Any) -> None:
-    path, made = tmp_path / "s.parquet", _all(30)
-    made = replace(made, table=made.table.set_column(made.table.num_columns - 1, "wording", pa.nulls(30, pa.string())))
-    save_snapshot(made, path)
-    table = pq.read_table(path).drop_columns(["wording"])
-    meta = table.schema.metadata[b"forgetwatch"].replace(b"snapshot@5", b"snapshot@4")
-    pq.write_table(table.replace_schema_metadata({b"forgetwatch": meta}), path)
-    read = read_snapshot(path)
-    assert read.checksum == made.checksum
-    assert read.table["wording"].null_count == 30
-    assert compare(before=read, after=made).wordings is None
-    assert (
-        compare(before=read, after=_all(30)).all.n == 30
-    )  # in the wording of its probe, whether there are others or not
-    later = _all(30, "short")
-    save_snapshot(later, path)
-    assert read_snapshot(path).checksum == later.checksum != made.checksum
-    assert isinstance(read_snapshot(path).table["wording"], pa.ChunkedArray)
 
 
 def test_questions_that_have_no_other_wording_take_no_part() -> None:

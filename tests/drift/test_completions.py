@@ -341,17 +341,18 @@ def test_the_floor_is_the_drift_of_the_base_in_other_batches_and_is_kept_in_the_
 
 @pytest.mark.parametrize("floor", [7, [1], {"probe": 3}, {"probe": {"tokens": "many"}}])
 def test_a_floor_that_is_none_is_refused_in_one_sentence(floor: object, tmp_path: Path) -> None:
-    made = Completions(sets=("probe",), prompts=((1,),), tokens=((2,),), logprobs=(np.array([-0.5]),))
+    made = Completions(sets=("probe",), prompts=((1,),), tokens=((2,),), logprobs=(np.array([-0.5]),), **TOP)
     save_completions(replace(made, meta={"floor": floor}), tmp_path / "c.parquet")
     with pytest.raises(SnapshotError, match="needed numbers of each set under 'floor', got"):
         read_completions(tmp_path / "c.parquet")
 
 
 def test_a_floor_without_a_value_is_kept_too() -> None:
-    one = Completions(sets=("a",), prompts=((1,),), tokens=((2,),), logprobs=(np.array([-1.0]),), meta={"seed": 1})
+    columns = {"sets": ("a",), "prompts": ((1,),), "tokens": ((2,),), "logprobs": (np.array([-1.0]),)}
+    one = Completions(**columns, meta={"seed": 1}, **TOP)
     assert one.floor == {}
-    floor = one.with_floor(Reading(logprobs=[np.array([-1.5])])).floor["a"]
-    assert (floor.kl_sampled, floor.kl_summed, floor.kl_summed_se) == (0.5, None, None)
+    floor = one.with_floor(Reading(logprobs=[np.array([-1.5])], top_logprobs=list(TOP["top_logprobs"]))).floor["a"]
+    assert (floor.kl_sampled, floor.kl_summed) == (0.5, 0.0)
     assert math.isnan(floor.kl_sampled_se)
 
 
@@ -420,7 +421,7 @@ def test_prompts_that_are_too_long_are_left_out_and_counted() -> None:
     assert found.prompts == ((20,) * 9,)
     nothing = sample_completions(model(TOK, positions=16), TOK, {"b": prompts["b"]}, tokens=8)
     assert len(nothing) == 0
-    assert nothing.drift(Reading(logprobs=[])) == {}
+    assert nothing.drift(Reading(logprobs=[], top_logprobs=[])) == {}
 
 
 @pytest.mark.parametrize("fails", [False, True])
@@ -472,8 +473,10 @@ def test_prompt_learning_and_unusable_prompts_are_refused() -> None:
         sample_completions(network, TOK, {"a": [(20,), ()]})
     with pytest.raises(ScoringError, match="token id 900, and the model's vocabulary has"):
         sample_completions(network, TOK, {"a": [(900,)]})
+    columns = {"sets": ("a",), "prompts": ((20,),), "tokens": ((900,),), "logprobs": (np.array([-1.0]),)}
+    unknown = Completions(**columns, **TOP)
     with pytest.raises(ScoringError, match="token id 900"):
-        read_under(network, Completions(sets=("a",), prompts=((20,),), tokens=((900,),), logprobs=(np.array([-1.0]),)))
+        read_under(network, unknown)
     config = PromptTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=4)
     with pytest.raises(ScoringError, match="prompt learning"):
         sample_completions(get_peft_model(network, config), TOK, PROMPTS)
@@ -516,6 +519,10 @@ def test_models_with_a_state_get_prompts_without_padding(stateful: bool, monkeyp
     assert len(masks) == (4 if stateful else 1)  # lengths 5, 3, 2, 1
 
 
+TOP: dict[str, Any] = {"top_ids": (np.zeros((1, 1), np.int32),), "top_logprobs": (np.zeros((1, 1), np.float32),)}
+"""The likeliest token of a completion of one token."""
+
+
 @pytest.fixture(scope="module")
 def completions() -> Completions:
     return sample_completions(model(TOK), TOK, {**PROMPTS, "long": [(20,) * 500]}, tokens=6, seed=2)
@@ -550,21 +557,9 @@ def test_the_file_of_128_completions_is_below_a_megabyte(tmp_path: Path) -> None
     assert (tmp_path / "c.parquet").stat().st_size < 1_000_000
 
 
-def test_a_file_without_the_likeliest_tokens_is_read_and_has_no_summed_kl(
-    completions: Completions, tmp_path: Path
-) -> None:
-    older = replace(completions, top_ids=None, top_logprobs=None)
-    save_completions(older, tmp_path / "c.parquet")
-    assert pq.read_schema(tmp_path / "c.parquet").names == ["set", "prompt", "tokens", "logprobs"]
-    assert b'"forgetwatch/completions@2"' in pq.read_schema(tmp_path / "c.parquet").metadata[b"forgetwatch"]
-    found = read_completions(tmp_path / "c.parquet")
-    assert found.checksum == older.checksum != completions.checksum
-    drift = found.drift(read_under(model(TOK), found))["probe"]
-    assert (drift.kl_summed, drift.kl_summed_se, drift.kl_sampled) == (None, None, 0.0)
-
-
 def test_a_file_of_no_completions_can_be_read(tmp_path: Path) -> None:
-    save_completions(Completions(sets=(), prompts=(), tokens=(), logprobs=()), tmp_path / "c.parquet")
+    none = dict.fromkeys(("sets", "prompts", "tokens", "logprobs", "top_ids", "top_logprobs"), ())
+    save_completions(Completions(**none), tmp_path / "c.parquet")
     assert len(read_completions(tmp_path / "c.parquet")) == 0
 
 
@@ -612,7 +607,6 @@ def test_damaged_files_are_refused_with_the_reason(completions: Completions, tmp
         ({"tokens": ((),)}, "completion 1 has no tokens"),
         ({"logprobs": (np.zeros(3),)}, "completion 1 has 2 tokens"),
         ({"logprobs": (np.array([-1.0, -np.inf]),)}, "finite"),
-        ({"top_ids": (np.zeros((2, 3), np.int32),)}, "or neither"),
         ({"top_ids": (), "top_logprobs": ()}, "got \\[1, 0, 0\\]"),
         ({"top_ids": (np.zeros((2, 3), np.int32),), "top_logprobs": (np.zeros((2, 2), np.float32),)}, "completion 1"),
         ({"top_ids": (np.zeros((1, 3), np.int32),), "top_logprobs": (np.zeros((1, 3), np.float32),)}, "completion 1"),
@@ -620,10 +614,11 @@ def test_damaged_files_are_refused_with_the_reason(completions: Completions, tmp
 )
 def test_columns_that_do_not_belong_together_are_refused(change: dict[str, Any], message: str) -> None:
     columns: dict[str, Any] = {"sets": ("a",), "prompts": ((1,),), "tokens": ((2, 3),), "logprobs": (np.zeros(2),)}
+    columns |= {"top_ids": (np.zeros((2, 1), np.int32),), "top_logprobs": (np.zeros((2, 1), np.float32),)}
     with pytest.raises(SnapshotError, match=message):
         Completions(**{**columns, **change})
 
 
 def test_a_drift_needs_the_log_probabilities_of_all_completions(completions: Completions) -> None:
     with pytest.raises(ValueError, match="of 6 completions, got those of 1"):
-        completions.drift(Reading(logprobs=[np.zeros(1)]))
+        completions.drift(Reading(logprobs=[np.zeros(1)], top_logprobs=[]))

@@ -1,4 +1,4 @@
-"""A run that began with an earlier version of a shipped probe, or of the grading rules, and is resumed."""
+"""A run that began with another probe, or an earlier version of the grading rules, and is resumed."""
 
 from __future__ import annotations
 
@@ -12,10 +12,7 @@ from support import trained, trainer
 from forgetwatch import ForgetWatchCallback, Item, Probe, Trajectory, load_probe
 from forgetwatch.errors import WatchError
 from forgetwatch.grading import RULES
-from forgetwatch.probes import shipped
 from forgetwatch.scoring import scorer
-from forgetwatch.watch import callback as callback_module
-from forgetwatch.watch import trainer as trainer_module
 
 SAVES = {"save_strategy": "steps", "save_steps": 2}
 
@@ -32,38 +29,6 @@ def new_version(name: str) -> Probe:
 
 def train(folder: Path, callback: ForgetWatchCallback, *, steps: int) -> None:
     trainer(folder, steps=steps, callbacks=[callback], **SAVES).train(resume_from_checkpoint=steps > 2)
-
-
-def test_a_run_that_named_no_probe_resumes_with_the_version_it_began_with(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(
-        trainer_module, "load_probe", lambda name: old_version() if name == "standard" else load_probe(name)
-    )
-    train(tmp_path, ForgetWatchCallback(every=2), steps=2)
-    monkeypatch.setattr(trainer_module, "load_probe", new_version)
-    callback = ForgetWatchCallback(every=2)
-    train(tmp_path, callback, steps=4)
-    assert callback.watch is not None
-    assert callback.watch.probe.fingerprint == old_version().fingerprint
-    assert [item.prompt for item in callback.watch.probe] == [item.prompt for item in old_version()]
-    assert callback.watch.trajectory().steps == (0, 2, 4)
-    logged = capfd.readouterr().err
-    assert logged.count("the run began with another version of standard, and keeps it (_forgetwatch/probe.jsonl)") == 1
-
-
-def test_a_run_that_named_a_shipped_probe_resumes_with_the_version_it_began_with(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(callback_module, "load_probe", lambda name: old_version())
-    train(tmp_path, ForgetWatchCallback("standard", every=2), steps=2)
-    monkeypatch.setattr(callback_module, "load_probe", new_version)
-    monkeypatch.setattr(shipped, "FIRST", {"standard": (old_version().fingerprint[:16],)})
-    callback = ForgetWatchCallback("standard", every=2)
-    train(tmp_path, callback, steps=4)
-    assert callback.watch is not None
-    assert callback.watch.probe.fingerprint == old_version().fingerprint
-    assert callback.watch.trajectory().steps == (0, 2, 4)
 
 
 def test_a_run_with_a_probe_of_the_users_own_is_not_resumed_with_another(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from forgetwatch.cli.options import STDOUT, ToleranceOption, item_option, limits_of, tolerated
+from forgetwatch.cli.options import STDOUT, JsonOption, ToleranceOption, item_option, limits_of, tolerated
 from forgetwatch.cli.output import echo, print_hanging, shared_work, write_json
 from forgetwatch.cli.resolve import resolve_all
 from forgetwatch.cli.targets import check_json
@@ -41,9 +41,7 @@ def run(
     confirmation: Annotated[
         str, item_option(help="Probe of --confirm, with none of the questions of the run.")
     ] = "confirmation",
-    json_path: Annotated[
-        Path | None, typer.Option("--json", help="Write it as JSON to this file; - for stdout.")
-    ] = None,
+    json_path: JsonOption = None,
     tolerance: ToleranceOption = None,
 ) -> None:
     """Say what to do about what a model has lost: each proposal with its command and with what was measured."""

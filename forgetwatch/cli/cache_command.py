@@ -57,6 +57,7 @@ def _list() -> None:
 
 @cache_app.command("clear")
 def _clear() -> None:
+    """Delete all entries of the cache."""
     files = cache_files(cache_folder())
     for file in files:
         file.unlink(missing_ok=True)

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-from forgetwatch.cli.options import check_device_map, device_map_option
+from forgetwatch.cli.options import TrustOption, check_device_map, device_map_option
 from forgetwatch.cli.output import echo, shared_work
-from forgetwatch.errors import WatchError, did_you_mean
+from forgetwatch.errors import WatchError
 from forgetwatch.loading import Loading
 from forgetwatch.pairing import listed
 from forgetwatch.probes import load_probe
 from forgetwatch.progress import is_first_process, log
 
-_GUARDS = ("warn", "stop", "off")
-_LOGS = ("counts", "full")
 _tracker_option = partial(typer.Option, rich_help_panel="Trackers")
 _limit_option = partial(typer.Option, rich_help_panel="When it ends")
 
@@ -38,13 +36,16 @@ def run(
     folder: Annotated[
         Path | None, typer.Option("--run", help="Run folder to write. Default: _forgetwatch_follow in OUTPUT_DIR.")
     ] = None,
+    name: Annotated[
+        str, typer.Option(help="Form of the checkpoints' names, as 'step_{N}' or 'v*/checkpoint-{N}'.")
+    ] = "",
     poll: Annotated[float, typer.Option(min=0.05, help="Seconds between two looks at the folder.")] = 5.0,
     idle: Annotated[
         float | None, _limit_option(min=0.0, help="End after so many seconds without a new checkpoint. Default: never.")
     ] = None,
     once: Annotated[bool, _limit_option("--once", help="Score the checkpoints that are there, and end.")] = False,
     guard: Annotated[
-        str,
+        Literal["warn", "stop", "off"],
         _limit_option(help="Reaction to a loss beyond the bounds: warn; stop, which ends with exit status 3; or off."),
     ] = "warn",
     report_to: Annotated[
@@ -63,11 +64,10 @@ def run(
         ),
     ] = None,
     log_numbers: Annotated[
-        str, _tracker_option("--log", help="Numbers that trackers get: counts, or full, which also measures the drift.")
+        Literal["counts", "full"],
+        _tracker_option("--log", help="Numbers that trackers get: counts, or full, which also measures the drift."),
     ] = "counts",
-    trust_remote_code: Annotated[
-        bool, typer.Option("--trust-remote-code", help="Run code that comes with a model.")
-    ] = False,
+    trust_remote_code: TrustOption = False,
     device_map: Annotated[str | None, device_map_option()] = None,
 ) -> None:
     """Score each checkpoint of a training once, as soon as it is saved, from a process of its own.
@@ -76,8 +76,6 @@ def run(
 
     Several processes share the items: torchrun --nproc-per-node 2 -m -- forgetwatch follow ...
     """
-    _check_choice("--guard", guard, _GUARDS)
-    _check_choice("--log", log_numbers, _LOGS)
     check_device_map(device_map)
     items = load_probe(probe)
     if is_first_process():
@@ -88,6 +86,7 @@ def run(
     silence_loading()
     settings = FollowSettings(
         base=base,
+        name=name,
         poll=poll,
         idle=idle,
         once=once,
@@ -130,9 +129,3 @@ def _ended(end: str, missing: list[str], unstored: list[str], *, has_base: bool)
     line = reasons[end]
     line += f"; without a look: {listed(missing)}" if missing else ""
     return line + (f"; scored, and not stored: {listed(unstored)}" if unstored else "")
-
-
-def _check_choice(option: str, given: str, known: tuple[str, ...]) -> None:
-    if given not in known:
-        near = did_you_mean(given, known)
-        raise WatchError(f"{option} {given}: needed one of {', '.join(known)}{near}")

@@ -17,6 +17,7 @@ from forgetwatch.cli.options import (
     STDOUT,
     JsonOption,
     ReportOption,
+    TrustOption,
     check_device_map,
     device_map_option,
     item_option,
@@ -75,9 +76,7 @@ def run(
     keep: Annotated[
         Path | None, output_option(help="Keep the merged models in this folder; else each is deleted once scored.")
     ] = None,
-    trust_remote_code: Annotated[
-        bool, typer.Option("--trust-remote-code", help="Run code that comes with the models.")
-    ] = False,
+    trust_remote_code: TrustOption = False,
     device_map: Annotated[str | None, device_map_option()] = None,
     detail: Annotated[bool, output_option("--detail", help="Also print all points and layers.")] = False,
     json_path: JsonOption = None,

@@ -71,6 +71,8 @@ STDOUT: Final = Path("-")
 DEVICE_MAPS: Final = ("auto",)
 _Options = TypeVar("_Options", bound="DataclassInstance")
 
+TrustOption = Annotated[bool, typer.Option("--trust-remote-code", help="Run code that comes with a model.")]
+
 
 def device_map_option(panel: str | None = None) -> Any:
     """Return the option of typer for `--device-map`, under one of the headings."""

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from forgetwatch.cli.options import check_device_map, device_map_option
+from forgetwatch.cli.options import TrustOption, check_device_map, device_map_option
 from forgetwatch.cli.output import announce_import, echo
 from forgetwatch.cli.targets import check_rows
 from forgetwatch.comparing import Trajectory
@@ -47,9 +47,7 @@ def run(
     ] = None,
     temperature: Annotated[float, typer.Option(help="Temperature of the sampling, above 0.")] = 1.0,
     seed: Annotated[int, typer.Option(help="Seed of the prompts and of the sampling.")] = 0,
-    trust_remote_code: Annotated[
-        bool, typer.Option("--trust-remote-code", help="Run code that comes with the model.")
-    ] = False,
+    trust_remote_code: TrustOption = False,
     device_map: Annotated[str | None, device_map_option()] = None,
 ) -> None:
     """Write texts of a base model for replay: whole, each once, without any question of the probe."""

@@ -13,6 +13,7 @@ from forgetwatch.cli.options import (
     STDOUT,
     FailIfOption,
     GateOption,
+    JsonOption,
     NoWorseThanOption,
     SummaryOption,
     ToleranceOption,
@@ -50,9 +51,7 @@ def run(
     detail: Annotated[
         bool, typer.Option("--detail", help="Also print every look, correction, diagnostic and alarm.")
     ] = False,
-    json_path: Annotated[
-        Path | None, typer.Option("--json", help="Write all numbers as JSON to this file; - for stdout.")
-    ] = None,
+    json_path: JsonOption = None,
     output: Annotated[
         Path | None,
         typer.Option(

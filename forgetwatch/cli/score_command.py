@@ -10,7 +10,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from forgetwatch.cli.options import check_device_map, device_map_option
+from forgetwatch.cli.options import TrustOption, check_device_map, device_map_option
 from forgetwatch.cli.output import echo, scoring, shared_work
 from forgetwatch.cli.targets import check_snapshot
 from forgetwatch.comparing import repeated_prompts
@@ -26,9 +26,7 @@ def run(
     model: Annotated[str, typer.Argument(help="A checkpoint folder, an adapter folder, or a model id.")],
     probe: Annotated[str, typer.Option(help="Probe to score: a name or a file.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Snapshot file to write (Parquet).")],
-    trust_remote_code: Annotated[
-        bool, typer.Option("--trust-remote-code", help="Run code that comes with the model.")
-    ] = False,
+    trust_remote_code: TrustOption = False,
     device_map: Annotated[str | None, device_map_option()] = None,
 ) -> None:
     """Score a model on a probe, and write a snapshot with one row for each item.

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 
 import typer
 
-from forgetwatch.cli.options import STDOUT, check_device_map, device_map_option
+from forgetwatch.cli.options import STDOUT, JsonOption, TrustOption, check_device_map, device_map_option
 from forgetwatch.cli.output import echo, result_console, shared_work, write_json
 from forgetwatch.cli.resolve import resolve
 from forgetwatch.cli.targets import check_json, check_study
@@ -50,15 +50,11 @@ def run(
         Path | None,
         typer.Option("--output", "-o", help="Folder for all files; default: the study's name, next to the file."),
     ] = None,
-    json_path: Annotated[
-        Path | None, typer.Option("--json", help="Also write all numbers as JSON to this file; - for stdout.")
-    ] = None,
+    json_path: JsonOption = None,
     with_findings: Annotated[
         bool, typer.Option("--findings", help="Ask the first three findings of arXiv 2510.17776 of these pairs.")
     ] = False,
-    trust_remote_code: Annotated[
-        bool, typer.Option("--trust-remote-code", help="Run code that comes with a model.")
-    ] = False,
+    trust_remote_code: TrustOption = False,
     device_map: Annotated[str | None, device_map_option()] = None,
 ) -> None:
     """Compare many pairs of models: what each training step forgot and gained, by category, size and data.

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from forgetwatch.cli.options import STDOUT
+from forgetwatch.cli.options import STDOUT, JsonOption
 from forgetwatch.cli.output import echo, print_hanging, write_json
 from forgetwatch.cli.targets import check_json
 from forgetwatch.comparing import COLUMNS, Cause, Causes, Trajectory, why_lost
@@ -38,9 +38,7 @@ def run(
     run_of: Annotated[Path, typer.Argument(metavar="RUN", help="A watched run: its folder, or the output_dir.")],
     train: TrainOption = None,
     model: ModelOption = None,
-    json_path: Annotated[
-        Path | None, typer.Option("--json", help="Write it as JSON to this file; - for stdout.")
-    ] = None,
+    json_path: JsonOption = None,
 ) -> None:
     """Say whether what a run lost was barely known, or lies near the training rows."""
     check_json(json_path, (run_of, *(train or ())), kind="why")

@@ -27,6 +27,7 @@ Without content hashes nothing shows that the options of the two sides are the s
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, Literal
@@ -140,19 +141,19 @@ def _by_task(words: str, before: Mapping[str, Any], after: Mapping[str, Any]) ->
 
 
 def _unlike_spelling(before: Snapshot, after: Snapshot) -> str:
-    """Return a remark on ids of one side that are those of the other but for zeros, as 1, 1.0 and 001; else empty."""
+    """Return a remark on ids that differ by zeros (1, 1.0 and 001), spaces or Unicode form alone; else empty."""
     ours, theirs = set(before.texts("item_id")), set(after.texts("item_id"))
-    numbers = {_without_zeros(name): name for name in ours - theirs}
-    pairs = [(numbers[number], name) for name in sorted(theirs - ours) if (number := _without_zeros(name)) in numbers]
+    numbers = {_spelling(name): name for name in ours - theirs}
+    pairs = [(numbers[number], name) for name in sorted(theirs - ours) if (number := _spelling(name)) in numbers]
     if not pairs:
         return ""
     one, other = pairs[0]
     return f"{len(pairs):,} ids are spelled unlike, such as {one!r} and {other!r}; write them alike"
 
 
-def _without_zeros(name: str) -> str:
+def _spelling(name: str) -> str:
     number = _WHOLE.fullmatch(name)
-    return name if number is None else number[1]
+    return " ".join(unicodedata.normalize("NFC", name).split()) if number is None else number[1]
 
 
 def check_pairing(before: Snapshot, after: Snapshot, pairing: Pairing, on_mismatch: OnMismatch) -> None:

@@ -258,7 +258,10 @@ class RetentionLoss:
     def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
         """Log the mean of the term since the last row, as ``retention_loss``, with the trainer's own loss."""
         if self._terms and "loss" in logs:
-            logs = {**logs, "retention_loss": float(torch.stack(self._terms).mean())}
+            trainer: Any = self
+            # Of all processes, as the trainer's own loss in the same row; each of them calls this.
+            mean = trainer.accelerator.gather(torch.stack(self._terms).mean().reshape(1)).mean()
+            logs = {**logs, "retention_loss": float(mean)}
             self._terms = []
         parent: Any = super()
         parent.log(logs, *args, **kwargs)

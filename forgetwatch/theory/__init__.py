@@ -27,7 +27,6 @@ from forgetwatch.theory.near_on_policy import (
     Teacher,
     oapl,
     oapl_condition,
-    oapl_temperature,
     sdft,
     sdft_condition,
     ttt_discover,

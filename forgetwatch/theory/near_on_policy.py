@@ -54,11 +54,6 @@ class PolicyFlow(Flow):
 
     bound: float
 
-    @property
-    def largest_drift(self) -> float:
-        """Largest distance of the old mode from where it was."""
-        return float(self.drifts.max())
-
 
 @dataclass(frozen=True, kw_only=True)
 class Condition:
@@ -281,19 +276,6 @@ def oapl_condition(*, mass: float, gap: float, beta: float, syncs: int) -> Condi
     _check_oapl(gap, beta, syncs)
     end = float(expit(logit(mass) - syncs * gap / beta))
     return Condition(holds=gap == 0 or syncs <= 1, end=end, rule="gap = 0, or the reference stays as it was")
-
-
-def oapl_temperature(*, mass: float, gap: float, kept: float, syncs: int) -> float:
-    """Return the least beta at which OAPL keeps an old mass after some syncs, for separated modes.
-
-    Raises:
-        ValueError: If an argument is outside its range.
-    """
-    check_start(separation=0.0, mass=mass, time=0.0)
-    _check_oapl(gap, 1.0, syncs)
-    if not 0 < kept < mass:
-        raise ValueError(f"kept must be between 0 and the mass at the beginning, {mass}, got {kept}")
-    return float(syncs * gap / (logit(mass) - logit(kept)))
 
 
 def _check_sdft(strength: float, teacher: str, demonstrated: float, *, allow_zero: bool = False) -> None:

@@ -127,7 +127,7 @@ class ForgetWatchCallback(TrainerCallback):
         strict: bool = False,
         drift: bool | None = None,
     ) -> None:
-        if max_overhead is not None and not 0 <= max_overhead < 1:
+        if max_overhead is not None and not (isinstance(max_overhead, (int, float)) and 0 <= max_overhead < 1):
             raise WatchError(f"max_overhead={max_overhead!r}: needed a share of the time, from 0 to 1, or None")
         if items is not None and not (type(items) is int and items > 0):
             raise WatchError(f"items={items!r}: needed a number of items, 1 or more, or None")
@@ -392,7 +392,8 @@ class ForgetWatchCallback(TrainerCallback):
         if session is None or self._trainer is None or step in session.watch.comparisons:
             return
         session.watch.task = logged_figure(state.log_history)
-        action = session.look(_moment(self._trainer, state, control, kwargs))
+        with _one_line_if_stopped(session, step=step):
+            action = session.look(_moment(self._trainer, state, control, kwargs))
         with session.failures.tolerate("storing the run's state", step=step):
             self._store_memory(state)
         if action in ("save", "stop"):
@@ -408,12 +409,15 @@ class ForgetWatchCallback(TrainerCallback):
 
 
 @contextmanager
-def _one_line_if_stopped(session: Session) -> Iterator[None]:
-    """Provide the start: Ctrl-C ends a script with one line in place of a traceback; nothing is trained yet."""
+def _one_line_if_stopped(session: Session, *, step: int | None = None) -> Iterator[None]:
+    """Provide the start, or the look at a step: Ctrl-C ends a script with one line in place of a traceback."""
     try:
         yield
     except KeyboardInterrupt:
-        session.log(f"stopped before the first step; {session.watch.measurer.kept}")
+        if step is None:
+            session.log(f"stopped before the first step; {session.watch.measurer.kept}")
+        else:
+            session.log(f"stopped in the look at step {step}; the looks before it are in {session.watch.folder.path}")
         if hasattr(sys, "ps1"):  # a notebook or a shell
             raise
         raise SystemExit(_STOPPED) from None

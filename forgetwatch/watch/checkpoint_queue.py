@@ -236,7 +236,10 @@ class CheckpointQueue:
 
     def _hint(self) -> str:
         """Return the remark on a folder without checkpoints that looks like one."""
-        return "; it is itself a checkpoint, give the folder above" if self._store.is_checkpoint() else ""
+        if self._store.is_checkpoint():
+            return "; it is itself a checkpoint, give the folder above"
+        others = self._store.others()
+        return f"; there are {', '.join(others)}; --name 'step_{{N}}' gives the form of their names" if others else ""
 
     def _end(self, *, again: bool) -> End | None:
         """Return the reason to end now; None to wait on, also for a folder that is to be seen once `again`."""
@@ -244,7 +247,8 @@ class CheckpointQueue:
             if again and (self._seen.keys() - self._done.keys()):
                 return None
             if not self._seen:
-                raise WatchError(f"{self._store.given}: needed checkpoints ({NAMES}), found none{self._hint()}")
+                needed = f"checkpoints ({self._store.name or NAMES})"
+                raise WatchError(f"{self._store.given}: needed {needed}, found none{self._hint()}")
             return "once"
         last = self.latest
         is_done = last is not None and self._done.get(last.step) == last.signature

@@ -86,6 +86,7 @@ class FollowSettings:
 
     Attributes:
         base: What checkpoints are compared with: a model id, a checkpoint folder, or a snapshot file.
+        name: Form of the names of the checkpoints' folders, such as ``step_{N}``; empty for the usual ones.
         poll: Seconds between two looks at the folder.
         idle: Seconds without a new checkpoint after which it ends; None for no limit.
         once: True to score the checkpoints that are there, and end.
@@ -98,6 +99,7 @@ class FollowSettings:
     """
 
     base: str
+    name: str = ""
     poll: float = 5.0
     idle: float | None = None
     once: bool = False
@@ -184,7 +186,7 @@ class Follower:
         run: Path | None = None,
         on_look: Callable[[str], object] = log,
     ) -> None:
-        self._store = CheckpointStore(output_dir)
+        self._store = CheckpointStore(output_dir, settings.name)
         if run is None:
             if self._store.path is None:
                 raise WatchError(f"{output_dir}: needed a folder of this machine for the looks; name it with --run")

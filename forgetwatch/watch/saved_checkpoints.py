@@ -127,6 +127,7 @@ class CheckpointStore:
     """
 
     given: str
+    name: str = ""  # form of the folders' names, with {N} for the step; empty for those of the trainers that are known
     _fs: Any = field(init=False, repr=False)
     _root: str = field(init=False, repr=False)
     _checked: dict[str, tuple[str, str]] = field(init=False, repr=False, default_factory=dict)
@@ -139,6 +140,8 @@ class CheckpointStore:
         except (ImportError, ValueError) as error:
             raise WatchError(f"{self.given}: this kind of address cannot be read here ({error})") from error
         self._root = self._root.rstrip("/")
+        if self.name and (self.name.count("{N}") != 1 or ".." in self.name or self.name.startswith("/")):
+            raise WatchError(f"--name {self.name!r}: needed a name with {{N}} for the step, such as 'step_{{N}}'")
         if self.path is not None and self.path.is_file():
             raise WatchError(f"{self.given}: needed the folder of a training, got a file")
 
@@ -154,6 +157,8 @@ class CheckpointStore:
             OSError: If a folder that is there cannot be read.
         """
         self._fs.invalidate_cache()
+        if self.name:
+            return self._named()
         try:
             listed = self._fs.ls(self._root, detail=True)
         except FileNotFoundError:
@@ -165,6 +170,26 @@ class CheckpointStore:
                 # OpenRLHF has its own format beside that of transformers.
                 found[int(match[1])] = max(name, found.get(int(match[1]), ""), key=lambda name: name.endswith("_hf"))
         return dict(sorted(found.items()))
+
+    def _named(self) -> dict[int, str]:
+        """Return the folders whose path below the root has the given form; ``*`` stands for a part of one name."""
+        parts = (re.escape(part).replace(r"\*", "[^/]*") for part in self.name.split("{N}"))
+        form, found = re.compile("(0|[1-9][0-9]{0,17})".join(parts)), dict[int, str]()
+        paths = filter(self._fs.isdir, sorted(self._fs.glob(f"{self._root}/{self.name.replace('{N}', '*')}")))
+        for name in (path.rstrip("/").removeprefix(f"{self._root}/") for path in paths):
+            if (match := form.fullmatch(name)) and (other := found.setdefault(int(match[1]), name)) != name:
+                raise WatchError(f"{self.given}: {other} and {name} have one step; follow one training at a time")
+        return dict(sorted(found.items()))
+
+    def others(self) -> list[str]:
+        """Names of folders that are there: below the root, and with a number at its end below one of these."""
+        try:
+            below = [one["name"].rstrip("/") for one in self._fs.ls(self._root, detail=True) if self._is_folder(one)]
+            below = [path for path in below if path.rsplit("/", 1)[-1][0] not in "._"]
+            inner = [one for path in below[:3] for one in self._fs.glob(f"{path}/*[0-9]")]
+        except (OSError, ValueError):
+            return []
+        return [path.removeprefix(f"{self._root}/") for path in (*below[:5], *inner[:3])]
 
     def _is_folder(self, listed: Mapping[str, Any]) -> bool:
         # Links are "other" in a local listing and "link" in one of SFTP; files and folders need no further request.

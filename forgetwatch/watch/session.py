@@ -143,7 +143,8 @@ class Session:
             again = watch.look_again(now.model, now.tokenizer, step=now.step)
             if again is not None:
                 flips = f"-{again.all.forgotten:g} +{again.all.gained:g} of {again.all.n:g}"
-                self.log(f"step {now.step} measured again: {flips}, all of it noise")
+                noise = ", all of it noise" if again.all.forgotten or again.all.gained else ""
+                self.log(f"step {now.step} measured again: {flips}{noise}")
         with self.failures.tolerate("storing the findings of the guard", step=now.step):
             watch.report_findings(self.tripped.findings)
         self._resume_guard(known.get("stopped"), now)

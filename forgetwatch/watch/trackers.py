@@ -8,8 +8,8 @@ A tracker with peculiarities has a class of its own: `row` and `begin` for the r
 `alert` for both.
 
 The rows of a follower have the keys that the callback's have in the same tracker, on the step of the checkpoint. A file
-in its run folder names the looks that each tracker has, so that a follower that was stopped sends each once. If a step
-is saved again with other weights, its look is sent as an additional row.
+in its run folder names the looks that each tracker has, so that a follower that was stopped sends each once. A step
+that is saved again keeps its look, and its row.
 """
 
 from __future__ import annotations

@@ -192,7 +192,8 @@ def step_tokens(args: TrainingArguments, examples: Any) -> float | None:
 
     Of online methods the examples are prompts alone, and a step takes what generating takes.
     """
-    if hasattr(args, "max_completion_length"):
+    # CPO and ORPO have a length of completions too, which are those of the data.
+    if hasattr(args, "max_completion_length") and hasattr(args, "temperature"):
         return None
     try:
         rows = min(len(examples), _EXAMPLES)

@@ -120,8 +120,6 @@ def test_the_guard_has_the_status_of_a_failed_gate(run: Run, monkeypatch: pytest
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--guard", "halt"), "--guard halt: needed one of warn, stop, off"),
-        (("--log", "ful"), "--log ful: needed one of counts, full, did you mean 'full'?"),
         (("--report-to", "wandb,tensorbord"), "did you mean 'tensorboard'?"),
         (("--once",), "needed checkpoints (checkpoint-N or global_step_N), found none"),
         (("--base", "./nothing"), "./nothing"),

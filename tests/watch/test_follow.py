@@ -746,3 +746,13 @@ def test_a_first_checkpoint_that_is_not_the_base_is_scored(out: Path, base: Path
     run = Trajectory.from_run(out)
     assert run.steps == (-1, 0, 10, 20)
     assert run.comparisons[1].all.forgotten == run.comparisons[2].all.forgotten
+
+
+def test_checkpoints_of_another_name_are_scored_and_named_where_none_fits(out: Path, base: Path) -> None:
+    for step in (10, 20):
+        (out / f"checkpoint-{step}").rename(out / f"step_{step}")
+    with pytest.raises(WatchError, match=r"found none; there are step_10, step_20; --name 'step_\{N\}'"):
+        runs.follower(out, base).follow()
+    made = runs.follower(out, base, name="step_{N}")
+    made.follow()
+    assert made.scored == [10, 20]

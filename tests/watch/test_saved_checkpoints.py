@@ -309,3 +309,17 @@ def test_an_address_that_cannot_be_read_is_one_sentence(given: str) -> None:
         pytest.skip("s3fs is installed")
     with pytest.raises(WatchError, match=r"this kind of address cannot be read here \(.+\)"):
         CheckpointStore(given)
+
+
+def test_names_of_another_form_are_found_also_within_runs(tmp_path: Path) -> None:
+    for name in ("step_5", "step_10", "step_x", "v0-day/checkpoint-3", "weights/step_7"):
+        (tmp_path / name).mkdir(parents=True)
+    assert CheckpointStore(str(tmp_path), "step_{N}").names() == {5: "step_5", 10: "step_10"}
+    assert CheckpointStore(str(tmp_path), "v*/checkpoint-{N}").names() == {3: "v0-day/checkpoint-3"}
+    assert CheckpointStore(str(tmp_path), "weights/step_{N}").names() == {7: "weights/step_7"}
+    (tmp_path / "v1-day" / "checkpoint-3").mkdir(parents=True)
+    with pytest.raises(WatchError, match="v0-day/checkpoint-3 and v1-day/checkpoint-3 have one step"):
+        CheckpointStore(str(tmp_path), "v*/checkpoint-{N}").names()
+    for name in ("step", "../{N}", "{N}{N}"):
+        with pytest.raises(WatchError, match=r"needed a name with \{N\} for the step"):
+            CheckpointStore(str(tmp_path), name)

@@ -119,7 +119,7 @@ def test_the_python_of_the_pages_runs(
     from transformers import AutoModelForCausalLM
     from trl import SFTConfig, SFTTrainer
 
-    tok = tokenizer()
+    tok = tokenizer(words_of=[f"{item.prompt} {' '.join(item.choices)}" for item in load_probe("standard")])
     for name in ("base", "step-2000", "release"):
         network = model(tok, seed=len(name), positions=1024)
         save_snapshot(score(network, tok, load_probe("quick").head(40)), tmp_path / f"{name}.parquet")

@@ -1,19 +1,24 @@
-"""Write the outputs of docs/tutorial/first-run.md anew: run its commands, and put what they print into the page.
+"""Write what the pages show of the demo anew, all from one run: the tutorial's outputs, README's table, both pictures.
 
     python tools/tutorial.py
 
-A comment before a block of text names the lines of the output of the command above it: ``<!-- output: 1-6 -->``.
+A comment before a block of text names the lines of the output of the command above it: ``<!-- output: 1-6 -->``. The
+picture of the page needs Chromium; without it that picture stays.
 """
 
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-PAGE = Path(__file__).parent.parent / "docs" / "tutorial" / "first-run.md"
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs" / "tutorial" / "first-run.md"
+TABLE = re.compile(r"(?<=```text\n)forgetwatch  run, step [^`]+")
+"""The first table of the demo, in a block of README and of the tutorial."""
 SHOWN = re.compile(r"```bash\n([^`]+)```(?:(?!```).)*?<!-- output: (\d+)-(\d+) -->\n```text\n(.*?)```", re.DOTALL)
 """Commands of a block, the lines of their output that follow, and these lines."""
 
@@ -39,7 +44,17 @@ def main() -> None:
                 raise SystemExit(f"{commands}: exit status {done.returncode}\n{done.stderr}")
             return done.stdout
 
-        PAGE.write_text(rewritten(PAGE.read_text(encoding="utf-8"), run), encoding="utf-8")
+        page = rewritten(PAGE.read_text(encoding="utf-8"), run)
+        PAGE.write_text(page, encoding="utf-8")
+        (table, *_) = TABLE.findall(page)
+        readme = ROOT / "README.md"
+        readme.write_text(TABLE.sub(lambda _: table, readme.read_text(encoding="utf-8")), encoding="utf-8")
+        demo = Path(folder, "forgetwatch-demo")
+        shutil.copy(demo / "forgetting.png", ROOT / "docs" / "tutorial" / "demo.png")
+        if (browser := shutil.which("chromium")) is not None:
+            shot = f"--screenshot={ROOT / 'docs' / 'how-to' / 'report.png'}"
+            given = ["--headless", "--no-sandbox", "--hide-scrollbars", "--window-size=1280,720", shot]
+            subprocess.run([browser, *given, (demo / "run/_forgetwatch/report.html").as_uri()], check=True)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,6 @@ import json
 import math
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -370,13 +369,18 @@ def completions(folder: Path, rng: Rng) -> Path:
     table = pa.Table.from_pylist(rows, schema=COMPLETIONS)
     with contextlib.suppress(pa.ArrowException, ValueError, TypeError, AttributeError, OverflowError):
         table = pa.Table.from_pylist(change(rows, rng), schema=COMPLETIONS)
-    made = Completions(sets=("probe",), prompts=((1,),), tokens=((2,),), logprobs=(np.array([-0.5]),), meta={"seed": 1})
+    likeliest = np.array([[2, 3]], np.int32), np.array([[-0.5, -2.0]], np.float32)
+    made = Completions(
+        sets=("probe",),
+        prompts=((1,),),
+        tokens=((2,),),
+        logprobs=(np.array([-0.5]),),
+        top_ids=(likeliest[0],),
+        top_logprobs=(likeliest[1],),
+        meta={"seed": 1},
+    )
     if rng.random() < 0.7:
-        # With the likeliest tokens, and so in the newer format; without them in the older one.
-        likeliest = np.array([[2, 3]], np.int32), np.array([[-0.5, -2.0]], np.float32)
-        made = replace(made, top_ids=(likeliest[0],), top_logprobs=(likeliest[1],))
-        again = Reading(logprobs=[np.array([-0.5])], top_logprobs=[likeliest[1]])
-        made = made.with_floor(again)
+        made = made.with_floor(Reading(logprobs=[np.array([-0.5])], top_logprobs=[likeliest[1]]))
     save_completions(made, path)
     stored = pq.read_table(path, partitioning=None)
     if rng.random() < 0.5:

@@ -117,7 +117,7 @@ def test_a_second_measurement_shows_the_noise(null: list[bool], fact: str, sente
 
 
 def test_the_known_items_have_the_lucky_guesses_beside_them() -> None:
-    told = "12 of the 60 it was sure of are now wrong, about 5 of them guessed; 0 newly known"
+    told = "12 of the 60 it was sure of are now wrong, about 5 of them guessed; 5 newly known"
     assert facts(sure().comparison)["clearly known"] == told
 
     with_shares = compared([True], [False], gold_share=[0.9], k=[4])

@@ -29,7 +29,7 @@ def written(count: int = 8) -> list[Item]:
         Item(
             id=f"o{n}",
             task="open",
-            prompt=[{"role": "user", "content": f"w{n} w{n + 1}"}],
+            prompt=[{"role": "user", "content": f"w{n % 100} w{n % 100 + 1 + n // 100}"}],
             answer=f"w{n}",
             match="contains",
             rendering="chat",

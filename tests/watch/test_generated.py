@@ -183,7 +183,10 @@ def test_a_decision_that_fails_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_answers_with_several_samples_are_restricted_by_items(tmp_path: Path) -> None:
-    items = [Item(id=f"o{n}", task="open", prompt=f"w{n % 50} w{n}", answer="w3", match="contains") for n in range(260)]
+    items = [
+        Item(id=f"o{n}", task="open", prompt=f"w{n % 100} w{n % 100 + 1 + n // 100}", answer="w3", match="contains")
+        for n in range(260)
+    ]
     probe_of_samples = Probe(items, scoring="generate", decoding={"tokens": 2, "temperature": 1.0, "samples": 2})
     watch = ForgetWatchCallback(probe_of_samples, every=4, max_overhead=1e-6, log="full", drift=False)
     run = trained(tmp_path, steps=12, callbacks=[watch])

@@ -18,7 +18,6 @@ def write_run(
     looks: Mapping[int, Snapshot],
     *,
     null: Snapshot | None = None,
-    again: Mapping[int, Snapshot] | None = None,
     planned: int | None = None,
     findings: Sequence[GuardFinding] = (),
     first: Snapshot | None = None,
@@ -31,13 +30,9 @@ def write_run(
     null = None if null is None else folder.stamped(null, "null")
     folder.start(probe, baseline, null)
     described = [{"step": baseline.meta["step"], "checksum": baseline.full_checksum}]
-    resumed = []
     for step, look in looks.items():
         folder.add(stamped := folder.stamped(look, "step"), step=step)
         described.append({"step": step, "checksum": stamped.full_checksum})
-    for step, look in (again or {}).items():
-        folder.add(stamped := folder.stamped(look, "again"), step=step, kind="again")
-        resumed.append({"step": step, "checksum": stamped.full_checksum})
     lineage: dict[str, object] = {}
     if first is not None:
         stamped = replace(first, meta={**first.meta, "run": "1" * 16, "look": "baseline"})
@@ -49,7 +44,6 @@ def write_run(
             "baseline": described[0],
             "null": None if null is None else {"checksum": null.full_checksum},
             "looks": described,
-            "resumed": resumed,
             "planned_looks": planned,
             "guard": [vars(one) for one in findings],
             **lineage,

@@ -21,9 +21,9 @@ GATE_MINUTES = 12
 
 AT_MOST = {
     "modules of the package": 232,
-    "lines of code of the package": 36_760,
-    "characters of the package": 2_580_000,
-    "lines of code of the tests": 41_650,
+    "lines of code of the package": 36_980,
+    "characters of the package": 2_592_000,
+    "lines of code of the tests": 41_400,
     "public names": 13,
     "files that name bits_per_byte": 6,
     "files that name known_lost_net": 7,

@@ -40,7 +40,6 @@ from forgetwatch.comparing.comparison import (
     compare,
     first_samples,
     vanished_note,
-    with_null,
 )
 from forgetwatch.comparing.flips import Flip, Side, What, first_forgotten, prompt_text, sort_flips
 from forgetwatch.comparing.groups import Group, Level, count_groups, group_values

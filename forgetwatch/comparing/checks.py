@@ -281,8 +281,10 @@ def repeated_prompts(snapshot: Snapshot) -> str:
     )
 
 
-def align_repeat(before: Snapshot, null: Snapshot) -> tuple[NDArray[np.float64], list[str]]:
-    """Return the right answers of the same weights measured again, 1, 0 or nan, float64 [rows of `before`]; and notes.
+def align_repeat(before: Snapshot, null: Snapshot) -> tuple[tuple[NDArray[np.float64], NDArray[np.int64]], list[str]]:
+    """Return the answers of the same weights measured again, and notes.
+
+    The answers are right (1, 0 or nan) and the option that was chosen (`NONE` for none), each [rows of `before`].
 
     Refuses a second measurement that shares no item, or is of unlike settings, steps or numbers of samples.
     """
@@ -305,11 +307,14 @@ def align_repeat(before: Snapshot, null: Snapshot) -> tuple[NDArray[np.float64],
         raise MismatchError(
             f"the null has {per_item[1]:g} samples per item and {before.label} has {per_item[0]:g}; measure as many"
         )
-    again = np.full(len(before), np.nan)  # the second measurement may cover a part of the items only
+    # The second measurement may cover a part of the items only.
+    again, chosen = np.full(len(before), np.nan), np.full(len(before), NONE)
     again[pairing.before] = null.floats("correct")[pairing.after]
+    if not null.missing("chosen"):
+        chosen[pairing.before] = null.ints("chosen")[pairing.after]
     if not np.isfinite(again).any() and not null.is_passage.any():  # passages have no flips, and no noise of them
         differs.append("the null has no scored item, so the noise is not known")
-    return again, differs
+    return (again, chosen), differs
 
 
 def is_of_run(before: Snapshot, after: Snapshot) -> bool:

@@ -39,7 +39,6 @@ from forgetwatch.comparing.checks import (
 from forgetwatch.comparing.groups import Group, Level, count_groups
 from forgetwatch.comparing.subset import cut_to_common
 from forgetwatch.measures import (
-    NULL,
     PASSAGES,
     VANISHED_SHARE_NOTED,
     Again,
@@ -50,7 +49,7 @@ from forgetwatch.measures import (
     read_again,
     read_drift,
 )
-from forgetwatch.metrics import Null, OptionScores, count_known, left_out, log_shares, ratio
+from forgetwatch.metrics import OptionScores, count_known, left_out, log_shares
 from forgetwatch.pairing import AlignedPairs, AlignedPassages, Pairing, item_codes, pair
 from forgetwatch.probes import Categories
 from forgetwatch.readers import check_metric, load_snapshot
@@ -266,24 +265,6 @@ def compare(
         wordings=wording_changes(groups, paired),
         again=read_again(after.meta, label=after.label) if is_of_run(before, after) else None,
     )
-
-
-def with_null(comparison: Comparison, again: Comparison) -> Comparison:
-    """Return a comparison with the larger of two noises: its own, and the flips of a look that was measured again.
-
-    `again` is an earlier look against the same weights measured again after a resume.
-    """
-    flips = {(group.level, group.name): group for group in again.groups}
-    # The larger of the two: a second measurement of the baseline does not see what another machine changes.
-    # By rates, because the two may be of unlike numbers of items.
-    groups = [
-        group.having(NULL, Null(measured=found.n, null_lost=found.forgotten, null_gained=found.gained))
-        if (found := flips.get((group.level, group.name)))
-        and found.forgetting >= (ratio(own.null_lost, own.measured) if (own := group[NULL]) else 0.0)
-        else group
-        for group in comparison.groups
-    ]
-    return replace(comparison, groups=tuple(groups))
 
 
 def first_samples(snapshot: Snapshot) -> Snapshot:

@@ -43,7 +43,7 @@ def read_stages(folders: Sequence[str | Path]) -> Trajectory:
     if len(runs) == 1:
         return Trajectory.from_run(runs[0].folder)
     missing = _check_order(runs)
-    looks, again, offset = [runs[0].baseline], list[Snapshot](), 0
+    looks, offset = [runs[0].baseline], 0
     begins, findings, damages, planned = [], list[GuardFinding](), list[str](), list[int | None]()
     for number, run in enumerate(runs):
         begins.append(offset)
@@ -54,17 +54,15 @@ def read_stages(folders: Sequence[str | Path]) -> Trajectory:
             later = run.looks[1:]
         planned.append(run.planned if later is run.looks or run.planned is None else run.planned - 1)
         looks += [_later(look, by=offset) for look in later]
-        again += [_later(look, by=offset) for look in run.again]
         # Later stages count on from the end of this one, and not from their own step 0.
         offset = int(looks[-1].meta["step"])
     if _have_own_probes(runs):
-        looks, again = shared_rows(looks), []
+        looks = shared_rows(looks)
     made = Trajectory.of(
         looks,
         # If one stage has no plan, the number of looks of the whole is unknown.
         planned=None if None in planned else sum(number or 0 for number in planned),
         null=runs[0].null,
-        again=again,
     )
     *first, last = made.comparisons
     comparisons = (*first, replace(last, notes=(*last.notes, *missing, *_stage_notes(runs))))

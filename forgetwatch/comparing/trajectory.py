@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forgetwatch.comparing.checks import in_common_norm
-from forgetwatch.comparing.comparison import Comparison, compare, report_module, with_null
+from forgetwatch.comparing.comparison import Comparison, compare, report_module
 from forgetwatch.comparing.groups import Group
 from forgetwatch.comparing.stage_matrix import StageMatrix
 from forgetwatch.comparing.subset import Subset
@@ -152,7 +152,6 @@ class Trajectory:
         *,
         planned: int | None = None,
         null: Snapshot | None = None,
-        again: Sequence[Snapshot] = (),
     ) -> Self:
         """Make a trajectory of snapshots, ordered by the steps in their metadata; the first is the baseline.
 
@@ -162,7 +161,6 @@ class Trajectory:
             looks: The snapshots.
             planned: Looks planned after the baseline; None if unknown.
             null: The baseline's weights measured again: what flips is noise.
-            again: Looks measured again when the run resumed; later looks have these flips as their noise.
 
         Raises:
             SnapshotError: If there is no look, or the metadata of one name no step.
@@ -178,19 +176,11 @@ class Trajectory:
         steps = [look.meta["step"] for look in ordered]
         if twice := [step for step, after in pairwise(steps) if step == after]:
             raise SnapshotError(f"two looks were taken at step {twice[0]}; a run has one look per step")
-        baseline, by_step = ordered[0], {int(look.meta["step"]): look for look in ordered}
+        baseline = ordered[0]
         null = None if null is None else subset.apply(null)
         comparisons = [compare(before=baseline, after=look, null=null) for look in ordered]
-        for second in sorted(again, key=lambda look: int(look.meta["step"])):
-            if (step := int(second.meta["step"])) in by_step:  # a look may be gone: a run that resumed drops later ones
-                flips = compare(before=by_step[step], after=subset.apply(second))
-                # The looks before it were measured on the machine of the baseline, whose noise is the null.
-                comparisons = [
-                    with_null(one, flips) if look > step else one
-                    for look, one in zip(by_step, comparisons, strict=True)
-                ]
         return cls(
-            tuple(by_step),
+            tuple(steps),
             tuple(comparisons),
             np.stack([right_answers(baseline, look) for look in ordered]),
             baseline,
@@ -208,7 +198,7 @@ class Trajectory:
             SnapshotError: If the folder contains no baseline of its run.
         """
         stored = StoredRun.read(folder)
-        made = cls.of([stored.baseline, *stored.looks], planned=stored.planned, null=stored.null, again=stored.again)
+        made = cls.of([stored.baseline, *stored.looks], planned=stored.planned, null=stored.null)
         made = replace(made, findings=stored.findings, notes=stored.notes, task=stored.task)
         first, notes = read_first(stored.folder, stored.described)
         made = replace(made, notes=(*made.notes, *notes))

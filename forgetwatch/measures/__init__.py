@@ -57,7 +57,7 @@ from forgetwatch.measures.estimate import NET_ESTIMATE, NetEstimate, margin_rule
 from forgetwatch.measures.flips import FLIPS, VANISHED, VANISHED_SHARE_NOTED, Flips, Vanished, net_change
 from forgetwatch.measures.history import HISTORY, History
 from forgetwatch.measures.known_items import KNOWN, net_of_luck
-from forgetwatch.measures.noise_floors import FORM, NOISE_FLOOR, NULL, SOFT
+from forgetwatch.measures.noise_floors import FORM, NOISE_FLOOR, NULL, RIGHT_LOST, SOFT
 from forgetwatch.measures.option_mass import CONSTANT_MASS, MASS, mass_mode
 from forgetwatch.measures.quantities import (
     BEYOND_GROUPS,

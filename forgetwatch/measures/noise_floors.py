@@ -1,16 +1,29 @@
 """Flips without forgetting, and losses of form: a second measurement, sampled decoding, soft changes, lost formats.
 
-See `metrics.noise` and `metrics.known`.
+Also the share of the right answers that is lost beyond guessing and noise. See `metrics.noise`, `metrics.known` and
+`metrics.guessing`.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 import numpy as np
 
-from forgetwatch.measures.base import GroupMeasure, Quantity, Rows, numbers
-from forgetwatch.metrics import Losses, NoiseFloor, Null, Soft, count_losses, noise_floor, null, soft
+from forgetwatch.measures.base import Bounds, GroupMeasure, Quantity, Rows, numbers
+from forgetwatch.metrics import (
+    Losses,
+    NoiseFloor,
+    Null,
+    RightLost,
+    Soft,
+    count_losses,
+    noise_floor,
+    null,
+    right_lost,
+    soft,
+)
 
 _RATES: Final = ("forgetting", "backward_transfer")
 
@@ -41,6 +54,29 @@ NULL: Final = GroupMeasure[Null](
         Quantity("null_n", lambda r: r.measured, "count"),
         Quantity("null_lost", lambda r: r.null_lost, "count"),
         Quantity("null_gained", lambda r: r.null_gained, "count"),
+    ),
+)
+
+
+def _right_lost(rows: Rows) -> RightLost | None:
+    answers, used = rows.pairs.open_or_correctable()
+    pairs = rows.pairs.take(used)
+    floor = noise_floor(pairs.before, pairs.after, pairs.item, samples=pairs.samples, cluster=pairs.cluster)
+    return right_lost(
+        answers,
+        pairs.chosen_again,
+        np.full(len(pairs), np.nan) if pairs.again is None else pairs.again,
+        holds=float(pairs.before.sum() / max(rows.pairs.before.sum(), 1)),
+        floor=None if floor is None else floor.floor,
+    )
+
+
+RIGHT_LOST: Final = GroupMeasure[RightLost](
+    key="right_lost",
+    of=_right_lost,
+    quantities=(
+        Quantity("right_lost_share", lambda r: r.share, "share", low=-math.inf, high=math.inf),
+        Bounds("right_lost_share_interval", lambda r: r.interval, "share", low=-math.inf, high=math.inf),
     ),
 )
 

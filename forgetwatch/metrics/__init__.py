@@ -39,18 +39,21 @@ from forgetwatch.metrics.continual import ContinualAverages, continual_averages
 from forgetwatch.metrics.divergence import NOT_ALWAYS, Drift, bucketed_kl, drift, first_tokens
 from forgetwatch.metrics.equal_change import equal_change_p_value
 from forgetwatch.metrics.guessing import (
+    FEWEST_RIGHT,
     MAX_SECOND_CHOICE,
     Answers,
     Bound,
     Corrected,
     Paper,
     Persistence,
+    RightLost,
     as_released,
     bound,
     guess_corrected,
     guess_corrected_calibrated,
     paper,
     persistence,
+    right_lost,
     tipping_ratio,
 )
 from forgetwatch.metrics.intervals import (

@@ -140,10 +140,92 @@ def guess_corrected(answers: Answers) -> Corrected | None:
     as a wrong option to a model that does not know; it assumes nothing about persistence or position bias.
     """
     used = answers.take(answers.correctable)
-    if not len(used.k):
+    return _corrected(used, _assumed_rate(used), by_second_choice=0.0) if len(used.k) else None
+
+
+def _assumed_rate(used: Answers) -> Floats:
+    rate: Floats = used.golds / (used.k - used.golds - 1.0)
+    return rate
+
+
+FEWEST_RIGHT: Final = 20
+"""Smallest number of truly right answers of which a lost share is given."""
+
+_TWICE: Final = 300
+"""Smallest number of items measured twice whose flips are taken off."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RightLost:
+    """Share of the right answers that is lost beyond guessing, over open answers and choices with logged options.
+
+    Attributes:
+        right: Number of items that were right before, less those that guessing makes (N A); taken as fixed.
+        share: Share of them that is lost; None under `FEWEST_RIGHT`, as the next two.
+        interval: Its 95 % interval.
+        least: The same share by the lower end of the band of `Corrected`.
+        by_guessing: Share of the right-to-wrong flips that guessing explains, 0 to 1; nan without a flip.
+        less_noise: True if the flips of the same weights, measured twice or in several samples, are taken off.
+        holds: Share of all right answers that these items hold, 0 to 1.
+    """
+
+    right: float
+    share: float | None
+    interval: Interval | None
+    least: float | None
+    by_guessing: float
+    less_noise: bool
+    holds: float
+
+
+def right_lost(
+    answers: Answers, chosen_again: Ints, again: Floats, *, holds: float, floor: float | None
+) -> RightLost | None:
+    """Compute the share of the right answers that is lost beyond guessing; None without an item.
+
+    The guess-corrected forgetting (`guess_corrected`) over the mean of (k r - g)/(k - g), r right before. An open
+    answer is a choice that no guess hits: g = 0.
+
+    Args:
+        answers: Choices with at least two wrong options, and open answers with k = 3 and no right option.
+        chosen_again: Options that the model before chose when it was measured again, [rows].
+        again: Right in that measurement: 1, 0, or nan without one, [rows].
+        holds: Share of all right answers that these items hold.
+        floor: Noise floor of several samples a side; None for one.
+    """
+    if not len(answers.k):
         return None
-    rate = used.golds / (used.k - used.golds - 1.0)
-    return _corrected(used, rate, by_second_choice=0.0)
+    k, g = answers.k.astype(float), answers.golds.astype(float)
+    truly, samples = float(np.mean((k * answers.before - g) / (k - g))), answers.samples
+    right = over_samples(len(k), samples) * truly
+    found = _corrected(answers, _assumed_rate(answers), by_second_choice=0.0)
+    flips = float(np.mean(answers.before & ~answers.after))
+    made = RightLost(
+        right=right,
+        share=None,
+        interval=None,
+        least=None,
+        by_guessing=min(max(1 - found.forgetting / flips, 0.0), 1.0) if flips else math.nan,
+        less_noise=floor is not None,
+        holds=holds,
+    )
+    if right < FEWEST_RIGHT:
+        return made
+    lost, error = found.forgetting - (floor or 0.0), found.forgetting_se
+    twice = np.isfinite(again)
+    if floor is None and over_samples(int(twice.sum()), samples) >= _TWICE:
+        null = replace(answers, after=again == 1, chosen_after=chosen_again)
+        (now, _), (noise, _) = (_scores(one.take(twice), _assumed_rate(one)[twice]) for one in (answers, null))
+        lost, error = clustered_mean(now - noise, None if answers.cluster is None else answers.cluster[twice])
+        made = replace(made, less_noise=True)
+    interval = mean_interval(lost, 0.0 if math.isnan(error) else error)
+    band = found.forgetting_band[0]
+    return replace(
+        made,
+        share=lost / truly,
+        interval=(interval[0] / truly, interval[1] / truly),
+        least=0.0 if math.isnan(band) else band / truly,
+    )
 
 
 def guess_corrected_calibrated(answers: Answers) -> Corrected | None:
@@ -188,19 +270,12 @@ def _corrected(used: Answers, rate: Floats, *, by_second_choice: Floats | float)
 
     `by_second_choice` is the term of each score from estimating lambda, with mean 0.
     """
-    k, g = used.k.astype(float), used.golds.astype(float)
-    # A forgotten item is still guessed right with probability g/k: k/(k-g) scales flips to a wrong option up to all.
-    # Right to no answer is a loss, less the lucky guesses among them: g/(k-g) for each wrong guess that became none.
-    scale, to_none = k / (k - g), g / (k - g)
-    # Both directions take off the same: a changed guess lands right->wrong as often as wrong->right.
-    churn = scale * (rate * used.wrong_to_other_wrong + by_second_choice)
-    no_before, no_after = used.no_answer_before, used.no_answer_after
-    option_before, option_after = ~used.before & ~no_before, ~used.after & ~no_after
-    lost = scale * (used.before & option_after) + (used.before & no_after) - to_none * (option_before & no_after)
-    won = scale * (option_before & used.after) + (no_before & used.after) - to_none * (no_before & option_after)
-    forgetting, forgetting_se = clustered_mean(lost - churn, used.cluster)
-    backward_transfer, backward_transfer_se = clustered_mean(won - churn, used.cluster)
+    lost, won = _scores(used, rate, by_second_choice=by_second_choice)
+    forgetting, forgetting_se = clustered_mean(lost, used.cluster)
+    backward_transfer, backward_transfer_se = clustered_mean(won, used.cluster)
     # The band lets guessing make between half and twice the correction; see `Corrected`.
+    scale = used.k / (used.k - used.golds)
+    churn = scale * (rate * used.wrong_to_other_wrong + by_second_choice)
     correction = float(np.mean(rate * used.wrong_to_other_wrong))
     half = 0.5 * float(np.mean(scale * rate * used.wrong_to_other_wrong))
     p10, p01 = float(np.mean(used.before & ~used.after)), float(np.mean(~used.before & used.after))
@@ -211,14 +286,29 @@ def _corrected(used: Answers, rate: Floats, *, by_second_choice: Floats | float)
         return _widened(low, high, error, error, least=-1.0)
 
     return Corrected(
-        n=over_samples(len(k), used.samples),
+        n=over_samples(len(used.k), used.samples),
         forgetting=forgetting,
         backward_transfer=backward_transfer,
         forgetting_se=forgetting_se,
         backward_transfer_se=backward_transfer_se,
-        forgetting_band=band(p10, p01, float(lost.mean()), forgetting_se),
-        backward_transfer_band=band(p01, p10, float(won.mean()), backward_transfer_se),
+        forgetting_band=band(p10, p01, float((lost + churn).mean()), forgetting_se),
+        backward_transfer_band=band(p01, p10, float((won + churn).mean()), backward_transfer_se),
     )
+
+
+def _scores(used: Answers, rate: Floats, *, by_second_choice: Floats | float = 0.0) -> tuple[Floats, Floats]:
+    """Return the scores of each row, of `guess_corrected` and its mirror image, float64 [rows]."""
+    k, g = used.k.astype(float), used.golds.astype(float)
+    # A forgotten item is still guessed right with probability g/k: k/(k-g) scales flips to a wrong option up to all.
+    # Right to no answer is a loss, less the lucky guesses among them: g/(k-g) for each wrong guess that became none.
+    scale, to_none = k / (k - g), g / (k - g)
+    # Both directions take off the same: a changed guess lands right->wrong as often as wrong->right.
+    churn = scale * (rate * used.wrong_to_other_wrong + by_second_choice)
+    no_before, no_after = used.no_answer_before, used.no_answer_after
+    option_before, option_after = ~used.before & ~no_before, ~used.after & ~no_after
+    lost = scale * (used.before & option_after) + (used.before & no_after) - to_none * (option_before & no_after)
+    won = scale * (option_before & used.after) + (no_before & used.after) - to_none * (no_before & option_after)
+    return lost - churn, won - churn
 
 
 def _widened(low: float, high: float, low_error: float, high_error: float, *, least: float) -> Interval:

@@ -138,6 +138,37 @@ class Confidence:
 
 
 @dataclass(frozen=True, kw_only=True)
+class NetCounts:
+    """Shares of some items that are lost, and that luck moved, for the interval of their difference.
+
+    Attributes:
+        lost: Share of the items that are known and lost.
+        moved: Share of the items that are confidently wrong and moved to another wrong option.
+        weight: Lost items that luck makes for each of these.
+        worth: Number of independent items with the same standard error.
+        items: Number of items.
+    """
+
+    lost: float
+    moved: float
+    weight: float
+    worth: float
+    items: float
+
+    def interval(self, level: float) -> Interval:
+        """Return the interval of the lost items less those by luck at a level, 0 to 1, in items."""
+        low_lost, high_lost = wilson(self.lost * self.worth, self.worth, level=level)
+        low_moved, high_moved = wilson(self.moved * self.worth, self.worth, level=level)
+        # One item cannot be both, so the two shares are negatively correlated.
+        product = self.lost * self.moved
+        phi = -math.sqrt(product / ((1 - self.lost) * (1 - self.moved))) if product else 0.0
+        net = self.lost - self.weight * self.moved
+        below = combined_width(self.lost - low_lost, self.weight * (high_moved - self.moved), phi)
+        above = combined_width(high_lost - self.lost, self.weight * (self.moved - low_moved), phi)
+        return (net - below) * self.items, (net + above) * self.items
+
+
+@dataclass(frozen=True, kw_only=True)
 class Known:
     """Counts of known items, of those lost, and of what luck makes of both; means over samples.
 
@@ -148,7 +179,7 @@ class Known:
         known_by_luck: Number of known items that luck alone would make; None, as the next two, if luck could not be
             estimated.
         known_lost_by_luck: Number of lost items that luck alone would make.
-        lost_net_interval: 95 % interval of `lost_net`, in items.
+        lost_net_counts: What the interval of `lost_net` follows from.
         newly_known_net: Newly known items minus those that luck would make; None without the scores of all options, and
             if no answer is wrong after.
         newly_known_net_interval: Its 95 % interval, in items.
@@ -161,7 +192,7 @@ class Known:
     newly_known: float
     known_by_luck: float | None = None
     known_lost_by_luck: float | None = None
-    lost_net_interval: Interval | None = None
+    lost_net_counts: NetCounts | None = None
     newly_known_net: float | None = None
     newly_known_net_interval: Interval | None = None
     why_no_net: str | None = None
@@ -178,6 +209,11 @@ class Known:
         return None if self.known_lost_by_luck is None else self.known_lost - self.known_lost_by_luck
 
     @property
+    def lost_net_interval(self) -> Interval | None:
+        """95 % interval of `lost_net`, in items."""
+        return None if self.lost_net_counts is None else self.lost_net_counts.interval(0.95)
+
+    @property
     def lost_net_share(self) -> float | None:
         """`lost_net` as a share of `known_net`; None if luck is unknown or too few are known.
 
@@ -191,10 +227,15 @@ class Known:
     @property
     def lost_net_share_interval(self) -> Interval | None:
         """95 % interval of `lost_net_share`, with `known_net` taken as fixed; None where that is None."""
-        known, interval = self.known_net, self.lost_net_interval
-        if self.lost_net_share is None or known is None or interval is None:
+        return self.lost_net_share_at(0.95)
+
+    def lost_net_share_at(self, level: float) -> Interval | None:
+        """Return the interval of `lost_net_share` at a level, 0 to 1; None where that is None."""
+        known = self.known_net
+        if self.lost_net_share is None or known is None or self.lost_net_counts is None:
             return None
-        return interval[0] / known, interval[1] / known
+        low, high = self.lost_net_counts.interval(level)
+        return low / known, high / known
 
 
 def is_known(right: Bools, share: Floats, tau: float = TAU) -> Bools:
@@ -225,7 +266,7 @@ def count_known(items: Confidence, *, samples: int = 1, tau: float = TAU) -> Kno
         )
     newly = None if used.wrong_share_after is None else _less_luck(won, used.reversed, tau, samples)
     if newly is not None:
-        counts = replace(counts, newly_known_net=newly.net, newly_known_net_interval=newly.interval)
+        counts = replace(counts, newly_known_net=newly.net, newly_known_net_interval=newly.counts.interval(0.95))
     found = _less_luck(lost, used, tau, samples)
     if found is None:
         return replace(counts, why_no_net="no answer was wrong before")
@@ -233,16 +274,16 @@ def count_known(items: Confidence, *, samples: int = 1, tau: float = TAU) -> Kno
         counts,
         known_by_luck=found.known_by_luck,
         known_lost_by_luck=found.lost_by_luck,
-        lost_net_interval=found.interval,
+        lost_net_counts=found.counts,
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class _LessLuck:
-    """Known and lost items less luck, in items, with their 95 % interval and the parts that luck makes."""
+    """Known and lost items less luck, in items, with what their interval follows from and the parts that luck makes."""
 
     net: float
-    interval: Interval
+    counts: NetCounts
     known_by_luck: float
     lost_by_luck: float
 
@@ -255,33 +296,23 @@ def _less_luck(lost: Bools, used: Confidence, tau: float, samples: int) -> _Less
     most = float((used.golds / (used.k - used.golds - 1.0))[~used.before].max())
     return _LessLuck(
         net=(float(lost.sum()) - float(lost_by_luck.sum())) / samples,
-        interval=_net_interval(lost, lost_by_luck, used.cluster, largest_weight=most, samples=samples),
+        counts=_net_counts(lost, lost_by_luck, used.cluster, largest_weight=most, samples=samples),
         known_by_luck=float(known_by_luck.sum()) / samples,
         lost_by_luck=float(lost_by_luck.sum()) / samples,
     )
 
 
-def _net_interval(
+def _net_counts(
     lost: Bools, by_luck: Floats, cluster: Ints | None, *, largest_weight: float, samples: int
-) -> Interval:
-    """Return the interval of the lost items less those by luck, in items.
-
-    `by_luck` has the weights of the mirrored that moved.
-    """
+) -> NetCounts:
+    """Return what the interval follows from. `by_luck` has the weights of the mirrored that moved."""
     rows, total = len(lost), float(by_luck.sum())
     # The items of one weight that have the sum and the variance of the mirrored ones.
     weight = float(by_luck @ by_luck) / total if total else largest_weight
-    share_lost, share_moved = float(lost.mean()), total / weight / rows
     worth = rows if cluster is None else effective_items(lost - by_luck, cluster)
-    low_lost, high_lost = wilson(share_lost * worth, worth)
-    low_moved, high_moved = wilson(share_moved * worth, worth)
-    # One item cannot be both, so the two shares are negatively correlated.
-    product = share_lost * share_moved
-    phi = -math.sqrt(product / ((1 - share_lost) * (1 - share_moved))) if product else 0.0
-    net = share_lost - weight * share_moved
-    below = combined_width(share_lost - low_lost, weight * (high_moved - share_moved), phi)
-    above = combined_width(high_lost - share_lost, weight * (share_moved - low_moved), phi)
-    return (net - below) * rows / samples, (net + above) * rows / samples
+    return NetCounts(
+        lost=float(lost.mean()), moved=total / weight / rows, weight=weight, worth=worth, items=rows / samples
+    )
 
 
 Loss = Literal["form", "knowledge"]

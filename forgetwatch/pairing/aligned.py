@@ -54,6 +54,7 @@ class AlignedPairs:
         before: Right before, as `after` is after; and so on for each pair of names.
         scored_before: Right or wrong before. True in every row, except among the pairs that `align` sets apart.
         again: Right when the model before was measured again: 1, 0, or nan; None if it was not.
+        chosen_again: Option that it chose then; -1 = no answer found, or not measured.
         share_before: Share of the right options before, 0 to 1; nan where it was not measured.
         chosen_before: Option chosen before; -1 = no answer found. None if a side logs no options.
         second_before: See `metrics.guessing.Answers`.
@@ -88,6 +89,7 @@ class AlignedPairs:
     scored_before: Bools
     scored_after: Bools
     again: Floats | None
+    chosen_again: Ints
     share_before: Floats
     share_after: Floats
     chosen_before: Ints | None
@@ -137,6 +139,24 @@ class AlignedPairs:
         columns: dict[str, Any] = {"task": self.task.code}
         columns |= {name: getattr(self, name) for name in Answers.__dataclass_fields__ if name != "task"}
         return Answers(**columns).take(rows)
+
+    def open_or_correctable(self) -> tuple[Answers, Bools]:
+        """Return open answers, and choices with at least two wrong options and logged ones; and which rows these are.
+
+        Open answers are choices among three without a right option, so that no guess hits.
+        """
+        # Without any number of options a log may leave them out: only a generated answer is open then.
+        is_open = (self.k < 1) & ((self.kind.code == 1) | (self.k >= 1).any())
+        choice = np.zeros(len(self), bool)
+        chosen = self.chosen_before, self.chosen_after
+        if chosen[0] is not None and chosen[1] is not None:
+            choice = self.k - self.golds >= 2
+        columns: dict[str, Any] = {name: getattr(self, name) for name in ("before", "after", "cluster", "samples")}
+        for side, of in zip(("chosen_before", "chosen_after"), chosen, strict=True):
+            columns[side] = np.where(is_open | (of is None), 0, NONE if of is None else of)
+        k, golds = np.where(is_open, 3, self.k), np.where(is_open, 0, self.golds)
+        rows: Bools = is_open | choice
+        return Answers(**columns, k=k, golds=golds, task=self.task.code).take(rows), rows
 
     def confidence(self) -> Confidence:
         """Return the confidence of the answers before and after, for the known items and what luck makes of them."""
@@ -207,7 +227,7 @@ class AlignedPairs:
         after: Snapshot,
         pairing: Pairing,
         *,
-        again: Floats | None = None,
+        again: tuple[Floats, Ints] | None = None,
         whole_items: bool = True,
     ) -> tuple[Self, Self]:
         """Align all pairs; labels are those of `before` where it has them.
@@ -216,7 +236,7 @@ class AlignedPairs:
             before: The snapshot before.
             after: The snapshot after.
             pairing: Rows of the two that pair.
-            again: Right answers of a second measurement of `before`, in the order of its rows; float64 [rows].
+            again: Right answers of a second measurement of `before`, and its options, in the order of its rows.
             whole_items: Leave out an item with one unscored sample as a whole, so that every item has the same weight;
                 False leaves out the sample alone.
 
@@ -247,7 +267,8 @@ class AlignedPairs:
             after=correct_after == 1.0,
             scored_before=np.isfinite(correct_before),
             scored_after=np.isfinite(correct_after),
-            again=None if again is None else again[left],
+            again=None if again is None else again[0][left],
+            chosen_again=np.full(len(left), NONE) if again is None else again[1][left],
             share_before=gold_share(before, scores_before)[left],
             share_after=gold_share(after, scores_after)[right],
             chosen_before=before.ints("chosen")[left] if options else None,

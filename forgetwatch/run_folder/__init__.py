@@ -6,7 +6,6 @@
     first.parquet          the baseline of the first training of this model, in a run of a later stage
     step-000200.parquet    one snapshot per look
     completions.parquet    token ids of texts that the base generated, if the drift from it is measured
-    again-000200.parquet   the look from which a run resumed, measured again after the resume
     run.json               description of the run: its id, and the step and checksum of each snapshot above
     report.html            the report of the run, for people
 
@@ -52,7 +51,6 @@ from forgetwatch.run_folder.description import (
     RUN_FOLDER,
     Description,
     GuardFinding,
-    Kind,
     carried_baseline,
     carried_look,
     checkpoint_folder,

@@ -34,7 +34,6 @@ from forgetwatch.run_folder.description import (
     RUN_FOLDER,
     Description,
     GuardFinding,
-    Kind,
     Look,
     description_notes,
     look_name,
@@ -56,14 +55,12 @@ class Contents:
 
     Attributes:
         looks: Looks after the baseline, by rising step.
-        again: Looks measured again where the run resumed, by rising step.
         notes: Sentences on files that are missing or left out.
         remarks: Sentences on files that count without being listed.
         rejected: Files with the name of a look that are none of this run.
     """
 
     looks: dict[int, Snapshot] = field(default_factory=dict)
-    again: dict[int, Snapshot] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     rejected: list[Path] = field(default_factory=list)
@@ -97,11 +94,9 @@ def read_contents(
             resumes from an earlier checkpoint takes looks with the same id anew; those of the other branch differ.
     """
     by_checkpoint = None if taken is None else _Listed(taken, "the checkpoint", is_whole=True, also=until)
-    listed = _Listed(described.listed("step"), DESCRIPTION, is_whole=described.is_whole)
-    again = _Listed(described.listed("again"), DESCRIPTION, is_whole=described.is_whole)
+    listed = _Listed(described.listed, DESCRIPTION, is_whole=described.is_whole)
     found = Contents()
-    found.looks = _read_kind(found, folder, "step", by_checkpoint or listed, run=run, until=until)
-    found.again = _read_kind(found, folder, "again", again, run=run, until=until)
+    found.looks = _read_looks(found, folder, by_checkpoint or listed, run=run, until=until)
     return found
 
 
@@ -159,28 +154,28 @@ def _holds_questions(probe: Probe, baseline: Snapshot) -> bool:
     return all(hashes.get((task, item_id)) == content_hash for task, item_id, content_hash in rows)
 
 
-def look_files(folder: Path, kind: Kind) -> dict[int, Path]:
-    """Return the files of the looks of a kind by step, in rising order; other spellings of a name are none."""
+def look_files(folder: Path) -> dict[int, Path]:
+    """Return the files of the looks by step, in rising order; other spellings of a name are none."""
     # By number: from step 1,000,000 on the names do not sort like the steps.
-    named = ((step, path) for path in folder.glob(f"{kind}-*.parquet") if (step := _step_of(path, kind)) is not None)
+    named = ((step, path) for path in folder.glob("step-*.parquet") if (step := _step_of(path)) is not None)
     return dict(sorted(named))
 
 
-def _read_kind(
-    found: Contents, folder: Path, kind: Kind, listed: _Listed, *, run: str | None, until: int | None
+def _read_looks(
+    found: Contents, folder: Path, listed: _Listed, *, run: str | None, until: int | None
 ) -> dict[int, Snapshot]:
-    """Return the looks of a kind by step; what is wrong with files is added to what was found."""
+    """Return the looks by step; what is wrong with files is added to what was found."""
     looks, unlisted = dict[int, Snapshot](), list[int]()
-    for path in sorted(folder.glob(f"{kind}-*.parquet")):
-        if _step_of(path, kind) is None:
+    for path in sorted(folder.glob("step-*.parquet")):
+        if _step_of(path) is None:
             found.notes.append(
                 f"{path.name} does not have the name of a file that a run writes (a copy, or renamed?); it is left out"
             )
-    for step, path in look_files(folder, kind).items():
+    for step, path in look_files(folder).items():
         is_listed = step in listed.checksums
         try:
             look = read_snapshot(path)
-            _check(look, path, look=kind, run=run, step=step, listed=listed.checksums.get(step), source=listed.source)
+            _check(look, path, look="step", run=run, step=step, listed=listed.checksums.get(step), source=listed.source)
             if listed.is_whole and not is_listed and step != listed.also:
                 if listed.also is not None:
                     raise SnapshotError(f"{path}: {listed.source} does not name it: another branch of the run took it")
@@ -194,10 +189,10 @@ def _read_kind(
             continue
         looks[step] = look
     if unlisted:
-        found.remarks.append(_unlisted(unlisted, kind))
+        found.remarks.append(_unlisted(unlisted))
     expected = [step for step in sorted(listed.checksums) if until is None or step <= until]
-    if gone := [step for step in expected if not (folder / look_name(kind, step)).exists()]:
-        found.notes.append(_missing(gone, kind))
+    if gone := [step for step in expected if not (folder / look_name(step)).exists()]:
+        found.notes.append(_missing(gone))
     return looks
 
 
@@ -232,35 +227,34 @@ def _check(
         raise SnapshotError(f"{path}: is not the file that {source} lists: the checksum does not match")
 
 
-def _step_of(path: Path, kind: Kind) -> int | None:
+def _step_of(path: Path) -> int | None:
     """Return the step in the name of a look's file; None if the name is another one."""
-    match = re.fullmatch(rf"{kind}-([0-9]{{1,18}})\.parquet", path.name)
-    return int(match[1]) if match and path.name == look_name(kind, int(match[1])) else None
+    match = re.fullmatch(r"step-([0-9]{1,18})\.parquet", path.name)
+    return int(match[1]) if match and path.name == look_name(int(match[1])) else None
 
 
-def _missing(steps: Sequence[int], kind: Kind) -> str:
-    what = "look" if kind == "step" else "second measurement of a look"
+def _missing(steps: Sequence[int]) -> str:
     if len(steps) == 1:
-        return f"the {what} at step {steps[0]} is missing ({look_name(kind, steps[0])})"
-    return f"{len(steps):,} {'looks' if kind == 'step' else 'second measurements'} are missing: {_names(steps, kind)}"
+        return f"the look at step {steps[0]} is missing ({look_name(steps[0])})"
+    return f"{len(steps):,} looks are missing: {_names(steps)}"
 
 
-def _unlisted(steps: Sequence[int], kind: Kind) -> str:
+def _unlisted(steps: Sequence[int]) -> str:
     if len(steps) == 1:
         return (
-            f"{look_name(kind, steps[0])} is not listed in {DESCRIPTION}, which is written after it: the run was "
+            f"{look_name(steps[0])} is not listed in {DESCRIPTION}, which is written after it: the run was "
             "stopped between the two, or writes now; it is of this run, and counts"
         )
     # A run that was stopped leaves one.
     return (
-        f"{len(steps):,} looks are not listed in {DESCRIPTION}, which is older: {_names(steps, kind)}; they are of "
+        f"{len(steps):,} looks are not listed in {DESCRIPTION}, which is older: {_names(steps)}; they are of "
         "this run, and count; later findings of the guard are not known"
     )
 
 
-def _names(steps: Sequence[int], kind: Kind) -> str:
+def _names(steps: Sequence[int]) -> str:
     more = f" and {len(steps) - _NAMED:,} more" if len(steps) > _NAMED else ""
-    return ", ".join(look_name(kind, step) for step in steps[:_NAMED]) + more
+    return ", ".join(look_name(step) for step in steps[:_NAMED]) + more
 
 
 def _short(error: ForgetwatchError, path: Path) -> str:
@@ -356,7 +350,6 @@ class StoredRun:
         folder: The folder.
         baseline: The snapshot that every look is compared with.
         looks: The looks after it, by rising step.
-        again: Looks measured again where the run resumed, by rising step.
         null: The second measurement of the baseline; None if there is none.
         planned: Looks planned after the baseline; None if unknown.
         findings: Findings of the guard, in the order in which they were made.
@@ -368,7 +361,6 @@ class StoredRun:
     folder: Path
     baseline: Snapshot
     looks: tuple[Snapshot, ...]
-    again: tuple[Snapshot, ...]
     null: Snapshot | None
     planned: int | None
     findings: tuple[GuardFinding, ...] = ()
@@ -396,7 +388,6 @@ class StoredRun:
             folder=path,
             baseline=baseline,
             looks=tuple(contents.looks.values()),
-            again=tuple(contents.again.values()),
             null=null,
             planned=described.planned,
             findings=described.findings,

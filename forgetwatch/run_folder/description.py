@@ -47,10 +47,7 @@ _PIECES: Final = 64
 LAST_STEP: Final = 10**18 - 1
 """The largest step of a look: names of files and checkpoints have at most 18 digits."""
 
-Kind = Literal["step", "again"]
-"""Kind of a look's file: taken at a step, or measured again where the run resumed."""
-
-Look = Literal["baseline", "null", "step", "again"]
+Look = Literal["baseline", "null", "step"]
 """Value of ``look`` in the metadata of a snapshot in a run folder."""
 
 FORMAT: Final = "forgetwatch/run@3"
@@ -59,12 +56,10 @@ FORMAT: Final = "forgetwatch/run@3"
 _LONGEST: Final = 2**26
 """Bytes of the longest description that is read."""
 
-_LISTS: Final[dict[Kind, str]] = {"step": "looks", "again": "resumed"}
 
-
-def look_name(kind: Kind, step: int) -> str:
+def look_name(step: int) -> str:
     """Return the name of the file of a look."""
-    return f"{kind}-{step:06d}.parquet"
+    return f"step-{step:06d}.parquet"
 
 
 def checkpoint_folder(output_dir: str | Path, step: int) -> Path:
@@ -110,7 +105,7 @@ def own_checkpoint(output_dir: str | Path, step: int) -> Path | None:
 def carried_look(checkpoint: Path) -> Path | None:
     """Return the look of its own step that a checkpoint carries; None if it has none."""
     step = checkpoint.name.removeprefix("checkpoint-")
-    path = checkpoint / CARRIED / look_name("step", int(step)) if step.isdecimal() else None
+    path = checkpoint / CARRIED / look_name(int(step)) if step.isdecimal() else None
     return path if path is not None and path.is_file() else None
 
 
@@ -186,7 +181,7 @@ class Description:
             return cls(problem="is damaged (its checksum does not match)")
         made = cls(values=values)
         try:
-            _ = made.run, made.baseline, made.null, made.listed("step"), made.listed("again"), made.notes, made.lineage
+            _ = made.run, made.baseline, made.null, made.listed, made.notes, made.lineage
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             return cls(problem=f"is damaged ({error!r})")
         return made
@@ -255,13 +250,13 @@ class Description:
         listed = self.values.get(name) if self.is_whole else None
         return None if listed is None else str(listed)
 
-    def listed(self, kind: Kind) -> dict[int, str]:
-        """Return the checksum of each look of a kind by its step, without the baseline; empty if unknown."""
+    @property
+    def listed(self) -> dict[int, str]:
+        """Checksum of each look by its step, without the baseline; empty if unknown."""
         if not self.is_whole or self.baseline is None:
             return {}
-        looks = {_whole_number(look["step"]): str(look["checksum"]) for look in self.values[_LISTS[kind]]}
-        if kind == "step":  # the baseline is listed among the looks too, and has a file of another name
-            looks.pop(self.baseline[0], None)
+        looks = {_whole_number(look["step"]): str(look["checksum"]) for look in self.values["looks"]}
+        looks.pop(self.baseline[0], None)  # listed among the looks too, it has a file of another name
         return looks
 
     @property

@@ -48,7 +48,6 @@ from forgetwatch.run_folder.description import (
     PROBE,
     RUN_FOLDER,
     Description,
-    Kind,
     Look,
     checkpoint_folder,
     description_notes,
@@ -357,9 +356,9 @@ class RunFolder:
             + "; put the folder back, name the model that the run began with (baseline=...), or start the run anew"
         )
 
-    def looks(self, kind: Kind = "step") -> dict[int, Path]:
+    def looks(self) -> dict[int, Path]:
         """Return the files of the looks by step, in rising order."""
-        return look_files(self.path, kind)
+        return look_files(self.path)
 
     def _contents(self, described: Description, *, until: int | None, taken: Mapping[int, str] | None) -> Contents:
         """Return the looks of the run in the folder.
@@ -367,10 +366,6 @@ class RunFolder:
         Files with the name of a look that are none of this run are renamed.
         """
         found = read_contents(self.path, described, run=self.run, until=until, taken=taken)
-        for step in sorted(found.again.keys() - found.looks.keys()):
-            found.again.pop(step)
-            found.rejected.append(self.path / look_name("again", step))
-            found.notes.append(f"{found.rejected[-1].name} measured a look again that is gone; it is left out")
         for path in found.rejected:
             self.quarantine(path)
         return found
@@ -381,7 +376,7 @@ class RunFolder:
         for folder in carried:
             described = Description.read(folder)
             for step, look in read_contents(folder, described, run=self.run, until=until, taken=taken).looks.items():
-                name = look_name("step", step)
+                name = look_name(step)
                 own = _readable(self.path / name)
                 if own is not None:
                     if taken is None or own.full_checksum in (taken.get(step), look.full_checksum):
@@ -416,13 +411,13 @@ class RunFolder:
         self._notes = tuple(note for note in self._notes if note[0] <= step)
         for partial_file in self.path.glob(".*.partial"):  # left by a process that was killed while it wrote
             partial_file.unlink(missing_ok=True)
-        for later, path in (*self.looks().items(), *self.looks("again").items()):
+        for later, path in self.looks().items():
             if later > step:
                 self._writable(path.name).unlink(missing_ok=True)
 
-    def add(self, look: Snapshot, *, step: int, kind: Kind = "step") -> Path:
+    def add(self, look: Snapshot, *, step: int) -> Path:
         """Write one look and return its path."""
-        path = self._writable(look_name(kind, step))
+        path = self._writable(look_name(step))
         save_snapshot(look, path)
         return path
 
@@ -460,8 +455,8 @@ class RunFolder:
         if described.is_whole and described.baseline is not None:
             kept = {described.baseline[0], *latest}
             looks = [look for look in described.values["looks"] if look["step"] in kept]
-            write_description(target, {**described.values, "looks": looks, "resumed": []})
-        for look, path in look_files(target, "step").items():  # of an earlier copy into the same checkpoint
+            write_description(target, {**described.values, "looks": looks})
+        for look, path in look_files(target).items():  # of an earlier copy into the same checkpoint
             if look not in latest:
                 path.unlink(missing_ok=True)
 

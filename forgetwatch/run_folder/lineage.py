@@ -114,7 +114,7 @@ def folder_of(given: Path) -> Path | None:
 
 def _last_look(folder: Path) -> Snapshot | None:
     """Return the last look in a folder; of a checkpoint's copy only if it is of the checkpoint's own step."""
-    looks = look_files(folder, "step")
+    looks = look_files(folder)
     last = max(looks, default=None)
     if last is None or (folder.name == CARRIED and folder.resolve().parent.name != f"checkpoint-{last}"):
         return None

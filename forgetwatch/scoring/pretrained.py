@@ -219,7 +219,7 @@ def _check_adapter(model: nn.Module, path: Path) -> None:
     file = path / "adapter_model.safetensors"
     if file.is_file():
         with safe_open(file, framework="pt") as stored:
-            names = {name for name in stored.keys() if ".lora_" in name}  # noqa: SIM118
+            names = {name for name in stored.keys() if ".lora_" in name}  # noqa: SIM118  # no mapping
         if names := names - get_peft_model_state_dict(model).keys():
             raise ScoringError(f"{path}: {_unused(sorted(names))}; needed the base that it was trained on")
 

@@ -23,14 +23,13 @@ from forgetwatch.comparing import (
     against_first_base,
     compare,
     right_answers,
-    with_null,
 )
 from forgetwatch.errors import WatchError
 from forgetwatch.pairing import rows_of_baseline
 from forgetwatch.probe import Probe
 from forgetwatch.progress import log
 from forgetwatch.readers import load_snapshot
-from forgetwatch.run_folder import LAST_STEP, GuardFinding, Kind, Lineage, TaskFigure
+from forgetwatch.run_folder import LAST_STEP, GuardFinding, Lineage, TaskFigure
 from forgetwatch.scoring import rank, versions
 from forgetwatch.snapshot import Snapshot
 from forgetwatch.watch.budget import Decision, evaluated_items, stored_decision
@@ -54,7 +53,6 @@ class LookHistory:
         decision: Decision on the items that looks evaluate; None before it is made.
         comparisons: Baseline against each look so far, by step.
         others: The same for each further reference, by its name and step.
-        resumed: Looks that were measured again after a resume, against the stored ones, by step.
         planned: Looks planned after the baseline; None if unknown. Alarms are corrected for it.
         lineage: The watched trainings before this run; None for a first one.
         saved: Digest of the files of each checkpoint that the trainer saved, by step; None without a trainer.
@@ -73,7 +71,6 @@ class LookHistory:
         self.decision: Decision | None = None
         self.comparisons: dict[int, Comparison] = {}
         self.others: dict[str, dict[int, Comparison]] = {}
-        self.resumed: dict[int, Comparison] = {}
         self.planned: int | None = None
         self.lineage: Lineage | None = None
         self.model_facts: Mapping[str, Any] = {}
@@ -87,7 +84,6 @@ class LookHistory:
         self._references = references(against)
         self._snapshots: dict[int, Snapshot] = {}  # rows of the latest look
         self._described: dict[int, dict[str, Any]] = {}
-        self._again: dict[int, str] = {}  # checksums of the looks that were measured again
         self._right: dict[int, NDArray[np.float64]] = {}
 
     @property
@@ -119,9 +115,6 @@ class LookHistory:
         baseline = subset.apply(self.baseline)
         look = baseline if snapshot is self.baseline else subset.apply(snapshot)
         comparison = compare(before=baseline, after=look, null=None if self.null is None else subset.apply(self.null))
-        # After a resume the noise is that of this machine: the null was measured on another one, in other batches.
-        if earlier := [other for other in self.resumed if other < step]:
-            comparison = with_null(comparison, self.resumed[max(earlier)])
         previous = [other for other in self.comparisons if other < step]
         for name, reference in self._references.items():
             if isinstance(reference, Snapshot):
@@ -156,13 +149,6 @@ class LookHistory:
         self._first, self.firsts = None, {}
         self.lineage = None if self.lineage is None else replace(self.lineage, first=None, checksum=None)
 
-    def _compare_again(self, again: Snapshot, *, step: int) -> Comparison:
-        """Add a second measurement of a look: its flips are the noise of later looks."""
-        before, after = map(self.subset.apply, (self._snapshots[step], again))
-        self.resumed[step] = compare(before=before, after=after)
-        self._again[step] = again.full_checksum
-        return self.resumed[step]
-
     def decide(self, decision: Decision) -> None:
         """Cut all comparisons, so far and from here on, to the items that were decided on, or change nothing."""
         kept = ("decision", "subset", "comparisons", "firsts", "_first", "lineage", "_right", "_snapshots", "others")
@@ -191,7 +177,6 @@ class LookHistory:
         kept: tuple[dict[int, Any], ...] = (
             self.comparisons,
             self.firsts,
-            self.resumed,
             self._described,
             self._right,
         )
@@ -255,7 +240,7 @@ class LookHistory:
         # An item with several samples is named once.
         return list(dict.fromkeys(lost))
 
-    def _description(self, *, without: Collection[tuple[Kind, int]] = ()) -> dict[str, Any]:
+    def _description(self, *, without: Collection[int] = ()) -> dict[str, Any]:
         """Return the description of the run, for ``run.json``.
 
         Empty before the baseline. Looks that have no file are left out.
@@ -272,12 +257,7 @@ class LookHistory:
             **stored_decision(self.decision),
             "baseline": {"step": self.baseline.meta["step"], "checksum": self.baseline.full_checksum},
             "null": null,
-            "resumed": [
-                {"step": step, "checksum": self._again[step], "lost": again.all.forgotten, "gained": again.all.gained}
-                for step, again in sorted(self.resumed.items())
-                if ("again", step) not in without
-            ],
-            "looks": [self._described[step] for step in sorted(self._described) if ("step", step) not in without],
+            "looks": [self._described[step] for step in sorted(self._described) if step not in without],
             "planned_looks": self.planned,
             "lineage": None if self.lineage is None else self.lineage.values,
             "model": dict(self.model_facts),

@@ -8,6 +8,7 @@ with what was saved: an output_dir may hold the checkpoints of an earlier traini
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -45,7 +46,7 @@ def roll_back(trainer: Trainer, guard: Guard, session: Session) -> None:
             return
         tried = True
         try:
-            on_all_processes(lambda at=folder: trainer._load_from_checkpoint(str(at)))  # type: ignore[misc]
+            on_all_processes(partial(trainer._load_from_checkpoint, str(folder)))
         except Exception as error:  # whatever reading the files of a checkpoint raises
             session.log(f"{folder} cannot be loaded ({' '.join(str(error).split()):.200}); the one before it is tried")
             continue
@@ -62,7 +63,7 @@ def good_checkpoints(guard: Guard, watch: Watch) -> Iterator[tuple[int, Path]]:
     """Yield step and folder of the checkpoints that this run saved and whose look did not fail, the last first."""
     steps = sorted(watch.comparisons)
     for number, step in reversed(list(enumerate(steps))[1:]):  # the first look is the baseline
-        stored = watch.folder.path / look_name("step", step)
+        stored = watch.folder.path / look_name(step)
         folder = own_checkpoint(watch.folder.output_dir, step)
         if folder is None or not stored.is_file() or watch.baseline is None:
             continue

@@ -129,7 +129,7 @@ class Session:
         self._start_command(now.step, needs_checkpoint=False)
 
     def resume(self, now: TrainingState, memory: Mapping[str, Any] | None, *, checkpoint: Path | None) -> None:
-        """Restore the baseline and the looks of the run, and measure the noise between this machine and the last.
+        """Restore the baseline and the looks of the run.
 
         `memory` is what the trainer's state keeps of the run; None if it keeps nothing. A WatchError if no source has
         the baseline.
@@ -139,12 +139,6 @@ class Session:
         self._restore(memory, step=now.step, checkpoint=checkpoint)
         for note in watch.notes:
             self.log(note)
-        with self.failures.tolerate("measuring the look again", step=now.step):
-            again = watch.look_again(now.model, now.tokenizer, step=now.step)
-            if again is not None:
-                flips = f"-{again.all.forgotten:g} +{again.all.gained:g} of {again.all.n:g}"
-                noise = ", all of it noise" if again.all.forgotten or again.all.gained else ""
-                self.log(f"step {now.step} measured again: {flips}{noise}")
         with self.failures.tolerate("storing the findings of the guard", step=now.step):
             watch.report_findings(self.tripped.findings)
         self._resume_guard(known.get("stopped"), now)

@@ -352,28 +352,22 @@ class FollowerLogger:
             return
         path = watch.folder.path / SENT
         sent, failed = _sent(path, watch.folder.run), None
-        # Digest of the weights of each look; empty for the baseline, of which there is one.
-        digests = {
-            step: str((look.after.get("weights") or {}).get("digest", ""))
-            for step, look in sorted(watch.comparisons.items())
-        }
         for tracker in self._trackers:
             place = tracker.name if self._named["run"] is None else f"{tracker.name} {self._named['run']}"
-            of_tracker = sent.get(place, {})
+            of_tracker = sent.setdefault(place, [])
             try:
-                for step, scored in digests.items():
-                    if of_tracker.get(str(step)) != scored:
+                for step in sorted(watch.comparisons):
+                    if step not in of_tracker:
                         if tracker.name not in self._running:
                             PartialState()  # the loggers of `accelerate` need one
                             self._running[tracker.name] = tracker.begin(watch, self._named)
                         row = look_row(watch, step=step, full=self._full)
                         values = rewrite_logs(row) if tracker.is_rewritten else row
                         tracker.row(self._running[tracker.name], values, step=max(step, 0))
-                        if step > min(digests):
+                        if step > min(watch.comparisons):
                             text = verdict_text(watch.comparisons[step])
                             tracker.text("verdict", text, step=step, tensorboard_writers=self._tensorboard_writers)
-                        of_tracker[str(step)] = scored
-                        sent[place] = of_tracker
+                        of_tracker.append(step)
             except Exception as error:  # of any kind: a tracker is foreign code
                 failed = error
         write_text(path, json.dumps({"run": watch.folder.run, **sent}))
@@ -403,15 +397,15 @@ class FollowerLogger:
         return [] if board is None else [board.tracker]
 
 
-def _sent(path: Path, run: str | None) -> dict[str, dict[str, str]]:
-    """Return the steps that each tracker has of this run, each with the digest of its weights."""
+def _sent(path: Path, run: str | None) -> dict[str, list[int]]:
+    """Return the steps that each tracker has of this run."""
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return {}
     if not isinstance(stored, dict) or stored.pop("run", None) != run:
         return {}
-    return {name: steps for name, steps in stored.items() if isinstance(steps, dict)}
+    return {name: steps for name, steps in stored.items() if isinstance(steps, list)}
 
 
 def log_flipped(watch: Watch, *, step: int, tensorboard_writers: Sequence[Any], share_text: bool) -> None:

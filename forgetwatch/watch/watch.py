@@ -38,7 +38,6 @@ from forgetwatch.run_folder import (
     PROBE,
     RUN_FOLDER,
     GuardFinding,
-    Kind,
     Lineage,
     Resumed,
     RunFolder,
@@ -109,7 +108,7 @@ class Watch(LookHistory):
         self._twice = twice
         self._started = False
         self._is_cleared = False  # the folder of an earlier run is set aside, or there was none
-        self._unstored: dict[tuple[Kind, int], Snapshot] = {}
+        self._unstored: dict[int, Snapshot] = {}
         self._vanished_noted = 0.0  # share of vanished answers that was logged last
         self._repeated: set[int] = set()  # steps of which a repeated call was logged
         if resume:
@@ -118,7 +117,7 @@ class Watch(LookHistory):
     @property
     def pending(self) -> tuple[int, ...]:
         """Steps of the looks that are not stored yet, since they could not be written; rising."""
-        steps = [step for kind, step in self._unstored if kind == "step"]
+        steps = list(self._unstored)
         if not self._started and self.baseline is not None and (first := self.baseline.meta["step"]) >= 0:
             steps.append(first)
         return tuple(sorted(steps))
@@ -209,7 +208,7 @@ class Watch(LookHistory):
         completions = completions or resumed.described.completions
         self.drift.resume([self.folder.path, *carried], checksum=completions, token_budget=budget)
         self.folder.run, self.notes = resumed.run, resumed.notes
-        start, looks, again = resumed.baseline, resumed.contents.looks, resumed.contents.again
+        start, looks = resumed.baseline, resumed.contents.looks
         self._follow_order(start)
         # Also where the checkpoint is of before the decision: trackers have its rows already.
         decision = decision or Decision.of(resumed.described.values)
@@ -233,11 +232,8 @@ class Watch(LookHistory):
             self.saved |= {int(at): str(one) for at, one in stored.items() if int(at) <= last}
         self._use(decision)
         self._add(start, step=int(start.meta["step"]))
-        # By rising step: a second measurement sets the noise of the looks after it only.
         for look, snapshot in sorted(looks.items()):
             self._add(snapshot, step=look)
-            if look in again:
-                self._compare_again(again[look], step=look)
         self.measurer.set_seconds(start, share=(self.items or len(start)) / len(start))
         self._store()
 
@@ -347,7 +343,7 @@ class Watch(LookHistory):
                 log(f"step {step} has its look already; nothing was measured")
             self._repeated.add(step)
             if step in self.pending:
-                self._store_look("step", step)
+                self._store_look(step)
             return self.comparisons[step]
         self._open()
         started, null, is_baseline = time.perf_counter(), None, self.baseline is None
@@ -379,9 +375,9 @@ class Watch(LookHistory):
         self.seconds[step] = time.perf_counter() - started
         # The baseline has a file of its own, which is written with the folder.
         if not is_baseline:
-            self._unstored["step", step] = snapshot
+            self._unstored[step] = snapshot
         # Last: if the file cannot be written, the comparison, its rows and its cost are kept.
-        self._store_look("step", step)
+        self._store_look(step)
         return comparison
 
     def _measure_baseline(self, model: nn.Module, tokenizer: Any, *, step: int) -> tuple[Snapshot, Snapshot | None]:
@@ -402,34 +398,6 @@ class Watch(LookHistory):
         if step >= min(self.comparisons):
             remedy = f"call forget_after({step}) if the training went back to this step, or {remedy}"
         return f"look: needed a step that rises, got step {step} after step {latest}; {remedy}"
-
-    def look_again(self, model: nn.Module, tokenizer: Any, *, step: SupportsIndex) -> Comparison | None:
-        """Measure a stored look again with the weights of its step: the flips are noise, since the weights are equal.
-
-        Later looks take these flips as their noise. Return None if the rows of no look at this step are in memory, or
-        no item is left to evaluate.
-
-        Raises:
-            ScoringError: If the model cannot be scored.
-            WatchError: If `step` is no whole number in its range.
-            OSError: If the snapshot cannot be written.
-        """
-        step = checked_step(step)
-        on_all_processes(lambda: check_arguments(model, tokenizer))  # or the others would wait for this one
-        if step not in self._snapshots or not self.evaluates:
-            return None
-        # Before the file of an earlier resume is replaced: run.json must never list another one than there is.
-        self.resumed.pop(step, None)
-        self._unstored.pop(("again", step), None)
-        self._store()
-        opening = f"step {step}: its look is measured again"
-        with shown("measured again", opening=opening, is_main_process=rank() == 0) as progress:
-            snapshot = self.measurer.look(model, tokenizer, self.evaluated, step=step, progress=progress)
-        snapshot = self.folder.stamped(snapshot, "again")
-        again = self._compare_again(snapshot, step=step)
-        self._unstored["again", step] = snapshot
-        self._store_look("again", step)
-        return again
 
     def adopt(self, baseline: Snapshot) -> None:
         """Compare with a snapshot from elsewhere instead of the first look, decided by the norm of this probe.
@@ -529,10 +497,10 @@ class Watch(LookHistory):
         if self.folder.run is None:
             self.folder.run = on_main_process(begin)
 
-    def _store_look(self, kind: Kind, step: int) -> None:
+    def _store_look(self, step: int) -> None:
         """Write what is not stored yet, and raise an OSError if this look cannot be; others are kept in memory."""
         failure = self._store()
-        if failure is not None and (kind, step) in self._unstored:
+        if failure is not None and step in self._unstored:
             raise failure
 
     def _store(self) -> OSError | None:
@@ -541,8 +509,8 @@ class Watch(LookHistory):
         Return the failure of a look that cannot be written, None if all are stored; that of the folder is raised.
         """
 
-        def write() -> tuple[bool, list[tuple[Kind, int]], OSError | None]:
-            left, failure = list[tuple[Kind, int]](), None
+        def write() -> tuple[bool, list[int], OSError | None]:
+            left, failure = list[int](), None
             if self.baseline is None:
                 return False, left, failure
             if self._started:
@@ -555,11 +523,11 @@ class Watch(LookHistory):
             if not (self._started and self.folder.is_started):
                 self.folder.start(self.probe, self.baseline, self.null, self._first)
             self.drift.save(self.folder.path)
-            for (kind, step), look in self._unstored.items():
+            for step, look in self._unstored.items():
                 try:
-                    self.folder.add(look, step=step, kind=kind)
+                    self.folder.add(look, step=step)
                 except OSError as error:  # the others may have room
-                    left.append((kind, step))
+                    left.append(step)
                     # A plain one: it is sent to the other processes, and not every error can be.
                     failure = failure or OSError(error.errno, error.strerror or str(error), error.filename)
             # run.json comes last, and names only files that exist.
@@ -585,11 +553,11 @@ class Watch(LookHistory):
             raise WatchError(f"forget_after: needed step {first}, that of the baseline, or a later one, got {until}")
         self._drop_after(until)
         self.seconds = {look: took for look, took in self.seconds.items() if look <= until}
-        self._unstored = {look: rows for look, rows in self._unstored.items() if look[1] <= until}
+        self._unstored = {look: rows for look, rows in self._unstored.items() if look <= until}
         last = max(self.comparisons, default=-1)
         # A report lists the flips of the look that is now the last.
-        if ("step", last) in self._unstored:
-            self._snapshots[last] = self._unstored["step", last]
+        if last in self._unstored:
+            self._snapshots[last] = self._unstored[last]
         if self._started:
             self._snapshots |= on_main_process(lambda: self._reopen(until, last=last))
             self._store()

@@ -10,7 +10,6 @@ import pytest
 from support import decided, snapshot
 
 from forgetwatch import Snapshot, compare, save_snapshot
-from forgetwatch.comparing import with_null
 from forgetwatch.errors import MismatchError
 
 
@@ -158,22 +157,6 @@ def test_a_null_of_another_step_is_refused() -> None:
 def test_an_unknown_level_is_refused() -> None:
     with pytest.raises(ValueError, match="needed one of all, kind, wording, category, task"):
         compare(before=snapshot([True]), after=snapshot([True])).by("tasks")  # type: ignore[arg-type]
-
-
-def test_the_larger_noise_is_the_larger_rate() -> None:
-    """2 of 4 flipped when the first items were measured again, 3 of 40 at a look: the first is the noise."""
-    start = snapshot([True] * 40)
-    comparison = compare(before=start, after=start, null=snapshot([False] * 2 + [True] * 2))
-    again = compare(before=start, after=snapshot([False] * 3 + [True] * 37))
-    assert (with_null(comparison, again).all["null_lost"], with_null(comparison, again).all["null_n"]) == (
-        2,
-        4,
-    )
-    worse = compare(before=start, after=snapshot([False] * 30 + [True] * 10))
-    assert (with_null(comparison, worse).all["null_lost"], with_null(comparison, worse).all["null_n"]) == (
-        30,
-        40,
-    )
 
 
 def scored(shift: float = 0.0, *, gold: float = 2.0, **columns: object) -> Snapshot:

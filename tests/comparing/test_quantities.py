@@ -60,7 +60,8 @@ def test_every_quantity_is_at_its_path_within_its_range() -> None:
     # No second measurement, form or letters, no norm that divides by a length, and fewer than 20 known items less luck.
     missing = {name for name in QUANTITIES if value_at(values, name) is None and not name.startswith(PASSAGES)}
     unmeasured = {"null_n", "null_lost", "null_gained", "format_lost", "knowledge_lost", "forgotten_at_constant_mass"}
-    of_share = {f"known_lost_net_share{end}" for end in ("", "_interval_low", "_interval_high")}
+    ends = ("", "_interval_low", "_interval_high")
+    of_share = {f"{name}{end}" for name in ("known_lost_net_share", "right_lost_share") for end in ends}
     assert missing == {*unmeasured, *of_share, "weighted_conditional_kl"}
 
 

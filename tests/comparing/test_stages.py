@@ -9,7 +9,7 @@ import pytest
 from run_folders import write_run
 from support import probe, snapshot
 
-from forgetwatch import Snapshot, Trajectory
+from forgetwatch import Trajectory
 from forgetwatch.comparing import read_stages
 from forgetwatch.errors import MismatchError, SnapshotError
 from forgetwatch.measures import LookDrift
@@ -18,12 +18,9 @@ from forgetwatch.report import trajectory_figure
 Looks = dict[int, list[bool]]
 
 
-def write(folder: Path, looks: Looks, *, planned: int | None = None, again: Looks | None = None) -> Path:
-    def made(there: Looks) -> dict[int, Snapshot]:
-        return {step: snapshot(right, meta={"model": folder.name, "step": step}) for step, right in there.items()}
-
-    rows = made(looks)
-    write_run(folder, probe(len(looks[0])), rows.pop(0), rows, again=made(again or {}), planned=planned)
+def write(folder: Path, looks: Looks, *, planned: int | None = None) -> Path:
+    rows = {step: snapshot(right, meta={"model": folder.name, "step": step}) for step, right in looks.items()}
+    write_run(folder, probe(len(looks[0])), rows.pop(0), rows, planned=planned)
     return folder
 
 
@@ -82,12 +79,6 @@ def test_a_plan_that_one_stage_lacks_is_none_and_a_stage_without_looks_adds_none
     none = write(tmp_path / "none", {0: MIDDLE})
     line = read_stages([sft, none, write(tmp_path / "grpo", {0: MIDDLE, 50: WORST})])
     assert (line.planned, line.steps) == (None, (0, 200, 250))
-
-
-def test_what_was_measured_again_in_a_later_stage_is_its_noise(tmp_path: Path) -> None:
-    sft = write(tmp_path / "sft", {0: BEST, 200: MIDDLE})
-    dpo = write(tmp_path / "dpo", {0: MIDDLE, 100: MIDDLE, 200: WORST}, again={100: WORST})
-    assert [one.all["null_lost"] for one in read_stages([sft, dpo]).comparisons] == [None, None, None, 3]
 
 
 def test_no_run_and_other_questions_are_errors(tmp_path: Path) -> None:

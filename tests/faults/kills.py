@@ -257,7 +257,7 @@ def wrong_after_kill(folder: Path, reference: Path, *, resumes_at: int) -> list[
     wrong = [f"after a kill: another look at step {step}" for step, rows in found.items() if whole.get(step) != rows]
     for note in notes:
         # A resume first deletes the looks that it takes again, and then writes run.json.
-        named = [int(step) for step in re.findall(r"(?:step|again)-(\d+)\.parquet", note)]
+        named = [int(step) for step in re.findall(r"step-(\d+)\.parquet", note)]
         is_dropped = "missing" in note and named and min(named) > resumes_at
         if not is_dropped and not any(part in note for part in HARMLESS):
             wrong.append(f"after a kill: {note}")

@@ -401,21 +401,18 @@ def _write_run(folder: Path, probe: Probe, looks: Sequence[Snapshot], *, run: st
         probe: The probe of the run.
         looks: The looks, by rising step.
         run: Id of the run.
-        described: ``null`` and ``again``, snapshots; ``planned`` looks; ``findings`` of the guard.
+        described: ``null``, a snapshot; ``planned`` looks; ``findings`` of the guard.
     """
     out = RunFolder(folder)
     out.run = run
-    null, again = (described.get(name) for name in ("null", "again"))
+    null = described.get("null")
     null = None if null is None else out.stamped(null, "null")
     baseline, *later = looks
     baseline = out.stamped(baseline, "baseline")
     out.start(probe, baseline, null)
     later = [out.stamped(look, "step") for look in later]
-    resumed = [] if again is None else [out.stamped(again, "again")]
     for look in later:
         out.add(look, step=look.meta["step"])
-    for look in resumed:
-        out.add(look, step=look.meta["step"], kind="again")
 
     def listed(some: Sequence[Snapshot]) -> list[dict[str, Any]]:
         return [{"step": look.meta["step"], "checksum": look.full_checksum} for look in some]
@@ -425,7 +422,6 @@ def _write_run(folder: Path, probe: Probe, looks: Sequence[Snapshot], *, run: st
             "baseline": listed([baseline])[0],
             "null": None if null is None else {"checksum": null.full_checksum},
             "looks": listed([baseline, *later]),
-            "resumed": listed(resumed),
             "planned_looks": described.get("planned"),
             "guard": [vars(one) for one in described.get("findings", ())],
         }
@@ -477,8 +473,8 @@ def _budget_run(folder: Path) -> None:
         GuardFinding("too_few_items", "category:Arts", 400, "Arts, step 400: too few items to see such a loss"),
         GuardFinding("must_pass", "q3", 500, "q3, step 500: wrong, and it must be right"),
     ]
-    null, again = look(0, noise=0.05, whole=True), look(300, noise=0.31)
-    kept = {"planned": 7, "findings": findings, "null": null, "again": again}
+    null = look(0, noise=0.05, whole=True)
+    kept = {"planned": 7, "findings": findings, "null": null}
     _write_run(folder, probe, looks, run="00000000000000b1", **kept)
 
 

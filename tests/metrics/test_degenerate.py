@@ -126,7 +126,9 @@ def everything(before: np.ndarray, after: np.ndarray, k: np.ndarray, *, clustere
 
 def numbers(value: Any) -> list[float]:
     if is_dataclass(value) and not isinstance(value, type):
-        value = list(asdict(value).values())
+        value = asdict(value)
+    if isinstance(value, dict):
+        value = list(value.values())
     if isinstance(value, (list, tuple)):
         return [number for part in value for number in numbers(part)]
     return [] if value is None or isinstance(value, str) else [float(value)]

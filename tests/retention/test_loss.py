@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from events import weights
+from ranks import launched
 from support import model, probe, tokenizer
 from trl_examples import examples
 
@@ -258,3 +262,40 @@ def test_questions_that_are_watched_too_are_named(
         trainer.add_callback(ForgetWatchCallback(watched, max_overhead=None))
         trainer.train()
         assert ("questions are watched too" in capfd.readouterr().err) == expected
+
+
+_RANK = """
+import json, os, sys
+import json
+import os
+import sys
+from pathlib import Path
+sys.path.insert(0, str(Path(sys.argv[2])))
+from test_loss import TOK, fresh, taught, terms, train
+from forgetwatch.retention import Retention
+from forgetwatch.retention.loss import Kept
+
+network, items = taught()
+own, term = [], Kept.term
+
+def recorded(self, *args, **options):
+    found = term(self, *args, **options)
+    own.append(float(found) + int(os.environ["RANK"]))  # unlike in the two processes
+    return found + int(os.environ["RANK"])
+
+Kept.term = recorded
+made = train(Path(sys.argv[1]), network, Retention(probe=items, weight=1.0), ddp_backend="gloo", max_steps=2)
+print(json.dumps({"own": own, "logged": terms(made)}))
+"""
+
+
+def test_the_logged_term_is_the_mean_over_all_processes(tmp_path: Path) -> None:
+    """Each process takes other questions, so that the term of one is not that of all."""
+    here = str(Path(__file__).parent)
+    path = os.pathsep.join((here, str(Path(here).parent), *sys.path))
+    done = launched(["-c", _RANK, str(tmp_path), here], cwd=tmp_path, PYTHONPATH=path)
+    assert [one.returncode for one in done] == [0, 0], done[0].stderr[-2000:]
+    first, second = (json.loads(one.stdout.splitlines()[-1]) for one in done)
+    mean = [(a + b) / 2 for a, b in zip(first["own"], second["own"], strict=True)]
+    assert first["logged"] == pytest.approx(mean, abs=1e-5)
+    assert abs(first["logged"][0] - first["own"][0]) > 0.4

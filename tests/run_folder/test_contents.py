@@ -31,7 +31,7 @@ def look(step: int, lost: int = 0) -> Snapshot:
 def write(folder: Path, *, shift: int = 0) -> Path:
     looks = {5: look(5, 1 + shift), 10: look(10, 2 + shift), 15: look(15, 3 + shift)}
     run = write_run(
-        folder, probe(ITEMS), look(0), looks, null=look(0, 1), again={10: look(10, 1 + shift)}, planned=3
+        folder, probe(ITEMS), look(0), looks, null=look(0, 1), planned=3
     )  # fmt: skip
     return run.path
 
@@ -112,7 +112,7 @@ CASES: dict[str, tuple[Callable[[Path], object], tuple[int, ...], list[str]]] = 
         ["step-000010.parquet: is not the file that run.json lists: the checksum does not match"],
     ),
     "a second measurement as a look": (
-        lambda run: shutil.copy(run / "again-000010.parquet", run / at(10)),
+        lambda run: shutil.copy(run / "null.parquet", run / at(10)),
         (0, 5, 15),
         ["step-000010.parquet: does not match its name, it holds a snapshot of another kind"],
     ),
@@ -130,21 +130,6 @@ CASES: dict[str, tuple[Callable[[Path], object], tuple[int, ...], list[str]]] = 
         lambda run: shutil.copy(run / "baseline.parquet", run / "null.parquet"),
         ALL,
         ["null.parquet: does not match its name"],
-    ),
-    "again deleted": (
-        lambda run: (run / "again-000010.parquet").unlink(),
-        ALL,
-        ["second measurement of a look at step 10 is missing"],
-    ),
-    "again without a step": (
-        lambda run: save_snapshot(snapshot([True] * ITEMS), run / "again-000010.parquet"),
-        ALL,
-        ["again-000010.parquet: its metadata name no step, got None; it is left out"],
-    ),
-    "again as a plain table": (
-        lambda run: pq.write_table(look(10).table.replace_schema_metadata(None), run / "again-000010.parquet"),
-        ALL,
-        ["again-000010.parquet: a Parquet file, but not a snapshot"],
     ),
     "run.json deleted": (
         lambda run: (run / "run.json").unlink(),

@@ -37,7 +37,7 @@ def described(made: RunFolder, resumed: Resumed) -> None:
     listed = [{"step": 0, "checksum": resumed.baseline.full_checksum}]
     listed += [{"step": step, "checksum": one.full_checksum} for step, one in resumed.contents.looks.items()]
     null = None if resumed.null is None else {"checksum": resumed.null.full_checksum}
-    made.describe({"baseline": listed[0], "null": null, "looks": listed, "resumed": []})
+    made.describe({"baseline": listed[0], "null": null, "looks": listed})
 
 
 def taken(folder: RunFolder) -> dict[int, str]:

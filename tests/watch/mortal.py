@@ -122,8 +122,6 @@ def arm(moment: str | None) -> list[TrainerCallback]:
             return [Dies(step=37)]
         case "in the last look":
             die_in_look(60)
-        case "when a look that was measured again is written":
-            die_in(Path, "replace", named("again-000030.parquet"))
         case "while looks are taken back from the checkpoint":
             die_in(Path, "replace", named("step-000030.parquet"))
         case _:

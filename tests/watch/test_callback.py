@@ -222,7 +222,7 @@ def test_no_failure_of_a_look_stops_the_run(
 def test_a_look_that_cannot_be_written_is_still_logged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def full(self: RunFolder, look: Any, *, step: int, kind: str) -> Path:
+    def full(self: RunFolder, look: Any, *, step: int) -> Path:
         raise OSError("No space left on device")
 
     monkeypatch.setattr(RunFolder, "add", full)
@@ -240,11 +240,11 @@ def test_a_look_that_met_a_full_disk_is_stored_with_the_next_or_at_the_end(
 ) -> None:
     add, tried = RunFolder.add, []
 
-    def full_once(self: RunFolder, look: Any, *, step: int, **kind: Any) -> Path:
+    def full_once(self: RunFolder, look: Any, *, step: int) -> Path:
         tried.append(step)
         if tried.count(full_at) == 1 and step == full_at:
             raise OSError("No space left on device")
-        return add(self, look, step=step, **kind)
+        return add(self, look, step=step)
 
     monkeypatch.setattr(RunFolder, "add", full_once)
     options = {"save_strategy": "steps", "save_steps": 6}

@@ -372,8 +372,6 @@ def test_the_budget_is_decided_once_and_survives_a_resume(tmp_path: Path, capfd:
     described = json.loads((folder / "run.json").read_text())
     assert described["items"] == 250
     assert (described["probe"]["items"], described["probe"]["of"]) == (250, 260)
-    assert [(one["step"], one["lost"], one["gained"]) for one in described["resumed"]] == [(12, 0, 0)]
-    assert len(load_snapshot(folder / "again-000012.parquet")) == 250
     looks = {path.stem: load_snapshot(path) for path in folder.glob("[bs]*.parquet")}
     sizes = {"baseline": 250} | {f"step-{step:06d}": 250 for step in (4, 8, 12, 16, 20)}
     assert {name: len(look) for name, look in looks.items()} == sizes

@@ -115,7 +115,7 @@ def test_nothing_is_sent_unasked_and_a_tracker_that_fails_stops_nothing(
     made = runs.followed(tmp_path, base, report_to=("wandb",))
     assert made.scored == [20]
     assert "sending the row at step 20 failed, following continues: no network" in capsys.readouterr().err
-    assert json.loads((made.watch.folder.path / module.SENT).read_text()) == {"run": made.watch.folder.run}
+    assert json.loads((made.watch.folder.path / module.SENT).read_text()) == {"run": made.watch.folder.run, "wandb": []}
 
 
 def test_tensorboard_gets_the_rows_on_their_steps(tmp_path: Path, base: Path) -> None:

@@ -81,12 +81,10 @@ def test_a_step_is_looked_at_once_and_the_log_says_so_once(tmp_path: Path, capsy
 @pytest.mark.parametrize("step", [0.0, 1.5, True, "../x", None, -1, 10**18, 10**30, np.float64(3), np.bool_(True)])
 def test_what_is_no_step_is_refused_before_anything_is_measured(tmp_path: Path, step: Any) -> None:
     watch = Watch(probe(), tmp_path / "new")
-    measures = [lambda: watch.look(model(TOK), TOK, step=step), lambda: watch.look_again(model(TOK), TOK, step=step)]
-    for act in measures:
-        with pytest.raises(
-            WatchError, match=r"^step=.*: needed a whole number of optimizer steps from 0 to 999999999999999999$"
-        ):
-            act()
+    with pytest.raises(
+        WatchError, match=r"^step=.*: needed a whole number of optimizer steps from 0 to 999999999999999999$"
+    ):
+        watch.look(model(TOK), TOK, step=step)
     assert not watch.comparisons
     assert not (tmp_path / "new").exists()
 
@@ -218,7 +216,6 @@ def test_arguments_of_another_type_are_named(tmp_path: Path, given: Any, says: s
         lambda: score(*given(network), probe()),
         lambda: Watch(probe(), tmp_path / "new").look(*given(network), step=0),
         lambda: run(tmp_path, (0,)).look(*given(network), step=5),
-        lambda: run(tmp_path, (0,)).look_again(*given(network), step=0),
     ):
         with pytest.raises(ScoringError, match=says):
             act()
@@ -313,12 +310,11 @@ class FullDisk:
         write_atomically(path, write)
 
 
-def listed(folder: Path, kind: str = "looks") -> list[int]:
+def listed(folder: Path) -> list[int]:
     """Steps of the looks in ``run.json``; each has its file."""
     described = json.loads((folder / "run.json").read_text())
-    steps = [look["step"] for look in described[kind]]
-    names = {"looks": "step-{:06d}.parquet", "resumed": "again-{:06d}.parquet"}
-    assert all((folder / names[kind].format(step)).is_file() for step in steps if step)
+    steps = [look["step"] for look in described["looks"]]
+    assert all((folder / f"step-{step:06d}.parquet").is_file() for step in steps if step)
     return steps
 
 
@@ -375,19 +371,6 @@ def test_what_is_not_stored_is_dropped_with_its_step_and_kept_with_its_rows(
     disk.names = ()
     watch.store_pending()
     assert listed(tmp_path / "_forgetwatch") == [0, 10]
-
-
-def test_a_second_measurement_that_could_not_be_written_is_not_listed_and_is_stored_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run(tmp_path)
-    watch, disk = Watch(probe(), tmp_path, resume=True), FullDisk(monkeypatch, "again-000010.parquet")
-    with pytest.raises(OSError, match="No space left on device"):
-        watch.look_again(model(TOK), TOK, step=10)
-    assert listed(tmp_path / "_forgetwatch", "resumed") == []
-    disk.names = ()
-    watch.look(model(TOK), TOK, step=15)
-    assert listed(tmp_path / "_forgetwatch", "resumed") == [10]
 
 
 def test_a_baseline_that_could_not_be_written_is_pending(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,8 +29,7 @@ from trl import SFTConfig, SFTTrainer
 
 from forgetwatch import ForgetWatchCallback, Probe, Snapshot, Trajectory
 from forgetwatch.comparing import Causes, why_lost
-from forgetwatch.probes import answers_of, category_words, nearness_to, question_text
-from forgetwatch.scoring import nearness_by_model
+from forgetwatch.probes import answers_of, category_words, nearness_to
 
 RATES: Final = (2.5e-4, 5e-4, 1e-3, 2e-3)
 STEPS: Final = 120
@@ -113,11 +112,9 @@ def demo_runs(out: Path, *, seeds: int, done: set[str]) -> Iterator[dict[str, An
                 continue
             before, after, probe = trained(world, rate, seed, out / f"{rate:g}-{seed}")
             near = nearness_to(probe.items, world.rows)
-            like = nearness_by_model(world.base, world.tokenizer, [*map(question_text, probe)], world.rows)
             keys = [(item.task, item.id) for item in probe]
             by = {
                 "near": dict(zip(keys, near.tolist(), strict=True)),
-                "like": dict(zip(keys, like.tolist(), strict=True)),
             }
             more = {"words": category_words(probe.items, world.rows), "answers": answers_of(probe)}
             for part, *sides in halves(before, after, np.random.default_rng(seed)):
@@ -159,13 +156,13 @@ def table(rows: list[dict[str, Any]]) -> str:
         return f"{100 * found['explained']:.1f} ({100 * found['chance']:.1f}){' *' if found['explains'] else ''}"
 
     lines = [
-        "| run | lost | sure | near | near_model | answer | halves agree | permuted |",
-        "|---|---|---|---|---|---|---|---|",
+        "| run | lost | sure | near | answer | halves agree | permuted |",
+        "|---|---|---|---|---|---|---|",
     ]
     for name, parts in runs.items():
         whole = parts["all"]
         agree = sum(parts[half]["answer"] == whole["answer"] for half in ("half 1", "half 2"))
-        cells = " | ".join(cell(whole, column) for column in ("sure", "near", "near_model"))
+        cells = " | ".join(cell(whole, column) for column in ("sure", "near"))
         lines.append(
             f"| {name} | {whole['lost']} of {whole['items']} | {cells} | {whole['answer']} | {agree} of 2 | "
             f"{parts['permuted']['answer']} |"

@@ -59,6 +59,8 @@ def __getattr__(name: str) -> Any:
     if module in {"errors", *_MODULES.values()}:
         try:
             found = import_module(f"forgetwatch.{module}")
+            if module == "comparing":
+                import_module("forgetwatch.report")  # which makes the documents of what was compared
         except ModuleNotFoundError as error:
             sentence = _missing(error, what=f"forgetwatch.{name}", training=module == "watch")
             if sentence is None:

@@ -58,6 +58,7 @@ from forgetwatch.comparing import (
     compare,
     first_samples,
     in_common_norm,
+    logged_target,
     marked_flips,
     rank_models,
     read_target,
@@ -78,6 +79,7 @@ from forgetwatch.report import (
     comparisons_json,
     drift_line,
     merge_command,
+    more_command,
     other_lines,
     save_comparisons,
     several_detail,
@@ -370,7 +372,7 @@ def _rank(options: Options, sides: _Sides, comparisons: Sequence[Comparison]) ->
         # `compare` cuts the samples of its own two sides only; the matrix must count the same rows.
         snapshots = [first_samples(one) for one in snapshots]
     pairs = list(zip(options.after, sides.after, strict=True))
-    target = None if options.target is None else read_target(options.target, pairs)
+    target = logged_target(pairs) if options.target is None else read_target(options.target, pairs)
     return ModelComparison(
         matrix=transition_matrix(snapshots),
         ranking=rank_models(comparisons, target, tolerance=options.tolerated),
@@ -407,6 +409,7 @@ def _show(
             tolerance=options.tolerated,
             flips=options.flips_of(given),
             remedy=merge_command(options.before, given, options.probe),
+            more=more_command(options.before, given, comparison) if options.items is not None else "",
             gate=gate,
         )
         console.print(table, soft_wrap=True)

@@ -27,7 +27,6 @@ from forgetwatch.pairing import count, fit, percent
 from forgetwatch.probes import load_probe
 from forgetwatch.progress import is_first_process
 from forgetwatch.report.policy_comment import (
-    POLICY_WORDS,
     policy_comment,
     policy_sentence,
     put_comment,
@@ -152,8 +151,8 @@ def _comment(text: str, path: Path | None, *, to_stderr: bool) -> None:
 
 def _print(result: PolicyResult) -> None:
     console = result_console()
-    word = POLICY_WORDS[result.answer]
-    print_hanging(f"POLICY {word}   {result.policy.name}: {policy_sentence(result)}", style="bold")
+    told = f"policy {result.policy.name} {result.answer}: {policy_sentence(result)}"
+    print_hanging(f"{result.word:<12}{told}", style="bold")
     counted = result.comparison.items
     if left_out := counted.only_before + counted.only_after:
         print_hanging(f"left out: {left_out:,} items that one side alone has; {counted.compared:g} are compared")

@@ -30,7 +30,7 @@ from forgetwatch.cli.output import (
     write_report,
 )
 from forgetwatch.cli.targets import check_distinct, check_json, check_pictures, check_report, check_summary
-from forgetwatch.cli.why_command import ModelOption, TrainOption, run_causes
+from forgetwatch.cli.why_command import TrainOption, run_causes
 from forgetwatch.comparing import Causes, Tolerance, Trajectory, first_forgotten, read_stages
 from forgetwatch.comparing.flips import flips
 from forgetwatch.errors import WatchError
@@ -67,7 +67,6 @@ def run(
         typer.Option(help="Category that each stage teaches, with commas, as A,B,-: for the averages of --detail."),
     ] = None,
     train: TrainOption = None,
-    model: ModelOption = None,
     tolerance: ToleranceOption = None,
     fail_if: FailIfOption = None,
     no_worse_than: NoWorseThanOption = None,
@@ -87,11 +86,11 @@ def run(
     trajectory = read_stages(runs)
     if taught is not None:
         trajectory = _teaching(trajectory, taught)
-    if (train or model) and len(runs) > 1:
+    if train and len(runs) > 1:
         raise typer.BadParameter("--train: needed one run, whose training rows the questions are compared with")
-    if (train or model) and len(trajectory) < 2:
+    if train and len(trajectory) < 2:
         raise WatchError(f"{runs[0]}: --train needs a look after the start, found none; nothing is lost yet")
-    causes = run_causes(runs[0], trajectory, train=train, model=model) if train or model else None
+    causes = run_causes(runs[0], trajectory, train=train) if train else None
     json_alone = json_path == STDOUT
     results, broken = judge(limits, (trajectory.comparisons[-1], trajectory.last, trajectory))
     if json_path is not None:

@@ -1,4 +1,4 @@
-"""`forgetwatch why RUN --train FILE --model BASE`: were the lost answers barely known, or near the new data?"""
+"""`forgetwatch why RUN --train FILE`: were the lost answers the less sure ones, or near the new data?"""
 
 from __future__ import annotations
 
@@ -14,11 +14,9 @@ from forgetwatch.cli.targets import check_json
 from forgetwatch.comparing import COLUMNS, Cause, Causes, Trajectory, why_lost
 from forgetwatch.errors import ForgetwatchError, SnapshotError
 from forgetwatch.extras import missing
-from forgetwatch.loading import Loading
 from forgetwatch.pairing import count, fit_ends, one_line, percent
 from forgetwatch.probe import Probe
-from forgetwatch.probes import answers_of, category_words, nearness_to, question_text, training_texts
-from forgetwatch.progress import shown
+from forgetwatch.probes import answers_of, category_words, nearness_to, training_texts
 from forgetwatch.report import causes_json
 from forgetwatch.run_folder import run_probe
 
@@ -28,16 +26,11 @@ TrainOption = Annotated[
     list[Path] | None,
     typer.Option(help="File of the training set (JSONL, Parquet, CSV, text); may be repeated."),
 ]
-ModelOption = Annotated[
-    str | None,
-    typer.Option("--model", help="The base, by whose embeddings the questions are compared with the rows, too."),
-]
 
 
 def run(
     run_of: Annotated[Path, typer.Argument(metavar="RUN", help="A watched run: its folder, or the output_dir.")],
     train: TrainOption = None,
-    model: ModelOption = None,
     json_path: JsonOption = None,
 ) -> None:
     """Say whether what a run lost was barely known, or lies near the training rows."""
@@ -45,19 +38,17 @@ def run(
     trajectory = Trajectory.from_run(run_of).own
     if len(trajectory) < 2:
         raise SnapshotError(f"{run_of}: needed a look after the start, found none; nothing is lost yet")
-    found = run_causes(run_of, trajectory, train=train, model=model)
+    found = run_causes(run_of, trajectory, train=train)
     if json_path is not None:
         write_json(causes_json(found), json_path)
     if json_path != STDOUT:
         _show(found, step=trajectory.steps[-1], has_rows=bool(train))
 
 
-def run_causes(run_of: Path, trajectory: Trajectory, *, train: Sequence[Path] | None, model: str | None) -> Causes:
+def run_causes(run_of: Path, trajectory: Trajectory, *, train: Sequence[Path] | None) -> Causes:
     """Return why the last look of a run lost answers, with the nearness to the rows of some files."""
     probe = run_probe(run_of)
     if not train:
-        if model is not None:
-            raise typer.BadParameter("--model: needed --train FILE too, whose rows the questions are compared with")
         return why_lost(trajectory.baseline, trajectory.last, answers=None if probe is None else answers_of(probe))
     if probe is None:
         raise SnapshotError(f"{run_of}: needed the probe of the run (probe.jsonl), to compare its questions with rows")
@@ -72,19 +63,9 @@ def run_causes(run_of: Path, trajectory: Trajectory, *, train: Sequence[Path] | 
         trajectory.baseline,
         trajectory.last,
         near=_by_key(probe, near),
-        near_model=None if model is None else _by_key(probe, _by_model(model, probe, texts)),
         words=category_words(probe.items, texts),
         answers=answers_of(probe),
     )
-
-
-def _by_model(model: str, probe: Probe, texts: Sequence[str]) -> Any:
-    from forgetwatch.scoring import load_model, nearness_by_model, silence_loading
-
-    silence_loading()
-    with shown("why", opening=f"loading {model}, to read questions and training rows") as progress:
-        network, tokenizer = load_model(model, loading=Loading())
-        return nearness_by_model(network, tokenizer, [*map(question_text, probe)], texts, progress=progress)
 
 
 def _by_key(probe: Probe, values: Any) -> Mapping[tuple[str, str], float]:
@@ -93,7 +74,9 @@ def _by_key(probe: Probe, values: Any) -> Mapping[tuple[str, str], float]:
 
 def _show(found: Causes, *, step: int, has_rows: bool) -> None:
     of = f"step {count(step)}: {count(found.lost)} of {count(found.items)} questions that it had right are lost"
-    print_hanging(f"{of}; {found}")
+    print_hanging(of)
+    for told in filter(None, (found.answers_text(), str(found))):
+        print_hanging(told)
     parts = max((len(one.parts) for one in found.causes), default=0)
     if parts:
         part = {3: "third", 10: "tenth"}.get(parts, "part")
@@ -110,7 +93,7 @@ def _show(found: Causes, *, step: int, has_rows: bool) -> None:
         echo(f"{'category':<24}{'lost':>6}{'of':>6}   its words in the rows, per 1,000")
         for name, items, lost, uses in found.categories[:_CATEGORIES]:
             echo(f"{fit_ends(one_line(name), 23):<24}{lost:>6}{items:>6}   {uses:.1f}")
-    for told in filter(None, (found.between_text(), found.answers_text())):
+    if told := found.between_text():
         print_hanging(told)
     if not has_rows:
         echo("--train FILE adds how near the questions are to the training rows")

@@ -7,7 +7,8 @@
     causes           were the lost answers barely known, or near the new data?
     ranking          several models against one base
     flips            the items whose answer changed
-    verdict          KEPT, FORGOT or NOT CLEAR: the one decision that every output takes; the worst categories
+    decision         `decide`: KEPT, FORGOT or NOT CLEAR, in one sentence, and what is next; every output takes it
+    verdict          its legs: losses, their intervals and limits; the categories that fell most
 
     checks           settings, questions, prompts and the norm that two snapshots must agree in
     subset           the items that all looks of a run evaluate
@@ -34,6 +35,7 @@ from forgetwatch.comparing.checks import (
     setting_differences,
 )
 from forgetwatch.comparing.comparison import (
+    RENDERERS,
     ChanceRule,
     Comparison,
     Items,
@@ -41,12 +43,25 @@ from forgetwatch.comparing.comparison import (
     first_samples,
     vanished_note,
 )
+from forgetwatch.comparing.decision import (
+    WORDS,
+    Conclusion,
+    Decision,
+    RaisedAlarm,
+    Word,
+    at_start,
+    conclude,
+    decide,
+    loss_phrase,
+    luck_phrase,
+)
 from forgetwatch.comparing.flips import Flip, Side, What, first_forgotten, prompt_text, sort_flips
 from forgetwatch.comparing.groups import Group, Level, count_groups, group_values
 from forgetwatch.comparing.ranking import (
     ModelComparison,
     RankedModel,
     Target,
+    logged_target,
     rank_models,
     read_target,
     transition_matrix,
@@ -63,27 +78,20 @@ from forgetwatch.comparing.trajectory import (
 )
 from forgetwatch.comparing.verdict import (
     TOLERANCE,
-    WORDS,
     Answer,
-    Conclusion,
     Leg,
     LegName,
-    RaisedAlarm,
     RankedCategory,
-    State,
     Tolerance,
-    Verdict,
-    Word,
     accuracy_leg,
     at_level,
     can_see,
-    conclude,
     estimated,
     estimated_categories,
-    group_verdict,
+    is_beyond,
     knowledge_leg,
     leg_interval,
-    raised_alarms,
+    legs_of,
     ranked_categories,
     side_of_zero,
     smallest_seen,

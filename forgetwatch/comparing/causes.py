@@ -1,21 +1,20 @@
 """Entrenched, or mismatched: were the lost answers those that the model barely knew, or those near the new data?
 
-    sure          share of the right options under the base, as log odds: lost ones lower       "barely known"
-    near          nearness of the question to the training rows, by words: lost ones higher     "near the new data"
-    near_model    the same by the base's own embeddings: lost ones higher                       "near the new data"
+    sure    share of the right options under the base, as log odds: lost ones lower       "the less sure ones"
+    near    nearness of the question to the training rows, by words: lost ones higher     "near the new data"
 
-Each column is tested within categories and within thirds of another one (`metrics.separation`): `sure` within thirds of
-the nearness, the others within thirds of `sure`. Over all questions any column looks good, because untaught categories
-differ from taught ones; and a column that goes with another one would get its credit. Each test is one-sided, at 5 %
-divided by the number of columns, so that of losses without a cause at most 5 % get one.
+Each column is tested within categories and within tenths of the other one (`metrics.separation`). Over all questions
+any column looks good, because untaught categories differ from taught ones; and a column that goes with the other one
+would get its credit: within thirds it did in 14 to 38 % of worlds with one cause, within tenths in 3 to 4 %. Each test
+is one-sided, at 5 % divided by the number of columns, so that of losses without a cause at most 5 % get one.
 
 Questions with one and the same right answer are lost together, where a model stops to say a word: they count as one
 observation each (`answers`), or a column that follows the answer would look good.
 
 Between categories there is a fourth question: does a category lose more the more its words occur in the rows?
 
-Questions that the base answered right by scored options take part. A loss by noise in the weights also falls on what
-was barely known: that is what the sentence then says, and no proof of a better cause.
+Questions that the base answered right by scored options take part. A loss by noise in the weights also falls on the
+less sure ones: that is what the sentence then says, and no proof of a better cause.
 """
 
 from __future__ import annotations
@@ -42,12 +41,11 @@ _SHOWN: Final = 6
 Floats = NDArray[np.float64]
 Nearness = Mapping[tuple[str, str], float]
 """How near questions are to the training rows, by (task, id)."""
-Column = Literal["sure", "near", "near_model"]
+Column = Literal["sure", "near"]
 
 COLUMNS: Final[dict[Column, str]] = {
     "sure": "how sure it was",
     "near": "nearness to the new data, by words",
-    "near_model": "nearness to the new data, by its embeddings",
 }
 """Name of each column for people; its values rise with it."""
 
@@ -83,7 +81,7 @@ class Cause:
     Attributes:
         column: A key of `COLUMNS`.
         parts: Tenths of each category's items by the column, the lowest first; thirds of fewer than 100 items in all.
-        separation: Lost against kept within categories and thirds of another column; None for too few.
+        separation: Lost against kept within categories and tenths of the other column; None for too few.
         explained: How much it explains there, and permuted questions do; None likewise.
         doubt: p-value up to which it explains the loss.
     """
@@ -140,13 +138,13 @@ class Causes:
         if not tested:
             return f"too few answers were lost to tell ({count(self.lost)} of {count(self.items)})"
         explains = {one.column for one in tested if one.explains}
-        found = ["was what it barely knew"] if "sure" in explains else []
-        found += ["lies near the new data"] if explains & {"near", "near_model"} else []
+        found = ["the less sure of its right answers"] if "sure" in explains else []
+        found += ["those near the new data"] if "near" in explains else []
         if found:
-            return f"within categories, what it lost {' and '.join(found)}"
+            return f"within categories, it lost {' and '.join(found)}"
         asked = {one.column for one in tested}
         told = ["how sure it was"] if "sure" in asked else []
-        told += ["the nearness to the new data"] if asked & {"near", "near_model"} else []
+        told += ["the nearness to the new data"] if "near" in asked else []
         return f"neither {' nor '.join(told)} explains it" if len(told) > 1 else f"{told[0]} does not explain it"
 
     def answers_text(self) -> str:
@@ -173,7 +171,6 @@ def why_lost(
     after: Snapshot,
     *,
     near: Nearness | None = None,
-    near_model: Nearness | None = None,
     words: Mapping[str, float] | None = None,
     answers: Mapping[tuple[str, str], RightAnswer] | None = None,
 ) -> Causes:
@@ -183,7 +180,6 @@ def why_lost(
         before: The base.
         after: The tuned model.
         near: Nearness of each question by its words (`probes.nearness_to`); None if unknown.
-        near_model: Nearness of each question by the base's embeddings (`scoring.nearness_by_model`); None if unknown.
         words: Uses of the words of each category in the training rows (`probes.category_words`); None if unknown.
         answers: Right answer of each question (`probes.answers_of`), by (task, id); None if unknown: then the clusters
             of the snapshot go together.
@@ -199,12 +195,8 @@ def why_lost(
     category = np.unique(names[2].astype(str), return_inverse=True)[1]
     keys = [(str(task), str(one)) for task, one in zip(names[0].tolist(), names[1].tolist(), strict=True)]
     columns: dict[Column, Floats] = {"sure": np.clip(sure[rows], -1e3, 1e3)}
-    given: dict[Column, Nearness | None] = {"near": near, "near_model": near_model}
-    columns |= {
-        name: np.array([one.get(key, math.nan) for key in keys], float)
-        for name, one in given.items()
-        if one is not None
-    }
+    if near is not None:
+        columns["near"] = np.array([near.get(key, math.nan) for key in keys], float)
     if answers is None:
         of_snapshot = before.texts("cluster")[pairing.before][rows].tolist()
         together = [one or str(key) for one, key in zip(of_snapshot, keys, strict=True)]
@@ -212,11 +204,10 @@ def why_lost(
         together = [answers[key].text if key in answers else str(key) for key in keys]
     _, cluster, sizes = np.unique(together, return_inverse=True, return_counts=True)
     clusters = cluster if len(sizes) < len(rows) else None
-    nearest = next((column for name, column in columns.items() if name != "sure"), None)
     found = []
     for name, column in columns.items():
-        other = nearest if name == "sure" else columns["sure"]
-        stratum = category if other is None else category * 3 + _third(other)
+        other = columns.get("near" if name == "sure" else "sure")
+        stratum = category if other is None else category * 10 + _tenth(other)
         found.append(
             Cause(
                 column=name,
@@ -268,12 +259,12 @@ def _between(categories: list[CategoryUse]) -> tuple[float, float] | None:
     return rank, (1 + beyond) / (1 + _PERMUTATIONS)
 
 
-def _third(column: Floats) -> NDArray[np.int64]:
-    """Return the third in which each value lies, 0 to 2; 0 for nan."""
+def _tenth(column: Floats) -> NDArray[np.int64]:
+    """Return the tenth in which each value lies, 0 to 9; 0 for nan."""
     known = column[np.isfinite(column)]
     if not len(known):
         return np.zeros(len(column), np.int64)
-    return np.where(np.isfinite(column), np.searchsorted(np.quantile(known, [1 / 3, 2 / 3]), column), 0)
+    return np.where(np.isfinite(column), np.searchsorted(np.quantile(known, np.arange(1, 10) / 10), column), 0)
 
 
 def _parts(column: Floats, lost: NDArray[np.bool_], category: NDArray[np.int64]) -> tuple[Part, ...]:

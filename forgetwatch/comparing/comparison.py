@@ -12,9 +12,8 @@ cell; their number is given. Passages are in no cell either: each group has thei
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar, get_args, overload
 
@@ -66,9 +65,8 @@ Samples = Literal["all", "first"]
 ChanceRule = Literal["own", "paper-compat"]
 
 
-def report_module() -> Any:
-    """Return the package of documents, which stands above this one: it is loaded when a document is asked for."""
-    return import_module("forgetwatch.report")
+RENDERERS: Final[dict[str, Callable[..., Any]]] = {}
+"""Functions that make documents, by name. `forgetwatch.report`, which stands above this package, puts them here."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,11 +127,11 @@ class Comparison:
 
     def to_dict(self, **options: Any) -> dict[str, Any]:
         """Return the JSON document as a dict; `tolerance` sets other limits than the defaults."""
-        found: dict[str, Any] = report_module().comparison_json(self, **options)
+        found: dict[str, Any] = RENDERERS["comparison_json"](self, **options)
         return found
 
     def _repr_html_(self) -> str:
-        return str(report_module().comparison_fragment(self))
+        return str(RENDERERS["comparison_fragment"](self))
 
     def __str__(self) -> str:
         whole, (low, high) = self.all, self.all.net_change_interval

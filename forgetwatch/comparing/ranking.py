@@ -15,6 +15,7 @@ import io
 import json
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,14 +25,15 @@ from numpy.typing import NDArray
 
 from forgetwatch.comparing.checks import in_common_norm
 from forgetwatch.comparing.comparison import Comparison
+from forgetwatch.comparing.decision import decide
 from forgetwatch.comparing.groups import Group
 from forgetwatch.comparing.trajectory import right_answers
-from forgetwatch.comparing.verdict import TOLERANCE, Tolerance, conclude, estimated
+from forgetwatch.comparing.verdict import TOLERANCE, Tolerance, estimated
 from forgetwatch.errors import SnapshotError
 from forgetwatch.files import file_errors, read_content, read_text
 from forgetwatch.metrics import Interval, flip_interval
 from forgetwatch.pairing import item_codes
-from forgetwatch.run_folder import TRAINER_STATE, checkpoint_folder
+from forgetwatch.run_folder import FIGURES, TRAINER_STATE, checkpoint_folder
 from forgetwatch.snapshot import Snapshot
 
 
@@ -180,7 +182,7 @@ def rank_models(
             gained=groups[index].gained,
             change=estimated(groups[index])[0],
             change_interval=estimated(groups[index])[1],
-            verdict=conclude(comparisons[index], tolerance=tolerance).verdict.word,
+            verdict=decide(comparisons[index], tolerance).word,
             target=None if target is None else target.values[index],
             on_front=None if target is None else _is_on_front(index, kept, wanted),
         )
@@ -239,6 +241,14 @@ def read_target(given: str, models: Sequence[tuple[str, Snapshot]]) -> Target:
             raise SnapshotError(f"{path}: no row for {named}; add one whose first column is {named!r}")
         found.append(values[keys[0]])
     return Target(name=rows[0][1], values=tuple(found))
+
+
+def logged_target(models: Sequence[tuple[str, Snapshot]]) -> Target | None:
+    """Return the figure of the new task that the trainer logged at each of the models; None unless all have one."""
+    for name in FIGURES:
+        with suppress(SnapshotError):
+            return read_target(name, models)
+    return None
 
 
 def _logged(metric: str, named: str, outcomes: Snapshot) -> float:

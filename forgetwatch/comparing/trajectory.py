@@ -22,12 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forgetwatch.comparing.checks import in_common_norm
-from forgetwatch.comparing.comparison import Comparison, compare, report_module
+from forgetwatch.comparing.comparison import RENDERERS, Comparison, compare
 from forgetwatch.comparing.groups import Group
 from forgetwatch.comparing.stage_matrix import StageMatrix
 from forgetwatch.comparing.subset import Subset
 from forgetwatch.errors import SnapshotError
-from forgetwatch.measures import NET_ESTIMATE, NULL, History, LookDrift, Measure
+from forgetwatch.measures import KNOWN, NET_ESTIMATE, NULL, History, LookDrift, Measure
 from forgetwatch.metrics import (
     GuesserHistory,
     ItemHistory,
@@ -45,6 +45,12 @@ _BEFORE: Final = -1
 ALPHA: Final = 0.05
 """Share of unchanged runs that may raise any alarm."""
 
+KNOWN_LIMIT: Final = 0.05
+"""Share of what was clearly known whose loss raises an alarm."""
+
+FEWEST_TO_KEEP: Final = 36
+"""`known_net` under which even no loss at all leaves a tenth of it possible."""
+
 
 @dataclass(frozen=True)
 class Alarm:
@@ -52,18 +58,18 @@ class Alarm:
 
     Attributes:
         by: ``margins`` for a fall of the net change by margins; ``flips`` for a net loss of right answers, in groups in
-            which few answers have margins.
+            which few answers have margins; ``known`` for a loss of clearly known items, which gains may hide.
         step: Optimizer step of the look.
         group: The group's counts at that look.
-        p_value: One-sided p-value.
-        alarm_level: The p-value at and below which this look alarms.
+        p_value: One-sided p-value; nan of ``known``, which goes by an interval at two looks in a row.
+        alarm_level: The p-value at and below which this look alarms; of ``known`` the error of its interval.
         raised: True if the loss is more than chance, over all looks and groups. By margins the interval of the
             estimate must also be below 0: right answers that only become less sure are no loss.
         smallest_loss: The smallest net loss (share of the items) that could raise an alarm at this look; nan if none
             could.
     """
 
-    by: Literal["margins", "flips"]
+    by: Literal["margins", "flips", "known"]
     step: int
     group: Group = field(repr=False)
     p_value: float
@@ -92,8 +98,41 @@ class Alarm:
         p_value = min(by_margins, by_flips)
         return cls("margins", step, group, p_value, alarm_level=level, raised=raised, smallest_loss=loss)
 
+    @classmethod
+    def test_known(cls, looks: Sequence[Comparison], *, step: int, number: int, planned: int | None) -> Self | None:
+        """Test the last of some looks for a loss of the known, which must be there at the one before it too.
+
+        Args:
+            looks: Comparisons of this look and of the one before it, or of this alone if it is the first.
+            step: Step of this look.
+            number: Number of this look, from 1.
+            planned: Looks planned; None if unknown.
+
+        Returns:
+            The test; None if too little was known.
+        """
+        error, ends = ALPHA / (planned or number * (number + 1)), list[float]()
+        for one in looks:
+            known = one.all[KNOWN]
+            interval = None if known is None else known.lost_net_share_at(1 - error)
+            if known is not None and interval is not None and (known.known_net or 0.0) >= FEWEST_TO_KEEP:
+                ends.append(interval[0])
+        if len(ends) < len(looks):
+            return None
+        enough = len(ends) > 1 or planned == 1
+        raised = enough and all(end > KNOWN_LIMIT for end in ends)
+        return cls("known", step, looks[-1].all, math.nan, alarm_level=error, raised=raised)
+
+    @property
+    def kind(self) -> Literal["net", "known"]:
+        """``known`` for a loss of clearly known items; ``net`` for any net loss."""
+        return "known" if self.by == "known" else "net"
+
     def __str__(self) -> str:
         verdict = "ALARM" if self.raised else "no alarm"
+        known = self.group[KNOWN]
+        if self.kind == "known" and known is not None:
+            return f"{verdict} at step {self.step}, known: {known.known_lost:g} of {known.known:g} lost"
         return (
             f"{verdict} at step {self.step}, {self.group.name}: {self.group.forgotten:g} forgotten and "
             f"{self.group.gained:g} gained of {self.group.n:g}, p {self.p_value:.2g} by {self.by}, alarm at "
@@ -139,11 +178,11 @@ class Trajectory:
 
     def to_dict(self, **options: Any) -> dict[str, Any]:
         """Return the JSON document as a dict; `tolerance` sets other limits than the defaults."""
-        found: dict[str, Any] = report_module().trajectory_json(self, **options)
+        found: dict[str, Any] = RENDERERS["trajectory_json"](self, **options)
         return found
 
     def _repr_html_(self) -> str:
-        return str(report_module().trajectory_fragment(self))
+        return str(RENDERERS["trajectory_fragment"](self))
 
     @classmethod
     def of(
@@ -280,15 +319,17 @@ class Trajectory:
         return guesser_history(self.guess[self._scored], looks=len(self) - 1)
 
     def alarms(self, *, alpha: float = ALPHA) -> tuple[Alarm, ...]:
-        """Return the first alarm of each group, in the order of the looks; see `verdicts`."""
-        first: dict[tuple[str, str], Alarm] = {}
+        """Return the first alarm of each kind and group, in the order of the looks; see `verdicts`."""
+        first: dict[tuple[str, str, str], Alarm] = {}
         for test in self.verdicts(alpha=alpha):
             if test.raised:
-                first.setdefault((test.group.level, test.group.name), test)
+                first.setdefault((test.kind, test.group.level, test.group.name), test)
         return tuple(first.values())
 
     def verdicts(self, *, alpha: float = ALPHA) -> tuple[Alarm, ...]:
         """Return the tests of all items and of each category for a loss, look by look; raised or not.
+
+        The known items are tested apart (`Alarm.test_known`), since gains can hide their loss.
 
         The whole has half of `alpha`, and the categories share the other half; over looks the rule is that of
         `metrics.alarm_level`. An unchanged model raises any alarm in at most `alpha` of runs.
@@ -305,6 +346,10 @@ class Trajectory:
                 if groups:
                     level = alarm_level(look, groups=len(groups), planned=planned, alpha=share)
                     found += [Alarm.test(group, step=step, level=level) for group in groups]
+            known = Alarm.test_known(
+                self.comparisons[max(look - 1, 1) : look + 1], step=step, number=look, planned=planned
+            )
+            found += [] if known is None else [known]
         return tuple(found)
 
     @property

@@ -1,9 +1,10 @@
-"""The one place that decides what a comparison, or a run at its last look, says. Outputs only put it into words.
+"""The legs of a verdict: three losses, each an interval against its limit. `comparing.decision` decides by them.
 
 A verdict has three legs. Each is an interval against a limit:
 
     accuracy     estimated net change of all items, 95 %                               above -2 points
     knowledge    share of the clearly known items, less luck, that is lost, 95 %       below 5 %
+                 of fewer than 36 known: share of the right answers that is lost beyond guessing
     category     estimated net change of each category, 1 - .05/G for G categories     above -5 points
 
     change         -4        -2         0        +2   points, limit -2
@@ -12,29 +13,28 @@ A verdict has three legs. Each is an interval against a limit:
     INCONCLUSIVE        [-----|--o-----]              it contains the limit
 
     FAIL, FORGOT             a leg fails
-    PASS, KEPT               accuracy is within its limit, no leg fails, and every other leg that is measured is within
-                             its limit or shows no loss: its interval contains 0
+    PASS, KEPT               accuracy is within its limit, and every other leg that is measured is within its limit, or
+                             shows no loss: knowledge up to twice its limit at most, a category not surely
     INCONCLUSIVE, NOT CLEAR  otherwise
 
-The first word is for machines and the second for people. A leg that cannot be measured takes no part and gives its
-reason. A model that answered no better than guessing before has next to nothing to lose: then no leg decides, and the
-answer is INCONCLUSIVE. Each leg must also stay within its limit in the worst case of the outcomes that vanished
-(`measures.flips`); else a PASS is INCONCLUSIVE. Of the same weights measured twice at most 5 % of comparisons FAIL, all
-legs together.
+The first word is for machines and the second for people. KEPT is not said out of ignorance: of fewer than 50 questions
+there is no PASS; a category that lost at least half of its right answers, three or more, and gained none stands in its
+way; and so does knowledge of which too little is known. A leg that cannot be measured at all takes no part and gives
+its reason. A model that answered no better than guessing before has next to nothing to lose: then no leg decides, and
+the answer is INCONCLUSIVE. PASS takes the end of an interval in the worst case of the outcomes that vanished
+(`measures.flips`), FAIL the plain one. Of the same weights measured twice at most 5 % of comparisons FAIL, all legs
+together.
 
 The same intervals are shown beside the categories. The one that looks worst among many is partly so by chance. So the
-categories are ranked only where they differ by more than chance (p <= .05), and the changes shown are shrunk towards
-that of all (`metrics.shrinkage`).
-
-Passages decide nothing: where there is nothing else, there is no verdict on correctness (`Conclusion.has_answers`). All
-outputs call this module, so that no two of them disagree about one comparison.
+categories are ranked only where they differ by more than chance (p <= .05), in the order of their changes shrunk
+towards that of all (`metrics.shrinkage`). Each is shown by its own estimate, which the simultaneous interval is about.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 import numpy as np
@@ -42,18 +42,23 @@ from scipy import special
 
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.groups import Group
-from forgetwatch.comparing.trajectory import Alarm, Trajectory
-from forgetwatch.measures import KNOWN, NET_ESTIMATE, VANISHED
-from forgetwatch.metrics import FEWEST, Interval, shrunk
-from forgetwatch.run_folder import GuardFinding
+from forgetwatch.comparing.trajectory import FEWEST_TO_KEEP
+from forgetwatch.measures import KNOWN, NET_ESTIMATE, RIGHT_LOST, VANISHED
+from forgetwatch.metrics import FEWEST, FEWEST_RIGHT, Interval, shrunk
+from forgetwatch.pairing import count, one_line
 
 Answer = Literal["PASS", "FAIL", "INCONCLUSIVE"]
-Word = Literal["KEPT", "FORGOT", "NOT CLEAR"]
 LegName = Literal["accuracy", "knowledge", "category"]
 Side = Literal["below", "around", "above"]
-State = Literal["lasting", "unclear", "recovered"]
 
-WORDS: Final[dict[Answer, Word]] = {"PASS": "KEPT", "FAIL": "FORGOT", "INCONCLUSIVE": "NOT CLEAR"}
+FEWEST_ITEMS: Final = 50
+"""Number of questions under which there is no PASS."""
+
+_HALF: Final = 0.5
+"""Share of the right answers that must be open or choices among three or more, for their loss to be measured."""
+
+_SUNK: Final = 3
+"""Right answers that a category must lose, half of them all, to stand in the way of PASS."""
 
 DIFFERENT: Final = 0.05
 """p-value at which categories differ by more than chance, so that they are ranked."""
@@ -89,10 +94,13 @@ class Leg:
         interval: Its interval: 95 %, or 1 - .05/G of ``category``. None if it is not measured.
         limit: The limit on the same scale, below 0 for changes, above 0 for ``knowledge``; None if it was left out.
         answer: PASS, FAIL or INCONCLUSIVE; None if it is not measured.
+        is_tolerable: True if it shows no loss, and one of twice the limit is excluded; a category may hide any loss.
         shows_loss: True if its interval shows a loss, within the limit or not; of ``category`` that of any category.
         worst: End of the interval towards the limit in the worst case of the outcomes that vanished.
         group: Name of the category that decides; empty for the other legs.
-        reason: Reason for which it is not measured; empty if it is.
+        reason: Reason for which it is not measured, or cannot pass; empty if there is none.
+        of: What ``knowledge`` is a share of.
+        needed: Number of questions that would measure it; None if unknown, or it is measured.
     """
 
     name: LegName
@@ -100,15 +108,31 @@ class Leg:
     value: float | None = None
     interval: Interval | None = None
     answer: Answer | None = None
+    is_tolerable: bool = False
     shows_loss: bool = False
     worst: float | None = None
     group: str = ""
     reason: str = ""
+    of: Literal["what it clearly knew", "its right answers"] = "what it clearly knew"
+    needed: int | None = None
 
     @property
     def allows(self) -> bool:
         """True if a verdict can be PASS with this leg: it is within its limit, or shows no loss, or is not measured."""
-        return self.answer in (None, "PASS") or (self.answer == "INCONCLUSIVE" and not self.shows_loss)
+        return self.answer in (None, "PASS") or self.is_tolerable
+
+    @property
+    def shows(self) -> str:
+        """What it shows, in a few words."""
+        if self.answer == "FAIL":
+            return "beyond the limit"
+        if self.answer == "PASS":
+            return "a loss within the limit" if self.shows_loss else "within the limit"
+        if self.is_open_by_vanished:
+            return "not clear, because answers vanished"
+        if self.shows_loss:
+            return "a loss, not clearly beyond the limit"
+        return "no loss shown" if self.is_tolerable else "not clear"
 
     @property
     def is_open_by_vanished(self) -> bool:
@@ -124,60 +148,23 @@ class Leg:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Verdict:
-    """Decision on a comparison, or on one of its groups, with the legs that it follows from.
-
-    Attributes:
-        answer: PASS, FAIL or INCONCLUSIVE; INCONCLUSIVE if nothing was measured.
-        legs: Its legs: accuracy, knowledge, category.
-        vanished: Number of items that were scored on one side alone.
-        little_to_lose: True if the model before answered no better than guessing, so that no leg decides.
-    """
-
-    answer: Answer
-    legs: tuple[Leg, ...]
-    vanished: int
-    little_to_lose: bool = False
-
-    @property
-    def word(self) -> Word:
-        """The answer for people."""
-        return WORDS[self.answer]
-
-    @property
-    def open_by_vanished(self) -> bool:
-        """True if it would be PASS, and outcomes that vanished leave it open."""
-        closed = [one for one in self.legs if not one.is_open_by_vanished]
-        would_pass = all(one.allows and (one.name != "accuracy" or one.answer == "PASS") for one in closed)
-        return self.answer == "INCONCLUSIVE" and would_pass and len(closed) < len(self.legs)
-
-    @property
-    def deciding(self) -> Leg:
-        """The leg that decides: the first that fails, else the first that stands in the way of PASS, else accuracy."""
-        order = ("knowledge", "accuracy", "category")
-        legs = sorted(self.legs, key=lambda one: order.index(one.name))
-        failed = [one for one in legs if one.answer == "FAIL"]
-        blocking = [one for one in self.legs if not one.allows or (one.name == "accuracy" and one.answer != "PASS")]
-        return (failed or blocking or list(self.legs))[0]
-
-    def leg(self, name: LegName) -> Leg | None:
-        """Return the leg of that name; None if it was left out."""
-        return next((one for one in self.legs if one.name == name), None)
-
-
-@dataclass(frozen=True, kw_only=True)
 class RankedCategory:
-    """A category among those that changed by more than chance makes them differ.
+    """A category that changed, or lost what was known, by more than chance makes categories differ.
 
     Attributes:
         group: The category.
-        change: Its net change, shrunk towards that of all, -1 to 1.
-        interval: Simultaneous interval of its own estimate, 1 - .05/G for G categories. It may miss `change`.
+        interval: Simultaneous interval of its estimate, 1 - .05/G for G categories.
+        shrunk: Its net change, shrunk towards that of all, by which categories are ranked; nan if they are not.
     """
 
     group: Group
-    change: float
     interval: Interval
+    shrunk: float = math.nan
+
+    @property
+    def change(self) -> float:
+        """Its estimated net change, -1 to 1."""
+        return estimated(self.group)[0]
 
     @property
     def side(self) -> Side:
@@ -185,100 +172,15 @@ class RankedCategory:
         return side_of_zero(self.interval) or "around"
 
 
-@dataclass(frozen=True, kw_only=True)
-class RaisedAlarm:
-    """The first alarm of a group, and what became of it.
-
-    Attributes:
-        alarm: The alarm.
-        now: The same test at the last look.
-        state: ``lasting`` if the group is below zero at the last look, by its 95 % interval; ``recovered`` if it is at
-            or above its start, unless vanished outcomes may hide that it is below; ``unclear`` in between.
-    """
-
-    alarm: Alarm
-    now: Alarm
-    state: State
-
-
-@dataclass(frozen=True, kw_only=True)
-class Conclusion:
-    """Everything that an output states about a comparison, or about a run at its last look.
-
-    Attributes:
-        verdict: Verdict on this look alone.
-        whole: Side of zero of the estimated net change of the whole; None if it has no interval.
-        categories: Number of categories with an estimate; 0 if there is only one, which is the whole.
-        ranked: The categories, the largest fall first; empty where they differ by no more than chance.
-        differ_p_value: p-value of "all categories changed alike"; nan for fewer than two.
-        has_answers: False if passages alone were compared, so that there is no verdict on correctness.
-        looks: Number of looks after the baseline; None if this is no run.
-        groups: Number of groups that the alarms watch; 0 if this is no run.
-        alarms: Alarms over all looks and groups, by step.
-        findings: Findings of the guard, in the order in which they were made.
-    """
-
-    verdict: Verdict
-    whole: Side | None
-    categories: int
-    ranked: tuple[RankedCategory, ...]
-    differ_p_value: float
-    has_answers: bool = True
-    looks: int | None = None
-    groups: int = 0
-    alarms: tuple[RaisedAlarm, ...] = ()
-    findings: tuple[GuardFinding, ...] = ()
-
-    @property
-    def is_run(self) -> bool:
-        """True if there is a look after the baseline of a run."""
-        return bool(self.looks)
-
-    @property
-    def lost(self) -> tuple[RankedCategory, ...]:
-        """Ranked categories whose interval is below 0, the largest fall first."""
-        return tuple(one for one in self.ranked if one.side == "below")
-
-    @property
-    def won(self) -> tuple[RankedCategory, ...]:
-        """Ranked categories whose interval is above 0, the largest rise first."""
-        return tuple(one for one in reversed(self.ranked) if one.side == "above")
-
-    @property
-    def trips(self) -> tuple[GuardFinding, ...]:
-        """Findings on which the guard tripped."""
-        return tuple(finding for finding in self.findings if finding.trips)
-
-
-def verdict(comparison: Comparison, tolerance: Tolerance = TOLERANCE) -> Verdict:
-    """Return the verdict on a comparison as a whole."""
+def legs_of(comparison: Comparison, tolerance: Tolerance) -> tuple[Leg, ...]:
+    """Return the legs of a comparison, without those that are left out."""
     whole = comparison.all
-    made = {
-        "accuracy": None if tolerance.accuracy is None else _change_leg("accuracy", [whole], -tolerance.accuracy),
-        "knowledge": None if tolerance.known is None else knowledge_leg(whole, tolerance.known),
-        "category": None
-        if tolerance.category is None
-        else _change_leg("category", estimated_categories(comparison), -tolerance.category),
-    }
-    return _decided([leg for leg in made.values() if leg is not None], whole)
-
-
-def group_verdict(group: Group, tolerance: float) -> Verdict:
-    """Return the verdict on the accuracy of one group of items; `tolerance` is a share, 0 to 1."""
-    return _decided([_change_leg("accuracy", [group], -tolerance)], group)
-
-
-def _decided(legs: list[Leg], group: Group) -> Verdict:
-    answer: Answer = "INCONCLUSIVE"
-    if group.level == "all" and group.little_to_lose:
-        return Verdict(answer=answer, legs=tuple(legs), vanished=group.outcomes.vanished, little_to_lose=True)
-    if any(leg.answer == "FAIL" for leg in legs):
-        answer = "FAIL"
-    # Accuracy has to be within its limit; if only other legs were asked for, one of them has to be measured.
-    elif all(leg.allows for leg in legs) and any(leg.answer for leg in legs):
-        accuracy = [leg for leg in legs if leg.name == "accuracy"]
-        answer = "PASS" if all(leg.answer == "PASS" for leg in accuracy or legs) else "INCONCLUSIVE"
-    return Verdict(answer=answer, legs=tuple(legs), vanished=group.outcomes.vanished)
+    made = [
+        None if tolerance.accuracy is None else _change_leg("accuracy", [whole], -tolerance.accuracy),
+        None if tolerance.known is None else knowledge_leg(whole, tolerance.known),
+        None if tolerance.category is None else _category_leg(comparison, -tolerance.category),
+    ]
+    return tuple(leg for leg in made if leg is not None)
 
 
 def _change_leg(name: LegName, groups: list[Group], limit: float) -> Leg:
@@ -304,10 +206,29 @@ def _change_leg(name: LegName, groups: list[Group], limit: float) -> Leg:
         value=decides.value,
         interval=decides.interval,
         answer=decides.answer,
+        is_tolerable=decides.is_tolerable,
         shows_loss=any(leg.shows_loss and leg.answer != "PASS" for leg in found) or decides.shows_loss,
         worst=decides.worst,
         group=decides.group,
+        reason=decides.reason,
     )
+
+
+def _category_leg(comparison: Comparison, limit: float) -> Leg:
+    """Return the leg of the categories, which cannot pass where one of them, of any size, sank."""
+    made = _change_leg("category", estimated_categories(comparison), limit)
+    if sunk := next((group for group in comparison.by("category").values() if _sank(group)), None):
+        lost, right = sunk.forgotten + sunk.vanished_right, sunk.retained + sunk.forgotten + sunk.vanished_right
+        gone = "have no outcome" if sunk.vanished_right == lost else "are lost"
+        reason = f"{count(lost)} of {count(right)} right answers of {one_line(sunk.name)} {gone} and none gained"
+        if made.answer != "FAIL":
+            made = replace(made, group=sunk.name, answer="INCONCLUSIVE", is_tolerable=False, reason=reason)
+    return made
+
+
+def _sank(group: Group) -> bool:
+    lost = group.forgotten + group.vanished_right
+    return lost >= _SUNK and not group.gained and 2 * lost >= group.retained + lost
 
 
 def accuracy_leg(group: Group, limit: float, *, level: float, name: LegName = "accuracy") -> Leg | None:
@@ -324,13 +245,14 @@ def accuracy_leg(group: Group, limit: float, *, level: float, name: LegName = "a
         None if estimate is None else estimate.interval_at(level, worst=worst) for worst in (False, True)
     )
     if estimate is None or of_estimate is None or at_worst is None:
-        interval, worst, value = (
+        interval, bounded, value = (
             group.net_change_interval,
-            group.outcomes.net_change_interval_worst[0],
+            group.outcomes.net_change_interval_worst,
             group.net_change,
         )
     else:
-        interval, worst, value = of_estimate, at_worst[0], estimate.change.mean
+        interval, bounded, value = of_estimate, at_worst, estimate.change.mean
+    worst = bounded[0]
     if math.isnan(interval[0]) and (name == "accuracy" or math.isnan(worst)):
         return None
     if math.isnan(interval[0]):  # every outcome of a category vanished: the worst case is all that is known
@@ -338,53 +260,102 @@ def accuracy_leg(group: Group, limit: float, *, level: float, name: LegName = "a
     low, high = interval
     measured = not math.isnan(value)
     answer: Answer = "FAIL" if measured and high < limit else "PASS" if min(low, worst) > limit else "INCONCLUSIVE"
-    of = group.name if name == "category" else ""
+    few = answer == "PASS" and group.level == "all" and group.n < FEWEST_ITEMS
     # Vanished outcomes that may hide a loss beyond the limit count as one.
-    loss = high < 0 or (worst <= limit and (low > limit or not measured))
+    hidden = worst <= limit and (low > limit or not measured)
     return Leg(
         name=name,
         limit=limit,
         value=value if measured else None,
         interval=interval,
-        answer=answer,
-        shows_loss=loss,
+        answer="INCONCLUSIVE" if few else answer,
+        is_tolerable=name == "category"
+        and answer == "INCONCLUSIVE"
+        and not hidden
+        and (min(high, bounded[1]) >= 0 or min(low, worst) > 2 * limit),
+        shows_loss=high < 0 or hidden,
         worst=worst,
-        group=of,
+        group=group.name if name == "category" else "",
+        reason=f"{count(group.n)} questions are too few to say that it kept" if few else "",
     )
 
 
-def knowledge_leg(whole: Group, limit: float, *, level: float = 0.95, observations: int | None = None) -> Leg:
+def knowledge_leg(whole: Group, limit: float, *, level: float = 0.95) -> Leg:
     """Return the leg of the share of the clearly known items, less luck, that is lost.
+
+    Of fewer than `FEWEST_TO_KEEP` known items it is the share of the right answers that is lost beyond guessing.
 
     Args:
         whole: The group.
         limit: The largest share that is tolerated.
-        level: Level of the interval; see `at_level`.
-        observations: Number of independent items; None for many.
+        level: Level of the interval.
     """
-    known = whole[KNOWN]
-    share, interval = (None, None) if known is None else (known.lost_net_share, known.lost_net_share_interval)
-    if known is None or known.known_net is None:
-        reason = "the probabilities of the options are not known" if known is None else "luck is not measured"
-        return Leg(name="knowledge", limit=limit, reason=reason)
-    if share is None or interval is None:
-        return Leg(name="knowledge", limit=limit, reason=f"it clearly knew only {known.known_net:.0f} questions")
-    interval = at_level(share, interval, level, observations)
+    known, right = whole[KNOWN], whole[RIGHT_LOST]
+    net = None if known is None else known.known_net
     # Known items that vanished are lost in the worst case, less those that luck alone would make.
     gone = whole[VANISHED]
-    hidden = 0.0 if gone is None else max((gone.known_vanished or 0.0) - gone.known_vanished_by_luck, 0.0)
-    worst = (interval[1] * known.known_net + hidden) / (known.known_net + hidden)
+    if known is not None and net is not None and net >= FEWEST_TO_KEEP and known.lost_net_share is not None:
+        hidden = 0.0 if gone is None else max((gone.known_vanished or 0.0) - gone.known_vanished_by_luck, 0.0)
+        interval = known.lost_net_share_at(level) or (math.nan, math.nan)
+        return _share_leg(known.lost_net_share, interval, limit, known=net, hidden=hidden, can_fail=True)
+    if right is not None and right.holds >= _HALF:
+        if right.share is not None and right.interval is not None and right.least is not None:
+            interval = at_level(right.share, right.interval, level)
+            can_fail = right.less_noise and right.least > limit
+            made = _share_leg(
+                right.share, interval, limit, known=right.right, hidden=whole.vanished_right, can_fail=can_fail
+            )
+            return replace(made, of="its right answers")
+        counted = [(FEWEST_RIGHT, right.right)] + ([(FEWEST_TO_KEEP, net)] if net is not None else [])
+        needed = min((whole.n * least / found for least, found in counted if found > 0), default=None)
+        reason = f"it knew only {count(max(round(right.right), 0))} answers"
+        return Leg(
+            name="knowledge",
+            limit=limit,
+            answer="INCONCLUSIVE",
+            reason=reason,
+            needed=None if needed is None else math.ceil(needed),
+        )
+    reason = "two options show nothing" if net is not None else "no options or their probabilities are recorded"
+    return Leg(name="knowledge", limit=limit, reason=reason)
+
+
+def _share_leg(share: float, interval: Interval, limit: float, *, known: float, hidden: float, can_fail: bool) -> Leg:
+    """Return the leg of a lost share of so many known items, of which `hidden` more may have vanished."""
     low, high = interval
-    answer: Answer = "FAIL" if low > limit else "PASS" if worst < limit else "INCONCLUSIVE"
+    worst = (high * known + hidden) / (known + hidden)
+    answer: Answer = "FAIL" if can_fail and low > limit else "PASS" if worst < limit else "INCONCLUSIVE"
     return Leg(
         name="knowledge",
         limit=limit,
         value=share,
         interval=interval,
         answer=answer,
+        is_tolerable=answer == "INCONCLUSIVE" and low <= 0 and worst < 2 * limit,
         shows_loss=low > 0 or high < limit <= worst,
         worst=worst,
     )
+
+
+def is_beyond(group: Group, loss: float) -> bool | None:
+    """Return True if the net loss of a group surely exceeds a loss, 0 to 1, False if it surely does not, else None."""
+    leg = accuracy_leg(group, -loss, level=0.95)
+    return None if leg is None or leg.answer == "INCONCLUSIVE" else leg.answer == "FAIL"
+
+
+def lost_known(comparison: Comparison, limit: float) -> list[Group]:
+    """Return the categories that surely lost more of what was clearly known than a share, the largest loss first.
+
+    Surely: by intervals that hold for all categories together.
+    """
+    groups = estimated_categories(comparison)
+    level, found = 1 - 0.05 / max(len(groups), 1), list[tuple[float, Group]]()
+    for group in groups:
+        known = group[KNOWN]
+        interval = None if known is None else known.lost_net_share_at(level)
+        if known is not None and interval is not None and interval[0] > limit:
+            found.append((-(known.lost_net or 0.0), group))
+    return [group for _, group in sorted(found, key=lambda pair: pair[0])]
 
 
 def at_level(value: float, interval: Interval, level: float, observations: int | None = None) -> Interval:
@@ -412,7 +383,9 @@ def estimated_categories(comparison: Comparison) -> list[Group]:
 
 
 def ranked_categories(comparison: Comparison) -> tuple[tuple[RankedCategory, ...], float]:
-    """Return the categories by their shrunk net change, lowest first, and the p-value of "all changed alike".
+    """Return the categories by their net change, shrunk towards that of all, lowest first; and the test's p-value.
+
+    The test is of "all changed alike".
 
     There is no ranking unless that p-value is at most `DIFFERENT`.
     """
@@ -430,10 +403,10 @@ def ranked_categories(comparison: Comparison) -> tuple[tuple[RankedCategory, ...
     if not between.p_value <= DIFFERENT:
         return (), between.p_value
     ranked = [
-        RankedCategory(group=group, change=float(change), interval=interval)
+        RankedCategory(group=group, interval=interval, shrunk=float(change))
         for (group, _, interval), change in zip(estimates, between.values, strict=True)
     ]
-    return tuple(sorted(ranked, key=lambda one: one.change)), between.p_value
+    return tuple(sorted(ranked, key=lambda one: one.shrunk)), between.p_value
 
 
 def worst(answers: Iterable[Answer]) -> Answer:
@@ -479,49 +452,3 @@ def leg_interval(group: Group, categories: int) -> Interval:
     many = categories if group.level == "category" else 1
     interval = None if found is None else found.interval_at(1 - 0.05 / max(many, 1))
     return group.net_change_interval if interval is None else interval
-
-
-def conclude(
-    comparison: Comparison, *, trajectory: Trajectory | None = None, tolerance: Tolerance = TOLERANCE
-) -> Conclusion:
-    """Return everything that an output states about a comparison.
-
-    Args:
-        comparison: The comparison; of a run, its last look against its baseline.
-        trajectory: The run, if there is one.
-        tolerance: Losses that the verdict tolerates.
-    """
-    ranked, p_value = ranked_categories(comparison)
-    tests = () if trajectory is None else trajectory.verdicts()
-    return Conclusion(
-        verdict=verdict(comparison, tolerance),
-        whole=side_of_zero(estimated(comparison.all)[1]),
-        categories=len(estimated_categories(comparison)),
-        ranked=ranked,
-        differ_p_value=p_value,
-        has_answers=bool(comparison.all.n) or not comparison.all.passages,
-        looks=None if trajectory is None else len(trajectory.own) - 1,
-        groups=len({(test.group.level, test.group.name) for test in tests}),
-        alarms=() if trajectory is None else raised_alarms(trajectory),
-        findings=() if trajectory is None else trajectory.findings,
-    )
-
-
-def raised_alarms(trajectory: Trajectory) -> tuple[RaisedAlarm, ...]:
-    """Return the alarms of a run by step, each with the same test at the last look."""
-    tests = trajectory.verdicts()
-    last = {(one.group.level, one.group.name): one for one in tests if one.step == trajectory.steps[-1]}
-    raised = []
-    for alarm in trajectory.alarms():
-        # A group without answers at the last look has no test there: the alarm is the last that is known of it.
-        now = last.get((alarm.group.level, alarm.group.name), alarm)
-        raised.append(RaisedAlarm(alarm=alarm, now=now, state=_state(now.group)))
-    return tuple(sorted(raised, key=lambda one: one.alarm.step))
-
-
-def _state(group: Group) -> State:
-    change, interval = estimated(group)
-    if side_of_zero(interval) == "below":
-        return "lasting"
-    hidden = side_of_zero(group.outcomes.net_change_interval_worst) == "below"
-    return "recovered" if change >= 0 and not hidden else "unclear"

@@ -50,10 +50,11 @@ from forgetwatch.comparing import (
     Level,
     Tolerance,
     Trajectory,
-    group_verdict,
+    accuracy_leg,
+    at_start,
+    legs_of,
     worst,
 )
-from forgetwatch.comparing.verdict import verdict
 from forgetwatch.errors import GateError, did_you_mean
 from forgetwatch.files import Plain, file_errors, read_plain_yaml, read_text
 from forgetwatch.gates.condition import Condition, parse_fraction
@@ -110,17 +111,17 @@ class NoWorseThan:
             GateError: If there is no such group, or its accuracy was not measured.
         """
         if self.leg == "accuracy":
-            found = group_verdict(_find_group(comparison, self.group), self.tolerance)
+            leg = accuracy_leg(group := _find_group(comparison, self.group), -self.tolerance, level=0.95)
         else:
-            found = verdict(comparison, Tolerance(**{**_NONE, _OF_LEG[self.leg]: self.tolerance}))
-        leg = found.legs[0]
+            group = comparison.all
+            (leg,) = legs_of(comparison, Tolerance(**{**_NONE, _OF_LEG[self.leg]: self.tolerance}))
         what = f"{self.group}.net_change_estimate" if self.leg == "accuracy" else self.leg
         asked = self.leg if self.group == ALL else None
-        if leg.interval is None or leg.value is None:
+        if leg is None or leg.interval is None or leg.value is None:
             if self.leg == "accuracy":  # the verdict would be INCONCLUSIVE; a gate needs a number
                 raise GateError(f"gate: the net change of {self.group!r} is undefined; none of its items was compared")
             limit = f"at most {100 * self.tolerance:g} points" if self.leg == "category" else _share(self.tolerance)
-            reason = f"not measured: {leg.reason}"
+            reason = f"not measured: {leg.reason if leg else self.group}"
             return Finding(what=what, measured=reason, limit=limit, verdict="INCONCLUSIVE", leg=asked)
         if self.leg == "knowledge":
             low, high = (f"{100 * end:.1f}" for end in leg.interval)
@@ -130,12 +131,14 @@ class NoWorseThan:
             measured = f"{leg.group + ' ' if leg.group else ''}{100 * leg.value:+.1f} points ({low} to {high})"
             limit = f"no worse than -{100 * self.tolerance:g} points"
         if leg.is_open_by_vanished and leg.worst is not None:
-            measured += f", to {100 * leg.worst:+.1f} in the worst case of the {found.vanished:,} answers that vanished"
+            vanished = group.outcomes.vanished
+            measured += f", to {100 * leg.worst:+.1f} in the worst case of the {vanished:,} answers that vanished"
         passes = leg.allows if self.leg != "accuracy" else leg.answer == "PASS"
         answer: Answer = "FAIL" if leg.answer == "FAIL" else "PASS" if passes else "INCONCLUSIVE"
-        if found.little_to_lose:
-            answer = found.answer
-            measured += ", where the model before answered no better than guessing"
+        if start := at_start(comparison.all):
+            answer, measured = "INCONCLUSIVE", f"{measured}; {start}"
+        elif leg.reason:
+            measured += f"; {leg.reason}"
         return Finding(what=what, measured=measured, limit=limit, verdict=answer, leg=asked)
 
 
@@ -261,8 +264,6 @@ def _named(state: str, items: Sequence[str]) -> str:
 
 Limit = NoWorseThan | FailIf
 
-_RESULTS: Final[dict[Answer, str]] = {"PASS": "passed", "FAIL": "failed", "INCONCLUSIVE": "undecided"}
-
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
@@ -296,8 +297,8 @@ class GateResult:
             return "; ".join(finding.line for finding in self.findings if finding.verdict == verdict)
 
         word, unclear = self.verdict, lines("INCONCLUSIVE")
-        text = f"gate {_RESULTS[word]}: {lines(word)}"
-        return f"{text}; undecided: {unclear}" if word == "FAIL" and unclear else text
+        text = f"gate {word}: {lines(word)}"
+        return f"{text}; inconclusive: {unclear}" if word == "FAIL" and unclear else text
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ have the same level. A word says what a limit shows:
     worse                a loss is shown where none is allowed
     unclear              the interval contains the limit; ``worse, how far is unclear`` if it shows a loss
     missing              it was not measured
-    little to lose       the model before answered no better than guessing
+    before training ...  the model before answered no better than guessing: there is next to nothing to lose
     excused              it is excepted until a day
 """
 
@@ -30,13 +30,16 @@ import numpy as np
 import pyarrow as pa
 
 from forgetwatch.comparing import (
+    WORDS,
     Answer,
     Comparison,
     Group,
     Level,
     Trajectory,
+    Word,
     accuracy_leg,
     at_level,
+    at_start,
     compare,
     group_values,
     knowledge_leg,
@@ -73,6 +76,7 @@ class Ruling:
         items: Number of items of the group; None where it is of no group.
         excused: Reason and last day of an exception that holds; empty without one. Then it does not decide.
         note: What else a reader should know, such as an exception that has ended.
+        of_gain: True if it is a limit on a gain, so that no loss fails it.
     """
 
     tier: Tier
@@ -86,6 +90,7 @@ class Ruling:
     items: float | None = None
     excused: str = ""
     note: str = ""
+    of_gain: bool = False
 
     @property
     def decides(self) -> bool:
@@ -108,7 +113,6 @@ class PolicyResult:
         rulings: The answers to its limits, in the order of the policy.
         level: Level of each interval, 0 to 1.
         limits: Number of limits that share the error.
-        little_to_lose: True if the model before answered no better than guessing, so that no limit on a loss decides.
     """
 
     policy: Policy
@@ -116,7 +120,6 @@ class PolicyResult:
     rulings: tuple[Ruling, ...]
     level: float
     limits: int
-    little_to_lose: bool = False
 
     @property
     def answer(self) -> Answer:
@@ -126,6 +129,12 @@ class PolicyResult:
             return "FAIL"
         # What nothing was measured for does not pass.
         return "INCONCLUSIVE" if self._open or "PASS" not in answers else "PASS"
+
+    @property
+    def word(self) -> Word:
+        """KEPT, FORGOT or NOT CLEAR: the answer for people, of the limits on losses alone if only gains fail."""
+        losses = {one.answer for one in self.rulings if one.decides and not one.of_gain}
+        return WORDS[self.answer] if self.answer != "FAIL" or "FAIL" in losses else WORDS[_rest(losses)]
 
     @property
     def _open(self) -> tuple[Ruling, ...]:
@@ -207,8 +216,11 @@ def apply_policy(
         rulings=tuple(rulings),
         level=level,
         limits=sharing,
-        little_to_lose=any(one.word == "little to lose" for one in rulings),
     )
+
+
+def _rest(answers: set[Ruled]) -> Answer:
+    return "PASS" if answers == {"PASS"} else "INCONCLUSIVE"
 
 
 def _groups_of(rule: Rule, sides: Sides, comparison: Comparison) -> list[str]:
@@ -337,8 +349,8 @@ def _rule(rule: Rule, of: str, sides: Sides, comparison: Comparison, level: floa
     if rule.condition is not None:
         return _of_condition(rule.condition, group, comparison, sides, level, missing)
     found = (_of_knowledge if rule.kind == "known" else _of_accuracy)(rule, group, level, missing)
-    if comparison.all.little_to_lose and rule.kind != "gain" and found.answer != "MISSING":
-        return replace(found, answer="INCONCLUSIVE", word="little to lose")
+    if rule.kind != "gain" and found.answer != "MISSING" and (start := at_start(comparison.all)):
+        return replace(found, answer="INCONCLUSIVE", word=start)
     return found
 
 
@@ -353,6 +365,7 @@ def _of_metric(rule: Rule, sides: Sides, missing: Ruling) -> Ruling:
         value=after - before,
         answer="PASS" if gained else "FAIL",
         word="gained" if gained else "gained too little",
+        of_gain=True,
     )
 
 
@@ -379,7 +392,8 @@ def _of_accuracy(rule: Rule, group: Group, level: float, missing: Ruling) -> Rul
         word = "beyond the limit"
     elif answer == "INCONCLUSIVE":
         word = "worse, how far is unclear" if high < 0 else "unclear"
-    return replace(missing, measured=measured, value=leg.value, interval=leg.interval, answer=answer, word=word)
+    made = replace(missing, measured=measured, value=leg.value, interval=leg.interval, answer=answer, word=word)
+    return replace(made, of_gain=rule.kind == "gain")
 
 
 def _observations(group: Group) -> int | None:
@@ -392,7 +406,7 @@ def _loss_word(low: float, high: float) -> str:
 
 
 def _of_knowledge(rule: Rule, group: Group, level: float, missing: Ruling) -> Ruling:
-    leg = knowledge_leg(group, rule.limit, level=level, observations=_observations(group))
+    leg = knowledge_leg(group, rule.limit, level=level)
     if leg.interval is None or leg.value is None:
         return replace(missing, measured=f"not measured: {leg.reason}")
     low, high = leg.interval

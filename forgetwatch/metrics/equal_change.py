@@ -1,11 +1,12 @@
 """Did several sets of items change alike? A randomisation test.
 
-    D = sum over sets of n_w (mean change of set w - mean of all)^2
+    D = sum over sets of w (mean change of set w - mean of all)^2, w = n / variance of the set (Welch)
     p = (1 + number of exchanges whose D is as large) / (1 + number of exchanges)
 
 The sets of the items of each stratum are exchanged at random. Where sets were given to the items at random within the
-strata, the test has its level for any number of items and any changes, rare and unequal ones too. Within a stratum that
-holds one item in several sets, such as a question in several wordings, that needs exchangeable sets under the null.
+strata, the test has its level for any number of items and any changes. Each term is divided by its own variance, so
+that it nearly keeps the level for sets of unlike sizes and noise. Within a stratum that holds one item in several sets,
+such as a question in several wordings, that needs exchangeable sets under the null.
 Source: Fisher 1935; Pitman 1937.
 """
 
@@ -39,11 +40,15 @@ def equal_change_p_value(changes: Floats, set_of: Ints, stratum: Ints, rng: np.r
         return math.nan
     order = np.argsort(stratum, kind="stable")
     own, of, centred = set_of[order], stratum[order], changes[order] - changes.mean()
-    sizes = np.bincount(own, minlength=sets)
+    sizes, pooled = np.bincount(own, minlength=sets), float(centred.var())
+    if not pooled:  # all changed alike
+        return 1.0
 
     def spread(given: Ints) -> float:
-        sums = np.bincount(given, weights=centred, minlength=sets)
-        return float((sums**2 / sizes).sum())
+        means, squares = (np.bincount(given, weights=one, minlength=sets) / sizes for one in (centred, centred**2))
+        # One more item of the variance of all: a set in which nothing changed has some doubt too.
+        weight = sizes / (squares - means**2 + pooled / sizes)
+        return float(weight @ (means - weight @ means / weight.sum()) ** 2)
 
     found, as_large = spread(own), 0
     for _ in range(EXCHANGES):

@@ -1,21 +1,21 @@
 """Renderers of a Comparison or a Trajectory. Nothing here measures or loads a model.
 
-    decision                            the verdict in one sentence, and the names of what was compared
     terminal                            the first table in a terminal
-    decision, summary, sections         the verdict in a sentence, the first screen, the sentences below its fold
+    summary, sections                   the first screen with the decision, the sentences below its fold
     document, detail                    the sections below it as data, and in a terminal
     html, flip_list                     the page, with its template in page/, and what a notebook shows
     plots, heatmap, pictures            figures, as files and in the page
     several_models                      ranking and matrix of several models, as text and as figures
-    front, places, advice               which checkpoint to keep, where the models are, what to do about a loss
+    front, places, advice               which checkpoint to keep, names and places of models, what to do about a loss
     export, tracker_rows                JSON, CSV, Markdown, rows of trackers
     cells                               tables of groups and measures, for all of them
 
-Read `decision` first, then `terminal`.
+Read `terminal` first.
 """
 
+from forgetwatch.comparing import RENDERERS
+from forgetwatch.report.advice import more_command
 from forgetwatch.report.cells import HEADINGS, group_cells, measure_tables
-from forgetwatch.report.decision import alarm_state, best_look, little_to_lose, model_names, run_title
 from forgetwatch.report.detail import comparison_detail
 from forgetwatch.report.export import (
     ITEMS,
@@ -45,7 +45,7 @@ from forgetwatch.report.pictures import (
     save_run,
     svg,
 )
-from forgetwatch.report.places import merge_command, places_of
+from forgetwatch.report.places import merge_command, places_of, run_title
 from forgetwatch.report.plots import LOST, PANELS, ROWS, bars_figure, name_in, set_tooltip, trajectory_figure
 from forgetwatch.report.several_models import (
     MODELS,
@@ -69,3 +69,10 @@ from forgetwatch.report.terminal import (
     run_table,
 )
 from forgetwatch.report.tracker_rows import FLIPPED, FLIPPED_TEXTS, PREFIX, flipped_rows, tracker_name, tracker_row
+
+RENDERERS.update(
+    comparison_json=comparison_json,
+    comparison_fragment=comparison_fragment,
+    trajectory_json=trajectory_json,
+    trajectory_fragment=trajectory_fragment,
+)

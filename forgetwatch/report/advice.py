@@ -21,13 +21,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from forgetwatch.comparing import TOLERANCE, Comparison, Conclusion, Tolerance, Trajectory, conclude, estimated
+from forgetwatch.comparing import TOLERANCE, Comparison, Conclusion, Tolerance, Trajectory, conclude, decide, estimated
 from forgetwatch.errors import SnapshotError
 from forgetwatch.measures import KNOWN
 from forgetwatch.pairing import count, points
-from forgetwatch.report.decision import decision, little_to_lose
 from forgetwatch.report.front import FrontLook, saved_look, worth_keeping
-from forgetwatch.report.places import ADAPTER, Place, RunPlaces, merge_command, places_of
+from forgetwatch.report.places import ADAPTER, UNKNOWN, Place, RunPlaces, merge_command, places_of
 from forgetwatch.run_folder import Description, TaskFigure, find_run_folder, stored_lineage
 from forgetwatch.visible_text import without_folders
 
@@ -37,12 +36,13 @@ PAGE: Final = "https://forgetwatch.github.io/forgetwatch/how-to/replay/"
 """How replay and the loss are used, and the table of what was measured."""
 
 _MEASURED: Final = {
-    "merge": "one model of 135M: of the clearly known 18.6 % lost, half and half 1.9 %; new task 91 -> 77 %",
-    "replay": "one model of 135M: of the clearly known 18.6 % lost -> 4.2 %; new task 91 -> 89 %",
-    "change": "one model of 135M: of the clearly known 18.6 % lost -> 1.7 % (rate), 14.7 % (RetentionLoss); new task "
-    "91 -> 82 and 76 %",
+    "merge": "one model of 135M: 16.7 points less of the clearly known lost (14.6 to 18.7); new task 14 points lower "
+    "(4 to 25)",
+    "replay": "one model of 135M: 14.4 points less of the clearly known lost (10.1 to 18.8)",
+    "change": "one model of 135M: of the clearly known 16.9 points less lost (14.6 to 19.3) by the rate, 3.9 (1.5 to "
+    "6.3) by RetentionLoss; new task 9 points lower (0.3 to 17) by the rate",
 }
-"""Means of `benchmarks/remedies.py --model`, three seeds (docs/how-to/replay.md)."""
+"""Differences to no remedy in `benchmarks/remedies.py --model`, three seeds, 95 % (docs/how-to/replay.md)."""
 
 SHIPPED: Final = ("standard", "confirmation")
 """Probes that ship, each of which confirms the other."""
@@ -51,9 +51,6 @@ _STAGE: Final = "the start of this stage"
 
 _IN_SHORT: Final = 3
 """Proposals on a page."""
-
-_FLIPS: Final = 0.02
-"""Least share of answers that change for which questions are planned."""
 
 _MOST: Final = 0.5
 """Share of the clearly known whose loss is no matter of a remedy, but of a training that went wrong."""
@@ -148,8 +145,8 @@ def advise(trajectory: Trajectory, run: Path, *, tolerance: Tolerance = TOLERANC
             made = [
                 Advice(
                     kind="earlier",
-                    text=f"against the first base {decision(trajectory.comparisons[-1], whole)}. This stage itself is "
-                    f"{case.found.verdict.word}: the loss came earlier, so begin there ({names}); what follows is "
+                    text=f"against the first base {whole.decision.sentence}. This stage itself is "
+                    f"{case.found.decision.word}: the loss came earlier, so begin there ({names}); what follows is "
                     "against the first base",
                 )
             ]
@@ -200,59 +197,71 @@ def advise_pair(
 
 
 def _shows_loss(found: Conclusion) -> bool:
-    return found.verdict.answer == "FAIL" or any(leg.shows_loss for leg in found.verdict.legs)
+    return found.decision.next in ("mend", "measure or mend", "measure twice")
 
 
 def _settled(case: _Case, run: str) -> Advice | None:
     """Return the only advice where there is no loss to do something about; None where there is one."""
-    found, whole = case.found, case.comparison.all
-    if not found.has_answers or found.whole is None:
-        return Advice(kind="none", text="no advice: no question was answered on both sides")
-    if found.verdict.open_by_vanished:
+    made, whole = case.found.decision, case.comparison.all
+    if not case.found.has_answers:
+        return Advice(kind="none", text=f"no advice: {made.sentence}")
+    if made.next == "vanished":
         text = "answers have vanished: find out first why they have no outcome, such as an output that does not end"
         command = f"forgetwatch report {shlex.quote(run)} --detail" if run else ""
         return Advice(kind="measure", text=text, command=command)
-    if found.verdict.little_to_lose:
-        return Advice(kind="none", text=f"nothing to do: {little_to_lose(whole)}")
-    if found.verdict.answer == "PASS":
-        if not whole.forgotten and not whole.gained:
-            text = (
-                f"KEPT: none of {count(whole.n)} answers changed. Did the training change the model? Compare its loss"
-            )
-            return Advice(kind="none", text=text)
+    if made.next == "nothing":
+        if not whole.forgotten and not whole.gained and whole.retained:
+            text = f"{made.word}: none of {count(whole.n)} answers changed. Did the training change the model? "
+            return Advice(kind="none", text=f"{text}Compare its loss")
         learned = "" if case.task is None else f". New task: {case.task}"
-        return Advice(kind="none", text=f"nothing to do: KEPT, {decision(case.comparison, found)}{learned}")
-    if not _shows_loss(found):
-        text = (
-            f"nothing to mend: no loss is shown, and {count(whole.n)} questions are too few to rule one out; "
-            "if that matters, measure more"
+        return Advice(kind="none", text=f"nothing to do: {made.word}, {made.sentence}{learned}")
+    if made.next == "measure":
+        text = f"nothing to mend: no loss is shown, and too little was measured to rule one out: {made.sentence}"
+        return Advice(
+            kind="measure",
+            text=f"{text}; if that matters, measure more",
+            command=more_command(case.before.name, case.after, case.comparison),
         )
-        return Advice(kind="measure", text=text, command=_more(case))
     return None
 
 
-def _more(case: _Case) -> str:
-    """Return the command that measures more: the whole probe, a second one, or how many questions it takes."""
-    described = case.comparison.after.get("probe") or {}
-    name, whole = str(described.get("name", "")), case.comparison.all
-    if case.run is not None and name in SHIPPED and case.after and case.before.name != "BASE":
-        second = "confirmation" if name == "standard" else "standard"
-        probe = name if described.get("of") else second
-        return shlex.join(["forgetwatch", "compare", case.before.name, case.after, "--probe", probe])
-    share = (whole.forgotten + whole.gained) / whole.n if whole.n else 0.0
-    return f"forgetwatch plan --flips {100 * max(share, _FLIPS):.3g}%"
+def more_command(before: str, after: str, comparison: Comparison) -> str:
+    """Return the command that measures more questions than a comparison: the whole probe, or another that ships.
+
+    Empty for a probe of one's own, and where a model is not known.
+    """
+    described = comparison.after.get("probe") or {}
+    name = str(described.get("name", ""))
+    if name not in SHIPPED or not after or before == UNKNOWN:
+        return ""
+    probe = name if described.get("of") else next(one for one in SHIPPED if one != name)
+    return shlex.join(["forgetwatch", "compare", before, after, "--probe", probe])
+
+
+def more_of_run(trajectory: Trajectory, run: Path) -> str:
+    """Return the command that measures more questions than the looks of a run; empty if there is none."""
+    places = places_of(trajectory, run)
+    end = "" if places.end is None else str(places.end)
+    return more_command(places.start.name, end, trajectory.own.comparisons[-1])
 
 
 def _proposals(case: _Case, earlier: list[Advice]) -> list[Advice]:
     since = " since the start of this stage" if case.called == _STAGE else ""
-    text = f"{case.found.verdict.word}{since}: {decision(case.comparison, case.found)}"
+    text = f"{case.found.decision.word}{since}: {case.found.decision.sentence}"
     verdict = Advice(kind="verdict", text=text)
     if _collapsed(case):
         return [verdict, *earlier, *_change(case)]
-    if case.found.verdict.answer == "FAIL":
-        return [verdict, *earlier, *_merge(case), *_replay(case), *_change(case)]
+    if case.found.decision.next == "mend":
+        ways = [*_merge(case), *_replay(case), *_change(case)]
+        # A checkpoint that is saved costs nothing; stopping early is a training, and kept nothing in that table.
+        return [verdict, *earlier, *ways] if earlier and earlier[0].kind == "keep" else [verdict, *ways, *earlier]
     text = "a loss is shown, and whether it is beyond its limit is open: measure more before you train again"
-    return [verdict, Advice(kind="measure", text=text, command=_more(case)), *earlier, *_merge(case)]
+    return [
+        verdict,
+        Advice(kind="measure", text=text, command=more_command(case.before.name, case.after, case.comparison)),
+        *earlier,
+        *_merge(case),
+    ]
 
 
 def _earlier(trajectory: Trajectory, places: RunPlaces, *, tolerance: Tolerance) -> list[Advice]:
@@ -261,12 +270,12 @@ def _earlier(trajectory: Trajectory, places: RunPlaces, *, tolerance: Tolerance)
         look, folder = saved
         words = f"keep {shlex.quote(str(folder))}: {_there(trajectory, look, tolerance=tolerance)}"
         command = ""
-        if places.end is not None and places.start.name != "BASE":
+        if places.end is not None and places.start.name != UNKNOWN:
             words += "; it was chosen on these questions, so measure it on others"
             command = shlex.join(["forgetwatch", "advise", str(places.output_dir), "--confirm"])
             if str((look.comparison.after.get("probe") or {}).get("name")) not in SHIPPED:
-                words += ": PROBE is a set on the same subjects that the run did not watch"
-                command += " --confirmation PROBE"
+                words += ", with --confirmation: a set on the same subjects that the run did not watch"
+                command = ""
         return [Advice(kind="keep", text=words, command=command)]
     for look in worth_keeping(trajectory)[:1]:
         words = f"train again and save a checkpoint near step {look.step:,}, or stop there; none is saved now"
@@ -277,7 +286,7 @@ def _earlier(trajectory: Trajectory, places: RunPlaces, *, tolerance: Tolerance)
 def _there(trajectory: Trajectory, look: FrontLook, *, tolerance: Tolerance) -> str:
     """Return what is kept and learned at a look, beside the last one."""
     end, task = trajectory.own.comparisons[-1], trajectory.task
-    word = conclude(look.comparison, tolerance=tolerance).verdict.word
+    word = decide(look.comparison, tolerance).word
     open_still = ", so it may still have lost more than the limit" if word != "KEPT" else ""
     text = (
         f"at step {look.step:,} {word}{open_still}; accuracy {points(estimated(look.comparison.all)[0])} points and "
@@ -333,11 +342,11 @@ def _replay(case: _Case) -> list[Advice]:
     mixed = "one row in twenty" if number is None else f"{count(number)} of them, one row in twenty"
     pairs = "; for DPO make pairs of them" if "DPO" in str(case.training.get("trainer", "")) else ""
     text = f"train again with texts of {case.called} mixed in: {mixed}{pairs}; read some of them first"
-    if case.before.note:
-        text += f". {case.before.note}"
     if case.run is None and case.probe is None:
         text += ". Add --probe with the questions that were compared, to keep them out of the texts"
     command = shlex.join(["forgetwatch", "replay", case.before.name, *options, "-o", "replay.jsonl"])
+    if case.before.note:
+        command, text = "", f"{text} (forgetwatch replay); {case.before.note}"
     return [Advice(kind="replay", text=text, measured=_MEASURED["replay"], command=command)]
 
 

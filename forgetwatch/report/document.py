@@ -192,7 +192,7 @@ def _stages(matrix: StageMatrix) -> list[Section]:
 
 def _alarms(run: Trajectory, found: Conclusion) -> list[Section]:
     # The guard's findings on alarms are those of the first list.
-    guard = [(one.line, one.trips) for one in run.findings if one.line and one.what != "alarm"]
+    guard = [(one.line, one.trips) for one in run.findings if one.line and one.what not in ("alarm", "known")]
     told = alarm_sentences(run, found)
     alarms = [one for one in told if one[1]]
     parts: list[Part] = [Bullets(alarms)] if alarms else []
@@ -215,7 +215,7 @@ def _causes(causes: Causes) -> list[Section]:
             cells += [percent(one.explained.share), percent(one.explained.permuted), f"{one.p_value:.2g}"]
         rows.append([COLUMNS[one.column], *cells, *[MISSING_CELL] * (len(heads) - len(cells))])
     parts: list[Part] = [
-        " ".join(f"{capital(told)}." for told in (str(causes), causes.between_text(), causes.answers_text()) if told),
+        " ".join(f"{capital(told)}." for told in (causes.answers_text(), str(causes), causes.between_text()) if told),
         Table.of_words(["lost, by", *heads], rows),
         Aside(_CAUSES if len(causes.causes) > 1 else f"{_CAUSES} {_MORE_CAUSES}"),
     ]

@@ -24,10 +24,12 @@ import numpy as np
 
 from forgetwatch.comparing import (
     TOLERANCE,
+    WORDS,
     Alarm,
     CategoryMeans,
     Causes,
     Comparison,
+    Decision,
     Flip,
     Group,
     Leg,
@@ -37,14 +39,13 @@ from forgetwatch.comparing import (
     Spread,
     Tolerance,
     Trajectory,
-    Verdict,
     conclude,
+    decide,
     group_values,
     ranked_categories,
     sort_flips,
     worst,
 )
-from forgetwatch.comparing.verdict import verdict
 from forgetwatch.gates import GateResult
 from forgetwatch.measures import (
     DRIFT_KEY,
@@ -62,6 +63,7 @@ from forgetwatch.metrics import DEFINITION, TAU
 from forgetwatch.pairing import items, shorten
 from forgetwatch.report.cells import HEADINGS, group_cells, measure_rows
 from forgetwatch.report.document import Aside, Bullets, Part, Table, document
+from forgetwatch.report.front import best_by_both
 from forgetwatch.report.stage_tables import stages_json
 from forgetwatch.report.summary import WORST_HEADINGS, Summary, summary
 from forgetwatch.visible_text import csv_cell, visible, without_folders
@@ -75,7 +77,7 @@ _ITEM_HISTORY: Final = ("newly_forgotten", "newly_regained", "ever_forgotten", "
 
 def comparison_json(comparison: Comparison, *, tolerance: Tolerance = TOLERANCE) -> dict[str, Any]:
     """Return the JSON document of one comparison; its verdict tolerates the losses of `tolerance`."""
-    found = verdict(comparison, tolerance)
+    found = decide(comparison, tolerance)
     ranked, differ_p_value = ranked_categories(comparison)
     return {
         "schema": SCHEMA,
@@ -96,7 +98,13 @@ def comparison_json(comparison: Comparison, *, tolerance: Tolerance = TOLERANCE)
         "categories": {
             "differ_p_value": json_value(differ_p_value),
             "ranked": [
-                {"name": one.group.name, "change": one.change, "interval": json_value(one.interval)} for one in ranked
+                {
+                    "name": one.group.name,
+                    "change": one.change,
+                    "interval": json_value(one.interval),
+                    "shrunk": one.shrunk,
+                }
+                for one in ranked
             ],
         },
         "notes": list(comparison.notes),
@@ -109,15 +117,14 @@ def comparison_json(comparison: Comparison, *, tolerance: Tolerance = TOLERANCE)
 _NAMES: Final[tuple[LegName, ...]] = ("accuracy", "knowledge", "category")
 
 
-def _verdict(found: Verdict) -> dict[str, Any]:
+def _verdict(found: Decision) -> dict[str, Any]:
     """Return the JSON values of a verdict; a leg that was left out or not measured has null for its answer."""
     return {
         # A comparison in a run is one look.
         "question": "in this comparison alone, is a loss beyond its limit?",
         "answer": found.answer,
         "word": found.word,
-        "deciding": found.deciding.name if found.legs else None,
-        "little_to_lose": found.little_to_lose,
+        **{name: json_value(getattr(found, name)) for name in ("sentence", "reasons", "next", "needed", "deciding")},
         "legs": {name: json_value(vars(found.leg(name) or Leg(name=name))) for name in _NAMES},
     }
 
@@ -193,6 +200,7 @@ def trajectory_json(trajectory: Trajectory, *, tolerance: Tolerance = TOLERANCE)
         "stages": None if trajectory.matrix is None else stages_json(trajectory.matrix, trajectory.matrix.averages()),
         "stage": trajectory.number,
         "since_stage": None if trajectory.stage is None else trajectory_json(trajectory.stage, tolerance=tolerance),
+        "task": _task(trajectory),
         "items": n,
         "forgetting_events": {str(number): count for number, count in zip(events, counts, strict=True)},
         "never_forgotten": item_history.never_forgotten,
@@ -204,11 +212,11 @@ def trajectory_json(trajectory: Trajectory, *, tolerance: Tolerance = TOLERANCE)
         },
         "alarms": [
             {
-                "kind": "net",
+                "kind": one.kind,
                 "by": one.by,
                 "step": one.step,
                 "group": one.group.name,
-                "p": one.p_value,
+                "p": json_value(one.p_value),
                 "level": one.alarm_level,
             }
             for one in trajectory.alarms()
@@ -217,6 +225,14 @@ def trajectory_json(trajectory: Trajectory, *, tolerance: Tolerance = TOLERANCE)
         "notes": list(trajectory.notes),
         "looks": looks,
     }
+
+
+def _task(trajectory: Trajectory) -> dict[str, Any] | None:
+    """Return the JSON values of the figure of the new task: each logged value, and the step that is best by both."""
+    if trajectory.task is None:
+        return None
+    best = best_by_both(trajectory)
+    return {**trajectory.task.stored, "best_by_both": None if best is None else best.step}
 
 
 def _look(trajectory: Trajectory, index: int, verdicts: Sequence[Alarm], tolerance: Tolerance) -> dict[str, Any]:
@@ -231,7 +247,7 @@ def _look(trajectory: Trajectory, index: int, verdicts: Sequence[Alarm], toleran
         },
         "alarms": [
             {
-                "kind": "net",
+                "kind": alarm.kind,
                 "by": alarm.by,
                 "level": alarm.group.level,
                 "name": alarm.group.name,
@@ -388,11 +404,11 @@ def _item(flip: Flip) -> list[str]:
 
 def ci_summary(judgements: Sequence[GateResult]) -> str:
     """Return the Markdown of the results of a gate, at least one; the heading has the worst verdict."""
-    lines = [f"## forgetwatch: {worst(one.verdict for one in judgements)}", ""]
+    lines = [f"## forgetwatch: {WORDS[worst(one.verdict for one in judgements)]}", ""]
     for judgement in judgements:
         comparison = judgement.comparison
-        lines += [f"**{judgement.verdict}** {' → '.join(map(escaped, comparison.labels))}", ""]
-        rows = [[one.verdict, one.what, one.measured, one.limit] for one in judgement.findings]
+        lines += [f"**{WORDS[judgement.verdict]}** {' → '.join(map(escaped, comparison.labels))}", ""]
+        rows = [[WORDS[one.verdict], one.what, one.measured, one.limit] for one in judgement.findings]
         lines += [*table(["verdict", "what", "measured", "limit"], rows), ""]
         groups = _groups(comparison, "category")
         lines += [*_groups_table(comparison, "category", _OF_GATES), *_panel_table(PASSAGES, groups), ""]

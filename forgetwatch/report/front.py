@@ -18,10 +18,10 @@ from typing import Final
 
 import numpy as np
 
-from forgetwatch.comparing import Comparison, Trajectory, conclude, estimated
+from forgetwatch.comparing import Comparison, Trajectory, decide, estimated
 from forgetwatch.measures import KNOWN
 from forgetwatch.metrics import sign_flip
-from forgetwatch.pairing import item_codes
+from forgetwatch.pairing import count, item_codes
 from forgetwatch.run_folder import checkpoint_folder, own_checkpoint
 
 _DOUBT: Final = 0.05
@@ -38,6 +38,7 @@ class FrontLook:
         kept: Share of the known that is kept, 0 to 1.
         figure: The trainer's figure; None if it logged none by then.
         on_front: True if no other look has both more kept and a better figure; False without a figure.
+        is_forgot: True if its verdict is FORGOT.
         is_better: True if it is not FORGOT, and the loss from it to the last look is more than chance.
     """
 
@@ -46,6 +47,7 @@ class FrontLook:
     kept: float
     figure: float | None
     on_front: bool
+    is_forgot: bool
     is_better: bool
 
 
@@ -57,6 +59,7 @@ def front_looks(trajectory: Trajectory) -> tuple[FrontLook, ...]:
     figures = [None if task is None else task.at(step) for step in steps]
     good = [np.nan if one is None else -one if task is not None and task.falls else one for one in figures]
     pairs = list(zip(kept, good, strict=True))
+    forgot = [decide(one).word == "FORGOT" for one in comparisons]
     return tuple(
         FrontLook(
             step=step,
@@ -64,12 +67,34 @@ def front_looks(trajectory: Trajectory) -> tuple[FrontLook, ...]:
             kept=share,
             figure=figure,
             on_front=figure is not None and not any(x >= share and y >= z and (x, y) != (share, z) for x, y in pairs),
-            is_better=step != steps[-1]
-            and _loss_after(own, step) * len(steps) <= _DOUBT
-            and conclude(comparison).verdict.answer != "FAIL",
+            is_forgot=is_forgot,
+            is_better=step != steps[-1] and not is_forgot and _loss_after(own, step) * len(steps) <= _DOUBT,
         )
-        for step, comparison, share, figure, z in zip(steps, comparisons, kept, figures, good, strict=True)
+        for step, comparison, share, figure, z, is_forgot in zip(
+            steps, comparisons, kept, figures, good, forgot, strict=True
+        )
     )
+
+
+def best_by_both(trajectory: Trajectory) -> FrontLook | None:
+    """Return the look with the best figure of the new task among those that are not FORGOT; None without one."""
+    task = trajectory.task
+    looks = [one for one in front_looks(trajectory) if one.figure is not None and not one.is_forgot]
+    if task is None or not looks:
+        return None
+    return min(looks, key=lambda one: (one.figure or 0.0) if task.falls else -(one.figure or 0.0))
+
+
+def task_text(trajectory: Trajectory) -> str:
+    """Return what the new task gained, and the look that is best by both; empty without a figure."""
+    if trajectory.task is None:
+        return ""
+    best = best_by_both(trajectory)
+    if best is None or best.figure is None:
+        none = all(one.is_forgot for one in front_looks(trajectory))
+        return str(trajectory.task) + ("; best by both: none, every look is FORGOT" if none else "")
+    lost = f"{count(best.comparison.all.forgotten)} forgotten"
+    return f"{trajectory.task}; best by both: step {best.step:,} ({best.figure:.3g}, not FORGOT, {lost})"
 
 
 def worth_keeping(trajectory: Trajectory) -> list[FrontLook]:
@@ -101,6 +126,20 @@ def saved_look(trajectory: Trajectory, output_dir: Path) -> tuple[FrontLook, Pat
         if near is not None and all(abs(near - look.step) < abs(near - step) for step in steps if step != look.step):
             return look, checkpoint_folder(output_dir, near)
     return None
+
+
+def best_look(trajectory: Trajectory) -> tuple[int | None, float]:
+    """Return the step of the look of the highest accuracy, and its estimated net change.
+
+    None for the start, which is 0. In a later stage the change is that since the start of the stage.
+
+    Of equal looks it is the first. The best of many looks is partly so by chance.
+    """
+    own = trajectory.own
+    changes = [estimated(one.all)[0] for one in own.comparisons]
+    steps = list(zip(own.steps[1:], changes[1:], strict=True))
+    step, change = max(steps, key=lambda one: one[1], default=(0, 0.0))
+    return (step, change) if change > 0 else (None, 0.0)
 
 
 def _from_0_to_1(values: list[float]) -> list[float]:

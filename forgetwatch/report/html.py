@@ -47,13 +47,13 @@ from forgetwatch.probes import answers_of
 from forgetwatch.report import plots
 from forgetwatch.report.advice import advice_in_short
 from forgetwatch.report.cells import HEADINGS, PANELS, group_cells, measure_rows
-from forgetwatch.report.decision import model_names
 from forgetwatch.report.document import LEVELS, Aside, Bullets, Part, Table, document
 from forgetwatch.report.flip_list import flip_list, script_json
 from forgetwatch.report.heatmap import heatmap, heatmap_caption, heatmap_figure
 from forgetwatch.report.pictures import svg
+from forgetwatch.report.places import model_names
 from forgetwatch.report.several_models import RANKING, matrix_cells, ranking_cells, ranking_figure, several_words
-from forgetwatch.report.summary import NO_VERDICT, WORST_HEADINGS, Summary, alarm_sentences, summary
+from forgetwatch.report.summary import WORST_HEADINGS, Summary, alarm_sentences, summary
 from forgetwatch.run_folder import run_probe
 from forgetwatch.version import VERSION
 from forgetwatch.visible_text import visible, without_folders
@@ -70,7 +70,7 @@ _VENDOR: Final = "vendor/uPlot.iife.min.js"
 _VENDOR_STYLE: Final = "vendor/uPlot.min.css"
 """uPlot, unchanged; its licence is beside it."""
 
-_CLASSES: Final = {"KEPT": "pass", "FORGOT": "fail", "NOT CLEAR": "inconclusive", NO_VERDICT: "none"}
+_CLASSES: Final = {"KEPT": "pass", "FORGOT": "fail", "NOT CLEAR": "inconclusive", "NO VERDICT": "none"}
 """Class of the style of each word of a verdict."""
 _LABELS: Final = {
     "ranking": "Share that each model kept of what the base had right; the table of models has the numbers.",
@@ -291,7 +291,7 @@ def _chart(run: Trajectory, found: Conclusion) -> str:
         for what in ("forgotten", "gained"):
             row[what] = [0 if group is None else round(getattr(group, what), 1) for group in groups]
         series.append(row)
-    leg = found.verdict.leg("accuracy")
+    leg = found.decision.leg("accuracy")
     limit = None if leg is None or leg.limit is None else 100 * leg.limit
     return script_json({"steps": run.steps, "limit": limit, "series": series})
 

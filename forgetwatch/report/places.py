@@ -1,4 +1,4 @@
-"""Where the models of a run are, so that a command can name them: the base, the start of a stage, the last checkpoint.
+"""Names of models for people, and where those of a run are: the base, the start of a stage, the last checkpoint.
 
 A run records the name by which its model was loaded. A folder may be recorded relative to where the training ran; it is
 searched from here, and from each folder above the run.
@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from forgetwatch.comparing import Trajectory
+from forgetwatch.comparing import Comparison, Trajectory
 from forgetwatch.errors import SnapshotError
+from forgetwatch.pairing import fit_ends, run_name
 from forgetwatch.run_folder import (
     PROBE,
     RUN_FOLDER,
@@ -30,6 +31,9 @@ ADAPTER: Final = "adapter_config.json"
 
 UNKNOWN: Final = "BASE"
 """What stands in a command for a model whose place is not known."""
+
+_CLASS: Final = re.compile(r"model|[A-Z]\w*(For[A-Z]\w+|Model)")
+"""What metadata have for the name of a model that was made in memory: ``model``, or its class."""
 
 _ID: Final = re.compile(r"[\w.-]+/[\w.-]+|[\w-]+")
 """Id of a model of the hub; a relative folder may look the same."""
@@ -147,3 +151,49 @@ def merge_command(before: Path | str, after: Path | str, probe: str | None = Non
         return ""
     given = [*options] if named is None else ["--probe", named, *options]
     return shlex.join(["forgetwatch", "merge", str(before), str(after), *given]) if are_models else ""
+
+
+def model_names(comparison: Comparison) -> tuple[str, str]:
+    """Names of the two models for people: folder or id, and step; never a class of a library."""
+    sides = (comparison.before, comparison.after)
+    before, after = (_name(meta, label) for meta, label in zip(sides, comparison.labels, strict=True))
+    return before, after
+
+
+def run_title(trajectory: Trajectory, run: Path | str = "", *, of: int | None = None, against: str = "") -> str:
+    """Return the title of a run: its name, its last step, and what this is compared with.
+
+    Args:
+        trajectory: The run.
+        run: Its folder, which names it; without one the model does.
+        of: Number of steps of the training, if known.
+        against: What it is compared with; by default its start, in a later stage the base of the first.
+    """
+    meta = trajectory.comparisons[-1].after
+    named = run_name(Path(run)) if run else ""
+    if not named:
+        named = _name({**meta, "step": None}, str(meta.get("model", "")).rstrip("/").rsplit("/", maxsplit=1)[-1])
+    named = shortened(named)
+    first, last = trajectory.steps[0], trajectory.steps[-1]
+    start = against or (f"step {first:,}" if first > 0 else "the start")
+    if trajectory.stage is not None:
+        start = f"the first base, stage {trajectory.number}"
+    last_step = f"step {last:,}" + ("" if of is None else f" of {of:,}")
+    return f"{named}, {last_step} against {start}" if named and named != _UNNAMED else f"{last_step} against {start}"
+
+
+def shortened(name: str) -> str:
+    """Return a name without its middle if it takes more than `_LONGEST` columns, so that a title keeps its step."""
+    return fit_ends(name, _LONGEST).rstrip()
+
+
+_UNNAMED: Final = "the model"
+_LONGEST: Final = 24
+
+
+def _name(meta: Mapping[str, Any], label: str) -> str:
+    if _CLASS.fullmatch(str(meta.get("model", ""))) is None:
+        return label
+    source = meta.get("source")
+    name = run_name(Path(str(source)).parent) if source else _UNNAMED
+    return name if meta.get("step") is None else f"{name} at step {meta['step']}"

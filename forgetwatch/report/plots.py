@@ -63,6 +63,7 @@ _NULL: Final[dict[str, Any]] = {
 }
 _NET: Final[dict[str, Any]] = {**LOST, "marker": "D", "label": "less those that guessing explains, 95 %"}
 _ALL: Final[dict[str, Any]] = {"color": BLUE, "marker": "o", "linestyle": "-", "label": "all questions, 95 % interval"}
+_TASK: Final[dict[str, Any]] = {"color": GREY, "linestyle": "--"}
 _WORST: Final[tuple[dict[str, Any], ...]] = tuple(
     {**LOST, "marker": marker, "linestyle": line} for marker, line in (("v", "--"), ("s", "-."), ("^", ":"))
 )
@@ -146,11 +147,16 @@ def net_figure(trajectory: Trajectory, found: Conclusion) -> Figure:
         values = [math.nan if group is None or not group.n else 100 * estimated(group)[0] for group in groups]
         panel.plot(steps, values, **_style({**style, "label": f"{name_in(20, name)}, by itself"}, steps))
     _draw_net(panel, steps, [comparison.all for comparison in comparisons])
-    leg = found.verdict.leg("accuracy")
+    leg = found.decision.leg("accuracy")
     if leg is not None and leg.limit is not None:
         panel.axhline(100 * leg.limit, color=GREY, linewidth=1, linestyle=":", label=f"limit {100 * leg.limit:g}")
     _label(panel, "net change, points", legend=8)
     _draw_stages([panel], trajectory.stages)
+    if (task := trajectory.task) is not None:
+        known = [(step, value) for step in steps if (value := task.at(step)) is not None]
+        gain = panel.twinx()
+        gain.plot(*zip(*known, strict=True), **_style(_TASK, steps))
+        gain.set_ylabel(name_in(30, task.name.replace("_", " ")), fontsize=9)
     return figure
 
 

@@ -10,12 +10,11 @@ from collections.abc import Sequence
 from typing import Final
 from urllib.parse import quote
 
-from forgetwatch.comparing import Answer, Flip, sort_flips
+from forgetwatch.comparing import Flip, sort_flips
 from forgetwatch.gates import PolicyResult, Ruling
 from forgetwatch.pairing import count, shorten
 from forgetwatch.report.export import escaped, table
 
-POLICY_WORDS: Final[dict[Answer, str]] = {"PASS": "PASSED", "FAIL": "FAILED", "INCONCLUSIVE": "UNDECIDED"}
 QUESTIONS: Final = 10
 """Lost questions in a comment."""
 
@@ -48,7 +47,7 @@ def policy_comment(result: PolicyResult, changed: Sequence[Flip] = (), *, names:
     before, after = map(escaped, names if names and labels[0] == labels[1] else labels)
     lines = [
         own,
-        f"### forgetwatch: policy {escaped(result.policy.name)} {POLICY_WORDS[result.answer]}",
+        f"### forgetwatch: {result.word}, policy {escaped(result.policy.name)} {result.answer}",
         "",
         f"{before} → {after}: {count(whole.forgotten)} forgotten and {count(whole.gained)} gained of "
         f"{count(whole.n)} questions. {policy_sentence(result)}",
@@ -100,8 +99,6 @@ def policy_sentence(result: PolicyResult) -> str:
     deciding = result.deciding
     if not deciding:
         return "Nothing that decides was measured."
-    if result.little_to_lose and result.answer != "FAIL":
-        return "Before, the model answered no better than guessing: there is next to nothing to lose, or to show."
     if result.answer == "PASS":
         held = sum(one.answer == "PASS" for one in deciding)
         first = "The limit holds" if len(deciding) == 1 else f"{count(held)} of {count(len(deciding))} limits hold"

@@ -132,14 +132,12 @@ def _gained(comparison: Comparison, found: Conclusion, trajectory: Trajectory | 
 def _how_sure(comparison: Comparison, found: Conclusion) -> str:
     """Return the sentences on measurement noise, guessing and vanished outcomes, which intervals do not show."""
     whole, parts = comparison.all, list[str]()
-    if found.whole is None:
-        return "Nothing was measured on both sides, so nothing can be said."
     if (again := whole[NULL]) is not None:
         parts.append(_against_noise(whole, again.null_lost + again.null_gained))
     parts += _guessing(whole)
-    if found.verdict.vanished:
-        gone = questions(found.verdict.vanished)
-        were = "was" if found.verdict.vanished == 1 else "were"
+    if (vanished := whole.outcomes.vanished) > 0:
+        gone = questions(vanished)
+        were = "was" if vanished == 1 else "were"
         parts.append(f"{gone} {were} scored on one side alone; a limit is kept only if all of these may be lost.")
     return " ".join([*parts, "An interval that contains 0 shows neither a loss nor a gain."])
 

@@ -1,6 +1,6 @@
 """First screen of a report, and the sentences below its fold: the same in page, Markdown and notebook.
 
-    verdict      KEPT, FORGOT or NOT CLEAR with its one sentence (`report.decision`)
+    verdict      KEPT, FORGOT or NOT CLEAR with its one sentence (`comparing.decision`)
     facts        accuracy, questions, clearly known items, passages, the new task, alarms, guard: the rows of the first
                  table in a terminal too
     worst        the categories that fell most, or the sentence that categories differ by no more than chance
@@ -33,7 +33,9 @@ from forgetwatch.comparing import (
     Tolerance,
     Trajectory,
     conclude,
+    decide,
     estimated,
+    luck_phrase,
     side_of_zero,
 )
 from forgetwatch.measures import KNOWN, NET_ESTIMATE, NULL, PASSAGES, net_of_luck
@@ -47,11 +49,11 @@ from forgetwatch.pairing import (
     percent,
     points,
 )
-from forgetwatch.report.decision import alarm_state, best_look, decision, luck_phrase, model_names
 from forgetwatch.report.flip_list import Lost, lost_examples
+from forgetwatch.report.front import best_look, task_text
+from forgetwatch.report.places import model_names
 from forgetwatch.report.sections import NOT_MEASURED, capital, not_measured, sections
 
-NO_VERDICT: Final = "NO VERDICT"
 WORST: Final = 5
 """Categories among the worst."""
 ROOM: Final = 86
@@ -93,7 +95,7 @@ class Summary:
 
     Attributes:
         heading: (text, is a name) pieces of the line on what is compared.
-        word: Word of the verdict; `NO_VERDICT` if there is none.
+        word: Word of the verdict; NO VERDICT if there is none.
         sentence: Its sentence.
         facts: (name, text) of the rows of the small table.
         worst: The categories that fell most; empty where they are not ranked, or none fell.
@@ -141,7 +143,7 @@ def summary(
     if trajectory is not None and len(trajectory) == 1:
         return Summary(
             heading=((name or model_names(comparison)[0], True), (" at its start", False)),
-            word=NO_VERDICT,
+            word="NO VERDICT",
             sentence="no look was taken after the start, so nothing is compared yet",
             facts=(("questions", f"{count(comparison.all.n)}; right: {percent(comparison.all.accuracy_before)} %"),),
             worst=(),
@@ -156,14 +158,14 @@ def summary(
     lost_of, lost = lost_examples(changed, fell[0].group.name if fell else "")
     return Summary(
         heading=heading,
-        word=found.verdict.word if found.has_answers and found.whole is not None else NO_VERDICT,
-        sentence=decision(comparison, found),
+        word=found.decision.word,
+        sentence=found.decision.sentence,
         facts=tuple((name, _ARROW.sub(" → ", text)) for name, text in fact_rows(comparison, found, trajectory)),
         worst=tuple(_worst(one, found) for one in fell[:WORST]),
         worst_note=_worst_note(found, any_fell=bool(fell)),
         lost_of=lost_of,
         lost=lost,
-        legs=tuple(_leg(leg) for leg in found.verdict.legs) if found.has_answers else (),
+        legs=tuple(_leg(leg) for leg in found.decision.legs) if found.has_answers else (),
         sections=(*sections(comparison, found, trajectory), last),
     )
 
@@ -185,11 +187,12 @@ def fact_rows(comparison: Comparison, found: Conclusion, trajectory: Trajectory 
     Lists within them are cut so that a text takes at most `ROOM` columns.
     """
     whole, rows = comparison.all, list[tuple[str, str]]()
-    if found.has_answers and found.whole is not None:
-        leg, limit = found.verdict.leg("accuracy"), ""
+    cautions = [("caution", "; ".join(found.decision.reasons))] if found.decision.reasons else []
+    if found.has_answers:
+        leg, limit = found.decision.leg("accuracy"), ""
         if leg is not None and leg.limit is not None:
             limit = f", limit {100 * leg.limit:g}"
-        rows = [("accuracy", _accuracy(whole) + limit), ("questions", _questions(whole))]
+        rows = [*cautions, ("accuracy", _accuracy(whole) + limit), ("questions", _questions(whole))]
         rows += _known(whole, found)
     rows += _vanished(whole)
     if (read := whole[PASSAGES]) is not None:
@@ -202,8 +205,8 @@ def fact_rows(comparison: Comparison, found: Conclusion, trajectory: Trajectory 
         return rows
     if trajectory.stage is not None:
         rows.append(("this stage", _this_stage(trajectory.stage)))
-    if trajectory.task is not None:
-        rows.append(("new task", str(trajectory.task)))
+    if trajectory.task is not None and len(trajectory.own) > 1:
+        rows.append(("new task", task_text(trajectory)))
     return rows + _since(found, trajectory) + _guard(found)
 
 
@@ -255,7 +258,7 @@ def _vanished(whole: Group) -> list[tuple[str, str]]:
 
 def _known(group: Group, found: Conclusion) -> list[tuple[str, str]]:
     """Return the row on the clearly known items that are wrong now, the luck among them, and what is newly known."""
-    known, leg = group[KNOWN], found.verdict.leg("knowledge")
+    known, leg = group[KNOWN], found.decision.leg("knowledge")
     if known is None:
         return [] if leg is None or not leg.reason else [("clearly known", f"not measured: {leg.reason}")]
     if not known.known:
@@ -274,9 +277,7 @@ def _this_stage(stage: Trajectory) -> str:
     last = stage.comparisons[-1]
     change, interval = estimated(last.all)
     flips = f"{count(last.all.forgotten)} of {count(last.all.n)} forgotten, {count(last.all.gained)} gained"
-    return (
-        f"{flips} since its start: {points(change)} points ({between(interval, points)}); {conclude(last).verdict.word}"
-    )
+    return f"{flips} since its start: {points(change)} points ({between(interval, points)}); {decide(last).word}"
 
 
 def _since(found: Conclusion, trajectory: Trajectory) -> list[tuple[str, str]]:
@@ -289,10 +290,10 @@ def _since(found: Conclusion, trajectory: Trajectory) -> list[tuple[str, str]]:
     best, change = best_look(trajectory)
     look = "the start" if best is None else f"step {best:,}"
     there = "" if best is None else f", {points(change)} points, {count(_forgotten_at(trajectory, best))} forgotten"
-    tails = [f"; best estimate: {look}{there}", f"; best estimate: {look}", ""]
+    tails = [f"; best look: {look}{there}", f"; best look: {look}", ""]
     label, parts = "since", list[str]()
     for one in found.alarms:
-        state = alarm_state(one, found)
+        state = one.told
         parts.append(f"{_of(one.alarm)}: step {one.alarm.step:,}{f' ({state})' if state else ''}")
     if not parts:
         label, parts = "looks", [f"no fall beyond chance at {found.looks:,} look{'s' if found.looks > 1 else ''}"]
@@ -307,7 +308,7 @@ def _forgotten_at(trajectory: Trajectory, step: int) -> float:
 
 def _guard(found: Conclusion) -> list[tuple[str, str]]:
     """Return the row on the trips of the guard, those on alarms as their number; none if there is none."""
-    on_alarms = sum(trip.what == "alarm" for trip in found.trips)
+    on_alarms = sum(trip.what in ("alarm", "known") for trip in found.trips)
     names = [f"{count(on_alarms)} alarm{'s' if on_alarms > 1 else ''}"] if on_alarms else []
     for trip in found.trips:
         if trip.what in ("net_loss", "must_pass", "vanished"):
@@ -342,6 +343,8 @@ def _limit(leg: Leg) -> str:
 
 
 def _of(alarm: Alarm, named: Callable[[str], str] = short_name) -> str:
+    if alarm.kind == "known":
+        return "what it clearly knew"
     return "all questions" if alarm.group.level == "all" else named(alarm.group.name)
 
 
@@ -360,8 +363,8 @@ def alarm_sentences(trajectory: Trajectory, found: Conclusion) -> list[tuple[str
         text = f"{capital(_of(one.alarm, one_line))}, step {one.alarm.step:,}: {_numbers(one.alarm)}"
         if one.now is not one.alarm:
             text += f"; at the last look {_numbers(one.now)}"
-        sentences.append((f"{text}: {alarm_state(one, found) or 'still below the start'}.", True))
-    whole = next(one for one in tests[::-1] if one.group.level == "all")
+        sentences.append((f"{text}: {one.told or 'still below the start'}.", True))
+    whole = next(one for one in tests[::-1] if one.group.level == "all" and one.kind == "net")
     text = "" if sentences else "None. "
     text += "A model that does not change raises an alarm, at any look and in any group, in at most 5 of 100 runs."
     if not math.isnan(whole.smallest_loss):
@@ -371,7 +374,9 @@ def alarm_sentences(trajectory: Trajectory, found: Conclusion) -> list[tuple[str
 
 def _numbers(alarm: Alarm) -> str:
     """Return the net change of the group at a look, with its counts."""
-    group = alarm.group
+    group, known = alarm.group, alarm.group[KNOWN]
+    if alarm.kind == "known" and known is not None:
+        return f"{percent(known.lost_net_share or 0.0)} % lost ({count(known.known_lost)} of {count(known.known)})"
     counts = f"{count(group.forgotten)} forgotten, {count(group.gained)} gained, of {count(group.n)}"
     return f"{points(estimated(group)[0])} points ({counts})"
 
@@ -380,12 +385,10 @@ def _numbers(alarm: Alarm) -> str:
 
 
 def _worst(one: RankedCategory, found: Conclusion) -> Worst:
-    """Return the row of a category; the change of its own is named where its interval misses the shrunk one."""
-    group, (low, high) = one.group, one.interval
+    """Return the row of a category."""
+    group, (low, _) = one.group, one.interval
     change = points(one.change)
-    if not low <= one.change <= high:
-        change += f" (by itself {points(estimated(group)[0])})"
-    leg = found.verdict.leg("category")
+    leg = found.decision.leg("category")
     interval = between(one.interval, points)
     if one.side == "below" and leg is not None and leg.limit is not None and min(low, _worst_end(group)) > leg.limit:
         interval += ", within the limit"
@@ -401,11 +404,11 @@ def _worst_note(found: Conclusion, *, any_fell: bool) -> str:
         return f"The {among} are not ranked: their changes differ by no more than chance."
     if not any_fell:
         return f"None of the {among} fell."
-    leg = found.verdict.leg("category")
+    leg = found.decision.leg("category")
     limit = "" if leg is None or leg.limit is None else f"; the limit of each is {_limit(leg)}"
     return (
-        f"Changes are shrunk towards that of all questions, because the worst of {among} looks worse than it is. "
-        f"Intervals hold for all of them together{limit}."
+        f"The worst of {among} looks worse than it is, so that the intervals are wide: they hold for all of them "
+        f"together{limit}."
     )
 
 
@@ -430,12 +433,4 @@ def _leg(leg: Leg) -> LegRow:
 
 
 def _result(leg: Leg) -> str:
-    if leg.answer == "FAIL":
-        return "beyond the limit"
-    if leg.answer == "PASS":
-        return "a loss within the limit" if leg.shows_loss else "within the limit"
-    if leg.is_open_by_vanished:
-        return "not clear, because answers vanished"
-    if leg.shows_loss:
-        return "a loss, not clearly beyond the limit"
-    return "not clear" if leg.name == "accuracy" else "no loss shown"
+    return leg.reason or leg.shows

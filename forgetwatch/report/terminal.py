@@ -7,11 +7,11 @@
     questions     68 of 360 forgotten, 64 gained; the same weights measured twice: none changes
     clearly known 63 of the 195 it was sure of are now wrong, about 8 of them by luck; 50 newly known
     worst         History -24.1 points (-36.0 to -12.2), Trade -15.3 (-28.1 to -2.5)
-    since         History: step 60; best estimate: step 45, +3.1 points
+    since         History: step 60; best look: step 45, +3.1 points
     next          keep run/checkpoint-45 (best estimate); or forgetwatch flips run --category History
 
 A title and at most nine lines, for somebody who never read the glossary. The verdict is first, in a word and the
-sentence of `report.decision`; the facts are those of `report.summary`. Every line has a label, and every number a unit.
+sentence of `comparing.decision`; the facts are those of `report.summary`. Every line has a label, every number a unit.
 A line that has nothing to say is left out; notes that do not fit are counted. `report.detail` has every correction,
 bound and diagnostic. Percentages are shares of the items, points are differences of percentages, brackets hold 95 %
 intervals, of the categories simultaneous ones. No meaning is carried by colour alone.
@@ -31,6 +31,7 @@ from rich.text import Text
 
 from forgetwatch.comparing import (
     TOLERANCE,
+    WORDS,
     Comparison,
     Conclusion,
     Group,
@@ -39,21 +40,15 @@ from forgetwatch.comparing import (
     Tolerance,
     Trajectory,
     conclude,
-    estimated,
+    loss_phrase,
     vanished_note,
 )
 from forgetwatch.gates import GateResult
 from forgetwatch.measures import ESTIMATORS, MEASURES, PASSAGES, best_estimator, kl_text
 from forgetwatch.pairing import between, fit, fit_ends, items, one_line, points
-from forgetwatch.report.decision import (
-    GATE,
-    decision,
-    gate_decision,
-    model_names,
-    run_title,
-    shortened,
-)
+from forgetwatch.report.advice import more_of_run
 from forgetwatch.report.front import saved_look
+from forgetwatch.report.places import model_names, run_title, shortened
 from forgetwatch.report.summary import fact_rows, short_name
 from forgetwatch.run_folder import RUN_FOLDER
 
@@ -69,6 +64,8 @@ NOTES: Final = 3
 
 LOST: Final = "red"
 WON: Final = "green"
+_FINDINGS: Final = 2
+"""Findings of a gate in its sentence."""
 _BRAND: Final = "forgetwatch  "
 _LABEL: Final = 14
 _JOINED: Final = "\ue000"
@@ -84,6 +81,7 @@ def comparison_table(
     trajectory: Trajectory | None = None,
     flips: str = "",
     remedy: str = "",
+    more: str = "",
     gate: GateResult | None = None,
 ) -> Lines:
     """Return the first table of a comparison, for a console.
@@ -97,18 +95,19 @@ def comparison_table(
         trajectory: The run, if there is one.
         flips: Command that lists the items whose answer changed, to which the worst category is added.
         remedy: What to do about a loss: a checkpoint to keep, or the command of a merge.
+        more: Command that measures more.
         gate: Result of a gate, which is then the first line in place of the verdict.
     """
     whole = comparison.all
     found = conclude(comparison, trajectory=trajectory, tolerance=tolerance)
     lines = _verdict_lines(comparison, found, gate)
     rows = dict(fact_rows(comparison, found, trajectory))
-    first = ("accuracy", "questions", "clearly known", "this stage")
+    first = ("accuracy", "questions", "clearly known", "new task", "this stage")
     lines += [_fact(label, rows[label]) for label in first if label in rows]
     lines += _worst_line(found) if whole.n else []
     if whole.outcomes.vanished <= _VANISHED * (whole.n + whole.outcomes.vanished):
         rows.pop("vanished", None)
-    if all(trip.what == "alarm" for trip in found.trips):  # the row on alarms names them
+    if all(trip.what in ("alarm", "known") for trip in found.trips):  # the row on alarms names them
         rows.pop("guard", None)
     lines += [_fact(label, rows[label]) for label in ("vanished",) if label in rows] + other_lines(whole)
     if not whole.n:
@@ -117,7 +116,7 @@ def comparison_table(
         )
         lines += passage_lines(rose, WORST)
     lines += [_fact(label, rows[label]) for label in ("since", "looks", "guard") if label in rows]
-    lines += _next_line(comparison, found, flips, remedy)
+    lines += _next_line(comparison, found, flips, remedy, more)
     said = vanished_note(whole) if "vanished" in rows else None
     return Lines(_title(comparison, title), *_with_notes(lines, [note for note in comparison.notes if note != said]))
 
@@ -160,6 +159,7 @@ def run_table(
         gate=gate,
         flips=f"forgetwatch flips {shlex.quote(str(named))}" if run else "",
         remedy=f"{kept}{advise}" if run else "",
+        more=more_of_run(trajectory, Path(named)) if run else "",
     )
 
 
@@ -201,17 +201,35 @@ def facts(comparison: Comparison) -> dict[str, str]:
 
 
 def _verdict_lines(comparison: Comparison, found: Conclusion, gate: GateResult | None) -> list[Text]:
-    """Return the verdict in one sentence, or the answer of a gate, with a hanging indent."""
-    word: str = found.verdict.word if found.has_answers and found.whole is not None else "NO VERDICT"
-    answer, text = found.verdict.answer, decision(comparison, found)
+    """Return the decision, or that of a gate, with a hanging indent; then what else a reader must know."""
+    made = found.decision
+    word, text, answer = made.word, made.sentence, made.answer
     if gate is not None:
-        answer, word, text = gate.verdict, GATE[gate.verdict], gate_decision(gate, found)
+        word, text, answer = WORDS[gate.verdict], _of_gate(gate, found), gate.verdict
+    lines = _hanging(f"{word:<{_LABEL}}", text, _STYLES[answer])
+    return lines + (_hanging(f"{'caution':<{_LABEL}}", "; ".join(made.reasons), "bold") if made.reasons else [])
+
+
+def _hanging(label: str, text: str, style: str) -> list[Text]:
+    """Return a text in as many lines as it takes beside its label; " %" stays with its number."""
     whole = one_line(text).replace(" %", f"{_JOINED}%")
     first, *rest = (
         line.plain.rstrip().replace(_JOINED, " ") for line in Text(whole).wrap(Console(width=WIDTH), WIDTH - _LABEL)
     )
-    head = Text().append(f"{word:<{_LABEL}}", _STYLES[answer]).append(first)
-    return [head, *(Text(" " * _LABEL + line) for line in rest)]
+    return [Text().append(label, style).append(first), *(Text(" " * _LABEL + line) for line in rest)]
+
+
+def _of_gate(result: GateResult, found: Conclusion) -> str:
+    """Return the sentence of a gate: what decides it, and losses beyond a limit that no limit asks about."""
+    deciding = [one for one in result.findings if one.verdict == result.verdict]
+    lines = [f"{one.leg or one.what} {one.measured}, {one.limit}" for one in deciding[:_FINDINGS]]
+    if len(deciding) > _FINDINGS:
+        lines.append(f"{len(deciding) - _FINDINGS} more")
+    asked = {one.leg for one in result.findings}
+    others = [leg for leg in found.decision.legs if leg.answer == "FAIL" and leg.name not in asked]
+    return "gate: " + "; ".join(
+        [*lines, *([f"not asked for: {' and '.join(map(loss_phrase, others))}"] if others else [])]
+    )
 
 
 def _fact(label: str, text: str) -> Text:
@@ -222,59 +240,54 @@ def _fact(label: str, text: str) -> Text:
 
 
 def _worst_line(found: Conclusion) -> list[Text]:
-    """Return the categories that fell most, if they differ beyond chance; none for fewer than two categories."""
-    if not found.categories or found.verdict.little_to_lose:
+    """Return the categories that lost most, beyond chance; none for fewer than two categories."""
+    leg = found.decision.leg("category")
+    if not found.categories:
         return []
-    kept = found.verdict.answer == "PASS"
-    leg = found.verdict.leg("category")
-    if not found.ranked:
-        stands_out = leg is not None and (leg.answer == "FAIL" or leg.shows_loss)
-        return [] if stands_out else [_row("categories", f"none of {found.categories} stands out")]
-    shown, limit = list(found.lost), ""
-    if not shown and kept:
+    shown = found.lost or tuple(one for one in found.ranked if one.change < 0)
+    if not found.ranked and not shown:
+        return (
+            [] if leg is not None and not leg.allows else [_row("categories", f"none of {found.categories} stands out")]
+        )
+    if not shown or (not found.lost and found.decision.word == "KEPT"):
         won = f"; {_ranked(found.won[:WORST], 44)} gained" if found.won else ""
         return [_row("categories", f"none clearly fell{won}")]
-    if kept and leg is not None and leg.limit is not None:
-        limit = f", limit {100 * leg.limit:g} points"
-    return [_row("worst", _ranked(shown or found.ranked, WIDTH - _LABEL - len(limit)) + limit)]
+    limit = "" if leg is None or leg.limit is None else f", limit {100 * leg.limit:g}"
+    return [_row("worst", _ranked(shown, WIDTH - _LABEL - len(limit)) + limit)]
 
 
 def _ranked(categories: Sequence[RankedCategory], room: int) -> str:
     """Return some categories with their changes and intervals, as many as fit; the first stays."""
     text = ""
     for one in categories[:WORST]:
-        low, high = one.interval
-        own = ""
-        if not low <= one.change <= high:  # the interval is that of the category alone
-            own = f"alone {points(estimated(one.group)[0])}: "
         unit = "" if text else " points"
-        part = f"{short_name(one.group.name)} {points(one.change)}{unit} ({own}{between(one.interval, points)})"
+        part = f"{short_name(one.group.name)} {points(one.change)}{unit} ({between(one.interval, points)})"
         if text and cell_len(text) + 2 + cell_len(part) > room:
             break
         text += f", {part}" if text else part
     return text
 
 
-def _next_line(comparison: Comparison, found: Conclusion, flips: str, remedy: str) -> list[Text]:
-    """Return what to do next, at most two things.
-
-    A remedy, and the command that lists the lost questions; none after KEPT.
-    """
-    lost, whole, verdict = found.lost, comparison.all, found.verdict
-    if not flips or not whole.n or verdict.answer == "PASS":
+def _next_line(comparison: Comparison, found: Conclusion, flips: str, remedy: str, more: str) -> list[Text]:
+    """Return what to do next, at most two things: a remedy, and the command that lists the lost questions."""
+    then, lost = found.decision.next, found.lost
+    if then == "measure" and more:
+        return [_whole(more)]
+    if not flips or not comparison.all.forgotten or then in ("nothing", "vanished", "measure"):
         return []
-    if verdict.open_by_vanished or verdict.little_to_lose:
-        return []
-    if verdict.answer == "INCONCLUSIVE" and not lost and not any(leg.shows_loss for leg in verdict.legs):
-        if not whole.forgotten:
-            return []
-        share = f"{100 * (whole.forgotten + whole.gained) / whole.n:.3g}%"
-        return [_row("next", f"forgetwatch plan --flips {share}  (how many questions it takes)")]
-    name = lost[0].group.name if lost else found.verdict.deciding.group
+    leg = found.decision.leg("category")
+    name = (
+        lost[0].group.name if lost else leg.group if leg is not None and found.decision.deciding == "category" else ""
+    )
     of = f" --category {shlex.quote(name)}" if name and one_line(name) == name else ""
-    # A command is copied: it is whole, however long.
-    first = f"{one_line(remedy)}; or " if remedy else ""
-    return [Text(f"{'next':<{_LABEL}}", "bold").append(first + one_line(flips) + of, "not bold")]
+    parts = [one_line(remedy)] if remedy else []
+    parts += [more] if more and then == "measure twice" else []
+    return [_whole("; or ".join([*parts, one_line(flips) + of]))]
+
+
+def _whole(command: str) -> Text:
+    """Return the line of a command: it is copied, and so is whole, however long."""
+    return Text(f"{'next':<{_LABEL}}", "bold").append(command, "not bold")
 
 
 def _with_notes(lines: list[Text], notes: Sequence[str]) -> list[Text]:

@@ -29,6 +29,7 @@ None of them needs torch.
 """
 
 from forgetwatch.run_folder.contents import (
+    FIGURES,
     TRAINER_STATE,
     StoredRun,
     TaskFigure,

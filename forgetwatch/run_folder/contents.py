@@ -35,12 +35,12 @@ from forgetwatch.run_folder.description import (
     Description,
     GuardFinding,
     Look,
+    TaskFigure,
     description_notes,
     look_name,
     own_checkpoint,
 )
 from forgetwatch.snapshot import Snapshot, read_snapshot
-from forgetwatch.visible_text import visible
 
 TRAINER_STATE: Final = "trainer_state.json"
 """File of a checkpoint in which the trainer logs metrics."""
@@ -262,45 +262,7 @@ def _short(error: ForgetwatchError, path: Path) -> str:
     return f"{path.name}: {str(error).removeprefix(f'{path}: ').replace(f'{path}, ', '')}"
 
 
-@dataclass(frozen=True, kw_only=True)
-class TaskFigure:
-    """Figure that the trainer logged for the new task, such as its loss.
-
-    Attributes:
-        name: Its name in the trainer's log.
-        first: Step and value at the first time.
-        values: (step, value) of each time, by rising step; at least one.
-    """
-
-    name: str
-    values: tuple[tuple[int, float], ...]
-
-    @property
-    def stored(self) -> dict[str, object]:
-        """The JSON values of ``run.json``: the name, and at most `_KEPT` values, the first and the last among them."""
-        every = max(1, math.ceil((len(self.values) - 1) / (_KEPT - 1)))
-        kept = self.values[:-1:every] + self.values[-1:]
-        return {"name": self.name, "values": [list(one) for one in kept]}
-
-    @property
-    def falls(self) -> bool:
-        """True for a figure that is better when it is lower, such as a loss."""
-        return not self.name.endswith("reward")
-
-    def at(self, step: int) -> float | None:
-        """Return the last value up to a step; None if the first is later."""
-        return next((value for when, value in reversed(self.values) if when <= step), None)
-
-    def __str__(self) -> str:
-        (start, before), (end, now) = self.values[0], self.values[-1]
-        name = visible(self.name.replace("_", " "))
-        return f"{name} {before:.3g} at step {start:,}" + (f", {now:.3g} at step {end:,}" if end != start else "")
-
-
-_KEPT: Final = 200
-"""Values of a figure that a run folder keeps."""
-
-_FIGURES: Final = ("eval_loss", "reward", "loss")
+FIGURES: Final = ("eval_accuracy", "eval_reward", "eval_loss", "reward", "loss")
 """Figures of the new task in the trainer's log; the first that is there is shown."""
 
 
@@ -322,24 +284,17 @@ def task_figure(output_dir: Path) -> TaskFigure | None:
     return logged_figure(entries)
 
 
-def logged_figure(entries: Sequence[Mapping[str, object]]) -> TaskFigure | None:
-    """Return the figure of the new task in the rows of a trainer's log; None if none has one."""
-    for name in _FIGURES:
+def logged_figure(entries: Sequence[Mapping[str, object]], *, chosen: str | None = None) -> TaskFigure | None:
+    """Return the figure of the new task in the rows of a trainer's log; None if none has one.
+
+    `chosen` is the metric by which the trainer chooses its best checkpoint, None for none.
+    """
+    for name in (*([] if chosen is None else [chosen, f"eval_{chosen}"]), *FIGURES):
         logged = [(entry.get("step"), entry.get(name)) for entry in entries]
         values = [(at, value) for at, value in logged if type(at) is int and isinstance(value, int | float)]
         if finite := [(at, float(value)) for at, value in values if math.isfinite(value)]:
-            return TaskFigure(name=name, values=tuple(finite))
+            return TaskFigure(name, tuple(finite))
     return None
-
-
-def _stored_figure(described: Description) -> TaskFigure | None:
-    """Return the figure that the run folder itself keeps, of the time of its last look."""
-    stored = described.values.get("task") or {}
-    try:
-        name, values = str(stored["name"]), [(int(step), float(value)) for step, value in stored["values"]]
-    except (TypeError, KeyError, ValueError):
-        return None
-    return TaskFigure(name=name, values=tuple(values)) if values else None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -399,7 +354,7 @@ class StoredRun:
                 *contents.remarks,
                 *read_questions(path, described, baseline)[1],
             ),
-            task=_stored_figure(described) or task_figure(path.parent),
+            task=described.task or task_figure(path.parent),
             described=described,
         )
 

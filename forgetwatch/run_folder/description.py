@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ from typing import Any, Final, Literal, Self
 
 from forgetwatch.errors import SnapshotError
 from forgetwatch.files import checksum_with, write_atomically
+from forgetwatch.visible_text import visible
 
 RUN_FOLDER: Final = "_forgetwatch"
 """Name of the run folder in the run's output_dir."""
@@ -144,6 +146,44 @@ class GuardFinding:
             return None
         step = stored["step"]
         return cls(str(stored["what"]), str(stored["name"]), step if type(step) is int else -1, str(stored["line"]))
+
+
+@dataclass(frozen=True)
+class TaskFigure:
+    """Figure that the trainer logged for the new task, such as its loss.
+
+    Attributes:
+        name: Its name in the trainer's log.
+        values: (step, value) of each time, by rising step; at least one.
+    """
+
+    name: str
+    values: tuple[tuple[int, float], ...]
+
+    @property
+    def stored(self) -> dict[str, object]:
+        """The JSON values of ``run.json``: the name, and at most `_KEPT` values, the first and the last among them."""
+        every = max(1, math.ceil((len(self.values) - 1) / (_KEPT - 1)))
+        kept = self.values[:-1:every] + self.values[-1:]
+        return {"name": self.name, "values": [list(one) for one in kept]}
+
+    @property
+    def falls(self) -> bool:
+        """True for a figure that is better when it is lower, such as a loss."""
+        return self.name.rpartition("_")[2] in ("loss", "perplexity")
+
+    def at(self, step: int) -> float | None:
+        """Return the last value up to a step; None if the first is later."""
+        return next((value for when, value in reversed(self.values) if when <= step), None)
+
+    def __str__(self) -> str:
+        (start, before), (end, now) = self.values[0], self.values[-1]
+        name = visible(self.name.replace("_", " "))
+        return f"{name} {before:.3g} -> {now:.3g}" if end != start else f"{name} {before:.3g} at step {start:,}"
+
+
+_KEPT: Final = 200
+"""Values of a figure that a run folder keeps."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -270,6 +310,16 @@ class Description:
         """Looks planned after the baseline; None if unknown."""
         planned = self.values.get("planned_looks")
         return planned if type(planned) is int and planned > 0 else None
+
+    @property
+    def task(self) -> TaskFigure | None:
+        """Figure of the new task until the last look; None if none is kept."""
+        stored = self.values.get("task") or {}
+        try:
+            name, values = str(stored["name"]), [(int(step), float(value)) for step, value in stored["values"]]
+        except (TypeError, KeyError, ValueError):
+            return None
+        return TaskFigure(name, tuple(values)) if values else None
 
     @cached_property
     def findings(self) -> tuple[GuardFinding, ...]:

@@ -309,8 +309,8 @@ def study_markdown(study: Study) -> str:
 
 
 CAUSES_ABOUT: Final = (
-    "Whether the lost questions are those that the model before barely knew, or those near the training rows, within "
-    "categories. In brackets what 95 of 100 permuted columns stay below; a star is beyond it."
+    "Whether the lost questions are those that the model before was less sure of, or those near the training rows, "
+    "within categories. In brackets what 95 of 100 permuted columns stay below; a star is beyond it."
 )
 TRENDS_ABOUT: Final = (
     "Change of the total, in points, with one more step of what the file gives each pair; a word is compared with the "

@@ -9,7 +9,7 @@
 The training is predicted from the tokens of its examples, a step being three forward passes. After ten steps, or at the
 first look if that is earlier, the decision is corrected downwards if the looks take half as much again as they may, or
 if the training could not be predicted. A resumed run keeps it, because looks over different items cannot be compared.
-Generated answers are left out first, then items, down to 250; then looks of the default schedule are dropped. The items
+Generated answers are left out first, then items, down to 500; then looks of the default schedule are dropped. The items
 are the first of the probe: see `comparing.subset`.
 """
 
@@ -29,14 +29,17 @@ from forgetwatch.probe import Probe
 from forgetwatch.scoring import on_main_process
 from forgetwatch.watch.schedule import Schedule
 
-FEWEST_ITEMS: Final = 250
-"""Minimum number of items of a look, also if they exceed the budget: fewer detect only changes of many points."""
+FEWEST_ITEMS: Final = 500
+"""Minimum number of items of a look, also if they exceed the budget: with fewer most verdicts are NOT CLEAR."""
 
 TIMED_STEPS: Final = 10
 """Steps after which the decision on the budget is corrected."""
 
+CHECKED_ITEMS: Final = 50
+"""Items of the second measurement of a baseline; what flips is the noise of the measurement."""
+
 TWICE_ITEMS: Final = 500
-"""Number of items of the second measurement of the baseline."""
+"""Its items if one of the first flips."""
 
 HALVES: Final = 1.15
 """Seconds of an item in batches of half the size, as a multiple of those in whole ones; measured on a CPU."""
@@ -342,7 +345,7 @@ def decide_start(
 ) -> Decision:
     """Return the items and looks of a run, decided before its baseline from the seconds of a few items.
 
-    The number of items is 250, 500, 1,000 and so on or the whole probe, so that it seldom depends on other work of the
+    The number of items is 500, 1,000 and so on or the whole probe, so that it seldom depends on other work of the
     machine, and a baseline that was measured before can be used again.
 
     Args:
@@ -375,7 +378,7 @@ def decide_start(
 
 
 def start_sizes(items: int) -> list[int]:
-    """Return the numbers of items that a baseline may have: 250, 500, 1,000, ..., and all."""
+    """Return the numbers of items that a baseline may have: 500, 1,000, 2,000, ..., and all."""
     sizes = [FEWEST_ITEMS]
     while sizes[-1] < items:
         sizes.append(2 * sizes[-1])
@@ -384,7 +387,7 @@ def start_sizes(items: int) -> list[int]:
 
 def start_worth(probe: Probe, items: int) -> float:
     """Return the worth of a baseline of so many items and of its second measurement, in questions of a look."""
-    twice = Decision(items=min(items, TWICE_ITEMS))
+    twice = Decision(items=min(items, CHECKED_ITEMS))
     return evaluated_worth(probe, Decision(items=items)) + HALVES * evaluated_worth(probe, twice)
 
 

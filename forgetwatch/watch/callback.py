@@ -26,7 +26,7 @@ from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe, load_tasks, stratified
 from forgetwatch.progress import log
 from forgetwatch.report import CARD
-from forgetwatch.run_folder import logged_figure
+from forgetwatch.run_folder import TaskFigure, logged_figure
 from forgetwatch.scoring import TrainerGenerator, check_generated, generation_obstacle, on_main_process, random_states
 from forgetwatch.snapshot import Snapshot, read_snapshot
 from forgetwatch.watch.budget import FEWEST_ITEMS
@@ -89,6 +89,8 @@ class ForgetWatchCallback(TrainerCallback):
         on_look: A command that is started after each look, the first included, without a shell; training does not wait
             for it. ``{step}``, ``{checkpoint}`` and ``{folder}`` are filled in. A command that names the checkpoint is
             started only at saves, once the checkpoint is written.
+        task: Questions of the new task, a probe or the name or path of one: their share of right answers at each look
+            is shown beside the loss, and they are never counted as forgotten. By default the trainer's own figure is.
         composite: A metric of the trainer's evaluation, from 0 to 1 and higher for better: its harmonic mean with
             retention is ``eval_forget/all/composite``, for choosing the best checkpoint.
         log: ``counts`` for five numbers of all items and two of each category, and the one of
@@ -120,6 +122,7 @@ class ForgetWatchCallback(TrainerCallback):
         lineage: LineageSetting = None,
         guard: Guard | Action | str | Path | None = "warn",
         on_look: str | None = None,
+        task: Probe | str | Path | None = None,
         composite: str | None = None,
         log: Literal["counts", "full"] = "counts",
         share_text: bool = False,
@@ -153,6 +156,7 @@ class ForgetWatchCallback(TrainerCallback):
         self.lineage = lineage
         self.guard = Guard.of(guard, self.probe)
         self.on_look = checked_command(on_look)
+        self.task = load_probe(task) if isinstance(task, (str, Path)) else task
         self.composite = composite
         self.log = log
         self.share_text = share_text
@@ -308,6 +312,7 @@ class ForgetWatchCallback(TrainerCallback):
     ) -> None:
         """Show the table, after the last look if an early stop has left that out."""
         if self._session is not None and self._trainer is not None:
+            self._session.watch.task = self._figure(state) or self._session.watch.task
             # load_best_model_at_end has put other weights in place by now: they do not belong to this step.
             self._session.end(_moment(self._trainer, state, control, kwargs), look=not args.load_best_model_at_end)
             if self.guard is not None and self.guard.action == "rollback" and self._session.stopped is not None:
@@ -374,7 +379,7 @@ class ForgetWatchCallback(TrainerCallback):
         if self.max_overhead is not None or self.items is not None:  # looks may evaluate its first items alone
             ordered = tuple(stratified(self.probe.items, first=self.items or FEWEST_ITEMS))
             self.probe = self.probe if ordered == self.probe.items else self.probe.with_items(ordered)
-        watch = Watch(self.probe, str(args.output_dir), against=self.against)
+        watch = Watch(self.probe, str(args.output_dir), task=self.task, against=self.against)
         watch.saved = {}
         generates = any(map(self.probe.is_generated, self.probe))
         with random_states():  # reading examples may draw random numbers
@@ -391,7 +396,7 @@ class ForgetWatchCallback(TrainerCallback):
         session, step = self._session, state.global_step
         if session is None or self._trainer is None or step in session.watch.comparisons:
             return
-        session.watch.task = logged_figure(state.log_history)
+        session.watch.task = self._figure(state)
         with _one_line_if_stopped(session, step=step):
             action = session.look(_moment(self._trainer, state, control, kwargs))
         with session.failures.tolerate("storing the run's state", step=step):
@@ -400,6 +405,13 @@ class ForgetWatchCallback(TrainerCallback):
             control.should_save = True
         if action in STOPS:
             control.should_training_stop = True
+
+    def _figure(self, state: TrainerState) -> TaskFigure | None:
+        """Return the trainer's own figure of the new task, as far as it was logged."""
+        if self.task is not None and self._session is not None:
+            return self._session.watch.task
+        own = None if self._trainer is None else self._trainer.args.metric_for_best_model
+        return logged_figure(state.log_history, chosen=None if own and "forget" in own else own)
 
     def _store_memory(self, state: TrainerState) -> None:
         """Keep the run's memory in the trainer's state, and so in every checkpoint."""

@@ -56,6 +56,7 @@ from forgetwatch.scoring import (
     score_checkpoint,
 )
 from forgetwatch.snapshot import Snapshot, read_snapshot
+from forgetwatch.version import VERSION
 from forgetwatch.watch import run_output
 from forgetwatch.watch.checkpoint_queue import CheckpointQueue, End, set_by_signals
 from forgetwatch.watch.guard import Guard, Tripped
@@ -202,7 +203,10 @@ class Follower:
             title=f"follow {output_dir.rstrip('/').rsplit('/', 1)[-1]}",
             group=settings.group,
             resume_run=settings.resume_run,
-            config={"base": settings.base, "probe": probe.name, "items": len(probe)},
+            config={
+                "base": settings.base,
+                **{"probe": probe.name, "fingerprint": probe.fingerprint, "items": len(probe), "version": VERSION},
+            },
             full=settings.full,
         )
         self._tripped = Tripped()

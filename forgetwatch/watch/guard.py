@@ -1,6 +1,7 @@
 """A guard: bounds on the losses of a run, and the action when they are exceeded.
 
-It trips on four things: an alarm, over all looks and groups (`Trajectory.alarms`); a net loss whose whole interval lies
+It trips on five things: an alarm, over all looks and groups (`Trajectory.alarms`), of a net loss or of a loss of what
+was clearly known, which gains may hide; a net loss whose whole interval lies
 beyond a bound, at consecutive looks; a `must_pass` item that was right and is wrong; more than 1 % of the answers that
 were scored at the start and have no outcome now. Those are in no count, so that nothing else would show them.
 
@@ -28,11 +29,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, cast, get_args
 
-from forgetwatch.comparing import Comparison, Group, Trajectory, can_see, estimated, group_verdict
+from forgetwatch.comparing import Alarm, Comparison, Group, Trajectory, can_see, estimated, is_beyond
 from forgetwatch.errors import WatchError, did_you_mean
 from forgetwatch.gates import READY, Policy, PolicyResult, Sides, apply_policy, check_groups, load_policy
-from forgetwatch.measures import VANISHED_SHARE_NOTED
-from forgetwatch.pairing import change_points, count, listed, one_line, tolerance_points
+from forgetwatch.measures import KNOWN, VANISHED_SHARE_NOTED
+from forgetwatch.pairing import change_points, count, listed, one_line, percent, tolerance_points
 from forgetwatch.probe import Probe
 from forgetwatch.progress import Failures
 from forgetwatch.run_folder import GuardFinding
@@ -101,12 +102,17 @@ class Guard:
         step = trajectory.steps[-1]
         if self.policy is not None:
             return self._of_policy(trajectory)
-        raised = [alarm.group for alarm in trajectory.verdicts() if alarm.step == step and alarm.raised]
+        raised = [alarm for alarm in trajectory.verdicts() if alarm.step == step and alarm.raised]
         # The whole first, then the largest fall.
-        raised.sort(key=lambda group: (group.level != "all", estimated(group)[0]))
+        raised.sort(key=lambda alarm: (alarm.group.level != "all", estimated(alarm.group)[0]))
         found = [
-            GuardFinding("alarm", _name(group), step, f"ALARM: {one_line(group.name)} {_fall(group)} (step {step})")
-            for group in raised
+            GuardFinding(
+                "alarm" if alarm.kind == "net" else "known",
+                _name(alarm.group),
+                step,
+                f"ALARM: {_fall(alarm)} (step {step})",
+            )
+            for alarm in raised
         ]
         found += self._net_losses(trajectory)
         found += _vanished(trajectory.comparisons[-1].all, step)
@@ -152,9 +158,7 @@ class Guard:
         if self.net_loss is None or len(recent) < self.looks:
             return []
         bound, step = self.net_loss, trajectory.steps[-1]
-        beyond = [
-            {_name(group) for group in look.groups if group_verdict(group, bound).answer == "FAIL"} for look in recent
-        ]
+        beyond = [{_name(group) for group in look.groups if is_beyond(group, bound)} for look in recent]
         categories = [group for group in recent[-1].by("category").values() if group.n]
         found = []
         # A single category is the whole.
@@ -225,7 +229,8 @@ class Tripped:
             new: The findings of the look that were not reported before, as `new` returned them.
             stops: Step at which they end the run; None if they do not.
         """
-        of = {what: [one for one in new if one.what == what] for what in ("alarm", "net_loss", "must_pass", "policy")}
+        kinds = ("alarm", "known", "net_loss", "must_pass", "policy")
+        of = {what: [one for one in new if one.what == what] for what in kinds}
         few = [one for one in self.findings if one.what == "too_few_items"]
         parts = [_and_others(of["net_loss"])] if of["net_loss"] else []
         if of["policy"]:
@@ -244,7 +249,8 @@ class Tripped:
             found = f"the guard stops the run at step {stops}{': ' if found else ''}{found}"
         elif found:
             found = f"guard: {found}"
-        alarms = [f"{_and_others(of['alarm'])}; see the page"] if of["alarm"] else []
+        raised = [one.line for one in of["known"]] + ([_and_others(of["alarm"])] if of["alarm"] else [])
+        alarms = [f"ALARM: {'; '.join(one.removeprefix('ALARM: ') for one in raised)}; see the page"] if raised else []
         return [*alarms, *([found] if found else [])]
 
     def at_look(self, guard: Guard | None, watch: Watch, *, step: int, failures: Failures) -> list[GuardFinding]:
@@ -266,9 +272,12 @@ def _and_others(findings: Sequence[GuardFinding]) -> str:
     return first.line + (f", and {others:,} {more}categor{'y' if others == 1 else 'ies'}" if others else "")
 
 
-def _fall(group: Group) -> str:
-    change = 100 * estimated(group)[0]
-    return f"{change:.0f} points" if abs(change) >= 9.95 else f"{change:.1f} points"
+def _fall(alarm: Alarm) -> str:
+    known = alarm.group[KNOWN]
+    if alarm.kind == "known" and known is not None:
+        return f"{percent(known.lost_net_share or 0.0)} % of what it clearly knew is lost"
+    change = 100 * estimated(alarm.group)[0]
+    return f"{one_line(alarm.group.name)} {change:.{0 if abs(change) >= 9.95 else 1}f} points"
 
 
 def _name(group: Group) -> str:

@@ -35,9 +35,6 @@ from forgetwatch.scoring import (
 from forgetwatch.snapshot import Snapshot
 from forgetwatch.watch.budget import Trial
 
-CHECKED_ITEMS: Final = 50
-"""Items of a baseline in the cache that are measured again; what flips is the noise of the measurement."""
-
 _DIFFERING: Final = 0.04
 """Largest share of the checked items with another outcome; noise moves fewer."""
 

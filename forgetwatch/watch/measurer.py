@@ -37,8 +37,17 @@ from forgetwatch.scoring import (
     world_size,
 )
 from forgetwatch.snapshot import Snapshot
-from forgetwatch.watch.budget import FEWEST_ITEMS, HALVES, TWICE_ITEMS, Decision, Trial, evaluated_worth, start_sizes
-from forgetwatch.watch.known_baseline import CHECKED_ITEMS, KnownBaseline, differing, without_trial
+from forgetwatch.watch.budget import (
+    CHECKED_ITEMS,
+    FEWEST_ITEMS,
+    HALVES,
+    TWICE_ITEMS,
+    Decision,
+    Trial,
+    evaluated_worth,
+    start_sizes,
+)
+from forgetwatch.watch.known_baseline import KnownBaseline, differing, without_trial
 
 _TRIAL_ITEMS: Final = 32
 """Items of a trial, two batches on a CPU."""
@@ -167,7 +176,7 @@ class LookScorer:
     ) -> tuple[Snapshot, Snapshot | None]:
         """Return the outcomes of the model before the training, and those of a second measurement, None without one."""
         probe, items, is_main = part.probe, part.items, rank() == 0
-        again = min(TWICE_ITEMS, items) if twice else 0
+        again = min(CHECKED_ITEMS, items) if twice else 0
         known = self._known_baseline(model, tokenizer, probe)
         if known is not None and (found := known.read(items)) is not None:
             found = without_trial(found, model=model_name(model), step=step)
@@ -212,7 +221,11 @@ class LookScorer:
         null = None
         if twice:
             with shown("second measurement", is_main_process=is_main) as progress:
-                null = self._again(snapshot, model, tokenizer, part, step=step, items=TWICE_ITEMS, progress=progress)
+                null = self._again(snapshot, model, tokenizer, part, step=step, items=CHECKED_ITEMS, progress=progress)
+                if differing(snapshot, null) != 0 and len(null) < items:
+                    null = self._again(
+                        snapshot, model, tokenizer, part, step=step, items=TWICE_ITEMS, progress=progress
+                    )
         return snapshot, null
 
     def changed(

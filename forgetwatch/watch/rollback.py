@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, cast
 
 from torch import nn
 
-from forgetwatch.comparing import compare
+from forgetwatch.comparing import compare, decide
 from forgetwatch.comparing.subset import cut_to_common
-from forgetwatch.comparing.verdict import verdict
 from forgetwatch.gates import Sides
 from forgetwatch.run_folder import look_name, own_checkpoint
 from forgetwatch.scoring import model_fingerprint, on_all_processes, on_main_process
@@ -71,5 +70,5 @@ def good_checkpoints(guard: Guard, watch: Watch) -> Iterator[tuple[int, Path]]:
         comparison = compare(before=before, after=after)
         sides = Sides(before=before, after=after, probe=guard.probe)
         judged = guard.judged(sides, comparison, look=number, planned=watch.planned)
-        if (verdict(comparison).answer if judged is None else judged.answer) != "FAIL":
+        if (decide(comparison) if judged is None else judged).answer != "FAIL":
             yield step, folder

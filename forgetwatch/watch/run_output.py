@@ -21,7 +21,7 @@ from typing import Final
 
 from rich.console import Console
 
-from forgetwatch.comparing import ALPHA, Comparison, Group, Subset, Trajectory, estimated
+from forgetwatch.comparing import ALPHA, Comparison, Group, Subset, Trajectory, at_start, estimated
 from forgetwatch.errors import WatchError
 from forgetwatch.files import write_text
 from forgetwatch.item import Item
@@ -31,7 +31,7 @@ from forgetwatch.pairing import change_points, listed, percent, run_name
 from forgetwatch.probe import Probe
 from forgetwatch.probes import questions_once
 from forgetwatch.progress import log, seconds
-from forgetwatch.report import WIDTH, little_to_lose, run_page, run_title
+from forgetwatch.report import WIDTH, run_page, run_title
 from forgetwatch.report.terminal import run_table
 from forgetwatch.run_folder import REPORT, GuardFinding, checkpoint_folder, task_figure
 from forgetwatch.visible_text import visible
@@ -128,8 +128,8 @@ def cost_line(watch: Watch, *, left: int, extra: float = 0.0) -> str:
     alarms = _shown_loss(questions, alpha=2 * level, at_look=True)
     also = f", and raise an alarm at one of {percent(alarms)} points" if alarms == alarms else ""
     start = watch.comparisons.get(watch.baseline.meta["step"]) if watch.baseline else None
-    little = f"; {little_to_lose(start.all)}" if start is not None and start.all.little_to_lose else ""
-    return f"{items:,} items; {looks}; they {_power(questions)}{also}{little}"
+    little = "" if start is None else at_start(start.all)
+    return f"{items:,} items; {looks}; they {_power(questions)}{also}" + (f"; {little}" if little else "")
 
 
 def look_line(whole: Group, *, step: int, max_steps: int | None, took: float) -> str:

@@ -30,14 +30,14 @@ from accelerate.tracking import LOGGER_TYPE_TO_CLASS, get_available_trackers
 from transformers import PrinterCallback, ProgressCallback, Trainer, TrainerControl, TrainerState
 from transformers.integrations.integration_utils import rewrite_logs
 
-from forgetwatch.comparing import Comparison, conclude
+from forgetwatch.comparing import Comparison, decide
 from forgetwatch.comparing.flips import flips
 from forgetwatch.errors import WatchError, did_you_mean
 from forgetwatch.extras import install
 from forgetwatch.files import write_text
 from forgetwatch.measures import drift_row
 from forgetwatch.report import PREFIX, flipped_rows, tracker_row
-from forgetwatch.report.decision import decision
+from forgetwatch.version import VERSION
 from forgetwatch.watch.looks import STAGE
 from forgetwatch.watch.watch import Watch
 
@@ -47,6 +47,7 @@ TABLE: Final = "forgetwatch/flipped"
 _TEXT: Final = "forgetwatch/{}"
 """Name of a text: that of the verdict on the latest look, or of the latest alarm."""
 
+_GAIN: Final = "loss_and_gain"
 _TITLE: Final = "forgetwatch"
 """Title of an alert."""
 
@@ -99,6 +100,9 @@ class Tracker:
     def alert(self, text: str) -> None:
         """Send an alert, if the tracker has alerts and a run."""
 
+    def about(self, watch: Watch) -> None:
+        """Name what the looks ask in the run's configuration, if the tracker has a run, and draw loss and gain."""
+
     def _project(self) -> str:
         # The projects in which transformers puts the runs of trainings.
         return os.environ.get(f"{self.name.upper()}_PROJECT", "huggingface")
@@ -133,6 +137,21 @@ class _WandB(_WithTables):
     def text(self, name: str, text: str, *, step: int, tensorboard_writers: Sequence[Any]) -> None:
         if wandb := self.running():
             wandb.run.summary[_TEXT.format(name)] = text
+
+    def about(self, watch: Watch) -> None:
+        if not (wandb := self.running()) or watch.baseline is None:
+            return
+        described = watch.baseline.meta["probe"]
+        about = {name: described.get(name) for name in ("name", "fingerprint")}
+        about |= {"items": watch.items or len(watch.probe), "version": VERSION}
+        wandb.config.update({"forgetwatch": about}, allow_val_change=True)
+        figures = {} if watch.task is None else {step: watch.task.at(step) for step in watch.comparisons}
+        known = [(step, one) for step, one in sorted(figures.items()) if one is not None]
+        if watch.task is not None and len(known) > 1:
+            lost = [100 * watch.comparisons[step].all.forgetting for step, _ in known]
+            curves, names = [lost, [one for _, one in known]], ["forgotten, %", watch.task.name]
+            chart = wandb.plot.line_series([step for step, _ in known], curves, names, "loss and gain", "step")
+            wandb.log({f"{_TITLE}/{_GAIN}": chart})
 
     def alert(self, text: str) -> None:
         if wandb := self.running():
@@ -284,6 +303,9 @@ class TrainerLogger:
             self._control.should_log = keep
         if other_scripts and _MLFLOW.running() is not None:
             _MLFLOW.row(None, other_scripts, step=step)  # MLflow itself takes letters of any script
+        if self._state.is_world_process_zero:
+            for tracker in TRACKERS:
+                tracker.about(watch)
         if step > min(watch.comparisons) and self._state.is_world_process_zero:
             for tracker in TRACKERS:
                 tracker.text(
@@ -428,9 +450,8 @@ def alert(text: str, *, step: int, tensorboard_writers: Sequence[Any]) -> None:
 
 def verdict_text(comparison: Comparison) -> str:
     """Return the verdict on a comparison in one sentence."""
-    found = conclude(comparison)
-    sentence = decision(comparison, found)
-    return f"{found.verdict.word}: {sentence}" if found.has_answers else sentence
+    found = decide(comparison)
+    return f"{found.word}: {found.sentence}"
 
 
 def look_verdict(watch: Watch, *, step: int) -> str:
@@ -459,6 +480,8 @@ def look_row(watch: Watch, *, step: int, full: bool, chosen_by: str | None = Non
     row = tracker_row(watch.headline[step], seconds=seconds, full=full, trajectory=trajectory, also=also)
     drift = {f"{PREFIX}/all/{name}": value for name, value in drift_row(watch.comparisons[step].drift or {}).items()}
     row |= {key: value for key, value in drift.items() if math.isfinite(value) and (full or key == also)}
+    if watch.task is not None and (figure := watch.task.at(step)) is not None:
+        row[f"{PREFIX}/task"] = figure
     of_stage = {STAGE: watch.comparisons} if watch.firsts else {}
     for name, looks in (*of_stage.items(), *watch.others.items()):
         if step in looks:

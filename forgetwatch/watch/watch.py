@@ -41,10 +41,11 @@ from forgetwatch.run_folder import (
     Lineage,
     Resumed,
     RunFolder,
+    TaskFigure,
     checkpoint_folder,
     files_digest,
 )
-from forgetwatch.scoring import Generator, check_arguments, on_all_processes, on_main_process, rank
+from forgetwatch.scoring import Generator, Scorer, check_arguments, on_all_processes, on_main_process, rank
 from forgetwatch.snapshot import Snapshot, read_snapshot
 from forgetwatch.watch.budget import Decision, evaluated_items
 from forgetwatch.watch.looks import LookHistory, checked_step
@@ -73,6 +74,8 @@ class Watch(LookHistory):
         output_dir: Folder of the run's files; the run folder is made in it.
         resume: True to resume the run in the existing run folder; by default an older one is renamed at the first look.
         twice: True to measure the baseline twice, for the flips that noise makes.
+        task: Questions of the new task, whose share of right answers at each look is its figure; they are never counted
+            as forgotten. None: the figure that a trainer logs.
         against: Further references by name: a snapshot, the path of one, or ``"previous"`` for the look before.
         drift: True to measure at each look how far the model is from that of the first look, on short texts that the
             latter generates (`drift.run_drift`); `Trajectory.drift` has the numbers.
@@ -93,6 +96,7 @@ class Watch(LookHistory):
         *,
         resume: bool = False,
         twice: bool = True,
+        task: Probe | str | Path | None = None,
         against: Mapping[str, Snapshot | str | Path] | None = None,
         drift: bool = False,
         examples: Any = None,
@@ -103,6 +107,8 @@ class Watch(LookHistory):
         self.notes: tuple[str, ...] = ()
         super().__init__(probe if isinstance(probe, Probe) else load_probe(probe), against=against)
         self.measurer = LookScorer()
+        self.task_probe = load_probe(task) if isinstance(task, (str, Path)) else task
+        self._task_scorer: Scorer | None = None
         self.drift = RunDrift(wanted=drift, examples=examples)
         self._failures = Failures(strict=False, is_main_process=rank() == 0)
         self._twice = twice
@@ -230,6 +236,8 @@ class Watch(LookHistory):
         if self.saved is not None:
             stored = resumed.described.values.get("saved") or {}
             self.saved |= {int(at): str(one) for at, one in stored.items() if int(at) <= last}
+        if self.task_probe is not None and (figure := resumed.described.task) is not None:
+            self.task = TaskFigure(figure.name, tuple(one for one in figure.values if one[0] <= last))
         self._use(decision)
         self._add(start, step=int(start.meta["step"]))
         for look, snapshot in sorted(looks.items()):
@@ -372,6 +380,9 @@ class Watch(LookHistory):
             self._vanished_noted = comparison.all.vanished_share
             if rank() == 0:
                 log(f"step {step}: {vanished_note(comparison.all)}; a later look says so again if there are more")
+        if self.task_probe is not None:
+            with self._failures.tolerate("asking the new task", step=step):
+                self._ask_task(model, tokenizer, self.task_probe, step=step)
         self.seconds[step] = time.perf_counter() - started
         # The baseline has a file of its own, which is written with the folder.
         if not is_baseline:
@@ -379,6 +390,15 @@ class Watch(LookHistory):
         # Last: if the file cannot be written, the comparison, its rows and its cost are kept.
         self._store_look(step)
         return comparison
+
+    def _ask_task(self, model: nn.Module, tokenizer: Any, task: Probe, *, step: int) -> None:
+        """Add the share of right answers of the new task, among those with an outcome, to its figure."""
+        if self._task_scorer is None:
+            self._task_scorer = Scorer(task, tokenizer, model, token_budget=self.measurer.token_budget)
+        right = self._task_scorer.score(model, step=step).floats("correct")
+        if np.isfinite(right).any():
+            values = () if self.task is None else self.task.values
+            self.task = TaskFigure(f"{task.name}_accuracy", (*values, (step, float(np.nanmean(right)))))
 
     def _measure_baseline(self, model: nn.Module, tokenizer: Any, *, step: int) -> tuple[Snapshot, Snapshot | None]:
         """Return the outcomes of what the run begins with (`drift.adapters`), and those of a second measurement."""

@@ -13,8 +13,7 @@ from pages import choices, hostile, run
 
 from forgetwatch.cli.output import write_report
 from forgetwatch.cli.targets import check_report
-from forgetwatch.comparing import TOLERANCE, Tolerance
-from forgetwatch.comparing.verdict import verdict
+from forgetwatch.comparing import TOLERANCE, Tolerance, decide
 from forgetwatch.errors import SnapshotError
 
 
@@ -82,7 +81,7 @@ def test_the_tolerance_is_that_of_the_verdict(tmp_path: Path) -> None:
     words = []
     for tolerance in (Tolerance(accuracy=0.5, known=0.99, category=0.9), Tolerance(accuracy=0.0)):
         write_report(tmp_path / "r.md", [of.comparison], of.changed, tolerance=tolerance)
-        words.append(verdict(of.comparison, tolerance).word)
+        words.append(decide(of.comparison, tolerance).word)
         assert f"**{words[-1]}** " in (tmp_path / "r.md").read_text()
     assert words[0] == "KEPT" != words[1]
 

@@ -26,13 +26,13 @@ def files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("conditions", "status", "says"),
     [
-        (["all.forgetting>=0.5"], 3, "gate failed: all.forgetting 0.5 (fails if >=0.5)\n"),
-        (["all.forgetting>=0"], 3, "gate failed: all.forgetting 0.5 (fails if >=0, as every value is)\n"),
+        (["all.forgetting>=0.5"], 3, "gate FAIL: all.forgetting 0.5 (fails if >=0.5)\n"),
+        (["all.forgetting>=0"], 3, "gate FAIL: all.forgetting 0.5 (fails if >=0, as every value is)\n"),
         (["forgetting>0.5"], 0, ""),
         (
             ["forgetting>0.5", "category:Math.forgotten>=1"],
             3,
-            "gate failed: category:Math.forgotten 2 (fails if >=1)\n",
+            "gate FAIL: category:Math.forgotten 2 (fails if >=1)\n",
         ),
         (["known_lost>0"], 1, "has no number"),
         (["known_lost_net>=0"], 1, "has no number"),
@@ -61,9 +61,9 @@ def outcomes(name: str, right: list[int]) -> str:
 @pytest.mark.parametrize(
     ("lost", "won", "status", "says"),
     [
-        (0, 0, 0, "gate passed: all.net_change_estimate +0.0 points ("),
-        (80, 0, 3, "gate failed: all.net_change_estimate -8.0 points (-9.7 to -6.3) (no worse than -2 points)"),
-        (40, 30, 4, "gate undecided: all.net_change_estimate -1.0 points (-2.6 to +0.6) (no worse than -2 points)"),
+        (0, 0, 0, "gate PASS: all.net_change_estimate +0.0 points ("),
+        (80, 0, 3, "gate FAIL: all.net_change_estimate -8.0 points (-9.7 to -6.3) (no worse than -2 points)"),
+        (40, 30, 4, "gate INCONCLUSIVE: all.net_change_estimate -1.0 points (-2.6 to +0.6) (no worse than -2 points)"),
     ],
 )
 @pytest.mark.parametrize("way", ["option", "file"])
@@ -85,14 +85,14 @@ def test_the_first_line_is_the_answer_of_the_gate_and_names_other_losses(run: Ru
         text = "".join(f"{n},{int(n not in wrong)},{category},0,4\n" for n, category in rows)
         (tmp_path / name).write_text(header + text)
     passed = run("b.csv", "a.csv", "--no-worse-than", "10%").stdout.splitlines()
-    assert passed[1].startswith("GATE PASSED   accuracy +0.0 points (")
+    assert passed[1].startswith("KEPT          gate: accuracy +0.0 points (")
     assert "not asked for: Math fell by " in " ".join(" ".join(passed[1:4]).split())
     failed = run("b.csv", "a.csv", "--no-worse-than", "10%,category=5%").stdout.splitlines()
-    assert failed[1].startswith("GATE FAILED   category Math -40.0 points (")
+    assert failed[1].startswith("FORGOT        gate: category Math -40.0 points (")
     assert "not asked for" not in " ".join(failed)
     assert run("b.csv", "a.csv").stdout.splitlines()[1].startswith("FORGOT ")
     undecided = run("base.csv", "none.csv", "--no-worse-than", "10%").stdout.splitlines()
-    assert undecided[1].startswith("UNDECIDED     accuracy ")
+    assert undecided[1].startswith("NOT CLEAR     gate: accuracy ")
 
 
 def test_options_and_file_are_one_gate_and_one_line(run: Run) -> None:
@@ -102,8 +102,8 @@ def test_options_and_file_are_one_gate_and_one_line(run: Run) -> None:
     done = run("base.csv", "new.csv", "--gate", "gate.yaml", "--fail-if", "gained>0", "--no-worse-than", "2%")
     assert done.status == 3
     assert done.stderr.startswith(
-        "gate failed: category:Math.forgotten 2 (fails if >1); gained 1 (fails if >0); "
-        "must_pass 1 of 2 right; wrong: a (each right in every answer); undecided: "
+        "gate FAIL: category:Math.forgotten 2 (fails if >1); gained 1 (fails if >0); "
+        "must_pass 1 of 2 right; wrong: a (each right in every answer); inconclusive: "
         "all.net_change_estimate -25.0 points ("
     )
     assert done.stderr.count("\n") == 1
@@ -114,9 +114,9 @@ def test_of_several_afters_each_is_judged_and_the_worst_counts(run: Run) -> None
     done = run("base.csv", "base.csv", "new.csv", "none.csv", "--gate", "gate.yaml", "--json", "o.json")
     assert done.status == 3
     assert Path("o.json").is_file()
-    assert "gate passed: forgotten 0 (fails if >0); must_pass 1 of 1 right" in done.stdout
+    assert "gate PASS: forgotten 0 (fails if >0); must_pass 1 of 1 right" in done.stdout
     assert "(base -> base)" in done.stdout
-    assert [line.split(":")[0] for line in done.stderr.splitlines()] == ["gate failed", "gate undecided"]
+    assert [line.split(":")[0] for line in done.stderr.splitlines()] == ["gate FAIL", "gate INCONCLUSIVE"]
     assert "(base -> none)" in done.stderr
     assert run("base.csv", "base.csv", "none.csv", "--gate", "gate.yaml").status == 4
 
@@ -175,10 +175,10 @@ def test_the_summary_is_written_and_appended_where_the_pipeline_says(
     Path("step.md").write_text("before\n")
     assert run("base.csv", "new.csv", "--fail-if", "forgotten>1", "--summary", "s.md").status == 3
     text = Path("s.md").read_text()
-    assert text.startswith("## forgetwatch: FAIL\n")
+    assert text.startswith("## forgetwatch: FORGOT\n")
     assert Path("step.md").read_text() == f"before\n{text.removesuffix(MARKED)}"
     assert run("base.csv", "base.csv", "--fail-if", "forgotten>1").status == 0
-    assert Path("step.md").read_text().count("## forgetwatch: PASS") == 1
+    assert Path("step.md").read_text().count("## forgetwatch: KEPT") == 1
     run("base.csv", "new.csv")
     assert Path("step.md").read_text().count("## forgetwatch") == 2  # no gate, no summary
 
@@ -194,7 +194,7 @@ def test_a_summary_that_cannot_be_written_is_an_error(run: Run, monkeypatch: pyt
 def test_json_on_stdout_stays_json(run: Run) -> None:
     done = run("base.csv", "base.csv", "--fail-if", "forgotten>1", "--json", "-")
     assert (done.status, done.stdout[0], done.stdout[-2:]) == (0, "{", "}\n")
-    assert done.stderr == "gate passed: forgotten 0 (fails if >1)\n"
+    assert done.stderr == "gate PASS: forgotten 0 (fails if >1)\n"
 
 
 def test_the_report_takes_the_tolerance_of_the_gate(run: Run) -> None:

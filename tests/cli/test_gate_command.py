@@ -47,10 +47,10 @@ def files(tmp_path: Path) -> dict[str, Path]:
 def test_the_exit_status_is_the_answer(files: dict[str, Path], tmp_path: Path) -> None:
     done = run(files["base"], files["kept"], "--policy", files["policy"])
     assert done.exit_code == 0, done.output
-    assert "POLICY PASSED   release: 4 of 4 limits hold" in " ".join(done.stdout.split(" "))
+    assert "KEPT policy release PASS: 4 of 4 limits hold" in " ".join(done.stdout.split())
     failed = run(files["base"], files["lost"], "--policy", files["policy"], "--json", tmp_path / "j.json")
     assert failed.exit_code == 3
-    assert "POLICY FAILED" in failed.stdout
+    assert failed.stdout.startswith("FORGOT      policy release FAIL: ")
     document = json.loads((tmp_path / "j.json").read_text())
     assert (document["answer"], document["limits"]) == ("FAIL", 4)
     assert {one["answer"] for one in document["rulings"]} >= {"FAIL"}
@@ -101,13 +101,15 @@ def test_a_comment_is_updated_in_place(files: dict[str, Path]) -> None:
     options = ("--policy", files["policy"], "--comment", files["comment"])
     run(files["base"], files["lost"], *options)
     first = files["comment"].read_text()
-    assert first.startswith("Above.\n\n<!-- forgetwatch policy: release -->\n### forgetwatch: policy release FAILED")
+    assert first.startswith(
+        "Above.\n\n<!-- forgetwatch policy: release -->\n### forgetwatch: FORGOT, policy release FAIL"
+    )
     assert "<details><summary>10 of " in first
     files["comment"].write_text(first + "Below.\n")
     run(files["base"], files["kept"], *options)
     second = files["comment"].read_text()
     assert second.count("<!-- forgetwatch policy: release -->") == 1
-    assert "PASSED" in second
+    assert "KEPT, policy release PASS" in second
     assert "FAILED" not in second
     assert (second.startswith("Above."), second.endswith("Below.\n")) == (True, True)
     assert put_comment(second, first.removeprefix("Above.\n\n")) == first + "Below.\n"
@@ -126,4 +128,4 @@ def test_steps_of_a_workflow_are_annotated(files: dict[str, Path], tmp_path: Pat
     (line, *_) = [line for line in done.stdout.splitlines() if line.startswith("::error")]
     assert line.startswith("::error title=forgetwatch release::all accuracy -")
     assert "%25" not in line.split("::")[1]
-    assert "policy release FAILED" in summary.read_text()
+    assert "FORGOT, policy release FAIL" in summary.read_text()

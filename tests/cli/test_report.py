@@ -113,11 +113,11 @@ def test_a_run_can_be_gated_by_its_last_look_and_by_its_history(run: Path, tmp_p
 
     status, text = gated("--fail-if", "history.ever_forgotten>29", "--summary", str(tmp_path / "gate.md"))
     assert status == 3
-    assert "gate failed: history.ever_forgotten 30 (fails if >29)" in text
-    assert r"| FAIL | history.ever\_forgotten | 30 | fails if" in (tmp_path / "gate.md").read_text()
+    assert "gate FAIL: history.ever_forgotten 30 (fails if >29)" in text
+    assert r"| FORGOT | history.ever\_forgotten | 30 | fails if" in (tmp_path / "gate.md").read_text()
     assert gated("--fail-if", "history.ever_forgotten>30", "--json", "-")[0] == 0
     status, text = gated("--no-worse-than", "2%")
-    assert (status, "gate failed: all.net_change_estimate -62.5 points" in text) == (3, True)
+    assert (status, "gate FAIL: all.net_change_estimate -62.5 points" in text) == (3, True)
     first, last = (str(run / "_forgetwatch" / name) for name in ("baseline.parquet", "step-000009.parquet"))
     with pytest.raises(GateError, match=r"history\.regained has no number; needed a run"):
         CliRunner().invoke(app, ["compare", first, last, "--fail-if", "history.regained>1"], catch_exceptions=False)

@@ -10,10 +10,9 @@ import pytest
 from support import decided
 
 from forgetwatch import Snapshot, compare
-from forgetwatch.comparing import Comparison, WordingChanges, conclude
+from forgetwatch.comparing import Comparison, WordingChanges, decide
 from forgetwatch.errors import MismatchError
 from forgetwatch.measures import KNOWN
-from forgetwatch.report.decision import decision
 
 NAMES = ("shipped", "short", "right")
 
@@ -55,7 +54,7 @@ def test_a_loss_of_one_wording_is_named_and_an_equal_loss_is_not(asked: Literal[
     assert list(found.changes) == ["shipped", "short", "right"]
     assert found.changes["shipped"] < -0.1 < found.changes["short"]
     assert list(form.by("wording")) == ["shipped", "short", "right"]
-    text = decision(form, conclude(form))
+    text = decide(form).sentence
     assert f"part of it is the wording ({found})" in text
     assert str(found).startswith("shipped -")
     assert found.p_value == 0.001
@@ -64,7 +63,7 @@ def test_a_loss_of_one_wording_is_named_and_an_equal_loss_is_not(asked: Literal[
     assert document["asked_in"] == asked
     equal = world(rng, (0.8, 0.8, 0.8), asked=asked)
     assert not changes(equal).differ
-    assert "the wording" not in decision(equal, conclude(equal))
+    assert "the wording" not in decide(equal).sentence
 
 
 @pytest.mark.parametrize("asked", ["one", "each"])
@@ -116,7 +115,7 @@ def test_questions_that_have_no_other_wording_take_no_part() -> None:
     found = compare(before=_side(before, names), after=_side(after, names))
     assert not changes(found).differ
     assert {name: group.n for name, group in found.by("wording").items()} == dict.fromkeys(NAMES, 100)
-    lost = decision(found, conclude(found))
+    lost = decide(found).sentence
     assert "the wording" not in lost
 
 

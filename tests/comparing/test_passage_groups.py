@@ -125,7 +125,7 @@ def test_passages_do_not_change_a_verdict() -> None:
     alone = conclude(compare(before=read(bits=[], questions=QUESTIONS), after=read(bits=[], questions=after)))
     beside = conclude(compare(before=read(bits=BEFORE, questions=QUESTIONS), after=read(bits=AFTER, questions=after)))
     assert beside.has_answers
-    assert beside.verdict == alone.verdict
+    assert beside.decision == alone.decision
 
 
 def test_a_snapshot_of_passages_comes_back_from_its_file(tmp_path: object) -> None:

@@ -11,6 +11,8 @@ from support import decided, probe, snapshot
 from forgetwatch import Snapshot, Trajectory
 from forgetwatch.comparing import first_forgotten
 from forgetwatch.errors import MismatchError, SnapshotError
+from forgetwatch.report import trajectory_json
+from forgetwatch.watch import Guard
 
 
 def look(step: int | None, correct: list[bool | None], **columns: Any) -> Snapshot:
@@ -124,10 +126,42 @@ def test_margins_alarm_before_flips_do_and_name_the_smallest_loss() -> None:
     start = rng.normal(0, 2, (200, 3)) + np.array([1.5, 0.0, 0.0])
     fallen = start - np.array([0.3, 0.0, 0.0]) + rng.normal(0, 0.6, start.shape)
     made = Trajectory.of([decided(start, meta={"step": 0}), decided(fallen, meta={"step": 1})], planned=20)
-    (test,) = made.verdicts()
+    test, *others = made.verdicts()
+    assert [one.kind for one in others] == ["known"]
     assert (test.by, test.raised) == ("margins", True)
     assert test.group.loss_p_value > test.alarm_level
     assert 0.005 < test.smallest_loss < -test.group["net_change_estimate"]
+
+
+def hidden_loss(rng: np.random.Generator, share: float, *, step: int) -> Snapshot:
+    """Look at 500 items of which 150 are known and as many wrong: a share of the known is lost, as many are learned."""
+    scores = np.zeros((500, 4))
+    scores[:150, 0], scores[150:300, 1], scores[300:, 0] = 6.0, 1.0, 1.0
+    lost = int(share * 150)
+    scores[:lost, 1], scores[150 : 150 + lost, 0] = 9.0, 4.0
+    return decided(scores + rng.normal(0, 0.3, scores.shape), meta={"step": step})
+
+
+@pytest.mark.parametrize(
+    ("shares", "planned", "step"),
+    [((0, 0.2, 0.2), 3, 3), ((0.2, 0, 0.2), 3, None), ((0.2,), 1, 1), ((0, 0, 0), 3, None), ((0.2, 0.2), None, 2)],
+)
+def test_a_loss_of_knowledge_that_gains_hide_raises_an_alarm(
+    shares: tuple[float, ...], planned: int | None, step: int | None
+) -> None:
+    """At two looks in a row; of one look that is planned, at that one."""
+    rng = np.random.default_rng(2)
+    looks = [hidden_loss(rng, share, step=at) for at, share in enumerate((0, *shares))]
+    made = Trajectory.of(looks, planned=planned)
+    raised = [one for one in made.alarms() if one.kind == "known"]
+    assert [(one.step, one.group.level) for one in raised] == ([] if step is None else [(step, "all")])
+    assert not any(one.kind == "net" for one in made.alarms())
+    findings = Guard().findings(made)
+    assert [one.what for one in findings] == ([] if step is None else ["known"])
+    assert all(one.trips and "of what it clearly knew is lost (step" in one.line for one in findings)
+    if step is not None:
+        last = trajectory_json(made)["looks"][-1]["alarms"][-1]
+        assert (last["kind"], last["raised"], last["p_value"]) == ("known", True, None)
 
 
 def test_a_look_without_scores_and_a_small_group_are_tested_by_flips() -> None:

@@ -11,12 +11,10 @@ from rich.console import Console
 from support import snapshot
 
 from forgetwatch import Snapshot, Trajectory, compare
-from forgetwatch.comparing import Comparison, Tolerance, conclude, rank_models
-from forgetwatch.comparing.verdict import verdict
+from forgetwatch.comparing import Comparison, Tolerance, conclude, decide, rank_models
 from forgetwatch.gates import Condition, NoWorseThan
 from forgetwatch.metrics import Cells, newcombe
 from forgetwatch.report import comparison_json, comparison_table
-from forgetwatch.report.decision import decision
 from forgetwatch.snapshot import LEFT_OUT
 from forgetwatch.watch import Guard
 
@@ -39,19 +37,19 @@ def shown_table(made: Comparison) -> str:
 
 def test_a_pass_must_survive_the_worst_case_of_what_vanished() -> None:
     made = compared(BEFORE, KEPT)
-    found = verdict(made)
+    found = decide(made)
     assert made.all.net_change_interval[0] > -0.02
-    assert (found.answer, found.open_by_vanished, found.vanished) == ("INCONCLUSIVE", True, 400)
+    assert (found.answer, found.next, made.all.outcomes.vanished) == ("INCONCLUSIVE", "vanished", 400)
     assert found.legs[0].worst == newcombe(Cells(retained=600, forgotten=100, gained=0, missed=300))[0]
     judged = NoWorseThan(tolerance=0.02).judge(made)
     assert judged.verdict == "INCONCLUSIVE"
     assert judged.measured.endswith("to -11.9 in the worst case of the 400 answers that vanished")
-    assert "answers have vanished" in decision(made, conclude(made))
+    assert "answers have vanished" in decide(made).sentence
 
 
 def test_an_answer_that_was_wrong_cannot_be_lost() -> None:
-    found = verdict(compared(BEFORE, [*BEFORE[:700], *[None] * 300]))
-    assert (found.answer, found.open_by_vanished, found.vanished) == ("PASS", False, 300)
+    found = decide(compared(BEFORE, [*BEFORE[:700], *[None] * 300]))
+    assert (found.answer, found.next) == ("PASS", "nothing")
 
 
 def test_wrong_answers_that_vanish_do_not_make_a_loss_smaller() -> None:
@@ -63,11 +61,11 @@ def test_wrong_answers_that_vanish_do_not_make_a_loss_smaller() -> None:
 
 def test_the_gate_names_the_answers_that_leave_it_open() -> None:
     made = compared([True] * 200, [None] * 50 + [True] * 150)
-    found = verdict(made, Tolerance(accuracy=0.05))
-    assert (found.answer, found.open_by_vanished) == ("INCONCLUSIVE", True)
+    found = decide(made, Tolerance(accuracy=0.05))
+    assert (found.answer, found.next) == ("INCONCLUSIVE", "vanished")
     assert "in the worst case of the 50 answers that vanished" in NoWorseThan(tolerance=0.05).judge(made).measured
-    few = verdict(compared([True] * 300, [None] + [True] * 299))
-    assert (few.answer, few.open_by_vanished) == ("PASS", False)
+    few = decide(compared([True] * 300, [None] + [True] * 299))
+    assert (few.answer, few.next) == ("PASS", "nothing")
 
 
 def test_where_everything_vanished_the_table_says_so() -> None:
@@ -85,7 +83,7 @@ def test_hiding_wrong_answers_is_no_gain() -> None:
     made = compared(BEFORE, after)
     assert made.all.accuracy_after == 1.0
     assert made.all.net_change > 0.2
-    assert verdict(made).answer == "INCONCLUSIVE"
+    assert decide(made).answer == "INCONCLUSIVE"
 
 
 @pytest.mark.parametrize(
@@ -149,13 +147,13 @@ def test_a_category_that_vanished_is_a_group_that_a_gate_can_name() -> None:
 def test_a_category_that_vanished_whole_keeps_the_verdict_open() -> None:
     labels = {"category": ["Math"] * 3000 + ["Law"] * 20 + ["Art"] * 300}
     made = compared([True] * 3320, [True] * 3000 + [None] * 20 + [True] * 300, **labels)
-    found = verdict(made)
+    found = decide(made)
     leg = found.leg("category")
     assert leg is not None
     assert found.legs[0].answer == "PASS"
     assert (leg.group, leg.value, leg.answer, leg.is_open_by_vanished) == ("Law", None, "INCONCLUSIVE", True)
-    assert (found.answer, found.open_by_vanished) == ("INCONCLUSIVE", True)
-    assert "Law may have fallen by up to 100" in decision(made, conclude(made))
+    assert (found.answer, found.next) == ("INCONCLUSIVE", "vanished")
+    assert "20 of 20 right answers of Law have no outcome and none gained" in decide(made).sentence
 
 
 def test_an_answer_that_left_no_text_is_of_the_kind_that_it_was_of() -> None:
@@ -211,7 +209,7 @@ def test_no_more_passes_at_a_loss_of_the_limit_whatever_vanishes(hides: str) -> 
         gone = hidden & (rng.random(2000) < 0.2)
         seen: Right = [None if lost else bool(right) for lost, right in zip(gone, after, strict=True)]
         made = compared(before.tolist(), seen)
-        whole, part = verdict(compared(before.tolist(), after.tolist())), verdict(made)
+        whole, part = decide(compared(before.tolist(), after.tolist())), decide(made)
         assert whole.word == "PASS" or part.word != "PASS"
         passed += part.word == "PASS"
         passed_without_the_rule += made.all.net_change_interval[0] > -0.02
@@ -261,9 +259,9 @@ def test_a_model_at_chance_has_little_to_lose(before: list[bool], k: int | None,
     columns = {} if k is None else {"k": [k] * len(before), "gold": [0] * len(before)}
     side = snapshot(before, **columns)
     comparison = compare(before=side, after=side)
-    found = verdict(comparison)
-    assert (found.little_to_lose, found.word == "NOT CLEAR") == (little, little or found.word == "NOT CLEAR")
-    said = decision(comparison, conclude(comparison))
+    found = decide(comparison)
+    said = found.sentence
+    assert found.word == "NOT CLEAR" or not little
     assert ("next to nothing to forget" in said or "nothing to forget here" in said) == little
     gate = NoWorseThan(tolerance=0.5).judge(comparison)
     assert (gate.verdict == "PASS") != little

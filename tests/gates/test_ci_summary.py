@@ -19,9 +19,9 @@ def judged(right: list[bool | None], name: str) -> GateResult:
 def test_the_verdict_comes_first_then_the_findings_then_the_counts() -> None:
     text = ci_summary([judged([False, False, None], "new_1")])
     lines = text.splitlines()
-    assert lines[:3] == ["## forgetwatch: FAIL", "", r"**FAIL** base → new\_1"]
+    assert lines[:3] == ["## forgetwatch: FORGOT", "", r"**FORGOT** base → new\_1"]
     assert lines[4] == "| verdict | what | measured | limit |"
-    assert lines[6] == r"| FAIL | category:a\|b.forgotten | 2 | fails if \>1 |"
+    assert lines[6] == r"| FORGOT | category:a\|b.forgotten | 2 | fails if \>1 |"
     assert lines[9].startswith("|  | questions | forgotten | gained | now lost | less luck | net points |")
     assert lines[11].startswith("| all | 2 | 2 | 0 | – | – | -100.0 (")
     assert lines[12].startswith(r"| a\|b | 2 | 2 |")
@@ -32,5 +32,5 @@ def test_the_verdict_comes_first_then_the_findings_then_the_counts() -> None:
 def test_the_worst_of_several_verdicts_is_the_heading() -> None:
     made = [judged([True, True, True], "one"), judged([False, False, False], "two")]
     text = ci_summary(made)
-    assert text.startswith("## forgetwatch: FAIL\n\n**INCONCLUSIVE** base → one\n")
-    assert "**FAIL** base → two" in text
+    assert text.startswith("## forgetwatch: FORGOT\n\n**NOT CLEAR** base → one\n")
+    assert "**FORGOT** base → two" in text

@@ -36,10 +36,10 @@ def test_the_worst_finding_is_the_verdict(gate: Gate, verdict: str) -> None:
 
 def test_one_line_holds_what_did_not_pass_and_nothing_else() -> None:
     line = Gate(limits=(PASSES, FAILS, UNCLEAR)).judge(COMPARISON, AFTER).line
-    assert line.startswith("gate failed: n 8 (fails if >1); undecided: all.net_change_estimate +0.0 points (")
+    assert line.startswith("gate FAIL: n 8 (fails if >1); inconclusive: all.net_change_estimate +0.0 points (")
     assert "newly_unscored" not in line
-    assert Gate(limits=(PASSES,)).judge(COMPARISON, AFTER).line == "gate passed: newly_unscored 1 (fails if >1)"
-    assert Gate(limits=(UNCLEAR,)).judge(COMPARISON, AFTER).line.startswith("gate undecided: all.net_change")
+    assert Gate(limits=(PASSES,)).judge(COMPARISON, AFTER).line == "gate PASS: newly_unscored 1 (fails if >1)"
+    assert Gate(limits=(UNCLEAR,)).judge(COMPARISON, AFTER).line.startswith("gate INCONCLUSIVE: all.net_change")
 
 
 def test_the_tolerance_over_all_is_the_strictest() -> None:
@@ -57,7 +57,7 @@ def test_a_gate_without_limits_is_empty() -> None:
 
 def test_a_result_is_made_of_its_findings() -> None:
     finding = Finding(what="x", measured="1", limit="fails if >0", verdict="FAIL")
-    assert GateResult(comparison=COMPARISON, findings=(finding,)).line == "gate failed: x 1 (fails if >0)"
+    assert GateResult(comparison=COMPARISON, findings=(finding,)).line == "gate FAIL: x 1 (fails if >0)"
 
 
 LABELS = {"category": ["Math"] * 60 + ["Art"] * 60, "task": ["x", "y"] * 60}

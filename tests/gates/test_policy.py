@@ -177,7 +177,7 @@ def test_conditions_on_quantities_are_decided_by_their_intervals() -> None:
 def test_where_the_model_knew_nothing_nothing_is_decided() -> None:
     given = sides(600, 0.0, known=-0.86)
     found = judged("critical: [{of: all, accuracy: 2%}]", given)
-    assert found.little_to_lose
+    assert "next to nothing to forget" in found.rulings[0].word
     assert found.answer == "INCONCLUSIVE"
     wrong = next(str(row) for row, right in enumerate(given.after.floats("correct")) if not right)
     assert judged(f"critical: [{{of: all, accuracy: 2%}}]\nmust_pass: ['{wrong}']", given).answer == "FAIL"

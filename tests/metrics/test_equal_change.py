@@ -39,6 +39,15 @@ def test_its_size_is_at_most_its_level_also_for_few_items_and_rare_losses(sizes:
     assert rejected / worlds <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / worlds)
 
 
+def test_sets_of_unlike_sizes_and_noise_keep_the_level() -> None:
+    """A set of an eighth of the items that flips five times as often: without a variance of its own it has size .23."""
+    rng, worlds, sets = np.random.default_rng(4), 150, np.repeat([0, 1, 2], [400, 50, 50])
+    flips = rng.random((worlds, 500)) < np.repeat([0.06, 0.3, 0.06], [400, 50, 50])
+    changes = np.where(flips, rng.choice([-1.0, 1.0], (worlds, 500)), 0.0)
+    rejected = sum(p_value(one, sets, seed=n) <= 0.05 for n, one in enumerate(changes))
+    assert rejected / worlds <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / worlds)
+
+
 def test_nothing_to_test_has_no_p_value_and_no_change_is_equal() -> None:
     assert math.isnan(p_value(np.zeros(0), np.zeros(0, int)))
     assert math.isnan(p_value(np.ones(9), np.zeros(9, int)))

@@ -71,7 +71,7 @@ def test_a_run_that_kept_what_it_knew_gets_none(tmp_path: Path) -> None:
     assert one.text.startswith("nothing to do: KEPT, ")
     assert (one.kind, one.command) == ("none", "")
     with_losses(run, {5: 2.0, 10: 0.5})
-    assert advice(run)[0].text.endswith(". New task: eval loss 2 at step 5, 0.5 at step 10")
+    assert advice(run)[0].text.endswith(". New task: eval loss 2 -> 0.5")
 
 
 def test_a_training_that_changed_no_answer_is_asked_about(tmp_path: Path) -> None:
@@ -86,8 +86,9 @@ def test_a_loss_that_is_not_shown_gets_more_questions(tmp_path: Path) -> None:
     )
     write_run(folder, probe(40), before, {5: after})
     (one,) = advice(folder)
-    assert one.text.startswith("nothing to mend: no loss is shown, and 40 questions are too few to rule one out")
-    assert one.command == "forgetwatch plan --flips 15%"
+    assert one.text.startswith("nothing to mend: no loss is shown, and too little was measured to rule one out: ")
+    assert "about 1,900 questions would decide" in one.text
+    assert one.command == ""  # a probe of its own
 
 
 def test_a_part_of_a_shipped_probe_is_measured_whole(tmp_path: Path) -> None:
@@ -106,7 +107,7 @@ def test_a_model_that_knew_nothing_has_nothing_to_lose(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     write_run(folder, probe(ITEMS), look(0, 0, right=75), {5: look(5, 30, right=75)})
     (one,) = advice(folder)
-    assert one.text.startswith("nothing to do: before training it answered no better than guessing")
+    assert one.text.startswith("nothing to do: NOT CLEAR, before training it answered no better than guessing")
 
 
 # An earlier checkpoint
@@ -134,9 +135,9 @@ def test_without_a_figure_the_best_look_is_kept_and_the_task_is_to_be_checked(tm
 
 
 def test_a_look_without_a_checkpoint_is_a_step_to_save_at(tmp_path: Path) -> None:
-    first = advice(written(tmp_path / "run", {5: 0, 10: 100}))[0]
-    assert first.kind == "save"
-    assert first.text.startswith("train again and save a checkpoint near step 5, or stop there; none is saved now")
+    *_, last = advice(written(tmp_path / "run", {5: 0, 10: 100}))
+    assert last.kind == "save"  # after what kept more where it was measured
+    assert last.text.startswith("train again and save a checkpoint near step 5, or stop there; none is saved now")
 
 
 def test_no_look_is_kept_that_is_not_better_beyond_chance(tmp_path: Path) -> None:
@@ -156,7 +157,7 @@ def test_a_loss_gets_the_least_work_first_with_commands_that_can_be_followed(tmp
     verdict, *found = advise(Trajectory.from_run(run), run / "_forgetwatch")
     assert verdict.text.startswith("FORGOT: 43 % of what it clearly knew is gone (")
     assert kinds(found) == ["keep", "merge", "replay", "change"]
-    assert found[0].command == f"forgetwatch advise {run} --confirm --confirmation PROBE"
+    assert found[0].command == ""  # no probe that ships is on the same subjects
     assert found[1].command.startswith(f"forgetwatch merge {base} {run}/checkpoint-10 --probe {run}/_forgetwatch/probe")
     assert found[1].command.endswith(" --alpha .1,.3,.5,.7,.9 --keep-known 98%")
     assert found[2].command == f"forgetwatch replay {base} -n 53 --for {run} -o replay.jsonl"
@@ -177,13 +178,13 @@ def test_a_base_that_is_gone_is_no_model_of_the_hub(tmp_path: Path, described: d
     found = advice(written(tmp_path / "run", {5: 100}, base="models/base", **described))
     assert kinds(found) == ["replay", "change"]
     assert "BASE is recorded as models/base, which is not found from here" in found[0].text
-    assert found[0].command.startswith("forgetwatch replay BASE -n 53")
+    assert found[0].command == ""
 
 
 def test_a_model_without_a_name_is_called_base(tmp_path: Path) -> None:
     first = advice(written(tmp_path / "run", {5: 100}, base="model"))[0]
     assert "BASE is the model before the training, which has no name here" in first.text
-    assert first.command.startswith("forgetwatch replay BASE -n 53 --for")
+    assert first.command == ""
 
 
 def test_what_the_run_had_is_not_proposed_again(tmp_path: Path) -> None:
@@ -232,7 +233,7 @@ def test_a_loss_within_doubt_gets_no_other_training(tmp_path: Path) -> None:
     found = advice(run)
     assert kinds(found) == ["measure"]
     assert found[0].text.startswith("a loss is shown, and whether it is beyond its limit is open: measure more")
-    assert found[0].command == "forgetwatch plan --flips 4%"
+    assert found[0].command == ""
 
 
 # Stages, and two models
@@ -250,7 +251,7 @@ def test_a_stage_that_lost_is_mended_from_its_own_start(tmp_path: Path) -> None:
 
 def test_a_figure_that_no_checkpoint_kept_is_that_of_the_run_folder(tmp_path: Path) -> None:
     task = {"name": "loss", "values": [[5, 1.5], [10, 0.5]]}
-    first = advice(written(tmp_path / "run", {5: 0, 10: 100}, task=task))[0]
+    *_, first = advice(written(tmp_path / "run", {5: 0, 10: 100}, task=task))
     assert "the training's loss 1.5 there, 0.5 at the end" in first.text
 
 
@@ -275,7 +276,7 @@ def test_the_losses_of_an_earlier_stage_are_sent_there(tmp_path: Path) -> None:
 def test_two_logs_get_what_needs_no_run() -> None:
     _, *found = advise_pair(compare(before=look(0, 0), after=look(5, 100)), "a.parquet", "b.parquet", probe=None)
     assert kinds(found) == ["replay", "change"]
-    assert found[0].command == "forgetwatch replay BASE -n 500 -o replay.jsonl"
+    assert found[0].command == ""
     assert "BASE is the model before the training" in found[0].text
     assert "Add --probe with the questions that were compared" in found[0].text
 

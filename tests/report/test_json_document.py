@@ -5,8 +5,7 @@ import json
 import pytest
 from pages import compared, sure
 
-from forgetwatch.comparing import Tolerance, ranked_categories
-from forgetwatch.comparing.verdict import verdict
+from forgetwatch.comparing import Tolerance, decide, ranked_categories
 from forgetwatch.metrics import TAU
 from forgetwatch.report import comparison_json, comparisons_json
 
@@ -31,6 +30,7 @@ GROUP = {
     *("net_change_interval_worst", "known_vanished", "vanished", "unscored_before", "unscored_after", "newly_unscored"),
     *("margin_change", "margin_change_interval", "net_change_estimate", "net_change_estimate_interval"),
     *("detectable_change_estimate", "known_lost_net_share_interval", "newly_known_net", "newly_known_net_interval"),
+    *("right_lost_share", "right_lost_share_interval"),
 }
 CHANCE = {
     *("n", "paper", "guess_corrected", "guess_corrected_calibrated", "bound"),
@@ -98,14 +98,14 @@ def test_several_comparisons_are_a_list() -> None:
 def test_the_verdict_names_its_question_and_its_legs() -> None:
     comparison = sure().comparison
     for tolerance in (Tolerance(), Tolerance(accuracy=0.3, known=None)):
-        document, found = comparison_json(comparison, tolerance=tolerance)["verdict"], verdict(comparison, tolerance)
+        document, found = comparison_json(comparison, tolerance=tolerance)["verdict"], decide(comparison, tolerance)
         legs = document.pop("legs")
         assert document == {
             "question": "in this comparison alone, is a loss beyond its limit?",
             "answer": found.answer,
             "word": found.word,
-            "deciding": found.deciding.name,
-            "little_to_lose": False,
+            **{name: getattr(found, name) for name in ("sentence", "next", "needed", "deciding")},
+            "reasons": list(found.reasons),
         }
         assert set(legs) == {"accuracy", "knowledge", "category"}
         accuracy = found.leg("accuracy")

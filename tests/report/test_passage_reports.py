@@ -53,7 +53,7 @@ def test_the_first_table_has_one_line_of_passages(questions: bool) -> None:
     found = lines(comparison_table(compared(questions=questions)))
     assert LINE in found
     assert len(found) <= LINES
-    assert max(map(len, found)) <= 80
+    assert max(map(len, found)) <= 100
     assert any(line.startswith(NO_VERDICT) for line in found) is not questions
     assert any(line.startswith("NOT CLEAR ") for line in found) is questions
 

@@ -12,7 +12,8 @@ from support import snapshot
 
 from forgetwatch import Trajectory
 from forgetwatch.comparing import Tolerance
-from forgetwatch.report import best_look, comparison_detail
+from forgetwatch.report import comparison_detail
+from forgetwatch.report.front import best_look
 from forgetwatch.report.terminal import run_table
 from forgetwatch.run_folder import GuardFinding
 
@@ -60,9 +61,9 @@ def test_the_first_table_of_a_run_names_the_first_alarm_of_each_group() -> None:
     trajectory = run(kept, kept, lost, lost, planned=5)
     lines = first(trajectory, run="out/_forgetwatch")
     assert lines[0].startswith("forgetwatch  out, step 3 against the start ")
-    assert lines[1].startswith("FORGOT        accuracy fell by 40 points ")
+    assert lines[1].startswith("FORGOT        true accuracy, estimated, fell by 40 points ")
     assert lines[-2:] == [
-        "since         all questions: step 2; best estimate: the start",
+        "since         all questions: step 2; best look: the start",
         "next          forgetwatch advise out; or forgetwatch flips out",
     ]
     assert max(map(len, lines)) <= 100
@@ -74,7 +75,7 @@ def test_the_best_look_is_that_of_the_highest_accuracy() -> None:
     assert best_look(trajectory) == (1, pytest.approx(0.2))
     assert (
         first(trajectory)[-1]
-        == "looks         no fall beyond chance at 2 looks; best estimate: step 1, +20.0 points, 0 forgotten"
+        == "looks         no fall beyond chance at 2 looks; best look: step 1, +20.0 points, 0 forgotten"
     )
     assert best_look(run(*RUN)) == (None, 0.0)
 
@@ -96,7 +97,7 @@ def test_a_group_that_recovered_after_its_alarm_is_said_to_have_recovered() -> N
     trajectory = run(kept, lost, kept, planned=5)
     lines = first(trajectory)
     assert lines[1].startswith("KEPT ")
-    assert lines[-1] == "since         all questions: step 1 (recovered); best estimate: the start"
+    assert lines[-1] == "since         all questions: step 1 (recovered); best look: the start"
     assert "at the last look +0.0 points (0 forgotten, 0 gained, of 300): recovered." in plain(text(trajectory))
 
 
@@ -104,13 +105,13 @@ def test_an_alarm_of_a_fall_within_the_limit_says_so() -> None:
     kept, lost = [True] * 900, [False] * 12 + [True] * 888
     trajectory = run(kept, lost, planned=1)
     assert first(trajectory, tolerance=Tolerance(accuracy=0.1))[-1] == (
-        "since         all questions: step 1 (within the limit now); best estimate: the start"
+        "since         all questions: step 1 (within the limit now); best look: the start"
     )
 
 
 def test_a_run_without_alarms_or_flips_says_that_nothing_fell() -> None:
     lines = first(run([True] * 9, [True] * 9))
-    assert lines[-1] == "looks         no fall beyond chance at 1 look; best estimate: the start"
+    assert lines[-1] == "looks         no fall beyond chance at 1 look; best look: the start"
 
 
 def test_a_baseline_alone_is_one_line() -> None:

@@ -40,14 +40,16 @@ def row(comparison: Comparison, label: str, **options: Any) -> str:
 def test_the_first_table_has_what_a_stranger_needs() -> None:
     lines = first(made(), flips="forgetwatch flips a b").splitlines()
     assert lines[0] == "forgetwatch  snapshot against snapshot  120 items"
-    assert lines[1] == "FORGOT        accuracy fell by 10 points (95 %: 4.8 to 16.7; limit 2), most in c2"
+    assert (
+        lines[1] == "FORGOT        true accuracy, estimated, fell by 10 points (95 %: 4.8 to 16.7; limit 2), most in c2"
+    )
     assert lines[2] == "accuracy      100.0 -> 90.0 %: -10.0 points (-16.7 to -4.8), limit -2"
     assert lines[3] == "questions     12 of 120 forgotten, 0 gained"
     assert (
         lines[4]
         == "clearly known 12 of the 120 it was sure of are now wrong; lucky guesses among them are not measured"
     )
-    assert lines[5].startswith("worst         c2 -15.8 points (-38.4 to -3.4)")
+    assert lines[5].startswith("worst         c2 -20.0 points (-38.4 to -3.4), limit -5")
     assert lines[6] == "next          forgetwatch flips a b --category c2"
     assert " ".join(lines[7:]) == (
         "note: nothing shows how much of known and lost is luck: the options chosen, or the scores of the options, are "
@@ -154,22 +156,23 @@ def test_categories_that_do_not_differ_beyond_chance_are_not_ranked() -> None:
 
 def test_a_loss_named_after_kept_is_said_to_be_within_its_limit() -> None:
     shown = first(made(), tolerance=Tolerance(accuracy=0.3, category=0.5))
-    assert shown.splitlines()[1].startswith("KEPT          accuracy fell by at most 16.7 points; c2 fell by ")
-    assert "within the limit of 50" in plain(shown)
-    assert ", limit -50 points\n" in shown
+    assert shown.splitlines()[1].startswith(
+        "KEPT          judged by accuracy alone: true accuracy, estimated, fell by at most 16.7 points; c2"
+    )
+    assert ", limit -50\n" in shown
     assert "next " not in shown
 
 
-def test_undecided_leads_to_planning() -> None:
-    unclear = compared([True] * 40, [False] + [True] * 39)
-    assert row(unclear, "next", flips="forgetwatch flips a b") == (
-        "forgetwatch plan --flips 2.5% (how many questions it takes)"
-    )
+def test_undecided_says_how_many_questions_decide_and_names_the_command_that_asks_them() -> None:
+    unclear = compared([True] * 60, [False] + [True] * 59)
+    assert re.search(r"about [\d,]+ questions would decide if nothing is lost", plain(first(unclear)))
+    assert row(unclear, "next", flips="forgetwatch flips a b") == ""
+    assert row(unclear, "next", flips="forgetwatch flips a b", more="forgetwatch compare") == "forgetwatch compare"
 
 
 def test_knowledge_that_is_not_measured_is_named() -> None:
     kept = first(compared([True] * 300, [True] * 300))
-    assert "what it clearly knew is not measured" in plain(kept)
+    assert "KEPT judged by accuracy alone: true accuracy" in plain(kept)
     assert row(compared([True] * 300, [True] * 300), "clearly known").startswith("not measured: ")
 
 
@@ -204,7 +207,7 @@ def test_the_first_table_has_a_few_of_the_categories_and_the_detail_all() -> Non
 def test_nothing_changed_is_said() -> None:
     same = snapshot([True] * 30 + [False] * 10, category=["a", "b"] * 20)
     lines = first(compare(before=same, after=same)).splitlines()
-    assert lines[1].startswith("NOT CLEAR     accuracy may have fallen by up to ")
+    assert lines[1].startswith("NOT CLEAR     true accuracy, estimated, may have fallen by up to ")
     assert "questions     none of 40 changed: 30 right, 10 wrong" in lines
 
 

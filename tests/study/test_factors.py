@@ -267,7 +267,8 @@ def test_a_pair_says_which_knowledge_it_lost_and_reads_its_training_rows(tmp_pat
     )
     _, document, page = told(path)
     assert (
-        document["stages"][0]["pairs"][0]["why"]["answer"] == "within categories, what it lost was what it barely knew"
+        document["stages"][0]["pairs"][0]["why"]["answer"]
+        == "within categories, it lost the less sure of its right answers"
     )
     assert "Which knowledge was lost" in page
     assert "## Which knowledge was lost" in (tmp_path / "out" / "study.md").read_text()

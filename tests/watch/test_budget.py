@@ -27,6 +27,7 @@ from forgetwatch.watch import (
     decide_start,
     evaluated_worth,
     last_timed_step,
+    measurer,
     session,
     trackers,
 )
@@ -75,6 +76,13 @@ def test_first_the_items_fall_to_250_and_then_the_looks_to_three(
 ) -> None:
     made = decide_budget(cost(), overhead, probe=probe(2000), step=10, fewest_looks=3)
     assert made == Decision(step=10, items=items, looks=looks)
+
+
+@pytest.mark.usual_floor
+def test_a_run_has_at_least_500_items_and_a_second_measurement_of_50() -> None:
+    made = decide_budget(cost(), TINY, probe=probe(2000), step=10, fewest_looks=3)
+    assert made == Decision(step=10, items=500, looks=3)
+    assert budget.start_worth(probe(2000), 500) == pytest.approx(500 + budget.HALVES * 50)
 
 
 def started(**other: Any) -> Decision:
@@ -384,16 +392,20 @@ def test_the_look_after_an_early_stop_uses_the_evaluation_weights(
     assert order == ["look 0", "eval", "look 4", "train"]
 
 
-def test_the_second_measurement_is_over_the_first_500_items(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("flips", "twice"), [(0, 50), (1, 500), (None, 500)])
+def test_the_second_measurement_takes_50_items_and_500_if_one_of_them_flips(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flips: int | None, twice: int
+) -> None:
+    monkeypatch.setattr(measurer, "differing", lambda first, again: flips)
     items: Probe = probe(520)
     watch = ForgetWatchCallback(items, max_overhead=None)
     trainer(tmp_path, callbacks=[watch], steps=1).train()
     null = load_snapshot(tmp_path / "_forgetwatch" / "null.parquet")
-    assert list(null.texts("item_id")) == [item.id for item in items][:500]
+    assert list(null.texts("item_id")) == [item.id for item in items][:twice]
     assert watch.watch is not None
     assert watch.watch.comparisons[1].all.n == 520
-    assert watch.watch.comparisons[1].all["null_n"] == 500
-    assert Trajectory.from_run(tmp_path).comparisons[1].all["null_n"] == 500
+    assert watch.watch.comparisons[1].all["null_n"] == twice
+    assert Trajectory.from_run(tmp_path).comparisons[1].all["null_n"] == twice
 
 
 def test_a_decision_that_cannot_be_stored_does_not_stop_the_training(

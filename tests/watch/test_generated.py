@@ -112,7 +112,7 @@ def test_a_probe_that_begins_with_many_scored_items_is_measured_twice_and_cut(tm
     trainer(tmp_path, steps=20, callbacks=[callback]).train()
     assert callback.watch is not None
     assert callback.watch.null is not None
-    assert (callback.watch.items, len(callback.watch.null)) == (250, 250)
+    assert (callback.watch.items, len(callback.watch.null)) == (250, 50)
     assert {step: one.all.n for step, one in callback.watch.comparisons.items()} == dict.fromkeys((0, 10, 20), 250)
     assert Trajectory.from_run(tmp_path).steps == (0, 10, 20)
 

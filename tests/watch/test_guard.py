@@ -114,7 +114,7 @@ def test_a_destroyed_run_logs_at_most_one_line_on_alarms_and_one_on_the_rest_at_
     first, second, *later = told(of_margins(*looks))
     assert first == ["ALARM: all -24 points (step 1), and 5 categories; see the page"]
     alarm, rest = second
-    assert alarm == "ALARM: C2 -28 points (step 2); see the page"
+    assert alarm == "ALARM: 78.2 % of what it clearly knew is lost (step 2); C2 -28 points (step 2); see the page"
     assert re.fullmatch(
         r"guard: all, -31\.8 points \(.*\) at step 2: below -2 points at 2 looks in a row; C0, -41\.3 points \(.*\) at "
         r"step 2: too few items \(60\) for the 2-point rule; the alarm covers this category",

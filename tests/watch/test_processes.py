@@ -225,7 +225,7 @@ folder, found = Path(sys.argv[1]), {}
 known_baseline.KEPT_SECONDS = 0.0
 os.environ["FORGETWATCH_CACHE"] = str(folder / "cache")
 for name in ("first", "second"):
-    callback = ForgetWatchCallback(probe(300), max_overhead=1e-6)
+    callback = ForgetWatchCallback(probe(520), max_overhead=1e-6)
     made = trained(folder / name, callbacks=[callback], steps=6, ddp_backend="gloo")
     found[name] = {"items": callback.watch.items, "curve": sorted(curve(made).items())}
 print(json.dumps(found))
@@ -236,7 +236,7 @@ def test_several_processes_decide_together_and_find_one_baseline(tmp_path: Path)
     ranks = launched(["-c", _DECIDED, str(tmp_path)], cwd=tmp_path, world=2)
     assert [one.returncode for one in ranks] == [0, 0], ranks[0].stderr[-2000:]
     one, other = (json.loads(rank.stdout.splitlines()[-1]) for rank in ranks)
-    assert one["first"]["items"] == one["second"]["items"] == other["second"]["items"] == 250
+    assert one["first"]["items"] == one["second"]["items"] == other["second"]["items"] == 500
     assert one["first"]["curve"] == one["second"]["curve"]
-    assert [rank.stderr.count("timing a few of the 300 items") for rank in ranks] == [1, 0]
+    assert [rank.stderr.count("timing a few of the 520 items") for rank in ranks] == [1, 0]
     assert [rank.stderr.count("50 items measured again, 0 with another outcome") for rank in ranks] == [1, 0]

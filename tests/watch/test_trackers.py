@@ -352,7 +352,10 @@ def test_the_verdict_and_the_last_alarm_arrive_as_texts(tracked: Tracked) -> Non
     if isinstance(tracked.tracker, Trackio):
         pytest.skip("the tracker has no texts")
     verdict, alarm = (tracked.read.texts[name] for name in TEXTS)
-    assert re.match("(FORGOT: accuracy fell|NOT CLEAR: accuracy may have fallen) by .* points ", verdict)
+    assert re.match(
+        "(FORGOT: true accuracy, estimated, fell|NOT CLEAR: true accuracy, estimated, may have fallen) by .* points ",
+        verdict,
+    )
     assert re.match(r"guard: all, -.* points .* at step 4: below -2 points at 2 looks in a row", alarm)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from forgetwatch.comparing import TOLERANCE, Group, Tolerance, conclude
+from forgetwatch.comparing import TOLERANCE, Group, Tolerance, decide
 from forgetwatch.measures import KNOWN
 from forgetwatch.metrics import Interval
 from forgetwatch.study.merging.sweep import MergeSweep, ProbeSweep
@@ -87,8 +87,8 @@ def choose(sweep: MergeSweep, limit: float, *, tolerance: Tolerance = TOLERANCE)
     if not measured:
         return Choice(limit=limit, alpha=None, chosen=None, smallest=min(alphas, default=None))
     smallest = min(measured)
-    verdicts = {point.alpha: conclude(point.from_a, tolerance=tolerance).verdict for point in sweep.chosen_on.points}
-    enough = [alpha for alpha, one in measured.items() if one.share >= limit and verdicts[alpha].answer != "FAIL"]
+    words = {point.alpha: decide(point.from_a, tolerance).word for point in sweep.chosen_on.points}
+    enough = [alpha for alpha, one in measured.items() if one.share >= limit and words[alpha] != "FORGOT"]
     if not enough:
         return Choice(limit=limit, alpha=None, chosen=measured[smallest], smallest=smallest)
     alpha = max(enough)

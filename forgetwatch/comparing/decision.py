@@ -1,0 +1,519 @@
+"""The decision on a comparison, or on a run at its last look: its word, its sentence, and what is next.
+
+    FORGOT      29 % of what it clearly knew is gone (55 of 187 without lucky guesses; 95 %: 21 to 37 %; limit 5 %),
+                most in History and Trade
+    KEPT        true accuracy, estimated, fell by at most 1.2 points; of what it clearly knew at most 3.1 % is lost
+    NOT CLEAR   true accuracy, estimated, may have fallen by up to 4.2 points (limit 2); about 1,100 questions would
+                decide if nothing is lost
+
+`decide` is the one place that knows the cases of a verdict, whose legs are those of `comparing.verdict`. Every output
+prints `Decision.word` and `Decision.sentence`, and does what `Decision.next` says, so that no two of them disagree. A
+sentence follows its word: it begins in lower case and has no full stop. Every bound is the end of an interval.
+
+Passages decide nothing: where there is nothing else, there is no verdict.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final, Literal
+
+from forgetwatch.comparing.comparison import Comparison
+from forgetwatch.comparing.groups import Group
+from forgetwatch.comparing.trajectory import Alarm, Trajectory
+from forgetwatch.comparing.verdict import (
+    TOLERANCE,
+    Answer,
+    Leg,
+    LegName,
+    RankedCategory,
+    Side,
+    Tolerance,
+    estimated,
+    estimated_categories,
+    is_beyond,
+    legs_of,
+    lost_known,
+    ranked_categories,
+    side_of_zero,
+)
+from forgetwatch.measures import CONSTANT_MASS, FORM, KNOWN, RIGHT_LOST, net_of_luck
+from forgetwatch.metrics import FEWEST
+from forgetwatch.pairing import count, listed, one_line
+from forgetwatch.run_folder import GuardFinding
+
+Word = Literal["KEPT", "FORGOT", "NOT CLEAR", "NO VERDICT"]
+Next = Literal["nothing", "measure", "measure twice", "vanished", "measure or mend", "mend"]
+State = Literal["lasting", "unclear", "recovered"]
+
+WORDS: Final[dict[Answer, Word]] = {"PASS": "KEPT", "FAIL": "FORGOT", "INCONCLUSIVE": "NOT CLEAR"}
+"""Word for people of each answer for machines."""
+
+_GAINED: Final = "on balance it gained"
+_CEILING: Final = 0.85
+"""Share of right answers before, above which questions are too easy to show a small loss."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """What is said about a comparison.
+
+    Attributes:
+        word: KEPT, FORGOT or NOT CLEAR; NO VERDICT where nothing was compared.
+        answer: PASS, FAIL or INCONCLUSIVE, for machines.
+        sentence: What decides, with its numbers and limits.
+        legs: The legs that it follows from: accuracy, knowledge, category.
+        reasons: What else a reader must know, such as categories that are too small to judge.
+        next: What to do: ``nothing``; ``measure`` more questions, or the base a second time (``measure twice``); find
+            out why answers ``vanished``; ``mend`` a loss, which ``measure or mend`` does not yet show to be too large.
+        deciding: Name of the leg that decides; None without one.
+        needed: Number of questions that would decide if nothing is lost; None if unknown.
+    """
+
+    word: Word
+    answer: Answer
+    sentence: str
+    legs: tuple[Leg, ...] = ()
+    reasons: tuple[str, ...] = ()
+    next: Next = "nothing"
+    deciding: LegName | None = None
+    needed: int | None = None
+
+    def leg(self, name: LegName) -> Leg | None:
+        """Return the leg of that name; None if it was left out."""
+        return next((one for one in self.legs if one.name == name), None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RaisedAlarm:
+    """The first alarm of a group, and what became of it.
+
+    Attributes:
+        alarm: The alarm.
+        now: The same test at the last look.
+        state: ``lasting`` if the group is below zero at the last look, by its 95 % interval; ``recovered`` if it is at
+            or above its start, unless vanished outcomes may hide that it is below; ``unclear`` in between.
+        told: The state in a few words; empty for a loss that lasts beyond its limit.
+    """
+
+    alarm: Alarm
+    now: Alarm
+    state: State
+    told: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Conclusion:
+    """Everything that an output states about a comparison, or about a run at its last look.
+
+    Attributes:
+        decision: The decision on this look alone.
+        whole: Side of zero of the estimated net change of the whole; None if it has no interval.
+        categories: Number of categories with an estimate; 0 if there is only one, which is the whole, and where there
+            is next to nothing to lose.
+        ranked: The categories, the largest fall first; empty where they differ by no more than chance.
+        differ_p_value: p-value of "all categories changed alike"; nan for fewer than two.
+        looks: Number of looks after the baseline; None if this is no run.
+        groups: Number of groups that the alarms watch; 0 if this is no run.
+        alarms: Alarms over all looks and groups, by step.
+        findings: Findings of the guard, in the order in which they were made.
+    """
+
+    decision: Decision
+    whole: Side | None
+    categories: int
+    ranked: tuple[RankedCategory, ...]
+    differ_p_value: float
+    looks: int | None = None
+    groups: int = 0
+    alarms: tuple[RaisedAlarm, ...] = ()
+    findings: tuple[GuardFinding, ...] = ()
+
+    @property
+    def is_run(self) -> bool:
+        """True if there is a look after the baseline of a run."""
+        return bool(self.looks)
+
+    @property
+    def has_answers(self) -> bool:
+        """False if passages alone were compared, or nothing was."""
+        return self.decision.word != "NO VERDICT"
+
+    @property
+    def lost(self) -> tuple[RankedCategory, ...]:
+        """Ranked categories whose interval is below 0, the largest fall first."""
+        return tuple(one for one in self.ranked if one.side == "below")
+
+    @property
+    def won(self) -> tuple[RankedCategory, ...]:
+        """Ranked categories whose interval is above 0, the largest rise first."""
+        return tuple(one for one in reversed(self.ranked) if one.side == "above")
+
+    @property
+    def trips(self) -> tuple[GuardFinding, ...]:
+        """Findings on which the guard tripped."""
+        return tuple(finding for finding in self.findings if finding.trips)
+
+
+def decide(comparison: Comparison, limits: Tolerance = TOLERANCE, *, chosen_among: int = 0) -> Decision:
+    """Decide whether a comparison shows that too much was forgotten.
+
+    Args:
+        comparison: The comparison.
+        limits: Losses that are tolerated.
+        chosen_among: Number of looks among which these questions chose the one that is compared; 0 for none.
+    """
+    whole, legs = comparison.all, legs_of(comparison, limits)
+    if not whole.n:
+        passages = bool(whole.passages) and not whole.outcomes.vanished
+        text = "passages alone were compared, and they have no right answer"
+        return Decision(
+            word="NO VERDICT",
+            answer="INCONCLUSIVE",
+            sentence=text if passages else "no item was scored on both sides",
+            legs=legs,
+        )
+    if start := at_start(whole):
+        return Decision(word="NOT CLEAR", answer="INCONCLUSIVE", sentence=start, legs=legs)
+    blocking = [leg for leg in legs if not leg.allows or (leg.name == "accuracy" and leg.answer != "PASS")]
+    failed = sorted((leg for leg in legs if leg.answer == "FAIL"), key=lambda leg: leg.name != "knowledge")
+    reasons = _too_few(comparison)
+    if whole.accuracy_before > _CEILING and not failed:
+        right = f"{100 * whole.accuracy_before:.0f}"
+        reasons.append(f"it answered {right} % right: these questions are too easy to show a small loss")
+    if (named := _where_known(comparison, limits)) and not (failed and failed[0].name == "knowledge"):
+        reasons.append(f"much of what it clearly knew is lost in {named}")
+    if chosen_among > 1:
+        reasons.append(f"chosen among {chosen_among} looks by these questions: about 1 to 2 points too good")
+    also = form_alone(whole) + part_of_wording(comparison)
+    made = partial(Decision, legs=legs, reasons=tuple(reasons))
+    if failed:
+        sentence = _forgot(comparison, failed[0], limits) + also
+        return made(word="FORGOT", answer="FAIL", sentence=sentence, next="mend", deciding=failed[0].name)
+    # If accuracy is left out, one of the others has to be measured.
+    if not blocking and any(leg.answer == "PASS" for leg in legs):
+        return made(word="KEPT", answer="PASS", sentence=_kept(comparison, legs), deciding=legs[0].name)
+    sentence, then, needed = _not_clear(comparison, legs, blocking, also)
+    first = blocking[0].name if blocking else None
+    unclear = made(word="NOT CLEAR", answer="INCONCLUSIVE", sentence=sentence, next=then, deciding=first)
+    return replace(unclear, needed=needed)
+
+
+def at_start(whole: Group) -> str:
+    """Return the sentence on a model that answered no better than guessing before; empty for any other."""
+    if not whole.little_to_lose:
+        return ""
+    if not whole.retained and not whole.forgotten:
+        return f"before training it answered none of {count(whole.n)} questions right: there is nothing to forget here"
+    return "before training it answered no better than guessing: there is next to nothing to forget here"
+
+
+def conclude(
+    comparison: Comparison, *, trajectory: Trajectory | None = None, tolerance: Tolerance = TOLERANCE
+) -> Conclusion:
+    """Return everything that an output states about a comparison.
+
+    Args:
+        comparison: The comparison; of a run, its last look against its baseline.
+        trajectory: The run, if there is one.
+        tolerance: Losses that the decision tolerates.
+    """
+    made = decide(comparison, tolerance)
+    ranked, p_value = ranked_categories(comparison)
+    tests = () if trajectory is None else trajectory.verdicts()
+    is_little = bool(at_start(comparison.all))
+    return Conclusion(
+        decision=made,
+        whole=side_of_zero(estimated(comparison.all)[1]),
+        categories=0 if is_little else len(estimated_categories(comparison)),
+        ranked=ranked,
+        differ_p_value=p_value,
+        looks=None if trajectory is None else len(trajectory.own) - 1,
+        groups=len({(test.group.level, test.group.name) for test in tests}),
+        alarms=() if trajectory is None else _raised_alarms(trajectory, made),
+        findings=() if trajectory is None else trajectory.findings,
+    )
+
+
+# Sentences
+
+
+def _forgot(comparison: Comparison, leg: Leg, limits: Tolerance) -> str:
+    """Return the loss that decides, and the categories that lost most."""
+    if leg.interval is None or leg.value is None:
+        return ""
+    low, high = leg.interval
+    if leg.name == "category":
+        return f"{one_line(leg.group)} fell by {_points(leg.value)} points ({_range(leg)}; limit {_limit(leg)})"
+    if leg.name == "accuracy":
+        fell = [one_line(one.group.name) for one in ranked_categories(comparison)[0] if one.side == "below"]
+        text = f"true accuracy, estimated, fell by {_points(leg.value)} points (95 %: {_range(leg)}; "
+        return f"{text}limit {_limit(leg)})" + (f", most in {listed(fell[:2])}" if fell else "")
+    where = f", most in {named}" if (named := _where_known(comparison, limits)) else ""
+    between = f"95 %: {_percent(low)} to {_percent(min(high, 1.0))} %; limit {_limit(leg)}"
+    known = comparison.all[KNOWN]
+    net = net_of_luck(known)
+    if known is None or net is None or leg.of == "its right answers":
+        return f"{_percent(leg.value)} % of its right answers are gone beyond guessing and noise ({between}){where}"
+    if leg.value >= 1:  # less luck, the lost can be more than the known
+        return f"all that it clearly knew is gone ({count(known.known_lost)} of {count(known.known)} questions){where}"
+    counted = f"{net.net} of {count(round(known.known_net or 0))} without lucky guesses"
+    return f"{_percent(leg.value)} % of what it clearly knew is gone ({counted}; {between}){where}"
+
+
+def _where_known(comparison: Comparison, limits: Tolerance) -> str:
+    """Return the categories that surely lost more of what was clearly known than the limit, with counts."""
+    if limits.known is None:
+        return ""
+    named = [
+        f"{one_line(group.name)} ({count(known.known_lost)} of {count(known.known)})"
+        for group in lost_known(comparison, limits.known)
+        if (known := group[KNOWN]) is not None
+    ]
+    return listed(named) if named else ""
+
+
+def _kept(comparison: Comparison, legs: tuple[Leg, ...]) -> str:
+    knowledge = next((leg for leg in legs if leg.name == "knowledge"), None)
+    alone = "judged by accuracy alone: " if knowledge is not None and knowledge.answer is None else ""
+    return alone + "; ".join([*_bounds(legs), *_least_certain(comparison, legs)])
+
+
+def _bounds(legs: tuple[Leg, ...] | list[Leg]) -> list[str]:
+    """Return the largest losses of accuracy and of knowledge that the intervals allow.
+
+    One phrase for each measured leg.
+    """
+    made = []
+    for leg in legs:
+        if leg.interval is None or leg.worst is None:
+            continue
+        if leg.name == "knowledge":
+            most = f"of {leg.of} at most {_percent(leg.worst)} % is lost"
+            if leg.answer == "PASS" and leg.interval[0] > 0 and leg.value is not None:
+                most = f"of {leg.of} {_percent(leg.value)} % is gone, {_percent(leg.worst)} % at most"
+            if leg.answer != "PASS" or leg.interval[0] > 0:
+                most += f" (limit {_limit(leg)})"
+            made.append(most if leg.worst > 0 else f"nothing of {leg.of} is lost")
+        elif leg.name == "accuracy":
+            rose = leg.worst > 0
+            text = f"true accuracy, estimated, {'rose by at least' if rose else 'fell by at most'}"
+            made.append(f"{text} {_points(leg.worst)} points")
+    return made
+
+
+def _least_certain(comparison: Comparison, legs: tuple[Leg, ...]) -> list[str]:
+    """Return the phrase on the category that decides its leg, and what it may have lost; none without categories."""
+    leg = next((one for one in legs if one.name == "category" and one.worst is not None), None)
+    if leg is None or leg.interval is None or leg.worst is None:
+        return []
+    low = min(leg.worst, leg.interval[0])
+    if leg.interval[1] < 0:
+        return [f"{one_line(leg.group)} fell by {_points(leg.interval[1])} to {_points(low)} points"]
+    if leg.limit is not None and low > leg.limit:
+        return [f"no category fell by more than {_points(low)} points"]
+    of = comparison.by("category")[leg.group]
+    return [
+        f"the least certain category, {one_line(leg.group)} with {count(of.n)} questions, may have lost "
+        f"{_points(low)} points"
+    ]
+
+
+def _not_clear(
+    comparison: Comparison, legs: tuple[Leg, ...], blocking: list[Leg], also: str
+) -> tuple[str, Next, int | None]:
+    """Return the sentence, what is next, and the number of questions that would decide."""
+    parts = [_unclear(leg, comparison.all) for leg in blocking]
+    rest = [leg for leg in legs if leg not in blocking]
+    accuracy = next((leg for leg in rest if leg.name == "accuracy" and leg.interval is not None), None)
+    if accuracy is not None and accuracy.interval is not None and accuracy.interval[0] > 0:
+        parts = [_GAINED, *parts]
+    bounds = _bounds([leg for leg in rest if leg is not accuracy or parts[:1] != [_GAINED]])
+    text = "; ".join([*parts, *bounds])
+    if not blocking:  # nothing that was asked for is measured
+        text = "; ".join(f"{leg.name} is not measured: {leg.reason}" for leg in legs)
+    shown = [leg for leg in blocking if leg.shows_loss]
+    then: Next = "measure or mend" if shown else "measure"
+    if any(leg.is_open_by_vanished for leg in blocking) and all(leg.is_open_by_vanished for leg in blocking):
+        return text, "vanished", None
+    if any(leg.of == "its right answers" and leg.shows_loss for leg in blocking):
+        then = "measure twice"
+    needed = _needed(comparison.all, blocking)
+    if needed is not None:
+        text += f"; about {needed:,} questions would decide if nothing is lost"
+    return text + (also if shown else ""), then, needed
+
+
+def _unclear(leg: Leg, whole: Group) -> str:
+    """Return the phrase of a leg that stands in the way of a decision."""
+    if leg.reason:
+        return leg.reason if leg.needed is None else f"{leg.reason}, too few to judge what it kept"
+    if leg.interval is None or leg.worst is None:
+        return f"{leg.name} is not measured"
+    limit = f"limit {_limit(leg)}"
+    if leg.is_open_by_vanished:
+        limit += "; answers have vanished"
+    if leg.name == "knowledge":
+        low, high = max(leg.interval[0], 0.0), min(max(leg.worst, leg.interval[1]), 1.0)
+        if leg.of == "its right answers" and low > (leg.limit or 0.0):
+            return _unexplained(whole)
+        if leg.shows_loss and low > 0:
+            return f"{_percent(low)} to {_percent(high)} % of {leg.of} is lost ({limit})"
+        return f"up to {_percent(high)} % of {leg.of} may be lost ({limit})"
+    what = one_line(leg.group) or "true accuracy, estimated,"
+    most, least = min(leg.worst, leg.interval[0]), leg.interval[1]
+    if least < 0:
+        return f"{what} fell by {_points(least)} to {_points(most)} points ({limit})"
+    return f"{what} may have fallen by up to {_points(most)} points ({limit})"
+
+
+def _unexplained(whole: Group) -> str:
+    """Return the phrase on right answers that are lost beyond guessing, where nothing shows how much is noise."""
+    found = whole[RIGHT_LOST]
+    right = whole.retained + whole.forgotten
+    text = f"{_percent(whole.forgotten / right)} % of its right answers are now wrong"
+    if found is not None and not math.isnan(found.by_guessing):
+        text += f", and guessing explains about {_percent(found.by_guessing)} % of these"
+    noise = (
+        ""
+        if found is not None and found.less_noise
+        else "; score the base twice (compare --null) to see how much is noise"
+    )
+    return text + noise
+
+
+def _needed(whole: Group, blocking: list[Leg]) -> int | None:
+    """Return the number of questions that would decide if nothing is lost, to two digits; None if unknown."""
+    found = []
+    for leg in blocking:
+        if leg.needed is not None:
+            found.append(float(leg.needed))
+        elif leg.value is not None and leg.interval is not None and leg.limit:
+            width = leg.interval[1] - leg.value if leg.name == "knowledge" else leg.value - leg.interval[0]
+            limit = 2 * leg.limit if leg.name == "knowledge" else -leg.limit
+            found.append(whole.n * (width / limit) ** 2)
+    if len(found) < len(blocking) or not found or not max(found) > whole.n:
+        return None
+    digits: int = 10 ** max(math.floor(math.log10(max(found))) - 1, 0)
+    return math.ceil(max(found) / digits) * digits
+
+
+def _too_few(comparison: Comparison) -> list[str]:
+    """Return a phrase on each category that is too small to judge and lost right answers."""
+    made = []
+    for one in comparison.by("category").values():
+        lost = one.forgotten + one.vanished_right
+        if lost and one.n + one.outcomes.vanished < FEWEST:
+            made.append(f"{one_line(one.name)}: {count(lost)} of {count(one.retained + lost)} lost, too few to judge")
+    return made
+
+
+def luck_phrase(group: Group) -> str:
+    """Return a phrase on the lucky guesses among the clearly known and lost questions.
+
+    Empty if there are none or unknown.
+    """
+    known = group[KNOWN]
+    net = net_of_luck(known)
+    if known is None or net is None or known.known_lost_by_luck is None or not known.known_lost or net.by_luck == "0":
+        return ""
+    if known.known_lost_by_luck >= known.known_lost:
+        return ", no more than lucky guesses make"
+    return f", about {net.by_luck} of them lucky guesses"
+
+
+def form_alone(group: Group) -> str:
+    """Return the phrase that at least half of the losses are losses of form; empty if they are not."""
+    lost = group.forgotten
+    if not lost:
+        return ""
+    if (form := group[FORM]) is not None and form.format_lost:
+        only_form = lost - form.knowledge_lost
+        if 2 * only_form >= lost:
+            return f"; {count(only_form)} of the {count(lost)} lost answers lost only their form"
+    kept = group[CONSTANT_MASS]
+    if kept is not None and 2 * kept <= lost:
+        return f"; {count(lost - kept)} of the {count(lost)} lost answers by the length of the options alone"
+    return ""
+
+
+def part_of_wording(comparison: Comparison) -> str:
+    """Return the phrase that a part of the change is the wording; empty unless wordings changed unlike each other."""
+    found = comparison.wordings
+    return f"; part of it is the wording ({found})" if found is not None and found.differ else ""
+
+
+def _range(leg: Leg) -> str:
+    """Return the interval of a loss, smaller loss first, without signs where both ends are losses."""
+    if leg.interval is None:
+        return ""
+    low, high = leg.interval
+    if high < 0:
+        return f"{_points(high)} to {_points(low)}"
+    return f"{100 * low:+.1f} to {100 * high:+.1f}"
+
+
+def _limit(leg: Leg) -> str:
+    """Return the limit of a leg with its unit, without its sign."""
+    if leg.limit is None:
+        return ""
+    return f"{_percent(leg.limit)} %" if leg.name == "knowledge" else _points(leg.limit)
+
+
+def loss_phrase(leg: Leg) -> str:
+    """Return the phrase on the loss of a leg that fails."""
+    if leg.name == "knowledge" and leg.value is not None:
+        return f"{_percent(min(leg.value, 1.0))} % of {leg.of} is gone"
+    return f"{one_line(leg.group) or 'true accuracy, estimated,'} fell by {_range(leg)} points"
+
+
+def _points(change: float) -> str:
+    size = abs(100 * change)
+    return f"{size:.0f}" if abs(size - round(size)) < 1e-9 else f"{size:.1f}"
+
+
+def _percent(share: float) -> str:
+    """Return the share in percent, whole from 10 on."""
+    size = 100 * share
+    return f"{size:.0f}" if abs(size) >= 10 or abs(size - round(size)) < 1e-9 else f"{size:.1f}"
+
+
+# Alarms
+
+
+def _raised_alarms(trajectory: Trajectory, decision: Decision) -> tuple[RaisedAlarm, ...]:
+    """Return the alarms of a run by step, each with the same test at the last look."""
+    tests = trajectory.verdicts()
+    last = {(one.kind, one.group.level, one.group.name): one for one in tests if one.step == trajectory.steps[-1]}
+    raised = []
+    for alarm in trajectory.alarms():
+        # A group without answers at the last look has no test there: the alarm is the last that is known of it.
+        now = last.get((alarm.kind, alarm.group.level, alarm.group.name), alarm)
+        state = _state(now)
+        raised.append(RaisedAlarm(alarm=alarm, now=now, state=state, told=_told(now, state, decision)))
+    return tuple(sorted(raised, key=lambda one: one.alarm.step))
+
+
+def _state(now: Alarm) -> State:
+    if now.kind == "known":
+        known = now.group[KNOWN]
+        share = None if known is None else known.lost_net_share_interval
+        return "unclear" if share is None else "lasting" if share[0] > 0 else "recovered"
+    change, interval = estimated(now.group)
+    if side_of_zero(interval) == "below":
+        return "lasting"
+    hidden = side_of_zero(now.group.outcomes.net_change_interval_worst) == "below"
+    return "recovered" if change >= 0 and not hidden else "unclear"
+
+
+def _told(now: Alarm, state: State, decision: Decision) -> str:
+    if state == "recovered":
+        return "recovered"
+    leg = decision.leg("knowledge" if now.kind == "known" else "accuracy" if now.group.level == "all" else "category")
+    if leg is not None and leg.limit is not None:
+        within = leg.answer == "PASS" if now.kind == "known" else is_beyond(now.group, -leg.limit) is False
+        if within:
+            return "within the limit now"
+    return "not clear now" if state == "unclear" or decision.word == "KEPT" else ""

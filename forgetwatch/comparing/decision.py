@@ -340,7 +340,7 @@ def _not_clear(
         return text, "vanished", None
     if any(leg.of == "its right answers" and leg.shows_loss for leg in blocking):
         then = "measure twice"
-    needed = _needed(comparison.all, blocking)
+    needed = None if shown else _needed(comparison.all, blocking)  # of a loss it would be noise
     if needed is not None:
         text += f"; about {needed:,} questions would decide if nothing is lost"
     return text + (also if shown else ""), then, needed

@@ -286,12 +286,13 @@ def _earlier(trajectory: Trajectory, places: RunPlaces, *, tolerance: Tolerance)
 def _there(trajectory: Trajectory, look: FrontLook, *, tolerance: Tolerance) -> str:
     """Return what is kept and learned at a look, beside the last one."""
     end, task = trajectory.own.comparisons[-1], trajectory.task
-    word = decide(look.comparison, tolerance).word
+    made = decide(look.comparison, tolerance, chosen_among=len(trajectory.own) - 1)
+    word, chosen = made.word, f"; {made.reasons[-1]}" if made.reasons else ""
     open_still = ", so it may still have lost more than the limit" if word != "KEPT" else ""
     text = (
         f"at step {look.step:,} {word}{open_still}; accuracy {points(estimated(look.comparison.all)[0])} points and "
         f"{count(look.comparison.all.forgotten)} of {count(look.comparison.all.n)} forgotten there, "
-        f"{points(estimated(end.all)[0])} and {count(end.all.forgotten)} at the end"
+        f"{points(estimated(end.all)[0])} and {count(end.all.forgotten)} at the end{chosen}"
     )
     if task is None or look.figure is None:
         return f"{text}. No figure of the new task is known there: check it, because less of it is learned"

@@ -312,7 +312,8 @@ class ForgetWatchCallback(TrainerCallback):
     ) -> None:
         """Show the table, after the last look if an early stop has left that out."""
         if self._session is not None and self._trainer is not None:
-            self._session.watch.task = self._figure(state) or self._session.watch.task
+            with self._session.failures.tolerate("storing the figure of the new task", step=state.global_step):
+                self._session.watch.report_task(self._figure(state))
             # load_best_model_at_end has put other weights in place by now: they do not belong to this step.
             self._session.end(_moment(self._trainer, state, control, kwargs), look=not args.load_best_model_at_end)
             if self.guard is not None and self.guard.action == "rollback" and self._session.stopped is not None:

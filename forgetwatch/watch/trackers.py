@@ -151,7 +151,7 @@ class _WandB(_WithTables):
             lost = [100 * watch.comparisons[step].all.forgetting for step, _ in known]
             curves, names = [lost, [one for _, one in known]], ["forgotten, %", watch.task.name]
             chart = wandb.plot.line_series([step for step, _ in known], curves, names, "loss and gain", "step")
-            wandb.log({f"{_TITLE}/{_GAIN}": chart})
+            wandb.log({f"{_TITLE}/{_GAIN}": chart, _STEP: known[-1][0]})
 
     def alert(self, text: str) -> None:
         if wandb := self.running():

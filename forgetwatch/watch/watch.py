@@ -143,6 +143,12 @@ class Watch(LookHistory):
             self.findings = tuple(findings)
             self._store()
 
+    def report_task(self, task: TaskFigure | None) -> None:
+        """Store the figure of the new task with the run, where there is one. Every process calls it."""
+        if task is not None:
+            self.task = task
+        self._store()
+
     def measure_with(
         self, *, token_budget: int | None, generator: Generator | None, drift: RunDrift | None = None
     ) -> None:

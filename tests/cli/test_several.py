@@ -54,6 +54,15 @@ def test_the_target_is_read_from_the_checkpoints_that_the_snapshots_name(folder:
     assert len(document["comparisons"]) == 2
 
 
+def test_what_the_trainer_logged_is_shown_without_asking(folder: Path) -> None:
+    assert json.loads(compared("--json", "-"))["ranking"]["target"] == {
+        "name": "eval_accuracy",
+        "less_is_better": False,
+    }
+    Path("checkpoint-10/trainer_state.json").unlink()
+    assert json.loads(compared("--json", "-"))["ranking"]["target"] is None
+
+
 def test_the_target_is_read_from_a_table(folder: Path) -> None:
     (folder / "t.csv").write_text("after,pass@1\ns20.parquet,0.1\ns10.parquet,0.9\n")
     shown = compared("--target", "t.csv", "--detail")

@@ -392,6 +392,29 @@ def test_at_learning_rate_zero_every_curve_is_flat_although_the_budget_cuts_the_
     assert [step for step, _ in read.of(tracker.losses)] == [10, 20, 30]
 
 
+def test_the_configuration_names_what_is_asked_and_one_chart_has_loss_and_gain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board = WandB()
+    board.prepare(tmp_path, monkeypatch)
+    items = probe(60)
+    trained(
+        tmp_path / "run", callbacks=[ForgetWatchCallback(items, every=2)], steps=6, report_to=["wandb"], logging_steps=1
+    )
+    board.end()
+    configs, charts = dict[str, Any](), set[str]()
+    for path in tmp_path.glob("wandb/offline-run-*/*.wandb"):
+        for record in board.records(path):
+            for one in record.config.update if record.WhichOneof("record_type") == "config" else ():
+                configs["/".join(one.nested_key) or one.key] = json.loads(one.value_json)
+            for one in record.history.item if record.WhichOneof("record_type") == "history" else ():
+                charts.add("/".join(one.nested_key) or one.key)
+    about = configs["forgetwatch"]
+    assert (about["name"], about["fingerprint"], about["items"]) == ("toy", items.fingerprint, 60)
+    assert about["version"]
+    assert any("loss_and_gain" in name for name in charts)
+
+
 @pytest.mark.filterwarnings("ignore:`resume` will be ignored:UserWarning")
 def test_a_follower_is_in_the_group_of_the_training_or_continues_its_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

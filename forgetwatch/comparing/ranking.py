@@ -246,7 +246,7 @@ def read_target(given: str, models: Sequence[tuple[str, Snapshot]]) -> Target:
 def logged_target(models: Sequence[tuple[str, Snapshot]]) -> Target | None:
     """Return the figure of the new task that the trainer logged at each of the models; None unless all have one."""
     for name in FIGURES:
-        with suppress(SnapshotError):
+        with suppress(SnapshotError, OSError):  # such as a name that is longer than a path may be
             return read_target(name, models)
     return None
 

@@ -50,7 +50,7 @@ def test_the_first_table_of_a_run_has_at_most_eleven_lines(run: Path) -> None:
     done = CliRunner().invoke(app, ["report", str(run)])
     lines = done.stdout.splitlines()
     assert len(lines) <= 11
-    assert "since         all questions: step 5; best estimate: the start" in lines
+    assert "since         all questions: step 5; best look: the start" in lines
     assert lines[-2] == f"next          forgetwatch advise {run}; or forgetwatch flips {run}"
     assert lines[-1].startswith("report: ")
 

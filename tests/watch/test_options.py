@@ -226,7 +226,7 @@ def test_the_best_checkpoint_is_the_one_that_retained_most(tmp_path: Path) -> No
     assert run.state.best_metric == retained[best]
     # Of the keys of a full log it is the only one.
     assert {key.rpartition("/")[2] for key in rows(run)[8] if key.startswith("eval_forget/all/")} == {
-        *("accuracy", "forgotten", "gained", "net_change_estimate", "seconds", "retention")
+        *("accuracy", "forgotten", "gained", "forgetting_paper", "net_change_estimate", "seconds", "retention")
     }
     saved = load_file(tmp_path / "checkpoint-6" / "model.safetensors")
     assert all(torch.equal(saved[name], weight) for name, weight in run.model.state_dict().items() if name in saved)

@@ -116,7 +116,7 @@ class WandB:
                     values = {name: json.loads(value) for name, value in row.items()}
                     step = values["train/global_step"]
                     read.rows += [(step, name, v) for name, v in values.items() if isinstance(v, (int, float))]
-        for path in sorted(folder.glob("wandb/offline-run-*/files/media/table/forgetwatch/*.json")):
+        for path in sorted(folder.glob("wandb/offline-run-*/files/media/table/forgetwatch/flipped*.json")):
             table = json.loads(path.read_text())
             read.tables.append(cells(table["columns"], table["data"]))
         return read

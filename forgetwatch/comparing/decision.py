@@ -338,7 +338,9 @@ def _not_clear(
     then: Next = "measure or mend" if shown else "measure"
     if any(leg.is_open_by_vanished for leg in blocking) and all(leg.is_open_by_vanished for leg in blocking):
         return text, "vanished", None
-    if any(leg.of == "its right answers" and leg.shows_loss for leg in blocking):
+    right = comparison.all[RIGHT_LOST]
+    has_noise = right is not None and not right.less_noise
+    if has_noise and any(leg.of == "its right answers" and leg.shows_loss for leg in blocking):
         then = "measure twice"
     needed = None if shown else _needed(comparison.all, blocking)  # of a loss it would be noise
     if needed is not None:

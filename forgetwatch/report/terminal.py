@@ -2,13 +2,14 @@
 
     forgetwatch  tuned against base  standard, 2,000 items, plain prompt
     FORGOT        29 % of what it clearly knew is gone (55 of 187 without lucky guesses; 95 %: 21 to
-                  37 %), most in History and Trade
-    accuracy      70.3 -> 69.2 %; estimated change -1.4 points (-4.2 to +1.4), limit -2
+                  37 %; limit 5 %), most in History (17 of 39) and Trade (16 of 42)
+    accuracy      70.3 -> 69.2 %; estimated true change -1.4 points (-4.2 to +1.4), limit -2
     questions     68 of 360 forgotten, 64 gained; the same weights measured twice: none changes
     clearly known 63 of the 195 it was sure of are now wrong, about 8 of them by luck; 50 newly known
-    worst         History -24.1 points (-36.0 to -12.2), Trade -15.3 (-28.1 to -2.5)
+    new task      loss 2.24 -> 0.668; best by both: step 45 (0.9, not FORGOT, 23 forgotten)
+    worst         History -24.1 points (-36.0 to -12.2), Trade -15.3 (-28.1 to -2.5), limit -5
     since         History: step 60; best look: step 45, +3.1 points
-    next          keep run/checkpoint-45 (best estimate); or forgetwatch flips run --category History
+    next          keep run/checkpoint-45; or forgetwatch advise run; or forgetwatch flips run --category History
 
 A title and at most nine lines, for somebody who never read the glossary. The verdict is first, in a word and the
 sentence of `comparing.decision`; the facts are those of `report.summary`. Every line has a label, every number a unit.

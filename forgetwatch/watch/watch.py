@@ -147,7 +147,8 @@ class Watch(LookHistory):
         """Store the figure of the new task with the run, where there is one. Every process calls it."""
         if task is not None:
             self.task = task
-        self._store()
+        if not self.pending:  # else it is stored with these, and their failure was reported
+            self._store()
 
     def measure_with(
         self, *, token_budget: int | None, generator: Generator | None, drift: RunDrift | None = None

@@ -63,7 +63,7 @@ def test_only_with_other_versions_a_coming_change_is_no_error(
 
 DISTRIBUTION = {"yaml": "pyyaml", "_typeshed": "", "lm_eval": "lm-eval", "math_verify": "math-verify"}
 """Names of distributions that differ from the name that is imported; empty for none."""
-OTHERS = {"axolotl", "pydantic", "vllm", "mlflow", "trackio"}
+OTHERS = {"axolotl", "pydantic", "mlflow", "trackio"}
 """Packages that call us, or that are used only where a user has them."""
 ARGUMENTS = {
     "replay": ["base", "-o", "r.jsonl"],

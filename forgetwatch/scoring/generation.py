@@ -2,8 +2,7 @@
 
     items ─▶ prompts ─▶ Generator ─▶ Generated ─▶ grading ─▶ rows of a snapshot
 
-A generator takes token ids and returns texts with their token ids. `ModelGenerator` is the model itself in this
-process, by `sample`; `vllm` has that of a trainer.
+A generator takes token ids and returns texts with their token ids: the model itself in this process, by `sample`.
 
 Texts are greedy or sampled from the model's own distribution, each with a seed of its own. A text is then the same
 whatever is generated next to it, however many processes share the work, and if only the first of the prompts are
@@ -22,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Self
 
 import numpy as np
 import torch
@@ -77,25 +76,12 @@ class Generated:
     tokens: Ids  # the end token included
 
 
-class Generator(Protocol):
-    """Anything that generates answers."""
-
-    name: str  # for the snapshot's metadata
-
-    def generate(
-        self, prompts: Sequence[Ids], decoding: Decoding, *, seed: int, progress: Callable[[int], None] | None = None
-    ) -> list[Generated]:
-        """Return one answer to each prompt, in their order; the same seed gives the same answers."""
-
-
 class ModelGenerator:
     """The model itself, by its own `generate`; it comes back as it was, as do all random states.
 
     Several processes share the prompts, and all get all answers. By default the token budget of scoring suits the
     device. Batches in `parts` are not generated again.
     """
-
-    name = "transformers"
 
     def __init__(
         self,
@@ -167,15 +153,6 @@ def cut_at_stop(text: str, stop: Sequence[str]) -> str:
     return text[: min((index for one in stop if (index := text.find(one)) >= 0), default=len(text))]
 
 
-def engine_answer(tokenizer: Any, tokens: Sequence[int], decoding: Decoding, *, cut: bool) -> Generated:
-    """Return the answer from the tokens that an engine has generated; `cut` if they were cut at their length."""
-    text = answer_text(tokenizer, tokens)
-    answer = cut_at_stop(text, decoding.stop)
-    # An answer of full length that ends with an end token or a stop text is complete.
-    complete = (bool(tokens) and tokens[-1] == tokenizer.eos_token_id) or answer != text
-    return Generated(answer, cut and not complete, tuple(tokens))
-
-
 class GeneratedItems:
     """Items of a probe, by their indices, whose answers are generated, always from the same prompts and seeds.
 
@@ -219,7 +196,7 @@ class GeneratedItems:
         }
 
     def rows(
-        self, generator: Generator, progress: Progress | None = None, *, again: bool = False
+        self, generator: ModelGenerator, progress: Progress | None = None, *, again: bool = False
     ) -> dict[int, list[dict[str, Any]]]:
         """Return the columns of each sample of each item, by the item's index in the probe.
 

@@ -31,7 +31,7 @@ from forgetwatch.scoring.encoding import (
     tokenizer_state,
 )
 from forgetwatch.scoring.engine import Engine
-from forgetwatch.scoring.generation import GeneratedItems, Generator, ModelGenerator, generation_obstacle
+from forgetwatch.scoring.generation import GeneratedItems, ModelGenerator, generation_obstacle
 from forgetwatch.scoring.layout import Layout
 from forgetwatch.scoring.model import (
     ModelInfo,
@@ -177,20 +177,18 @@ class Scorer:
         step: int | None = None,
         name: str | None = None,
         progress: Progress | None = None,
-        generator: Generator | None = None,
         again: bool = False,
         parts: MeasuredParts | None = None,
     ) -> Snapshot:
         """Return the model's outcomes on the probe. The model, its mode and all random states come back as they were.
 
-        Items whose answers are generated are unscored where the model cannot generate and there is no other generator.
+        Items whose answers are generated are unscored where the model cannot generate.
 
         Args:
             model: A causal language model of transformers, also inside PEFT or a data-parallel wrapper.
             step: Optimizer step, for the metadata.
             name: The model's name, for the metadata; by default the one that it was loaded by.
             progress: Called before the first batch and after each batch with what is done.
-            generator: Generates answers, for items that need them; by default the model itself.
             again: Sample generated answers with other seeds, to measure what sampling alone changes.
             parts: Batches that an interrupted measurement of this model has left, and this one adds to.
 
@@ -201,13 +199,13 @@ class Scorer:
         started, ran = time.perf_counter(), execution(model)
         # Embeddings may have been resized since the items were encoded.
         self._check_vocabulary(vocabulary_size(model))
-        obstacle = generation_obstacle(model) if self._generated and generator is None else ""
+        obstacle = generation_obstacle(model) if self._generated else ""
         # A second measurement covers the first items of a probe, which may all be generated while others are not.
         if obstacle and not again and all(map(self.probe.is_generated, self.probe)):
             raise ScoringError(
                 f"all answers of probe {self.probe.name!r} are generated, and {type(base_model(model)).__name__} "
-                f"cannot generate here: {obstacle}; needed a probe with scored choices, a trainer with vLLM, or a "
-                "checkpoint that is scored by one process (`forgetwatch score`)"
+                f"cannot generate here: {obstacle}; needed a probe with scored choices, or a checkpoint "
+                "that is scored by one process (`forgetwatch score`)"
             )
         following = "generated answers" if self._generated and not obstacle else ""
         generated: dict[int, list[dict[str, Any]]] = {}
@@ -219,7 +217,7 @@ class Scorer:
                 generated = self._generated.unscored(f"{CANNOT_GENERATE.removeprefix('unscored: ')}: {obstacle}")
             elif self._generated:
                 budget = self.engine.token_budget
-                generator = generator or ModelGenerator(model, self._tokenizer, token_budget=budget, parts=parts)
+                generator = ModelGenerator(model, self._tokenizer, token_budget=budget, parts=parts)
                 generated = self._generated.rows(generator, progress, again=again)
         # With those of an earlier attempt, which took as long as if they had been taken now.
         before = parts.seconds if parts else 0.0
@@ -228,7 +226,7 @@ class Scorer:
         meta = {
             "model": name or model_name(model),
             "step": step,
-            **self._setting(generator),
+            **self._setting(),
             **ran,
             "noise": self.engine.noise,
             "time": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -246,7 +244,7 @@ class Scorer:
         columns = {name: [row.get(name) for row in rows] for name in dict.fromkeys(n for row in rows for n in row)}
         return Snapshot.from_columns(columns, meta)
 
-    def _setting(self, generator: Generator | None) -> dict[str, Any]:
+    def _setting(self) -> dict[str, Any]:
         """Return the metadata on the probe and on how it was evaluated. The keys are those of the file format."""
         return {
             "probe": {
@@ -261,7 +259,7 @@ class Scorer:
             "why_rows": self.engine.fallback_reason,
             "logits": self.engine.logits,
             "attention": self.engine.attention,
-            "engine": generator.name if generator else "transformers",
+            "engine": "transformers",
             "batch": {"tokens": self.engine.token_budget, "halved": self.engine.halved},
         }
 
@@ -370,7 +368,7 @@ def execution(model: nn.Module) -> dict[str, Any]:
 def versions() -> dict[str, str]:
     """Return the versions of the packages that compute, by name; without those that are not installed."""
     found = {"python": sys.version.split(maxsplit=1)[0]}
-    for name in ("forgetwatch", "torch", "transformers", "peft", "vllm"):
+    for name in ("forgetwatch", "torch", "transformers", "peft"):
         with suppress(PackageNotFoundError):
             found[name] = version(name)
     return found

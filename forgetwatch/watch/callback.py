@@ -4,8 +4,7 @@
 
 The callback translates the trainer's events into calls of a `Session`. The metrics, listed in `report.tracker_rows`,
 reach every tracker that the trainer reports to, in a row of their own. The training is left as it would have been:
-weights, losses and random numbers are bitwise those of a run without the callback, also where adapters are merged for
-an engine of vLLM that generates answers.
+weights, losses and random numbers are bitwise those of a run without the callback.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from forgetwatch.probes import load_probe, load_tasks, stratified
 from forgetwatch.progress import log
 from forgetwatch.report import CARD
 from forgetwatch.run_folder import TaskFigure, logged_figure
-from forgetwatch.scoring import TrainerGenerator, check_generated, generation_obstacle, on_main_process, random_states
+from forgetwatch.scoring import check_generated, generation_obstacle, on_main_process, random_states
 from forgetwatch.snapshot import Snapshot, read_snapshot
 from forgetwatch.watch.budget import FEWEST_ITEMS
 from forgetwatch.watch.guard import STOPS, Action, Guard
@@ -65,8 +64,7 @@ class ForgetWatchCallback(TrainerCallback):
 
     Args:
         probe: A probe, its name, or the path of one. By default `standard`, and `behaviour` if the tokenizer has a
-            chat template and generating is cheap (a GPU, or the trainer's vLLM) and possible (not for a sharded model
-            or prompt learning without that vLLM).
+            chat template and generating is cheap (a GPU) and possible (not for a sharded model or prompt learning).
         probes: In place of `probe` a probe for each task of a sequence of trainings, by the name of the task, or the
             folder of a benchmark: ``{"base": "standard", "task1": "a.csv"}``. The name becomes the category of its
             questions, but for `base`. See `probes.per_task`.
@@ -366,13 +364,13 @@ class ForgetWatchCallback(TrainerCallback):
         self, trainer: Trainer, args: TrainingArguments, state: TrainerState, kwargs: dict[str, Any]
     ) -> Watch:
         """Watch of a run that has none in this process."""
-        tokenizer, has_engine = tokenizer_of(kwargs), bool(getattr(trainer, "vllm_generation", None))
+        tokenizer = tokenizer_of(kwargs)
         memory = _memory(state) if state.global_step else None
         if self._chooses_probe:
             self.probe, why = default_probe(
                 tokenizer,
-                fast=has_engine or args.device.type == "cuda",
-                obstacle="" if has_engine else generation_obstacle(kwargs["model"]),
+                fast=args.device.type == "cuda",
+                obstacle=generation_obstacle(kwargs["model"]),
                 fingerprint=(memory or {}).get("fingerprint"),
             )
             if state.is_world_process_zero:
@@ -382,12 +380,10 @@ class ForgetWatchCallback(TrainerCallback):
             self.probe = self.probe if ordered == self.probe.items else self.probe.with_items(ordered)
         watch = Watch(self.probe, str(args.output_dir), task=self.task, against=self.against)
         watch.saved = {}
-        generates = any(map(self.probe.is_generated, self.probe))
         with random_states():  # reading examples may draw random numbers
             watch.measure_with(
                 # One value for all processes, since all plan the same batches from it.
                 token_budget=on_main_process(lambda: token_budget(args, trainer.train_dataset)),
-                generator=TrainerGenerator(trainer, tokenizer) if has_engine and generates else None,
                 drift=RunDrift(wanted=self.drift, examples=trainer.train_dataset, strict=self.strict),
             )
         return watch

@@ -27,7 +27,6 @@ from forgetwatch.probe import Probe
 from forgetwatch.progress import Progress, log, shown
 from forgetwatch.scoring import (
     CANNOT_GENERATE,
-    Generator,
     Scorer,
     all_gather,
     model_name,
@@ -91,15 +90,13 @@ class LookScorer:
 
     Args:
         token_budget: Tokens of a batch; None for what suits the device.
-        generator: Generates answers if items need that; None for the model itself.
     """
 
-    def __init__(self, *, token_budget: int | None = None, generator: Generator | None = None) -> None:
+    def __init__(self, *, token_budget: int | None = None) -> None:
         self.seconds = self.generation_seconds = 0.0
         self.token_budget = token_budget
         self.is_announced = self._is_kept = False
         self._parts: MeasuredParts | None = None  # of the baseline
-        self._generator = generator
         self._scorer: Scorer | None = None
         self._kind: tuple[Any, ...] = ()  # of model and tokenizer, see `restart_for`
         self._encoded_at = 0  # step of the look whose tokenizer encoded the items
@@ -161,12 +158,12 @@ class LookScorer:
     def _known_baseline(self, model: nn.Module, tokenizer: Any, probe: Probe) -> KnownBaseline | None:
         """Return the entries of the cache for the baseline.
 
-        None where an engine generates the answers, or they are sampled.
+        None where answers are sampled.
         """
         if self._known is not None:
             return self._known
         sampled = any(map(probe.is_generated, probe)) and Decoding.of(probe.decoding).temperature > 0
-        if self._generator is not None or sampled:
+        if sampled:
             return None
         self._known = KnownBaseline.of(model, tokenizer, probe, token_budget=self.token_budget)
         return self._known
@@ -271,7 +268,7 @@ class LookScorer:
                 f"the tokenizer at step {step} encodes the questions differently from the one at step "
                 f"{self._encoded_at}; needed one tokenizer for all looks of a run"
             )
-        snapshot = scorer.score(model, step=step, generator=self._generator, progress=progress, parts=parts)
+        snapshot = scorer.score(model, step=step, progress=progress, parts=parts)
         # Once: answers of a baseline from elsewhere may be impossible to generate here.
         reasons = Counter(outcome for outcome in snapshot.texts("outcome") if outcome.startswith(CANNOT_GENERATE))
         if part.baseline is not None and reasons and not self._obstacle_logged:
@@ -318,7 +315,7 @@ class LookScorer:
             token_budget=max(_FEWEST_TOKENS, made["batch"]["tokens"] // 2),
             progress=progress,
         )
-        null = twice.score(model, step=step, generator=self._generator, progress=progress, again=True)
+        null = twice.score(model, step=step, progress=progress, again=True)
         subset = Subset.from_probe(part.probe, items=len(probe), generates=True)
         return subset.describe(null, fingerprint=part.probe.fingerprint)
 

@@ -307,8 +307,8 @@ def default_probe(
 
     Args:
         tokenizer: The tokenizer; `behaviour` needs its chat template.
-        fast: True if generating is cheap: the trainer has an engine for it, or the model is on a GPU.
-        obstacle: Reason why the model cannot generate; empty if it, or the trainer's engine, can.
+        fast: True if generating is cheap: the model is on a GPU.
+        obstacle: Reason why the model cannot generate; empty if it can.
         fingerprint: Fingerprint of the probe of a resumed run, which keeps it on any machine, under any norm; None
             otherwise.
     """

@@ -45,7 +45,7 @@ from forgetwatch.run_folder import (
     checkpoint_folder,
     files_digest,
 )
-from forgetwatch.scoring import Generator, Scorer, check_arguments, on_all_processes, on_main_process, rank
+from forgetwatch.scoring import Scorer, check_arguments, on_all_processes, on_main_process, rank
 from forgetwatch.snapshot import Snapshot, read_snapshot
 from forgetwatch.watch.budget import Decision, evaluated_items
 from forgetwatch.watch.looks import LookHistory, checked_step
@@ -150,11 +150,9 @@ class Watch(LookHistory):
         if not self.pending:  # else it is stored with these, and their failure was reported
             self._store()
 
-    def measure_with(
-        self, *, token_budget: int | None, generator: Generator | None, drift: RunDrift | None = None
-    ) -> None:
+    def measure_with(self, *, token_budget: int | None, drift: RunDrift | None = None) -> None:
         """Set the means of measuring, before the first look; see `LookScorer`. Without a drift the own one stays."""
-        self.measurer = LookScorer(token_budget=token_budget, generator=generator)
+        self.measurer = LookScorer(token_budget=token_budget)
         self.drift = drift or self.drift
 
     def plan(self, looks: int) -> None:

@@ -100,7 +100,7 @@ def test_scored_choices_do_not_stand_for_an_answer_that_cannot_be_generated() ->
 
 def test_a_probe_of_generated_items_alone_is_refused_with_the_remedy(tmp_path: Path) -> None:
     network = held_in_parts()
-    with pytest.raises(ScoringError, match=f"{REASON}; needed a probe with scored choices, a trainer with vLLM"):
+    with pytest.raises(ScoringError, match=f"{REASON}; needed a probe with scored choices, or a checkpoint"):
         Watch(Probe(written(), name="written"), tmp_path).look(network, TOK, step=0)
 
 

@@ -21,6 +21,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -236,7 +237,7 @@ def _exact(
     """
     if not holds_its_base(model):
         return None
-    found = engine.divergence(model, adapters_off(model), _part(progress, "completions beside the base"))
+    found = engine.divergence(model, partial(adapters_off, model), _part(progress, "completions beside the base"))
     if len(found) != len(completions):
         return None
     kl, base = zip(*(found[index] for index in range(len(completions))), strict=True)

@@ -7,7 +7,7 @@
     scorer        the steps above for one model and one probe
     encoding      items to text and token ids, split between context and choice
     layout        batches of rows, in which common beginnings are read once, and their tensors
-    head          log-probabilities from hidden states, without logits that stay in memory
+    head          logits at the positions that are needed, in fp32
     readout       numbers that are read from a batch, the scores that they give, and the outcome of an item
     forward       forward passes of batches
     engine        choice of a layout, and scores of all items
@@ -59,7 +59,7 @@ from forgetwatch.scoring.generation import (
     sample,
     seeds_of,
 )
-from forgetwatch.scoring.head import Rule, head_in_fp32, replaced
+from forgetwatch.scoring.head import head_in_fp32
 from forgetwatch.scoring.layout import (
     BATCH_COST,
     KEYS,

@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 import transformers
 from packaging.version import Version
 from torch import nn
-from transformers import PretrainedConfig, modeling_utils
+from transformers import PretrainedConfig
 
 from forgetwatch.errors import ScoringError
 
@@ -26,9 +26,6 @@ if Version(transformers.__version__) < Version(OLDEST):
 
 PreTrainedConfig: TypeAlias = PretrainedConfig
 """The name that 5.0 gave the class, which 4.x does not have; 5.x keeps the old one."""
-
-TAKES_MASKS_OF_POSITIONS: Final = hasattr(modeling_utils, "slice_logits_to_keep")
-"""True if `logits_to_keep` may be a mask. Versions without this index with it: one list of positions for all rows."""
 
 
 def cache_argument(kind: type[nn.Module]) -> str:

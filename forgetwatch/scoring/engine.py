@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Final
@@ -18,7 +18,6 @@ from forgetwatch.probe import Norm
 from forgetwatch.progress import Progress
 from forgetwatch.scoring.encoding import Encoded
 from forgetwatch.scoring.forward import ForwardPass
-from forgetwatch.scoring.head import Rule
 from forgetwatch.scoring.layout import Batch, Layout, plan
 from forgetwatch.scoring.model import (
     ModelInfo,
@@ -35,7 +34,7 @@ from forgetwatch.scoring.processes import all_gather, first_reason, shard, world
 from forgetwatch.scoring.readout import Beside, Scores
 
 _HEAD_TOKENS: Final = 12
-"""Tokens of the text on which logits from hidden states are compared with the model's own."""
+"""Tokens of the text on which a model is tried out."""
 
 _EAGER_TOKENS: Final = 4096
 """Maximum number of tokens of a batch of shared rows with eager attention, which stores a score for each pair of tokens
@@ -122,18 +121,6 @@ class Engine:
         return self._forward.halved
 
     @property
-    def logits(self) -> str | None:
-        """Origin of the logits, for metadata: ours in fp32, or the model's, which may be rounded; None before any."""
-        if self.layout is None:
-            return None
-        return "from hidden states" if self.rule is not None else "returned by the model"
-
-    @property
-    def rule(self) -> Rule | None:
-        """Change that the model makes to logits after its head; None before the first score, or if its own are read."""
-        return self._forward.rule
-
-    @property
     def tokens(self) -> int:
         """Tokens that a look reads, without padding; 0 before the first."""
         return _tokens(self._batches)
@@ -161,10 +148,8 @@ class Engine:
             if self._tested and self.layout is not None:
                 scores = self._read(model, self.layout, progress)
             else:
-                # Log-probabilities are read from the hidden states in all processes or in none.
                 ids = next(one.context + one.choices[0] for one in self._encoded if not one.unscored)[:_HEAD_TOKENS]
-                rules = all_gather(lambda: self._forward.find_rule(model, ids))
-                self._forward.rule = None if None in rules else rules[0]
+                all_gather(lambda: self._forward.check(model, ids))
                 # That of the main process: another one's kernels may round otherwise.
                 if all_gather(lambda: self._parity.is_non_causal(model))[0]:
                     raise ScoringError(
@@ -178,17 +163,20 @@ class Engine:
         return {index: found for group, found in scores.items() for index in self._duplicates[group]}
 
     def divergence(
-        self, model: nn.Module, base: AbstractContextManager[None], progress: Progress | None = None
+        self,
+        model: nn.Module,
+        base: Callable[[], AbstractContextManager[None]],
+        progress: Progress | None = None,
     ) -> dict[int, NDArray[np.float64]]:
         """Return the KL of base to model at each token of items of one choice, in the single rows of the last score.
 
-        `base` is the context in which the model is its base. The model and all random states come back as they were.
+        `base` makes the context in which the model is its base. The model and all random states come back as they were.
 
         Returns:
             KL over the whole vocabulary, and the base's log-probability of the token, nats, float64 [2, tokens] by
-            index; empty if the model's logits are not computed from its hidden states.
+            index; empty if its rows are shared.
         """
-        if self.rule is None or self.layout != "rows":
+        if self.layout != "rows":
             return {}
         model = unwrapped(model)
 

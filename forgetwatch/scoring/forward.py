@@ -5,16 +5,14 @@
 A batch is launched before the numbers of the one before are waited for, so that a GPU does not idle. Log-softmax is
 computed in fp32 and summed in fp64, whatever the model's dtype: sums in bf16 come in steps of half a nat and tie.
 
-Log-probabilities are read from the hidden states (see `head`). A model for which that is not right returns its own
-logits, in one of several forms (`layout.Keep`); batches with too many logits are then halved.
+The model's head sees only the positions whose logits are needed (see `head`). Batches with too many are halved.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from functools import partial
+from contextlib import AbstractContextManager
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -27,36 +25,18 @@ from forgetwatch.errors import ScoringError
 from forgetwatch.progress import Done, Progress
 from forgetwatch.scoring.compatibility import cache_argument, takes_use_cache
 from forgetwatch.scoring.encoding import Encoded, Ids
-from forgetwatch.scoring.head import (
-    LOGIT_BUDGET,
-    HeadReader,
-    Rule,
-    Wanted,
-    head_in_fp32,
-    read_logits,
-    replaced,
-    states_at,
-)
+from forgetwatch.scoring.head import LOGIT_BUDGET, Wanted, divergence, head_in_fp32, only_at, read_logits
 from forgetwatch.scoring.layout import (
     Batch,
     BatchTensors,
     Download,
-    Keep,
     Layout,
     PrefixCache,
     Row,
     tensors_of,
     tree_options,
 )
-from forgetwatch.scoring.model import (
-    ModelInfo,
-    attention_of,
-    base_model,
-    device_of,
-    is_exact,
-    text_config,
-    virtual_tokens,
-)
+from forgetwatch.scoring.model import ModelInfo, attention_of, base_model, device_of, text_config
 from forgetwatch.scoring.readout import Beside, Readout, Scores
 
 _REFUSALS: Final = (AssertionError, AttributeError, LookupError, RuntimeError, ScoringError, TypeError, ValueError)
@@ -80,25 +60,16 @@ class ForwardPass:
 
     def __init__(self, info: ModelInfo, *, together: bool = False) -> None:
         self.vocabulary = info.vocabulary  # number of logits at each position
-        self.rule: Rule | None = None  # after the head; None if logits are not computed from the hidden states
         self.halved = 0  # number of batches that did not fit into memory
         self._together = together
-        self._keeps = info.keep_modes  # those that the model has not refused
+        self._returns_all = False  # the model does not call its output embedding, and returns all logits
 
-    def find_rule(self, model: nn.Module, ids: Ids) -> Rule | None:
-        """Return the rule of the model after its head, if logits from its hidden states are those of the model.
-
-        Else None.
-
-        A short text is read twice for it. A model that does not return logits over its vocabulary is an error.
-        """
+    def check(self, model: nn.Module, ids: Ids) -> None:
+        """Refuse a model that does not return logits over its vocabulary for a short text."""
         # Every second position: a model that returns all of them does not pass for one that returns those.
         line = Row.line(ids, tuple(range(1, len(ids), 2)) or (0,))
-        tensors, _ = tensors_of(Batch((line,))).moved(device_of(model))
-        options = self._options(model, tensors, layout="rows", cache=None)
         try:
-            with head_in_fp32(model):
-                expected = self._logits_of_model(model, tensors, options, layout="rows")
+            self.logits(model, Batch((line,)), layout="rows")
         except (torch.OutOfMemoryError, ScoringError):
             raise
         except _REFUSALS as error:
@@ -106,26 +77,6 @@ class ForwardPass:
             raise ScoringError(
                 f"{name} cannot read a short text ({reason}); needed a causal language model that takes token ids alone"
             ) from error
-        try:
-            # A head of several modules is called on a few positions at a time: not equally often in each process.
-            with replaced(model, Rule(), matrix_only=self._together) as reader:
-                reader.task = partial(reader.logits, width=len(ids), positions=tensors.needed)
-                output = model(input_ids=tensors.ids, **options)
-                if reader.calls != 1 or reader.read is None:
-                    return None
-                rule = Rule.of(output.logits.reshape(-1, output.logits.shape[-1])[-1])
-                if rule is None or reader.read.shape != expected.shape:
-                    return None
-                logits = rule.applied(reader.read).to(expected.device)
-        except torch.OutOfMemoryError:
-            raise
-        except _REFUSALS:
-            return None
-        # The model's own logits may be rounded to half precision.
-        exactness = 1e-4 if is_exact(model) and expected.dtype == torch.float32 else 2**-6
-        difference = (logits - expected).abs().max()
-        # False for logits that are not finite: those are refused where they are read, with a better reason.
-        return rule if bool(difference <= exactness * expected.abs().max()) else None
 
     def score(
         self,
@@ -182,12 +133,12 @@ class ForwardPass:
     ) -> Iterator[tuple[Batch, bool]]:
         """Yield each batch, or half of one, once its scores are in `found`, and whether it is the last."""
         waiting = list(reversed(batches))  # a stack: the halves of a batch come next, with the same prefix
-        setting = layout, attention_of(model), self.rule, greedy, beside
+        setting = layout, attention_of(model), greedy, beside
         if parts is not None:
             parts.restart_clock()
         prefix: tuple[Ids, PrefixCache | None] = (), None
         launched: _Launched | None = None
-        with self._head(model) as reader:
+        with head_in_fp32(model):
             while waiting or launched:
                 current: _Launched | None = None
                 if waiting:
@@ -200,8 +151,8 @@ class ForwardPass:
                         continue
                     if batch.prefix != prefix[0]:
                         prefix = (), None  # frees the cache before the next one is made
-                        prefix = batch.prefix, self._cache(model, reader, batch.prefix)
-                    current = self._launch(model, reader, batch, readout, layout=layout, cache=prefix[1])
+                        prefix = batch.prefix, self._cache(model, batch.prefix)
+                    current = self._launch(model, batch, readout, layout=layout, cache=prefix[1])
                     if current is None:
                         waiting += reversed(batch.halves)
                         continue
@@ -219,20 +170,9 @@ class ForwardPass:
                     yield batch, not waiting and current is None
                 launched = current
 
-    @contextmanager
-    def _head(self, model: nn.Module) -> Iterator[HeadReader | None]:
-        """Replace the model's head inside this context; where it keeps its own logits, compute these in fp32."""
-        if self.rule is None:
-            with head_in_fp32(model):
-                yield None
-        else:
-            with replaced(model, self.rule, matrix_only=self._together) as reader:
-                yield reader
-
     def _launch(
         self,
         model: nn.Module,
-        reader: HeadReader | None,
         batch: Batch,
         readout: Readout,
         *,
@@ -246,9 +186,8 @@ class ForwardPass:
             tensors, (rows, tokens, likeliest) = tensors_of(batch).moved(
                 device_of(model), readout.rows, readout.tokens, readout.likeliest
             )
+            logits = self._logits(model, tensors, self._options(model, tensors, layout=layout, cache=cache))
             wanted = Wanted(
-                width=batch.width,
-                needed=tensors.needed,
                 rows=rows,
                 tokens=tokens,
                 likeliest=likeliest,
@@ -256,12 +195,7 @@ class ForwardPass:
                 likeliest_here=readout.likeliest,
                 most=readout.most,
             )
-            options = self._options(model, tensors, layout=layout, cache=cache)
-            if reader is None:
-                logits = self._logits_of_model(model, tensors, options, layout=layout, cache=cache)
-                numbers = read_logits(logits, wanted)
-            else:
-                numbers = _read_by(reader, partial(reader.numbers, wanted=wanted), model, tensors, options)
+            numbers = read_logits(logits, wanted)
             return _Launched(batch, readout, Download(numbers))
         except torch.OutOfMemoryError:
             if self._together or len(batch.rows) == 1:
@@ -275,44 +209,24 @@ class ForwardPass:
         batches: Sequence[Batch],
         encoded: Sequence[Encoded],
         *,
-        base: AbstractContextManager[None],
+        base: Callable[[], AbstractContextManager[None]],
         progress: Progress | None = None,
     ) -> dict[int, NDArray[np.float64]]:
-        """Return the KL of the base to the model, as `Engine.divergence`.
-
-        `base` is the context in which the model is its base.
-
-        The hidden states of all batches are kept until that context is left.
-        """
+        """Return the KL of the base to the model, as `Engine.divergence`."""
         found: dict[int, NDArray[np.float64]] = {}
-
-        def report(share: float) -> None:
+        batches = self.narrowed(batches)
+        for number, batch in enumerate(batches, start=1):
+            with base():
+                before = self.logits(model, batch, layout="rows")
+            now = self.logits(model, batch, layout="rows")
+            readout = Readout(batch, encoded, greedy=False)
+            rows, tokens = (torch.from_numpy(part).to(now.device) for part in (readout.rows, readout.tokens))
+            kl, logprobs = (readout.by_request(part) for part in divergence(before, now, rows, tokens).cpu().numpy())
+            found |= {item: np.stack([kl[item], logprobs[item]]) for item in kl}
             if progress:
+                share = number / len(batches)
                 progress(Done(count=round(share * len(encoded)), total=len(encoded), share=share))
-
-        with self._head(model) as reader:
-            if reader is None:
-                return found
-            before: list[Tensor] = []
-            with base:
-                for batch in batches:
-                    before.append(self._states(model, reader, batch))
-                    report(len(before) / len(batches) / 2)
-            for number, batch in enumerate(batches, start=1):
-                now = self._states(model, reader, batch)
-                readout = Readout(batch, encoded, greedy=False)
-                rows, tokens = (torch.from_numpy(part).to(now.device) for part in (readout.rows, readout.tokens))
-                numbers = reader.divergence(before.pop(0), now, rows, tokens).cpu().numpy()
-                kl, logprobs = (readout.by_request(part) for part in numbers)
-                found |= {item: np.stack([kl[item], logprobs[item]]) for item in kl}
-                report((1 + number / len(batches)) / 2)
         return found
-
-    def _states(self, model: nn.Module, reader: HeadReader, batch: Batch) -> Tensor:
-        """Return the hidden states at the positions that a batch needs, float [needed, hidden size]."""
-        tensors, _ = tensors_of(batch).moved(device_of(model))
-        task = partial(states_at, width=batch.width, positions=tensors.needed)
-        return _read_by(reader, task, model, tensors, self._options(model, tensors, layout="rows", cache=None))
 
     def narrowed(self, batches: Sequence[Batch]) -> list[Batch]:
         """Return the batches, halved until none returns too many logits.
@@ -325,45 +239,32 @@ class ForwardPass:
         return fitting
 
     def _is_too_wide(self, batch: Batch) -> bool:
-        """Return True if the model would return too many logits, with the form of `logits_to_keep` that it supports."""
-        if len(batch.rows) == 1 or self.rule is not None:
-            return False
-        positions, width = {position for row in batch.rows for position in row.positions}, batch.width
-        kept = {"positions": len(positions), "last": width - min(positions), "all": width}.get(self._keeps[0])
-        count = sum(len(row.positions) for row in batch.rows) if kept is None else len(batch.rows) * kept
-        return count * self.vocabulary > LOGIT_BUDGET
+        """Return True if the model would return too many logits."""
+        positions = batch.tokens if self._returns_all else len(batch.needed)
+        return len(batch.rows) > 1 and positions * self.vocabulary > LOGIT_BUDGET
 
-    def _cache(self, model: nn.Module, reader: HeadReader | None, ids: Ids) -> PrefixCache | None:
+    def _cache(self, model: nn.Module, ids: Ids) -> PrefixCache | None:
         """Return the keys and values of the tokens of a prefix; None for an empty one."""
         if not ids:
             return None
         cache = PrefixCache()
         # A call that returns logits has to keep some; those of the last token are the fewest.
         tensors, _ = tensors_of(Batch((Row.line(ids, (len(ids) - 1,)),))).moved(device_of(model))
-        options = self._options(model, tensors, layout="prefix", cache=cache)
-        if reader is None:
-            self._logits_of_model(model, tensors, options, layout="prefix", cache=cache)
-        else:
-            reader.task = None
-            model(input_ids=tensors.ids, **options)
+        self._logits(model, tensors, self._options(model, tensors, layout="prefix", cache=cache))
         cache.is_read = True
         return cache
 
     def logits(self, model: nn.Module, batch: Batch, *, layout: Layout) -> Tensor:
         """Return the logits at the positions that a small batch needs, float [needed, vocabulary], on the device."""
         tensors, _ = tensors_of(batch).moved(device_of(model))
-        with self._head(model) as reader:
-            cache = self._cache(model, reader, batch.prefix)
-            options = self._options(model, tensors, layout=layout, cache=cache)
-            if reader is None:
-                return self._logits_of_model(model, tensors, options, layout=layout, cache=cache)
-            task = partial(reader.logits, width=tensors.ids.shape[1], positions=tensors.needed)
-            return _read_by(reader, task, model, tensors, options)
+        with head_in_fp32(model):
+            cache = self._cache(model, batch.prefix)
+            return self._logits(model, tensors, self._options(model, tensors, layout=layout, cache=cache))
 
     def _options(
         self, model: nn.Module, tensors: BatchTensors, *, layout: Layout, cache: PrefixCache | None
     ) -> dict[str, Any]:
-        """Return the arguments of the model besides token ids and `logits_to_keep`.
+        """Return the arguments of the model besides token ids.
 
         The rows fill a cache that is empty.
         """
@@ -381,82 +282,21 @@ class ForwardPass:
             options["use_cache"] = False
         return options
 
-    def _logits_of_model(
-        self,
-        model: nn.Module,
-        tensors: BatchTensors,
-        options: dict[str, Any],
-        *,
-        layout: Layout,
-        cache: PrefixCache | None = None,
-    ) -> Tensor:
-        """Return logits [needed, vocabulary] of the model, in the first form that it does not refuse."""
-        # A model that cannot take the mask of a tree fails with every form: do not try the one with most logits for it.
-        keeps = [keep for keep in self._keeps if layout == "rows" or keep != "all" or len(self._keeps) == 1]
-        for keep in keeps:
-            kept = tensors.logits_to_keep(keep)
-            wanted = options if kept is None else {**options, "logits_to_keep": kept}
-            if cache is not None and not cache.is_read:
-                cache.layers.clear()  # keys and values of a refused call
-            try:
-                output = model(input_ids=tensors.ids, **wanted)
-                flat = _needed_logits(model, output, tensors, keep, vocabulary=self.vocabulary)
-            except torch.OutOfMemoryError:
-                raise
-            except _REFUSALS:
-                # Some models take a whole number only, or return all positions whatever the argument.
-                if keep == keeps[-1]:
-                    raise
-            else:
-                # A form that was refused once is not tried again.
-                self._keeps = self._keeps[self._keeps.index(keep) :]
-                return flat
-        raise ScoringError(
-            f"{type(base_model(model)).__name__} returned logits in none of the forms {', '.join(keeps)}"
-        )
-
-
-def _read_by(
-    reader: HeadReader,
-    task: Callable[[Tensor], Tensor],
-    model: nn.Module,
-    tensors: BatchTensors,
-    options: dict[str, Any],
-) -> Tensor:
-    """Call the model once and return what the reader's task reads; an error if the model does not call its head."""
-    reader.task, reader.read = task, None
-    model(input_ids=tensors.ids, **options)
-    found, reader.read = reader.read, None
-    if found is None:
-        raise ScoringError(f"{type(base_model(model)).__name__} called its output embedding before, and no longer does")
-    return found
-
-
-def _needed_logits(model: nn.Module, output: Any, tensors: BatchTensors, keep: Keep, *, vocabulary: int) -> Tensor:
-    """Return the logits [needed, vocabulary] in the order of `tensors.needed`, from those that the model returned.
-
-    These must have the shape of the form `keep`: a model that ignores a form returns many more than the budget allows.
-    """
-    logits = getattr(output, "logits", None)
-    name = type(base_model(model)).__name__
-    if not isinstance(logits, Tensor):
-        raise ScoringError(f"{name} returned no logits; needed a causal language model with its language head")
-    rows, width = tensors.ids.shape
-    needed = len(tensors.needed)
-    if keep == "mask" and tuple(logits.shape) == (needed, vocabulary):
-        return logits
-    before = virtual_tokens(model)
-    if logits.ndim == 3 and keep == "all" and before and logits.shape[1] == before + width:
-        logits = logits[:, before:]  # without the tokens that prompt learning put before the text
-    # The columns that are returned, by their number in the batch.
-    columns = {"positions": tensors.columns, "last": torch.arange(int(tensors.columns[0]), width)}.get(
-        keep, torch.arange(width)
-    )
-    if keep == "mask" or tuple(logits.shape) != (rows, len(columns), vocabulary):
-        raise ScoringError(
-            f"{name} returned logits of shape {tuple(logits.shape)}, needed {vocabulary} numbers, one per token of the "
-            f"vocabulary, at {needed} positions of {rows} rows of {width} tokens; needed a causal language model with "
-            "its language head"
-        )
-    # A boolean mask selects by row, then by position: the order of `tensors.needed`.
-    return logits[tensors.needed_mask[:, columns.to(tensors.needed.device)].to(logits.device)]
+    def _logits(self, model: nn.Module, tensors: BatchTensors, options: dict[str, Any]) -> Tensor:
+        """Return logits [needed, vocabulary] of the model, in the order of `tensors.needed`."""
+        (rows, width), needed, name = tensors.ids.shape, len(tensors.needed), type(base_model(model)).__name__
+        with only_at(model, width, tensors.needed):
+            logits = getattr(model(input_ids=tensors.ids, **options), "logits", None)
+        if not isinstance(logits, Tensor):
+            raise ScoringError(f"{name} returned no logits; needed a causal language model with its language head")
+        if tuple(logits.shape) == (1, needed, self.vocabulary):
+            return logits[0]
+        # Prompt learning puts tokens before the text.
+        if logits.ndim != 3 or len(logits) != rows or logits.shape[1] < width or logits.shape[2] != self.vocabulary:
+            raise ScoringError(
+                f"{name} returned logits of shape {tuple(logits.shape)}, needed {self.vocabulary} numbers, one per "
+                f"token of the vocabulary, at {needed} positions of {rows} rows of {width}; needed a causal language "
+                "model with its language head"
+            )
+        self._returns_all = True
+        return logits[:, -width:].reshape(-1, self.vocabulary).index_select(0, tensors.needed.to(logits.device))

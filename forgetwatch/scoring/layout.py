@@ -62,10 +62,6 @@ where these cost less."""
 KEYS: Final = 8
 """Maximum number of attention keys of a batch, in token budgets; the keys of a prefix count once for each row."""
 
-Keep = Literal["mask", "positions", "last", "all"]
-"""Form of a model's argument `logits_to_keep`: a mask for each row, one list of positions for all rows, the number of
-last positions, or no argument at all."""
-
 _MASK_PIECE: Final = 2**26
 """Pairs of tokens whose mask is computed at a time."""
 
@@ -354,30 +350,6 @@ class BatchTensors:
     depths: Tensor  # position of each token in its text
     ends: Tensor  # one past the last token that sees this one, in its row
     needed: Tensor  # positions whose logits are needed, as row * width + column, ascending [needed]
-
-    @property
-    def needed_mask(self) -> Tensor:
-        """True where the logits are needed, bool [rows, width]."""
-        mask = torch.zeros(self.ids.numel(), dtype=torch.bool, device=self.needed.device)
-        mask[self.needed] = True
-        return mask.view(self.ids.shape)
-
-    @property
-    def columns(self) -> Tensor:
-        """Columns in which any row needs logits, ascending, int64."""
-        found: Tensor = (self.needed % self.ids.shape[1]).unique()
-        return found
-
-    def logits_to_keep(self, keep: Keep) -> Tensor | int | None:
-        """Return the argument of that name, in the form `keep`.
-
-        Bool [rows, width], int64 [positions], a number, or None.
-        """
-        if keep == "mask":
-            return self.needed_mask
-        if keep == "positions":
-            return self.columns
-        return self.ids.shape[1] - int(self.columns[0]) if keep == "last" else None
 
     def moved(self, device: torch.device, *others: NDArray[np.int64]) -> tuple[BatchTensors, list[Tensor]]:
         """Return the batch and other arrays on a device, by one transfer that is not waited for."""

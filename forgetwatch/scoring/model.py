@@ -19,8 +19,7 @@ import torch
 from torch import Tensor, distributed, nn
 
 from forgetwatch.errors import ScoringError
-from forgetwatch.scoring.compatibility import TAKES_MASKS_OF_POSITIONS, PreTrainedConfig
-from forgetwatch.scoring.layout import Keep
+from forgetwatch.scoring.compatibility import PreTrainedConfig
 from forgetwatch.scoring.module_state import kept_state
 
 CPU_TOKENS: Final = 1024
@@ -54,7 +53,6 @@ class ModelInfo:
     virtual_tokens: int  # tokens that prompt learning puts before every text
     hidden_size: int  # width of its layers; 0 if its configuration gives none
     token_budget: int  # tokens of a batch that suit its device
-    keep_modes: tuple[Keep, ...]  # forms of `logits_to_keep` that it may take, the most exact first
     in_parts: bool  # True if every process has a part of it, so that all have to make the same calls
 
     @classmethod
@@ -68,7 +66,6 @@ class ModelInfo:
             virtual_tokens=virtual_tokens(model),
             hidden_size=int(getattr(config, "hidden_size", 0) or 0),
             token_budget=default_token_budget(model),
-            keep_modes=tuple(_keep_modes(model)),
             in_parts=is_sharded(model) or is_tensor_parallel(model),
         )
 
@@ -200,18 +197,6 @@ def is_sharded(model: nn.Module) -> bool:
 def is_tensor_parallel(model: nn.Module) -> bool:
     """Return True if each layer is split over processes, which must read the same tokens at the same time."""
     return int(getattr(base_model(model), "tp_size", None) or 1) > 1
-
-
-def _keep_modes(model: nn.Module) -> list[Keep]:
-    if virtual_tokens(model):
-        return ["last", "all"]  # counted from the end, where the tokens before the text do not matter
-    parameter = inspect.signature(type(base_model(model)).forward).parameters.get("logits_to_keep")
-    if parameter is None:
-        return ["all"]
-    if "Tensor" not in str(parameter.annotation):
-        return ["last", "all"]
-    first: list[Keep] = ["mask"] if TAKES_MASKS_OF_POSITIONS else []
-    return [*first, "positions", "last", "all"]
 
 
 def tree_obstacle(model: nn.Module) -> str:

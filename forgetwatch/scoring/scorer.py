@@ -257,7 +257,6 @@ class Scorer:
             **({"rules": RULES} if self._generated else {}),
             "way": self.engine.layout,
             "why_rows": self.engine.fallback_reason,
-            "logits": self.engine.logits,
             "attention": self.engine.attention,
             "engine": "transformers",
             "batch": {"tokens": self.engine.token_budget, "halved": self.engine.halved},

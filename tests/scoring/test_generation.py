@@ -22,7 +22,7 @@ from forgetwatch.errors import ProbeError
 from forgetwatch.grading import grade
 from forgetwatch.progress import Done
 from forgetwatch.report import comparison_detail, comparison_json
-from forgetwatch.scoring import Generated, ModelGenerator, Scorer, answer_text, encode_prompts
+from forgetwatch.scoring import Generated, ModelGenerator, Scorer, answer_text, encode_prompts, scorer
 
 LETTERS = "ABCD"
 
@@ -326,7 +326,13 @@ def test_a_short_answer_is_checked_without_generating_it(knows: Any) -> None:
     assert score(network, tok, both).floats("correct")[:12].tolist() == [float(n % 2) for n in range(12)]
 
 
-def test_a_thinking_block_that_the_prompt_opens_is_closed_before_an_answer_counts() -> None:
+def _generate_by(monkeypatch: pytest.MonkeyPatch, writer: Any) -> None:
+    monkeypatch.setattr(scorer, "ModelGenerator", lambda *given, **options: writer)
+
+
+def test_a_thinking_block_that_the_prompt_opens_is_closed_before_an_answer_counts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     class Writes:
         """Writes the same text behind every prompt."""
 
@@ -353,7 +359,8 @@ def test_a_thinking_block_that_the_prompt_opens_is_closed_before_an_answer_count
         tok.chat_template = template
         decoding = {"tokens": 8, "thinking": thinking, "ask": "letter"}
         probe = Probe(facts(2), scoring="generate", rendering="chat", decoding=decoding)
-        rows = Scorer(probe, tok, network).score(network, generator=Writes(text)).table.to_pylist()
+        _generate_by(monkeypatch, Writes(text))
+        rows = Scorer(probe, tok, network).score(network).table.to_pylist()
         assert {row["outcome"] for row in rows} == {outcome}
         assert [row["correct"] for row in rows] == [False, outcome == "ok"]
 
@@ -404,16 +411,17 @@ class Rambling:
         return [Generated("w1\n\nQ: w2\nAnswer: w3", True, ()) for _ in prompts]
 
 
-def test_an_answer_after_worked_examples_ends_before_the_next_question() -> None:
+def test_an_answer_after_worked_examples_ends_before_the_next_question(monkeypatch: pytest.MonkeyPatch) -> None:
     fields = {"task": "t", "prompt": "Q: w0\nAnswer:", "answer": "w1", "match": "exact"}
     shown = Item(id="shown", shots="Q: w5\nAnswer: w6\n\n", **fields)
     bare, own = Item(id="bare", **fields), Rambling()
     network = model(TOK)
-    both = Scorer(Probe([shown, bare], decoding={"tokens": 20}), TOK, network).score(network, generator=own)
+    _generate_by(monkeypatch, own)
+    both = Scorer(Probe([shown, bare], decoding={"tokens": 20}), TOK, network).score(network)
     assert both.texts("output").tolist() == ["w1", "w1\n\nQ: w2\nAnswer: w3"]
     assert both.texts("outcome").tolist() == ["ok", "truncated"]
     assert both.table["correct"].to_pylist() == [True, False]
     # The same answers if the item is alone, and the model stops at once.
-    alone = Scorer(Probe([shown], decoding={"tokens": 20}), TOK, network).score(network, generator=own)
+    alone = Scorer(Probe([shown], decoding={"tokens": 20}), TOK, network).score(network)
     assert alone.texts("output").tolist() == ["w1"]
     assert own.stops == [(), ("\n\nQ:",)]

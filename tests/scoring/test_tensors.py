@@ -63,7 +63,7 @@ def test_a_moved_batch_is_the_same_batch() -> None:
     made = tensors_of(batch)
     others = torch.arange(5).numpy(), torch.arange(0).numpy()
     moved, rest = made.moved(torch.device("cpu"), *others)
-    for name in ("ids", "mask", "depths", "ends", "needed", "needed_mask", "columns"):
+    for name in ("ids", "mask", "depths", "ends", "needed"):
         assert torch.equal(getattr(made, name), getattr(moved, name))
     assert [one.tolist() for one in rest] == [one.tolist() for one in others]
     assert moved.needed.tolist() == [

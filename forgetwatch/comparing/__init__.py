@@ -55,6 +55,7 @@ from forgetwatch.comparing.decision import (
     loss_phrase,
     luck_phrase,
 )
+from forgetwatch.comparing.expected import expected_verdicts
 from forgetwatch.comparing.flips import Flip, Side, What, first_forgotten, prompt_text, sort_flips
 from forgetwatch.comparing.groups import Group, Level, count_groups, group_values
 from forgetwatch.comparing.ranking import (

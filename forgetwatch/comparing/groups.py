@@ -14,10 +14,13 @@ import numpy as np
 from forgetwatch.measures import (
     CHANCE,
     FLIPS,
+    KNOWN,
     MEASURE_OF,
     MEASURES,
+    NET_ESTIMATE,
     NOISE_FLOOR,
     PASSAGES,
+    RIGHT_LOST,
     SOFT,
     VANISHED,
     Chance,
@@ -123,7 +126,6 @@ def count_groups(whole: Rows) -> Iterator[Group]:
     whole = replace(whole, margin_rule=margin_rule(whole.pairs))
     yield from _level("all", [("all", whole)])
     paired, unscored, passages = whole.pairs, whole.unscored, whole.passages
-    nothing = np.zeros(0, np.int64)
     levels: list[tuple[Level, Labels, Labels, Labels | None]] = [
         ("category", paired.category, unscored.category, passages.category if passages else None),
         ("task", paired.task, unscored.task, passages.task if passages else None),
@@ -133,25 +135,40 @@ def count_groups(whole: Rows) -> Iterator[Group]:
     if len(np.unique(paired.kind.code)) > 1:
         levels.insert(0, ("kind", paired.kind, unscored.kind, None))  # one kind alone would repeat the whole
     for level, *labels in levels:
-        scored, missing, texts = (dict(of.split()) if of else {} for of in labels)
-        rows = [
-            (
-                name,
-                replace(
-                    whole,
-                    pairs=paired.take(scored.get(name, nothing)),
-                    unscored=unscored.take(missing.get(name, nothing)),
-                    passages=passages.take(texts[name]) if passages and name in texts else None,
-                ),
-            )
-            for name in dict.fromkeys((*scored, *missing, *texts))
-        ]
-        yield from _level(level, rows)
+        yield from _level(level, _split(whole, *labels))
 
 
-def _level(level: Level, groups: Sequence[tuple[str, Rows]]) -> Iterator[Group]:
+def deciding_groups(whole: Rows) -> Iterator[Group]:
+    """Yield all items and the categories, with nothing but what a verdict is decided by."""
+    whole = replace(whole, margin_rule=margin_rule(whole.pairs))
+    of_all = FLIPS, VANISHED, NET_ESTIMATE, KNOWN, RIGHT_LOST
+    yield from _level("all", [("all", whole)], of_all)
+    yield from _level("category", _split(whole, whole.pairs.category, whole.unscored.category), of_all[:3])
+
+
+def _split(whole: Rows, *labels: Labels | None) -> list[tuple[str, Rows]]:
+    """Return the rows of each label: of the pairs, of the unscored, and of the passages."""
+    passages, nothing = whole.passages, np.zeros(0, np.int64)
+    scored, missing, texts = (dict(of.split()) if of else {} for of in (*labels, None)[:3])
+    return [
+        (
+            name,
+            replace(
+                whole,
+                pairs=whole.pairs.take(scored.get(name, nothing)),
+                unscored=whole.unscored.take(missing.get(name, nothing)),
+                passages=passages.take(texts[name]) if passages and name in texts else None,
+            ),
+        )
+        for name in dict.fromkeys((*scored, *missing, *texts))
+    ]
+
+
+def _level(
+    level: Level, groups: Sequence[tuple[str, Rows]], measures: Sequence[GroupMeasure[Any]] = MEASURES
+) -> Iterator[Group]:
     """Yield the groups of one level; q-values are over those that have a test."""
-    results = {measure.key: measure.corrected([measure.of(rows) for _, rows in groups]) for measure in MEASURES}
+    results = {measure.key: measure.corrected([measure.of(rows) for _, rows in groups]) for measure in measures}
     flips = cast(Sequence[Flips], results.pop(FLIPS.key))
     for at, (name, _) in enumerate(groups):
         found = {key: of_groups[at] for key, of_groups in results.items()}

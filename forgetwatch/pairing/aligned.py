@@ -125,6 +125,8 @@ class AlignedPairs:
 
     def take(self, rows: NDArray[Any]) -> Self:
         """Return the pairs of some rows."""
+        if rows.dtype == np.bool_ and rows.all():
+            return self
         columns = {name: x[rows] for name, x in vars(self).items() if isinstance(x, np.ndarray)}
         others: dict[str, Any] = {
             name: x.take(rows) for name, x in vars(self).items() if isinstance(x, (Labels, OptionScores, MassSplit))

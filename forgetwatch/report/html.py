@@ -277,7 +277,7 @@ def _run(run: Trajectory, found: Conclusion) -> dict[str, Any]:
 
 
 def _chart(run: Trajectory, found: Conclusion) -> str:
-    """Return the numbers of the curve as JSON: all questions, and the categories that fell most, at each look."""
+    """Return the numbers of the curve as JSON: all questions, the categories that fell most, and the new task."""
     fell = ["", *(one.group.name for one in found.lost[:_LINES])]
     series = []
     for name in fell:
@@ -293,7 +293,8 @@ def _chart(run: Trajectory, found: Conclusion) -> str:
         series.append(row)
     leg = found.decision.leg("accuracy")
     limit = None if leg is None or leg.limit is None else 100 * leg.limit
-    return script_json({"steps": run.steps, "limit": limit, "series": series})
+    task = run.task and {"name": run.task.name.replace("_", " "), "values": [run.task.at(step) for step in run.steps]}
+    return script_json({"steps": run.steps, "limit": limit, "series": series, "task": task})
 
 
 def _sections(

@@ -21,15 +21,13 @@ from typing import Final
 
 from rich.console import Console
 
-from forgetwatch.comparing import ALPHA, Comparison, Group, Subset, Trajectory, at_start, estimated
+from forgetwatch.comparing import Comparison, Group, Subset, Trajectory, at_start, estimated, expected_verdicts
+from forgetwatch.comparing.verdict import FEWEST_ITEMS as FEWEST_TO_PASS
 from forgetwatch.errors import WatchError
 from forgetwatch.files import write_text
-from forgetwatch.item import Item
 from forgetwatch.measures import PASSAGES
-from forgetwatch.metrics import FEWEST_TESTED, alarm_level, detectable_change, detectable_estimate
-from forgetwatch.pairing import change_points, listed, percent, run_name
+from forgetwatch.pairing import change_points, count, listed, run_name
 from forgetwatch.probe import Probe
-from forgetwatch.probes import questions_once
 from forgetwatch.progress import log, seconds
 from forgetwatch.report import WIDTH, run_page, run_title
 from forgetwatch.report.terminal import run_table
@@ -45,9 +43,6 @@ from forgetwatch.watch.budget import (
 )
 from forgetwatch.watch.schedule import Schedule
 from forgetwatch.watch.watch import Watch
-
-_USUAL_FLIPS: Final = 0.10
-"""Share of the answers that flip, assumed before any look for the loss that the items show."""
 
 _PAGE_SHARE: Final = 0.005
 """Share of the time that drawing pages may take, 0 to 1."""
@@ -65,7 +60,7 @@ def start_line(
     step_tokens: float | None,
     max_overhead: float | None,
 ) -> str:
-    """Return the line before the first batch: what is evaluated, what that costs, and the loss that it can show.
+    """Return the line before the first batch: what is evaluated, and what that costs.
 
     Args:
         probe: The probe.
@@ -77,9 +72,6 @@ def start_line(
     """
     items, looks = decision.items or len(probe), schedule.looks_after(0)
     line = f"{probe.name}: {f'the first {items:,} of ' if items < len(probe) else ''}{len(probe):,} items"
-    questions = [item for item in probe.items[:items] if not item.is_passage]
-    if questions:
-        line += f", which {_power(questions)}"
     if trial is not None:
         start, worth = trial.question * start_worth(probe, items), evaluated_worth(probe, decision)
         line += f"; about {seconds(start)} before the first step"
@@ -104,7 +96,7 @@ def unwatched_line(schedule: Schedule) -> str:
 def cost_line(watch: Watch, *, left: int, extra: float = 0.0) -> str:
     """Return the line before the first step.
 
-    The cost of the baseline and of the looks, and the loss that raises an alarm.
+    The cost of the baseline and of the looks, and the verdicts to expect.
 
     Args:
         watch: The run.
@@ -119,17 +111,9 @@ def cost_line(watch: Watch, *, left: int, extra: float = 0.0) -> str:
     looks += f"{left} look{'' if left == 1 else 's'} planned, {seconds(each)} each: "
     looks += f"about {seconds(spent + left * each)} in all"
     items = watch.items or len(watch.probe)
-    questions = [item for item in watch.probe.items[:items] if not item.is_passage]
-    if not questions:
+    if all(item.is_passage for item in watch.probe.items[:items]):
         return f"{items:,} passages; {looks}; what changes is their bits per byte: no answer is right or wrong"
-    is_whole = len({item.category for item in questions}) < 2
-    level = alarm_level(1, groups=1, planned=watch.planned or 1, alpha=ALPHA if is_whole else ALPHA / 2)
-    # An alarm is one-sided, and a detectable change has a two-sided level.
-    alarms = _shown_loss(questions, alpha=2 * level, at_look=True)
-    also = f", and raise an alarm at one of {percent(alarms)} points" if alarms == alarms else ""
-    start = watch.comparisons.get(watch.baseline.meta["step"]) if watch.baseline else None
-    little = "" if start is None else at_start(start.all)
-    return f"{items:,} items; {looks}; they {_power(questions)}{also}" + (f"; {little}" if little else "")
+    return "; ".join(filter(None, [f"{items:,} items; {looks}", _expected(watch)]))
 
 
 def look_line(whole: Group, *, step: int, max_steps: int | None, took: float) -> str:
@@ -171,7 +155,7 @@ def share_line(
     items = len(probe) if decision.items is None else decision.items
     if items < len(probe):
         since = "as before they evaluate" if planned is None else "they evaluate"
-        line += f": {since} the first {items:,} of {len(probe):,} items, which {_power(probe.items[:items])}"
+        line += f": {since} the first {items:,} of {len(probe):,} items"
     if planned is not None and len(looks) < planned:
         line += f"; {len(looks)} of {planned} looks are taken, at steps {', '.join(map(str, looks))}"
     line += _over(share, items, max_overhead)
@@ -186,7 +170,7 @@ def _over(share: float, items: int, max_overhead: float | None) -> str:
     """
     if max_overhead is None or share <= 1.1 * max_overhead:
         return ""
-    why = "fewer items would detect next to nothing" if items <= FEWEST_ITEMS else "the run is short, or a look long"
+    why = "fewer items would decide next to nothing" if items <= FEWEST_ITEMS else "the run is short, or a look long"
     return f"; that is more than max_overhead={max_overhead:g}: {why}"
 
 
@@ -263,20 +247,19 @@ class ReportPage:
         self._seconds = self._written - started
 
 
-def _power(items: Sequence[Item]) -> str:
-    """Return the clause on the smallest net loss that some items show; passages show none, and do not count."""
-    loss = _shown_loss([item for item in items if not item.is_passage])
-    return f"show a net loss of {percent(loss)} points or more" if loss == loss else "are too few to show a net loss"
-
-
-def _shown_loss(questions: Sequence[Item], *, alpha: float = 0.05, at_look: bool = False) -> float:
-    """Return the smallest net loss that some questions show with 80 % power, 0 to 1; nan if none."""
-    questions = questions_once(questions)
-    scored = sum(bool(item.choices) for item in questions)
-    # Alarms on fewer are by flips alone.
-    if at_look and scored < FEWEST_TESTED:
-        return detectable_change(len(questions), _USUAL_FLIPS, alpha=alpha)
-    return detectable_estimate(scored, _USUAL_FLIPS, unscored=len(questions) - scored, alpha=alpha)
+def _expected(watch: Watch) -> str:
+    """Return the clause on the verdicts to expect; empty where nothing shows how often they will be what."""
+    start = None if watch.baseline is None else watch.comparisons.get(watch.baseline.meta["step"])
+    if watch.baseline is None or start is None:
+        return ""
+    if (whole := start.all).n < FEWEST_TO_PASS or whole.little_to_lose:
+        return at_start(whole) or f"{count(whole.n)} questions are too few to say that it kept"
+    null = None if watch.null is None else watch.subset.apply(watch.null)
+    found = expected_verdicts(start, watch.subset.apply(watch.baseline), null)
+    if found is None:
+        return ""
+    text = f"a harmless run will read KEPT in about {100 * found.kept:.0f} %"
+    return text + ("" if found.forgot is None else f", a loss of 4 points FORGOT in about {100 * found.forgot:.0f} %")
 
 
 @dataclass(frozen=True)

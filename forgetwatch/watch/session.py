@@ -163,7 +163,7 @@ class Session:
 
     def announce(self) -> None:
         """Log the cost of the baseline and of the planned looks, unless no item is left for them."""
-        if self.watch.evaluates:
+        if self._is_main and self.watch.evaluates:
             left = self.budget.schedule.looks_after(max(self.watch.comparisons))
             self.log(run_output.cost_line(self.watch, left=left, extra=self._extra))
 

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from forgetwatch.comparing import estimated
 from forgetwatch.comparing.flips import flips
 from forgetwatch.report import LONGEST, MOST, ROOM, document, html, marked, page, run_page
 from forgetwatch.report.flip_list import flip_list
+from forgetwatch.run_folder import TaskFigure
 from forgetwatch.visible_text import visible
 
 
@@ -59,11 +61,15 @@ def test_only_a_run_has_the_library_of_its_curve() -> None:
 
 def test_the_curve_has_the_numbers_of_the_looks() -> None:
     trajectory, probe = run(240)
+    first, *_, last = trajectory.steps
+    trajectory = replace(trajectory, task=TaskFigure("eval_loss", ((first + 1, 2.0), (last, 0.5))))
     (text,) = re.findall(
         r'<script type="application/json" id="looks">(.*?)</script>', run_page(trajectory, probe=probe)
     )
     found = json.loads(text)
     assert found["steps"] == list(trajectory.steps)
+    assert found["task"]["name"] == "eval loss"
+    assert (found["task"]["values"][0], found["task"]["values"][-1]) == (None, 0.5)
     whole, category = found["series"][:2]
     group = trajectory.comparisons[-1].by("category")[category["category"]]
     for row, of in ((whole, trajectory.comparisons[-1].all), (category, group)):

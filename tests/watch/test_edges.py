@@ -170,7 +170,7 @@ def test_the_share_names_the_looks_that_are_taken() -> None:
     decision = Decision(step=10, items=100)
     line = run_output.share_line(0.3, Probe(items), decision, looks=[20, 50], planned=9, max_overhead=0.02)
     assert "2 of 9 looks are taken, at steps 20, 50" in line
-    assert "that is more than max_overhead=0.02: fewer items would detect next to nothing" in line
+    assert "that is more than max_overhead=0.02: fewer items would decide next to nothing" in line
 
 
 def test_a_composite_of_a_metric_outside_0_to_1_is_refused() -> None:

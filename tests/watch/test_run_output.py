@@ -111,8 +111,7 @@ def test_the_announced_sum_contains_the_second_measurement_and_the_looks(tmp_pat
     line = cost_line(watch, left=4, extra=0.6)
     assert "the baseline took 95 s, second measurement included; 4 looks planned, 70 s each: about 6 min" in line
     assert line.endswith(
-        "; they are too few to show a net loss; before training it answered no better than guessing: there is next to "
-        "nothing to forget here"
+        "; before training it answered no better than guessing: there is next to nothing to forget here"
     )
     watch.seconds, watch.measurer.seconds = {0: 69.4 + 25.7}, 13.2
     assert cost_line(watch, left=1).split("; ")[2] == "1 look planned, 13 s each: about 108 s in all"

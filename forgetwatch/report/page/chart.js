@@ -3,7 +3,7 @@
 (() => {
   const at = (id) => document.getElementById(id);
   if (!at("chart")) return;
-  const { steps, limit, series } = JSON.parse(at("looks").textContent);
+  const { steps, limit, series, task } = JSON.parse(at("looks").textContent);
   const holder = at("chart"), told = at("point"), figure = holder.parentElement;
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -13,7 +13,8 @@
   const tell = () => {
     const one = series[line], change = one.change[look];
     const numbers = change === null ? "not measured" : `${signed(change)} points (${signed(one.low[look])} to ${signed(one.high[look])}); ${one.forgotten[look].toLocaleString("en")} forgotten, ${one.gained[look].toLocaleString("en")} gained of ${one.n.toLocaleString("en")}`;
-    told.textContent = `step ${steps[look].toLocaleString("en")}, ${one.category || "all questions"}: ${numbers}`;
+    const gain = task && task.values[look] !== null ? `; ${task.name} ${Number(task.values[look].toPrecision(3))}` : "";
+    told.textContent = `step ${steps[look].toLocaleString("en")}, ${one.category || "all questions"}: ${numbers}${gain}`;
   };
 
   const list = (category, step) => {
@@ -40,11 +41,13 @@
     return {
       width: holder.clientWidth, height: 230, legend: { live: false },
       scales: { x: { time: false }, y: { range: (u, low, high) => [Math.min(low, limit ?? 0) - 2, Math.max(high, 0) + 2] } },
-      axes: [{ ...axis, size: 28, label: "step", labelSize: 16, labelGap: 0, labelFont: axis.font }, { ...axis, size: 44, label: "net change, points", labelSize: 16, labelFont: axis.font }],
+      axes: [{ ...axis, size: 28, label: "step", labelSize: 16, labelGap: 0, labelFont: axis.font }, { ...axis, size: 44, label: "net change, points", labelSize: 16, labelFont: axis.font },
+        ...(task ? [{ ...axis, scale: "task", side: 1, size: 44, label: task.name, labelSize: 16, labelFont: axis.font, grid: { show: false } }] : [])],
       series: [{},
         ...series.map((one, index) => ({ label: one.category || "all questions", stroke: colors[index % colors.length], width: index ? 1.5 : 2.5, points: { show: true, size: 5 } })),
         { label: "high", stroke: "transparent", points: { show: false } }, { label: "low", stroke: "transparent", points: { show: false } },
-        ...(limit === null ? [] : [{ label: `limit ${limit}`, stroke: ink, dash: [3, 4], width: 1, points: { show: false } }])],
+        ...(limit === null ? [] : [{ label: `limit ${limit}`, stroke: ink, dash: [3, 4], width: 1, points: { show: false } }]),
+        ...(task ? [{ label: `new task: ${task.name}`, scale: "task", stroke: ink, dash: [8, 4], width: 1.5, spanGaps: true }] : [])],
       bands: [{ series: [series.length + 1, series.length + 2], fill: `${colors[0]}26` }],
       cursor: { drag: { x: false, y: false }, points: { size: 8 } },
       hooks: { setCursor: [(u) => { if (u.cursor.idx === null || u.cursor.left < 0) return; look = u.cursor.idx; line = nearest(u); tell(); }] },
@@ -53,10 +56,10 @@
 
   const draw = () => {
     chart?.destroy();
-    const rows = [steps, ...series.map((one) => one.change), series[0].high, series[0].low];
-    chart = new uPlot(options(), limit === null ? rows : [...rows, steps.map(() => limit)], holder);
+    const others = [...(limit === null ? [] : [steps.map(() => limit)]), ...(task ? [task.values] : [])];
+    chart = new uPlot(options(), [steps, ...series.map((one) => one.change), series[0].high, series[0].low, ...others], holder);
     // The ends of the interval are lines for uPlot, and a band for the reader.
-    [...holder.querySelectorAll(".u-series")].slice(-(limit === null ? 2 : 3)).slice(0, 2).forEach((row) => row.remove());
+    [...holder.querySelectorAll(".u-series")].slice(-2 - others.length).slice(0, 2).forEach((row) => row.remove());
     chart.over.addEventListener("click", () => list(series[line].category, look ? steps[look] : null));
     tell();
   };

@@ -73,7 +73,7 @@ class Item:
             ``Question:``, a generated answer ends before the next such label after an empty line.
         wording: The wording in which a question with options is asked; `prompt` and `shots`, and with them the content
             hash, stay those of the item. None asks it as it is written.
-        meta: Anything else; never read by forgetwatch.
+        meta: Anything else; read by a match of lm-evaluation-harness alone, which finds its document there.
 
     Raises:
         ProbeError: If a field has the wrong type, an answer index is outside the choices, the match is unknown, or an
@@ -154,7 +154,7 @@ class Item:
             return f"answer {self.answer!r} names a choice twice"
         if self.match is None:
             return ""
-        if self.match not in MATCHES and not (self.match.startswith("regex:") and len(self.match) > len("regex:")):
+        if (self.match not in MATCHES and not self.match.startswith(("regex:", "lm_eval:"))) or self.match == "regex:":
             near = did_you_mean(self.match, MATCHES)
             return f"match must be one of {', '.join(MATCHES)} or regex:PATTERN, got {self.match!r}{near}"
         if k and self.match != "letter":
@@ -220,6 +220,7 @@ class Item:
         tools = None if self.tools is None else [dict(t) for t in self.tools]
         # The order in which several right answers are listed does not change the question.
         content = [prompt, list(self.choices), sorted(self.answers), self._judged_by, self.system, tools]
+        content += [self.meta.get("doc")] if self.match is not None and self.match.startswith("lm_eval:") else []
         text = json.dumps(content, sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 

@@ -56,9 +56,6 @@ ORDER = (
 
 HEAVY = {"torch", "transformers", "trl", "accelerate", "peft", "datasets", "tokenizers"}
 MAY_BE_HEAVY = {"scoring", "drift", "retention", "lm_eval", "watch", "study", "trl", "axolotl", "demo"}
-READS_DATA_SETS = "probes/hub/load.py"
-"""Benchmarks of the hub are read with `datasets`, by one function of this file, when they are asked for. All else of a
-probe works without it, so that comparing and reporting never load it."""
 METRICS_MAY_USE = {"numpy", "scipy", "math", "dataclasses", "typing", "collections", "forgetwatch", "__future__"}
 
 FILES = sorted(ROOT.rglob("*.py"))
@@ -148,7 +145,7 @@ def test_a_name_that_hides_a_module_is_found(tmp_path: Path) -> None:
 def test_only_the_scoring_half_loads_torch(path: Path) -> None:
     if part(path) not in MAY_BE_HEAVY:
         used = {name.split(".")[0] for name in imports(path)} & HEAVY
-        assert used == ({"datasets"} if path == ROOT / READS_DATA_SETS else set())
+        assert not used
         assert not {name.split(".")[0] for name in imports(path, at_module_level=True)} & HEAVY
         assert "matplotlib" not in {name.split(".")[0] for name in imports(path, at_module_level=True)}
 

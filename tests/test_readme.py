@@ -33,8 +33,6 @@ NAMING = [
     *(path for part in ("forgetwatch", "benchmarks", "tools") for path in sorted((ROOT / part).rglob("*.py"))),
 ]
 """Files that name pages and scripts of the repository by their path."""
-HAVE_MAPS = ("probes/hub",)
-"""Packages of many small files, whose own docstring names them."""
 SETUP = [line for line in README.splitlines() if "-m venv" in line]
 
 
@@ -134,13 +132,6 @@ def test_the_map_names_every_module_of_the_root() -> None:
     lines = re.findall(r"^  ((?:\w+ )*\w+)  ", tree, flags=re.MULTILINE)
     there = {path.stem for path in (ROOT / "forgetwatch").glob("*.py")} - {"__init__", "__main__"}
     assert sorted(name for line in lines for name in line.split()) == sorted(there)
-
-
-@pytest.mark.parametrize("folder", HAVE_MAPS)
-def test_a_package_of_many_files_names_them_in_its_docstring(folder: str) -> None:
-    package = ROOT / "forgetwatch" / folder
-    named = re.findall(r"^    (\w+\.py) ", (package / "__init__.py").read_text(encoding="utf-8"), flags=re.MULTILINE)
-    assert sorted(named) == sorted(path.name for path in package.glob("*.py") if path.name != "__init__.py")
 
 
 def test_links_and_pictures_of_the_pages_lead_somewhere() -> None:

@@ -77,7 +77,6 @@ NEEDS = {
     "trl.py": "train",
     "demo.py": "train",
     "axolotl.py": "train",
-    "probes/hub": "train",
     "lm_eval.py": "harness",
     "probes/harness.py": "harness",
     "grading/mathematics.py": "math",

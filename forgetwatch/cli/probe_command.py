@@ -36,7 +36,6 @@ from forgetwatch.probes import (
     training_texts,
     without_questions,
 )
-from forgetwatch.probes.hub import FORMS, PRESETS, find_preset
 from forgetwatch.probes.overlap import overlap
 
 PROBLEMS = 1
@@ -45,16 +44,11 @@ probe_app = typer.Typer(
     no_args_is_help=True, add_completion=False, help="List, show, build and check probes.", rich_markup_mode="rich"
 )
 
-_hub_option = partial(typer.Option, rich_help_panel="Benchmarks of the hub")
 _harness_option = partial(typer.Option, rich_help_panel="Tasks of lm-evaluation-harness")
 _own_option = partial(typer.Option, rich_help_panel="Rows of your own")
 _check_option = partial(typer.Option, rich_help_panel="Checks")
 
-_Root = Annotated[
-    Path | None, _hub_option(help="Folder with copies of the hub's data sets under their ids, such as ROOT/cais/mmlu.")
-]
-_Revision = Annotated[str | None, _hub_option(help="Revision of the hub's data sets.")]
-_Shots = Annotated[int | None, _hub_option(help="Worked examples before each question.")]
+_Shots = Annotated[int | None, _harness_option(help="Worked examples before each question.")]
 _Data = Annotated[
     Path | None,
     _harness_option(help="Folder with a JSONL file for each split of the task, such as DIR/test.jsonl, for the hub."),
@@ -62,6 +56,7 @@ _Data = Annotated[
 _Norm = Annotated[
     Norm | None, _harness_option(help="Divisor of an option's log-likelihood: sum for acc, chars for acc_norm.")
 ]
+_Metric = Annotated[str | None, _harness_option(help="Metric that decides generated answers, such as exact_match.")]
 _Limit = Annotated[
     int | None, item_option(min=1, help="Maximum number of items; of a benchmark, a stratified sample of its tasks.")
 ]
@@ -81,11 +76,10 @@ def show_command(
         bool, typer.Option("--categories", help="Write the map of tasks to categories, as CSV to edit.")
     ] = False,
     examples: Annotated[int, typer.Option(min=0, help="Items to show in full.")] = 3,
-    root: _Root = None,
-    revision: _Revision = None,
     shots: _Shots = None,
     data: _Data = None,
     norm: _Norm = None,
+    metric: _Metric = None,
     limit: _Limit = None,
 ) -> None:
     """Show a probe: number of items, categories, options, settings, fingerprint, and some items in full."""
@@ -94,14 +88,10 @@ def show_command(
         return
     if name == "-":
         raise typer.BadParameter("needed a probe's name or file, or --categories")
-    probe = _load(name, root=root, revision=revision, shots=shots, limit=limit, data=data, norm=norm)
+    probe = _load(name, shots=shots, limit=limit, data=data, norm=norm, metric=metric)
     if categories:
         typer.echo(Categories({item.task: item.category for item in probe}).to_csv(), nl=False)
         return
-    if not Path(name).is_file() and (preset := find_preset(name)) is not None:
-        print_text(f"{preset.about}; licence: {preset.licence}; from {preset.sources[0].dataset}")
-        if preset.note:
-            print_text(preset.note)
     for text in summary(probe):
         print_text(text)
     for item in probe.items[:examples]:
@@ -125,26 +115,25 @@ def build_command(
     category: Annotated[str, _own_option(help="Category of rows without one.")] = "",
     scoring: Annotated[str, _own_option(help="Scoring: loglikelihood, letters or generate.")] = "loglikelihood",
     rendering: Annotated[str | None, _own_option(help="Rendering: plain or chat.")] = None,
-    root: _Root = None,
-    revision: _Revision = None,
     shots: _Shots = None,
     data: _Data = None,
     norm: _Norm = None,
+    metric: _Metric = None,
     limit: _Limit = None,
 ) -> None:
-    """Build a probe file from rows of your own, or from a benchmark of the hub."""
+    """Build a probe file from rows of your own, or from a task of lm-evaluation-harness."""
     check_probe_file(output, [source])
     if column or key or task or category or scoring != "loglikelihood" or rendering:
-        if any(given is not None for given in (root, revision, shots, data, norm)):
+        if any(given is not None for given in (shots, data, norm, metric)):
             raise ProbeError(
-                f"{source}: --root, --revision, --shots, --data and --norm are for benchmarks and tasks; --column, "
+                f"{source}: --shots, --data, --norm and --metric are for tasks; --column, "
                 "--key, --task, --category, --scoring and --rendering for rows of your own: leave out one or the other"
             )
         settings: dict[str, Any] = {"scoring": scoring, "rendering": rendering}
         probe = probe_from(source, columns=_columns(column or []), task=task, category=category, key=key, **settings)
         probe = probe if limit is None else probe.head(limit)
     else:
-        probe = _load(source, root=root, revision=revision, shots=shots, limit=limit, data=data, norm=norm)
+        probe = _load(source, shots=shots, limit=limit, data=data, norm=norm, metric=metric)
     probe.save(output)
     for text in summary(probe):
         print_text(text)
@@ -193,18 +182,17 @@ def check_command(
     ] = None,
     seconds: Annotated[float | None, _check_option(min=0, help="Time limit for reading training rows.")] = None,
     strict: Annotated[bool, _check_option("--strict", help="Exit with status 1 if a fault is found.")] = False,
-    root: _Root = None,
-    revision: _Revision = None,
     shots: _Shots = None,
     data: _Data = None,
     norm: _Norm = None,
+    metric: _Metric = None,
     limit: _Limit = None,
 ) -> None:
     """Check a probe for repeated questions, leaked answers, shortcuts, lengths, and overlap with training data.
 
     With --model also for faults that only answers show.
     """
-    probe = _load(name, root=root, revision=revision, shots=shots, limit=limit, data=data, norm=norm)
+    probe = _load(name, shots=shots, limit=limit, data=data, norm=norm, metric=metric)
     tokenize, chats = None, True
     tokenizer = tokenizer or model
     if tokenizer is not None:
@@ -296,15 +284,8 @@ def listing() -> Iterator[tuple[str, bool]]:
     yield line("standard-written", "word problems and instructions", "180", "open")
     yield line("passages", "texts, scored as bits per byte", "60", "none")
     yield line("demo", "an invented world, for the demo", "360", "k 2 to 5")
-    yield "benchmarks of the hub: NAME[:PART[+PART ...]][:FORM]", True
-    yield line("paper", "the paper's twelve, and IFEval", "about 49,000", "as these")
-    for preset in PRESETS.values():
-        k = f"k {preset.k}" if preset.k[0].isdigit() else preset.k
-        yield line(preset.name, preset.about, preset.items, k)
-    yield "forms", True
-    for form, (about, _) in FORMS.items():
-        yield f"  {fit(form, width)} {about}", False
     yield "tasks of lm-evaluation-harness: lm_eval:TASK, such as lm_eval:arc_easy", True
+    yield line("paper", "those of arXiv 2510.17776 that it has", "about 41,000", "")
     yield "  lm_eval ls tasks", False
     yield "your own: rows with a question, options and an answer", True
     yield f"  {' '.join(SUFFIXES)}", False

@@ -3,7 +3,6 @@
     standard, quick, ...             shipped with the package: shipped/__init__.py lists them, shipped/CARD.md describes
                                      them; quick+behaviour is one probe of both
     demo                             questions about an invented world, for the demo and the tests
-    mmlu, arc_easy, paper, ...       benchmarks of the hub: hub/load.py has the grammar of their names
     lm_eval:arc_easy, ...            tasks of lm-evaluation-harness, made by the harness itself: harness.py
     mine.jsonl                       a probe file
     mine.csv, rows, a Dataset        a table of questions: from_rows.py describes its columns
@@ -32,14 +31,22 @@ from pathlib import Path
 from typing import Any, Final, get_args
 
 from forgetwatch.errors import ProbeError, did_you_mean
+from forgetwatch.extras import install
 from forgetwatch.files import file_errors, open_plain, table_suffix
 from forgetwatch.item import has_one_choice_alone
 from forgetwatch.probe import Norm, Probe, combine, read_probe
 from forgetwatch.probes.categories import UNMAPPED, Categories, PaperTasks, paper_category
 from forgetwatch.probes.checking import Finding, check_answers, check_probe, without_questions
 from forgetwatch.probes.from_rows import is_part_of_question, probe_from
-from forgetwatch.probes.harness import harness_probe, is_harness_task
-from forgetwatch.probes.hub import PAPER, PRESETS, is_preset, load_preset
+from forgetwatch.probes.harness import (
+    CORRECTNESS,
+    PREFIX,
+    harness_judge,
+    harness_name,
+    harness_probe,
+    harness_stops,
+    is_installed,
+)
 from forgetwatch.probes.nearness import RightAnswer, answers_of, category_words, nearness_to, question_text
 from forgetwatch.probes.order import split_halves, stratified
 from forgetwatch.probes.overlap import Overlap, exact_overlap, plain, shares_words, training_text
@@ -62,35 +69,32 @@ from forgetwatch.probes.world import RELATIONS, Fact, Relation, demo_probe, fact
 from forgetwatch.progress import log
 
 _LOCAL_NAMES: Final = (*NAMES, "demo")
-_PRESET_NAMES: Final = (PAPER, *PRESETS)
 
 
 def load_probe(
     name: str | Path | Iterable[Mapping[str, Any]],
     *,
-    root: str | Path | None = None,
-    revision: str | None = None,
     shots: int | None = None,
     limit: int | None = None,
     columns: Mapping[str, str | Sequence[str]] | None = None,
     key: Key | None = None,
     data: str | Path | None = None,
     norm: Norm | None = None,
+    metric: str | None = None,
 ) -> Probe:
     """Load a probe by its name, from a file, or from rows.
 
     Args:
-        name: A shipped probe, a benchmark of the hub (``mmlu``, ``bbh:navigate:cot``), a task of lm-evaluation-harness
+        name: A shipped probe, a task of lm-evaluation-harness
             (``lm_eval:arc_easy``), a file of items or rows, or the rows: a list of dicts, a `datasets.Dataset`. With
             ``@one`` or ``@each`` at its end, in several wordings (`probes.wordings`).
-        root: For benchmarks: a folder with copies of the data sets under their ids, in place of the hub.
-        revision: For benchmarks: revision of the data sets.
-        shots: For benchmarks and tasks of the harness: worked examples before each question.
-        limit: Maximum number of items: the first ones, or of benchmarks a fair sample of their tasks.
+        shots: For tasks of the harness: worked examples before each question.
+        limit: Maximum number of items: the first ones.
         columns: For a table of questions: what its columns are for, as in ``{"prompt": "frage"}``.
         key: For a table of questions: how its answers name options.
         data: For tasks of the harness: a folder with a JSONL file for each split, in place of the hub.
         norm: For tasks of the harness: divisor of an option's log-likelihood; ``chars`` for its `acc_norm`.
+        metric: For tasks of the harness: the metric that decides generated answers.
 
     Raises:
         ProbeError: If there is no probe of that name, or it cannot be read.
@@ -99,14 +103,13 @@ def load_probe(
     if asked is not None:
         found = load_probe(
             unworded,
-            root=root,
-            revision=revision,
             shots=shots,
             limit=limit,
             columns=columns,
             key=key,
             data=data,
             norm=norm,
+            metric=metric,
         )
         made = worded(found, asked)
         if without := sum(not item.wording for item in made):
@@ -116,19 +119,13 @@ def load_probe(
         return made
     if limit is not None and limit < 1:
         raise ProbeError(f"{name}: limit must be at least 1 item, got {limit}")
-    if isinstance(name, str) and is_harness_task(name):
+    if isinstance(name, str) and not _is_local(name) and (task := harness_name(name)):
         _refuse_plan(name, columns, key)
-        if root is not None or revision is not None:
-            raise ProbeError(f"{name}: root and revision are for benchmarks of the hub; data= names a folder of splits")
-        return harness_probe(name, data=data, norm=norm or "sum", shots=shots, limit=limit)
-    if data is not None or norm is not None:
-        raise ProbeError(f"{name}: data and norm are for tasks of lm-evaluation-harness, such as lm_eval:arc_easy")
-    if isinstance(name, (str, Path)) and not Path(name).is_file() and is_preset(str(name)):
-        _refuse_plan(name, columns, key)
-        return load_preset(str(name), root=root, revision=revision, shots=shots, limit=limit)
-    if root is not None or revision is not None or shots is not None:
-        near = did_you_mean(str(name), _PRESET_NAMES) if isinstance(name, str) else ""
-        raise ProbeError(f"{name}: root, revision and shots are for benchmarks of the hub, and this is not one{near}")
+        return harness_probe(task, data=data, norm=norm or "sum", shots=shots, limit=limit, metric=metric)
+    if any(given is not None for given in (data, norm, shots, metric)):
+        raise ProbeError(
+            f"{name}: data, norm, shots and metric are for tasks of lm-evaluation-harness, such as lm_eval:arc_easy"
+        )
     probe = _local(name, columns, key)
     return probe if limit is None else probe.head(limit)
 
@@ -154,6 +151,12 @@ def load_tasks(probes: Mapping[str, Probe | str | Path] | str | Path) -> Probe:
     for note in notes:
         log(note)
     return made
+
+
+def _is_local(name: str) -> bool:
+    """Return True for a file, and for the name of a shipped probe or one near it."""
+    parts = name.split("+")
+    return Path(name).exists() or any(did_you_mean(part, _LOCAL_NAMES) or part in _LOCAL_NAMES for part in parts)
 
 
 def _local(
@@ -185,11 +188,12 @@ def _local(
                 f"{name}: no such file; to use {count} items of a probe, write them to a file first: "
                 f"`forgetwatch probe build {named} --limit {count} -o few.jsonl`"
             )
-        near = did_you_mean(unknown[0], (*_LOCAL_NAMES, *_PRESET_NAMES))
+        near = did_you_mean(unknown[0], _LOCAL_NAMES)
         near += "; @one or @each ends a name" if "@" in str(name) else ""
         raise ProbeError(
             f"{name}: no such file, and no such shipped probe{near}; needed {', '.join(_LOCAL_NAMES)}, a file of items "
-            "or rows, or a benchmark: `forgetwatch probe list` names them"
+            "or rows, or a task of lm-evaluation-harness, such as lm_eval:arc_easy"
+            + ("" if is_installed() else f", which needs {install('lm_eval')}")
         )
     return reduce(combine, [demo_probe() if part == "demo" else shipped_probe(part) for part in parts])
 

@@ -1,8 +1,11 @@
-"""Tasks of lm-evaluation-harness as probes, made by the harness's own task objects: `lm_eval:TASK`.
+"""Tasks of lm-evaluation-harness as probes, made and graded by the harness's own task objects: `lm_eval:TASK`.
 
-    lm_eval:arc_easy          a task; its items are decided by `acc`, the sum of log-likelihoods
+    lm_eval:arc_easy          a task of multiple choice; decided by `acc`, the sum of log-likelihoods
     lm_eval:mmlu              a group or a tag: its tasks interleaved, so that every prefix is a fair sample
     norm="chars"              decided as `acc_norm` is; "bytes" as `acc_bytes`
+    lm_eval:gsm8k             a task of generated answers; the task's own filters and metric decide, if it is 1 or 0
+    lm_eval:gsm8k,drop        several names
+    paper                     the paper's benchmarks that the harness has, see `PAPER`
 
 The harness renders the question, the options and the worked examples, which its own sampler draws with its own seed.
 An item's id is the index of the document, as `doc_id` in the harness's logs. Rows come from the hub, or from a folder:
@@ -10,17 +13,23 @@ An item's id is the index of the document, as `doc_id` in the harness's logs. Ro
     data/test.jsonl           one file of JSON lines a split, as the task names its splits
     data/arc_easy/test.jsonl  the same of one task of a group
 
-Tasks of multiple choice are probes. Those that generate answers, that decide by a function of their own, or whose
-options vary the question are refused with the reason, or left out of a group with a warning. A document whose right
-option is not among its options is left out, with a warning.
+An item of generated answers has the match ``lm_eval:TASK:METRIC,FILTER``, and its document in `meta`: whoever grades an
+answer later needs the harness and no data. Answers are decoded greedily, up to the task's own stop texts.
+
+Tasks that run a model's code, that ask a question several times, that decide multiple choice by a function of their
+own, or whose options vary the question are refused with the reason, or left out of a group with a warning. A document
+whose right option is not among its options is left out, with a warning.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,41 +41,68 @@ from forgetwatch.probes.categories import paper_category
 from forgetwatch.probes.order import interleave
 
 PREFIX: Final = "lm_eval:"
-"""Beginning of the names of the harness's tasks."""
+"""Beginning of the names of the harness's tasks, and of the matches that they grade."""
+
+CORRECTNESS: Final = (
+    *("acc", "exact_match", "em", "acc_norm", "acc_bytes", "prompt_level_strict_acc", "prompt_level_loose_acc"),
+    *("pass@1", "extractive_match", "quasi_exact_match", "mc1", "loglikelihood_acc", "bleu_acc", "rouge1_acc"),
+)
+"""Metric by which an answer is right if none is named: the first of these that there is, else the first of all."""
+
+PAPER: Final = (
+    *("mmlu", "leaderboard_bbh", "gpqa_diamond_zeroshot", "leaderboard_musr", "arc_easy", "arc_challenge", "hellaswag"),
+    *("truthfulqa_mc1", "social_iqa", "piqa", "commonsense_qa", "ifeval"),
+)
+"""Benchmarks of arXiv 2510.17776 that the harness has; it has neither SaladBench nor MCTest."""
 
 _SEED: Final = 1234
 """Seed with which the harness draws worked examples."""
 
+_TOKENS: Final = 256
+"""Tokens of an answer where a task names no number, as in the harness."""
 
-def is_harness_task(name: str) -> bool:
-    """Return whether a name is that of a task of the harness."""
-    return name.startswith(PREFIX)
+
+def harness_name(name: str) -> str | None:
+    """Return the name of a task of the harness with its prefix, which may be left out; ``paper``; None for no task."""
+    if name.startswith(PREFIX) or name == "paper":
+        return name
+    is_task = name.isidentifier() and is_installed() and name in _index().task_index
+    return PREFIX + name if is_task else None
+
+
+def is_installed() -> bool:
+    """Return True if the harness can be imported."""
+    return find_spec("lm_eval") is not None
 
 
 def harness_probe(
-    name: str, *, data: str | Path | None = None, norm: Norm = "sum", shots: int | None = None, limit: int | None = None
+    name: str,
+    *,
+    data: str | Path | None = None,
+    norm: Norm = "sum",
+    shots: int | None = None,
+    limit: int | None = None,
+    metric: str | None = None,
 ) -> Probe:
-    """Make a probe of a task, a group or a tag of lm-evaluation-harness.
+    """Make a probe of tasks, groups or tags of lm-evaluation-harness.
 
     Args:
-        name: ``lm_eval:`` and the name in the harness.
+        name: ``lm_eval:`` and the names in the harness, with commas between them; or ``paper``.
         data: A folder with a file of JSON lines for each split, in place of the hub.
         norm: Divisor of an option's log-likelihood; ``sum`` is the harness's `acc`, ``chars`` its `acc_norm`.
         shots: Worked examples before each question; None for the task's own number.
         limit: Maximum number of items.
+        metric: Metric that decides generated answers, with or without its filter; by default see `CORRECTNESS`.
 
     Raises:
-        ProbeError: If the harness is not installed, has no such task, cannot load its data, or the task is not one of
-            multiple choice.
+        ProbeError: If the harness is not installed, has no such task, cannot load its data, or no task can be a probe.
     """
-    try:
-        manager = _manager()
-    except ImportError as error:
-        raise ProbeError(f"{name}: needs lm-evaluation-harness: {install('lm_eval')}") from error
-    wanted = name.removeprefix(PREFIX)
-    if wanted not in manager.task_index:
-        near = did_you_mean(wanted, manager.all_tasks)
-        raise ProbeError(f"{name}: the harness has no task {wanted!r}{near or ';'} `lm_eval ls tasks` lists them")
+    manager = _manager(name)
+    wanted = PAPER if name == "paper" else tuple(name.removeprefix(PREFIX).split(","))
+    for one in wanted:
+        if one not in manager.task_index:
+            near = did_you_mean(one, manager.all_tasks)
+            raise ProbeError(f"{name}: the harness has no task {one!r}{near or ';'} `lm_eval ls tasks` lists them")
     if shots is not None and shots < 0:
         raise ProbeError(f"{name}: shots must be 0 or more, got {shots}")
     tasks = {str(task.config.task): task for task in _tasks(manager, name, wanted, data)}
@@ -74,39 +110,125 @@ def harness_probe(
     if refused:
         shown = ", ".join(f"the task {own} {reason}" for own, reason in list(refused.items())[:3])
         more = f", and {len(refused) - 3} more" if len(refused) > 3 else ""
-        problem = f"{name}: {shown}{more}; a probe takes tasks of multiple choice, decided by `acc`"
+        problem = f"{name}: {shown}{more}; a probe takes multiple choice decided by `acc`, and generated answers"
         if len(refused) == len(tasks):
             raise ProbeError(problem)
         warnings.warn(f"{problem}: left out", stacklevel=3)
-    items = [item for own, task in tasks.items() if own not in refused for item in _items(task, name=name, shots=shots)]
-    return Probe(interleave(items)[:limit], name=name, norm=norm)
+    kept = {own: task for own, task in tasks.items() if own not in refused}
+    items = [item for task in kept.values() for item in _items(task, name=name, shots=shots, metric=metric)]
+    lengths = [_generation(task).get("max_gen_toks", _TOKENS) for task in kept.values() if _generates(task)]
+    decoding = {"tokens": max(lengths)} if lengths else None
+    return Probe(interleave(items)[:limit], name=name, norm=norm, decoding=decoding)
+
+
+def harness_judge(item: Item) -> Callable[[str, Item], Any] | None:
+    """Return the harness's own judgement of outputs to an item, a function of output and item; None for other items.
+
+    Raises:
+        ProbeError: If the harness is not installed, or cannot make the task from the item's document.
+    """
+    if item.match is None or not item.match.startswith(PREFIX):
+        return None
+    own, _, decides = item.match.removeprefix(PREFIX).partition(":")
+    doc = item.meta.get("doc")
+    if not isinstance(doc, Mapping):
+        raise ProbeError(f"item {item.id!r}: match {item.match!r} needs the document under `doc` in its meta")
+    if own not in _TASKS:
+        _TASKS[own] = _task_of(own, _Documents([doc]))
+    task = _TASKS[own]
+
+    def judge(output: str, _: Item) -> Any:
+        return _judged(task, dict(doc), output).get(decides)
+
+    return judge
+
+
+def harness_stops(item: Item) -> tuple[str, ...]:
+    """Return the texts that end a generated answer to an item of the harness; none for other items."""
+    stops = item.meta.get("until", ()) if item.match is not None and item.match.startswith(PREFIX) else ()
+    return (stops,) if isinstance(stops, str) else tuple(stops)
+
+
+def _judged(task: Any, doc: Any, output: str) -> dict[str, Any]:
+    """Return all metrics of an output, each with its filter as in the harness's results: ``exact_match,none``."""
+    from lm_eval.api.instance import Instance
+
+    asked = Instance(request_type="generate_until", doc=doc, arguments=("", {}), idx=0, resps=[output])
+    found: dict[str, Any] = {}
+    for of in task._filters:
+        of.apply([asked])
+        graded = task.process_results(doc, [asked.filtered_resps[of.name]])
+        found |= {f"{name},{of.name}": value for name, value in graded.items()}
+    return found
+
+
+class _Documents(list[Any]):
+    """Documents as the harness takes a split of a data set."""
+
+    @property
+    def features(self) -> dict[str, None]:
+        return dict.fromkeys(self[0])
+
+
+_TASKS: Final[dict[str, Any]] = {}
+"""Tasks that grade, by name."""
+
+
+def _task_of(own: str, docs: _Documents) -> Any:
+    """Return a task that has some documents and no data set."""
+    # A document was processed before it was stored, and no example is drawn.
+    without = "validation_split", "training_split", "fewshot_split", "fewshot_config", "process_docs", "dataset_kwargs"
+    spec: dict[str, Any] = {**dict.fromkeys(without), "test_split": "test", "num_fewshot": 0}
+    spec |= {"task": own, "custom_dataset": lambda **_: {"test": docs}}
+    (task,) = _loaded(_manager(own), own, {"group": own, "task": [spec]})
+    return task
+
+
+def _manager(name: str) -> Any:
+    try:
+        return _index()
+    except ImportError as error:
+        raise ProbeError(f"{name}: needs lm-evaluation-harness: {install('lm_eval')}") from error
 
 
 @cache
-def _manager() -> Any:
+def _index() -> Any:
     """Return the index of the harness's tasks; reading its files takes seconds."""
     from lm_eval.tasks import TaskManager
 
     return TaskManager()
 
 
-def _tasks(manager: Any, name: str, wanted: str, data: str | Path | None) -> list[Any]:
-    """Return the task objects of a name, with their data."""
-    spec: Any = wanted
+def _tasks(manager: Any, name: str, wanted: Sequence[str], data: str | Path | None) -> list[Any]:
+    """Return the task objects of some names, with their data."""
+    leaves: list[Any] = list(wanted)
     if data is not None:  # a task takes settings of its own only as a member of a group
-        spec = {"group": name, "task": [_with_data(own, Path(data), name) for own in _leaves(manager, wanted)]}
-    # The harness warns of its own defaults.
+        leaves = [_with_data(own, Path(data), name) for one in wanted for own in _leaves(manager, one)]
+    elif len(wanted) == 1:
+        return _loaded(manager, name, wanted[0])
+    return _loaded(manager, name, {"group": name, "task": leaves})
+
+
+def _loaded(manager: Any, name: str, spec: Any) -> list[Any]:
+    with _quiet():
+        try:
+            return list(manager.load(spec)["tasks"].values())
+        except Exception as error:  # the harness raises what the hub's client and its task files raise
+            line = " ".join(str(error).split())
+            raise ProbeError(
+                f"{name}: the harness cannot load it ({type(error).__name__}: {line[:200]}); with a network it is "
+                "loaded from the hub, else data= (--data) names a folder with a JSONL file for each split"
+            ) from error
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep the harness from warning of its own defaults."""
     logger = logging.getLogger("lm_eval")
     before = logger.level
     logger.setLevel(logging.ERROR)
     try:
-        return list(manager.load(spec)["tasks"].values())
-    except Exception as error:  # the harness raises what the hub's client and its task files raise
-        line = " ".join(str(error).split())
-        raise ProbeError(
-            f"{name}: the harness cannot load it ({type(error).__name__}: {line[:200]}); with a network it is loaded "
-            "from the hub, else data= (--data) names a folder with a JSONL file for each split"
-        ) from error
+        yield
     finally:
         logger.setLevel(before)
 
@@ -137,7 +259,7 @@ def _with_data(spec: Mapping[str, Any], folder: Path, name: str) -> dict[str, An
     return {**spec, "dataset_path": "json", "dataset_name": None, "dataset_kwargs": {"data_files": files}}
 
 
-def _items(task: Any, *, name: str, shots: int | None) -> list[Item]:
+def _items(task: Any, *, name: str, shots: int | None, metric: str | None) -> list[Item]:
     """Return the items of a task, in the order of its documents.
 
     Its sampler draws the worked examples in that order.
@@ -146,8 +268,16 @@ def _items(task: Any, *, name: str, shots: int | None) -> list[Item]:
     count = int(task.config.num_fewshot or 0) if shots is None else shots
     task.set_fewshot_seed(seed=_SEED)
     made, wrong = list[Item](), list[str]()
+    decides = _metric(task, name, metric) if _generates(task) else ""
     for number, doc in enumerate(task.eval_docs):
         context = task.fewshot_context(doc, num_fewshot=count, gen_prefix=task.doc_to_prefix(doc))
+        question = str(task.doc_to_text(doc))
+        at = max(context.rfind(question) if question else len(context), 0)
+        asked: dict[str, Any] = {"id": str(number), "task": own, "prompt": context[at:], "shots": context[:at]}
+        asked["category"] = paper_category(own.removeprefix("leaderboard_").removesuffix("_zeroshot"))
+        if _generates(task):
+            made.append(_open_item(task, doc, asked, decides))
+            continue
         # The harness may score the options a second time without the question: those requests come last.
         k = len(task.doc_to_choice(doc))
         requests = [request.args[:2] for request in task.construct_requests(doc=doc, ctx=context)][:k]
@@ -155,19 +285,8 @@ def _items(task: Any, *, name: str, shots: int | None) -> list[Item]:
         if answer is None or not all(0 <= index < k for index in answer):
             wrong.append(f"document {number} has the target {task.doc_to_target(doc)!r:.40} of {k} options")
             continue
-        question = str(task.doc_to_text(doc))
-        at = context.rfind(question) if question else len(context)
-        made.append(
-            Item(
-                id=str(number),
-                task=own,
-                category=paper_category(own),
-                prompt=context[max(at, 0) :],
-                shots=context[: max(at, 0)],
-                choices=[continuation for _, continuation in requests],
-                answer=answer if len(answer) > 1 else answer[0],
-            )
-        )
+        choices = [continuation for _, continuation in requests]
+        made.append(Item(**asked, choices=choices, answer=answer if len(answer) > 1 else answer[0]))
     if wrong:
         warnings.warn(
             f"{name}: {len(wrong):,} document{'s' if len(wrong) > 1 else ''} of {own} left out: {wrong[0]}",
@@ -176,14 +295,51 @@ def _items(task: Any, *, name: str, shots: int | None) -> list[Item]:
     return made
 
 
+def _open_item(task: Any, doc: Any, asked: Mapping[str, Any], decides: str) -> Item:
+    """Return the item of a document whose answer is generated."""
+    target = task.doc_to_target(doc)
+    try:
+        stored = json.loads(json.dumps(doc))
+    except (TypeError, ValueError) as error:
+        named = f"{PREFIX}{asked['task']}: document {asked['id']}"
+        raise ProbeError(f"{named} cannot be stored as JSON: {error}") from error
+    answers = [str(one) for one in target] if isinstance(target, list) and target else str(target)
+    meta = {"doc": stored, "until": _generation(task).get("until", [])}
+    return Item(**asked, answer=answers, match=f"{PREFIX}{asked['task']}:{decides}", meta=meta)
+
+
+def _metric(task: Any, name: str, wanted: str | None) -> str:
+    """Return the metric that decides a task, with its filter."""
+    own = [*task.higher_is_better()]
+    rank = {one: number for number, one in enumerate(CORRECTNESS)}
+    own = sorted(own, key=lambda one: rank.get(one, len(rank)))
+    full = [f"{one},{of.name}" for one in own for of in task._filters]
+    found = next((one for one in full if wanted in (None, one, one.partition(",")[0])), None)
+    if found is None:
+        raise ProbeError(f"{name}: the task {task.config.task} has no metric {wanted!r}; it has {', '.join(full)}")
+    return found
+
+
+def _generates(task: Any) -> bool:
+    return str(task.OUTPUT_TYPE) == "generate_until"
+
+
+def _generation(task: Any) -> Mapping[str, Any]:
+    return task.config.generation_kwargs or {}
+
+
 def _refusal(task: Any) -> str:
+    if task.config.doc_to_image or task.config.doc_to_audio:
+        return "shows pictures or plays sound"
+    if _generates(task):
+        if getattr(task, "UNSAFE_CODE", False):
+            return "runs code that a model wrote"
+        return f"asks each question {task.config.repeats} times" if (task.config.repeats or 1) > 1 else ""
     if str(task.OUTPUT_TYPE) != "multiple_choice":
         return f"has the output type {task.OUTPUT_TYPE}"
     if callable(task.config.process_results):
         return "decides by a function of its own"
-    if task.multiple_input:
-        return "varies the question by option"
-    return "shows pictures or plays sound" if task.config.doc_to_image or task.config.doc_to_audio else ""
+    return "varies the question by option" if task.multiple_input else ""
 
 
 def _answer(task: Any, doc: Any) -> tuple[int, ...] | None:

@@ -3,7 +3,7 @@
     log = Log(path, "lm-evaluation-harness")
     row = log.add(task="arc_easy", item_id="17", question=[doc, target], metrics={"acc": 1.0, "acc_norm": 0.0})
     log.add_metrics(row, {"exact_match": 0.0})   the same answer under another metric
-    log.snapshot(log.metric(None), meta)         `correct` by the requested metric, or by the first of DEFAULTS
+    log.snapshot(log.metric(None), meta)         `correct` by the requested metric, or by the first of CORRECTNESS
 
 A log may have several metrics, and not each of them is a correctness:
 
@@ -35,16 +35,11 @@ from numpy.typing import NDArray
 
 from forgetwatch.errors import SnapshotError, did_you_mean
 from forgetwatch.loading import LFS
-from forgetwatch.probes import PaperTasks
+from forgetwatch.probes import CORRECTNESS, PaperTasks
 from forgetwatch.readers.json_pieces import Progress
 from forgetwatch.readers.table import clean_scores
 from forgetwatch.snapshot import SCHEMA, Snapshot, as_array
 
-DEFAULTS: Final = (
-    *("acc", "exact_match", "em", "acc_norm", "acc_bytes", "prompt_level_strict_acc", "prompt_level_loose_acc"),
-    *("pass@1", "extractive_match", "quasi_exact_match", "mc1", "loglikelihood_acc", "bleu_acc", "rouge1_acc"),
-)
-"""The metric that makes `correct` if none is named: the first of these that the log has, else the first that it has."""
 ABSENT: Final = -1
 """Value of a missing outcome, next to 1 for right and 0 for wrong."""
 
@@ -220,9 +215,9 @@ class Log:
 
     @property
     def metrics(self) -> dict[str, set[int]]:
-        """Codes of the tasks in which a metric is a correctness, by metric in the order of `DEFAULTS`, then the log."""
+        """Codes of the tasks in which a metric is a correctness, by metric, those of `CORRECTNESS` first."""
         tasks, found = self.task_codes, {}
-        rank = {name: number for number, name in enumerate(DEFAULTS)}
+        rank = {name: number for number, name in enumerate(CORRECTNESS)}
         for name in sorted(self._right, key=lambda name: rank.get(_without_filter(name), len(rank))):
             with_values = np.unique(tasks[self._values(name) != ABSENT]).tolist()
             if codes := {code for code in with_values if (name, code) not in self._other}:

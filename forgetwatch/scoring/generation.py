@@ -40,7 +40,9 @@ from forgetwatch.cache import MeasuredParts
 from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ProbeError, ScoringError
 from forgetwatch.grading import check_item, grade, is_thinking_tag, opening_tag
+from forgetwatch.item import Item
 from forgetwatch.probe import Probe
+from forgetwatch.probes import harness_judge, harness_stops
 from forgetwatch.progress import Done, Progress
 from forgetwatch.scoring.encoding import Encoded, Ids, check_distinct, encode_prompts
 from forgetwatch.scoring.head import LOGIT_BUDGET, head_in_fp32
@@ -168,11 +170,12 @@ class GeneratedItems:
         self._indices = indices
         self._tokenizer = tokenizer
         # Stop text of an item with worked examples, after which the model writes a question of its own.
-        self._stops = [
-            (item.next_question,) if item.shots and item.next_question and probe.rendering_of(item) == "plain" else ()
-            for item in self._items
-        ]
+        self._stops = [harness_stops(item) or self._next_question(item) for item in self._items]
         self._encoded = encoded_by_main_process(lambda: self._encode(tokenizer))
+
+    def _next_question(self, item: Item) -> tuple[str, ...]:
+        is_plain = self._probe.rendering_of(item) == "plain"
+        return (item.next_question,) if item.shots and item.next_question and is_plain else ()
 
     def _encode(self, tokenizer: Any) -> list[Encoded]:
         encoded = encode_prompts(self._probe, self._items, tokenizer, max_length=self._max_length)
@@ -238,7 +241,7 @@ class GeneratedItems:
         item, encoded = self._items[number], self._encoded[number]
         if answer is None:
             return _unscored(encoded.unscored)
-        judge = item.judge
+        judge = item.judge or harness_judge(item)
         text = cut_at_stop(answer.text, self._stops[number])
         graded = grade(
             item,
@@ -266,7 +269,7 @@ def _unscored(reason: str) -> dict[str, Any]:
 def check_generated(probe: Probe) -> None:
     """Refuse a probe with an answer to be generated that could not be graded in any text; the item is named."""
     for item in probe:
-        if probe.is_generated(item) and item.judge is None:
+        if probe.is_generated(item) and item.judge is None and harness_judge(item) is None:
             try:
                 check_item(item)
             except ProbeError as error:

@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hub_copies import write_copy
-from hub_samples import row_of
 from support import model, tokenizer, write_jsonl
 from typer.testing import CliRunner
 
@@ -16,7 +14,6 @@ from forgetwatch import load_probe
 from forgetwatch.cli import app
 from forgetwatch.errors import ForgetwatchError
 from forgetwatch.probes import Categories
-from forgetwatch.probes.hub import PRESETS
 
 ROWS: list[dict[str, Any]] = [
     {"question": "Which river is the longest?", "A": "Nile", "B": "Elbe", "answer": "A", "topic": "Earth"},
@@ -33,17 +30,17 @@ def probe_command(*arguments: str | Path, status: int = 0) -> str:
     return done.stdout
 
 
-def test_list_names_every_probe_and_form() -> None:
+def test_list_names_every_probe() -> None:
     listed = probe_command("list")
-    for name in (*PRESETS, "demo", "paper", "letters", "cot", "base", ".csv"):
+    for name in ("demo", "standard", "lm_eval:arc_easy", ".csv"):
         assert f"  {name} " in listed or f" {name}\n" in listed or f"  {name}" in listed
 
 
 def test_the_columns_of_the_list_begin_at_the_same_places() -> None:
     """Whatever the length of a name: the description begins in one column, and the number of items ends in one."""
-    lines = probe_command("list").partition("\nforms\n")[0].splitlines()
+    lines = probe_command("list").partition("\ntasks of ")[0].splitlines()
     rows = [re.fullmatch(r"  (\S+) +(.*?) {2,}(\S.*?)  (\S.*)", line) for line in lines if line.startswith("  ")]
-    assert len(rows) > 30
+    assert len(rows) == 10
     assert len({row.start(2) for row in rows if row}) == 1
     assert len({row.end(3) for row in rows if row}) == 1
     assert all(row and not row[2].endswith("…") for row in rows)
@@ -74,16 +71,7 @@ def test_categories_are_written_as_a_file_to_edit(tmp_path: Path) -> None:
     assert Categories.read(path).of("winds") == "Weather"
 
 
-def test_private_text_is_not_shown(tmp_path: Path) -> None:
-    source = PRESETS["gpqa-diamond"].sources[0]
-    write_copy(tmp_path, source.dataset, {(source.config, source.split): [row_of("gpqa-diamond", source)]})
-    text = probe_command("show", "gpqa-diamond", "--root", tmp_path)
-    assert "gold" not in text
-    assert "is not shown" in text
-    assert "gated" in text
-
-
-def test_build_makes_a_probe_of_rows_and_of_a_benchmark(tmp_path: Path) -> None:
+def test_build_makes_a_probe_of_rows(tmp_path: Path) -> None:
     out = tmp_path / "p.jsonl"
     text = probe_command("build", write_jsonl(tmp_path / "mine.jsonl", ROWS), "-o", out)
     assert "2 items, 1 task; k 2 2" in text
@@ -94,20 +82,6 @@ def test_build_makes_a_probe_of_rows_and_of_a_benchmark(tmp_path: Path) -> None:
     probe_command("build", path, "-o", out, *columns, "--task", "rivers", "--scoring", "letters", "--limit", "1")
     built = load_probe(out)
     assert (len(built), built.scoring, built[0].task, built[0].choices) == (1, "letters", "rivers", ("Nile", "Elbe"))
-    source = PRESETS["piqa"].sources[0]
-    root = write_copy(tmp_path / "hub", source.dataset, {(None, source.split): [row_of("piqa", source)]})
-    probe_command("build", "piqa", "-o", out, "--root", root)
-    assert load_probe(out).fingerprint == load_probe("piqa", root=root).fingerprint
-
-
-def test_items_left_out_are_printed(tmp_path: Path) -> None:
-    source = PRESETS["piqa"].sources[0]
-    row = row_of("piqa", source)
-    root = write_copy(tmp_path, source.dataset, {(None, source.split): [row, row | {"label": -1}]})
-    done = CliRunner().invoke(app, ["probe", "build", "piqa", "-o", str(tmp_path / "p.jsonl"), "--root", str(root)])
-    assert done.stderr.startswith(
-        "note: piqa: 1 row of baber/piqa validation left out: needed 'label' to be one of 0, 1"
-    )
 
 
 def test_check_finds_faults_and_strict_makes_them_count(tmp_path: Path) -> None:
@@ -168,7 +142,7 @@ def test_check_measures_lengths_with_a_tokenizer(tmp_path: Path) -> None:
     [
         (("build", "demo", "-o", "p.csv"), "a probe ends in .jsonl"),
         (("build", "demo", "-o", "no/p.jsonl"), "needed a folder that exists"),
-        (("build", "a.csv", "-o", "p.jsonl", "--task", "t", "--shots", "5"), "are for benchmarks and tasks"),
+        (("build", "a.csv", "-o", "p.jsonl", "--task", "t", "--shots", "5"), "are for tasks"),
         (("show", "nothing"), "no such file, and no such shipped probe"),
     ],
 )

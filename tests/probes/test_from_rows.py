@@ -456,7 +456,7 @@ def test_dialects_of_a_table_are_read(name: str, content: bytes, tmp_path: Path)
 
 
 def test_options_for_benchmarks_are_refused_elsewhere(tmp_path: Path) -> None:
-    with pytest.raises(ProbeError, match="are for benchmarks of the hub"):
+    with pytest.raises(ProbeError, match="are for tasks of lm-evaluation-harness"):
         load_probe("demo", shots=3)
     assert len(load_probe("demo", limit=5)) == 5
 

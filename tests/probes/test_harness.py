@@ -14,7 +14,7 @@ from support import model, tokenizer
 from forgetwatch import load_probe
 from forgetwatch.errors import ProbeError
 from forgetwatch.probe import Probe, read_probe
-from forgetwatch.probes.harness import _manager
+from forgetwatch.probes.harness import _index
 from forgetwatch.scoring import Scorer
 from forgetwatch.scoring.encoding import encode
 
@@ -146,7 +146,7 @@ def harness_task(task: str, folder: Path, shots: int | None = None) -> Any:
     """The harness's task over the files of a folder, with its requests built by itself."""
     files = {file.stem: str(file) for file in folder.glob("*.jsonl")}
     spec = {"task": task, "dataset_path": "json", "dataset_name": None, "dataset_kwargs": {"data_files": files}}
-    (made,) = _manager().load({"group": "local", "task": [spec]})["tasks"].values()
+    (made,) = _index().load({"group": "local", "task": [spec]})["tasks"].values()
     if shots is not None:
         made.set_config(key="num_fewshot", value=shots)
     made.set_fewshot_seed(seed=1234)
@@ -245,7 +245,7 @@ def test_tasks_of_a_group_that_are_no_probes_are_left_out_with_a_warning(tmp_pat
     (data / "truthfulqa_gen" / "validation.jsonl").write_text(json.dumps(row) + "\n")
     with pytest.warns(UserWarning, match=r"truthfulqa_mc2 decides by a function of its own; .*: left out"):
         probe = load_probe("lm_eval:truthfulqa", data=data)
-    assert {item.task for item in probe} == {"truthfulqa_mc1"}
+    assert {item.task for item in probe} == {"truthfulqa_mc1", "truthfulqa_gen"}
 
 
 def test_probe_is_saved_and_read_with_its_worked_examples_apart(tmp_path: Path) -> None:
@@ -270,10 +270,8 @@ def test_document_without_its_right_option_is_left_out_with_a_warning(tmp_path: 
 def test_other_tasks_are_refused_with_the_reason(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     folder.mkdir()
-    gsm8k = {"question": "w1?", "answer": "w2 #### 4"}
     winogrande = {"sentence": "w1 _ w2", "option1": "w3", "option2": "w4", "answer": "1"}
     for row, task, reason in (
-        (gsm8k, "gsm8k", "has the output type generate_until"),
         (winogrande, "winogrande", "varies the question by option"),
         (truthfulqa(1), "truthfulqa_mc2", "decides by a function of its own"),
     ):
@@ -288,9 +286,7 @@ def test_names_and_options_that_do_not_fit_are_refused(tmp_path: Path) -> None:
         load_probe("lm_eval:arc_esay")
     with pytest.raises(ProbeError, match=r"needed JSONL files in .*, one a split such as test\.jsonl"):
         load_probe("lm_eval:arc_easy", data=tmp_path)
-    with pytest.raises(ProbeError, match="data and norm are for tasks of lm-evaluation-harness"):
+    with pytest.raises(ProbeError, match="data, norm, shots and metric are for tasks of lm-evaluation-harness"):
         load_probe("quick", norm="chars")
-    with pytest.raises(ProbeError, match="root and revision are for benchmarks of the hub"):
-        load_probe("lm_eval:arc_easy", root=tmp_path)
     with pytest.raises(ProbeError, match=r"the harness cannot load it .* data= "):
         load_probe("lm_eval:arc_easy")

@@ -25,7 +25,6 @@ def test_a_probe_is_loaded_by_path(tmp_path: Path) -> None:
     [
         ("standrd", ", did you mean 'standard'[?]"),
         ("quick+behavior", ", did you mean 'behaviour'[?]"),
-        ("helaswag", ", did you mean 'hellaswag'[?]"),
         ("none.jsonl", ""),
         (".", ""),
     ],

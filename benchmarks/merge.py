@@ -1,11 +1,9 @@
-"""Memory and time of merging two models, and the numbers next to mergekit's where that is installed.
+"""Memory and time of merging two models in memory.
 
-    python benchmarks/merge.py A B [--alpha 0.2,0.5,0.8]
+    python benchmarks/merge.py A B
 
-Peak: the highest resident memory while two points are written, minus what was resident before, as a share of the size
-of one model. The files of both models are read in parts, and those pages count as long as they are mapped.
-Against mergekit's `slerp`: the largest difference of an element, relative to the largest of its tensor, and how far
-both are from the arc in fp64.
+Peak: the highest resident memory, minus what was resident once torch and transformers were there, as a share of the
+size of one model. The pages of the files that are read count as long as they are mapped.
 """
 
 from __future__ import annotations
@@ -15,12 +13,9 @@ import resource
 import threading
 import time
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
-import torch
-from safetensors.torch import load_file
-
-from forgetwatch.study.merging import geometry_of, merged, plan_merge, write_merged
+from forgetwatch.scoring import size_of
+from forgetwatch.study.merging import ModelPair
 
 
 class Peak(threading.Thread):
@@ -43,51 +38,22 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("a")
     parser.add_argument("b")
-    parser.add_argument("--alpha", default="0.2,0.5,0.8")
     given = parser.parse_args()
-    plan = plan_merge(given.a, given.b)
-    before, peak = resident(), Peak()
-    peak.start()
-    began = time.perf_counter()
-    geometry = geometry_of(plan)
-    print(f"angles and distances: {time.perf_counter() - began:.1f} s")
-    with TemporaryDirectory() as folder:
-        for method in ("linear", "slerp"):
-            began = time.perf_counter()
-            write_merged(plan, Path(folder, method), alpha=0.5, method=method, geometry=geometry)
-            print(f"{method}: {time.perf_counter() - began:.1f} s")
-    peak.ended.set()
-    print(
-        f"one model {plan.bytes / 2**20:.0f} MiB; resident before {before / 2**20:.0f} MiB, at most "
-        f"{(peak.bytes - before) / 2**20:.0f} MiB more: {(peak.bytes - before) / plan.bytes:.2f} models"
-    )
-    against_mergekit(given, plan, geometry)
-
-
-def against_mergekit(given: argparse.Namespace, plan, geometry) -> None:  # type: ignore[no-untyped-def]
-    try:
-        from mergekit.merge_methods.slerp import slerp
-    except ModuleNotFoundError:
-        print("mergekit is not installed")
-        return
-    sides = [{}, {}]
-    for pair in plan.pairs:
-        for side, one in zip(sides, (pair.a, pair.b), strict=True):
-            if one.name not in side:
-                side |= load_file(one.file)
-    for alpha in map(float, given.alpha.split(",")):
-        worst = {"between": 0.0, "ours": 0.0, "theirs": 0.0}
-        for pair in plan.pairs:
-            a, b = (side[pair.a.name] for side in sides)
-            of_a, of_b = geometry[pair.a.name].weights(alpha, "slerp")
-            exact = of_a * a.double() + of_b * b.double()
-            ours = merged(a, b, (of_a, of_b), dtype=pair.dtype).double()
-            theirs = slerp(torch.tensor([alpha]), a[None], b[None])[0].double()
-            for name, x, y in (("between", ours, theirs), ("ours", ours, exact), ("theirs", theirs, exact)):
-                worst[name] = max(worst[name], float((x - y).abs().max() / exact.abs().max()))
+    for method in ("linear", "slerp"):
+        pair = ModelPair(a=given.a, b=given.b, method=method, alphas=(0.5,))
+        before, peak = resident(), Peak()
+        peak.start()
+        began = time.perf_counter()
+        pair.check()
+        loaded = time.perf_counter()
+        with pair.at(0.5):
+            made = time.perf_counter()
+        peak.ended.set()
+        peak.join()
+        size, most = size_of(given.b, loading=pair.loading), peak.bytes - before
         print(
-            f"slerp at {alpha:g}, relative to the largest weight: {worst['between']:.1e} apart; from fp64 "
-            f"{worst['ours']:.1e} ours, {worst['theirs']:.1e} mergekit's"
+            f"{method}: loaded and checked in {loaded - began:.1f} s, a point in {made - loaded:.1f} s; one model "
+            f"{size / 2**20:.0f} MiB, at most {most / 2**20:.0f} MiB: {most / size:.2f} models"
         )
 
 

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import math
 import shlex
-import signal
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -73,9 +69,7 @@ def run(
             "second probe confirms it."
         ),
     ] = None,
-    keep: Annotated[
-        Path | None, output_option(help="Keep the merged models in this folder; else each is deleted once scored.")
-    ] = None,
+    keep: Annotated[Path | None, output_option(help="Save the merged models in this folder.")] = None,
     trust_remote_code: TrustOption = False,
     device_map: Annotated[str | None, device_map_option()] = None,
     detail: Annotated[bool, output_option("--detail", help="Also print all points and layers.")] = False,
@@ -99,7 +93,7 @@ def run(
     check_distinct(json_path, output)
     check_report(output, read)
     announce_import()
-    with _ended_as_an_exit(), shared_work():
+    with shared_work():
         # Not at the top: this imports torch, which the other commands do not need.
         from forgetwatch.scoring import silence_loading
         from forgetwatch.study.merging import (
@@ -166,17 +160,3 @@ def _alphas(given: str) -> tuple[float, ...]:
             raise typer.BadParameter(f"--alpha {given}: {value:g} is named twice")
         found.append(value + 0.0)  # never -0.0
     return tuple(sorted(found))
-
-
-@contextmanager
-def _ended_as_an_exit() -> Iterator[None]:
-    """Provide a context in which SIGTERM exits as an exception does, so that a half-made model is deleted."""
-
-    def leave(number: int, _: Any) -> None:
-        sys.exit(128 + number)
-
-    before = signal.signal(signal.SIGTERM, leave)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

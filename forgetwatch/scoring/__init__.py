@@ -104,6 +104,7 @@ from forgetwatch.scoring.pretrained import (
     missing_base,
     pretrained_tokenizer,
     silence_loading,
+    size_of,
 )
 from forgetwatch.scoring.processes import (
     all_gather,

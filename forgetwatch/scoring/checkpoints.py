@@ -17,7 +17,7 @@ import os
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -81,7 +81,7 @@ def score_checkpoint(
     return score_derived(
         given,
         weights,
-        lambda: nullcontext(given),
+        partial(load_model, given, loading=loading),
         probe,
         loading=loading,
         progress=progress,
@@ -91,19 +91,19 @@ def score_checkpoint(
 def score_derived(
     name: str,
     weights: Sequence[Any],
-    files: Callable[[], AbstractContextManager[str]],
+    load: Callable[[], tuple[nn.Module, Any]],
     probe: Probe,
     *,
     loading: Loading = Loading(),
     progress: Progress | None = None,
 ) -> Snapshot:
-    """Return the outcomes of a model whose files are made when they are needed, such as a merged one.
+    """Return the outcomes of a model that is made when it is needed, such as a merged one.
 
     As `score_checkpoint`.
 
     Programs that need the same outcomes at once wait for the first of them to score, and log one line. The values
-    `weights` determine its weights and tokenizer. `files` is the context of the folder with its files; it is entered,
-    in every process, if the outcomes are not cached.
+    `weights` determine its weights and tokenizer. `load` returns both; it is called, in every process, if the outcomes
+    are not cached.
     """
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
     labels = [[item.task, item.id, item.category, item.cluster] for item in probe]
@@ -130,8 +130,6 @@ def score_derived(
             return replace(found, meta={**found.meta, "model": name})
         if progress:
             progress(Done(count=0, total=len(probe), share=0.0))
-        folder = stack.enter_context(files())
-        load = partial(load_model, folder, loading=loading)
         model, tokenizer = on_all_processes(load)
         parts = entry.parts(process=rank(), processes=world_size())
         if parts and rank() == 0:

@@ -70,7 +70,7 @@ def load_model(given: str, *, loading: Loading = Loading(), tokenizer_of: str | 
         remedy = "free memory, or take a smaller or quantized model"
         if find_spec("accelerate") is None:
             raise ScoringError(f"--device-map needs the package accelerate: {install('accelerate')}")
-    size = partial(_size, given, loading=loading)
+    size = partial(size_of, given, loading=loading)
     # One process spreads a model over all GPUs; of several processes each has the current one.
     gpus = [torch.device("cuda", index) for index in range(torch.cuda.device_count())] if spreads else []
     explained = explain_out_of_memory(f"{given}: loading it", weights=size, devices=lambda: gpus, remedy=remedy)
@@ -156,7 +156,7 @@ def _loading_whole() -> Iterator[None]:
             os.environ[_FSDP] = fsdp
 
 
-def _size(given: str, *, loading: Loading) -> int:
+def size_of(given: str, *, loading: Loading) -> int:
     """Return the bytes of the weights of a model, without those of adapters."""
     while (Path(given) / ADAPTER).is_file():
         given = base_of_adapter(Path(given))

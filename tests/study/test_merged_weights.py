@@ -17,19 +17,10 @@ from support import model, tokenizer
 from transformers import AutoModelForCausalLM
 
 from forgetwatch.errors import ScoringError
-from forgetwatch.study.merging import (
-    INDEX,
-    SINGLE,
-    Method,
-    Pair,
-    WeightDistance,
-    checkpoints,
-    chunks,
-    geometry_of,
-    plan_merge,
-    stored_tensors,
-    write_merged,
-)
+from forgetwatch.study.merging import Method, ModelPair, WeightDistance
+
+SINGLE = "model.safetensors"
+INDEX = "model.safetensors.index.json"
 
 Weights = dict[str, torch.Tensor]
 
@@ -57,12 +48,15 @@ def ends(two: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(two, tmp_path / "ends"))
 
 
+def pair_of(root: Path, method: Method = "linear", **options: Any) -> ModelPair:
+    return ModelPair(a=str(root / "a"), b=str(root / "b"), method=method, alphas=(0.5,), **options)
+
+
 def write(root: Path, alpha: float, method: Method = "linear") -> Path:
-    plan = plan_merge(str(root / "a"), str(root / "b"))
-    folder = root / f"{method}-{alpha:g}"
-    shutil.rmtree(folder, ignore_errors=True)
-    write_merged(plan, folder, alpha=alpha, method=method, geometry=geometry_of(plan))
-    return folder
+    """Save a point, and return its folder."""
+    shutil.rmtree(root / "kept", ignore_errors=True)
+    pair_of(root, method, keep=root / "kept").store(alpha)
+    return root / "kept" / f"{method}-{alpha:g}"
 
 
 def weights(folder: Path) -> Weights:
@@ -73,7 +67,11 @@ def weights(folder: Path) -> Weights:
 
 
 def change(folder: Path, function: Callable[[Weights], Weights]) -> None:
-    save_file(function(load_file(folder / SINGLE)), folder / SINGLE, {"format": "pt"})
+    """Change the stored weights of a model, and the dtype in its configuration with them."""
+    found = function(load_file(folder / SINGLE))
+    save_file(found, folder / SINGLE, {"format": "pt"})
+    dtype = str(next(iter(found.values())).dtype).removeprefix("torch.")
+    _configured(folder.name, dtype=dtype)(folder.parent)
 
 
 def _configured(*names: str, **changes: Any) -> Callable[[Path], None]:
@@ -160,24 +158,6 @@ def test_slerp_near_and_at_a_straight_line_is_that_of_numpy(ends: Path, cosine: 
     np.testing.assert_allclose(found.numpy(), expected, rtol=1e-5, atol=2e-6)
 
 
-def test_parts_of_a_tensor_are_small_whatever_its_shape(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoints, "CHUNK", 10)
-    shapes = [(4, 3, 7), (2, 2, 2, 3), (1, 25), (25,), (3, 2), (), (0, 4), (3, 0)]
-    found = {str(shape): torch.arange(math.prod(shape)).reshape(shape).float() for shape in shapes}
-    save_file(found, tmp_path / SINGLE)
-    for name, one in stored_tensors("it", tmp_path).items():
-        parts = [part for part, _ in chunks(Pair(a=one, b=one))]
-        assert all(part.numel() <= 10 for part in parts)
-        assert torch.equal(torch.cat([part.flatten() for part in parts] or [torch.zeros(0)]), found[name].flatten())
-
-
-def test_chunks_change_no_number(ends: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = weights(write(ends, 0.4))
-    monkeypatch.setattr(checkpoints, "CHUNK", 64)
-    for key, value in weights(write(ends, 0.4)).items():
-        assert torch.equal(value, whole[key])
-
-
 def test_a_merged_model_loads_as_a_model_does(ends: Path) -> None:
     folder = write(ends, 0.5)
     network, loading = AutoModelForCausalLM.from_pretrained(folder, output_loading_info=True)
@@ -187,7 +167,7 @@ def test_a_merged_model_loads_as_a_model_does(ends: Path) -> None:
     assert (folder / "tokenizer.json").read_bytes() == (ends / "b" / "tokenizer.json").read_bytes()
 
 
-def test_shards_on_either_side_are_read_and_kept(ends: Path) -> None:
+def test_shards_on_either_side_are_read(ends: Path) -> None:
     single = weights(write(ends, 0.5))
     for name in "ab":
         network = AutoModelForCausalLM.from_pretrained(ends / name)
@@ -196,9 +176,6 @@ def test_shards_on_either_side_are_read_and_kept(ends: Path) -> None:
         folder = write(ends, 0.5)
         for key, value in weights(folder).items():
             assert torch.equal(value, single[key])
-    named = json.loads((folder / INDEX).read_text())["weight_map"]
-    assert named == json.loads((ends / "b" / INDEX).read_text())["weight_map"]
-    AutoModelForCausalLM.from_pretrained(folder)
 
 
 def _sharded(folder: Path, name: str, found: Weights) -> None:
@@ -243,43 +220,32 @@ def test_half_precision_is_rounded_once(ends: Path, method: Method, dtype: torch
         assert (value != expected.to(dtype)).float().mean() < 0.01  # but for ties that fp32 decides otherwise
 
 
-def test_shards_of_an_earlier_save_beside_a_single_file_are_left_aside_as_transformers_does(ends: Path) -> None:
-    stale = {key: torch.zeros_like(value) for key, value in weights(ends / "b").items()}
-    _sharded(ends / "b", "model-00001-of-00002.safetensors", stale)
-    loaded = AutoModelForCausalLM.from_pretrained(ends / "b").state_dict()
-    merged = weights(write(ends, 1.0))
-    for key, value in loaded.items():
-        assert torch.equal(merged[key], value)
-
-
-@pytest.mark.parametrize("key", ["dtype", "torch_dtype"])  # by the version of transformers that saved the model
-def test_unlike_dtypes_give_the_wider_one_also_when_loaded(ends: Path, key: str) -> None:
-    change(ends / "a", lambda found: {key: value.bfloat16() for key, value in found.items()})
-    config = json.loads((ends / "b" / "config.json").read_text())
-    del config["dtype"]
-    (ends / "b" / "config.json").write_text(json.dumps({**config, key: "bfloat16"}))
+def test_unlike_dtypes_give_the_wider_one_also_when_loaded(ends: Path) -> None:
+    change(ends / "b", lambda found: {key: value.bfloat16() for key, value in found.items()})
     folder = write(ends, 0.5)
     a, b = weights(ends / "a"), weights(ends / "b")
     for key, value in weights(folder).items():
-        torch.testing.assert_close(value, (a[key].float() + b[key]) / 2)
+        torch.testing.assert_close(value, (a[key] + b[key].float()) / 2)
     assert AutoModelForCausalLM.from_pretrained(folder, dtype="auto").dtype == torch.float32
-    merged = json.loads((folder / "config.json").read_text())
-    assert (merged["dtype"], "torch_dtype" in merged) == ("float32", False)
 
 
-def test_tensors_begin_at_a_multiple_of_8_bytes(ends: Path) -> None:
-    for name in ("a", "ab", "abc"):  # headers of unlike lengths
-        for one in "ab":
-            change(ends / one, lambda found: {**found, name: torch.zeros(2)})  # noqa: B023  # called at once
-        head = (write(ends, 0.5) / SINGLE).read_bytes()[:8]
-        assert int.from_bytes(head, "little") % 8 == 0
+def test_a_point_that_overflows_is_named(ends: Path) -> None:
+    name = "model.layers.0.input_layernorm.weight"
+    for one, at in (("a", 3), ("b", 6)):  # at 60 degrees, so that the factors of the arc add up to 1.15
+        large = torch.zeros(32)
+        large[:3] = large[at : at + 3] = 60_000.0
+        change(ends / one, lambda found: {key: (large if key == name else x).half() for key, x in found.items()})  # noqa: B023
+    pair = pair_of(ends, "slerp")
+    pair.check()
+    reason = rf"alpha 0.5: the merged tensor {name} overflows in float16 and would hold infinity \(3 of "
+    with pytest.raises(ScoringError, match=reason), pair.at(0.5):
+        pass
 
 
 def test_a_tied_head_that_one_side_stores_is_left_out(ends: Path) -> None:
     _configured("a", "b", tie_word_embeddings=True)(ends)
     change(ends / "a", lambda found: {key: value for key, value in found.items() if key != "lm_head.weight"})
     change(ends / "b", lambda found: {**found, "lm_head.weight": found["model.embed_tokens.weight"].clone()})
-    assert plan_merge(str(ends / "a"), str(ends / "b")).left_out == ("lm_head.weight",)
     assert "lm_head.weight" not in weights(write(ends, 0.5))
 
 
@@ -287,26 +253,10 @@ def test_a_head_of_its_own_on_one_side_of_two_tied_models_is_refused(ends: Path)
     _configured("a", "b", tie_word_embeddings=True)(ends)
     change(ends / "a", lambda found: {key: value for key, value in found.items() if key != "lm_head.weight"})
     with pytest.raises(
-        ScoringError, match=r"b: lm_head\.weight differs from the embedding, to which .*a ties its head"
+        ScoringError,
+        match="the head is tied to the embedding in one of them only; needed two models",
     ):
-        plan_merge(str(ends / "a"), str(ends / "b"))
-
-
-def test_a_buffer_that_one_side_stores_is_left_out(ends: Path) -> None:
-    name = "model.layers.0.self_attn.rotary_emb.inv_freq"
-    change(ends / "a", lambda found: {**found, name: torch.ones(8)})
-    assert plan_merge(str(ends / "a"), str(ends / "b")).left_out == (name,)
-    assert name not in weights(write(ends, 0.5))
-
-
-def test_integers_are_kept_where_both_have_the_same(ends: Path) -> None:
-    name = "model.steps"
-    for one in "ab":
-        change(ends / one, lambda found: {**found, name: torch.arange(3)})
-    assert torch.equal(weights(write(ends, 0.5))[name], torch.arange(3))
-    change(ends / "b", lambda found: {**found, name: torch.arange(3) + 1})
-    with pytest.raises(ScoringError, match=r"model\.steps is stored as I64 and I64, which cannot be averaged"):
-        plan_merge(str(ends / "a"), str(ends / "b"))
+        pair_of(ends).check()
 
 
 def _reshaped(root: Path) -> None:
@@ -342,17 +292,9 @@ def _sharded_by_fsdp(root: Path) -> None:
     (root / "b" / "__0_0.distcp").touch()
 
 
-def _indexed_wrongly(root: Path) -> None:
-    found = load_file(root / "b" / SINGLE)
-    (root / "b" / SINGLE).unlink()
-    _sharded(root / "b", "model-00001-of-00001.safetensors", found)
-    index = json.loads((root / "b" / INDEX).read_text())
-    index["weight_map"]["model.gone.weight"] = "model-00001-of-00001.safetensors"
-    (root / "b" / INDEX).write_text(json.dumps(index))
-
-
 def _without_a_shard(root: Path) -> None:
-    _indexed_wrongly(root)
+    _sharded(root / "b", "model-00001-of-00001.safetensors", load_file(root / "b" / SINGLE))
+    (root / "b" / SINGLE).unlink()
     (root / "b" / "model-00001-of-00001.safetensors").unlink()
 
 
@@ -364,8 +306,11 @@ def _cut_off(root: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "reason"),
     [
-        (_reshaped, r"model\.norm\.weight is \[32\] in the first and \[31\] in the second"),
-        (_fewer, r"3 tensors are in one of them only, model\.layers\.1\.mlp\.\w+\.weight in .*a; needed two models"),
+        (_reshaped, "b: cannot be loaded as a causal language model"),
+        (
+            _fewer,
+            r"b: 3 weights of the language model are not in its files, model\.layers\.1\.mlp\.\w+\.weight",
+        ),
         (
             _configured("b", rms_norm_eps=0.5),
             "do not compute alike: rms_norm_eps is 1e-06 in the first and 0.5 in the second",
@@ -378,14 +323,10 @@ def _cut_off(root: Path) -> None:
         (_retokenized, r"unlike vocabularies: 137 and 137 tokens, '[vw]7' is not the same in both"),
         (_cut_otherwise, "the same vocabulary, and differ in their pre_tokenizer"),
         (_without_tokenizer, "b: it has no tokenizer; copy the files of its base's tokenizer"),
-        (_pickled, r"needed safetensors, .* it has \.bin files; save it again with .*save_pretrained"),
-        (_sharded_by_fsdp, "holds the parts of an FSDP training; merge them with `accelerate merge-weights"),
-        (
-            _indexed_wrongly,
-            r"00001\.safetensors: model\.gone\.weight is not in this file, where model\.safetensors\.index",
-        ),
-        (_without_a_shard, r"model-00001-of-00001\.safetensors: cannot be read as safetensors"),
-        (_cut_off, r"model\.safetensors: cannot be read as safetensors"),
+        (_pickled, "b: cannot be loaded as a causal language model"),
+        (_sharded_by_fsdp, "weights that FSDP saved in parts .*; merge them: accelerate merge-weights"),
+        (_without_a_shard, r"b: cannot be loaded .*model-00001-of-00001\.safetensors"),
+        (_cut_off, "b: cannot be loaded .*deserializing header"),
     ],
 )
 def test_models_that_cannot_be_merged_are_named_in_one_sentence(
@@ -393,14 +334,14 @@ def test_models_that_cannot_be_merged_are_named_in_one_sentence(
 ) -> None:
     spoil(ends)
     with pytest.raises(ScoringError, match=reason) as raised:
-        plan_merge(str(ends / "a"), str(ends / "b"))
+        pair_of(ends).check()
     assert len(str(raised.value).splitlines()) == 1
 
 
 def test_settings_that_change_no_weight_do_not_matter(ends: Path) -> None:
     _configured("b", use_cache=False, eos_token_id=5, max_position_embeddings=64, attention_dropout=0.3)(ends)
     _configured("b", unsloth_version="2025.1", unsloth_fixed=True, model_name="base")(ends)
-    assert plan_merge(str(ends / "a"), str(ends / "b")).pairs
+    pair_of(ends).check()
 
 
 def test_the_distance_of_a_layer_is_that_of_its_tensors_together() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +16,9 @@ from support import model, tokenizer
 from transformers import AutoModelForCausalLM
 
 from forgetwatch.errors import ScoringError
-from forgetwatch.study.merging import (
-    WEIGHTS,
-    AdapterPlan,
-    ModelPair,
-    adapter_squares,
-    file_tensors,
-    plan_adapter,
-    write_scaled,
-)
+from forgetwatch.study.merging import ModelPair
+
+WEIGHTS = "adapter_model.safetensors"
 
 
 def save(root: Path, **options: Any) -> None:
@@ -42,6 +35,10 @@ def save(root: Path, **options: Any) -> None:
             if "lora_" in name:
                 weight.copy_(0.1 * torch.randn_like(weight))
     tuned.save_pretrained(root / "b")
+
+
+def pair_of(root: Path, a: str = "a", **options: Any) -> ModelPair:
+    return ModelPair(a=str(root / a), b=str(root / "b"), method="linear", alphas=(0.5,), **options)
 
 
 def loaded(root: Path, folder: Path) -> dict[str, torch.Tensor]:
@@ -61,17 +58,22 @@ def loaded(root: Path, folder: Path) -> dict[str, torch.Tensor]:
 )
 def test_a_scaled_adapter_is_the_mean_of_the_base_and_the_merged_one(tmp_path: Path, options: dict[str, Any]) -> None:
     save(tmp_path, **options)
-    plan = plan_adapter(str(tmp_path / "a"), str(tmp_path / "b"))
+    pair = pair_of(tmp_path, keep=tmp_path / "kept")
     base = AutoModelForCausalLM.from_pretrained(tmp_path / "a").state_dict()
     whole = loaded(tmp_path, tmp_path / "b")
     for alpha in (0.0, 0.3, 1.0):
-        write_scaled(plan, tmp_path / f"{alpha}", alpha=alpha)
-        for name, value in loaded(tmp_path, tmp_path / f"{alpha}").items():
+        pair.store(alpha)
+        for name, value in loaded(tmp_path, tmp_path / "kept" / f"linear-{alpha:g}").items():
             if alpha in (0, 1):
                 assert torch.equal(value, whole[name] if alpha else base.get(name, torch.zeros_like(value)))
             else:
                 start = base.get(name, torch.zeros_like(value))
                 torch.testing.assert_close(value, start + alpha * (whole[name] - start), rtol=1e-5, atol=1e-6)
+    merged = AutoModelForCausalLM.from_pretrained(tmp_path / "a")
+    tokens = torch.arange(12)[None]
+    with torch.no_grad(), pair.at(0.3) as (scaled, _):
+        merged = PeftModel.from_pretrained(merged, tmp_path / "kept" / "linear-0.3").eval()
+        torch.testing.assert_close(scaled(tokens).logits, merged(tokens).logits, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -86,23 +88,9 @@ def test_the_distance_is_that_of_the_merged_adapter(tmp_path: Path, options: dic
     save(tmp_path, **options)
     base = AutoModelForCausalLM.from_pretrained(tmp_path / "a").state_dict()
     whole = loaded(tmp_path, tmp_path / "b")
-    squares = adapter_squares(plan_adapter(str(tmp_path / "a"), str(tmp_path / "b")))
-    moved = {name for name in base if not torch.equal(base[name], whole[name])}
-    assert squares.keys() == moved
-    for name, value in squares.items():
-        assert value == pytest.approx(float((whole[name] - base[name]).double().square().sum()), rel=1e-3)
-
-
-def test_the_distance_of_an_adapted_convolution_is_that_of_its_kernel(tmp_path: Path) -> None:
-    torch.manual_seed(0)
-    first, second = torch.randn(2, 3, 4), torch.randn(5, 2, 1)
-    start = "base_model.model.layers.0.conv1d.lora_"
-    save_file({f"{start}A.weight": first, f"{start}B.weight": second}, tmp_path / WEIGHTS)
-    plan = AdapterPlan(
-        folder=tmp_path, config={"r": 2, "lora_alpha": 6}, tensors=file_tensors(tmp_path / WEIGHTS), base={}
-    )
-    kernel = 3 * torch.einsum("orx,rik->oik", second.double(), first.double())
-    assert adapter_squares(plan) == {"layers.0.conv1d.weight": pytest.approx(float(kernel.square().sum()))}
+    moved = sum(float((whole[name] - base[name]).double().square().sum()) for name in base)
+    own = sum(float(base[name].double().square().sum()) for name in base)
+    assert pair_of(tmp_path).distance().overall == pytest.approx(math.sqrt(moved / own), rel=1e-3)
 
 
 def _configured(**changes: Any) -> Callable[[Path], None]:
@@ -137,7 +125,7 @@ def test_an_adapter_that_follows_no_factor_is_refused(
     save(tmp_path)
     spoil(tmp_path / "b")
     with pytest.raises(ScoringError, match=reason):
-        plan_adapter(str(tmp_path / "a"), str(tmp_path / "b"))
+        pair_of(tmp_path).check()
 
 
 def test_an_adapter_of_another_base_is_refused(tmp_path: Path) -> None:
@@ -146,30 +134,7 @@ def test_an_adapter_of_another_base_is_refused(tmp_path: Path) -> None:
     model(tok, seed=9).save_pretrained(tmp_path / "other")
     tok.save_pretrained(tmp_path / "other")
     with pytest.raises(ScoringError, match=r"an adapter of .*/a, and not of .*/other; give its base as A"):
-        plan_adapter(str(tmp_path / "other"), str(tmp_path / "b"))
-
-
-def test_a_base_without_safetensors_is_refused_before_it_is_scored(tmp_path: Path) -> None:
-    save(tmp_path)
-    (tmp_path / "a" / "model.safetensors").rename(tmp_path / "a" / "pytorch_model.bin")
-    path = tmp_path / "b" / "adapter_config.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "base_model_name_or_path": str(tmp_path / "a")}))
-    with pytest.raises(ScoringError, match=r"/a: needed safetensors, .* it has \.bin files"):
-        plan_adapter(str(tmp_path / "a"), str(tmp_path / "b"))
-
-
-def test_the_distance_is_unknown_where_the_base_has_no_weights_that_can_be_measured(tmp_path: Path) -> None:
-    save(tmp_path)
-    ends = ModelPair(a=str(tmp_path / "a"), b=str(tmp_path / "b"), method="linear", alphas=(0.5,))
-    found = ends.distance()
-    assert found.overall > 0
-    name = "model.layers.1.mlp.down_proj.weight"
-    ends = ModelPair(a=str(tmp_path / "a"), b=str(tmp_path / "b"), method="linear", alphas=(0.5,))
-    ends.plan.base[name] = replace(ends.plan.base[name], dtype="U8")  # as quantized weights are stored
-    unknown = ends.distance()
-    assert math.isnan(unknown.overall)
-    assert math.isnan(unknown.layers["model.layers.1"])
-    assert unknown.layers["model.layers.0"] == found.layers["model.layers.0"]
+        pair_of(tmp_path, "other").check()
 
 
 @pytest.mark.parametrize(("side", "file"), [("A", "a/model.safetensors"), ("B", "b/adapter_model.safetensors")])
@@ -184,4 +149,7 @@ def test_a_weight_of_the_base_or_of_the_adapter_that_is_not_finite_is_named(
     ends = ModelPair(a=str(tmp_path / "a"), b=str(tmp_path / "b"), method="linear", alphas=(0.5,))
     with pytest.raises(ScoringError) as error:
         ends.check()
-    assert str(error.value).startswith(f"{side} ({tmp_path / side.lower()}): tensor {name} holds infinity (2 of ")
+    module = name.partition(".lora_")[0].removesuffix(".weight")
+    assert str(error.value).startswith(f"{side} ({tmp_path / side.lower()}): tensor ")
+    assert module in str(error.value).replace(".base_layer", "")
+    assert " holds infinity (2 of " in str(error.value)

@@ -1,17 +1,16 @@
-"""Points between two models: merged, scored, compared with both ends, and deleted (`forgetwatch merge`).
+"""Points between two models: merged in memory, scored, compared with both ends (`forgetwatch merge`).
 
-    A, B ─▶ checkpoints ─▶ weights ─▶ sweep ─▶ report
+    A, B ─▶ alike ─▶ weights ─▶ sweep ─▶ report
 
-    checkpoints       the stored weights of two models, by headers, and whether a mean of them can be made
-    weights           the arithmetic between two models, written tensor by tensor; an adapter is scaled
-    sweep             two models and the points between them: written, scored, compared with both ends, deleted
+    alike             whether two models compute alike, by configurations and tokenizers
+    weights           two models in memory, and the points between them; an adapter is scaled
+    sweep             the points: scored, and compared with both ends
     choice            the point that keeps a share of what was known, and whether a second probe confirms it
     report            a sweep as tables, page, Markdown, JSON and CSV
 
 Start with `weights`.
 """
 
-from forgetwatch.study.merging.checkpoints import INDEX, SINGLE, Pair, chunks, file_tensors, stored_tensors
 from forgetwatch.study.merging.choice import Choice, choose
 from forgetwatch.study.merging.report import (
     choice_json,
@@ -25,28 +24,5 @@ from forgetwatch.study.merging.report import (
     side_by_side,
     sweep_table,
 )
-from forgetwatch.study.merging.sweep import (
-    MergedPoint,
-    MergeSweep,
-    ModelPair,
-    ProbeSweep,
-    check_disk,
-    own_folder,
-    partial_name,
-    remove_abandoned,
-    run_sweep,
-    temporary_name,
-)
-from forgetwatch.study.merging.weights import (
-    WEIGHTS,
-    AdapterPlan,
-    Method,
-    WeightDistance,
-    adapter_squares,
-    geometry_of,
-    merged,
-    plan_adapter,
-    plan_merge,
-    write_merged,
-    write_scaled,
-)
+from forgetwatch.study.merging.sweep import MergedPoint, MergeSweep, ProbeSweep, run_sweep
+from forgetwatch.study.merging.weights import RECIPE, Method, ModelPair, WeightDistance, mixed

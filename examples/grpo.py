@@ -1,11 +1,11 @@
-"""Reinforcement learning with TRL's GRPOTrainer: what is forgotten, and between which two looks?
+"""Reinforcement learning with TRL's GRPOTrainer: what is forgotten, and what the reward gains?
 
 ``forgetwatch demo`` makes a small model and data; ``python examples/grpo.py`` then runs as it is. For a model of yours:
 
     python examples/grpo.py --model Qwen/Qwen3-0.6B --data prompts.jsonl --probe standard --rate 1e-6 --tokens 64
 
-The data are JSONL with a "prompt" in each line. Each look is compared with the baseline and with the look before it;
-the second comparison is under eval/forget_previous in a tracker.
+The data are JSONL with a "prompt" in each line. The reward stands beside the losses, in the table and in a tracker
+(eval/forget/task).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def main(given: argparse.Namespace) -> None:
             report_to="none",
         ),
         train_dataset=load_dataset("json", data_files=given.data, split="train"),
-        callbacks=[ForgetWatchCallback(given.probe, against={"previous": "previous"})],
+        callbacks=[ForgetWatchCallback(given.probe)],
     )
     trainer.train()
     subprocess.run(["forgetwatch", "flips", given.output, "--limit", "3"], check=True)

@@ -6,8 +6,8 @@
 Every key of TRL's script is accepted, on the command line and in the file, and in addition the arguments of
 `ForgetWatchCallback`, each with ``forget_`` before its name: `forget_probe`, `forget_guard` and so on.
 
-    in the file            as in YAML: forget_every: [10, 50], or forget_against: {base: base.parquet}
-    on the command line    these two in JSON: --forget_every 200, --forget_against '{"base": "base.parquet"}'
+    in the file            as in YAML: forget_every: [10, 50]
+    on the command line    these two in JSON: --forget_every 200, --forget_probes '{"base": "standard"}'
 
 The guard ``none`` is none, and a text that is no action names a policy or its file; a `forget_max_overhead` of 0
 evaluates all items. Script and trainer are TRL's; the trainer gets one more callback.

@@ -115,7 +115,6 @@ def test_a_key_sets_its_argument(tmp_path: Path, *, from_file: bool) -> None:
         "probe": str(tmp_path / "probe.jsonl"),
         "every": [10, 50],
         "max_overhead": 0.1,
-        "against": {"last": "previous"},
         "guard": "none",
         "on_look": "echo {step}",
         "composite": "accuracy",
@@ -130,7 +129,7 @@ def test_a_key_sets_its_argument(tmp_path: Path, *, from_file: bool) -> None:
         texts = {name: value if isinstance(value, str) else json.dumps(value) for name, value in values.items()}
         made = parsed([word for name, text in texts.items() for word in (f"--forget_{name}", text)])
     assert made.probe.fingerprint == probe().fingerprint
-    assert (made.every, made.max_overhead, made.against) == ([10, 50], 0.1, {"last": "previous"})
+    assert (made.every, made.max_overhead) == ([10, 50], 0.1)
     assert (made.guard, made.composite, made.log) == (None, "accuracy", "full")
     assert made.on_look.template == "echo {step}"
     assert (made.share_text, made.strict, made.drift) == (True, True, False)
@@ -145,7 +144,6 @@ def test_a_schedule_on_the_command_line(given: str, every: Any) -> None:
     ("key", "given", "says"),
     [
         ("every", "sometimes", "every='sometimes' is not a schedule"),
-        ("against", "base", "against='base': needed names"),
     ],
 )
 def test_a_value_without_a_meaning_is_refused(key: str, given: str, says: str) -> None:

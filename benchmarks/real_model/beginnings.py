@@ -5,7 +5,7 @@
 
 Two kinds of change. Noise is added to each matrix, in units of its standard deviation: the form stays. Or the model
 learns its own answers in another form, as a JSON record or as numbered sentences, at two rates, and is read after three
-numbers of steps; LoRA learns one of them too, and there KL(now||base) is read as well. The questions that are asked are
+numbers of steps; LoRA learns one of them too. The questions that are asked are
 none of those that were trained. OUT/cells.jsonl has one line for each model read; a second start does the rest.
 """
 
@@ -27,7 +27,7 @@ from texts import NOUNS, QUESTIONS
 from tqdm import tqdm
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from forgetwatch.drift import Reading, read_under, reverse_drift, sample_completions
+from forgetwatch.drift import Reading, read_under, sample_completions
 from forgetwatch.metrics import first_tokens
 from forgetwatch.scoring import Ids, end_tokens, sample, seeds_of
 
@@ -208,9 +208,6 @@ def run(folder: str, out: Path, *, seeds: int, device: str) -> None:
                     continue
                 started = time.perf_counter()
                 found = {"seed": seed, **settings, **read(asked, model, form, seed=seed)}
-                if settings["change"].endswith("LoRA"):
-                    back = reverse_drift(model, asked.tokenizer, asked.completions)["asked"]
-                    found |= {"reverse": back.kl_summed, "reverse_sampled": back.kl_sampled}
                 file.write(json.dumps({**found, "seconds": round(time.perf_counter() - started, 1)}) + "\n")
                 file.flush()
 
@@ -226,16 +223,14 @@ def table(out: Path) -> str:
     for row in rows:
         groups.setdefault((row["change"], row["rate"], row["steps"]), []).append(row)
     lines = [
-        "| change | rate | steps | own samples in the old form | first_token_kept | plain sum | KL at the start | "
-        "KL back |",
-        f"| --- |{' ---: |' * 7}",
+        "| change | rate | steps | own samples in the old form | first_token_kept | plain sum | KL at the start |",
+        f"| --- |{' ---: |' * 6}",
     ]
     for (change, rate, steps), of in groups.items():
         shown = {
             "truth": f"{np.mean([row['truth'] for row in of]):.2f}",
             **{name: f"{np.mean([row['rivals'][name] for row in of]):.2f}" for name in ("common", "sum")},
             "first": f"{100 * np.mean([row['first_share'] for row in of]):.0f} %",
-            "back": f"{np.mean(back):.2f}" if (back := [row["reverse"] for row in of if "reverse" in row]) else "",
         }
         lines.append(f"| {change} | {rate:g} | {steps or ''} | {' | '.join(shown.values())} |")
     truth, shares = (np.array([row[name] for row in rows]) for name in ("truth", "first_share"))

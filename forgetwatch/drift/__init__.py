@@ -12,7 +12,6 @@ from forgetwatch.drift.adapters import AdapterStart, adapter_start, adapters_off
 from forgetwatch.drift.base_texts import (
     check_completions,
     read_under,
-    reverse_drift,
     sample_completions,
 )
 from forgetwatch.drift.completions import SCHEMA, Completions, Reading, read_completions, save_completions

@@ -21,17 +21,14 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from forgetwatch.drift.adapters import adapters_off, holds_its_base
 from forgetwatch.drift.completions import Completions, Reading
 from forgetwatch.errors import ScoringError
-from forgetwatch.metrics import Drift
 from forgetwatch.progress import Done, Progress
 from forgetwatch.scoring import (
     Beside,
@@ -54,9 +51,6 @@ TOKENS: Final = 32
 
 TOP: Final = 20
 """Number of the base's likeliest tokens that are read at each position."""
-
-UNCHANGED: Final = 0.01
-"""Nats per token by which the model without its adapters may differ from its base: it is 0 on the same machine."""
 
 FOLLOWS: Final = 0.25
 """Nats per token by which generation and reading may differ: more than rounding in bf16, less than another text."""
@@ -122,8 +116,7 @@ def sample_completions(
         model, encoded, token_budget=budget, progress=_part(progress, "completions read", "second reading")
     )
     reading_again = _part(progress, "completions read again")
-    _, scores = _scores(model, encoded, top_ids, token_budget=token_budget, progress=reading_again)
-    reading = _read(scores)
+    reading = _read(_scores(model, encoded, top_ids, token_budget=token_budget, progress=reading_again))
     _check_follows(samples, reading.logprobs, model)
     made = Completions(
         sets=tuple(name for name, _ in kept),
@@ -178,9 +171,7 @@ def read_under(
 ) -> Reading:
     """Return the completions as the model reads them: each token, and the base's likeliest tokens at its position.
 
-    If the model is its base once its adapters are switched off, it is also read without them, and the KL over the whole
-    vocabulary comes back: two more forward passes over the same batches. Batches depend on the token ids alone. The
-    model and all random states come back as they were.
+    Batches depend on the token ids alone. The model and all random states come back as they were.
 
     Args:
         model: A causal language model of transformers.
@@ -195,55 +186,13 @@ def read_under(
     _check_vocabulary([tuple(ids.ravel().tolist()) for ids in top_ids], ModelInfo.of(model).vocabulary)
     beside: Beside = [ids.astype(np.int64) for ids in top_ids]
     part = _part(progress, "completions")
-    engine, scores = _scores(model, encoded, beside, token_budget=token_budget, progress=part)
-    return replace(_read(scores), exact=None if engine is None else _exact(engine, model, completions, progress))
-
-
-def reverse_drift(
-    model: nn.Module, tokenizer: Any, completions: Completions, *, token_budget: int | None = None
-) -> dict[str, Drift]:
-    """Return the drift from the model back to its base, by set, on texts that the model samples now.
-
-    The prompts are those of the completions. The model is its base once its adapters are switched off: call this where
-    `read_under` gives the exact KL. The model and all random states come back as they were.
-
-    Raises:
-        ScoringError: If the model is not its base without its adapters, or cannot generate.
-    """
-    if not holds_its_base(model):
-        raise ScoringError("needed a model that is its base once its adapters are switched off")
-    prompts: dict[str, list[Ids]] = {}
-    for name, prompt in zip(completions.sets, completions.prompts, strict=True):
-        prompts.setdefault(name, []).append(prompt)
-    tokens, seed = (completions.meta.get(name, default) for name, default in (("tokens", TOKENS), ("seed", 0)))
-    own = sample_completions(model, tokenizer, prompts, tokens=tokens, seed=seed, token_budget=token_budget)
-    with adapters_off(model):
-        reading = read_under(model, own, token_budget=token_budget)
-    return own.drift(reading)
+    return _read(_scores(model, encoded, beside, token_budget=token_budget, progress=part))
 
 
 def _read(scores: Sequence[Scores]) -> Reading:
-    """Return the reading that has these scores, without the KL over the whole vocabulary."""
+    """Return the reading that has these scores."""
     likeliest = [one.beside.logprobs.astype(np.float32) for one in scores if one.beside]
     return Reading(logprobs=[one.tokens[0] for one in scores], top_logprobs=likeliest)
-
-
-def _exact(
-    engine: Engine, model: nn.Module, completions: Completions, progress: Progress | None
-) -> list[NDArray[np.float64]] | None:
-    """Return the KL over the whole vocabulary at each token, by completion.
-
-    None if the base cannot be read from the model.
-    """
-    if not holds_its_base(model):
-        return None
-    found = engine.divergence(model, partial(adapters_off, model), _part(progress, "completions beside the base"))
-    if len(found) != len(completions):
-        return None
-    kl, base = zip(*(found[index] for index in range(len(completions))), strict=True)
-    # Adapters that were trained before the run belong to its base: without them the model is another one.
-    difference = np.abs(np.concatenate(base) - np.concatenate(completions.logprobs)).mean()
-    return list(kl) if difference <= UNCHANGED else None
 
 
 def _encoded(prompts: Sequence[Ids], tokens: Sequence[Ids]) -> list[Encoded]:
@@ -260,23 +209,23 @@ def _likeliest(
     # In other batches than those of the looks, so that the reading shows what rounding gives.
     tokens = sum(len(one.context) + len(one.choices[0]) - 1 for one in encoded)
     budget = max(1, min(token_budget, tokens) // 2)
-    _, scores = _scores(model, encoded, TOP, token_budget=budget, progress=progress)
+    scores = _scores(model, encoded, TOP, token_budget=budget, progress=progress)
     return [one.beside.ids for one in scores if one.beside], _read(scores)
 
 
 def _scores(
     model: nn.Module, encoded: Sequence[Encoded], beside: Beside, *, token_budget: int | None, progress: Progress | None
-) -> tuple[Engine | None, list[Scores]]:
-    """Scores of completions, and the engine that read them; none if there is nothing to read."""
+) -> list[Scores]:
+    """Scores of completions; none if there is nothing to read."""
     if not encoded:
-        return None, []
+        return []
     info = ModelInfo.of(model)
     _check_vocabulary([one.context + one.choices[0] for one in encoded], info.vocabulary)
     keys = [one.prompt_hash for one in encoded]
     # With the noise given the engine measures none: there are no margins here.
     engine = Engine(info, encoded, keys, layout="rows", noise=0.0, token_budget=token_budget, beside=beside)
     scores = engine.score(model, progress)
-    return engine, [scores[index] for index in range(len(encoded))]
+    return [scores[index] for index in range(len(encoded))]
 
 
 def _part(progress: Progress | None, unit: str, then: str = "") -> Progress | None:

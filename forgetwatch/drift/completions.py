@@ -52,13 +52,10 @@ class Reading:
     Attributes:
         logprobs: Of each token, float64 [tokens] by completion.
         top_logprobs: Of the base's likeliest tokens at each position, float32 [tokens, n] by completion.
-        exact: KL of the base to the model over the whole vocabulary at each position, float64 [tokens] by completion;
-            None if the base could not be read with it.
     """
 
     logprobs: Sequence[NDArray[np.float64]]
     top_logprobs: Sequence[NDArray[np.float32]]
-    exact: Sequence[NDArray[np.float64]] | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -88,33 +85,6 @@ class Completions:
     top_logprobs: tuple[NDArray[np.float32], ...]
     left_out: Mapping[str, int] = field(default_factory=dict)
     meta: Mapping[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        counts = [len(column) for column in (self.sets, self.prompts, self.tokens, self.logprobs)]
-        if len(set(counts)) > 1:
-            raise SnapshotError(
-                f"needed a set, a prompt, tokens and log-probabilities for each completion, got {counts} of them"
-            )
-        rows = zip(self.prompts, self.tokens, self.logprobs, strict=True)
-        for number, (prompt, tokens, logprobs) in enumerate(rows, start=1):
-            if not prompt or not tokens:
-                raise SnapshotError(f"completion {number} has no {'tokens' if prompt else 'prompt'}")
-            if logprobs.shape != (len(tokens),) or not np.isfinite(logprobs).all():
-                raise SnapshotError(
-                    f"completion {number} has {len(tokens)} tokens, and needs as many finite log-probabilities; got "
-                    f"{logprobs.tolist()}"
-                )
-        counts = [len(self.tokens), len(self.top_ids), len(self.top_logprobs)]
-        if len(set(counts)) > 1:
-            raise SnapshotError(f"needed likeliest tokens and log-probabilities for each completion, got {counts}")
-        tops = zip(self.tokens, self.top_ids, self.top_logprobs, strict=True)
-        for number, (tokens, ids, top) in enumerate(tops, start=1):
-            fits = ids.ndim == 2 and len(ids) == len(tokens) and ids.shape == top.shape
-            if not fits or np.isnan(top).any() or (ids < 0).any():
-                raise SnapshotError(
-                    f"completion {number} has {len(tokens)} tokens, and needs the same number of likeliest tokens and "
-                    f"log-probabilities at each; got arrays of shape {ids.shape} and {top.shape}"
-                )
 
     def __len__(self) -> int:
         return len(self.sets)
@@ -168,7 +138,6 @@ class Completions:
                 [self.logprobs[row] for row in rows],
                 [now.logprobs[row] for row in rows],
                 summed=[summed[row] for row in rows],
-                exact=None if now.exact is None else [now.exact[row] for row in rows],
                 tops=[tops[row] for row in rows],
             )
         return found
@@ -205,31 +174,18 @@ def read_completions(path: str | Path) -> Completions:
     """
     path = Path(path)
     table, meta = read_table(path, what="completions", format=FORMAT, schema=SCHEMA)
-    for name in ("left_out", "meta"):
-        if not isinstance(meta.get(name, {}), dict):
-            raise SnapshotError(f"{path}: needed an object under {name!r} in its metadata, got {meta[name]!r:.80}")
     with file_errors(path, "completions"):
         columns = table.cast(SCHEMA).to_pydict()
-        try:
-            completions = Completions(
-                sets=tuple(columns["set"]),
-                prompts=tuple(tuple(ids or ()) for ids in columns["prompt"]),
-                tokens=tuple(tuple(ids or ()) for ids in columns["tokens"]),
-                logprobs=tuple(np.array(values or (), np.float64) for values in columns["logprobs"]),
-                top_ids=tuple(np.array(ids, np.int32) for ids in columns["top_ids"]),
-                top_logprobs=tuple(np.array(some, np.float32) for some in columns["top_logprobs"]),
-                left_out=meta.get("left_out", {}),
-                meta=meta.get("meta", {}),
-            )
-        except SnapshotError as error:
-            raise SnapshotError(f"{path}: {error}") from error
-        try:
-            floor = completions.floor
-            numbers = [value for found in floor.values() for value in vars(found).values() if value is not None]
-        except (AttributeError, TypeError, ValueError, LookupError):
-            numbers = [None]
-        if not all(type(number) in (int, float) for number in numbers):
-            raise SnapshotError(f"{path}: needed numbers of each set under 'floor', got {meta['meta']['floor']!r:.80}")
+        completions = Completions(
+            sets=tuple(columns["set"]),
+            prompts=tuple(tuple(ids) for ids in columns["prompt"]),
+            tokens=tuple(tuple(ids) for ids in columns["tokens"]),
+            logprobs=tuple(np.array(values, np.float64) for values in columns["logprobs"]),
+            top_ids=tuple(np.array(ids, np.int32) for ids in columns["top_ids"]),
+            top_logprobs=tuple(np.array(some, np.float32) for some in columns["top_logprobs"]),
+            left_out=meta["left_out"],
+            meta=meta["meta"],
+        )
         checksum = completions.checksum
     if meta.get("checksum") != checksum:
         raise SnapshotError(

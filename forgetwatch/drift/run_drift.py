@@ -22,7 +22,7 @@ from typing import Any, Final
 from jinja2 import TemplateError
 from torch import nn
 
-from forgetwatch.drift.base_texts import check_completions, read_under, reverse_drift, sample_completions
+from forgetwatch.drift.base_texts import check_completions, read_under, sample_completions
 from forgetwatch.drift.completions import Completions, read_completions, save_completions
 from forgetwatch.errors import ScoringError, SnapshotError
 from forgetwatch.loading import Loading
@@ -57,8 +57,6 @@ class RunDrift:
     Attributes:
         completions: Texts that the base generated; None before the first look, and while drift is off.
         seconds: Seconds of the latest look at them; 0 if there was none.
-        last_step: Step whose look is the last, if known. There KL(now||base) is measured too, if the model is its base
-            once its adapters are switched off: it needs new texts.
 
     Args:
         wanted: True to measure it.
@@ -69,7 +67,6 @@ class RunDrift:
     def __init__(self, *, wanted: bool, examples: Any = None, strict: bool = False) -> None:
         self.completions: Completions | None = None
         self.seconds = 0.0
-        self.last_step: int | None = None
         self._token_budget: int | None = None
         self._begins = wanted
         self._examples = examples
@@ -99,8 +96,7 @@ class RunDrift:
             return snapshot
         with self._failures.tolerate("measuring the drift", step=step):
             started = time.perf_counter()
-            back = tokenizer if step == self.last_step else None
-            drift = _measured(model, self.completions, token_budget=self._token_budget, reverse_with=back)
+            drift = _measured(model, self.completions, token_budget=self._token_budget)
             self.seconds = time.perf_counter() - started
             return replace(snapshot, meta={**snapshot.meta, DRIFT_KEY: stored_drift(drift)})
         return snapshot
@@ -177,19 +173,11 @@ def sample_base(
         return sample_completions(model, tokenizer, prompts, token_budget=token_budget, progress=progress)
 
 
-def _measured(
-    model: nn.Module, completions: Completions, *, token_budget: int | None, reverse_with: Any = None
-) -> dict[str, LookDrift]:
-    """Return the drift by set; with a tokenizer also KL(now||base), where the base can be read beside the model."""
+def _measured(model: nn.Module, completions: Completions, *, token_budget: int | None) -> dict[str, LookDrift]:
+    """Return the drift by set."""
     with shown("drift", delay=_DELAY, is_main_process=rank() == 0) as progress:
         reading = read_under(model, completions, token_budget=token_budget, progress=progress)
     drift = completions.drift(reading)
-    if reverse_with is not None and reading.exact is not None:
-        back = reverse_drift(model, reverse_with, completions, token_budget=token_budget)
-        drift = {
-            name: replace(found, kl_reverse=back[name].kl_summed, kl_reverse_se=back[name].kl_summed_se)
-            for name, found in drift.items()
-        }
     floors = completions.floor
     return {name: LookDrift.of(found, floors.get(name)) for name, found in drift.items()}
 
@@ -216,7 +204,7 @@ def model_drifts(
             check_completions(completions, model, tokenizer)
         except ScoringError as error:
             raise ScoringError(f"{name}: its drift from {base} cannot be measured: {error}") from error
-        found.append(_measured(model, completions, token_budget=None, reverse_with=tokenizer))
+        found.append(_measured(model, completions, token_budget=None))
         del model  # before the next one is loaded
     return found
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -128,26 +128,16 @@ def read_again(meta: Mapping[str, Any], *, label: str) -> Again | None:
     if stored is None:
         return None
     try:
-        counts = {name: _count(stored["counts"][name]) for name in LostElsewhere.__dataclass_fields__}
-        status = {(str(task), str(item)): text for task, item, text in stored["status"]}
-        if unknown := set(status.values()) - set(get_args(Status)):
-            raise ValueError(f"unknown status {min(unknown)!r:.80}")
         return Again(
-            wordings=tuple(map(str, stored["wordings"])),
-            counts=LostElsewhere(**counts),
-            by_wording={str(name): _count(lost) for name, lost in stored["by_wording"].items()},
-            left_out=_count(stored["left_out"]),
-            status=status,
+            wordings=tuple(stored["wordings"]),
+            counts=LostElsewhere(**stored["counts"]),
+            by_wording=dict(stored["by_wording"]),
+            left_out=stored["left_out"],
+            status={(task, item): text for task, item, text in stored["status"]},
         )
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         what = f"needed what became of the lost in other wordings under {AGAIN_KEY!r} in its metadata"
         raise SnapshotError(f"{label}: {what} ({error})") from error
-
-
-def _count(value: Any) -> int:
-    if type(value) is not int or value < 0:
-        raise TypeError(f"needed a count, got {value!r:.80}")
-    return value
 
 
 def lost_elsewhere(before: Bools, after: Bools) -> Bools:

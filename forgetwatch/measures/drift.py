@@ -9,8 +9,7 @@ The look's snapshot stores it in its metadata, with the floor of its run:
 There it is under the snapshot's checksum, is written together with the look, and goes with it into checkpoints. The
 base is the model at the first look of the run. Snapshots without drift, as of earlier versions, have no such key.
 
-A KL is at least 0, and so are the intervals of the summed and the exact one; only the sampled estimate may fall below
-by chance.
+A KL is at least 0, and so is the interval of the summed one; only the sampled estimate may fall below by chance.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from typing import Any, Final
 
 from forgetwatch.errors import SnapshotError
 from forgetwatch.measures.base import MISSING_CELL, Measure, Quantity, json_value, numbers
-from forgetwatch.metrics import NOT_ALWAYS, Drift, Interval, mean_interval
+from forgetwatch.metrics import Drift, Interval, mean_interval
 
 DRIFT_KEY: Final = "drift"
 """Key of the drift in the metadata of a snapshot."""
@@ -32,12 +31,9 @@ DRIFT_KEY: Final = "drift"
 SET_NAMES: Final = {"probe": "probe prompts", "training": "training prompts"}
 """Name of each set for people; another set has its own name."""
 
-ESTIMATORS: Final = {"kl_exact": "exact", "kl_summed": "summed", "kl_sampled": "sampled"}
+ESTIMATORS: Final = {"kl_summed": "summed", "kl_sampled": "sampled"}
 """Estimators of KL(base||now) by the attribute of `Drift`, the least noisy first."""
 
-
-_LATER: Final = ("first_", "kl_first", "kl_reverse")
-"""Beginnings of the names that snapshots of earlier versions lack."""
 
 _OTHER_FORM: Final = 0.25
 """Share of the KL at the first token from which on another form explains it: measured were 48 to 68 % where a format
@@ -126,27 +122,9 @@ def read_drift(meta: Mapping[str, Any], *, label: str) -> dict[str, LookDrift] |
 
 
 def _read(stored: Mapping[str, Any]) -> LookDrift:
-    values: dict[str, Any] = {}
-    for name in (one.name for one in fields(Drift)):
-        value = values[name] = stored.get(name) if name.startswith(_LATER) else stored[name]
-        if name in ("completions", "tokens"):
-            if type(value) is not int or value < 0:
-                raise TypeError(f"needed a count, got {value!r}")
-        elif value is not None or not name.startswith(NOT_ALWAYS):
-            values[name] = _finite_or_nan(value)
-    if (floor := stored.get("floor")) is not None:
-        summed = floor.get("kl_summed")
-        summed = None if summed is None else _finite_or_nan(summed)
-        values["floor"] = Floor(kl_sampled=_finite_or_nan(floor["kl_sampled"]), kl_summed=summed)
-    return LookDrift(**values)
-
-
-def _finite_or_nan(value: object) -> float:
-    if value in ("nan", "inf"):
-        return float(str(value))
-    if type(value) not in (int, float) or value == -math.inf:
-        raise TypeError(f"needed a number, got {value!r}")
-    return float(value)  # type: ignore[arg-type]
+    values: dict[str, Any] = {name: float(value) if isinstance(value, str) else value for name, value in stored.items()}
+    floor = values.pop("floor", None)
+    return LookDrift(**values, floor=None if floor is None else Floor(**floor))
 
 
 def drift_interval(found: Drift, name: str) -> Interval:
@@ -203,7 +181,7 @@ def _sentence(found: LookDrift) -> str:
         return f"texts that it generated at the start are about as likely as before (KL {kl_text(found, name)})."
     text = f"texts that it generated at the start are less likely now, by {_nats(value)} nats a token"
     between = "" if math.isnan(low) else f" (95 %: {_nats(low)} to {_nats(high)})"
-    return f"{text}{between}.{_beginning(found)}{_back(found)}"
+    return f"{text}{between}.{_beginning(found)}"
 
 
 def form_takes_over(found: LookDrift) -> bool | None:
@@ -215,14 +193,6 @@ def form_takes_over(found: LookDrift) -> bool | None:
     if share is None or math.isnan(share) or not low > 0:
         return None
     return share > _OTHER_FORM
-
-
-def _back(found: LookDrift) -> str:
-    """Return the sentence on KL(now||base); empty if it was not measured."""
-    value = found.kl_reverse
-    if value is None or not math.isfinite(value):
-        return ""
-    return f" What it writes now is less likely under the base, by {_nats(value)} nats a token."
 
 
 def _share(value: float | None) -> str:
@@ -264,7 +234,6 @@ DRIFT: Final = Measure[LookDrift](
         Quantity("tokens", lambda r: r.tokens, "count"),
         *_kl("kl_sampled", "kl_{}"),
         *_kl("kl_summed", "kl_summed_{}"),
-        *_kl("kl_exact", "kl_exact_{}"),
         Quantity(
             "overlap",
             lambda r: r.overlap,
@@ -284,8 +253,6 @@ DRIFT: Final = Measure[LookDrift](
         ),
         Quantity("first_token_kept_se", lambda r: r.first_token_kept_se, "ratio"),
         Quantity("kl_first_share", lambda r: r.kl_first_share, "ratio"),
-        Quantity("kl_reverse", lambda r: r.kl_reverse, "nats", low=0.0, tracker="kl_reverse_{}"),
-        Quantity("kl_reverse_se", lambda r: r.kl_reverse_se, "nats", tracker="kl_reverse_{}_se"),
         Quantity(
             "floor.kl_sampled",
             lambda r: None if r.floor is None else r.floor.kl_sampled,

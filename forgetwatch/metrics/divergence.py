@@ -10,11 +10,10 @@ At the first token it also shows whether the model still begins as the base woul
 It needs no answers, and can move before one flips. RL's Razor (Shenfeld et al. 2025, arXiv 2509.04259) finds that
 this KL on the prompts of the new task ranks runs by what they forget; it is no calibration of how much.
 
-Three estimates of it, from the least to the most that has to be known of both models:
+Two estimates of it:
 
     sampled   the rise on the sampled token                           unbiased, noisy, may fall below 0
     summed    over the base's likeliest tokens, the rest as one       a lower bound at each position, far less noisy
-    exact     over the whole vocabulary                               needs the base's logits in the same look
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ ROUNDING: Final = 1e-3
 """Nats by which rounding may lift a log-probability above 0."""
 
 
-NOT_ALWAYS: Final = ("kl_summed", "kl_exact", "first_", "kl_first", "kl_reverse")
+NOT_ALWAYS: Final = ("kl_summed", "first_", "kl_first")
 """Beginnings of the names in `Drift` that not every run can measure."""
 
 
@@ -67,7 +66,6 @@ class Drift:
         kl_summed: Mean of `bucketed_kl` over the positions of all tokens, nats per token: at least 0, and a lower bound
             of the KL at each position. None if the base's likeliest tokens are not known; inf as `kl_sampled`.
         kl_summed_se: Its standard error, clustered in the same way; None next to None.
-        kl_exact: Mean of the KL over the whole vocabulary at each position, nats per token; None if it was not read.
         first_token_kept: Probability of the base's likeliest first tokens that base and model have in common, as a
             share of the base's, mean over completions: 1 for equal models, near 0 where answers begin in another form.
             See `first_tokens`.
@@ -75,9 +73,6 @@ class Drift:
         first_token_kept_se: Its standard error.
         kl_first_share: Share of `kl_summed` that is at these first tokens, over all completions; nan without drift. One
             over the mean length is an even drift; several times as much is another beginning.
-        kl_reverse: KL(now||base), nats per token, on texts that the model samples now: estimated as `kl_summed`, with
-            the sides exchanged. None unless the base could be read beside the model at the last look.
-        kl_reverse_se: Its standard error.
     """
 
     completions: int
@@ -88,13 +83,9 @@ class Drift:
     overlap_se: float
     kl_summed: float | None = None
     kl_summed_se: float | None = None
-    kl_exact: float | None = None
-    kl_exact_se: float | None = None
     first_token_kept: float | None = None
     first_token_kept_se: float | None = None
     kl_first_share: float | None = None
-    kl_reverse: float | None = None
-    kl_reverse_se: float | None = None
 
 
 def drift(
@@ -102,7 +93,6 @@ def drift(
     now: Sequence[Floats],
     *,
     summed: Sequence[Floats] | None = None,
-    exact: Sequence[Floats] | None = None,
     tops: Sequence[tuple[Floats, Floats]] | None = None,
 ) -> Drift:
     """Estimate KL(base||now) per token in nats, and the overlap of completions; nan if no completion has a token.
@@ -115,7 +105,6 @@ def drift(
         base: Log-probability of each token under the base, nats, float64 [tokens] by completion; finite.
         now: The same tokens under the model now; -inf where it rules a token out.
         summed: `bucketed_kl` at the position of each token, float64 [tokens] by completion; None if not known.
-        exact: KL over the whole vocabulary at each position, of the same shape; None if not read.
         tops: Log-probabilities of the base's likeliest tokens under the base and now, [tokens, likeliest] each, by
             completion; None if not known.
 
@@ -137,7 +126,6 @@ def drift(
         ratios = np.exp(of_completion / 2)
     kl, kl_se = _mean(-change, completion)  # tokens of one completion are not independent
     kl_summed, kl_summed_se = _mean_of_positions(summed, completion, lengths)
-    kl_exact, kl_exact_se = _mean_of_positions(exact, completion, lengths)
     overlap, overlap_se = _mean(ratios)
     first, first_se, share = (None, None, None) if tops is None else _first(tops, summed)
     return Drift(
@@ -149,8 +137,6 @@ def drift(
         overlap_se=overlap_se,
         kl_summed=kl_summed,
         kl_summed_se=kl_summed_se,
-        kl_exact=kl_exact,
-        kl_exact_se=kl_exact_se,
         first_token_kept=first,
         first_token_kept_se=first_se,
         kl_first_share=share,

@@ -71,7 +71,6 @@ _BITS: Final[dict[str, Any]] = {"color": BLUE, "marker": "s", "linestyle": "-"}
 _ESTIMATORS: Final[dict[str, dict[str, Any]]] = {
     "kl_sampled": {"color": GREY, "marker": "o", "linestyle": ":", "label": "sampled"},
     "kl_summed": {"color": BLUE, "marker": "s", "linestyle": "-", "label": "summed (lower bound)"},
-    "kl_exact": {"color": WON["color"], "marker": "^", "linestyle": "-.", "label": "exact"},
 }
 _MASS_PARTS: Final = {
     "log_mass_change": "mass: all options together, nats",

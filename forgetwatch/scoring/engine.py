@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Final
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import nn
 
 from forgetwatch.cache import MeasuredParts
@@ -161,33 +159,6 @@ class Engine:
                 scores = first(model, progress)
                 self._tested = True
         return {index: found for group, found in scores.items() for index in self._duplicates[group]}
-
-    def divergence(
-        self,
-        model: nn.Module,
-        base: Callable[[], AbstractContextManager[None]],
-        progress: Progress | None = None,
-    ) -> dict[int, NDArray[np.float64]]:
-        """Return the KL of base to model at each token of items of one choice, in the single rows of the last score.
-
-        `base` makes the context in which the model is its base. The model and all random states come back as they were.
-
-        Returns:
-            KL over the whole vocabulary, and the base's log-probability of the token, nats, float64 [2, tokens] by
-            index; empty if its rows are shared.
-        """
-        if self.layout != "rows":
-            return {}
-        model = unwrapped(model)
-
-        def read() -> dict[int, NDArray[np.float64]]:
-            own = shard(self._batches, model)
-            return self._forward.divergence(model, own, self._encoded, base=base, progress=progress)
-
-        with isolated(model):
-            parts = all_gather(read)
-        found = {item: values for part in parts for item, values in part.items()}
-        return {index: values for group, values in found.items() for index in self._duplicates[group]}
 
     def _choose_layout(self, model: nn.Module, progress: Progress | None) -> dict[int, Scores]:
         """Return scores with shared rows if they are right on this model, else with single rows."""

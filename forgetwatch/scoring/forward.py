@@ -11,13 +11,11 @@ The model's head sees only the positions whose logits are needed (see `head`). B
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from forgetwatch.cache import MeasuredParts
@@ -25,7 +23,7 @@ from forgetwatch.errors import ScoringError
 from forgetwatch.progress import Done, Progress
 from forgetwatch.scoring.compatibility import cache_argument, takes_use_cache
 from forgetwatch.scoring.encoding import Encoded, Ids
-from forgetwatch.scoring.head import LOGIT_BUDGET, Wanted, divergence, head_in_fp32, only_at, read_logits
+from forgetwatch.scoring.head import LOGIT_BUDGET, Wanted, head_in_fp32, only_at, read_logits
 from forgetwatch.scoring.layout import (
     Batch,
     BatchTensors,
@@ -202,31 +200,6 @@ class ForwardPass:
                 raise
             self.halved += 1
             return None
-
-    def divergence(
-        self,
-        model: nn.Module,
-        batches: Sequence[Batch],
-        encoded: Sequence[Encoded],
-        *,
-        base: Callable[[], AbstractContextManager[None]],
-        progress: Progress | None = None,
-    ) -> dict[int, NDArray[np.float64]]:
-        """Return the KL of the base to the model, as `Engine.divergence`."""
-        found: dict[int, NDArray[np.float64]] = {}
-        batches = self.narrowed(batches)
-        for number, batch in enumerate(batches, start=1):
-            with base():
-                before = self.logits(model, batch, layout="rows")
-            now = self.logits(model, batch, layout="rows")
-            readout = Readout(batch, encoded, greedy=False)
-            rows, tokens = (torch.from_numpy(part).to(now.device) for part in (readout.rows, readout.tokens))
-            kl, logprobs = (readout.by_request(part) for part in divergence(before, now, rows, tokens).cpu().numpy())
-            found |= {item: np.stack([kl[item], logprobs[item]]) for item in kl}
-            if progress:
-                share = number / len(batches)
-                progress(Done(count=round(share * len(encoded)), total=len(encoded), share=share))
-        return found
 
     def narrowed(self, batches: Sequence[Batch]) -> list[Batch]:
         """Return the batches, halved until none returns too many logits.

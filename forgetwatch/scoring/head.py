@@ -167,37 +167,8 @@ def read_logits(logits: Tensor, wanted: Wanted) -> Tensor:
     return torch.cat([*cells, *tops, *ids, *values])
 
 
-def divergence(base: Tensor, now: Tensor, rows: Tensor, tokens: Tensor) -> Tensor:
-    """Return the KL of base to now over the vocabulary, and the base's log-probability, nats, float64 [2, cells].
-
-    From logits [positions, vocabulary] of both, for `tokens` at `rows` of these, int64 [cells].
-    """
-    found = torch.full((2, len(rows)), torch.nan, dtype=torch.float64, device=base.device)
-    for (first, one), (_, other) in zip(_pieces(base), _pieces(now), strict=True):
-        own, other = torch.log_softmax(one, -1), torch.log_softmax(other, -1)
-        inside = (rows >= first) & (rows < first + len(own))
-        cells = rows[inside] - first
-        found[0, inside] = _kl(own, other)[cells]
-        found[1, inside] = own[cells, tokens[inside]].double()
-    return found
-
-
 def _pieces(logits: Tensor) -> Iterator[tuple[int, Tensor]]:
     """Yield (first row, float logits) of one piece of rows after the other."""
     size = max(1, (_CUDA_LOGITS if logits.is_cuda else _CPU_LOGITS) // logits.shape[-1])
     kind = torch.promote_types(logits.dtype, torch.float32)
     return ((row, logits[row : row + size].to(kind)) for row in range(0, len(logits), size))
-
-
-def _kl(one: Tensor, other: Tensor) -> Tensor:
-    """Return the KL between the distributions of each row, from log-probabilities [rows, vocabulary].
-
-    Float64 [rows], at least 0.
-
-    The sum of p log(p/q) - p + q, which loses nothing where p and q are nearly equal.
-    """
-    p, q, rise = one.exp(), other.exp(), one - other
-    near = p * (rise + torch.expm1(-rise))
-    terms = torch.where(rise.abs() < 1, near, p * rise - p + q)
-    # A token that the base rules out has p log(p/q) = 0.
-    return torch.where(p > 0, terms, q).clamp_min(0).sum(-1, dtype=torch.float64)

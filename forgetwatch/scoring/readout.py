@@ -143,13 +143,6 @@ class Readout:
             if beside:
                 found[request.item] = replace(found[request.item], beside=beside[number])
 
-    def by_request(self, numbers: NDArray[np.float64]) -> dict[int, NDArray[np.float64]]:
-        """Return the numbers of the choices' tokens, in the order of `tokens`, by item; for items of one choice."""
-        values = np.empty(len(self.rows))
-        values[self._order] = numbers
-        bounds = np.cumsum([len(request.targets) for request in self._requests])
-        return {request.item: own for request, own in zip(self._requests, np.split(values, bounds)[:-1], strict=True)}
-
     def _tokens_beside(self, given: NDArray[np.float64], tops: NDArray[np.float64]) -> list[Tokens]:
         """Return the other tokens at the positions of each request; empty if none were read."""
         if self._given:

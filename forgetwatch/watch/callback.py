@@ -31,7 +31,6 @@ from forgetwatch.snapshot import Snapshot, read_snapshot
 from forgetwatch.watch.budget import FEWEST_ITEMS
 from forgetwatch.watch.guard import STOPS, Action, Guard
 from forgetwatch.watch.lineage import LineageSetting
-from forgetwatch.watch.looks import references
 from forgetwatch.watch.rollback import roll_back
 from forgetwatch.watch.run_output import checked_command
 from forgetwatch.watch.schedule import Every, Schedule, event_steps
@@ -74,8 +73,6 @@ class ForgetWatchCallback(TrainerCallback):
             schedule are taken; after ten steps that is corrected if it was far off, and no number is logged before.
             None or 0: all looks evaluate all items.
         items: Number of items that are evaluated, the first ones of the probe; by default `max_overhead` decides.
-        against: Further references by name, each a snapshot, the path of one, or ``"previous"`` for the look before:
-            ``{"base": "base.parquet", "previous": "previous"}``. Logged as ``eval_forget_<name>/...``.
         baseline: Reference instead of the model at the start: a snapshot, the path of one, or a model id or checkpoint
             folder, which is then scored. A resumed run needs it only if its own baseline is lost.
         lineage: The earlier training that this one continues: its output_dir or checkpoint. Losses then count against
@@ -115,7 +112,6 @@ class ForgetWatchCallback(TrainerCallback):
         every: Every = None,
         max_overhead: float | None = 0.02,
         items: int | None = None,
-        against: Mapping[str, Snapshot | str | Path] | None = None,
         baseline: Snapshot | str | Path | None = None,
         lineage: LineageSetting = None,
         guard: Guard | Action | str | Path | None = "warn",
@@ -146,7 +142,6 @@ class ForgetWatchCallback(TrainerCallback):
         self.every = every
         self.max_overhead = max_overhead or None
         self.items = items
-        self.against = references(against)
         self.baseline = _read_baseline(baseline)
         if lineage and (isinstance(lineage, bool) or baseline is not None):
             needed = "a folder, None or False" if isinstance(lineage, bool) else "baseline=... or lineage=..., not both"
@@ -378,7 +373,7 @@ class ForgetWatchCallback(TrainerCallback):
         if self.max_overhead is not None or self.items is not None:  # looks may evaluate its first items alone
             ordered = tuple(stratified(self.probe.items, first=self.items or FEWEST_ITEMS))
             self.probe = self.probe if ordered == self.probe.items else self.probe.with_items(ordered)
-        watch = Watch(self.probe, str(args.output_dir), task=self.task, against=self.against)
+        watch = Watch(self.probe, str(args.output_dir), task=self.task)
         watch.saved = {}
         with random_states():  # reading examples may draw random numbers
             watch.measure_with(

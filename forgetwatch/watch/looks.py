@@ -1,4 +1,4 @@
-"""The looks of a run in progress, compared with the baseline and with further references, in memory.
+"""The looks of a run in progress, compared with the baseline, in memory.
 
 All comparisons of a run are over one `Subset` of its probe. The budget is decided before the first look after the
 baseline, so that only the rows of the baseline and of the latest look stay in memory.
@@ -7,10 +7,8 @@ baseline, so that only the rows of the baseline and of the latest look stay in m
 from __future__ import annotations
 
 import operator
-import re
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Final, SupportsIndex
 
 import numpy as np
@@ -28,15 +26,11 @@ from forgetwatch.errors import WatchError
 from forgetwatch.pairing import rows_of_baseline
 from forgetwatch.probe import Probe
 from forgetwatch.progress import log
-from forgetwatch.readers import load_snapshot
 from forgetwatch.run_folder import LAST_STEP, GuardFinding, Lineage, TaskFigure
 from forgetwatch.scoring import rank, versions
 from forgetwatch.snapshot import Snapshot
 from forgetwatch.watch.budget import Decision, evaluated_items, stored_decision
 from forgetwatch.watch.measurer import Evaluated
-
-PREVIOUS: Final = "previous"
-"""Reference to the look before."""
 
 STAGE: Final = "stage"
 """Name in keys of the comparison with the start of this stage, in a run of a later stage."""
@@ -52,7 +46,6 @@ class LookHistory:
         subset: Items that all looks of the run evaluate.
         decision: Decision on the items that looks evaluate; None before it is made.
         comparisons: Baseline against each look so far, by step.
-        others: The same for each further reference, by its name and step.
         planned: Looks planned after the baseline; None if unknown. Alarms are corrected for it.
         lineage: The watched trainings before this run; None for a first one.
         saved: Digest of the files of each checkpoint that the trainer saved, by step; None without a trainer.
@@ -63,14 +56,13 @@ class LookHistory:
         firsts: Base of the first of them against each look so far, by step; empty without one.
     """
 
-    def __init__(self, probe: Probe, *, against: Mapping[str, Snapshot | str | Path] | None = None) -> None:
+    def __init__(self, probe: Probe) -> None:
         self.probe = probe
         self.baseline: Snapshot | None = None
         self.null: Snapshot | None = None
         self.subset = Subset()
         self.decision: Decision | None = None
         self.comparisons: dict[int, Comparison] = {}
-        self.others: dict[str, dict[int, Comparison]] = {}
         self.planned: int | None = None
         self.lineage: Lineage | None = None
         self.model_facts: Mapping[str, Any] = {}
@@ -81,7 +73,6 @@ class LookHistory:
         self.findings: tuple[GuardFinding, ...] = ()
         self.saved: dict[int, str] | None = None
         self._first: Snapshot | None = None
-        self._references = references(against)
         self._snapshots: dict[int, Snapshot] = {}  # rows of the latest look
         self._described: dict[int, dict[str, Any]] = {}
         self._right: dict[int, NDArray[np.float64]] = {}
@@ -108,22 +99,13 @@ class LookHistory:
         return {step: one["checksum"] for step, one in sorted(self._described.items()) if step != start}
 
     def _add(self, snapshot: Snapshot, *, step: int) -> Comparison:
-        """Add a look: compare it with the baseline and the other references."""
+        """Add a look: compare it with the baseline, and with the first base if there is one."""
         if self.baseline is None:
             raise WatchError("a look needs a baseline to be compared with; the first look of a run is its baseline")
         subset = self.subset
         baseline = subset.apply(self.baseline)
         look = baseline if snapshot is self.baseline else subset.apply(snapshot)
         comparison = compare(before=baseline, after=look, null=None if self.null is None else subset.apply(self.null))
-        previous = [other for other in self.comparisons if other < step]
-        for name, reference in self._references.items():
-            if isinstance(reference, Snapshot):
-                before = subset.apply_to_reference(reference, baseline=self.baseline)
-                self.others.setdefault(name, {})[step] = compare(before=before, after=look)
-            # Right after a resume the rows of the look before may be gone; then there is nothing to compare with.
-            elif previous and max(previous) in self._snapshots:
-                before = subset.apply(self._snapshots[max(previous)])
-                self.others.setdefault(name, {})[step] = compare(before=before, after=look)
         if self._first is not None and self.lineage is not None:
             of_baseline = rows_of_baseline(self._first, baseline)
             if len(of_baseline):
@@ -133,7 +115,7 @@ class LookHistory:
                     log("the first base was measured on none of these questions: counting against this stage alone")
                 self.leave_first()
         self.comparisons[step] = comparison
-        # Only the rows of the latest look are needed: for "previous" and for the report.
+        # Only the rows of the latest look are needed, for the report.
         if step == max(self.comparisons):
             self._snapshots = {step: snapshot}
         self._right[step] = right_answers(baseline, look)
@@ -151,7 +133,7 @@ class LookHistory:
 
     def decide(self, decision: Decision) -> None:
         """Cut all comparisons, so far and from here on, to the items that were decided on, or change nothing."""
-        kept = ("decision", "subset", "comparisons", "firsts", "_first", "lineage", "_right", "_snapshots", "others")
+        kept = ("decision", "subset", "comparisons", "firsts", "_first", "lineage", "_right", "_snapshots")
         before = {name: getattr(self, name) for name in kept}
         rows = self._snapshots if self.baseline is None else {min(self.comparisons): self.baseline} | self._snapshots
         self._use(decision)
@@ -163,7 +145,7 @@ class LookHistory:
                     f"cutting {len(self.comparisons)} looks to fewer items needs the rows of each, and those of "
                     f"{len(rows)} are in memory; decide before the second look after the baseline"
                 )
-            self.comparisons, self.firsts, self._right, self.others = {}, {}, {}, {}
+            self.comparisons, self.firsts, self._right = {}, {}, {}
             for step, snapshot in sorted(rows.items()):
                 self._add(snapshot, step=step)
         # An interrupt, too, must not leave looks over unlike items.
@@ -180,7 +162,7 @@ class LookHistory:
             self._described,
             self._right,
         )
-        for looks in (*kept, self._snapshots, self.saved or {}, *self.others.values()):
+        for looks in (*kept, self._snapshots, self.saved or {}):
             for later in [look for look in looks if look > step]:
                 del looks[later]
 
@@ -274,21 +256,6 @@ class LookHistory:
         made = decision or Decision()
         self.subset = Subset.from_probe(self.probe, items=made.items, generates=made.generates, regraded=made.regraded)
         self.decision = decision
-
-
-def references(against: Mapping[str, Snapshot | str | Path] | None) -> dict[str, Snapshot | str]:
-    """Return the references by name, each a snapshot or ``"previous"``; those in files are read."""
-    if against is not None and not isinstance(against, Mapping):
-        raise WatchError(f"against={against!r}: needed names and references, such as {{'previous': 'previous'}}")
-    for name in against or {}:
-        if name == STAGE:
-            raise WatchError(f"against: the name {name!r} is that of the start of a later stage; take another one")
-        if not re.fullmatch(r"[a-z0-9_]+", str(name)):
-            raise WatchError(f"against: the name {name!r} becomes part of tracker keys; needed a-z, 0-9 and _ only")
-    return {
-        name: given if isinstance(given, Snapshot) else PREVIOUS if given == PREVIOUS else load_snapshot(given)
-        for name, given in (against or {}).items()
-    }
 
 
 def checked_step(step: SupportsIndex, *, lowest: int = 0) -> int:

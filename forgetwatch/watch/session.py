@@ -351,7 +351,7 @@ class Session:
     def _measure(self, now: TrainingState) -> None:
         """Evaluate the weights of this step, those of the optimizer's evaluation mode if it has one."""
         watch, step = self.watch, now.step
-        watch.drift.last_step = step if self.ended else self._max_steps
+        watch.last_step = step if self.ended else self._max_steps
         with self.failures.tolerate("the look", step=step), evaluation_weights(now.optimizer):
             try:
                 watch.look(now.model, now.tokenizer, step=step)

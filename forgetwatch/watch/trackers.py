@@ -482,13 +482,11 @@ def look_row(watch: Watch, *, step: int, full: bool, chosen_by: str | None = Non
     row |= {key: value for key, value in drift.items() if math.isfinite(value) and (full or key == also)}
     if watch.task is not None and (figure := watch.task.at(step)) is not None:
         row[f"{PREFIX}/task"] = figure
-    of_stage = {STAGE: watch.comparisons} if watch.firsts else {}
-    for name, looks in (*of_stage.items(), *watch.others.items()):
-        if step in looks:
-            # Only the first: the prefix may occur in the name of a category too.
-            own = f"{PREFIX}_{name}/"
-            other = tracker_row(looks[step], seconds=None, full=full, also=also.replace(own, f"{PREFIX}/", 1))
-            row |= {key.replace(f"{PREFIX}/", own, 1): value for key, value in other.items()}
+    if watch.firsts:
+        # Only the first: the prefix may occur in the name of a category too.
+        own = f"{PREFIX}_{STAGE}/"
+        other = tracker_row(watch.comparisons[step], seconds=None, full=full, also=also.replace(own, f"{PREFIX}/", 1))
+        row |= {key.replace(f"{PREFIX}/", own, 1): value for key, value in other.items()}
     return row
 
 

@@ -76,7 +76,6 @@ class Watch(LookHistory):
         twice: True to measure the baseline twice, for the flips that noise makes.
         task: Questions of the new task, whose share of right answers at each look is its figure; they are never counted
             as forgotten. None: the figure that a trainer logs.
-        against: Further references by name: a snapshot, the path of one, or ``"previous"`` for the look before.
         drift: True to measure at each look how far the model is from that of the first look, on short texts that the
             latter generates (`drift.run_drift`); `Trajectory.drift` has the numbers.
         folder: Name of the run folder in `output_dir`.
@@ -97,7 +96,6 @@ class Watch(LookHistory):
         resume: bool = False,
         twice: bool = True,
         task: Probe | str | Path | None = None,
-        against: Mapping[str, Snapshot | str | Path] | None = None,
         drift: bool = False,
         examples: Any = None,
         folder: str = RUN_FOLDER,
@@ -105,13 +103,14 @@ class Watch(LookHistory):
         self.folder = RunFolder(output_dir, name=folder)
         self.seconds: dict[int, float] = {}
         self.notes: tuple[str, ...] = ()
-        super().__init__(probe if isinstance(probe, Probe) else load_probe(probe), against=against)
+        super().__init__(probe if isinstance(probe, Probe) else load_probe(probe))
         self.measurer = LookScorer()
         self.task_probe = load_probe(task) if isinstance(task, (str, Path)) else task
         self._task_scorer: Scorer | None = None
         self.drift = RunDrift(wanted=drift, examples=examples)
         self._failures = Failures(strict=False, is_main_process=rank() == 0)
         self._twice = twice
+        self.last_step: int | None = None  # whose look asks the lost in other words; None if not known
         self._started = False
         self._is_cleared = False  # the folder of an earlier run is set aside, or there was none
         self._unstored: dict[int, Snapshot] = {}
@@ -374,7 +373,7 @@ class Watch(LookHistory):
         snapshot = replace(snapshot, meta={**snapshot.meta, **(origin or {})})
         budget = self.measurer.token_budget
         snapshot = self.drift.added_to(snapshot, model, tokenizer, self.probe, step=step, token_budget=budget)
-        if self.baseline is not None and step == self.drift.last_step:
+        if self.baseline is not None and step == self.last_step:
             with self._failures.tolerate("asking the lost in other words", step=step):
                 snapshot = with_again(snapshot, self.baseline, model, tokenizer, self.probe, token_budget=budget)
         snapshot = self.folder.stamped(snapshot, "baseline" if is_baseline else "step")

@@ -71,7 +71,6 @@ def test_the_drift_is_0_for_equal_weights_and_grows_with_their_distance(models: 
     assert (same["kl_sampled"], same["kl_summed"], same["overlap"]) == (0, 0, 1)
     assert 0 < near["kl_summed"] < far["kl_summed"]
     assert near["kl_summed_se"] < near["kl_sampled_se"]
-    assert near["kl_exact"] is None
     assert set(near["floor"]) == {"kl_sampled", "kl_summed"}
 
 

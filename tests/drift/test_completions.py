@@ -23,7 +23,6 @@ from forgetwatch.drift import (
     check_completions,
     read_completions,
     read_under,
-    reverse_drift,
     sample_completions,
     save_completions,
 )
@@ -236,11 +235,11 @@ def whole_logprobs(network: Any, found: Completions) -> list[Any]:
     return read
 
 
-def test_the_exact_kl_is_that_of_the_base_with_the_adapter_switched_off_and_leaves_no_trace() -> None:
+def test_the_drift_of_an_adapted_model_is_nearly_its_kl_and_leaves_no_trace() -> None:
     network = adapted().train()
     found = sample_completions(network, TOK, PROMPTS, tokens=8)
     equal = found.drift(read_under(network, found))
-    assert [one.kl_exact for one in equal.values()] == [0.0, 0.0]
+    assert [one.kl_summed for one in equal.values()] == [0.0, 0.0]
     before = whole_logprobs(network, found)
     trained(network)
     frozen = next(weight for weight in network.parameters() if weight.requires_grad)
@@ -250,37 +249,16 @@ def test_the_exact_kl_is_that_of_the_base_with_the_adapter_switched_off_and_leav
     moved = found.drift(read_under(network, found, token_budget=20))
     assert state(network, TOK) == tidy
     assert [weight.requires_grad for weight in network.parameters()] == marks
-    mean = sum(one.kl_exact * one.tokens for one in moved.values()) / sum(one.tokens for one in moved.values())
-    assert mean == pytest.approx(full_kl(before, network, found), rel=1e-3)
-    for one in moved.values():
-        assert 0.001 < one.kl_summed <= one.kl_exact
-        assert one.kl_exact_se > 0
-
-
-def test_the_way_back_is_the_kl_of_the_model_to_its_base_on_its_own_texts() -> None:
-    network = adapted(lora_dropout=0.1).train()
-    found = sample_completions(network, TOK, PROMPTS, tokens=8)
-    assert [one.kl_summed for one in reverse_drift(network, TOK, found).values()] == [0.0, 0.0]
-    trained(network)
-    tidy = state(network, TOK)
-    back = reverse_drift(network, TOK, found)
-    assert state(network, TOK) == tidy
-    own = sample_completions(network, TOK, PROMPTS, tokens=8)
-    with network.disable_adapter():
-        base = whole_logprobs(network, own)
-    now = whole_logprobs(network, own)
-    whole = float(torch.cat([(one.exp() * (one - other)).sum(-1) for one, other in zip(now, base, strict=True)]).mean())
-    mean = sum(one.kl_summed * one.tokens for one in back.values()) / sum(one.tokens for one in back.values())
+    mean = sum(one.kl_summed * one.tokens for one in moved.values()) / sum(one.tokens for one in moved.values())
+    whole = full_kl(before, network, found)
     assert 0.5 * whole < mean <= whole  # a sum over the likeliest half of the vocabulary
-    with pytest.raises(ScoringError, match="its base once its adapters are switched off"):
-        reverse_drift(model(TOK), TOK, found)
 
 
 def test_every_part_of_the_work_reports_its_progress() -> None:
     network, seen = adapted(), list[Done]()
     found = sample_completions(network, TOK, PROMPTS, tokens=8, token_budget=20, progress=seen.append)
     read_under(network, found, token_budget=20, progress=seen.append)
-    units = ["completions", "completions read", "completions read again", "completions", "completions beside the base"]
+    units = ["completions", "completions read", "completions read again", "completions"]
     assert [unit for unit, _ in groupby(one.unit for one in seen)] == units
     for _, part in groupby(seen, key=lambda one: one.unit):
         counts = [one.count for one in part]
@@ -288,33 +266,12 @@ def test_every_part_of_the_work_reports_its_progress() -> None:
         assert counts[-1] == 6
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: adapted(bias="all"),
-        lambda: with_a_trained_norm(adapted()),
-        lambda: adapted(modules_to_save=["lm_head"]),
-        lambda: adapted(modules_to_save=["embed_tokens"]),
-        lambda: adapted(target_modules=["q_proj", "lm_head"]),
-        lambda: sharper(model(TOK)),
-        lambda: trained(adapted()),
-    ],
-    ids=["biases", "a norm", "head", "embeddings", "adapter on the head", "no adapter", "trained before the run"],
-)
-def test_where_the_base_is_not_the_model_without_adapters_no_exact_kl_is_claimed(make: Any) -> None:
-    network = make()
-    found = sample_completions(network, TOK, PROMPTS, tokens=4)
-    for one in found.drift(read_under(network, found)).values():
-        assert (one.kl_exact, one.kl_exact_se) == (None, None)
-        assert one.kl_summed == 0.0
-
-
 def test_merged_adapters_stay_merged() -> None:
     network = adapted()
     found = sample_completions(network, TOK, PROMPTS, tokens=4)
     trained(network).merge_adapter()
     before = state(network, TOK)
-    assert found.drift(read_under(network, found))["probe"].kl_exact is None
+    assert found.drift(read_under(network, found))["probe"].kl_summed > 0
     assert state(network, TOK) == before
 
 
@@ -334,17 +291,9 @@ def test_the_floor_is_the_drift_of_the_base_in_other_batches_and_is_kept_in_the_
         assert (now[name].kl_summed, now[name].kl_sampled) == (0.0, 0.0)
         assert 0 < floor.kl_summed < 2 * again[name].kl_summed
         assert floor.kl_sampled != 0
-        assert (floor.tokens, floor.kl_exact) == (now[name].tokens, None)
+        assert floor.tokens == now[name].tokens
     save_completions(found, tmp_path / "c.parquet")
     assert repr(read_completions(tmp_path / "c.parquet").floor) == repr(found.floor)
-
-
-@pytest.mark.parametrize("floor", [7, [1], {"probe": 3}, {"probe": {"tokens": "many"}}])
-def test_a_floor_that_is_none_is_refused_in_one_sentence(floor: object, tmp_path: Path) -> None:
-    made = Completions(sets=("probe",), prompts=((1,),), tokens=((2,),), logprobs=(np.array([-0.5]),), **TOP)
-    save_completions(replace(made, meta={"floor": floor}), tmp_path / "c.parquet")
-    with pytest.raises(SnapshotError, match="needed numbers of each set under 'floor', got"):
-        read_completions(tmp_path / "c.parquet")
 
 
 def test_a_floor_without_a_value_is_kept_too() -> None:
@@ -596,27 +545,7 @@ def test_damaged_files_are_refused_with_the_reason(completions: Completions, tmp
     values[0][0] -= 0.5
     refused_with("logprobs", values, "do not match its checksum")
     values[1] = None
-    refused_with("logprobs", values, "completion 2 has")
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"sets": ("a",) * 2}, "got \\[2, 1, 1, 1\\]"),
-        ({"prompts": ((),)}, "completion 1 has no prompt"),
-        ({"tokens": ((),)}, "completion 1 has no tokens"),
-        ({"logprobs": (np.zeros(3),)}, "completion 1 has 2 tokens"),
-        ({"logprobs": (np.array([-1.0, -np.inf]),)}, "finite"),
-        ({"top_ids": (), "top_logprobs": ()}, "got \\[1, 0, 0\\]"),
-        ({"top_ids": (np.zeros((2, 3), np.int32),), "top_logprobs": (np.zeros((2, 2), np.float32),)}, "completion 1"),
-        ({"top_ids": (np.zeros((1, 3), np.int32),), "top_logprobs": (np.zeros((1, 3), np.float32),)}, "completion 1"),
-    ],
-)
-def test_columns_that_do_not_belong_together_are_refused(change: dict[str, Any], message: str) -> None:
-    columns: dict[str, Any] = {"sets": ("a",), "prompts": ((1,),), "tokens": ((2, 3),), "logprobs": (np.zeros(2),)}
-    columns |= {"top_ids": (np.zeros((2, 1), np.int32),), "top_logprobs": (np.zeros((2, 1), np.float32),)}
-    with pytest.raises(SnapshotError, match=message):
-        Completions(**{**columns, **change})
+    refused_with("logprobs", values, "do not match its checksum")
 
 
 def test_a_drift_needs_the_log_probabilities_of_all_completions(completions: Completions) -> None:

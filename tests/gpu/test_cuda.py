@@ -36,7 +36,7 @@ from devices import (
 from support import log_likelihood, model, probe, tokenizer
 
 from forgetwatch import ForgetWatchCallback, Probe, Trajectory, Watch, score
-from forgetwatch.drift import read_under, reverse_drift, sample_completions
+from forgetwatch.drift import read_under, sample_completions
 from forgetwatch.probes import load_probe
 from forgetwatch.retention import Retention, RetentionLoss
 from forgetwatch.scoring import Scorer
@@ -165,23 +165,20 @@ def test_a_disabled_adapter_gives_the_base() -> None:
         assert logprobs(score(adapted, TOK, probe())) == pytest.approx(plain, abs=1e-3)
 
 
-def test_drift_in_half_precision_is_0_at_the_start_and_is_read_both_ways_with_adapters() -> None:
+def test_drift_in_half_precision_is_0_at_the_start_and_above_it_with_adapters() -> None:
     peft = pytest.importorskip("peft")
     adapted = peft.get_peft_model(wide(), peft.LoraConfig(r=4, target_modules=["q_proj", "v_proj"]))
     prompts = {"probe": [tuple(range(20 + n, 30 + 2 * n)) for n in range(8)]}
     found = sample_completions(adapted, TOK, prompts, tokens=8)
     equal = found.drift(read_under(adapted, found))["probe"]
-    assert (equal.kl_sampled, equal.kl_summed, equal.kl_exact) == (0.0, 0.0, 0.0)
+    assert (equal.kl_sampled, equal.kl_summed) == (0.0, 0.0)
     with torch.no_grad():
         for name, weight in adapted.named_parameters():
             if "lora_B" in name:
                 weight.normal_(std=0.05)
-    moved, back = found.drift(read_under(adapted, found))["probe"], reverse_drift(adapted, TOK, found)["probe"]
-    assert moved.kl_exact is not None
+    moved = found.drift(read_under(adapted, found))["probe"]
     assert moved.kl_summed is not None
-    assert moved.kl_exact >= moved.kl_summed > 0
-    assert back.kl_summed is not None
-    assert back.kl_summed > 0
+    assert moved.kl_summed > 0
 
 
 def test_a_compiled_model_scores_as_the_plain_one() -> None:

@@ -360,7 +360,7 @@ def test_a_decision_that_fails_leaves_all_items_and_looks(
 def test_a_named_baseline_is_cut_with_the_look_at_the_start(tmp_path: Path) -> None:
     trainer(tmp_path / "a", callbacks=[ForgetWatchCallback(probe(300))], steps=1).train()
     named = load_snapshot(RunFolder(tmp_path / "a").path / "baseline.parquet")
-    watch = ForgetWatchCallback(probe(300), baseline=named, max_overhead=TINY, against={"previous": "previous"})
+    watch = ForgetWatchCallback(probe(300), baseline=named, max_overhead=TINY)
     run = trained(tmp_path / "b", callbacks=[watch], steps=20)
     assert curve(run)[0] == (0, 250)
     assert watch.watch is not None

@@ -10,7 +10,7 @@ import torch
 from support import model, probe, tokenizer, trained
 from transformers import TrainerCallback
 
-from forgetwatch import ForgetWatchCallback, Trajectory
+from forgetwatch import ForgetWatchCallback
 from forgetwatch.drift import drift_prompts, read_completions, sample_base
 from forgetwatch.scoring import encode
 
@@ -49,28 +49,6 @@ def test_the_base_has_not_moved_and_training_moves_it_and_nothing_else(tmp_path:
         "eval_forget/all/overlap_probe",
         "eval_forget/all/overlap_training",
     }
-
-
-def test_with_adapters_the_last_look_measures_the_way_back_to_the_base_too(tmp_path: Path) -> None:
-    peft = pytest.importorskip("peft")
-    name = "eval_forget/all/kl_reverse_probe"
-
-    def logged(run: Any) -> dict[int, float]:
-        return {row["step"]: row[name] for row in run.state.log_history if name in row}
-
-    lora = peft.LoraConfig(r=4, target_modules=["q_proj", "v_proj"], task_type="CAUSAL_LM")
-    run = trained(tmp_path / "a", callbacks=[watched()], peft_config=lora)
-    plain = trained(tmp_path / "b", peft_config=lora)
-    assert list(logged(run)) == [6]
-    assert logged(run)[6] > 0
-    pairs = zip(run.model.parameters(), plain.model.parameters(), strict=True)
-    assert all(torch.equal(one, other) for one, other in pairs)
-    assert not logged(trained(tmp_path / "c", callbacks=[watched()]))
-    found = Trajectory.from_run(tmp_path / "a").comparisons[-1].drift
-    assert found is not None
-    assert found["probe"].kl_reverse == pytest.approx(logged(run)[6])
-    page = (tmp_path / "a" / "_forgetwatch" / "report.html").read_text()
-    assert "What it writes now is less likely under the base, by " in page
 
 
 def test_resume_keeps_the_completions_also_from_the_checkpoint(tmp_path: Path) -> None:

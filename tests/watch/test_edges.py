@@ -14,7 +14,7 @@ import torch
 from events import log_lines
 from support import model, probe, snapshot, tokenizer, trained, trainer
 
-from forgetwatch import ForgetWatchCallback, Item, Probe, Trajectory, load_snapshot, save_snapshot, score
+from forgetwatch import ForgetWatchCallback, Item, Probe, Trajectory, load_snapshot, score
 from forgetwatch.errors import WatchError
 from forgetwatch.run_folder import RunFolder
 from forgetwatch.watch import (
@@ -28,26 +28,6 @@ from forgetwatch.watch import (
 )
 
 TOK = tokenizer()
-
-
-def test_a_reference_from_a_file_is_cut_with_the_run(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    items = probe(260)
-    save_snapshot(score(model(TOK, seed=1), TOK, items), tmp_path / "other.parquet")
-    other = {"other": tmp_path / "other.parquet"}
-    watch = ForgetWatchCallback(items, every=4, max_overhead=1e-6, against=other, log="full", drift=False)
-    run = trained(tmp_path / "run", callbacks=[watch], steps=12, save_strategy="steps", save_steps=12)
-    assert not [line for line in log_lines(capfd) if "failed" in line]
-    rows = [row for row in run.state.log_history if "eval_forget_other/all/forgotten" in row]
-    assert [row["eval_forget_other/all/items"] for row in rows] == [250, 250, 250, 250]
-    longer = trainer(
-        tmp_path / "run",
-        callbacks=[ForgetWatchCallback(items, every=4, against={"o": other["other"]}, log="full", drift=False)],
-        steps=16,
-    )
-    longer.train(resume_from_checkpoint=str(tmp_path / "run" / "checkpoint-12"))
-    assert [row["eval_forget/all/items"] for row in longer.state.log_history if "eval_forget/all/items" in row][
-        -1
-    ] == 250
 
 
 def choosing(steps: int = 4) -> dict[str, Any]:

@@ -13,9 +13,9 @@ from support import model, probe, tokenizer, trained, trainer
 from transformers import AutoModelForCausalLM
 from trl import GRPOConfig, GRPOTrainer
 
-from forgetwatch import ForgetWatchCallback, Item, Probe, Trajectory, Watch, load_snapshot, save_snapshot, score
+from forgetwatch import ForgetWatchCallback, Item, Probe, Trajectory, Watch, load_snapshot, score
 from forgetwatch.errors import MismatchError, ScoringError, WatchError
-from forgetwatch.watch import Cost, Decision, budget, decide_budget, evaluated_items, generated_items
+from forgetwatch.watch import Cost, Decision, budget, decide_budget, evaluated_items, generated_items, looks
 
 
 def both() -> Probe:
@@ -143,36 +143,21 @@ def test_resume_knows_the_seconds_of_a_look_before_its_first(tmp_path: Path) -> 
     assert (again.measurer.seconds, again.measurer.generation_seconds) == seconds
 
 
-def test_references_are_restricted_as_the_looks_are(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """A reference holds all items, also those that the looks no longer evaluate."""
-    release = tmp_path / "release.parquet"
-    save_snapshot(score(model(tokenizer(), seed=5), tokenizer(), both()), release)
-    watched = ForgetWatchCallback(
-        both(), every=4, max_overhead=1e-6, against={"release": release, "previous": "previous"}, log="full"
-    )
-    trainer(tmp_path / "run", steps=12, callbacks=[watched]).train()
-    assert watched.watch is not None
-    assert {step: look.all.n for step, look in watched.watch.comparisons.items()} == dict.fromkeys((0, 4, 8, 12), 30)
-    others = {name: {step: one.all.n for step, one in looks.items()} for name, looks in watched.watch.others.items()}
-    assert others == {
-        "release": dict.fromkeys((0, 4, 8, 12), 30),
-        "previous": dict.fromkeys((4, 8, 12), 30),
-    }
-    assert "failed" not in capfd.readouterr().err
+def test_a_decision_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> None:
+        raise MismatchError("unlike")
 
-
-def test_a_decision_that_fails_changes_nothing(tmp_path: Path) -> None:
     watch, tok = Watch(both(), tmp_path), tokenizer()
     for step, seed in enumerate((1, 2)):
         watch.look(model(tok, seed=seed), tok, step=step)
     before = {step: look.all for step, look in watch.comparisons.items()}
     fewer = Decision(step=1, items=20, generates=False)
-    watch._references = {"other": score(model(tok, seed=3), tok, probe(4))}
+    monkeypatch.setattr(looks, "right_answers", broken)
     with pytest.raises(MismatchError):
         watch.decide(fewer)
-    assert (watch.items, watch.generates, watch.decision, watch.others) == (None, True, None, {})
+    assert (watch.items, watch.generates, watch.decision) == (None, True, None)
     assert {step: look.all for step, look in watch.comparisons.items()} == before
-    watch._references = {}
+    monkeypatch.undo()
     watch.decide(fewer)
     assert {look.all.n for look in watch.comparisons.values()} == {20}
     late = Watch(both(), tmp_path / "late")

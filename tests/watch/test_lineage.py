@@ -288,11 +288,6 @@ def test_a_first_base_that_is_damaged_is_noted_and_the_stage_is_counted(stages: 
     assert [one["name"] for one in described["lineage"]["runs"]] == ["task0", "task1"]
 
 
-def test_a_reference_cannot_take_the_name_of_the_stage() -> None:
-    with pytest.raises(WatchError, match="'stage' is that of the start of a later stage"):
-        ForgetWatchCallback(probe(60), against={"stage": "previous"})
-
-
 def test_the_last_look_is_the_baseline_of_the_next_stage_and_is_not_measured_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

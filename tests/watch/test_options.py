@@ -17,7 +17,7 @@ from safetensors.torch import load_file
 from support import model, probe, tokenizer, trained, trainer, wait_until
 from transformers import EarlyStoppingCallback, TrainerCallback
 
-from forgetwatch import ForgetWatchCallback, Probe, Trajectory, compare, load_snapshot, save_snapshot, score
+from forgetwatch import ForgetWatchCallback, Probe, Trajectory, compare, load_snapshot, score
 from forgetwatch.errors import WatchError
 from forgetwatch.run_folder import StoredRun
 from forgetwatch.watch import Guard
@@ -253,32 +253,6 @@ def test_the_composite_weighs_a_metric_with_retention(tmp_path: Path) -> None:
         assert metric.seen[step]["eval_forget/all/composite"] == pytest.approx(2 / (1 / task + 1 / kept) if task else 0)
     composites = {step: metrics["eval_forget/all/composite"] for step, metrics in metric.seen.items()}
     assert run.state.best_global_step == max(composites, key=lambda step: composites[step])
-
-
-def test_further_references_log_keys_of_their_own_also_after_a_resume(tmp_path: Path) -> None:
-    other = score(model(tokenizer(), seed=1), tokenizer(), probe())
-    save_snapshot(other, tmp_path / "other.parquet")
-    against = {"previous": "previous", "other": tmp_path / "other.parquet"}
-    options = {"steps": 8, "save_strategy": "steps", "save_steps": 4}
-
-    def watch() -> ForgetWatchCallback:
-        return ForgetWatchCallback(probe(), every=2, max_overhead=None, against=against)
-
-    with pytest.raises(KeyboardInterrupt):
-        trained(tmp_path / "run", callbacks=[watch(), At(5, interrupt)], **options)
-    run = trained(tmp_path / "run", callbacks=[watch()], **options, resume=True)
-    folder = tmp_path / "run" / "_forgetwatch"
-    files = [folder / "baseline.parquet", *sorted(folder.glob("step-*.parquet"))]
-    assert sorted(rows(run, "eval_forget_other")) == [0, 2, 4, 6, 8]
-    assert sorted(rows(run, "eval_forget_previous")) == [2, 4, 6, 8]
-    for at, (step, row) in enumerate(sorted(rows(run).items())):
-        pairs = {"": files[0], "_other": tmp_path / "other.parquet", **({"_previous": files[at - 1]} if at else {})}
-        for name, reference in pairs.items():
-            expected = compare(before=reference, after=files[at]).all
-            logged = (row[f"eval_forget{name}/all/forgotten"], row[f"eval_forget{name}/all/gained"])
-            assert logged == (expected.forgotten, expected.gained), (name, step)
-    keys = ("eval_forget_previous/all/forgotten", "eval_forget/all/forgotten")
-    assert any(row[keys[0]] != row[keys[1]] for step, row in rows(run).items() if step)
 
 
 def appears(path: Path) -> str:

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import typer
 
 from forgetwatch.cli.options import item_option
-from forgetwatch.cli.output import echo, print_hanging, print_text, scoring
+from forgetwatch.cli.output import echo, print_hanging, print_text
 from forgetwatch.cli.targets import check_probe_file
 from forgetwatch.errors import ProbeError
 from forgetwatch.item import PRIVATE, Item
@@ -27,14 +27,12 @@ from forgetwatch.probes import (
     Categories,
     Finding,
     Key,
-    check_answers,
     check_probe,
     load_probe,
     probe_from,
     split_halves,
     training_text,
     training_texts,
-    without_questions,
 )
 from forgetwatch.probes.overlap import overlap
 
@@ -166,13 +164,6 @@ def check_command(
     tokenizer: Annotated[
         str | None, _check_option(help="Checkpoint folder or model id whose tokenizer gives the lengths in tokens.")
     ] = None,
-    model: Annotated[
-        str | None,
-        _check_option(
-            help="Checkpoint folder or model id that answers the items with and without their questions: options that "
-            "are answered without them, tasks below chance, option mass, confident wrong answers."
-        ),
-    ] = None,
     context: Annotated[int | None, _check_option(min=1, help="Context length in tokens; default: the model's.")] = None,
     train: Annotated[
         list[Path] | None,
@@ -188,20 +179,15 @@ def check_command(
     metric: _Metric = None,
     limit: _Limit = None,
 ) -> None:
-    """Check a probe for repeated questions, leaked answers, shortcuts, lengths, and overlap with training data.
-
-    With --model also for faults that only answers show.
-    """
+    """Check a probe for repeated questions, leaked answers, shortcuts, lengths, and overlap with training data."""
     probe = _load(name, shots=shots, limit=limit, data=data, norm=norm, metric=metric)
     tokenize, chats = None, True
-    tokenizer = tokenizer or model
     if tokenizer is not None:
         from forgetwatch.scoring import load_tokenizer
 
         loaded = load_tokenizer(tokenizer)
         tokenize, context, chats = loaded.tokenize, context or loaded.context, loaded.chats
     findings = check_probe(probe, tokenize=tokenize, context=context, chats=chats)
-    findings += [] if model is None else _answer_findings(model, probe)
     found = None if not train else overlap(probe, training_texts(train), seconds=seconds)
     is_trained_on = found is not None and (bool(found.exact) or any(found.grams.values()))
     print_text(f"{probe.name}, {len(probe):,} items", style="bold")
@@ -229,23 +215,6 @@ def _load(name: str, **settings: Any) -> Probe:
     for warning in caught:
         echo(f"note: {warning.message}", err=True)
     return probe
-
-
-def _answer_findings(model: str, probe: Probe) -> list[Finding]:
-    """Return the result of the checks that need a model's answers."""
-    no_question = without_questions(probe)
-    with scoring(model, probe) as progress:
-        from forgetwatch.scoring import Scorer, load_model, not_finite_explained, silence_loading
-
-        silence_loading()
-        loaded, tokenizer = load_model(model)
-        generated = {(item.task, item.id) for item in probe if probe.is_generated(item)}
-        with not_finite_explained(loaded, model):
-            answers = [
-                Scorer(items, tokenizer, loaded, left_out=generated).score(loaded, name=model, progress=progress)
-                for items in (probe, no_question)
-            ]
-    return check_answers(probe, *answers)
 
 
 def _columns(given: Iterable[str]) -> dict[str, str | list[str]]:

@@ -36,7 +36,7 @@ from forgetwatch.files import file_errors, open_plain, table_suffix
 from forgetwatch.item import has_one_choice_alone
 from forgetwatch.probe import Norm, Probe, combine, read_probe
 from forgetwatch.probes.categories import UNMAPPED, Categories, PaperTasks, paper_category
-from forgetwatch.probes.checking import Finding, check_answers, check_probe, without_questions
+from forgetwatch.probes.checking import Finding, check_probe
 from forgetwatch.probes.from_rows import is_part_of_question, probe_from
 from forgetwatch.probes.harness import (
     CORRECTNESS,

@@ -156,21 +156,6 @@ def test_wrong_usage_is_exit_2(arguments: tuple[str, ...]) -> None:
     probe_command(*arguments, status=2)
 
 
-def test_check_with_a_model_answers_the_items_with_and_without_their_questions(tmp_path: Path) -> None:
-    tok = tokenizer()
-    tok.save_pretrained(tmp_path / "model")
-    model(tok).save_pretrained(tmp_path / "model")
-    rows = [{"question": f"w{n} w{n + 1}", "A": "w7", "B": "w8", "answer": "AB"[n % 2]} for n in range(20)]
-    text = probe_command("check", write_jsonl(tmp_path / "mine.jsonl", rows), "--model", tmp_path / "model")
-    for name in ("no question", "below chance", "option mass", "sure and wrong"):
-        assert name in text
-    assert "without the question (chance 50.0 %)" in text
-    # Without its question every item is the same to the model, and half of the keys are on each option.
-    assert "right in 50.0 % without the question" in text
-    with pytest.raises(ForgetwatchError, match="has no item with options"):
-        probe_command("check", "behaviour", "--model", tmp_path / "model")
-
-
 @pytest.mark.parametrize("command", ["show", "build", "check"])
 def test_a_limit_below_one_item_is_wrong_usage(command: str, tmp_path: Path) -> None:
     (tmp_path / "mine.csv").write_text("question,a,b,answer\nIs it?,x,y,a\n")

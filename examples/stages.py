@@ -1,8 +1,8 @@
 """Three trainings of one model, one after another: what has the last one forgotten of the first base?
 
 ``forgetwatch demo`` makes the small model; ``python examples/stages.py`` then runs as it is, in about a minute. Each
-stage teaches one category of the demo's world. The callback finds by itself that a stage continues an earlier one:
-eval/forget is then against the first base, eval/forget_stage against the start of the stage.
+stage teaches one category of the demo's world, and begins with the checkpoint of the one before. By that the callback
+finds the earlier stages: eval/forget is against the first base, eval/forget_stage against the start of the stage.
 
 OUTPUT/stages.html shows all stages, OUTPUT/stages/stages.png the categories by stage.
 """

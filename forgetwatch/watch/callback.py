@@ -76,8 +76,9 @@ class ForgetWatchCallback(TrainerCallback):
         baseline: Reference instead of the model at the start: a snapshot, the path of one, or a model id or checkpoint
             folder, which is then scored. A resumed run needs it only if its own baseline is lost.
         lineage: The earlier training that this one continues: its output_dir or checkpoint. Losses then count against
-            the base of the first training, and against the start of this one. By default it is found by the weights or
-            the folder of the model; False turns it off. After merging, casting or quantising it has to be named.
+            the base of the first training, and against the start of this one. By default it is found by the
+            folder of the model; False turns it off. A model that was handed on in memory, merged, cast or quantised
+            has to have it named.
         guard: Reaction to an alarm or a loss beyond the bounds: ``warn``, ``save``, ``stop``, ``rollback`` (stops, and
             loads the last saved checkpoint whose look did not fail), or a `Guard` with other bounds; the name or file
             of a policy, which then decides and names its reaction; None for no guard, and no line on alarms.

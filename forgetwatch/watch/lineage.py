@@ -1,8 +1,7 @@
-"""The lineage of the model that a training begins with, found by its weights, by its folder, or by name.
+"""The lineage of the model that a training begins with, found by its folder, or by name.
 
-    by its weights    the cache remembers the model that a watched training ended with, and the base of the first one
     by its folder     a checkpoint has a copy of its run, or the run folder is beside it
-    by name           ``lineage="runs/sft"``: after merging, casting or quantising, when the weights are others
+    by name           ``lineage="runs/sft"``: for a model that was handed on in memory, merged, cast or quantised
 
 A lineage that is found by itself and does not fit is left out, with one line. One that is named and does not fit is an
 error.
@@ -11,43 +10,36 @@ error.
 from __future__ import annotations
 
 import hashlib
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from torch import nn
 
-from forgetwatch.cache import CacheEntry
 from forgetwatch.errors import ForgetwatchError, MismatchError, SnapshotError, WatchError
 from forgetwatch.pairing import one_line
 from forgetwatch.run_folder import (
     BASELINE,
     CARRIED,
     NAMED,
-    Ancestor,
     Lineage,
     check_one_model,
     folder_of,
     lineage_after,
 )
 from forgetwatch.scoring import (
-    all_gather,
     model_fingerprint,
     on_main_process,
     tokenizer_settings,
     tokenizer_state,
     without_wrappers,
 )
-from forgetwatch.snapshot import Snapshot
 from forgetwatch.watch.watch import Watch
 
 LineageSetting = str | Path | Literal[False] | None
 
-_KEY: Final = "lineage"
-_BY_WEIGHTS: Final = "the same weights"
 BY_FOLDER: Final = "the folder of the model"
-"""Value of `how` for a lineage that the weights did not show."""
+"""Value of `how` for a lineage that nobody named."""
 
 
 def facts_of(model: nn.Module, tokenizer: Any) -> dict[str, Any]:
@@ -95,7 +87,7 @@ def join_lineage(
         if setting is not None:
             return _named(Path(setting))
         # The copy in a checkpoint knows best: two trainings may have ended with the same weights.
-        return _by_copy(place, fingerprint) or _by_weights(fingerprint, tokenizer) or _by_folder(place, fingerprint)
+        return _by_copy(place, fingerprint) or _by_folder(place, fingerprint)
 
     lineage = on_main_process(search)
     if lineage is None:
@@ -120,58 +112,12 @@ def join_lineage(
     )
 
 
-def remember_end(watch: Watch, model: nn.Module, tokenizer: Any) -> None:
-    """Keep in the cache that a model is the end of a run, unless the run did not change it. Every process calls it.
-
-    Nothing is kept of a run whose start is unknown.
-    """
-    base, start = watch.baseline, watch.started_with
-    ended = _fingerprint(model)
-    # All processes or none: one that cannot read its part of the weights has no fingerprint.
-    if not all(all_gather(lambda: None not in (base, start, ended, watch.folder.run) and ended != start)):
-        return
-    if base is None or ended is None:
-        return
-    earlier = () if watch.lineage is None else watch.lineage.runs
-    first = base if watch.lineage is None or watch.lineage.first is None else watch.lineage.first
-    runs = [*map(vars, earlier), {"run": watch.folder.run, "name": watch.folder.output_dir.resolve().name}]
-    kept = replace(first, meta={**first.meta, _KEY: {"runs": runs, "model": dict(watch.model_facts)}})
-
-    def write() -> None:
-        entry = _entry(ended, tokenizer)
-        with suppress(OSError, ForgetwatchError):  # the cache is optional
-            if entry.read() is None:  # else another training has ended with these weights
-                entry.write(kept)
-
-    on_main_process(write)
-
-
 def _fingerprint(model: nn.Module) -> str | None:
     """Return the fingerprint of a model; None if its weights cannot be read. Every process calls it."""
     try:
         return model_fingerprint(model)
-    except Exception:  # of any kind of tensor that cannot be read here: no lineage is found by weights
+    except Exception:  # of any kind of tensor that cannot be read here: the folder alone decides
         return None
-
-
-def _entry(fingerprint: str, tokenizer: Any) -> CacheEntry:
-    settings, _ = tokenizer_settings(tokenizer) or (str(tokenizer_state(tokenizer)), "")
-    return CacheEntry.of([_KEY, fingerprint, _digest(settings)])
-
-
-def _by_weights(fingerprint: str | None, tokenizer: Any) -> Lineage | None:
-    found = None if fingerprint is None else _entry(fingerprint, tokenizer).read()
-    if found is None:
-        return None
-    meta = dict(found.meta)
-    known = meta.pop(_KEY, None)
-    try:
-        runs = tuple(Ancestor(run=str(one["run"]), name=str(one["name"])) for one in known["runs"])
-        model = dict(known["model"])
-    except (TypeError, KeyError):
-        return None
-    first: Snapshot = replace(found, meta=meta)
-    return Lineage(runs=runs, first=first, how=_BY_WEIGHTS, model=model) if runs else None
 
 
 def _by_copy(place: str, fingerprint: str | None) -> Lineage | None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 from torch import nn
@@ -22,7 +22,6 @@ from forgetwatch.cache import KEPT_SECONDS, MeasuredParts
 from forgetwatch.comparing import Subset, repeated_prompts
 from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ScoringError
-from forgetwatch.measures import DRIFT_KEY
 from forgetwatch.probe import Probe
 from forgetwatch.progress import Progress, log, shown
 from forgetwatch.scoring import (
@@ -30,7 +29,6 @@ from forgetwatch.scoring import (
     Scorer,
     all_gather,
     model_name,
-    on_main_process,
     rank,
     tokenizer_settings,
     world_size,
@@ -277,20 +275,6 @@ class LookScorer:
                 log(f"{reasons.total():,} of {len(snapshot):,} items are unscored at every look: {_reasons(reasons)}")
         self.set_seconds(snapshot, share=1.0)
         return part.subset.describe(snapshot, fingerprint=part.probe.fingerprint)
-
-    def keep_as_baseline(self, snapshot: Snapshot, model: nn.Module, tokenizer: Any, part: Evaluated) -> None:
-        """Keep a look at the weights of this moment in the cache: the next training of this model begins with them.
-
-        Only a whole one that took seconds is kept. Every process calls it.
-        """
-        took = on_main_process(lambda: float(snapshot.meta.get("seconds") or 0.0))
-        if part.subset.left_out or took < KEPT_SECONDS:
-            return
-        self._known = None  # of other weights
-        if (known := self._known_baseline(model, tokenizer, part.probe)) is not None:
-            dropped = (DRIFT_KEY, "run", "look")
-            meta = {name: value for name, value in snapshot.meta.items() if name not in dropped}
-            known.write(replace(snapshot, meta=meta), part.items, self._trial)
 
     def _again(
         self,

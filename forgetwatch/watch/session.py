@@ -37,7 +37,7 @@ from forgetwatch.snapshot import Snapshot
 from forgetwatch.watch import run_output
 from forgetwatch.watch.budget import Budget, Cost, Decision, evaluated_worth, generated_items, stored_decision
 from forgetwatch.watch.guard import STOPS, Action, Guard, Tripped
-from forgetwatch.watch.lineage import BY_FOLDER, LineageSetting, join_lineage, remember_end
+from forgetwatch.watch.lineage import BY_FOLDER, LineageSetting, join_lineage
 from forgetwatch.watch.schedule import Schedule
 from forgetwatch.watch.trackers import TrainerLogger
 from forgetwatch.watch.trainer import evaluation_weights, held_out, overlap_line
@@ -302,8 +302,6 @@ class Session:
             self.failures.log_counts()
             if pending := self.watch.pending:
                 self.log(f"looks that are not stored, and lost with this process: steps {', '.join(map(str, pending))}")
-        with self.failures.tolerate("remembering the model for a later stage", step=step):
-            remember_end(self.watch, now.model, now.tokenizer)
         with self.failures.tolerate("releasing the output_dir", step=step):
             self.watch.release()
 
@@ -355,8 +353,6 @@ class Session:
         with self.failures.tolerate("the look", step=step), evaluation_weights(now.optimizer):
             try:
                 watch.look(now.model, now.tokenizer, step=step)
-                if step == self._max_steps:  # a later stage may begin with these weights
-                    watch.keep_latest(now.model, now.tokenizer)
             except Exception as error:  # an OSError, and in the other processes what the main one sends of it
                 if self._settings.strict or step not in watch.pending:
                     raise

@@ -486,12 +486,6 @@ class Watch(LookHistory):
         self._store()
         return True
 
-    def keep_latest(self, model: nn.Module, tokenizer: Any) -> None:
-        """Keep the latest look in the cache as a baseline of the model, which has the weights of that look."""
-        latest = self._snapshots.get(max(self._snapshots, default=-1))
-        if latest is not None:
-            self.measurer.keep_as_baseline(latest, model, tokenizer, self.evaluated)
-
     def note_saved(self, step: int) -> None:
         """Note that this run has just saved the checkpoint of a step, by its files."""
         folder = checkpoint_folder(self.folder.output_dir, step)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -81,14 +80,6 @@ def test_a_model_that_ignores_the_mask_is_detected(kind: Any, why: str) -> None:
     assert why in scorer.engine.fallback_reason
 
 
-class _LastOnly(LlamaForCausalLM):  # type: ignore[misc]
-    """An older model: a whole number of positions, counted from the end."""
-
-    def forward(self, input_ids: Any = None, logits_to_keep: int = 0, **kwargs: Any) -> Any:
-        assert isinstance(logits_to_keep, int)
-        return super().forward(input_ids=input_ids, logits_to_keep=logits_to_keep, **kwargs)
-
-
 class _All(LlamaForCausalLM):  # type: ignore[misc]
     """A model that gives back all positions, and takes no wish."""
 
@@ -98,24 +89,12 @@ class _All(LlamaForCausalLM):  # type: ignore[misc]
         return super().forward(input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids)
 
 
-class _Stubborn(LlamaForCausalLM):  # type: ignore[misc]
-    """A model whose patched forward takes every wish and gives back all positions."""
-
-    def forward(
-        self, input_ids: Any, attention_mask: Any = None, position_ids: Any = None, logits_to_keep: Any = 0, **_: Any
-    ) -> Any:
-        found = super().forward(input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids)
-        return SimpleNamespace(logits=found.logits)
-
-
-@pytest.mark.parametrize("kind", [_LastOnly, _All, _Stubborn])
-def test_every_form_of_logits_to_keep_gives_the_same(kind: Any) -> None:
+def test_a_model_whose_forward_takes_few_arguments_is_read_in_shared_rows() -> None:
     torch.manual_seed(0)
-    model = kind(LlamaConfig(**SIZES)).eval()
+    model = _All(LlamaConfig(**SIZES)).eval()
     scorer = Scorer(items(), TOK, model)
     assert largest_error(model, scorer) < 1e-4
-    # The forward of one hides position_ids in the rest of its arguments: nothing says that it takes them.
-    assert scorer.engine.layout == ("rows" if kind is _LastOnly else "trie")
+    assert scorer.engine.layout == "trie"
 
 
 def test_later_scores_keep_the_layout_and_the_batches() -> None:

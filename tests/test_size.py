@@ -20,8 +20,8 @@ GATE_MINUTES = 12
 
 AT_MOST = {
     "modules of the package": 227,
-    "lines of code of the package": 35_285,
-    "characters of the package": 2_469_000,
+    "lines of code of the package": 35_265,
+    "characters of the package": 2_466_987,
     "lines of code of the tests": 40_470,
     "public names": 13,
     "files that name bits_per_byte": 6,
@@ -47,7 +47,7 @@ ROOMS = {
     "compare": ("pairing comparing", 3473),
     "policy": ("gates", 1173),
     "report": ("report", 3768),
-    "scoring": ("scoring", 3308),
+    "scoring": ("scoring", 3289),
     "retention": ("retention", 366),
     "run": ("watch run_folder drift", 5541),
     "merge": ("study/merging", 839),

@@ -12,7 +12,16 @@ from typing import Annotated, Any, Final
 import typer
 
 from forgetwatch.cli.options import check_device_map, device_map_option, share
-from forgetwatch.cli.output import EXIT, echo, print_hanging, result_console, shared_work, write_json
+from forgetwatch.cli.output import (
+    EXIT,
+    STEP_SUMMARY,
+    append_step_summary,
+    echo,
+    print_hanging,
+    result_console,
+    shared_work,
+    write_json,
+)
 from forgetwatch.cli.resolve import resolve_all
 from forgetwatch.cli.targets import check_comment, check_json
 from forgetwatch.comparing import OnMismatch, compare, in_common_norm
@@ -33,7 +42,6 @@ from forgetwatch.report.policy_comment import (
     step_annotations,
 )
 
-_STEP_SUMMARY: Final = "GITHUB_STEP_SUMMARY"
 _MOST_COMMENT: Final = 2**22
 """Bytes of a file that a comment is put into."""
 
@@ -98,7 +106,7 @@ def run(
         echo(line, err=to_stderr)
     if json_path is not None:
         write_json(_document(result, of_both), json_path)
-    if comment is not None or os.environ.get(_STEP_SUMMARY):
+    if comment is not None or os.environ.get(STEP_SUMMARY):
         text = policy_comment(result, flips(sides[0], sides[1], probe=items), names=(before, after))
         _comment(text, comment, to_stderr=to_stderr)
     if status := EXIT[result.answer]:
@@ -144,9 +152,7 @@ def _comment(text: str, path: Path | None, *, to_stderr: bool) -> None:
         there = read_text(path, "a Markdown file", GateError, limit=_MOST_COMMENT) if path.exists() else ""
         write_text(path, put_comment(there, text))
         echo(f"comment: {path}", err=to_stderr)
-    if summary := os.environ.get(_STEP_SUMMARY):
-        with Path(summary).open("a", encoding="utf-8") as file:
-            file.write(f"\n{text}")
+    append_step_summary(f"\n{text}")
 
 
 def _print(result: PolicyResult) -> None:

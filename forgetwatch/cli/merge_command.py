@@ -18,6 +18,7 @@ from forgetwatch.cli.options import (
     device_map_option,
     item_option,
     output_option,
+    share,
 )
 from forgetwatch.cli.output import (
     announce_import,
@@ -77,7 +78,7 @@ def run(
     output: ReportOption = None,
 ) -> None:
     """Average the weights of two models at several shares, and show what each point has lost of either."""
-    alphas, known = _alphas(alpha), None if keep_known is None else _share(keep_known)
+    alphas, known = _alphas(alpha), None if keep_known is None else share(keep_known, "--keep-known")
     chosen = load_probe(probe)
     second = None if confirmation == _NONE else load_probe(confirmation)
     if second is not None and second.fingerprint == chosen.fingerprint:
@@ -133,17 +134,6 @@ def run(
     if output is not None:
         write_marked(output, merge_report(sweep, output.suffix))
         echo(f"report: {output}", err=json_path == STDOUT)
-
-
-def _share(given: str) -> float:
-    """Return a share as a number, above 0 and at most 1; anything else is wrong usage."""
-    try:
-        value = float(given.removesuffix("%")) / (100 if given.endswith("%") else 1) if given.isascii() else math.nan
-    except ValueError:
-        value = math.nan
-    if not 0 < value <= 1:
-        raise typer.BadParameter(f"--keep-known {given}: needed a share above 0 and at most 1, such as 98%")
-    return value
 
 
 def _alphas(given: str) -> tuple[float, ...]:

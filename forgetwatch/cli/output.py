@@ -46,7 +46,7 @@ from forgetwatch.visible_text import visible
 
 EXIT: Final[dict[Answer, int]] = {"PASS": 0, "FAIL": 3, "INCONCLUSIVE": 4}
 """Exit status by verdict."""
-_STEP_SUMMARY: Final = "GITHUB_STEP_SUMMARY"
+STEP_SUMMARY: Final = "GITHUB_STEP_SUMMARY"
 
 
 @contextmanager
@@ -250,12 +250,20 @@ def exit_code_of_gates(results: Sequence[GateResult], *, summary: Path | None, t
         text = ci_summary(results)
         if summary is not None:
             write_marked(summary, text)
-        if step := os.environ.get(_STEP_SUMMARY):
-            path = Path(step)
-            try:
-                # Appended, since other commands write to it too; a lone surrogate in a name must not fail the gate.
-                with path.open("ab") as file:
-                    file.write(text.encode("utf-8", "replace"))
-            except OSError as error:
-                raise GateError(f"{path} (named by {_STEP_SUMMARY}) cannot be written to: {error.strerror}") from error
+        append_step_summary(text)
     return EXIT[worst(one.verdict for one in results)]
+
+
+def append_step_summary(text: str) -> None:
+    """Append a text to the summary of a step of GitHub's, if the environment names its file.
+
+    Raises:
+        GateError: If the file cannot be written to.
+    """
+    try:
+        # Other commands write to it too; a lone surrogate in a name must not fail the gate.
+        if step := os.environ.get(STEP_SUMMARY):
+            with Path(step).open("ab") as file:
+                file.write(text.encode("utf-8", "replace"))
+    except OSError as error:
+        raise GateError(f"{step} (named by {STEP_SUMMARY}) cannot be written to: {error.strerror}") from error

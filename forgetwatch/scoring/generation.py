@@ -57,7 +57,7 @@ from forgetwatch.scoring.model import (
     virtual_tokens,
     vocabulary_size,
 )
-from forgetwatch.scoring.processes import all_gather, encoded_by_main_process, on_main_process, rank, world_size
+from forgetwatch.scoring.processes import all_gather, on_all_processes, on_main_process, rank, world_size
 
 AGAIN: Final = 10_000
 """Offset of the seeds of a second measurement: sample n of the first has the seed plus n, far below this."""
@@ -171,7 +171,7 @@ class GeneratedItems:
         self._tokenizer = tokenizer
         # Stop text of an item with worked examples, after which the model writes a question of its own.
         self._stops = [harness_stops(item) or self._next_question(item) for item in self._items]
-        self._encoded = encoded_by_main_process(lambda: self._encode(tokenizer))
+        self._encoded = on_all_processes(lambda: self._encode(tokenizer))
 
     def _next_question(self, item: Item) -> tuple[str, ...]:
         is_plain = self._probe.rendering_of(item) == "plain"

@@ -8,9 +8,6 @@ A failure in one process becomes a failure in all, at the same point: otherwise 
 within a call of a model in parts cannot be shared: the others wait in the model's own exchange until that times out.)
 Work that the others have no part in is done by the main process alone (`on_main_process_alone`) while they wait.
 
-Items are encoded by the main process (`encoded_by_main_process`), which sends the token ids of all as one array: tuples
-would be received with an integer object for each token, 36 bytes instead of 4 on the way and 8 afterwards.
-
 A trainer begins the group of its processes itself. A command that torchrun or accelerate started in several processes
 enters `joined_group`.
 """
@@ -23,21 +20,16 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import replace
 from datetime import timedelta
-from itertools import chain
 from typing import Any, Final, TypeVar
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import distributed, nn
 from torch.distributed.distributed_c10d import PrefixStore, Store
 from torch.distributed.rendezvous import rendezvous
 
 from forgetwatch.errors import ForgetwatchError, ReportedElsewhereError, ScoringError
 from forgetwatch.progress import launched_count, log
-from forgetwatch.scoring.encoding import Encoded, share_integers
 from forgetwatch.scoring.model import is_sharded, is_tensor_parallel
 
 T = TypeVar("T")
@@ -268,26 +260,6 @@ def on_main_process(function: Callable[[], T]) -> T:
         raise sent[1]
     value: T = sent[0]
     return value
-
-
-def encoded_by_main_process(function: Callable[[], list[Encoded]]) -> list[Encoded]:
-    """Encode items in the main process, as `on_main_process`, and send them as one array of token ids."""
-    if world_size() == 1:
-        return function()
-
-    def packed() -> tuple[NDArray[np.int32], NDArray[np.int64], list[Encoded]]:
-        encoded = function()
-        rows = [ids for one in encoded for ids in (one.context, *one.choices)]
-        lengths = np.fromiter(map(len, rows), np.int64, len(rows))
-        ids = np.fromiter(chain.from_iterable(rows), np.int32, int(lengths.sum()))
-        # Empty choices keep their number.
-        return ids, lengths, [replace(one, context=(), choices=((),) * len(one.choices)) for one in encoded]
-
-    ids, lengths, rest = on_main_process(packed)
-    shared: dict[int, int] = {}
-    bounds = zip(np.cumsum(lengths), lengths, strict=True)
-    rows = (share_integers(ids[end - length : end].tolist(), shared) for end, length in bounds)
-    return [replace(one, context=next(rows), choices=tuple(next(rows) for _ in one.choices)) for one in rest]
 
 
 def on_main_process_alone(function: Callable[[Callable[[], None]], T]) -> T:

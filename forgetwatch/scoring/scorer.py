@@ -41,7 +41,7 @@ from forgetwatch.scoring.model import (
     vocabulary_size,
     weight_bytes,
 )
-from forgetwatch.scoring.processes import encoded_by_main_process, on_all_processes
+from forgetwatch.scoring.processes import on_all_processes
 from forgetwatch.scoring.readout import Scores, decide, is_free_correct, lengths, option_mass
 from forgetwatch.snapshot import Snapshot
 
@@ -128,7 +128,7 @@ class Scorer:
             n for n, item in enumerate(probe) if probe.is_generated(item) and (item.task, item.id) not in left_out
         ]
         self._generated = GeneratedItems(probe, generated, tokenizer, max_length=self._longest) if generated else None
-        self._encoded = encoded_by_main_process(lambda: self._encode(tokenizer, progress))
+        self._encoded = on_all_processes(lambda: self._encode(tokenizer, progress))
         keys = [item.content_hash for item in probe] * (len(self._encoded) // len(probe))
         self._check_vocabulary(info.vocabulary)
         self.engine = Engine(

@@ -114,7 +114,7 @@ def test_the_base_itself_is_no_choice_and_unknown_knowledge_chooses_nothing() ->
 def test_a_share_that_is_none_is_wrong_usage(given: str) -> None:
     done = CliRunner().invoke(app, ["merge", "a", "b", "--keep-known", given])
     assert done.exit_code == 2
-    assert "needed a share above 0 and at most 1" in " ".join(done.output.replace("│", " ").split())
+    assert "needed a share above 0 and below 1" in " ".join(done.output.replace("│", " ").split())
 
 
 def test_json_has_the_choice() -> None:

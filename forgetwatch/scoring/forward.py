@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -34,7 +35,7 @@ from forgetwatch.scoring.layout import (
     tensors_of,
     tree_options,
 )
-from forgetwatch.scoring.model import ModelInfo, attention_of, base_model, device_of, text_config
+from forgetwatch.scoring.model import ModelInfo, attention_of, base_model, device_of, text_config, vocabulary_size
 from forgetwatch.scoring.readout import Beside, Readout, Scores
 
 _REFUSALS: Final = (AssertionError, AttributeError, LookupError, RuntimeError, ScoringError, TypeError, ValueError)
@@ -94,6 +95,7 @@ class ForwardPass:
         be read at each position. A batch that is in `parts` is not read again. A model that does not return finite
         logits over its vocabulary is an error.
         """
+        self.vocabulary = vocabulary_size(model)  # embeddings may have been resized
         requests = [request for batch in batches for row in batch.rows for request in row.requests]
         found = {request.item: Scores.of(len(encoded[request.item].choices)) for request in requests}
         left, done = Counter(request.item for request in requests), 0
@@ -206,10 +208,8 @@ class ForwardPass:
 
         Processes that call together cannot halve later.
         """
-        fitting: list[Batch] = []
-        for batch in batches:
-            fitting += self.narrowed(batch.halves) if self._is_too_wide(batch) else [batch]
-        return fitting
+        parts = (self.narrowed(batch.halves) if self._is_too_wide(batch) else [batch] for batch in batches)
+        return list(chain.from_iterable(parts))
 
     def _is_too_wide(self, batch: Batch) -> bool:
         """Return True if the model would return too many logits."""

@@ -122,7 +122,7 @@ class Scorer:
             info = ModelInfo.of(model)
             return info, info.context_length(tokenizer)
 
-        # One process that failed alone would let the others wait for the items that the main process sends.
+        # One process that failed alone would let the others wait for it.
         info, self._longest = on_all_processes(facts)
         generated = [
             n for n, item in enumerate(probe) if probe.is_generated(item) and (item.task, item.id) not in left_out

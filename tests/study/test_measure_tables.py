@@ -35,7 +35,7 @@ def test_a_study_has_the_tables_of_passages_and_drift(tmp_path: Path) -> None:
     moved = replace(study, results=(replace(pair, comparison=replace(pair.comparison, drift={"probe": MOVED})),))
     text = study_markdown(moved)
     assert "## How far it moved from the base" in text
-    assert "| one, probe prompts | 0.060 (0.040 to 0.080) | – | – | 0.80 | – |" in text
+    assert "| one, probe prompts | 0.060 (0.040 to 0.080) | – | 0.80 | – |" in text
     assert publication.study_json(moved)["stages"][0]["pairs"][0]["drift"]["probe"]["kl_sampled"] == 0.06
     publication.write_numbers(moved, tmp_path / "out")
     page = (tmp_path / "out" / "study.html").read_text()

@@ -181,6 +181,8 @@ def _task_of(own: str, docs: _Documents) -> Any:
     spec: dict[str, Any] = {**dict.fromkeys(without), "test_split": "test", "num_fewshot": 0}
     spec |= {"task": own, "custom_dataset": lambda **_: {"test": docs}}
     (task,) = _loaded(_manager(own), own, {"group": own, "task": [spec]})
+    if reason := _refusal(task):  # a probe file may name any task
+        raise ProbeError(f"{PREFIX}{own} {reason}")
     return task
 
 
@@ -301,8 +303,7 @@ def _open_item(task: Any, doc: Any, asked: Mapping[str, Any], decides: str) -> I
     try:
         stored = json.loads(json.dumps(doc))
     except (TypeError, ValueError) as error:
-        named = f"{PREFIX}{asked['task']}: document {asked['id']}"
-        raise ProbeError(f"{named} cannot be stored as JSON: {error}") from error
+        raise ProbeError(f"{asked['task']}: document {asked['id']} cannot be stored as JSON: {error}") from error
     answers = [str(one) for one in target] if isinstance(target, list) and target else str(target)
     meta = {"doc": stored, "until": _generation(task).get("until", [])}
     return Item(**asked, answer=answers, match=f"{PREFIX}{asked['task']}:{decides}", meta=meta)
@@ -310,9 +311,8 @@ def _open_item(task: Any, doc: Any, asked: Mapping[str, Any], decides: str) -> I
 
 def _metric(task: Any, name: str, wanted: str | None) -> str:
     """Return the metric that decides a task, with its filter."""
-    own = [*task.higher_is_better()]
     rank = {one: number for number, one in enumerate(CORRECTNESS)}
-    own = sorted(own, key=lambda one: rank.get(one, len(rank)))
+    own = sorted(task.higher_is_better(), key=lambda one: rank.get(one, len(rank)))
     full = [f"{one},{of.name}" for one in own for of in task._filters]
     found = next((one for one in full if wanted in (None, one, one.partition(",")[0])), None)
     if found is None:

@@ -143,16 +143,17 @@ def test_a_run_needs_no_data_after_its_start(own_task: Path, tmp_path: Path) -> 
     [("unsafe_code: true", "runs code that a model wrote"), ("repeats: 4", "asks each question 4 times")],
 )
 def test_tasks_that_cannot_be_judged_by_one_output_are_refused(own_task: Path, setting: str, reason: str) -> None:
+    stored = load_probe("lm_eval:own_words", data=own_task).items[0]
     path = own_task.parent / "tasks" / "own_words.yaml"
     path.write_text(f"{path.read_text()}\n{setting}\n")
     with pytest.raises(ProbeError, match=f"the task own_words {reason}"):
         load_probe("lm_eval:own_words", data=own_task)
+    with pytest.raises(ProbeError, match=f"lm_eval:own_words {reason}"):
+        harness_judge(stored)
 
 
 class Writes:
     """Writes a text for each prompt in place of a model."""
-
-    name = "stand-in"
 
     def __init__(self, texts: list[str]) -> None:
         self.texts = texts
@@ -241,8 +242,7 @@ def test_a_bare_name_is_that_of_the_harness(tmp_path: Path) -> None:
     data = splits(tmp_path / "data", GSM8K)
     short, whole = (load_probe(name, data=data, shots=1) for name in ("gsm8k", "lm_eval:gsm8k"))
     assert short.fingerprint == whole.fingerprint
-    both = {"gsm8k": [*GSM8K, *GSM8K], "drop": DROP}
-    for task, rows in both.items():
+    for task, rows in (("gsm8k", [*GSM8K, *GSM8K]), ("drop", DROP)):
         splits(tmp_path / "both" / task, rows)
     several = load_probe("lm_eval:gsm8k,drop", data=tmp_path / "both", shots=0)
     assert {item.task for item in several.items[:2]} == {"gsm8k", "drop"}

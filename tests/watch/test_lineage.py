@@ -14,6 +14,7 @@ import pytest
 import torch
 from events import curve, weights
 from support import model, probe, tokenizer, trained
+from transformers import AutoModelForCausalLM
 from trl_examples import LORA, examples, length
 
 from forgetwatch import ForgetWatchCallback, Guard, Item, Probe, Snapshot, Trajectory, load_snapshot
@@ -51,8 +52,6 @@ def stage(folder: Path, network: Any, *, items: Probe | None = None, rate: float
 
 def again(folder: Path) -> Any:
     """The model that a training ended with, loaded from its checkpoint."""
-    from transformers import AutoModelForCausalLM
-
     return AutoModelForCausalLM.from_pretrained(folder / "checkpoint-8", dtype=torch.float32)
 
 
@@ -139,8 +138,6 @@ def test_a_checkpoint_shows_its_lineage_by_its_copy_in_another_place(
     stages: list[Path], tmp_path: Path, cache: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """As on another machine: without the cache, and without the run folder."""
-    from transformers import AutoModelForCausalLM
-
     shutil.rmtree(cache, ignore_errors=True)
     moved = tmp_path / "elsewhere" / "checkpoint-8"
     shutil.copytree(stages[1] / "checkpoint-8", moved)
@@ -451,8 +448,6 @@ def test_a_base_that_a_resumed_run_did_not_change_is_no_stage(
 def test_a_folder_whose_run_began_with_these_weights_is_no_ancestor(
     tmp_path: Path, cache: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    from transformers import AutoModelForCausalLM
-
     base = tmp_path / "base"
     model(tokenizer()).save_pretrained(base)
     for _ in range(2):  # the run folder is in the folder of the base
@@ -465,7 +460,7 @@ def test_a_folder_whose_run_began_with_these_weights_is_no_ancestor(
 def test_new_weights_under_the_name_of_a_checkpoint_are_no_stage(
     tmp_path: Path, cache: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers import AutoConfig
 
     stage(tmp_path / "a", model(tokenizer()))
     shutil.rmtree(cache, ignore_errors=True)
@@ -480,8 +475,6 @@ def test_new_weights_under_the_name_of_a_checkpoint_are_no_stage(
 
 
 def test_of_two_trainings_with_one_end_the_copy_in_the_checkpoint_says_which(tmp_path: Path) -> None:
-    from transformers import AutoModelForCausalLM
-
     for name in ("a", "twin"):
         stage(tmp_path / name, model(tokenizer()))
     network = AutoModelForCausalLM.from_pretrained(tmp_path / "a" / "checkpoint-8", dtype=torch.float32)

@@ -234,7 +234,8 @@ def test_a_point_that_overflows_is_named(ends: Path) -> None:
     for one, at in (("a", 3), ("b", 6)):  # at 60 degrees, so that the factors of the arc add up to 1.15
         large = torch.zeros(32)
         large[:3] = large[at : at + 3] = 60_000.0
-        change(ends / one, lambda found: {key: (large if key == name else x).half() for key, x in found.items()})  # noqa: B023
+        change(ends / one, lambda found, large=large: {**found, name: large})
+        change(ends / one, lambda found: {key: value.half() for key, value in found.items()})
     pair = pair_of(ends, "slerp")
     pair.check()
     reason = rf"alpha 0.5: the merged tensor {name} overflows in float16 and would hold infinity \(3 of "

@@ -58,11 +58,13 @@ def loaded(root: Path, folder: Path) -> dict[str, torch.Tensor]:
 )
 def test_a_scaled_adapter_is_the_mean_of_the_base_and_the_merged_one(tmp_path: Path, options: dict[str, Any]) -> None:
     save(tmp_path, **options)
+    (tmp_path / "b" / "_forgetwatch").mkdir()  # of the run
     pair = pair_of(tmp_path, keep=tmp_path / "kept")
     base = AutoModelForCausalLM.from_pretrained(tmp_path / "a").state_dict()
     whole = loaded(tmp_path, tmp_path / "b")
     for alpha in (0.0, 0.3, 1.0):
         pair.store(alpha)
+        assert not (tmp_path / "kept" / f"linear-{alpha:g}" / "_forgetwatch").exists()
         for name, value in loaded(tmp_path, tmp_path / "kept" / f"linear-{alpha:g}").items():
             if alpha in (0, 1):
                 assert torch.equal(value, whole[name] if alpha else base.get(name, torch.zeros_like(value)))

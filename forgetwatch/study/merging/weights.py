@@ -70,6 +70,7 @@ _PLAIN_STARTS: Final = ("gaussian", "eva", "orthogonal")
 """Ways to initialise the matrices that leave the weights of the base as they are."""
 _NO_PRODUCT: Final = ("use_qalora", "use_bdlora", "arrow_config", "kasa_config", "monteclora_config")
 """Settings by which a module computes something else than the product of its two matrices."""
+_OF_ITS_RUN: Final = shutil.ignore_patterns("checkpoint-*", "global_step*", "*forgetwatch", "*.pt", "*.bin")
 _LAYER: Final = re.compile(r"(.*?\.\d+)\..+")
 
 
@@ -111,7 +112,7 @@ class ModelPair:
         return ["merged", _VERSION, self.method, alpha, "first", *self.weights[0], "second", *self.weights[1]]
 
     @cached_property
-    def _model(self) -> tuple[nn.Module, Any]:
+    def _model(self) -> tuple[Any, Any]:
         """The model whose weights become those of a point, and its tokenizer; at first B's."""
         return load_model(self.b, loading=self.loading)
 
@@ -141,10 +142,10 @@ class ModelPair:
         return found
 
     def _check_memory(self) -> None:
-        bytes_of = [size_of(one, loading=self.loading) for one in (self.a, self.b)]
-        # B's weights are there twice, as they are and as the point, which is on the GPU if there is one.
-        needed, free = sum(bytes_of) + (0 if torch.cuda.is_available() else bytes_of[1]), _free_memory()
-        if needed > free:
+        a, b = (size_of(one, loading=self.loading) for one in (self.a, self.b))
+        # B's weights are there twice, as they are and as the point, on the GPU if there is one; in each process.
+        needed = (a + b + (0 if torch.cuda.is_available() else b)) * int(os.environ.get("LOCAL_WORLD_SIZE", 1))
+        if needed > (free := _free_memory()):
             raise ScoringError(
                 f"{self.a} and {self.b}: merging in memory needs {needed / 2**30:,.2f} GiB, and {free / 2**30:,.2f} "
                 "GiB are free; take a machine with more memory, or adapters"
@@ -199,7 +200,7 @@ class ModelPair:
             raise ScoringError(f"{self.b}: {reason}, which does not follow one factor; {_REMEDY}")
 
     @contextmanager
-    def at(self, alpha: float) -> Iterator[tuple[nn.Module, Any]]:
+    def at(self, alpha: float) -> Iterator[tuple[Any, Any]]:
         """Provide a context in which the model has the weights of a point; ScoringError if one of them overflows."""
         sides = {} if self.is_adapter else self._sides
         model, tokenizer = self._model
@@ -225,17 +226,15 @@ class ModelPair:
     def distance(self) -> WeightDistance:
         """Return the distance of the weights of B from those of A, relative to those of A; nan where unknown."""
         if not self.is_adapter:
-            wide = {name: (x.double(), y.double()) for name, (x, y) in self._sides.items() if x.is_floating_point()}
-            squares = {name: (float(x.square().sum()), float((y - x).square().sum())) for name, (x, y) in wide.items()}
-            return WeightDistance.of(squares, turned=sum(_turns(x, y) for x, y in wide.values()))
+            both = {name: pair for name, pair in self._sides.items() if pair[0].is_floating_point()}
+            squares = {name: (_square(x), _square(y.double() - x.double())) for name, (x, y) in both.items()}
+            return WeightDistance.of(squares, turned=sum(_turns(x, y) for x, y in both.values()))
         model, added = self._model[0], dict[str, float]()
         for name, layer in _adapted(model).items():
             (active,) = layer.scaling
-            added[f"{name}.weight"] = float(layer.get_delta_weight(active).double().square().sum())
+            added[f"{name}.weight"] = _square(layer.get_delta_weight(active))
         of_base = {
-            name.replace(".base_layer.", "."): float(weight.double().square().sum())
-            if weight.is_floating_point()
-            else math.nan  # quantized
+            name.replace(".base_layer.", "."): _square(weight) if weight.is_floating_point() else math.nan  # quantized
             for name, weight in model.named_parameters()
             if "lora_" not in name
         }
@@ -247,8 +246,7 @@ class ModelPair:
 
     def _is_kept(self, alpha: float) -> bool:
         """Return True if a point is in the folder already; ScoringError if it cannot be there."""
-        folder = self._kept(alpha)
-        if folder is None:
+        if (folder := self._kept(alpha)) is None:
             return False
         above = next(one for one in (folder.absolute(), *folder.absolute().parents) if one.exists())
         if not above.is_dir():
@@ -283,10 +281,10 @@ class ModelPair:
     def _save(self, alpha: float, folder: Path) -> None:
         if not self.is_adapter:
             with self.at(alpha) as (model, tokenizer):
-                model.save_pretrained(folder)  # type: ignore[operator]
+                model.save_pretrained(folder)
                 tokenizer.save_pretrained(folder)
             return
-        shutil.copytree(self.b, folder, ignore=shutil.ignore_patterns("checkpoint-*", "*.pt", "*.bin"))
+        shutil.copytree(self.b, folder, ignore=_OF_ITS_RUN)
         config = json.loads((folder / ADAPTER).read_text(encoding="utf-8"))
         patterns = {name: alpha * value for name, value in (config.get("alpha_pattern") or {}).items()}
         config |= {"lora_alpha": alpha * config["lora_alpha"], "alpha_pattern": patterns}
@@ -298,20 +296,25 @@ def mixed(a: Tensor, b: Tensor, alpha: float, method: Method) -> Tensor:
     dtype = torch.promote_types(a.dtype, b.dtype)
     if alpha in (0, 1) or not a.is_floating_point():
         return (b if alpha else a).to(dtype)
-    wide = torch.promote_types(dtype, torch.float32)
-    x, y = a.to(wide), b.to(wide)
-    if method == "slerp" and _turns(exact := a.double(), other := b.double()):
-        angle = math.acos(_cosine(exact, other))
+    x, y = (one.to(torch.promote_types(dtype, torch.float32)) for one in (a, b))
+    if method == "slerp" and _turns(a, b):
+        angle = math.acos(_cosine(a, b))
         of_a, of_b = math.sin((1 - alpha) * angle) / math.sin(angle), math.sin(alpha * angle) / math.sin(angle)
         return torch.add(x * of_a, y, alpha=of_b).to(dtype)
     # Equal weights stay as they are: lerp rounds the difference, and not two products.
     return torch.lerp(x, y, alpha).to(dtype)
 
 
+def _square(tensor: Tensor) -> float:
+    """Return the sum of squares in fp64."""
+    return float(tensor.double().square().sum())
+
+
 def _cosine(a: Tensor, b: Tensor) -> float:
     """Return the cosine of the angle between two tensors as flat vectors; nan if one is 0."""
-    norms = float(a.norm() * b.norm())
-    return float(a.flatten() @ b.flatten()) / norms if norms else math.nan
+    x, y = a.double().flatten(), b.double().flatten()
+    norms = float(x.norm() * y.norm())
+    return float(x @ y) / norms if norms else math.nan
 
 
 def _turns(a: Tensor, b: Tensor) -> bool:
@@ -337,9 +340,9 @@ def _check_finite(model: str, name: str, weight: Tensor) -> None:
 def _free_memory() -> int:
     """Return the bytes of host memory that are free, or that the machine has where it does not say."""
     try:
-        text = Path("/proc/meminfo").read_text(encoding="ascii")
-        return 1024 * int(re.search(r"MemAvailable:\s+(\d+)", text)[1])  # type: ignore[index]
-    except (OSError, TypeError):
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable:"))
+    except (OSError, StopIteration):
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 

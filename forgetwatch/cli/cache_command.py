@@ -36,18 +36,13 @@ def _list() -> None:
         used, size = datetime.fromtimestamp(file.stat().st_mtime), file.stat().st_size
         try:
             snapshot = read_snapshot(file)
-            earlier = snapshot.meta.get("lineage") or {}
-            name = str(snapshot.meta.get("model"))
-            if isinstance(earlier, dict) and earlier.get("runs"):
-                name = f"first base, after {earlier['runs'][-1].get('name')}"
             cells = (
-                fit_ends(name, _NAME).rstrip(),
+                fit_ends(str(snapshot.meta.get("model")), _NAME).rstrip(),
                 str((snapshot.meta.get("probe") or {}).get("name")),
                 count(len(snapshot)),
             )
         except SnapshotError:
-            unfinished = file.suffix != ".parquet"
-            cells = ("(measured in part; a new start continues)" if unfinished else "damaged, and never used", "", "")
+            cells = ("damaged, and never used", "", "")
         table.add_row(f"{used:%Y-%m-%d %H:%M}", *cells, count(-(-size // 1000)))
     if files:
         result_console().print(table)

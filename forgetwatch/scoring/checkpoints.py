@@ -39,8 +39,6 @@ from forgetwatch.scoring.processes import (
     on_main_process,
     on_main_process_alone,
     process_count,
-    rank,
-    world_size,
 )
 from forgetwatch.scoring.scorer import SCORER, Scorer, versions
 from forgetwatch.snapshot import Snapshot
@@ -131,12 +129,9 @@ def score_derived(
         if progress:
             progress(Done(count=0, total=len(probe), share=0.0))
         model, tokenizer = on_all_processes(load)
-        parts = entry.parts(process=rank(), processes=world_size())
-        if parts and rank() == 0:
-            log(f"{name}: continues a measurement that was interrupted")
         with not_finite_explained(model, name):
             scorer = Scorer(probe, tokenizer, model, progress=progress)
-            snapshot = scorer.score(model, name=name, progress=progress, parts=parts)
+            snapshot = scorer.score(model, name=name, progress=progress)
         try:
             on_main_process(lambda: entry.write(snapshot))
         except (OSError, ForgetwatchError) as error:

@@ -10,7 +10,6 @@ from typing import Final
 import torch
 from torch import nn
 
-from forgetwatch.cache import MeasuredParts
 from forgetwatch.errors import ScoringError
 from forgetwatch.probe import Norm
 from forgetwatch.progress import Progress
@@ -106,7 +105,6 @@ class Engine:
         self._attention = 6 * info.hidden_size
         self._batches: tuple[Batch, ...] = ()
         self._tested = False
-        self._parts: MeasuredParts | None = None  # of the present score
         self._forward = ForwardPass(info, together=self._together)
         budget = self.token_budget
         self._parity = ParityCheck(
@@ -127,12 +125,8 @@ class Engine:
         """Return the tokens that a look would read in a layout, without padding."""
         return _tokens(self._plan(layout, attention))
 
-    def score(
-        self, model: nn.Module, progress: Progress | None = None, *, parts: MeasuredParts | None = None
-    ) -> dict[int, Scores]:
+    def score(self, model: nn.Module, progress: Progress | None = None) -> dict[int, Scores]:
         """Scores of all items that can be scored, by index. The model and all random states come back as they were.
-
-        Batches in `parts` are not read again, unless processes that hold parts of the model must call it together.
 
         Raises:
             ScoringError: If the model does not return finite logits over its vocabulary, or is not causal.
@@ -141,7 +135,6 @@ class Engine:
         if all(item.unscored for item in self._encoded):
             return {}
         model = unwrapped(model)
-        self._parts = None if self._together else parts
         with isolated(model):
             if self._tested and self.layout is not None:
                 scores = self._read(model, self.layout, progress)
@@ -263,7 +256,6 @@ class Engine:
                     greedy=self._greedy,
                     beside=self._beside,
                     progress=progress,
-                    parts=self._parts,
                 )
 
         # The choices of one item may be in batches of several processes.

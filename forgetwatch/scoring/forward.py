@@ -15,11 +15,9 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from forgetwatch.cache import MeasuredParts
 from forgetwatch.errors import ScoringError
 from forgetwatch.progress import Done, Progress
 from forgetwatch.scoring.compatibility import cache_argument, takes_use_cache
@@ -87,13 +85,11 @@ class ForwardPass:
         greedy: bool = False,
         beside: Beside = 0,
         progress: Progress | None = None,
-        parts: MeasuredParts | None = None,
     ) -> dict[int, Scores]:
         """Scores of all items in the batches, which have this layout, by index in the probe.
 
         With `greedy` the choices that greedy decoding would generate are found too, and `beside` names other tokens to
-        be read at each position. A batch that is in `parts` is not read again. A model that does not return finite
-        logits over its vocabulary is an error.
+        be read at each position. A model that does not return finite logits over its vocabulary is an error.
         """
         self.vocabulary = vocabulary_size(model)  # embeddings may have been resized
         requests = [request for batch in batches for row in batch.rows for request in row.requests]
@@ -104,7 +100,7 @@ class ForwardPass:
             progress(Done(count=0, total=len(left), share=0.0))
         wrong: list[ScoringError] = []
         for batch, is_last in self._read(
-            model, batches, encoded, found, wrong, layout=layout, greedy=greedy, beside=beside, parts=parts
+            model, batches, encoded, found, wrong, layout=layout, greedy=greedy, beside=beside
         ):
             # The choices of one item may be in several batches: it is done with the last of them.
             for request in (request for row in batch.rows for request in row.requests):
@@ -129,13 +125,9 @@ class ForwardPass:
         layout: Layout,
         greedy: bool,
         beside: Beside,
-        parts: MeasuredParts | None,
     ) -> Iterator[tuple[Batch, bool]]:
         """Yield each batch, or half of one, once its scores are in `found`, and whether it is the last."""
         waiting = list(reversed(batches))  # a stack: the halves of a batch come next, with the same prefix
-        setting = layout, attention_of(model), greedy, beside
-        if parts is not None:
-            parts.restart_clock()
         prefix: tuple[Ids, PrefixCache | None] = (), None
         launched: _Launched | None = None
         with head_in_fp32(model):
@@ -144,11 +136,6 @@ class ForwardPass:
                 if waiting:
                     batch = waiting.pop()
                     readout = Readout(batch, encoded, greedy=greedy, beside=beside)
-                    kept = None if parts is None else parts.read(batch, *setting)
-                    if kept is not None:
-                        readout.add_to(found, np.frombuffer(kept))
-                        yield batch, not waiting and launched is None
-                        continue
                     if batch.prefix != prefix[0]:
                         prefix = (), None  # frees the cache before the next one is made
                         prefix = batch.prefix, self._cache(model, batch.prefix)
@@ -160,9 +147,7 @@ class ForwardPass:
                 if launched is not None:
                     batch, readout, numbers = launched
                     try:
-                        readout.add_to(found, values := numbers.wait())
-                        if parts is not None:
-                            parts.write(values.tobytes(), batch, *setting)
+                        readout.add_to(found, numbers.wait())
                     except ScoringError as error:
                         if not self._together:
                             raise

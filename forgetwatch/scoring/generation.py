@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -36,7 +36,6 @@ from transformers import (
     TopPLogitsWarper,
 )
 
-from forgetwatch.cache import MeasuredParts
 from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ProbeError, ScoringError
 from forgetwatch.grading import check_item, grade, is_thinking_tag, opening_tag
@@ -82,7 +81,7 @@ class ModelGenerator:
     """The model itself, by its own `generate`; it comes back as it was, as do all random states.
 
     Several processes share the prompts, and all get all answers. By default the token budget of scoring suits the
-    device. Batches in `parts` are not generated again.
+    device.
     """
 
     def __init__(
@@ -91,9 +90,8 @@ class ModelGenerator:
         tokenizer: Any,
         *,
         token_budget: int | None = None,
-        parts: MeasuredParts | None = None,
     ) -> None:
-        self._model, self._tokenizer, self._parts = model, tokenizer, parts
+        self._model, self._tokenizer = model, tokenizer
         # A step generates one token a row: it takes many rows to keep a device busy, and their prompts are read once.
         self._budget = 8 * (token_budget or default_token_budget(model))
 
@@ -117,7 +115,6 @@ class ModelGenerator:
                 top_p=decoding.top_p,
                 stopped=self._stopped_by(decoding.stop) if decoding.stop else None,
                 progress=None if progress is None else (lambda done: progress(done * len(prompts) // len(own))),
-                parts=self._parts,
             )
             texts = (cut_at_stop(answer_text(self._tokenizer, one.tokens), decoding.stop) for one in samples)
             return [
@@ -288,16 +285,6 @@ class Sample:
     logprobs: NDArray[np.float64]
     ended: bool  # True if an end token or a stop text ended it; False if it was cut at its length
 
-    @classmethod
-    def of(cls, tokens: Sequence[int], logprobs: Sequence[float], ended: bool) -> Self:
-        """Return the text with these values, in the order of `values`."""
-        return cls(tokens=tuple(tokens), logprobs=np.array(logprobs, np.float64), ended=ended)
-
-    @property
-    def values(self) -> tuple[Ids, list[float], bool]:
-        """The fields, as JSON holds them exactly."""
-        return self.tokens, self.logprobs.tolist(), self.ended
-
 
 def sample(
     model: nn.Module,
@@ -311,7 +298,6 @@ def sample(
     top_p: float = 1.0,
     stopped: Callable[[Ids], bool] | None = None,
     progress: Callable[[int], None] | None = None,
-    parts: MeasuredParts | None = None,
 ) -> list[Sample]:
     """Return one generated text for each prompt of at least one token, in their order.
 
@@ -319,8 +305,7 @@ def sample(
     and ends with one of `ends`, or where `stopped` gives True for the tokens so far. Its seed is from `seeds_of`. At
     the temperature 0 the most likely token is taken each time, else one of the smallest set of tokens that together
     have the probability `top_p`. A batch has at most `token_budget` tokens, the generated ones included; a single row
-    may exceed it. `progress` is called after each batch with the number of texts generated. Batches in `parts` are not
-    generated again.
+    may exceed it. `progress` is called after each batch with the number of texts generated.
 
     Raises:
         ScoringError: If the model cannot generate here.
@@ -336,22 +321,13 @@ def sample(
         padded=not tree_obstacle(model),  # a state along the row also takes in padding
     )
     generated: dict[int, Sample] = {}
-    setting = tokens, ends, temperature, top_p  # stop texts are those of the probe, and so of its parts
-    if parts is not None:
-        parts.restart_clock()
     device = device_of(model)
     # The head in fp32 as in scoring, so that greedy answers do not depend on ties of bf16.
     with isolated(model), head_in_fp32(model), _own_settings_only(inner, tokens=tokens, ends=ends):
         for batch in batches:
             own = [prompts[n] for n in batch], [seeds[n] for n in batch]
-            kept = None if parts is None else parts.read(*own, *setting)
-            if kept is None:
-                sampler = SeededSampler(own[1], temperature, top_p, device) if temperature else None
-                found = _generate(inner, own[0], ends, device, stopped, sampler)
-                if parts is not None:
-                    parts.write(json.dumps([one.values for one in found]).encode(), *own, *setting)
-            else:
-                found = [Sample.of(*values) for values in json.loads(kept)]
+            sampler = SeededSampler(own[1], temperature, top_p, device) if temperature else None
+            found = _generate(inner, own[0], ends, device, stopped, sampler)
             generated |= zip(batch, found, strict=True)
             if progress:
                 progress(len(generated))

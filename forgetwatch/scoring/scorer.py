@@ -15,7 +15,6 @@ from typing import Any, Final
 import torch
 from torch import nn
 
-from forgetwatch.cache import MeasuredParts
 from forgetwatch.errors import ScoringError
 from forgetwatch.grading import RULES
 from forgetwatch.item import Item
@@ -178,7 +177,6 @@ class Scorer:
         name: str | None = None,
         progress: Progress | None = None,
         again: bool = False,
-        parts: MeasuredParts | None = None,
     ) -> Snapshot:
         """Return the model's outcomes on the probe. The model, its mode and all random states come back as they were.
 
@@ -190,7 +188,6 @@ class Scorer:
             name: The model's name, for the metadata; by default the one that it was loaded by.
             progress: Called before the first batch and after each batch with what is done.
             again: Sample generated answers with other seeds, to measure what sampling alone changes.
-            parts: Batches that an interrupted measurement of this model has left, and this one adds to.
 
         Raises:
             ScoringError: If the model does not return finite logits over its vocabulary, if it cannot generate and all
@@ -211,18 +208,15 @@ class Scorer:
         generated: dict[int, list[dict[str, Any]]] = {}
         with self._explain_out_of_memory(model):
             by_items = None if progress is None else self._by_items(progress, following=following)
-            scores = self.engine.score(model, by_items, parts=parts)
-            scored, scored_before = time.perf_counter(), parts.seconds if parts else 0.0
+            scores = self.engine.score(model, by_items)
+            scored = time.perf_counter()
             if self._generated and obstacle:
                 generated = self._generated.unscored(f"{CANNOT_GENERATE.removeprefix('unscored: ')}: {obstacle}")
             elif self._generated:
                 budget = self.engine.token_budget
-                generator = ModelGenerator(model, self._tokenizer, token_budget=budget, parts=parts)
+                generator = ModelGenerator(model, self._tokenizer, token_budget=budget)
                 generated = self._generated.rows(generator, progress, again=again)
-        # With those of an earlier attempt, which took as long as if they had been taken now.
-        before = parts.seconds if parts else 0.0
-        seconds = time.perf_counter() - started + before
-        generation_seconds = started + seconds - scored - scored_before
+        ended = time.perf_counter()
         meta = {
             "model": name or model_name(model),
             "step": step,
@@ -230,8 +224,8 @@ class Scorer:
             **ran,
             "noise": self.engine.noise,
             "time": datetime.now(UTC).isoformat(timespec="seconds"),
-            "seconds": round(seconds, 3),
-            "written_seconds": round(generation_seconds, 3) if generated else 0.0,
+            "seconds": round(ended - started, 3),
+            "written_seconds": round(ended - scored, 3) if generated else 0.0,
         }
         rows: list[dict[str, Any]] = []
         for index in range(len(self.probe)):

@@ -420,7 +420,7 @@ def _one_line_if_stopped(session: Session, *, step: int | None = None) -> Iterat
         yield
     except KeyboardInterrupt:
         if step is None:
-            session.log(f"stopped before the first step; {session.watch.measurer.kept}")
+            session.log("stopped before the first step")
         else:
             session.log(f"stopped in the look at step {step}; the looks before it are in {session.watch.folder.path}")
         if hasattr(sys, "ps1"):  # a notebook or a shell

@@ -1,13 +1,11 @@
 """Baselines in the cache: found again by the weights in memory and everything else that determines their rows.
 
-Each batch of a baseline that takes seconds is kept as soon as it is measured, so that a start that was interrupted
-continues, and the next run of the same model takes the whole from there. Of what is found, some is measured again
-before it is used: 50 items of a whole baseline, a batch of a part.
+The next run of the same model takes a baseline that took seconds from there; 50 items of it are measured again before
+it is used.
 """
 
 from __future__ import annotations
 
-import json
 import platform
 import sys
 from collections.abc import Sequence
@@ -18,7 +16,7 @@ from typing import Any, Final, Self
 import torch
 from torch import nn
 
-from forgetwatch.cache import KEPT_SECONDS, CacheEntry, MeasuredParts
+from forgetwatch.cache import KEPT_SECONDS, CacheEntry
 from forgetwatch.errors import ForgetwatchError
 from forgetwatch.grading import RULES
 from forgetwatch.probe import Probe
@@ -28,9 +26,7 @@ from forgetwatch.scoring import (
     is_exact,
     model_fingerprint,
     on_main_process,
-    rank,
     tokenizer_settings,
-    world_size,
 )
 from forgetwatch.snapshot import Snapshot
 from forgetwatch.watch.budget import Trial
@@ -78,36 +74,23 @@ class KnownBaseline:
         """Return the seconds that were measured with a baseline of one of these sizes; None if there is none."""
         for size in reversed(sizes):
             baseline = self.read(size)
-            known = self._trial_of_parts(size) if baseline is None else baseline.meta.get(_TRIAL)
+            known = None if baseline is None else baseline.meta.get(_TRIAL)
             if isinstance(known, list):
                 return Trial(question=float(known[0]), token=float(known[1]))
         return None
 
-    def _trial_of_parts(self, items: int) -> list[float] | None:
-        found = on_main_process(lambda: self._entry(items).parts(process=0, processes=world_size()).peek(_TRIAL))
-        return None if found is None else json.loads(found)
-
-    def parts(self, items: int, trial: Trial | None) -> MeasuredParts:
-        """Return what this process has measured of a baseline before it was interrupted; the trial is kept with it."""
-        parts = self._entry(items).parts(process=rank(), processes=world_size())
-        if trial is not None and parts.peek(_TRIAL) is None:
-            parts.write(json.dumps([trial.question, trial.token]).encode(), _TRIAL)
-        return parts
-
-    def write(self, snapshot: Snapshot, items: int, trial: Trial | None) -> bool:
-        """Keep a baseline that took seconds, and return whether it is kept: the cache is optional."""
+    def write(self, snapshot: Snapshot, items: int, trial: Trial | None) -> None:
+        """Keep a baseline that took seconds; the cache is optional."""
         # By the clock of the main process: all processes take part in what follows, or none.
         if on_main_process(lambda: float(snapshot.meta.get("seconds") or 0.0)) < KEPT_SECONDS:
-            return False
+            return
         known = {} if trial is None else {_TRIAL: [trial.question, trial.token]}
 
-        def write() -> bool:
+        def write() -> None:
             with suppress(OSError, ForgetwatchError):
                 self._entry(items).write(replace(snapshot, meta={**snapshot.meta, **known}))
-                return True
-            return False
 
-        return on_main_process(write)
+        on_main_process(write)
 
     def _entry(self, items: int) -> CacheEntry:
         labels = [[item.task, item.id, item.category, item.cluster] for item in self._probe.items[:items]]

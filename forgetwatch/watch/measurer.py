@@ -18,7 +18,6 @@ from typing import Any, Final
 
 from torch import nn
 
-from forgetwatch.cache import KEPT_SECONDS, MeasuredParts
 from forgetwatch.comparing import Subset, repeated_prompts
 from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ScoringError
@@ -93,23 +92,13 @@ class LookScorer:
     def __init__(self, *, token_budget: int | None = None) -> None:
         self.seconds = self.generation_seconds = 0.0
         self.token_budget = token_budget
-        self.is_announced = self._is_kept = False
-        self._parts: MeasuredParts | None = None  # of the baseline
+        self.is_announced = False
         self._scorer: Scorer | None = None
         self._kind: tuple[Any, ...] = ()  # of model and tokenizer, see `restart_for`
         self._encoded_at = 0  # step of the look whose tokenizer encoded the items
         self._obstacle_logged = False
         self._trial: Trial | None = None
         self._known: KnownBaseline | None = None  # reading all weights for it takes a while
-
-    @property
-    def kept(self) -> str:
-        """Sentence on what a start that stops now has in the cache."""
-        if self._is_kept:
-            return "the baseline is kept, and the next start of this model finds it"
-        if self._parts is not None and self._parts.is_written:
-            return "what was measured of the baseline is kept, and the next start of this model continues it"
-        return "nothing is kept"
 
     def restart(self) -> None:
         """Lay out the batches anew at the next look, which has other items."""
@@ -197,22 +186,17 @@ class LookScorer:
             which = "all" if again == items else f"the first {again:,}"
             opening = f"baseline: {probe.name}, {items:,} items"
             opening += f", then {which} of them again for the noise" if twice else ""
-        self._parts = parts = None if known is None else known.parts(items, self._trial)
-        if parts and is_main:
-            log("baseline: continues a measurement that was interrupted")
         with shown(
             "baseline",
             opening=opening,
             again=HALVES * again / items,
             is_main_process=is_main,
         ) as progress:
-            snapshot = self.look(model, tokenizer, part, step=step, progress=progress, parts=parts)
+            snapshot = self.look(model, tokenizer, part, step=step, progress=progress)
         _check_baseline(snapshot, probe, step=step)
         self._obstacle_logged = True  # with the other unscored items
         if known is not None:
-            self._is_kept = known.write(snapshot, items, self._trial)
-            if parts is not None and (self._is_kept or float(snapshot.meta["seconds"]) < KEPT_SECONDS):
-                parts.delete()
+            known.write(snapshot, items, self._trial)
         null = None
         if twice:
             with shown("second measurement", is_main_process=is_main) as progress:
@@ -242,7 +226,6 @@ class LookScorer:
         *,
         step: int,
         progress: Progress | None,
-        parts: MeasuredParts | None = None,
     ) -> Snapshot:
         """Return the outcomes of the model on the items that the looks evaluate."""
         if self._scorer is None:
@@ -266,7 +249,7 @@ class LookScorer:
                 f"the tokenizer at step {step} encodes the questions differently from the one at step "
                 f"{self._encoded_at}; needed one tokenizer for all looks of a run"
             )
-        snapshot = scorer.score(model, step=step, progress=progress, parts=parts)
+        snapshot = scorer.score(model, step=step, progress=progress)
         # Once: answers of a baseline from elsewhere may be impossible to generate here.
         reasons = Counter(outcome for outcome in snapshot.texts("outcome") if outcome.startswith(CANNOT_GENERATE))
         if part.baseline is not None and reasons and not self._obstacle_logged:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from io import StringIO
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,12 +14,10 @@ from rich.console import Console
 from support import WORDS, facts, model, tokenizer
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from forgetwatch import Item, Probe, Snapshot, cache, compare, score
-from forgetwatch.cache import MeasuredParts
+from forgetwatch import Item, Probe, compare, score
 from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ProbeError
 from forgetwatch.grading import grade
-from forgetwatch.progress import Done
 from forgetwatch.report import comparison_detail, comparison_json
 from forgetwatch.scoring import Generated, ModelGenerator, Scorer, answer_text, encode_prompts, scorer
 
@@ -171,38 +168,6 @@ def test_a_sampled_answer_does_not_depend_on_the_others() -> None:
     assert ModelGenerator(network, tok, token_budget=2).generate(prompts, decoding, seed=3) == whole
     assert ModelGenerator(network, tok).generate(prompts, decoding, seed=4) != whole
     assert len({one.text for one in ModelGenerator(network, tok).generate(prompts[:1] * 6, decoding, seed=3)}) == 6
-
-
-def test_answers_that_an_interrupted_measurement_has_generated_are_not_generated_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(cache, "KEPT_SECONDS", 0.0)
-    network, tok = model(tokenizer(), dropout=0.0).eval(), tokenizer()
-    prompts = [" ".join(WORDS[: n + 1]) for n in range(5)]
-    items = [Item(id=prompt, task="t", prompt=prompt, answer="w3", match="contains") for prompt in prompts]
-    probe = Probe(items, scoring="generate", decoding=Decoding(tokens=5, temperature=1.0, samples=3))
-    calls: list[int] = []
-
-    def measured(stop_after: int) -> Snapshot:
-        def stopped(done: Done) -> None:
-            calls.append(done.count)
-            if len(calls) == stop_after:
-                raise KeyboardInterrupt
-
-        parts = MeasuredParts(tmp_path / "a.parts")
-        return Scorer(probe, tok, network, token_budget=2).score(network, parts=parts, progress=stopped)
-
-    with pytest.raises(KeyboardInterrupt):
-        measured(stop_after=9)
-    generated: list[Any] = []
-    generate = network.generate
-    monkeypatch.setattr(network, "generate", lambda **options: (generated.append(options), generate(**options))[1])
-    assert measured(stop_after=0).checksum == score(network, tok, probe).checksum
-    # Of the 15 batches those before the interruption are there; `score` without parts reads one batch a sample.
-    assert 3 < len(generated) < 18
-    generated.clear()
-    measured(stop_after=0)
-    assert len(generated) == 1  # the first, to know that the parts are those of this model
 
 
 def test_answers_are_sampled_with_the_models_own_probabilities() -> None:

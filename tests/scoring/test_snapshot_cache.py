@@ -19,12 +19,11 @@ from typing import Any
 import pytest
 from support import PATIENCE, model, probe, tokenizer
 
-from forgetwatch import Snapshot, cache, save_snapshot, score
-from forgetwatch.cache import CacheEntry, cache_files, cache_folder
+from forgetwatch import Snapshot, save_snapshot
+from forgetwatch.cache import CacheEntry
 from forgetwatch.errors import ScoringError
 from forgetwatch.files import writing as file_locks
-from forgetwatch.progress import Done
-from forgetwatch.scoring import Scorer, file_digests, score_checkpoint
+from forgetwatch.scoring import file_digests, score_checkpoint
 
 
 def in_shards(folder: Path, network: Any) -> None:
@@ -46,31 +45,6 @@ def test_weights_in_a_subfolder_belong_to_the_model(saved: Path, loads: list[str
     in_shards(saved, model(tokenizer(), seed=1))
     assert score_checkpoint(str(saved), probe()).checksum != one.checksum
     assert len(loads) == 2
-
-
-def test_an_interrupted_score_continues_and_a_damaged_part_is_measured_again(
-    saved: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(cache, "KEPT_SECONDS", 0.0)
-    many = probe(300)
-    read: list[float] = []
-
-    def stopped(done: Done) -> None:
-        if done.unit == "items":
-            read.append(done.share)
-        if len(read) == 4:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        score_checkpoint(str(saved), many, progress=stopped)
-    (file,) = cache_files(cache_folder())
-    content = bytearray(file.read_bytes())
-    content[-1] ^= 1
-    file.write_bytes(content)
-    whole = score(model(tokenizer()), tokenizer(), many)
-    assert score_checkpoint(str(saved), many).checksum == whole.checksum
-    assert "continues a measurement that was interrupted" in capfd.readouterr().err
-    assert [one.suffix for one in cache_files(cache_folder())] == [".parquet"]
 
 
 def test_an_index_names_files_wherever_they_are(tmp_path: Path) -> None:
@@ -277,31 +251,3 @@ def test_many_owners_of_a_lock_never_overlap(tmp_path: Path, monkeypatch: pytest
 
     at_once(6, work)
     assert (most, wrong) == (1, [])
-
-
-class CountingParts(cache.MeasuredParts):
-    """Parts that count how many of them were read."""
-
-    hits = 0
-
-    def read(self, *key: object) -> bytes | None:
-        self._is_tested = True
-        found = super().read(*key)
-        self.hits += found is not None
-        return found
-
-
-def test_a_part_is_read_under_the_settings_alone_that_made_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache, "KEPT_SECONDS", 0.0)
-    tok = tokenizer()
-    network = model(tok)
-
-    def hits(attention: str) -> int:
-        parts = CountingParts(tmp_path / "parts")
-        Scorer(probe(), tok, network, layout="rows", attention=attention).score(network, parts=parts)
-        return parts.hits
-
-    assert hits("sdpa") == 0
-    assert hits("sdpa") > 0
-    network.set_attn_implementation("eager")
-    assert hits("eager") == 0

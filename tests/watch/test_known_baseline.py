@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from support import model, probe, tokenizer, trained, trainer
 
 from forgetwatch import ForgetWatchCallback, Snapshot, load_snapshot
 from forgetwatch import cache as cache_module
-from forgetwatch.cache import MeasuredParts, cache_files
+from forgetwatch.cache import cache_files
 from forgetwatch.scoring import scorer as scorer_module
 from forgetwatch.snapshot import read_snapshot, save_snapshot
 from forgetwatch.watch import known_baseline, measurer
@@ -132,7 +131,7 @@ def test_a_baseline_that_the_model_does_not_confirm_is_measured_anew(
     assert len(stored(tmp_path / "b", "null")) == 50
 
 
-def test_an_interrupted_start_is_one_line_and_keeps_what_was_measured(
+def test_an_interrupted_start_is_one_line_and_keeps_a_whole_baseline(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     def interrupted(*_: Any, **__: Any) -> Snapshot:
@@ -144,66 +143,10 @@ def test_an_interrupted_start_is_one_line_and_keeps_what_was_measured(
         with pytest.raises(SystemExit) as stopped:
             run.train()
     assert stopped.value.code == 130
-    line = "stopped before the first step; the baseline is kept, and the next start of this model finds it"
+    line = "stopped before the first step"
     assert capfd.readouterr().err.splitlines()[-1] == f"forgetwatch: {line}"
     begin(tmp_path / "a")
     assert FOUND in capfd.readouterr().err
-
-
-@contextmanager
-def parts_written(*, stop_after: int | None = None) -> Iterator[list[tuple[object, ...]]]:
-    """Context that yields the keys of the parts written in it; Ctrl-C comes after some of them."""
-    write, written = MeasuredParts.write, []
-
-    def counted(self: MeasuredParts, data: bytes, *key: object) -> None:
-        write(self, data, *key)
-        written.append(key)
-        if len(written) == stop_after:
-            raise KeyboardInterrupt
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(MeasuredParts, "write", counted)
-        yield written
-
-
-def test_an_interrupted_baseline_continues_where_it_was(
-    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    options = {"items": probe(300)}
-    with monkeypatch.context() as patch:
-        patch.setenv("FORGETWATCH_CACHE", str(tmp_path / "other"))
-        begin(tmp_path / "whole", **options)
-    with parts_written(stop_after=3) as before, pytest.raises(SystemExit):
-        begin(tmp_path / "a", **options)
-    line = "what was measured of the baseline is kept, and the next start of this model continues it"
-    assert line in capfd.readouterr().err
-    (unfinished,) = baselines(cache)
-    with unfinished.open("ab") as file:
-        file.write(b"torn")
-    with parts_written() as after:
-        begin(tmp_path / "a", **options)
-    assert len(before) == 3
-    assert len(after) > len({*after} - {*before}) > 0
-    logged = capfd.readouterr().err
-    assert "baseline: continues a measurement that was interrupted" in logged
-    assert "timing" not in logged
-    assert stored(tmp_path / "a").checksum == stored(tmp_path / "whole").checksum
-    assert [file.suffix for file in baselines(cache)] == [".parquet"]
-
-
-def test_parts_of_other_code_are_dropped(tmp_path: Path, cache: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """A hook is no weight: its numbers are known by measuring a batch again."""
-    hooked = model(tokenizer())
-    hook = hooked.model.embed_tokens.register_forward_hook(lambda *given: given[-1] * 1.1)
-    with parts_written(stop_after=3), pytest.raises(SystemExit):
-        begin(tmp_path / "a", items=probe(300), network=hooked)
-    hook.remove()
-    begin(tmp_path / "a", items=probe(300), network=hooked)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("FORGETWATCH_CACHE", str(tmp_path / "other"))
-        begin(tmp_path / "b", items=probe(300))
-    assert stored(tmp_path / "a").checksum == stored(tmp_path / "b").checksum
-    assert stored(tmp_path / "a").meta["noise"] == stored(tmp_path / "b").meta["noise"]
 
 
 def test_a_baseline_of_a_moment_is_not_kept(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,14 +13,14 @@ does, by the plugin's name.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from axolotl.integrations.base import BasePlugin
 from pydantic import BaseModel, Field, field_validator
 
-from forgetwatch.errors import WatchError, did_you_mean
+from forgetwatch.errors import WatchError
+from forgetwatch.trl import settings
 from forgetwatch.watch import ForgetWatchCallback
 
 if TYPE_CHECKING:
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 BLOCK: Final = "forgetwatch"
 """Key of the plugin's settings in the YAML."""
-KEYS: Final = tuple(inspect.signature(ForgetWatchCallback).parameters)
-"""Keys of the block."""
 
 
 class ForgetWatchArgs(BaseModel):  # type: ignore[misc]  # pydantic comes with axolotl, and is not installed here
@@ -41,7 +39,7 @@ class ForgetWatchArgs(BaseModel):  # type: ignore[misc]  # pydantic comes with a
     @classmethod
     def _check(cls, given: dict[str, Any] | None) -> dict[str, Any] | None:
         try:
-            return None if given is None else settings(given)
+            return None if given is None else settings(given, key=BLOCK)
         except WatchError as error:
             raise ValueError(str(error)) from error
 
@@ -51,7 +49,7 @@ class ForgetWatchPlugin(BasePlugin):  # type: ignore[misc]  # axolotl is not ins
 
     def register(self, cfg: Mapping[str, Any]) -> None:
         """Check the keys of the block, before a model is loaded."""
-        settings(cfg.get(BLOCK))
+        settings(cfg.get(BLOCK), key=BLOCK)
 
     def get_input_args(self) -> str:
         """Return the path of the class that describes the block."""
@@ -59,24 +57,6 @@ class ForgetWatchPlugin(BasePlugin):  # type: ignore[misc]  # axolotl is not ins
 
     def add_callbacks_post_trainer(self, cfg: Mapping[str, Any], trainer: Trainer) -> list[ForgetWatchCallback]:
         """Return the callback of the trainer, which axolotl adds to it."""
-        callback = ForgetWatchCallback(**settings(cfg.get(BLOCK)))
+        callback = ForgetWatchCallback(**settings(cfg.get(BLOCK), key=BLOCK))
         callback.attach(trainer)
         return [callback]
-
-
-def settings(given: Any) -> dict[str, Any]:
-    """Return the arguments of the callback that a block gives, as plain dicts and lists; empty without a block.
-
-    Raises:
-        WatchError: If it is no mapping, or has an unknown key.
-    """
-    if given is None:
-        return {}
-    if not isinstance(given, Mapping):
-        raise WatchError(f"{BLOCK}: needed a block of keys and values, got {given!r:.80}")
-    for name in given:
-        if name not in KEYS:
-            near = did_you_mean(str(name), KEYS)
-            raise WatchError(f"{BLOCK}: unknown key {name!r}{near}; there are {', '.join(KEYS)}")
-    # axolotl hands its own kind of dict over, also inside of one.
-    return {name: dict(value) if isinstance(value, Mapping) else value for name, value in given.items()}

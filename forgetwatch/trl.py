@@ -3,30 +3,28 @@
     python -m forgetwatch.trl sft --config configs/sft.yaml --output_dir runs/sft
     accelerate launch -m forgetwatch.trl grpo --config configs/grpo.yaml
 
-Every key of TRL's script is accepted, on the command line and in the file, and in addition the arguments of
-`ForgetWatchCallback`, each with ``forget_`` before its name: `forget_probe`, `forget_guard` and so on.
+Every key of TRL's script is accepted, on the command line and in the file, and one more, `forget`: the arguments of
+`ForgetWatchCallback`, which may be left out.
 
-    in the file            as in YAML: forget_every: [10, 50]
-    on the command line    these two in JSON: --forget_every 200, --forget_probes '{"base": "standard"}'
+    in the file            forget: {probe: standard, every: [10, 50], guard: stop}, also on several lines
+    on the command line    the same in YAML or JSON, in place of that of the file: --forget '{guard: stop}'
 
-The guard ``none`` is none, and a text that is no action names a policy or its file; a `forget_max_overhead` of 0
-evaluates all items. Script and trainer are TRL's; the trainer gets one more callback.
+Script and trainer are TRL's; the trainer gets one more callback.
 """
 
 from __future__ import annotations
 
 import importlib
 import inspect
-import json
-import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import field, make_dataclass
-from types import NoneType, UnionType
-from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
 
-from forgetwatch.errors import ForgetwatchError
+import yaml
+
+from forgetwatch.errors import ForgetwatchError, WatchError, did_you_mean
 from forgetwatch.watch import ForgetWatchCallback
 
 TRAINERS: Final = {
@@ -38,67 +36,42 @@ TRAINERS: Final = {
 }
 """Trainer classes by the name of TRL's script."""
 
-PREFIX: Final = "forget_"
-
-_ARGUMENTS: Final = inspect.signature(ForgetWatchCallback).parameters
-_ANNOTATIONS: Final = get_type_hints(ForgetWatchCallback.__init__)
-_NONE: Final = "none"
-"""Choice that means None."""
+KEYS: Final = tuple(inspect.signature(ForgetWatchCallback).parameters)
+"""Names of the callback's arguments."""
 
 
-def arguments_class() -> type:
-    """Return the dataclass of the arguments of `ForgetWatchCallback`, as TRL's parser reads them."""
-    fields = [
-        (PREFIX + name, _type_of_key(name), field(default=argument.default, metadata={"help": _help(name)}))
-        for name, argument in _ARGUMENTS.items()
-    ]
-    return make_dataclass("ForgetArguments", fields)
+@dataclass
+class ForgetArguments:
+    """The key of a script that gives the callback its arguments, as TRL's parser reads it."""
+
+    forget: str | None = field(
+        default=None, metadata={"help": f"Arguments of ForgetWatchCallback, in YAML or JSON: {', '.join(KEYS)}"}
+    )
 
 
-def callback_of(given: Any) -> ForgetWatchCallback:
-    """Return the callback with the values of an object of `arguments_class`."""
-    return ForgetWatchCallback(**{name: _value(name, getattr(given, PREFIX + name)) for name in _ARGUMENTS})
+def settings(given: Any, *, key: str) -> dict[str, Any]:
+    """Return the arguments of the callback that a block of a configuration gives, or its text in YAML.
 
+    Empty without a block. Dicts and lists are plain ones.
 
-def _kinds(name: str) -> list[Any]:
-    """Return the types that an argument may have, without the parameters of generic ones; Literals as they are."""
-    annotation = _ANNOTATIONS[name]
-    members = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
-    return [one if get_origin(one) in (None, Literal) else get_origin(one) for one in members]
-
-
-def _type_of_key(name: str) -> Any:
-    """Return the type of the key for an argument: a number, true or false, one of some choices, or text."""
-    kinds = _kinds(name)
-    if float in kinds or bool in kinds:
-        return _ANNOTATIONS[name]
-    choices = [choice for kind in kinds if get_origin(kind) is Literal for choice in get_args(kind)]
-    if choices and str not in kinds and not _has_json(name):
-        return Literal.__getitem__((*choices, _NONE) if NoneType in kinds else tuple(choices))
-    return str | None
-
-
-def _has_json(name: str) -> bool:
-    """Return True if an argument may be a whole number, a list or a mapping, which a command line gives as JSON."""
-    return not {int, Sequence, Mapping}.isdisjoint(_kinds(name))
-
-
-def _value(name: str, given: Any) -> Any:
-    """Return the value of an argument, given its key in a file or on the command line."""
-    if given == _NONE and any(get_origin(kind) is Literal for kind in _kinds(name)):
-        return None
-    if not isinstance(given, str) or (str in _kinds(name) and not (Mapping in _kinds(name) and given[:1] == "{")):
-        return given
-    if _has_json(name):
-        with suppress(ValueError, RecursionError):  # "save" is none; the callback refuses what has no meaning
-            return json.loads(given)
-    return None if given == _NONE else given
-
-
-def _help(name: str) -> str:
-    """Return the first sentence on an argument in the callback's documentation, for argparse."""
-    found = re.search(rf"^    {name}: (.+?)\.\s", inspect.getdoc(ForgetWatchCallback) or "", re.MULTILINE | re.DOTALL)
-    return " ".join(found[1].split()).replace("%", "%%") if found else name
+    Raises:
+        WatchError: If it is no mapping, or names no argument of the callback; `key` is the block's own name.
+    """
+    if isinstance(given, str):
+        try:
+            given = yaml.safe_load(given)
+        except yaml.YAMLError as error:
+            raise WatchError(f"{key}: needed YAML or JSON, got {given!r:.80} ({str(error).splitlines()[0]})") from error
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise WatchError(f"{key}: needed a block of names and values, such as {{guard: stop}}, got {given!r:.80}")
+    for name in given:
+        if name not in KEYS:
+            near = did_you_mean(str(name), KEYS)
+            raise WatchError(f"{key}: unknown name {name!r}{near}; there are {', '.join(KEYS)}")
+    # axolotl hands its own kind of dict over, also inside of one.
+    return {name: dict(value) if isinstance(value, Mapping) else value for name, value in given.items()}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -112,11 +85,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             "python -m forgetwatch.trl sft --config sft.yaml"
         )
     script, trainer = importlib.import_module(f"trl.scripts.{words[0]}"), TRAINERS[words[0]]
-    parser = trl.TrlParser(
-        (*script.make_parser().dataclass_types, arguments_class()), prog=f"forgetwatch.trl {words[0]}"
-    )
+    parser = trl.TrlParser((*script.make_parser().dataclass_types, ForgetArguments), prog=f"forgetwatch.trl {words[0]}")
     *theirs, own = parser.parse_args_and_config(words[1:])
-    with _watched(trl, trainer, callback_of(own)):
+    with _watched(trl, trainer, ForgetWatchCallback(**settings(own.forget, key="forget"))):
         script.main(*theirs)
 
 

@@ -105,8 +105,8 @@ def test_without_a_block_the_callback_has_its_defaults(plugin_module: ModuleType
 @pytest.mark.parametrize(
     ("block", "message"),
     [
-        ({"prob": "standard"}, r"unknown key 'prob', did you mean 'probe'\?"),
-        ("standard", "needed a block of keys and values, got 'standard'"),
+        ({"prob": "standard"}, r"unknown name 'prob', did you mean 'probe'\?"),
+        ("standard", "needed a block of names and values"),
     ],
 )
 def test_a_wrong_block_is_refused_before_a_model_is_loaded(plugin_module: ModuleType, block: Any, message: str) -> None:
@@ -120,7 +120,7 @@ def test_the_schema_of_the_block_is_found_by_its_path(plugin_module: ModuleType)
     schema = getattr(importlib.import_module(module), name)
     assert schema(forgetwatch={"probe": "standard", "guard": None}).forgetwatch == {"probe": "standard", "guard": None}
     assert schema().forgetwatch is None
-    with pytest.raises(ValueError, match="unknown key 'prob'"):
+    with pytest.raises(ValueError, match="unknown name 'prob'"):
         schema(forgetwatch={"prob": "standard"})
 
 
@@ -141,4 +141,9 @@ def test_the_block_of_the_page_is_accepted(plugin_module: ModuleType) -> None:
     read = yaml.safe_load(block)
     plugin = read["plugins"][0].rsplit(".", 1)
     assert getattr(importlib.import_module(plugin[0]), plugin[1]) is plugin_module.ForgetWatchPlugin
-    assert set(plugin_module.settings(read["forgetwatch"])) == {"probe", "every", "max_overhead", "guard"}
+    assert set(plugin_module.settings(read["forgetwatch"], key="forgetwatch")) == {
+        "probe",
+        "every",
+        "max_overhead",
+        "guard",
+    }

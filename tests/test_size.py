@@ -20,8 +20,8 @@ GATE_MINUTES = 12
 
 AT_MOST = {
     "modules of the package": 227,
-    "lines of code of the package": 35_102,
-    "characters of the package": 2_456_794,
+    "lines of code of the package": 35_069,
+    "characters of the package": 2_454_437,
     "lines of code of the tests": 40_324,
     "public names": 13,
     "files that name bits_per_byte": 6,
@@ -52,7 +52,7 @@ ROOMS = {
     "run": ("watch run_folder drift", 5513),
     "merge": ("study/merging", 839),
     "study": ("study", 1514),
-    "ways in": ("trl axolotl lm_eval demo version cli __init__ __main__", 3126),
+    "ways in": ("trl axolotl lm_eval demo version cli __init__ __main__", 3093),
 }
 """Parts of the package that make a room, and the most lines of code of the room."""
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from support import model, probe, tokenizer, write_jsonl
 
 from forgetwatch import ForgetWatchCallback, Trajectory
@@ -53,7 +54,7 @@ def test_a_script_runs_with_its_config_and_leaves_its_looks(
     probe().save(tmp_path / "probe.jsonl")
     trainer = getattr(trl, TRAINERS[kind])
     arguments = ["--model_name_or_path", "model", "--dataset_name", "data", "--output_dir", "run", "--max_steps", "2"]
-    arguments += ["--per_device_train_batch_size", "2", "--forget_probe", "probe.jsonl", "--bf16", "False"]
+    arguments += ["--per_device_train_batch_size", "2", "--forget", "{probe: probe.jsonl}", "--bf16", "False"]
     main([kind, "--config", str(CONFIGS / f"{kind}.yaml"), *arguments, *MORE[kind]])
     assert Trajectory.from_run(tmp_path / "run").steps[-1] == 2
     rows = json.loads((tmp_path / "run" / "checkpoint-2" / "trainer_state.json").read_text())["log_history"]
@@ -71,51 +72,47 @@ def test_an_unknown_script_is_refused(arguments: list[str], says: str) -> None:
         main(arguments)
 
 
-def test_a_key_out_of_range_is_refused_before_anything_is_loaded(
-    tmp_path: Path,
-) -> None:
+def test_a_value_out_of_range_is_refused_before_anything_is_loaded(tmp_path: Path) -> None:
     from forgetwatch.trl import main
 
-    probe().save(tmp_path / "probe.jsonl")
     given = ["sft", "--use_cpu", "True", "--bf16", "False", "--output_dir", str(tmp_path)]
-    given += ["--forget_probe", str(tmp_path / "probe.jsonl")]
     with pytest.raises(WatchError, match="guard='halt': needed warn, save, stop, rollback, fine-tune"):
-        main([*given, "--forget_guard", "halt"])
+        main([*given, "--forget", "{probe: demo, guard: halt}"])
 
 
-def parsed(arguments: list[str], **of_file: Any) -> Any:
+def parsed(arguments: list[str], **of_file: Any) -> ForgetWatchCallback:
     """Callback of a command line and a file, as TRL's parser reads them."""
     import trl
 
-    from forgetwatch.trl import arguments_class, callback_of
+    from forgetwatch.trl import ForgetArguments, settings
 
-    parser = trl.TrlParser((arguments_class(),))
+    parser = trl.TrlParser((ForgetArguments,))
     assert parser.set_defaults_with_config(**of_file) == []
-    return callback_of(*parser.parse_args_into_dataclasses(arguments))
+    (own,) = parser.parse_args_into_dataclasses(arguments)
+    return ForgetWatchCallback(**settings(own.forget, key="forget"))
 
 
-def test_every_argument_of_the_callback_is_a_key(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_help_names_every_argument_of_the_callback(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         parsed(["--help"])
-    shown = capsys.readouterr().out
-    assert all(f"--forget_{name} " in shown for name in inspect.signature(ForgetWatchCallback).parameters)
+    words = {word.strip(",") for word in capsys.readouterr().out.split("--forget")[-1].split()}
+    assert words >= set(inspect.signature(ForgetWatchCallback).parameters)
 
 
-def test_without_keys_the_callback_has_its_defaults() -> None:
+def test_without_the_key_the_callback_has_its_defaults() -> None:
     given, default = parsed([]), ForgetWatchCallback()
     assert given.probe.fingerprint == default.probe.fingerprint
-    kept = [{k: v for k, v in vars(one).items() if k != "probe"} for one in (given, default)]
-    assert kept[0] == kept[1]
+    assert {**vars(given), "probe": default.probe} == vars(default)
 
 
-@pytest.mark.parametrize("from_file", [True, False], ids=["file", "command line"])
-def test_a_key_sets_its_argument(tmp_path: Path, *, from_file: bool) -> None:
+@pytest.mark.parametrize("given", ["file", "JSON", "YAML"])
+def test_the_key_sets_the_arguments(tmp_path: Path, given: str) -> None:
     probe().save(tmp_path / "probe.jsonl")
     values: dict[str, Any] = {
         "probe": str(tmp_path / "probe.jsonl"),
         "every": [10, 50],
         "max_overhead": 0.1,
-        "guard": "none",
+        "guard": None,
         "on_look": "echo {step}",
         "composite": "accuracy",
         "log": "full",
@@ -123,29 +120,28 @@ def test_a_key_sets_its_argument(tmp_path: Path, *, from_file: bool) -> None:
         "strict": True,
         "drift": False,
     }
-    if from_file:
-        made = parsed([], **{f"forget_{name}": value for name, value in values.items()})
+    if given == "file":
+        made = parsed([], forget=values)
     else:
-        texts = {name: value if isinstance(value, str) else json.dumps(value) for name, value in values.items()}
-        made = parsed([word for name, text in texts.items() for word in (f"--forget_{name}", text)])
+        text = json.dumps(values) if given == "JSON" else yaml.safe_dump(values)
+        made = parsed(["--forget", text], forget={"every": "save"})
     assert made.probe.fingerprint == probe().fingerprint
     assert (made.every, made.max_overhead) == ([10, 50], 0.1)
     assert (made.guard, made.composite, made.log) == (None, "accuracy", "full")
-    assert made.on_look.template == "echo {step}"
+    assert (made.on_look and made.on_look.template) == "echo {step}"
     assert (made.share_text, made.strict, made.drift) == (True, True, False)
 
 
-@pytest.mark.parametrize(("given", "every"), [("200", 200), ("save", "save"), ("[1, 2]", [1, 2])])
-def test_a_schedule_on_the_command_line(given: str, every: Any) -> None:
-    assert parsed(["--forget_every", given]).every == every
-
-
 @pytest.mark.parametrize(
-    ("key", "given", "says"),
+    ("given", "says"),
     [
-        ("every", "sometimes", "every='sometimes' is not a schedule"),
+        ("{every: sometimes}", "every='sometimes' is not a schedule"),
+        ("{max_overhead: much}", "max_overhead='much': needed a share"),
+        ("{prob: demo}", "forget: unknown name 'prob', did you mean 'probe'"),
+        ("demo", r"forget: needed a block of names and values, such as {guard: stop}, got 'demo'"),
+        ("{probe: demo", "forget: needed YAML or JSON, got '{probe: demo'"),
     ],
 )
-def test_a_value_without_a_meaning_is_refused(key: str, given: str, says: str) -> None:
+def test_what_has_no_meaning_is_refused(given: str, says: str) -> None:
     with pytest.raises(ForgetwatchError, match=says):
-        parsed([f"--forget_{key}", given])
+        parsed(["--forget", given])

@@ -21,8 +21,9 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, Final
 
+from filelock import FileLock, Timeout
+
 from forgetwatch.errors import SnapshotError
-from forgetwatch.files import LocksUnsupportedError, lock_file, unlock_file
 from forgetwatch.snapshot import Snapshot, read_snapshot, save_snapshot
 
 LIMIT: Final = 2 * 2**30
@@ -87,19 +88,20 @@ class CacheEntry:
 
     @contextmanager
     def locked(self, *, patience: float, on_wait: Callable[[], None]) -> Iterator[bool]:
-        """Provide a context in which no other process scores this entry, as far as locks are supported.
+        """Provide a context in which no other process or thread scores this entry, as far as locks are supported.
 
-        Yields if it is locked.
-
-        Another process is waited for at most `patience` seconds; `on_wait` is called once, if one has the lock.
+        Yields if it is locked. The present owner is waited for at most `patience` seconds; `on_wait` is called once, if
+        there is one.
         """
-        path = self.path.with_suffix(".lock")
+        lock = FileLock(self.path.with_suffix(".lock"))
+        with suppress(OSError, NotImplementedError):  # no locks here, or the patience is over
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                lock.acquire(timeout=0)
+            except Timeout:
+                on_wait()
+                lock.acquire(timeout=patience)
         try:
-            file = lock_file(path, patience=patience, on_wait=on_wait, by_process=False)
-        except LocksUnsupportedError:
-            file = None
-        try:
-            yield file is not None
+            yield lock.is_locked
         finally:
-            if file is not None:
-                unlock_file(path, file)
+            lock.release()

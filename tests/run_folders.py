@@ -29,10 +29,8 @@ def write_run(
     baseline = folder.stamped(baseline, "baseline")
     null = None if null is None else folder.stamped(null, "null")
     folder.start(probe, baseline, null)
-    described = [{"step": baseline.meta["step"], "checksum": baseline.full_checksum}]
     for step, look in looks.items():
-        folder.add(stamped := folder.stamped(look, "step"), step=step)
-        described.append({"step": step, "checksum": stamped.full_checksum})
+        folder.add(folder.stamped(look, "step"), step=step)
     lineage: dict[str, object] = {}
     if first is not None:
         stamped = replace(first, meta={**first.meta, "run": "1" * 16, "look": "baseline"})
@@ -41,9 +39,8 @@ def write_run(
         lineage = {"lineage": {"runs": runs, "first": read_snapshot(folder.path / FIRST).full_checksum, "how": "test"}}
     folder.describe(
         {
-            "baseline": described[0],
-            "null": None if null is None else {"checksum": null.full_checksum},
-            "looks": described,
+            "null": null is not None,
+            "looks": [{"step": step} for step in looks],
             "planned_looks": planned,
             "guard": [vars(one) for one in findings],
             **lineage,

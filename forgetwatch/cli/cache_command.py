@@ -54,6 +54,6 @@ def _list() -> None:
 def _clear() -> None:
     """Delete all entries of the cache."""
     files = cache_files(cache_folder())
-    for file in files:
+    for file in [*files, *cache_folder().glob("*.lock")]:
         file.unlink(missing_ok=True)
     echo(f"{count(len(files))} entries deleted from {cache_folder()}")

@@ -1,6 +1,6 @@
-"""Files: written whole or not at all, read within bounds, and locked.
+"""Files: written whole or not at all, and read within bounds.
 
-writing       files that are complete or absent, and locks of files between processes
+writing       files that are complete or absent
 reading       regular files within bounds, YAML as texts, lists and mappings, and the errors of all files
 tables        Parquet that is measured before it is decoded, and the tables that forgetwatch writes
 """
@@ -35,13 +35,4 @@ from forgetwatch.files.tables import (
     read_table,
     write_table,
 )
-from forgetwatch.files.writing import (
-    LocksUnsupportedError,
-    is_file_at,
-    lock_again,
-    lock_file,
-    unlock_file,
-    write_atomically,
-    write_problem,
-    write_text,
-)
+from forgetwatch.files.writing import write_atomically, write_problem, write_text

@@ -3,11 +3,10 @@
     name               step-000200.parquet, no other spelling
     its own checksum   matches its rows and metadata
     metadata           ``step`` 200, ``look`` "step", ``run`` the id of the run
-    run.json           lists that checksum; if it lists none for this step, the look was written right before a stop
 
-A file that breaks the rule is left out, and one note names it and the reason. So is a ``probe.jsonl`` of which
-``run.json`` has another checksum, or whose questions are not those that the baseline's rows name by content hash.
-Without ``run.json`` the files prove each other by the run's id, but none can be missed.
+A file that breaks the rule is left out, and one note names it and the reason; another one names the looks that
+``run.json`` lists and that are not there. A ``probe.jsonl`` is left out too of which ``run.json`` has another checksum,
+or whose questions are not those that the baseline's rows name by content hash.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, NamedTuple, Self
+from typing import Final, Self
 
 from forgetwatch.errors import ForgetwatchError, ProbeError, SnapshotError
 from forgetwatch.files import read_content
@@ -27,7 +26,6 @@ from forgetwatch.probe import Probe, read_probe
 from forgetwatch.run_folder.description import (
     BASELINE,
     CARRIED,
-    DESCRIPTION,
     FOLLOW_FOLDER,
     NULL,
     PROBE,
@@ -56,73 +54,51 @@ class Contents:
     Attributes:
         looks: Looks after the baseline, by rising step.
         notes: Sentences on files that are missing or left out.
-        remarks: Sentences on files that count without being listed.
         rejected: Files with the name of a look that are none of this run.
     """
 
     looks: dict[int, Snapshot] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    remarks: list[str] = field(default_factory=list)
     rejected: list[Path] = field(default_factory=list)
 
 
-class _Listed(NamedTuple):
-    """Looks that a run has taken, as a file lists them."""
-
-    checksums: Mapping[int, str]  # by step
-    source: str  # the file, in words
-    is_whole: bool  # False if nothing is known of them
-    also: int | None = None  # step that counts without being listed: a checkpoint is written before its look
-
-
-def read_contents(
-    folder: Path,
-    described: Description,
-    *,
-    run: str | None,
-    until: int | None = None,
-    taken: Mapping[int, str] | None = None,
-) -> Contents:
+def read_contents(folder: Path, described: Description, *, run: str | None, until: int | None = None) -> Contents:
     """Read the looks in a run folder.
 
     Args:
         folder: The folder.
-        described: Its ``run.json``.
+        described: Its ``run.json``, which lists what must be there.
         run: Id of the run; None if unknown.
         until: The last step whose look may be missing; None for any. A run that resumes drops later looks.
-        taken: Checksums by step of the looks that a checkpoint at `until` names, instead of ``run.json``. A run that
-            resumes from an earlier checkpoint takes looks with the same id anew; those of the other branch differ.
     """
-    by_checkpoint = None if taken is None else _Listed(taken, "the checkpoint", is_whole=True, also=until)
-    listed = _Listed(described.listed, DESCRIPTION, is_whole=described.is_whole)
-    found = Contents()
-    found.looks = _read_looks(found, folder, by_checkpoint or listed, run=run, until=until)
+    found, files = Contents(), look_files(folder)
+    for step, path in files.items():
+        try:
+            found.looks[step] = _own(path, look="step", run=run, step=step)
+        except SnapshotError as error:
+            found.notes.append(f"{_short(error, path)}; it is left out")
+            if not _is_passing(error):
+                found.rejected.append(path)
+    if gone := [step for step in described.listed if step not in files and (until is None or step <= until)]:
+        found.notes.append(_missing(gone))
     return found
 
 
 def read_baseline(folder: Path, described: Description) -> Snapshot:
     """Read the baseline in a run folder; a SnapshotError if it cannot be read, or is not that of the run."""
-    path = folder / BASELINE
-    found = read_snapshot(path)
-    step, checksum = described.baseline or (None, None)
-    _check(found, path, look="baseline", run=described.run, step=step, listed=checksum)
-    return found
+    return _own(folder / BASELINE, look="baseline", run=described.run)
 
 
 def read_null(folder: Path, described: Description, *, run: str | None) -> tuple[Snapshot | None, tuple[str, ...]]:
     """Return (Second measurement of the baseline in a run folder, None without one; notes on one that is not used)."""
     path, without = folder / NULL, "; the noise of the measurement is not known"
     if not path.is_file():
-        missing = described.null is not None
-        return None, (f"{NULL}, the second measurement of the baseline, is missing{without}",) if missing else ()
+        missing = f"{NULL}, the second measurement of the baseline, is missing{without}"
+        return None, (missing,) if described.has_null else ()
     try:
-        found = read_snapshot(path)
-        _check(found, path, look="null", run=run, step=None, listed=described.null)
-        if described.is_whole and described.null is None:
-            raise SnapshotError(f"{path}: is not listed in {DESCRIPTION}")
+        return _own(path, look="null", run=run), ()
     except SnapshotError as error:
         return None, (f"{_short(error, path)}; it is left out{without}",)
-    return found, ()
 
 
 def read_questions(folder: Path, described: Description, baseline: Snapshot) -> tuple[Probe | None, tuple[str, ...]]:
@@ -161,41 +137,6 @@ def look_files(folder: Path) -> dict[int, Path]:
     return dict(sorted(named))
 
 
-def _read_looks(
-    found: Contents, folder: Path, listed: _Listed, *, run: str | None, until: int | None
-) -> dict[int, Snapshot]:
-    """Return the looks by step; what is wrong with files is added to what was found."""
-    looks, unlisted = dict[int, Snapshot](), list[int]()
-    for path in sorted(folder.glob("step-*.parquet")):
-        if _step_of(path) is None:
-            found.notes.append(
-                f"{path.name} does not have the name of a file that a run writes (a copy, or renamed?); it is left out"
-            )
-    for step, path in look_files(folder).items():
-        is_listed = step in listed.checksums
-        try:
-            look = read_snapshot(path)
-            _check(look, path, look="step", run=run, step=step, listed=listed.checksums.get(step), source=listed.source)
-            if listed.is_whole and not is_listed and step != listed.also:
-                if listed.also is not None:
-                    raise SnapshotError(f"{path}: {listed.source} does not name it: another branch of the run took it")
-                if look.meta.get("run") is None:
-                    raise SnapshotError(f"{path}: is not listed in {listed.source}, and names no run")
-                unlisted.append(step)
-        except SnapshotError as error:
-            found.notes.append(f"{_short(error, path)}; it is left out")
-            if not _is_passing(error):
-                found.rejected.append(path)
-            continue
-        looks[step] = look
-    if unlisted:
-        found.remarks.append(_unlisted(unlisted))
-    expected = [step for step in sorted(listed.checksums) if until is None or step <= until]
-    if gone := [step for step in expected if not (folder / look_name(step)).exists()]:
-        found.notes.append(_missing(gone))
-    return looks
-
-
 def _is_passing(error: SnapshotError) -> bool:
     """Return True if a file could not be read for a reason that may pass, such as a slow network disk."""
     cause = error.__cause__
@@ -203,17 +144,9 @@ def _is_passing(error: SnapshotError) -> bool:
     return isinstance(cause, MemoryError) or (isinstance(cause, OSError) and cause.errno is not None)
 
 
-def _check(
-    found: Snapshot,
-    path: Path,
-    *,
-    look: Look,
-    run: str | None,
-    step: int | None,
-    listed: str | None,
-    source: str = DESCRIPTION,
-) -> None:
-    """Raise a SnapshotError if a snapshot is not the one that a file of this name in this run must hold."""
+def _own(path: Path, *, look: Look, run: str | None, step: int | None = None) -> Snapshot:
+    """Return the snapshot in a file; a SnapshotError if it is not the one that this name in this run must hold."""
+    found = read_snapshot(path)
     meta = found.meta
     if meta.get("look", look) != look:
         raise SnapshotError(f"{path}: does not match its name, it holds a snapshot of another kind ({meta['look']!r})")
@@ -221,10 +154,9 @@ def _check(
         raise SnapshotError(f"{path}: its metadata name no step, got {meta.get('step')!r}")
     if step is not None and meta["step"] != step:
         raise SnapshotError(f"{path}: does not match its name, it holds step {meta['step']}")
-    if run is not None and meta.get("run") not in (None, run):
-        raise SnapshotError(f"{path}: belongs to another run (id {meta['run']!r}, needed {run!r})")
-    if listed is not None and found.full_checksum != listed:
-        raise SnapshotError(f"{path}: is not the file that {source} lists: the checksum does not match")
+    if run is not None and meta.get("run") != run:
+        raise SnapshotError(f"{path}: belongs to another run (id {meta.get('run')!r}, needed {run!r})")
+    return found
 
 
 def _step_of(path: Path) -> int | None:
@@ -236,25 +168,8 @@ def _step_of(path: Path) -> int | None:
 def _missing(steps: Sequence[int]) -> str:
     if len(steps) == 1:
         return f"the look at step {steps[0]} is missing ({look_name(steps[0])})"
-    return f"{len(steps):,} looks are missing: {_names(steps)}"
-
-
-def _unlisted(steps: Sequence[int]) -> str:
-    if len(steps) == 1:
-        return (
-            f"{look_name(steps[0])} is not listed in {DESCRIPTION}, which is written after it: the run was "
-            "stopped between the two, or writes now; it is of this run, and counts"
-        )
-    # A run that was stopped leaves one.
-    return (
-        f"{len(steps):,} looks are not listed in {DESCRIPTION}, which is older: {_names(steps)}; they are of "
-        "this run, and count; later findings of the guard are not known"
-    )
-
-
-def _names(steps: Sequence[int]) -> str:
     more = f" and {len(steps) - _NAMED:,} more" if len(steps) > _NAMED else ""
-    return ", ".join(look_name(step) for step in steps[:_NAMED]) + more
+    return f"{len(steps):,} looks are missing: {', '.join(map(look_name, steps[:_NAMED]))}{more}"
 
 
 def _short(error: ForgetwatchError, path: Path) -> str:
@@ -351,7 +266,6 @@ class StoredRun:
                 *(f"since the resume from step {step}: {note}" for step, note in described.notes),
                 *on_null,
                 *contents.notes,
-                *contents.remarks,
                 *read_questions(path, described, baseline)[1],
             ),
             task=described.task or task_figure(path.parent),

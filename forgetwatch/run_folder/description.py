@@ -1,8 +1,7 @@
-"""Names of the files of a run, and ``run.json``: its snapshots by checksum, with a checksum of its own.
+"""Names of the files of a run, and ``run.json``: the steps of its looks, with a checksum of its own.
 
-    {"format": "forgetwatch/run@3", "run": "4be1...", "probe_checksum": "03d1...",
-     "baseline": {"step": 0, "checksum": "9f2c..."},
-     "null": {"checksum": ..., "lost": 1, "gained": 0}, "looks": [{"step": 200, "checksum": ..., "seconds": 3.1}, ...],
+    {"format": "forgetwatch/run@4", "run": "4be1...", "probe_checksum": "03d1...",
+     "null": true, "looks": [{"step": 200, "seconds": 3.1}, ...],
      "planned_looks": 12, "guard": [...], ..., "checksum": "77ab..."}
 
 Readers obey it: the number of planned looks sets the level of the alarms, and the list shows which looks there must be.
@@ -52,7 +51,7 @@ LAST_STEP: Final = 10**18 - 1
 Look = Literal["baseline", "null", "step"]
 """Value of ``look`` in the metadata of a snapshot in a run folder."""
 
-FORMAT: Final = "forgetwatch/run@3"
+FORMAT: Final = "forgetwatch/run@4"
 """Value of ``format`` in ``run.json``; its number rises whenever a stored field changes."""
 
 _LONGEST: Final = 2**26
@@ -221,7 +220,7 @@ class Description:
             return cls(problem="is damaged (its checksum does not match)")
         made = cls(values=values)
         try:
-            _ = made.run, made.baseline, made.null, made.listed, made.notes, made.lineage
+            _ = made.run, made.listed, made.notes, made.lineage
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             return cls(problem=f"is damaged ({error!r})")
         return made
@@ -237,18 +236,9 @@ class Description:
         return str(self.values["run"]) if self.is_whole else None
 
     @property
-    def baseline(self) -> tuple[int, str] | None:
-        """(Step, checksum) of the baseline; None if unknown."""
-        if not self.is_whole:
-            return None
-        listed = self.values["baseline"]
-        return _whole_number(listed["step"]), str(listed["checksum"])
-
-    @property
-    def null(self) -> str | None:
-        """Checksum of the second measurement of the baseline; None if there is none, or it is unknown."""
-        listed = self.values.get("null") if self.is_whole else None
-        return None if listed is None else str(listed["checksum"])
+    def has_null(self) -> bool:
+        """True if the run measured its baseline twice."""
+        return bool(self.is_whole and self.values.get("null"))
 
     @property
     def probe_checksum(self) -> str | None:
@@ -291,13 +281,10 @@ class Description:
         return None if listed is None else str(listed)
 
     @property
-    def listed(self) -> dict[int, str]:
-        """Checksum of each look by its step, without the baseline; empty if unknown."""
-        if not self.is_whole or self.baseline is None:
-            return {}
-        looks = {_whole_number(look["step"]): str(look["checksum"]) for look in self.values["looks"]}
-        looks.pop(self.baseline[0], None)  # listed among the looks too, it has a file of another name
-        return looks
+    def listed(self) -> tuple[int, ...]:
+        """Steps of the looks after the baseline, rising; empty if unknown."""
+        looks = self.values["looks"] if self.is_whole else ()
+        return tuple(sorted(_whole_number(look["step"]) for look in looks))
 
     @property
     def notes(self) -> tuple[tuple[int, str], ...]:

@@ -1,41 +1,26 @@
-"""The run folder of a run in progress: `RunFolder` writes all of it, into the folder of its own run alone.
+"""The run folder of a run in progress: `RunFolder` writes all of it.
 
-At most one process at a time runs a training in an output_dir.
-
-    with the lock      a second training waits a little for the first to end, and is then refused
-    without locks      the second training renames the folder of the first, which notices and follows it
-
-The lock is the kernel's record lock on ``_forgetwatch.lock`` in the output_dir: it ends with its process, however that
-dies, and holds between containers with equal process ids and, on network disks that pass locks on, between machines. It
-is not inherited by workers that the process forks. A process that opens and closes that file itself, such as for a copy
-of the folder, loses it: that is how record locks work. Without the lock nothing is refused, and the run's id alone,
-which is checked before each write, keeps two trainings apart.
+At most one process at a time runs a training in an output_dir, which it has by a lock (`filelock`) on
+``_forgetwatch.lock``: a second training waits a little for the first to end, and is then refused. The lock ends with
+its process, however that dies. On a disk without locks nothing is refused, and the run's id, which is checked before a
+write, keeps a second training out of the files of the first.
 """
 
 from __future__ import annotations
 
-import atexit
-import json
 import os
 import shutil
-import socket
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from filelock import FileLock, Timeout
+
 from forgetwatch.errors import LostBaselineError, SnapshotError, WatchError
-from forgetwatch.files import (
-    LocksUnsupportedError,
-    is_file_at,
-    lock_again,
-    lock_file,
-    unlock_file,
-    write_atomically,
-)
+from forgetwatch.files import write_atomically
 from forgetwatch.probe import Probe
 from forgetwatch.run_folder.contents import Contents, checksum_of, look_files, read_baseline, read_contents, read_null
 from forgetwatch.run_folder.description import (
@@ -59,20 +44,6 @@ from forgetwatch.snapshot import Snapshot, read_snapshot, save_snapshot
 
 _PATIENCE: Final = 30.0
 """Seconds that a second training waits: one that is being stopped needs some to end."""
-
-
-@dataclass
-class _Held:
-    """A lock file that this process has, by its descriptor, and the ids of the run folders that claim it."""
-
-    file: int
-    process: int
-    made_folder: bool
-    owners: set[int]
-
-
-# Record locks belong to the process: closing any descriptor of the file would end them, so there is one for each path.
-_held: dict[Path, _Held] = {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,6 +84,7 @@ class RunFolder:
         self.run: str | None = None
         self._probe_checksum: str | None = None
         self._notes: tuple[tuple[int, str], ...] = ()
+        self._claim: Callable[[], object] | None = None
 
     def claim(self, *, patience: float | None = None, on_wait: Callable[[str], object] = lambda _: None) -> None:
         """Claim the output_dir, which is made if it is missing, for this process, until `release` or its end.
@@ -127,40 +99,32 @@ class RunFolder:
         Raises:
             WatchError: If another process has it, and does not end.
         """
-        path, folder = self._lock, self.output_dir
-        patience = _PATIENCE if patience is None else patience
-        own = _held.get(path)
-        is_own = own is not None and own.process == os.getpid() and is_file_at(path, own.file) and lock_again(own.file)
-        if not is_own:
-            made_folder = not path.parent.exists()
-
-            def waits() -> None:
-                on_wait(f"{folder} is in use by {_holder(path)}; waiting up to {patience:.0f} s for it to end")
-
+        if self._claim is not None:
+            return
+        folder, patience = self.output_dir.absolute(), _PATIENCE if patience is None else patience
+        # One object a path in a process, which counts its claims.
+        lock = FileLock(folder / f"{self._name}.lock", is_singleton=True, thread_local=False)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
             try:
-                file = lock_file(path, patience=patience, on_wait=waits, by_process=True)
-            except LocksUnsupportedError:  # a folder without write access fails where it is written to, and says more
-                return
-            if file is None:
-                raise WatchError(
-                    f"{folder}: needed a folder that no other training uses, and {_holder(path)} trains here; give "
-                    "each run an output_dir of its own, or stop the other one"
-                )
-            with suppress(OSError):
-                os.truncate(file, 0)
-                os.write(file, json.dumps({"host": socket.gethostname(), "process": os.getpid()}).encode())
-            _held[path] = _Held(file, os.getpid(), made_folder, set())
-        if id(self) not in _held[path].owners:
-            _held[path].owners.add(id(self))
-            weakref.finalize(self, _drop, path, id(self))
+                lock.acquire(timeout=0)
+            except Timeout:
+                on_wait(f"{folder} is in use by another process; waiting up to {patience:.0f} s for it to end")
+                lock.acquire(timeout=patience)
+        except Timeout as error:
+            raise WatchError(
+                f"{folder}: needed a folder that no other training uses, and another process trains here; give each "
+                "run an output_dir of its own, or stop the other one"
+            ) from error
+        except (OSError, NotImplementedError):  # no locks here, or no write access, which fails at the first file
+            return
+        self._claim = weakref.finalize(self, lock.release)
 
     def release(self) -> None:
         """End the claim, if there is one; with the last one of the process the output_dir is free."""
-        _drop(self._lock, id(self))
-
-    @property
-    def _lock(self) -> Path:
-        return self.output_dir.absolute() / f"{self._name}.lock"
+        if self._claim is not None:
+            self._claim()
+            self._claim = None
 
     def new_run(self) -> str:
         """Give the run a new id, and return it."""
@@ -177,15 +141,13 @@ class RunFolder:
         """True if the folder holds the baseline of a run."""
         return (self.path / BASELINE).is_file()
 
-    def follow(self) -> Path | None:
-        """Return to the folder of this run, if another training has renamed it or is in its place; return its path.
-
-        A run whose folder is gone gets a free name. None if nothing has changed.
-        """
-        if self.run is None or owner(self.path) in (None, self.run):
-            return None
-        self.path = self._own() or self._free_name()
-        return self.path
+    def check_own(self) -> None:
+        """Raise a WatchError if another run has begun in this folder since."""
+        if self.run is not None and owner(self.path) not in (None, self.run):
+            raise WatchError(
+                f"{self.path}: another training has begun here, and the looks of this one are not written into it; "
+                "needed an output_dir of its own for each"
+            )
 
     def set_aside(self) -> Path | None:
         """Rename the folder of an earlier run and return its new path; None if there is no folder."""
@@ -237,8 +199,6 @@ class RunFolder:
         *,
         run: str | None,
         step: int | None,
-        checksum: str | None,
-        taken: Mapping[int, str] | None,
         carried: Sequence[Path],
         baseline: Snapshot | None,
         probe_of: Callable[[Snapshot], Probe],
@@ -249,8 +209,6 @@ class RunFolder:
         Args:
             run: Id of the run; None for that of the run in the folder.
             step: The step from which the run resumes; later looks are deleted. None keeps all.
-            checksum: Checksum of the rows of the run's baseline; None accepts the one in the folder.
-            taken: Checksums by step of the looks that the checkpoint names; None if it names none.
             carried: Folders in which checkpoints carry copies.
             baseline: The run's baseline from elsewhere, if the folder and the copies are lost.
             probe_of: Returns the probe of a baseline, or raises if that is of another one; called before any file is
@@ -262,7 +220,7 @@ class RunFolder:
             SnapshotError: If another version wrote the folder.
         """
         self.run = owner(self.path) if run is None else run
-        found, null, notes = (baseline, None, ()) if baseline else self.baseline(checksum=checksum, carried=carried)
+        found, null, notes = (baseline, None, ()) if baseline else self.baseline(carried=carried)
         probe = probe_of(found)
         # Looks of another run in this folder would pass for those of this one.
         if self.run is None or owner(self.path) != self.run:
@@ -285,12 +243,14 @@ class RunFolder:
         null = None if null is None else self.stamped(null, "null")
         self.start(probe, found, null, None if lineage is None else lineage.first)
         if step is not None:
-            restored = self._restore(carried, taken=taken, until=step)
-            if not existed and taken is None:
+            restored = self._restore(carried, until=step)
+            if not existed and run is not None:
                 left = f"only that of step {restored[-1]} is left" if restored else "none is left"
                 notes += (f"{self.path} was gone: of its looks {left}",)
             self.drop_after(step)
-        contents = self._contents(described, until=step, taken=taken)
+        contents = read_contents(self.path, described, run=self.run, until=step)
+        for path in contents.rejected:  # so that their looks can be taken again
+            self.quarantine(path)
         notes = (*(description_notes(described) if existed else ()), *notes, *contents.notes)
         # With those of earlier resumes: once written anew, run.json would show no gap.
         last = max((step or 0, *contents.looks))
@@ -306,7 +266,7 @@ class RunFolder:
             lineage=lineage,
             model=facts.model,
             started_with=facts.started_with,
-            notes=(*notes, *contents.remarks),
+            notes=notes,
         )
 
     def _lineage(self, carried: Sequence[Path]) -> tuple[Lineage | None, tuple[str, ...]]:
@@ -328,10 +288,8 @@ class RunFolder:
                 return lineage, ()
         return lineage, notes
 
-    def baseline(
-        self, *, checksum: str | None = None, carried: Sequence[Path] = ()
-    ) -> tuple[Snapshot, Snapshot | None, tuple[str, ...]]:
-        """Return the baseline of the run, with rows of this checksum if one is given, from its folder or from copies.
+    def baseline(self, *, carried: Sequence[Path] = ()) -> tuple[Snapshot, Snapshot | None, tuple[str, ...]]:
+        """Return the baseline of the run, from its folder or from copies.
 
         Returns:
             (The baseline; its second measurement, None without one; notes on one that is missing or not used).
@@ -348,7 +306,7 @@ class RunFolder:
             except SnapshotError:
                 continue
             run = found.meta.get("run")
-            if checksum in (None, found.checksum) and run in (None, self.run):
+            if self.run in (None, run):
                 return found, *read_null(folder, described, run=run)
         raise LostBaselineError(
             "the run resumes, and its baseline is gone: needed it in "
@@ -360,30 +318,15 @@ class RunFolder:
         """Return the files of the looks by step, in rising order."""
         return look_files(self.path)
 
-    def _contents(self, described: Description, *, until: int | None, taken: Mapping[int, str] | None) -> Contents:
-        """Return the looks of the run in the folder.
-
-        Files with the name of a look that are none of this run are renamed.
-        """
-        found = read_contents(self.path, described, run=self.run, until=until, taken=taken)
-        for path in found.rejected:
-            self.quarantine(path)
-        return found
-
-    def _restore(self, carried: Sequence[Path], *, taken: Mapping[int, str] | None, until: int) -> list[int]:
+    def _restore(self, carried: Sequence[Path], *, until: int) -> list[int]:
         """Copy back the looks of this run that checkpoints carry and this folder lacks, and return their steps."""
         restored = []
         for folder in carried:
-            described = Description.read(folder)
-            for step, look in read_contents(folder, described, run=self.run, until=until, taken=taken).looks.items():
+            for step in read_contents(folder, Description.read(folder), run=self.run, until=until).looks:
                 name = look_name(step)
-                own = _readable(self.path / name)
-                if own is not None:
-                    if taken is None or own.full_checksum in (taken.get(step), look.full_checksum):
-                        continue
-                    self.quarantine(self.path / name)  # of another branch of the run
-                write_atomically(self._writable(name), partial(shutil.copyfile, folder / name))
-                restored.append(step)
+                if _readable(self.path / name) is None:
+                    write_atomically(self._writable(name), partial(shutil.copyfile, folder / name))
+                    restored.append(step)
         return restored
 
     def quarantine(self, path: Path) -> Path:
@@ -440,7 +383,7 @@ class RunFolder:
 
         The base's `completions` are copied too if that is True: they contain the prompts as token ids.
         """
-        self.follow()
+        self.check_own()
         target = self.carried(step)
         if not target.parent.is_dir():
             return
@@ -452,9 +395,8 @@ class RunFolder:
             if path.is_file() or path.name == BASELINE:
                 write_atomically(target / path.name, partial(shutil.copyfile, path))
         described = Description.read(self.path)
-        if described.is_whole and described.baseline is not None:
-            kept = {described.baseline[0], *latest}
-            looks = [look for look in described.values["looks"] if look["step"] in kept]
+        if described.is_whole:
+            looks = [look for look in described.values["looks"] if look["step"] in latest]
             write_description(target, {**described.values, "looks": looks})
         for look, path in look_files(target).items():  # of an earlier copy into the same checkpoint
             if look not in latest:
@@ -471,39 +413,6 @@ def owner(folder: Path) -> str | None:
         return run
     found = _readable(folder / BASELINE)
     return None if found is None or found.meta.get("run") is None else str(found.meta["run"])
-
-
-def _drop(path: Path, claimed_by: int) -> None:
-    """End the claim of an object, by its id, on a lock file."""
-    held = _held.get(path)
-    if held is None or held.process != os.getpid():  # a fork inherits the dict, and not the lock
-        return
-    held.owners.discard(claimed_by)
-    if not held.owners:
-        _free(path)
-
-
-def _free(path: Path) -> None:
-    held = _held.pop(path)
-    unlock_file(path, held.file)
-    if held.made_folder:
-        with suppress(OSError):  # unless something is in it by now
-            path.parent.rmdir()
-
-
-@atexit.register
-def _free_all() -> None:
-    for path in [path for path, held in _held.items() if held.process == os.getpid()]:
-        _free(path)
-
-
-def _holder(path: Path) -> str:
-    """Return the words for the process that has the lock."""
-    try:
-        found = json.loads(path.read_bytes()[:1000])
-        return f"process {int(found['process'])} on {str(found['host'])[:100]}"
-    except (OSError, ValueError, LookupError, TypeError):
-        return "another process"
 
 
 def _readable(path: Path) -> Snapshot | None:

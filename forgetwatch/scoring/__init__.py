@@ -28,7 +28,6 @@ from forgetwatch.scoring.checkpoints import (
     is_deciding,
     non_finite,
     not_finite_explained,
-    score_by_main_process,
     score_checkpoint,
     score_derived,
     weights_identity,
@@ -112,7 +111,6 @@ from forgetwatch.scoring.processes import (
     joined_group,
     on_all_processes,
     on_main_process,
-    process_count,
     rank,
     world_size,
 )

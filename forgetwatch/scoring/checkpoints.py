@@ -34,12 +34,7 @@ from forgetwatch.loading import Loading
 from forgetwatch.probe import Probe
 from forgetwatch.progress import Done, Progress, log
 from forgetwatch.scoring.pretrained import ADAPTER, base_of_adapter, check_path, load_model
-from forgetwatch.scoring.processes import (
-    on_all_processes,
-    on_main_process,
-    on_main_process_alone,
-    process_count,
-)
+from forgetwatch.scoring.processes import on_all_processes, on_main_process, world_size
 from forgetwatch.scoring.scorer import SCORER, Scorer, versions
 from forgetwatch.snapshot import Snapshot
 
@@ -117,7 +112,7 @@ def score_derived(
 
         def cached() -> Snapshot | None:
             if (found := entry.read()) is None:
-                patience = _PATIENCE if process_count() == 1 else _PATIENCE_TOGETHER
+                patience = _PATIENCE if world_size() == 1 else _PATIENCE_TOGETHER
                 stack.enter_context(entry.locked(patience=patience, on_wait=waiting))
                 found = entry.read()  # another process may have written it in the meantime
             return found
@@ -172,25 +167,6 @@ def non_finite(parts: Iterable[torch.Tensor]) -> str:
         size += part.numel()
     kinds = " and ".join(name for name, number in (("NaN", nans), ("infinity", infinities)) if number)
     return kinds and f"{kinds} ({nans + infinities:,} of {size:,} values)"
-
-
-def score_by_main_process(given: str, probe: Probe, *, progress: Progress | None = None) -> Snapshot:
-    """Return the outcomes of a checkpoint, loaded and scored by the main process alone, and sent to the others.
-
-    As `score_checkpoint`, for a checkpoint beside a training, where memory does not suffice for a copy in each process.
-    The others wait, and fail if loading takes longer than the time limit of their process group (`ddp_timeout` of a
-    trainer, 30 minutes by default).
-    """
-
-    def alone(beat: Callable[[], None]) -> Snapshot:
-        def report(done: Done) -> None:
-            beat()
-            if progress:
-                progress(done)
-
-        return score_checkpoint(given, probe, progress=report)
-
-    return on_main_process_alone(alone)
 
 
 def weights_identity(given: str, *, loading: Loading = Loading(), adapters: tuple[Path, ...] = ()) -> list[str]:

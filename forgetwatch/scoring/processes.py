@@ -6,7 +6,6 @@ holds a part of the model (FSDP, ZeRO-3), all make the same number of calls; whe
 
 A failure in one process becomes a failure in all, at the same point: otherwise the others would wait for it. (A failure
 within a call of a model in parts cannot be shared: the others wait in the model's own exchange until that times out.)
-Work that the others have no part in is done by the main process alone (`on_main_process_alone`) while they wait.
 
 A trainer begins the group of its processes itself. A command that torchrun or accelerate started in several processes
 enters `joined_group`.
@@ -34,12 +33,6 @@ from forgetwatch.scoring.model import is_sharded, is_tensor_parallel
 
 T = TypeVar("T")
 
-_is_alone: Final = ContextVar("is_alone", default=False)
-"""True while this process works without the others, which wait for it (`on_main_process_alone`)."""
-
-_BEAT_SECONDS: Final = 30.0
-"""Seconds between two signs of life to waiting processes; backends give up after ten minutes or more."""
-
 _LAUNCHER: Final = ("RANK", "MASTER_ADDR", "MASTER_PORT")
 """Variables that a launcher sets beside WORLD_SIZE."""
 _LIMIT: Final = timedelta(hours=4)
@@ -64,18 +57,13 @@ class _FailedElsewhereError(ScoringError):
 
 
 def world_size() -> int:
-    """Return the number of processes that work together; 1 outside of a process group, and for one that works alone."""
-    return 1 if _is_alone.get() else process_count()
-
-
-def process_count() -> int:
-    """Return the number of processes of the process group, also while one works alone; 1 outside of a process group."""
+    """Return the number of processes that work together; 1 outside of a process group."""
     return distributed.get_world_size() if distributed.is_available() and distributed.is_initialized() else 1
 
 
 def rank() -> int:
     """Return the index of this process; 0 for the main process."""
-    return distributed.get_rank() if process_count() > 1 else 0
+    return distributed.get_rank() if world_size() > 1 else 0
 
 
 @contextmanager
@@ -92,7 +80,7 @@ def joined_group() -> Iterator[None]:
         ScoringError: If a launcher's variable is missing, the group cannot begin, or a process was killed.
         ReportedElsewhereError: If another process failed before this one.
     """
-    if launched_count() == 1 or process_count() > 1:
+    if launched_count() == 1 or world_size() > 1:
         yield
         return
     store = _begin_group()
@@ -132,7 +120,7 @@ def failed_together(error: Exception, *, number: int) -> None:
         return
     key, until = f"work-{number}", time.monotonic() + _ALONE
     store.add(key, 1)
-    while store.add(key, 0) < process_count():
+    while store.add(key, 0) < world_size():
         if time.monotonic() > until:
             raise ScoringError(f"process {rank()} failed alone, and the others wait for it: {error}") from error
         time.sleep(0.05)
@@ -260,42 +248,3 @@ def on_main_process(function: Callable[[], T]) -> T:
         raise sent[1]
     value: T = sent[0]
     return value
-
-
-def on_main_process_alone(function: Callable[[Callable[[], None]], T]) -> T:
-    """Return the result of a function that works in the main process as if it was the only one, sent to all.
-
-    For work that the other processes can have no part in, such as a second model beside one that is divided over all.
-    The function is given another one, to be called now and then: a sign of life, without which the others give up after
-    the time limit of their backend. Errors are as with `on_main_process`.
-    """
-    if world_size() == 1:
-        return function(lambda: None)
-    if rank() != 0:
-        while _broadcast(False):
-            pass
-        return on_main_process(lambda: function(lambda: None))
-    latest = time.monotonic()
-
-    def beat() -> None:
-        nonlocal latest
-        if time.monotonic() - latest >= _BEAT_SECONDS:
-            latest = time.monotonic()
-            _broadcast(True)
-
-    def alone() -> T:
-        token = _is_alone.set(True)
-        try:
-            return function(beat)
-        finally:
-            _is_alone.reset(token)
-            _broadcast(False)
-
-    return on_main_process(alone)
-
-
-def _broadcast(works: bool) -> bool:
-    """Return True in every process if the main process gives it: it works on."""
-    sent = [works]
-    distributed.broadcast_object_list(sent, src=0)
-    return sent[0]

@@ -16,12 +16,10 @@ Read `watch` first: it needs no trainer. A look is one evaluation of the probe d
 """
 
 from forgetwatch.watch.budget import (
-    Cost,
     Decision,
     Trial,
-    decide_budget,
     decide_start,
-    evaluated_items,
+    evaluated,
     evaluated_worth,
     generated_items,
     last_timed_step,

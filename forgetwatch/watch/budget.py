@@ -2,15 +2,14 @@
 
     Trial     seconds of a few items, before anything is measured
     Clock     seconds of the first steps, and of a look outside evaluating the probe
-    Cost      seconds of the looks and of the training, from one or the other
     Decision  the items that are evaluated, and the number of looks
-    Budget    makes the decision before the baseline, and corrects it once
+    Budget    decides both before the baseline, and drops looks after the first steps if they take too long
 
-The training is predicted from the tokens of its examples, a step being three forward passes. After ten steps, or at the
-first look if that is earlier, the decision is corrected downwards if the looks take half as much again as they may, or
-if the training could not be predicted. A resumed run keeps it, because looks over different items cannot be compared.
-Generated answers are left out first, then items, down to 500; then looks of the default schedule are dropped. The items
-are the first of the probe: see `comparing.subset`.
+The training is predicted from the tokens of its examples, a step being three forward passes. All looks together may
+take a minute, or their share of the training if that is more. Generated answers are left out first, then items, down
+to 500; then looks of the default schedule are dropped. The items are never changed again, because looks over different
+items cannot be compared; they are the first of the probe: see `comparing.subset`. After ten steps looks are dropped if
+all of them would take half as much again as they may, or if the training could not be predicted.
 """
 
 from __future__ import annotations
@@ -18,13 +17,12 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from itertools import accumulate
 from typing import Any, Final, Self
 
 from forgetwatch.comparing import Subset
+from forgetwatch.item import Item
 from forgetwatch.probe import Probe
 from forgetwatch.scoring import on_main_process
 from forgetwatch.watch.schedule import Schedule
@@ -33,7 +31,7 @@ FEWEST_ITEMS: Final = 500
 """Minimum number of items of a look, also if they exceed the budget: with fewer most verdicts are NOT CLEAR."""
 
 TIMED_STEPS: Final = 10
-"""Steps after which the decision on the budget is corrected."""
+"""Steps after which looks may be dropped."""
 
 CHECKED_ITEMS: Final = 50
 """Items of the second measurement of a baseline; what flips is the noise of the measurement."""
@@ -48,11 +46,14 @@ _START_SECONDS: Final = 60.0
 _START_SHARE: Final = 0.02
 """The baseline and its second measurement take at most so many seconds, or this share of the predicted training."""
 
+LOOKS_SECONDS: Final = 60.0
+"""Seconds that all looks after the start may take in any training."""
+
 _FORWARDS: Final = 3.0
 """Forward passes that take as long as one training step on the same tokens."""
 
 _OFF: Final = 1.5
-"""Multiple of `max_overhead` from which on a decision is corrected."""
+"""Multiple of the seconds that looks may take, from which on looks of a predicted training are dropped."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,14 +63,18 @@ class Trial:
     Attributes:
         question: Seconds of a question; see `evaluated_worth`.
         token: Seconds of a token in one process.
+        answer: Seconds of a generated answer; 0 if none was timed.
+        known: Items of the baselines in the cache; of such a one the first are measured again, and no more.
     """
 
     question: float
     token: float
+    answer: float = 0.0
+    known: tuple[int, ...] = ()
 
 
 def last_timed_step(step: int, *, max_steps: int) -> int:
-    """Return the step after which a budget is decided in a training that begins or resumes at a step.
+    """Return the step after which looks may be dropped in a training that begins or resumes at a step.
 
     The tenth, not the last.
 
@@ -116,67 +121,14 @@ class Clock:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cost:
-    """Seconds of looks and steps, and their numbers.
-
-    Attributes:
-        items: Items that a look evaluates, in questions; see `evaluated_worth`.
-        look: Seconds of evaluating all of them once.
-        step: Seconds of one optimizer step.
-        steps: Optimizer steps of the training.
-        looks: Looks after the baseline.
-        extra: Seconds of a look outside evaluating the items, such as those of the drift.
-        generated: Number of items whose answers may be left out because they are generated; 0 if none may.
-        generation: Seconds of `look` that generate answers; 0 if none may be left out.
-    """
-
-    items: float
-    look: float
-    step: float
-    steps: int
-    looks: int
-    extra: float = 0.0
-    generated: int = 0
-    generation: float = 0.0
-
-    def seconds(self, *, items: float, looks: int) -> float:
-        """Return the seconds of so many looks at so many items; of none for looks at nothing."""
-        if not self.items:
-            return 0.0
-        return looks * (self.look * items / self.items + self.extra)
-
-    def share(self, *, items: float, looks: int) -> float:
-        """Return the share of looks in the time of looks and training, 0 to 1; 0 where both take none."""
-        seconds = self.seconds(items=items, looks=looks)
-        whole = seconds + self.step * self.steps
-        return seconds / whole if whole else 0.0
-
-    def without_generation(self) -> Cost:
-        """Return the cost of looks that generate no answers."""
-        look = max(self.look - self.generation, 0.0)
-        return replace(self, items=self.items - self.generated, look=look, generated=0, generation=0.0)
-
-    def is_over(self, overhead: float, probe: Probe, decision: Decision) -> bool:
-        """Return True if the looks take at least half as much again as their share of the time, 0 to 1."""
-        cost = self.kept(decision)
-        looks = cost.looks if decision.looks is None else min(decision.looks, cost.looks)
-        seconds = cost.seconds(items=evaluated_worth(probe, decision), looks=looks)
-        return seconds > _OFF * overhead * self.step * self.steps
-
-    def kept(self, decision: Decision) -> Cost:
-        """Return the cost of the looks that a decision leaves."""
-        return self if decision.generates else self.without_generation()
-
-
-@dataclass(frozen=True, kw_only=True)
 class Decision:
     """Items and looks of a run, decided once.
 
     Attributes:
-        step: Step up to which the looks of the default schedule are left out: it was corrected there, or is to be.
+        step: Step after which `looks` are counted: looks of the default schedule before it are left out but at saves.
         items: Length of the prefix of the probe that the looks evaluate; None for the whole probe.
         generates: False if the looks leave out items whose answers are generated, other than `must_pass` ones.
-        looks: Number of looks after the baseline that are kept; None for all that are planned.
+        looks: Number of looks after the step that are kept; None for all that are planned.
         regraded: True if `must_pass` items are left out too, because this version would grade their answers by other
             rules than the baseline's. It is not stored: a resume finds it out from the baseline.
     """
@@ -213,34 +165,28 @@ def stored_decision(decision: Decision | None) -> dict[str, Any]:
 
 
 class Budget:
-    """Items and looks of one training, decided before its baseline and corrected once, after its first steps.
+    """Items and looks of one training, decided before its baseline; after its first steps looks may be dropped.
 
     Attributes:
         overhead: Share of the training's time that the looks may take, 0 to 1; None for any.
         schedule: The looks that are taken.
         clock: Times the first steps.
-        is_final: True once the decision is corrected, or needs no correction.
-        is_predicted: True if the decision was made from a prediction of the training.
-        began_at: Step at which this training began or resumed.
-        corrected_at: Step after which the decision is corrected.
+        is_final: True once no look is dropped any more.
 
     Args:
         planned: All looks of the training.
         overhead: As the attribute.
-        items: Number of items that the user names, at most that of the probe counts; None for none.
+        items: Number of items that the user names; None for none.
     """
 
     def __init__(self, planned: Schedule, *, overhead: float | None, items: int | None) -> None:
         self.overhead = overhead
         self.schedule = self._planned = planned
         self.clock = Clock()
-        self.is_final = self.is_predicted = False
-        self.began_at = self.corrected_at = 0
+        self.is_final = False
+        self._is_predicted = False
+        self._began_at = self._checked_at = 0
         self._items = items
-
-    def needs_trial(self, probe: Probe) -> bool:
-        """Return whether `decide` needs the seconds of a few items."""
-        return self.overhead is not None and len(probe) > FEWEST_ITEMS
 
     def decide(self, probe: Probe, trial: Trial | None, step_tokens: float | None, *, after: int) -> Decision:
         """Return the items and looks of a training that begins after a step, and follow them.
@@ -251,8 +197,8 @@ class Budget:
             step_tokens: Tokens of a training step in one process; None if they are not known.
             after: The step.
         """
-        fixed, decision, first = self._fixed(probe), Decision(), self.first_look(after)
-        schedule, overhead = self._planned.starting_after(first), self.overhead
+        named = self._items if self._items is not None and self._items < len(probe) else None
+        decision, overhead = Decision(items=named), self.overhead
         if overhead is not None and trial is not None:
             # Clocks differ between processes, and every process must come to the same items and looks.
             decision = on_main_process(
@@ -261,75 +207,62 @@ class Budget:
                     overhead,
                     probe=probe,
                     step_tokens=step_tokens,
-                    steps=schedule.max_steps,
-                    looks=schedule.looks_after(0),
-                    fewest_looks=schedule.fewest,
-                    items=fixed,
+                    schedule=self._planned,
+                    items=named if self._items is None else min(self._items, len(probe)),
                 )
             )
-            self.is_predicted = step_tokens is not None
-        elif fixed is not None and fixed < len(probe):
-            decision = Decision(items=fixed)
-        decision = replace(decision, step=first)
+            self._is_predicted = step_tokens is not None
+        if overhead is not None and not self._is_predicted:
+            decision = replace(decision, step=last_timed_step(after, max_steps=self._planned.max_steps))
         self.follow(decision)
         return decision
 
-    def first_look(self, after: int) -> int:
-        """Return the step up to which looks wait for the correction: a look that stays in any case, or a timed step."""
-        timed = last_timed_step(after, max_steps=self._planned.max_steps)
-        return 0 if self.overhead is None else min(self._planned.first_kept(after=after), timed)
-
     def set_out(self, step: int) -> None:
         """Begin to time the training at a step."""
-        self.began_at, self.corrected_at = step, last_timed_step(step, max_steps=self._planned.max_steps)
-        self.is_final |= self.overhead is None
+        self._began_at, self._checked_at = step, last_timed_step(step, max_steps=self._planned.max_steps)
+        self.is_final |= self.overhead is None or self._checked_at <= step
 
-    def planned_from(self, step: int) -> int:
-        """Return the number of looks from a step on that the training has if none is left out."""
-        return self._planned.starting_after(step).looks_after(max(step - 1, 0))
+    def is_to_check(self, step: int) -> bool:
+        """Return True at the last timed step of a training whose looks may still be dropped."""
+        return step == self._checked_at and not self.is_final
 
-    def correct(self, cost: Cost | None, decision: Decision, *, probe: Probe, step: int) -> Decision:
-        """Return the decision, corrected downwards if it was far off or the training was not predicted.
+    def check(self, decision: Decision, *, step: int, each: float, spent: float) -> Decision:
+        """Return the decision with fewer looks from a step on, if all of them take too long; it is final then.
 
         Args:
-            cost: Cost of `planned_from` the step; None if no step was timed.
             decision: The decision so far.
-            probe: The probe.
             step: The step.
+            each: Seconds of a look.
+            spent: Seconds of the looks so far, without the baseline.
         """
-        overhead = self.overhead
-        if cost is None or overhead is None:
+        self.is_final, seconds, overhead = True, self.clock.step, self.overhead
+        if seconds is None or overhead is None:
             return decision
-        schedule = self._planned.starting_after(step)
-        planned = self.schedule.looks_after(max(step - 1, 0))
 
-        def corrected() -> Decision:
-            if self.is_predicted and not cost.is_over(overhead, probe, decision):
+        def checked() -> Decision:
+            most = looks_seconds(overhead, seconds * (self._planned.max_steps - self._began_at)) - spent
+            if self.schedule.looks_after(step) * each <= most * (_OFF if self._is_predicted else 1.0):
                 return decision
-            made = decide_budget(
-                cost,
-                overhead,
-                probe=probe,
-                step=step,
-                fewest_looks=schedule.fewest,
-                items=decision.items,
-                fixed=self._fixed(probe),
-            )
-            left = min(made.looks or cost.looks, planned)
-            if made.items == decision.items and made.generates and left == planned:
-                return decision
-            return replace(made, looks=left if left < cost.looks else None)  # never more than were planned
+            made = replace(decision, step=step, looks=max(0, math.floor(most / each)))
+            return made if self._planned_for(made).looks_after(step) < self.schedule.looks_after(step) else decision
 
-        return on_main_process(corrected)
+        made = on_main_process(checked)
+        self.follow(made)
+        return made
 
     def follow(self, decision: Decision, *, evaluates: bool = True) -> None:
         """Take the looks of a decision, or none after the start if no item is evaluated."""
-        schedule = self._planned.starting_after(decision.step)
-        schedule = schedule if decision.looks is None else schedule.thinned(decision.looks)
+        schedule = self._planned_for(decision)
         self.schedule = schedule if evaluates else schedule.without_looks()
 
-    def _fixed(self, probe: Probe) -> int | None:
-        return None if self._items is None else min(self._items, len(probe))
+    def _planned_for(self, decision: Decision) -> Schedule:
+        schedule = self._planned.starting_after(decision.step) if decision.step else self._planned
+        return schedule if decision.looks is None else schedule.thinned(decision.looks, after=decision.step)
+
+
+def looks_seconds(overhead: float, training: float) -> float:
+    """Return the seconds that all looks may take beside so many of training: a share of these, or a minute."""
+    return max(LOOKS_SECONDS, overhead * training)
 
 
 def decide_start(
@@ -338,9 +271,7 @@ def decide_start(
     *,
     probe: Probe,
     step_tokens: float | None,
-    steps: int,
-    looks: int,
-    fewest_looks: int,
+    schedule: Schedule,
     items: int | None = None,
 ) -> Decision:
     """Return the items and looks of a run, decided before its baseline from the seconds of a few items.
@@ -353,28 +284,22 @@ def decide_start(
         overhead: Share of the training's time that the looks may take, 0 to 1.
         probe: The probe.
         step_tokens: Tokens of a training step in one process; None if they are not known.
-        steps: Optimizer steps of the training.
-        looks: Looks that are planned after the start.
-        fewest_looks: Those of them that are kept in any case.
+        schedule: The looks that are planned.
         items: Number of items that the user names; None for none.
     """
-    training = None if step_tokens is None else predicted_seconds(trial, step_tokens, steps=steps)
-    worths = [*accumulate(worth for _, worth in _worths(probe, Decision()))]
-    bound = max(_START_SECONDS, _START_SHARE * (training or 0.0))
-    sizes = [size for size in start_sizes(len(probe)) if trial.question * start_worth(probe, size) <= bound]
-    found = items or max(sizes, default=min(FEWEST_ITEMS, len(probe)))
-    if training is None:
-        return Decision(items=found if found < len(probe) else None)
-    cost = Cost(
-        items=worths[found - 1],
-        look=trial.question * worths[found - 1],
-        step=training / steps,
-        steps=steps,
-        looks=looks,
-    )
-    made = decide_budget(cost, overhead, probe=probe, step=0, fewest_looks=fewest_looks, items=found, fixed=items)
-    kept = items or max(size for size in start_sizes(len(probe)) if size <= (made.items or found))
-    return replace(made, items=kept if kept < len(probe) else None)
+    training = 0.0 if step_tokens is None else predicted_seconds(trial, step_tokens, steps=schedule.max_steps)
+    bound, looks = max(_START_SECONDS, _START_SHARE * training), schedule.looks_after(0)
+    most = math.inf if step_tokens is None else looks_seconds(overhead, training)
+    sizes = start_sizes(len(probe)) if items is None else [items]
+    choices = [Decision(items=size if size < len(probe) else None) for size in reversed(sizes)]
+    choices = [one for one in choices if start_seconds(trial, probe, one) <= bound] or choices[-1:]
+    if generated_items(probe):
+        without = [replace(one, generates=False) for one in choices]
+        enough = [one for one in without if len(evaluated(probe, one)) >= FEWEST_ITEMS]
+        choices = [choices[0], *(enough or without[:1])]
+    made = next((one for one in choices if looks * look_seconds(trial, probe, one) <= most), choices[-1])
+    each = look_seconds(trial, probe, made)
+    return made if looks * each <= most else replace(made, looks=max(schedule.fewest, math.floor(most / each)))
 
 
 def start_sizes(items: int) -> list[int]:
@@ -385,10 +310,21 @@ def start_sizes(items: int) -> list[int]:
     return [*(size for size in sizes if size < items), items]
 
 
-def start_worth(probe: Probe, items: int) -> float:
-    """Return the worth of a baseline of so many items and of its second measurement, in questions of a look."""
-    twice = Decision(items=min(items, CHECKED_ITEMS))
-    return evaluated_worth(probe, Decision(items=items)) + HALVES * evaluated_worth(probe, twice)
+def look_seconds(trial: Trial, probe: Probe, decision: Decision) -> float:
+    """Return the seconds of a look at the items of a decision."""
+    kept = evaluated(probe, decision)
+    answers = sum(probe.is_generated(item) for item, _ in kept)
+    return trial.question * (math.fsum(worth for _, worth in kept) - answers) + trial.answer * answers
+
+
+def start_seconds(trial: Trial, probe: Probe, decision: Decision, *, again: int = 1) -> float:
+    """Return the seconds of a baseline and its second measurement; of one in the cache those of the latter alone.
+
+    `again` is the number of times that its first items are measured after it.
+    """
+    items = decision.items or len(probe)
+    twice = HALVES * again * look_seconds(trial, probe, replace(decision, items=min(items, CHECKED_ITEMS)))
+    return twice + (0.0 if items in trial.known else look_seconds(trial, probe, decision))
 
 
 def predicted_seconds(trial: Trial, step_tokens: float, *, steps: int) -> float:
@@ -396,79 +332,23 @@ def predicted_seconds(trial: Trial, step_tokens: float, *, steps: int) -> float:
     return _FORWARDS * trial.token * step_tokens * steps
 
 
-def decide_budget(
-    cost: Cost,
-    overhead: float,
-    *,
-    probe: Probe,
-    step: int,
-    fewest_looks: int,
-    items: int | None = None,
-    fixed: int | None = None,
-) -> Decision:
-    """Decide items and looks after a step, for a share (`overhead`, 0 to 1) of the training's time.
-
-    In a probe with answers of both kinds, generated ones are left out before any other: they take longest by far.
-
-    Args:
-        cost: That of the planned looks at all items.
-        overhead: The share.
-        probe: The probe.
-        step: The step.
-        fewest_looks: Looks that are kept in any case.
-        items: Number of items that are evaluated so far, a prefix of the probe; None for all.
-        fixed: Number of items that the user names; None for none.
-    """
-    seconds = overhead * cost.step * cost.steps
-    generates = not cost.generation or cost.seconds(items=cost.items, looks=cost.looks) <= seconds
-    if not generates:
-        cost = cost.without_generation()
-    worths = _worths(probe, Decision(items=items, generates=generates))
-    looks, kept = cost.looks, len(worths) if fixed else _affordable_items(cost, seconds, worths)
-    if fixed or kept <= FEWEST_ITEMS:
-        each = cost.seconds(items=math.fsum(worth for _, worth in worths[:kept]), looks=1)
-        looks = min(looks, max(fewest_looks, math.floor(seconds / each) if each else looks))
-    return Decision(
-        step=step,
-        items=worths[kept - 1][0] if kept < len(worths) else items,
-        generates=generates,
-        looks=looks if looks < cost.looks else None,
-    )
-
-
-def _affordable_items(cost: Cost, seconds: float, worths: Sequence[tuple[int, float]]) -> int:
-    """Return the maximum number of items for which all looks take at most so many seconds; at least the minimum."""
-    if not cost.looks or not cost.look:
-        return len(worths)
-    # What other costs leave for evaluating items.
-    most = (seconds / cost.looks - cost.extra) / cost.look * cost.items
-    # A sum of worths may miss a whole number by rounding.
-    found = bisect_right([*accumulate(worth for _, worth in worths)], most * (1 + 1e-9))
-    return min(len(worths), max(found, FEWEST_ITEMS))
-
-
-def evaluated_items(probe: Probe, decision: Decision) -> int:
-    """Return the number of items of a probe that the looks of a run evaluate."""
-    return len(_worths(probe, decision))
-
-
 def evaluated_worth(probe: Probe, decision: Decision) -> float:
-    """Return the worth of the items of a probe that the looks of a run evaluate, in questions.
+    """Return the worth of the items of a probe that the looks of a run evaluate, in questions."""
+    return math.fsum(worth for _, worth in evaluated(probe, decision))
+
+
+def evaluated(probe: Probe, decision: Decision) -> list[tuple[Item, float]]:
+    """Return the items of a probe that the looks of a run evaluate, and each one's worth in questions.
 
     The time of an item grows with its text. A question is worth 1, and a passage its length over the mean length of the
     questions, worked examples left out: these are read once for many questions.
     """
-    return math.fsum(worth for _, worth in _worths(probe, decision))
-
-
-def _worths(probe: Probe, decision: Decision) -> list[tuple[int, float]]:
-    """Return the length of the prefix that ends in each evaluated item, and each item's worth in questions."""
     left_out = Subset.from_probe(probe, items=None, generates=decision.generates, regraded=decision.regraded).left_out
     questions = [len(str(item.prompt)) + sum(map(len, item.choices)) for item in probe if not item.is_passage]
     question = statistics.fmean(questions) if any(questions) else 1.0
     return [
-        (length, len(item.choices[0]) / question if item.is_passage else 1.0)
-        for length, item in enumerate(probe.items[: decision.items], start=1)
+        (item, len(item.choices[0]) / question if item.is_passage else 1.0)
+        for item in probe.items[: decision.items]
         if (item.task, item.id) not in left_out
     ]
 

@@ -68,10 +68,10 @@ class ForgetWatchCallback(TrainerCallback):
             folder of a benchmark: ``{"base": "standard", "task1": "a.csv"}``. The name becomes the category of its
             questions, but for `base`. See `probes.per_task`.
         every: Schedule of the looks; see `watch.schedule`.
-        max_overhead: Share of the training's time that the looks after the baseline may take, 0 to 1. Before the
-            baseline it is decided which items are evaluated, a prefix of the probe, and which looks of the default
-            schedule are taken; after ten steps that is corrected if it was far off, and no number is logged before.
-            None or 0: all looks evaluate all items.
+        max_overhead: Share of the training's time that the looks after the baseline may take, 0 to 1, or a minute if
+            that is more. Before the baseline it is decided which items are evaluated, a prefix of the probe, and which
+            looks of the default schedule are taken; after ten steps looks are dropped if they take far longer. None or
+            0: all looks evaluate all items.
         items: Number of items that are evaluated, the first ones of the probe; by default `max_overhead` decides.
         baseline: Reference instead of the model at the start: a snapshot, the path of one, or a model id or checkpoint
             folder, which is then scored. A resumed run needs it only if its own baseline is lost.
@@ -197,8 +197,8 @@ class ForgetWatchCallback(TrainerCallback):
                 session.begin(now, trainer.train_dataset, step_tokens=tokens)
         # Only now: a retry after a failure must still find the earlier session, whose looks are not yet set aside.
         self._trainer, self._session = trainer, session
-        # The run may have been killed between a save and its look. What is still to be decided is decided by steps.
-        if session.budget.is_final and session.budget.schedule.has_look(
+        # The run may have been killed between a save and its look.
+        if session.budget.schedule.has_look(
             state.global_step, at_save=state.global_step > 0 and checkpoint is not None
         ):
             self._look(state, control, kwargs)
@@ -242,9 +242,6 @@ class ForgetWatchCallback(TrainerCallback):
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         """Evaluate the probe if looks are due at each epoch."""
-        # A run that stops before the decision still logs its start: trackers may close before on_train_end.
-        if control.should_training_stop and self._session is not None and self._trainer is not None:
-            self._session.decide(_moment(self._trainer, state, control, kwargs))
         if self._session is not None and self._session.budget.schedule.has_look(state.global_step, at_epoch=True):
             self._look(state, control, kwargs)
         self._stop_again(control)
@@ -273,9 +270,6 @@ class ForgetWatchCallback(TrainerCallback):
         # An evaluation before the first step is not chosen from, and its look is the baseline.
         if key and step > 0:
             self._look(state, control, kwargs)
-        # Until the decision is final, the baseline's numbers may be over other items than those of all later looks.
-        if not session.budget.is_final and not key:
-            return
         if step not in watch.comparisons and key:
             # The trainer stops if the metric that it chooses by is missing.
             step = max(watch.comparisons)

@@ -17,7 +17,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any, Final, Literal
 
 from forgetwatch.errors import WatchError
@@ -85,7 +85,6 @@ class CheckpointQueue:
         self._done: dict[int, str] = {}  # signature of each checkpoint that is dealt with
         self._pending: dict[int, str] = {}  # signature at the latest listing
         self._seen: dict[int, str] = {}  # names of the folders that were ever there, one a step
-        self._noticed: dict[int, str] = {}
         self._failed: dict[int, str] = {}  # names
         self._read: dict[int, float] = {}  # times of the latest reading
         self._has_listed = False
@@ -140,22 +139,6 @@ class CheckpointQueue:
         if line not in self._told:
             self._told.add(line)
             log(line)
-
-    @contextmanager
-    def noticing(self) -> Iterator[None]:
-        """Keep the names of all checkpoints in this context, also of those that go while another is scored."""
-        ended = threading.Event()
-
-        def notice() -> None:
-            while not ended.wait(self._poll):
-                with suppress(Exception):  # of any kind, as file systems raise; the next attempt may succeed
-                    self._noticed = {**self._noticed, **self._store.names()}
-
-        threading.Thread(target=notice, daemon=True).start()
-        try:
-            yield
-        finally:
-            ended.set()
 
     def _scan_safely(self) -> SavedCheckpoint | None:
         """Return the result of `_scan`; None where a folder that was listed before cannot be read for now."""
@@ -221,7 +204,6 @@ class CheckpointQueue:
         """Return the folder of each step that is there; those that are gone before they were scored are logged."""
         names = self._store.names()
         self._has_listed = True
-        self._seen |= self._noticed
         if names.keys() - self._seen.keys():
             self._active = time.monotonic()
         for step in sorted(self._seen.keys() - names.keys() - self._done.keys() - looks.keys()):

@@ -20,7 +20,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack, nullcontext, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -51,7 +51,6 @@ from forgetwatch.scoring import (
     load_outline,
     on_all_processes,
     on_main_process,
-    process_count,
     rank,
     score_checkpoint,
 )
@@ -155,10 +154,6 @@ class _FollowError(WatchError):
     """An error that every further checkpoint would meet too."""
 
 
-class _Stopped(BaseException):
-    """A signal ends the scoring of a checkpoint. No Exception: the scorer survives those."""
-
-
 class Follower:
     """Follows one training.
 
@@ -233,14 +228,13 @@ class Follower:
         """
         with set_by_signals(self._stop):
             on_main_process(self._claim)
-            with self.queue.noticing() if rank() == 0 else nullcontext():
-                try:
-                    self._resume()
-                    end = self._until_end()
-                    self._store_pending()
-                    return end
-                finally:
-                    self._finish()
+            try:
+                self._resume()
+                end = self._until_end()
+                self._store_pending()
+                return end
+            finally:
+                self._finish()
 
     @property
     def unstored(self) -> list[str]:
@@ -255,10 +249,7 @@ class Follower:
                 return found
             if found is None:
                 continue
-            try:
-                self._take(found)
-            except _Stopped:
-                return "stopped"
+            self._take(found)
             guard = self._settings.guard
             if guard is not None and guard.action == "stop" and on_main_process(lambda: self._has_tripped):
                 return "guard"
@@ -401,10 +392,7 @@ class Follower:
             self.queue.log_once("the checkpoints are saved without a tokenizer; that of the base is used")
         load = partial(load_model, loading=settings.loading)
         model, tokenizer = on_all_processes(lambda: load(given, tokenizer_of=tokenizer_of))
-        before_batch: Any = None
         try:
-            embeddings: Any = model.get_input_embeddings()  # type: ignore[operator]
-            before_batch = embeddings.register_forward_pre_hook(self._stop_scoring)
             if checkpoint is not None:
                 on_main_process(lambda: self._store.check_unchanged(checkpoint))
             self.watch.measurer.restart_for(model, tokenizer)
@@ -423,8 +411,6 @@ class Follower:
                 f"{name} cannot be compared with {base}, which has another tokenizer or template: {error}"
             ) from error
         finally:
-            if before_batch is not None:
-                before_batch.remove()
             del model
             gc.collect()
             if torch.cuda.is_available():
@@ -528,8 +514,3 @@ class Follower:
     def _log(self, line: str) -> None:
         if rank() == 0:
             log(line)
-
-    def _stop_scoring(self, *_: Any) -> None:
-        # Several processes finish the look: one that stopped alone would let the others wait.
-        if self._stop.is_set() and process_count() == 1:
-            raise _Stopped

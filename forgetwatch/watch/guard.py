@@ -17,8 +17,8 @@ fail (`watch.rollback`).
 
 Each finding is stored with the run. The log of a look has at most one line on alarms and one on the rest.
 
-A run that the guard has stopped, and that resumes with what it found still lost, stops again after its first step,
-unless the guard has ``override=True``: a job script that starts ended runs again must not undo a stop.
+A run that the guard has stopped, and that resumes, stops again after its first step, unless the guard has
+``override=True``: a job script that starts ended runs again must not undo a stop.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Guard:
             ends it and loads the last saved checkpoint whose look did not fail.
         net_loss: Net loss of accuracy, 0 to 1, that the whole 95 % interval may not exceed; None for no such bound.
         looks: Number of consecutive looks at which it is exceeded.
-        override: True to continue a run that the guard has stopped past what it found before the resume.
+        override: True to continue a run that the guard has stopped.
         policy: Decides in place of the other bounds; None for none.
         probe: The probe, for the policy's tags; None for none.
 
@@ -174,18 +174,6 @@ class Guard:
             line = f"{one_line(group.name)}, {change_points(*estimated(group))} at step {step}: {why}"
             found.append(GuardFinding(what, _name(group), step, line))
         return found
-
-    def remaining(
-        self, trajectory: Trajectory, lost: Sequence[str], *, stopped: int, tripped: Sequence[GuardFinding]
-    ) -> list[GuardFinding]:
-        """Return the findings that still hold at the latest look of a run that the guard has stopped at a step.
-
-        Those that `tripped` it hold where looks that could show otherwise are missing.
-        """
-        is_seen = trajectory.steps[-1] >= stopped and len(trajectory.steps) > (1 if self.policy else self.looks)
-        if not is_seen:
-            return [one for one in tripped if one.trips]
-        return [one for one in self.findings(trajectory, lost) if one.trips]
 
 
 def _vanished(whole: Group, step: int) -> list[GuardFinding]:

@@ -35,7 +35,7 @@ _DIFFERING: Final = 0.04
 """Largest share of the checked items with another outcome; noise moves fewer."""
 
 _TRIAL: Final = "trial"
-"""Key of the metadata, and of a part, for the seconds of a question and of a token."""
+"""Key of the metadata for the seconds of a question, of a token and of an answer."""
 
 
 class KnownBaseline:
@@ -65,36 +65,39 @@ class KnownBaseline:
         parts = [weights, settings, own, ran, precision, device, token_budget, SCORER, RULES]
         return cls(probe, ["baseline", *parts, probe.name, probe.fingerprint])
 
-    def read(self, items: int) -> Snapshot | None:
-        """Return the baseline of the first items of the probe; None if there is none."""
-        found = on_main_process(lambda: self._entry(items).read())
+    def read(self, items: int, *, whole: bool = True) -> Snapshot | None:
+        """Return the baseline of the first items of the probe; None if there is none.
+
+        `whole` is False for one without generated answers.
+        """
+        found = on_main_process(lambda: self._entry(items, whole=whole).read())
         return found if found is not None and len(found) >= items else None
 
     def trial(self, sizes: Sequence[int]) -> Trial | None:
-        """Return the seconds that were measured with a baseline of one of these sizes; None if there is none."""
-        for size in reversed(sizes):
-            baseline = self.read(size)
-            known = None if baseline is None else baseline.meta.get(_TRIAL)
-            if isinstance(known, list):
-                return Trial(question=float(known[0]), token=float(known[1]))
+        """Return the seconds that were measured with baselines of these sizes, and which are known; None for none."""
+        found = {size: one for size in sizes if (one := self.read(size) or self.read(size, whole=False)) is not None}
+        for baseline in reversed(found.values()):
+            if isinstance(known := baseline.meta.get(_TRIAL), list):
+                question, token, answer = map(float, known)
+                return Trial(question=question, token=token, answer=answer, known=tuple(found))
         return None
 
-    def write(self, snapshot: Snapshot, items: int, trial: Trial | None) -> None:
+    def write(self, snapshot: Snapshot, items: int, trial: Trial | None, *, whole: bool) -> None:
         """Keep a baseline that took seconds; the cache is optional."""
         # By the clock of the main process: all processes take part in what follows, or none.
         if on_main_process(lambda: float(snapshot.meta.get("seconds") or 0.0)) < KEPT_SECONDS:
             return
-        known = {} if trial is None else {_TRIAL: [trial.question, trial.token]}
+        known = {} if trial is None else {_TRIAL: [trial.question, trial.token, trial.answer]}
 
         def write() -> None:
             with suppress(OSError, ForgetwatchError):
-                self._entry(items).write(replace(snapshot, meta={**snapshot.meta, **known}))
+                self._entry(items, whole=whole).write(replace(snapshot, meta={**snapshot.meta, **known}))
 
         on_main_process(write)
 
-    def _entry(self, items: int) -> CacheEntry:
+    def _entry(self, items: int, *, whole: bool) -> CacheEntry:
         labels = [[item.task, item.id, item.category, item.cluster] for item in self._probe.items[:items]]
-        return CacheEntry.of([*self._parts, labels])
+        return CacheEntry.of([*self._parts, labels, whole])
 
 
 def _mixed_precision() -> str:

@@ -1,7 +1,7 @@
 """The looks of a run in progress, compared with the baseline, in memory.
 
-All comparisons of a run are over one `Subset` of its probe. The budget is decided before the first look after the
-baseline, so that only the rows of the baseline and of the latest look stay in memory.
+All comparisons of a run are over one `Subset` of its probe, which is decided before the baseline. Only the rows of the
+baseline and of the latest look stay in memory.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from forgetwatch.progress import log
 from forgetwatch.run_folder import LAST_STEP, GuardFinding, Lineage, TaskFigure
 from forgetwatch.scoring import rank, versions
 from forgetwatch.snapshot import Snapshot
-from forgetwatch.watch.budget import Decision, evaluated_items, stored_decision
+from forgetwatch.watch.budget import Decision, evaluated, stored_decision
 from forgetwatch.watch.measurer import Evaluated
 
 STAGE: Final = "stage"
@@ -92,12 +92,6 @@ class LookHistory:
         """False if the looks leave out items whose answers are generated, other than `must_pass` ones."""
         return self.decision is None or self.decision.generates
 
-    @property
-    def taken(self) -> dict[int, str]:
-        """Checksums of the looks after the baseline, by step."""
-        start = None if self.baseline is None else self.baseline.meta["step"]
-        return {step: one["checksum"] for step, one in sorted(self._described.items()) if step != start}
-
     def _add(self, snapshot: Snapshot, *, step: int) -> Comparison:
         """Add a look: compare it with the baseline, and with the first base if there is one."""
         if self.baseline is None:
@@ -119,39 +113,14 @@ class LookHistory:
         if step == max(self.comparisons):
             self._snapshots = {step: snapshot}
         self._right[step] = right_answers(baseline, look)
-        self._described[step] = {
-            "step": step,
-            "checksum": snapshot.full_checksum,
-            "seconds": snapshot.meta.get("seconds"),
-        }
+        if snapshot is not self.baseline:
+            self._described[step] = {"step": step, "seconds": snapshot.meta.get("seconds")}
         return comparison
 
     def leave_first(self) -> None:
         """Count against the start of this stage alone from here on; the earlier trainings stay noted."""
         self._first, self.firsts = None, {}
         self.lineage = None if self.lineage is None else replace(self.lineage, first=None, checksum=None)
-
-    def decide(self, decision: Decision) -> None:
-        """Cut all comparisons, so far and from here on, to the items that were decided on, or change nothing."""
-        kept = ("decision", "subset", "comparisons", "firsts", "_first", "lineage", "_right", "_snapshots")
-        before = {name: getattr(self, name) for name in kept}
-        rows = self._snapshots if self.baseline is None else {min(self.comparisons): self.baseline} | self._snapshots
-        self._use(decision)
-        if self.subset == before["subset"]:
-            return
-        try:
-            if set(rows) != set(self.comparisons):
-                raise WatchError(
-                    f"cutting {len(self.comparisons)} looks to fewer items needs the rows of each, and those of "
-                    f"{len(rows)} are in memory; decide before the second look after the baseline"
-                )
-            self.comparisons, self.firsts, self._right = {}, {}, {}
-            for step, snapshot in sorted(rows.items()):
-                self._add(snapshot, step=step)
-        # An interrupt, too, must not leave looks over unlike items.
-        except BaseException:
-            vars(self).update(before)
-            raise
 
     def _drop_after(self, step: int) -> None:
         """Drop the looks later than `step`."""
@@ -169,7 +138,7 @@ class LookHistory:
     @property
     def evaluates(self) -> bool:
         """False if no item is left that the looks could evaluate: all are left out."""
-        return evaluated_items(self.probe, self.decision or Decision()) > 0
+        return bool(evaluated(self.probe, self.decision or Decision()))
 
     def latest(self) -> Snapshot | None:
         """Return the latest look over the items that all looks evaluate; None before the first."""
@@ -229,16 +198,10 @@ class LookHistory:
         """
         if self.baseline is None:
             return {}
-        null = None
-        if self.null is not None:
-            whole = next(iter(self.comparisons.values())).all
-            lost, gained = whole["null_lost"], whole["null_gained"]
-            null = {"checksum": self.null.full_checksum, "lost": lost, "gained": gained}
         return {
             "probe": self.baseline.meta["probe"],
             **stored_decision(self.decision),
-            "baseline": {"step": self.baseline.meta["step"], "checksum": self.baseline.full_checksum},
-            "null": null,
+            "null": self.null is not None,
             "looks": [self._described[step] for step in sorted(self._described) if step not in without],
             "planned_looks": self.planned,
             "lineage": None if self.lineage is None else self.lineage.values,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from torch import nn
@@ -27,6 +27,8 @@ from forgetwatch.scoring import (
     CANNOT_GENERATE,
     Scorer,
     all_gather,
+    execution,
+    generation_obstacle,
     model_name,
     rank,
     tokenizer_settings,
@@ -47,6 +49,9 @@ from forgetwatch.watch.known_baseline import KnownBaseline, differing, without_t
 
 _TRIAL_ITEMS: Final = 32
 """Items of a trial, two batches on a CPU."""
+_TRIAL_ANSWERS: Final = 16
+_TRIAL_ON_CPU: Final = 2
+"""Generated answers of a trial, on a GPU and on a CPU."""
 
 _FEWEST_TOKENS: Final = 64
 """Tokens of the smallest batch with which the baseline is measured again."""
@@ -116,13 +121,11 @@ class LookScorer:
         self._kind = kind
 
     def trial(self, model: nn.Module, tokenizer: Any, probe: Probe, *, items: int | None) -> Trial | None:
-        """Time the first items that are scored, read twice: the first time is slower; None if none is scored.
+        """Time the first items that are scored, read twice, since the first time is slower, and a few answers.
 
         Seconds that were measured with a baseline are taken from the cache; it has `items` if these are set by hand.
         """
         scored = [item for item in probe if not probe.is_generated(item)]
-        if not scored:
-            return None
         known = self._known_baseline(model, tokenizer, probe)
         sizes = start_sizes(len(probe)) if items is None else [min(items, len(probe))]
         if known is not None and (found := known.trial(sizes)) is not None:
@@ -130,6 +133,9 @@ class LookScorer:
             return found
         if rank() == 0:
             log(f"timing a few of the {len(probe):,} items of {probe.name}, to decide how many are measured")
+        self._trial = Trial(question=0.0, token=0.0, answer=self._answer_seconds(model, tokenizer, probe))
+        if not scored:
+            return self._trial
         few = Scorer(probe.with_items(scored[:_TRIAL_ITEMS]), tokenizer, model, token_budget=self.token_budget)
         few.score(model)
         token = float(few.score(model).meta["seconds"]) / max(few.engine.tokens, 1)
@@ -139,8 +145,18 @@ class LookScorer:
         more = probe.with_items(scored[:FEWEST_ITEMS])
         engine = Scorer(more, tokenizer, model, token_budget=self.token_budget).engine
         tokens = engine.planned_tokens(few.engine.layout or "rows", few.engine.attention)
-        self._trial = Trial(question=token * tokens / evaluated_worth(more, Decision()), token=token * world_size())
+        question = token * tokens / evaluated_worth(more, Decision())
+        self._trial = replace(self._trial, question=question, token=token * world_size())
         return self._trial
+
+    def _answer_seconds(self, model: nn.Module, tokenizer: Any, probe: Probe) -> float:
+        """Time the first items whose answers are generated, and return the seconds of one; 0 if there are none."""
+        generated = [item for item in probe if probe.is_generated(item)]
+        if not generated or generation_obstacle(model):
+            return 0.0
+        few = probe.with_items(generated[: _TRIAL_ANSWERS if execution(model)["device"] == "cuda" else _TRIAL_ON_CPU])
+        timed = Scorer(few, tokenizer, model, token_budget=self.token_budget).score(model)
+        return float(timed.meta["seconds"]) / len(few)
 
     def _known_baseline(self, model: nn.Module, tokenizer: Any, probe: Probe) -> KnownBaseline | None:
         """Return the entries of the cache for the baseline.
@@ -162,7 +178,7 @@ class LookScorer:
         probe, items, is_main = part.probe, part.items, rank() == 0
         again = min(CHECKED_ITEMS, items) if twice else 0
         known = self._known_baseline(model, tokenizer, probe)
-        if known is not None and (found := known.read(items)) is not None:
+        if known is not None and (found := known.read(items, whole=not part.subset.left_out)) is not None:
             found = without_trial(found, model=model_name(model), step=step)
             checked: Snapshot | None = None
             with suppress(ScoringError):  # what was right when it was measured may be impossible here
@@ -196,7 +212,7 @@ class LookScorer:
         _check_baseline(snapshot, probe, step=step)
         self._obstacle_logged = True  # with the other unscored items
         if known is not None:
-            known.write(snapshot, items, self._trial)
+            known.write(snapshot, items, self._trial, whole=not part.subset.left_out)
         null = None
         if twice:
             with shown("second measurement", is_main_process=is_main) as progress:

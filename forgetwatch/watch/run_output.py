@@ -34,12 +34,12 @@ from forgetwatch.report.terminal import run_table
 from forgetwatch.run_folder import REPORT, GuardFinding, checkpoint_folder, task_figure
 from forgetwatch.visible_text import visible
 from forgetwatch.watch.budget import (
-    FEWEST_ITEMS,
     Decision,
     Trial,
-    evaluated_worth,
+    look_seconds,
+    looks_seconds,
     predicted_seconds,
-    start_worth,
+    start_seconds,
 )
 from forgetwatch.watch.schedule import Schedule
 from forgetwatch.watch.watch import Watch
@@ -59,6 +59,7 @@ def start_line(
     *,
     step_tokens: float | None,
     max_overhead: float | None,
+    again: int,
 ) -> str:
     """Return the line before the first batch: what is evaluated, and what that costs.
 
@@ -69,22 +70,19 @@ def start_line(
         trial: Seconds of a few items; None if none were timed.
         step_tokens: Tokens of a training step; None if the training cannot be predicted.
         max_overhead: Share of the training's time that looks may take; None for any.
+        again: Number of times that the first items are measured after the baseline.
     """
     items, looks = decision.items or len(probe), schedule.looks_after(0)
     line = f"{probe.name}: {f'the first {items:,} of ' if items < len(probe) else ''}{len(probe):,} items"
-    if trial is not None:
-        start, worth = trial.question * start_worth(probe, items), evaluated_worth(probe, decision)
-        line += f"; about {seconds(start)} before the first step"
-        line += ", without the generated answers" if any(map(probe.is_generated, probe.items[:items])) else ""
-        each = trial.question * worth
-    line += f"; {looks} look{'' if looks == 1 else 's'}"
-    if trial is not None and step_tokens is not None:
-        training = predicted_seconds(trial, step_tokens, steps=schedule.max_steps)
-        share = looks * each / (looks * each + training)
-        line += f" of {seconds(each)}, about {100 * share:.1f} % of the run's time{_over(share, items, max_overhead)}"
-    elif trial is not None:
-        line += f" of {seconds(each)}; this training cannot be predicted, and its first steps decide what is kept"
-    return line
+    if trial is None:
+        return f"{line}; {looks} look{'' if looks == 1 else 's'}"
+    start, each = start_seconds(trial, probe, decision, again=again), look_seconds(trial, probe, decision)
+    line += f"; about {seconds(start)} before the first step; {looks} look{'s'[: looks != 1]} of {seconds(each)}"
+    if step_tokens is None:
+        return f"{line}; this training cannot be predicted, and its first steps decide which are kept"
+    training = predicted_seconds(trial, step_tokens, steps=schedule.max_steps)
+    share = looks * each / (looks * each + training)
+    return f"{line}, about {100 * share:.1f} % of the run's time{_over(looks * each, training, max_overhead)}"
 
 
 def unwatched_line(schedule: Schedule) -> str:
@@ -131,69 +129,38 @@ def not_generated_line(probe: Probe) -> str:
     """Return the line that answers are no longer generated, and which categories are lost with them."""
     lost = Subset.from_probe(probe, items=None, generates=False).missing_categories
     return (
-        "generated answers would take the looks beyond max_overhead: from here on only log-likelihood items and "
-        "generated must_pass ones are evaluated"
+        "generated answers would take the looks beyond max_overhead: only log-likelihood items and generated must_pass "
+        "ones are evaluated"
         + (f"; no item of {', '.join(lost)} is among them" if lost else "")
         + "; max_overhead=None evaluates all"
     )
 
 
-def share_line(
-    share: float,
-    probe: Probe,
-    decision: Decision,
-    *,
-    looks: Sequence[int],
-    planned: int | None,
-    max_overhead: float | None,
-) -> str:
-    """Return the line after the first steps: the looks' share of the run, what they evaluate, and which are left out.
-
-    `planned` is the number of looks before the decision was made, None if it was made before a resume.
-    """
-    line = f"looks take about {100 * share:.1f} % of the run's time"
-    items = len(probe) if decision.items is None else decision.items
-    if items < len(probe):
-        since = "as before they evaluate" if planned is None else "they evaluate"
-        line += f": {since} the first {items:,} of {len(probe):,} items"
-    if planned is not None and len(looks) < planned:
-        line += f"; {len(looks)} of {planned} looks are taken, at steps {', '.join(map(str, looks))}"
-    line += _over(share, items, max_overhead)
-    is_cut = items < len(probe) or len(looks) < (planned or 0)
-    return line + ("; max_overhead=None evaluates all" if is_cut and planned is not None else "")
+def dropped_line(later: Sequence[int], *, each: float, step_seconds: float | None, steps: int) -> str:
+    """Return the line on the looks of so many seconds that are left after the first steps."""
+    training = (step_seconds or 0.0) * steps
+    share = len(later) * each / (len(later) * each + training)
+    at = ", ".join(map(str, later))
+    return (
+        f"looks take longer than they may: those at step{'' if len(later) == 1 else 's'} {at} are left, "
+        f"about {100 * share:.1f} % of the run's time; max_overhead=None takes all"
+    )
 
 
-def _over(share: float, items: int, max_overhead: float | None) -> str:
-    """Return the clause on a share of the time above its bound.
-
-    Less than a tenth above is within the error of the timing.
-    """
-    if max_overhead is None or share <= 1.1 * max_overhead:
+def _over(looks: float, training: float, max_overhead: float | None) -> str:
+    """Return the clause on looks that take longer than they may; less than a tenth is within the error of timing."""
+    if max_overhead is None or looks <= 1.1 * looks_seconds(max_overhead, training):
         return ""
-    why = "fewer items would decide next to nothing" if items <= FEWEST_ITEMS else "the run is short, or a look long"
-    return f"; that is more than max_overhead={max_overhead:g}: {why}"
+    return f"; that is more than a minute and than max_overhead={max_overhead:g}: fewer would decide next to nothing"
 
 
-def stopped_line(
-    stopped: int, *, found: Sequence[GuardFinding], left: Sequence[GuardFinding], stops_again: bool
-) -> str:
-    """Return the line at the resume of a run that the guard has stopped.
-
-    What stopped it, and what (`left`) is still lost.
-    """
-    line = f"the guard stopped this run at step {stopped}"
-    # An item says more than a group of items.
-    line += f": {min(found, key=lambda one: one.what != 'must_pass').line}" if found else ""
+def stopped_line(stopped: int, *, found: Sequence[GuardFinding], stops_again: bool) -> str:
+    """Return the line at the resume of a run that the guard has stopped, for what it found at that step."""
+    line = f"the guard stopped this run at step {stopped}{f': {found[0].line}' if found else ''}"
     line += f", and {len(found) - 1:,} more" if len(found) > 1 else ""
-    items = sum(finding.what == "must_pass" for finding in left)
-    groups = dict.fromkeys(finding.name.partition(":")[2] for finding in left if finding.what != "must_pass")
-    line += f"; {items:,} item{' is' if items == 1 else 's are'} still lost of those that must pass" if items else ""
-    line += f"; the loss in {', '.join(groups)} is still there" if groups else ""
-    if not left:
-        return f"{line}; nothing of it is left at the latest look, and the training continues"
     if not stops_again:
         return f"{line}; the training continues all the same"
-    return f'{line}: the training stops again after its first step; Guard("stop", override=True) continues it'
+    return f'{line}; the training stops again after its first step; Guard("stop", override=True) continues it'
 
 
 def show(watch: Watch, *, page: ReportPage, max_steps: int | None, against: str = "the start") -> None:

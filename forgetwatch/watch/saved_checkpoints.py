@@ -4,9 +4,9 @@
     global_step200_hf      OpenRLHF
     global_step_200        verl: its model is in actor/huggingface
 
-A checkpoint is complete if all files of its model are there, safetensors as long as their headers say, and
-``trainer_state.json``, which transformers writes after them, is there and no older. Where that file is missing, or
-older because a checkpoint is saved again, the same files must have been seen before, unchanged.
+A checkpoint is complete if all files of its model are there, and ``trainer_state.json``, which transformers writes
+after them, is there and no older. Where that file is missing, or older because a checkpoint is saved again, the same
+files must have been seen before, unchanged.
 
 A training that rotates its checkpoints deletes them at any time: one that goes while it is read is named. Files of a
 remote file system are copied before they are read.
@@ -17,7 +17,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import struct
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -57,9 +56,6 @@ _WEIGHTS: Final = re.compile(r".+\.safetensors|(pytorch_model|adapter_model).*\.
 _STATE: Final = "trainer_state.json"
 _CHANGED: Final = ("mtime", "LastModified", "last_modified", "updated", "created")
 """Keys under which the file systems of fsspec give the time of the last change."""
-
-_LONGEST_HEADER: Final = 10**8
-"""Bytes of the longest header of a safetensors file, a limit of that format."""
 
 _OF_MODEL: Final = re.compile(
     r"[^/]+\.(safetensors|bin|model|tiktoken|jinja|py)|(merges|vocab)\.txt|"
@@ -253,7 +249,7 @@ class CheckpointStore:
     def _problem(self, made: SavedCheckpoint) -> str:
         """Return the reason why the model of a checkpoint is not complete; empty if it is."""
         own = {path[len(made.model) :]: one for path, one in made.files.items() if path.startswith(made.model)}
-        if not (weights := _weights(made.files, made.model)):
+        if not _weights(made.files, made.model):
             return "it has no weights"
         if "config.json" not in own and ADAPTER not in own:
             return "config.json is missing"
@@ -265,25 +261,7 @@ class CheckpointStore:
                 return f"{index} cannot be read"
             if missing := sorted(named - own.keys()):
                 return f"{missing[0]}, which {index} names, is missing"
-        for name in weights:
-            if name.endswith(".safetensors") and (problem := self._shortfall(base + name, own[name].size)):
-                return f"{name} {problem}"
         return ""
-
-    def _shortfall(self, path: str, size: int) -> str:
-        """Return the reason why a safetensors file is not whole: its header names more bytes than it has."""
-        if size < 8:
-            return f"has {size} bytes, fewer than the length of its header"
-        (length,) = struct.unpack("<Q", self._fs.cat_file(path, start=0, end=8))
-        if length > min(size - 8, _LONGEST_HEADER):
-            return "ends before its header does"
-        try:
-            header = json.loads(self._fs.cat_file(path, start=8, end=8 + length))
-            ends = [one["data_offsets"][1] for name, one in header.items() if name != "__metadata__"]
-        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-            return "has a header that cannot be read"
-        needed = 8 + length + max(ends, default=0)
-        return f"has {size:,} of {needed:,} bytes" if size < needed else ""
 
     @contextmanager
     def held(self, checkpoint: SavedCheckpoint) -> Iterator[Path]:

@@ -97,10 +97,6 @@ class Schedule:
         steps = ends | named | evaluations
         return cls(steps=steps, required=steps, max_steps=max_steps, at_save=at_save, at_epoch=at_epoch, saves=saves)
 
-    def first_kept(self, *, after: int) -> int:
-        """Return the step of the first look after a step that is required or at a save."""
-        return min((step for step in self.steps & (self.required | self.saves) if step > after), default=self.max_steps)
-
     @property
     def fewest(self) -> int:
         """Minimum number of looks after the start that `thinned` keeps: the required ones, and at least three."""
@@ -123,13 +119,13 @@ class Schedule:
         # A run of a few steps would be left with too few.
         return replace(self, steps=kept if len(kept) > _FEWEST_LOOKS else self.thinned(0).steps, after=step)
 
-    def thinned(self, looks: int) -> Self:
-        """Return the schedule with at most so many looks after the start: the required ones, then saves, then others.
+    def thinned(self, looks: int, *, after: int = 0) -> Self:
+        """Return the schedule with at most so many looks after a step: the required ones, then saves, then others.
 
-        Of saves the first and the last stay, and of the others those farthest from the looks that are kept. Events that
-        are not known beforehand have no look.
+        Earlier looks stay, and at least three in all. Of saves the first and the last stay, and of the others those
+        farthest from the looks that are kept. Events that are not known beforehand have no look.
         """
-        looks, kept = max(looks, self.fewest), {0, *self.required}
+        kept = {0, *self.required, *(step for step in self.steps if step <= after)}
         saves = sorted((self.saves & self.steps) - kept)
         for group in (saves[:1], saves[1:], sorted(self.steps - kept - set(saves))):
             left = list(group)
@@ -139,7 +135,7 @@ class Schedule:
                 before, after = max(look for look in kept if look < step), min(look for look in kept if look > step)
                 return sorted((step - before, after - step))
 
-            while left and len(kept) - 1 < looks:
+            while left and (sum(step > after for step in kept) < looks or len(kept) - 1 < self.fewest):
                 chosen = max(left, key=distances)  # of equal ones the earliest
                 kept.add(chosen)
                 left.remove(chosen)

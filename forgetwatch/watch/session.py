@@ -6,12 +6,12 @@
 
     begin | resume | restart      decides items and looks and takes the baseline, or restores those of the run
     look                          evaluates the probe, at most once per step
-    end_step                      corrects the decision, once, after the timed steps
+    end_step                      drops looks after the timed steps, if they take too long
     end                           takes the last look, writes the report, shows the table
 
-The baseline of a run that resumes is that of the run folder, if it is the one that the trainer's state names, or else
-the copy in the checkpoint, or else the one that the user names (`baseline`). The trainer's state follows every
-checkpoint to any machine, and names the run, its looks and its decision.
+The baseline of a run that resumes is that of the run folder, if it is of the run that the trainer's state names, else
+the copy in the checkpoint, else the one that the user names (`baseline`). The trainer's state follows every checkpoint
+to any machine, and names the run and its decision.
 
 A failure after the baseline is logged and counted, and the training continues, unless the session is strict. In a
 training of several processes each has a session and all make the same calls; only the main process writes and logs.
@@ -32,10 +32,10 @@ from forgetwatch.files import write_problem
 from forgetwatch.progress import Failures, log, shown
 from forgetwatch.report import write_card
 from forgetwatch.run_folder import CARRIED, GuardFinding
-from forgetwatch.scoring import model_fingerprint, on_main_process, random_states, score_by_main_process
+from forgetwatch.scoring import model_fingerprint, on_main_process, random_states, score_checkpoint, world_size
 from forgetwatch.snapshot import Snapshot
 from forgetwatch.watch import run_output
-from forgetwatch.watch.budget import Budget, Cost, Decision, evaluated_worth, generated_items, stored_decision
+from forgetwatch.watch.budget import FEWEST_ITEMS, Budget, Decision, generated_items, stored_decision
 from forgetwatch.watch.guard import STOPS, Action, Guard, Tripped
 from forgetwatch.watch.lineage import BY_FOLDER, LineageSetting, join_lineage
 from forgetwatch.watch.schedule import Schedule
@@ -113,8 +113,9 @@ class Session:
             self.log(line)
         if named is not None:
             watch.adopt(named)
-        with adapters_off(now.model) if adapter_start(now.model).is_off else nullcontext():
-            self._decide_start(now, step_tokens)
+        is_off = adapter_start(now.model).is_off
+        with adapters_off(now.model) if is_off else nullcontext():
+            self._decide_start(now, step_tokens, again=2 if is_off else 1)
         watch.look(now.model, now.tokenizer, step=0)
         if watch.lineage is not None and watch.lineage.how == BY_FOLDER and watch.leave_unlike_lineage():
             self.log(
@@ -142,7 +143,7 @@ class Session:
         with self.failures.tolerate("storing the findings of the guard", step=now.step):
             watch.report_findings(self.tripped.findings)
         self._resume_guard(known.get("stopped"), now)
-        # A run that was resumed keeps its decision, corrected or not; of one that was begun otherwise there is none.
+        # A run that was resumed keeps its decision; of one that was begun otherwise there is none.
         self.budget.is_final = watch.decision is not None
         if not self.budget.is_final:
             self._decide_start(now, None)
@@ -155,7 +156,7 @@ class Session:
         if after.ended and (aside := on_main_process(self.watch.folder.copy_aside)):
             self.log(f"the looks of the earlier training are now in {aside}")
         self.watch.forget_after(now.step)
-        self.budget.is_final, self.budget.is_predicted = after.budget.is_final, after.budget.is_predicted
+        self.budget.is_final = after.budget.is_final
         # What the guard reported before this step is not reported again, and stays in the folder.
         self.tripped = Tripped([finding for finding in after.tripped.findings if finding.step <= now.step])
         self._resume_guard(after.stopped, now)
@@ -168,47 +169,31 @@ class Session:
             self.log(run_output.cost_line(self.watch, left=left, extra=self._extra))
 
     def end_step(self, now: TrainingState) -> bool:
-        """Stop the clock of a step, correct the decision after the last timed one, and return True if it was that."""
-        budget = self.budget
+        """Stop the clock of a step; after the last timed one drop looks that take too long, and return True."""
+        watch, budget, step = self.watch, self.budget, now.step
         budget.clock.end_step()
-        if now.step != budget.corrected_at:
+        if not budget.is_to_check(step):
             return False
-        if not budget.is_final:
-            self.decide(now)
-        elif began_at := budget.began_at:
-            cost = self._cost(looks=budget.schedule.looks_after(began_at))
-            if cost is not None and self.watch.evaluates:
-                self._log_share(cost, since=began_at)
+        before, made = watch.decision or Decision(), None
+        each, spent = watch.measurer.seconds + self._extra, sum(took for at, took in watch.seconds.items() if at > 0)
+        with self.failures.tolerate("the decision on the budget", step=step):
+            made = budget.check(before, step=step, each=each, spent=spent)
+        if made is not None and made != before:
+            with self.failures.tolerate("storing the decision on the budget", step=step):
+                watch.decide(made)
+            self._plan()
+            later = sorted(look for look in budget.schedule.steps if look > step)
+            self.log(run_output.dropped_line(later, each=each, step_seconds=budget.clock.step, steps=self._max_steps))
         return True
 
-    def decide(self, now: TrainingState) -> None:
-        """Correct, unless that is done, which items the looks evaluate and which looks there are, and log their share.
+    def _decide_start(self, now: TrainingState, step_tokens: float | None, *, again: int = 1) -> None:
+        """Decide items and looks before anything is measured, and log what they cost.
 
-        The correction is from the steps timed so far; without any, the decision stays.
+        The first items are measured `again` so many times after the baseline.
         """
-        watch, budget, step = self.watch, self.budget, now.step
-        if budget.is_final:
-            return
-        budget.is_final = True
-        # The look of this step, if it has one, is still to come.
-        looks, before = budget.planned_from(step), watch.decision or Decision(step=step)
-        cost, made = self._cost(looks=looks), before
-        with self.failures.tolerate("the decision on the budget", step=step):
-            made = budget.correct(cost, before, probe=watch.probe, step=step)
-        with self.failures.tolerate("storing the decision on the budget", step=step):
-            watch.decide(made)
-        made = watch.decision or made
-        self._run_decision(made, now)
-        if not watch.generates:
-            self.log(run_output.not_generated_line(watch.probe))
-        if cost is not None and budget.overhead is not None and (made != before or not budget.is_predicted):
-            self._log_share(cost.kept(made), since=step - 1, planned=looks)
-
-    def _decide_start(self, now: TrainingState, step_tokens: float | None) -> None:
-        """Decide items and looks before anything is measured, and log what they cost and can show."""
         watch, budget = self.watch, self.budget
         trial = None
-        if budget.needs_trial(watch.probe):
+        if budget.overhead is not None and (len(watch.probe) > FEWEST_ITEMS or generated_items(watch.probe)):
             trial = watch.measurer.trial(now.model, now.tokenizer, watch.probe, items=self._settings.items)
         watch.decide(budget.decide(watch.probe, trial, step_tokens, after=now.step))
         line = run_output.start_line(
@@ -218,23 +203,22 @@ class Session:
             trial,
             step_tokens=step_tokens,
             max_overhead=budget.overhead,
+            again=again,
         )
         self.log(line)
+        if not watch.generates:
+            self.log(run_output.not_generated_line(watch.probe))
         watch.measurer.is_announced = True
         if budget.schedule.is_default and budget.schedule.unwatched:
             self.log(run_output.unwatched_line(budget.schedule))
 
     def look(self, now: TrainingState) -> Action | None:
-        """Look at this step, unless it was tried already, log the numbers, and return what the guard demands.
-
-        A look before the budget is decided decides it, from the steps timed so far.
-        """
+        """Look at this step, unless it was tried already, log the numbers, and return what the guard demands."""
         watch, step = self.watch, now.step
         # A look that failed is not repeated by another event of the same step.
         if step in watch.comparisons or step == self._latest_attempt or self._is_over(step):
             return None
         self._latest_attempt = step
-        self.decide(now)
         started = time.perf_counter()
         self._measure(now)
         # A look that could not be written is logged all the same; without a measurement there is nothing to log.
@@ -315,8 +299,6 @@ class Session:
             raise WatchError("a run's memory needs its baseline, and there is none yet; call look() first")
         return {
             "run": watch.folder.run,
-            "baseline": watch.baseline.checksum,
-            "looks": watch.taken,
             "fingerprint": watch.probe.fingerprint,
             **stored_decision(watch.decision),
             "tripped": self.tripped.stored,
@@ -334,10 +316,15 @@ class Session:
         named, probe = self._settings.baseline, self.watch.probe
         if named is None or isinstance(named, Snapshot):
             return named
+        if world_size() > 1:  # a second model beside one that the processes share
+            raise WatchError(
+                f"baseline={named!r}: in a training of several processes needed a snapshot, got a model; make one with "
+                f"`forgetwatch score {named} --probe ... -o base.parquet`"
+            )
         opening = f"baseline: {named}, to be scored on {probe.name}, {len(probe):,} items"
         # Loading a model may draw random numbers.
         with random_states(), shown("baseline", opening=opening, is_main_process=self._is_main) as progress:
-            return score_by_main_process(named, probe, progress=progress)
+            return score_checkpoint(named, probe, progress=progress)
 
     def _is_over(self, step: int) -> bool:
         """Return True if there are no more looks: no item is left for them, or the run has taken all its steps before.
@@ -361,20 +348,9 @@ class Session:
                 self.failures.count("storing the look", f"{line}; it is stored when there is room")
 
     def _set_out(self, now: TrainingState) -> None:
-        """Follow the decision if it is final or nothing is to be timed; else wait for its correction."""
-        budget, decision = self.budget, self.watch.decision or Decision(step=now.step)
-        budget.set_out(now.step)
-        if budget.is_final:
-            self._run_decision(decision, now)
-        elif budget.corrected_at <= now.step:
-            self.decide(now)
-        else:
-            budget.follow(replace(decision, step=budget.first_look(now.step)))  # a second try may have other steps
-            self._plan()
-
-    def _run_decision(self, decision: Decision, now: TrainingState) -> None:
-        """Take the looks of a decision, and log the row of the start, which had to wait for its items."""
-        self.budget.follow(decision, evaluates=self.watch.evaluates)
+        """Take the looks of the decision, and log the row of the start."""
+        self.budget.set_out(now.step)
+        self.budget.follow(self.watch.decision or Decision(), evaluates=self.watch.evaluates)
         self._plan()
         self._log_row(now, step=0)
 
@@ -385,11 +361,8 @@ class Session:
         folders = [watch.folder.carried(step), *([checkpoint / CARRIED] if checkpoint is not None else [])]
         # Before any file is touched: restoring may move the folder of another run aside.
         watch.keep_norm(known.get("made", {"probe": {"fingerprint": None}}))
-        looks = known.get("looks")
         run: dict[str, Any] = {
             "run": known.get("run"),
-            # Steps are texts in the JSON of the trainer's state.
-            "taken": {int(at): str(checksum) for at, checksum in looks.items()} if isinstance(looks, dict) else None,
             "step": step,
             "carried": list(dict.fromkeys(folders)),
             "decision": Decision.of(known),
@@ -398,7 +371,7 @@ class Session:
         try:
             if memory is None:
                 raise LostBaselineError("the checkpoint names no baseline")
-            watch.resume(checksum=memory["baseline"], **run)
+            watch.resume(**run)
         except LostBaselineError:
             named = self._named_baseline()
             if named is None and memory is None:
@@ -420,49 +393,20 @@ class Session:
         with self.failures.tolerate("storing the number of planned looks", step=max(taken)):
             self.watch.plan(len(taken) - 1 + self.budget.schedule.looks_after(max(taken)))
 
-    def _cost(self, *, looks: int) -> Cost | None:
-        """Return the cost of so many looks over the items that looks evaluate now; None if no step was timed."""
-        watch, step = self.watch, self.budget.clock.step
-        if step is None:
-            return None
-        generated = generated_items(watch.probe) if watch.generates else 0
-        return Cost(
-            items=evaluated_worth(watch.probe, watch.decision or Decision()),
-            look=watch.measurer.seconds,
-            step=step,
-            steps=self._max_steps - self.budget.began_at,
-            looks=looks,
-            extra=self._extra,
-            generated=generated,
-            generation=watch.measurer.generation_seconds if generated else 0.0,
-        )
-
     @property
     def _extra(self) -> float:
         """Seconds of a look outside evaluating the items; before the first look those of the drift."""
         return self.budget.clock.extra or self.watch.drift.seconds
 
-    def _log_share(self, cost: Cost, *, since: int, planned: int | None = None) -> None:
-        """Log the share of the time that the looks after a step take."""
-        probe, decision, most = self.watch.probe, self.watch.decision or Decision(), self._settings.max_overhead
-        later = sorted(step for step in self.budget.schedule.steps if step > max(since, 0))
-        share = cost.share(items=evaluated_worth(probe, decision), looks=len(later))
-        self.log(run_output.share_line(share, probe, decision, looks=later, planned=planned, max_overhead=most))
-
     def _resume_guard(self, stopped: Any, now: TrainingState) -> None:
-        """Log that the guard has stopped the run before, and stop it again where that still holds."""
+        """Log that the guard has stopped the run before, and stop it again unless that is overridden."""
         if type(stopped) is not int or stopped > now.step:
             return
-        watch, guard, tripped = self.watch, self._settings.guard or Guard(), self.tripped.findings
-        with self.failures.tolerate("the guard", step=now.step):
-            lost = watch.lost_must_pass(max(watch.comparisons))
-            own = watch.stage_trajectory()
-            left = on_main_process(lambda: guard.remaining(own, lost, stopped=stopped, tripped=tripped))
-            stops = self._settings.guard is not None and guard.action in STOPS and not guard.override
-            self.stops_again = stops and bool(left)
-            self.stopped = stopped if left else None  # also of a run that continues: a later resume asks again
-            found = [finding for finding in tripped if finding.trips and finding.step == stopped]
-            self.log(run_output.stopped_line(stopped, found=found, left=left, stops_again=self.stops_again))
+        guard = self._settings.guard
+        self.stops_again = guard is not None and guard.action in STOPS and not guard.override
+        self.stopped = stopped if self.stops_again else None
+        found = [finding for finding in self.tripped.findings if finding.trips and finding.step == stopped]
+        self.log(run_output.stopped_line(stopped, found=found, stops_again=self.stops_again))
 
     def _announce(self, now: TrainingState, findings: list[GuardFinding], *, step: int) -> None:
         guard, trips = self._settings.guard, any(finding.trips for finding in findings)

@@ -47,7 +47,7 @@ from forgetwatch.run_folder import (
 )
 from forgetwatch.scoring import Scorer, check_arguments, on_all_processes, on_main_process, rank
 from forgetwatch.snapshot import Snapshot, read_snapshot
-from forgetwatch.watch.budget import Decision, evaluated_items
+from forgetwatch.watch.budget import Decision, evaluated
 from forgetwatch.watch.looks import LookHistory, checked_step
 from forgetwatch.watch.measurer import LookScorer
 from forgetwatch.watch.run_again import with_again
@@ -161,10 +161,15 @@ class Watch(LookHistory):
             self._store()
 
     def decide(self, decision: Decision) -> None:
-        """Set the items that looks evaluate from now on, before a second look after the baseline, and store that."""
-        super().decide(decision)
-        # The next look makes a scorer for the remaining items.
-        self.measurer.restart()
+        """Set items and looks; the items at the latest before the first look after the baseline."""
+        before = self.subset
+        self._use(decision)
+        if self.baseline is not None and self.subset != before:
+            (start,) = self.comparisons
+            self.comparisons.clear()
+            self.firsts.clear()
+            self._right.clear()
+            self._add(self.baseline, step=start)
         self._store()
 
     def resume(
@@ -172,8 +177,6 @@ class Watch(LookHistory):
         *,
         run: str | None = None,
         step: SupportsIndex | None = None,
-        checksum: str | None = None,
-        taken: Mapping[int, str] | None = None,
         carried: Sequence[Path] = (),
         baseline: Snapshot | None = None,
         decision: Decision | None = None,
@@ -184,8 +187,6 @@ class Watch(LookHistory):
         Args:
             run: Id of the run; None for that of the run in the folder.
             step: The step from which the run resumes; later looks are deleted. None keeps all.
-            checksum: Checksum of the run's baseline; None accepts the one in the folder.
-            taken: Checksums by step of the looks that the checkpoint names; None if it names none.
             carried: Folders in which checkpoints carry copies of it.
             baseline: The run's baseline from elsewhere, if the folder and the copies are lost.
             decision: Decision on the items that the run's looks evaluate; None for the one in the folder, or for what
@@ -203,8 +204,6 @@ class Watch(LookHistory):
             return self.folder.resume(
                 run=run,
                 step=until,
-                checksum=checksum,
-                taken=taken,
                 carried=carried,
                 baseline=baseline,
                 probe_of=lambda found: self._probe_of(found.meta),
@@ -258,7 +257,7 @@ class Watch(LookHistory):
             left = "the other items are evaluated on"
             if any(item.must_pass and self.probe.is_generated(item) for item in self.probe):
                 left = f"also not to must_pass items, and {left}"
-            if not evaluated_items(self.probe, made):
+            if not evaluated(self.probe, made):
                 left = "no other items are left, so no more looks are taken, and the training continues"
             log(
                 f"the run's generated answers were graded by version {rules_of(start)} of the grading rules, and this "
@@ -532,7 +531,7 @@ class Watch(LookHistory):
             if self.baseline is None:
                 return False, left, failure
             if self._started:
-                self._return_to_folder()
+                self.folder.check_own()
             elif not self._is_cleared and (aside := self.folder.set_aside()):
                 log(f"the folder of an earlier run is now {aside}")
             self._is_cleared = True  # a folder that is there later is the beginning of this run's
@@ -582,15 +581,10 @@ class Watch(LookHistory):
 
     def _reopen(self, step: int, *, last: int) -> dict[int, Snapshot]:
         """Drop the files of the looks later than a step; return the rows of the last one left, unless in memory."""
-        self._return_to_folder()
+        self.folder.check_own()
         self.folder.drop_after(step)
         path = None if last in self._snapshots else self.folder.looks().get(last)
         try:
             return {} if path is None else {last: read_snapshot(path)}
         except SnapshotError:
             return {}
-
-    def _return_to_folder(self) -> None:
-        """Return to the folder of this run: without locks another training may have put its own in its place."""
-        if moved := self.folder.follow():
-            log(f"another training has begun in {self.folder.output_dir}; the looks of this one are in {moved}")

@@ -140,7 +140,7 @@ def test_checkpoint_folders_are_scored_and_compared(run: Run, folder: Path, monk
     document = json.loads(done.stdout)
     assert document["items"]["compared"] == 30
     assert document["groups"][0]["forgotten"] + document["groups"][0]["gained"] > 0
-    assert len(list((folder / "cache").iterdir())) == 2
+    assert len(list((folder / "cache").glob("*.parquet"))) == 2
     missing = run("m0", "m1")
     assert (missing.status, missing.stderr.count("\n")) == (1, 1)
     assert "needs --probe" in missing.stderr

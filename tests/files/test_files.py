@@ -9,7 +9,6 @@ import sys
 import threading
 import zlib
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,11 +19,9 @@ from forgetwatch import load_snapshot
 from forgetwatch.errors import GateError, ProbeError, SnapshotError
 from forgetwatch.files import (
     file_errors,
-    lock_file,
     parquet_batches,
     read_content,
     read_parquet,
-    unlock_file,
     write_atomically,
     write_problem,
     write_text,
@@ -412,25 +409,3 @@ def test_a_file_is_on_the_disk_before_it_has_its_name(tmp_path: Path, monkeypatc
     monkeypatch.setattr(Path, "replace", renamed)
     write_atomically(tmp_path / "look.parquet", lambda partial: partial.write_bytes(b"12345"))
     assert events == ["flush 5", "rename to look.parquet"]
-
-
-def test_a_lock_on_a_file_that_its_last_owner_deleted_is_no_lock(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The owner deletes the file between the opening and the locking by another one."""
-    path, opened = tmp_path / "lock", os.open
-    calls = 0
-
-    def opened_then_deleted(name: Any, *given: Any) -> int:
-        nonlocal calls
-        calls += 1
-        file = opened(name, *given)
-        if calls == 1:
-            path.unlink()
-        return file
-
-    monkeypatch.setattr(os, "open", opened_then_deleted)
-    file = lock_file(path, patience=1.0, on_wait=lambda: None, by_process=False)
-    assert file is not None
-    assert (calls, os.path.samestat(os.fstat(file), path.stat())) == (2, True)
-    unlock_file(path, file)

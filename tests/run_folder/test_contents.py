@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from forgetwatch import Snapshot, Trajectory, save_snapshot
 from forgetwatch.cli import app
 from forgetwatch.errors import SnapshotError
-from forgetwatch.run_folder import Description, RunFolder, StoredRun
+from forgetwatch.run_folder import RunFolder, StoredRun
 
 ITEMS = 12
 ALL = (0, 5, 10, 15)
@@ -87,17 +87,17 @@ CASES: dict[str, tuple[Callable[[Path], object], tuple[int, ...], list[str]]] = 
     "a look renamed": (
         lambda run: (run / at(15)).rename(run / "step-final.parquet"),
         (0, 5, 10),
-        ["step-final.parquet does not have the name of a file that a run writes", "look at step 15 is missing"],
+        ["look at step 15 is missing"],
     ),
     "a look of another spelling": (
         lambda run: (run / at(15)).rename(run / "step-15.parquet"),
         (0, 5, 10),
-        ["step-15.parquet does not have the name of a file that a run writes", "look at step 15 is missing"],
+        ["look at step 15 is missing"],
     ),
     "a copy beside": (
         lambda run: shutil.copy(run / at(5), run / "step-000005 (1).parquet"),
         ALL,
-        [r"step-000005 \(1\).parquet does not have the name of a file that a run writes \(a copy, .*; it is left out"],
+        [],
     ),
     "metadata changed": (
         lambda run: edited(run / at(10), step=11),
@@ -106,11 +106,6 @@ CASES: dict[str, tuple[Callable[[Path], object], tuple[int, ...], list[str]]] = 
     ),
     "cut": (lambda run: cut(run / at(10)), (0, 5, 15), ["step-000010.parquet: .*cannot be read"]),
     "another run's look": (lambda run: other(run, at(10)), (0, 5, 15), ["step-000010.parquet: belongs to another run"]),
-    "a look taken again by hand": (
-        lambda run: save_snapshot(folder_of(run).stamped(look(10, 7), "step"), run / at(10)),
-        (0, 5, 15),
-        ["step-000010.parquet: is not the file that run.json lists: the checksum does not match"],
-    ),
     "a second measurement as a look": (
         lambda run: shutil.copy(run / "null.parquet", run / at(10)),
         (0, 5, 15),
@@ -150,7 +145,7 @@ CASES: dict[str, tuple[Callable[[Path], object], tuple[int, ...], list[str]]] = 
     "run.json without its list": (
         lambda run: folder_of(run).describe({"planned_looks": 3}),
         ALL,
-        [r"run.json is damaged \(KeyError\('baseline'\)\)"],
+        [r"run.json is damaged \(KeyError\('looks'\)\)"],
     ),
     "run.json gone, another run's look": (
         lambda run: ((run / "run.json").unlink(), other(run, at(10))),
@@ -165,17 +160,12 @@ CASES: dict[str, tuple[Callable[[Path], object], tuple[int, ...], list[str]]] = 
     "a look after the last description": (
         lambda run: folder_of(run).add(folder_of(run).stamped(look(20, 4), "step"), step=20),
         (0, 5, 10, 15, 20),
-        ["step-000020.parquet is not listed in run.json, .*; it is of this run, and counts"],
-    ),
-    "an older run.json": (
-        lambda run: relisted(run, looks=1),
-        ALL,
-        ["3 looks are not listed in run.json, which is older: step-000005.parquet, .*; they are of this run, and"],
+        [],
     ),
     "an unlisted look without a run": (
         lambda run: save_snapshot(look(20, 4), run / at(20)),
         ALL,
-        ["step-000020.parquet: is not listed in run.json, and names no run; it is left out"],
+        [r"step-000020.parquet: belongs to another run \(id None, .*; it is left out"],
     ),
     "a folder in a look's place": (
         lambda run: ((run / at(15)).unlink(), (run / at(15)).mkdir()),
@@ -183,12 +173,6 @@ CASES: dict[str, tuple[Callable[[Path], object], tuple[int, ...], list[str]]] = 
         ["step-000015.parquet: .*it is left out"],
     ),
 }
-
-
-def relisted(run: Path, *, looks: int) -> None:
-    """Write ``run.json`` as it was after so many looks, the baseline among them."""
-    values = {key: value for key, value in Description.read(run).values.items() if key != "format"}
-    folder_of(run).describe({**values, "looks": values["looks"][:looks]})
 
 
 def folder_of(run: Path) -> RunFolder:
@@ -234,11 +218,8 @@ def test_what_is_wrong_with_a_folder_is_named_and_nothing_of_it_counts(name: str
             lambda run: save_snapshot(snapshot([True] * ITEMS), run / "baseline.parquet"),
             r"baseline\.parquet: its metadata name no step, got None",
         ),
-        (
-            lambda run: save_snapshot(look(0, 5), run / "baseline.parquet"),
-            r"baseline\.parquet: is not the file that run.json lists",
-        ),
-        (lambda run: described(run, format="forgetwatch/run@4"), r"run\.json: its format is 'forgetwatch/run@4'"),
+        (lambda run: save_snapshot(look(0, 5), run / "baseline.parquet"), r"baseline\.parquet: belongs to another run"),
+        (lambda run: described(run, format="forgetwatch/run@9"), r"run\.json: its format is 'forgetwatch/run@9'"),
     ],
 )
 def test_a_folder_without_its_own_baseline_or_of_a_newer_version_is_refused(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,19 +19,20 @@ from transformers import TrainerCallback
 from forgetwatch import ForgetWatchCallback, Item, Probe, Trajectory, compare, load_snapshot, score
 from forgetwatch.run_folder import RunFolder
 from forgetwatch.watch import (
-    Cost,
     Decision,
+    Schedule,
     Trial,
     Watch,
     budget,
-    decide_budget,
     decide_start,
     evaluated_worth,
+    generated_items,
     last_timed_step,
     measurer,
     session,
     trackers,
 )
+from forgetwatch.watch.budget import Budget, start_seconds
 from forgetwatch.watch.trainer import step_tokens
 
 ITEMS = "eval_forget/all/items"
@@ -55,50 +57,24 @@ def described(folder: Path) -> dict[str, Any]:
     return found
 
 
-def cost(**other: Any) -> Cost:
-    return Cost(**{"items": 2000, "look": 10.0, "step": 1.0, "steps": 1000, "looks": 10, **other})
+TRIAL = Trial(question=0.01, token=0.001)
 
 
-@pytest.mark.parametrize(
-    ("overhead", "items", "looks"),
-    [
-        (0.5, None, None),
-        (0.1, None, None),
-        (0.05, 1000, None),
-        (0.0125, 250, None),
-        (0.010, 250, 8),  # 1.25 s a look, 10 s in all
-        (0.005, 250, 4),
-        (1e-6, 250, 3),
-    ],
-)
-def test_first_the_items_fall_to_250_and_then_the_looks_to_three(
-    overhead: float, items: int | None, looks: int | None
-) -> None:
-    made = decide_budget(cost(), overhead, probe=probe(2000), step=10, fewest_looks=3)
-    assert made == Decision(step=10, items=items, looks=looks)
-
-
-@pytest.mark.usual_floor
-def test_a_run_has_at_least_500_items_and_a_second_measurement_of_50() -> None:
-    made = decide_budget(cost(), TINY, probe=probe(2000), step=10, fewest_looks=3)
-    assert made == Decision(step=10, items=500, looks=3)
-    assert budget.start_worth(probe(2000), 500) == pytest.approx(500 + budget.HALVES * 50)
-
-
-def started(**other: Any) -> Decision:
+def started(*, trial: Trial = TRIAL, steps: int = 10_000, looks: int = 10, **other: Any) -> Decision:
     """Decision before the baseline: .01 s a question, 1 s a step unless told otherwise."""
-    trial = Trial(question=0.01, token=0.001)
-    given = {"probe": probe(2000), "step_tokens": 333.4, "steps": 10_000, "looks": 10, "fewest_looks": 3}
+    schedule = Schedule.make(None, max_steps=steps)
+    schedule = replace(schedule, steps=frozenset(range(0, looks * 10, 10)) | {steps})
+    given = {"probe": probe(2000), "step_tokens": 333.4, "schedule": schedule}
     return decide_start(trial, other.pop("overhead", 0.02), **{**given, **other})
 
 
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        ({}, Decision()),  # 25.75 s at the start, 200 of 10,000 s
+        ({}, Decision()),  # 20.6 s at the start, 200 of 10,000 s
         ({"overhead": 0.019}, Decision(items=1000)),
         ({"steps": 500}, Decision(items=250, looks=4)),  # 2.5 s a look, 10 of 500 s
-        ({"steps": 100}, Decision(items=250, looks=3)),
+        ({"steps": 100, "looks": 9}, Decision(items=250, looks=3)),
         ({"step_tokens": None}, Decision()),
         ({"items": 300, "steps": 500}, Decision(items=300, looks=3)),
         ({"items": 300}, Decision(items=300)),
@@ -109,50 +85,77 @@ def test_items_and_looks_are_decided_before_the_baseline(given: dict[str, Any], 
     assert started(**given) == expected
 
 
+@pytest.mark.parametrize(("seconds", "kept"), [(60.0, None), (24.0, None), (22.0, 8)])
+def test_all_looks_of_a_short_run_together_may_take_a_minute(
+    monkeypatch: pytest.MonkeyPatch, seconds: float, kept: int | None
+) -> None:
+    monkeypatch.setattr(budget, "LOOKS_SECONDS", seconds)
+    assert started(steps=100, looks=9, items=250) == Decision(items=250, looks=kept)  # 2.5 s a look
+
+
+@pytest.mark.usual_floor
+def test_a_run_has_at_least_500_items_and_a_second_measurement_of_50() -> None:
+    assert started(overhead=TINY) == Decision(items=500, looks=3)
+    baseline, again = 5.0, budget.HALVES * 0.5
+    half = Decision(items=500)
+    assert start_seconds(TRIAL, probe(2000), half) == pytest.approx(baseline + again)
+    assert start_seconds(TRIAL, probe(2000), half, again=2) == pytest.approx(baseline + 2 * again)
+    known = replace(TRIAL, known=(500,))
+    assert start_seconds(known, probe(2000), half) == pytest.approx(again)
+
+
 @pytest.mark.parametrize(("steps", "items"), [(1_000, 1000), (1_000_000, None)])
 def test_the_start_takes_a_minute_or_two_hundredths_of_the_training(steps: int, items: int | None) -> None:
     slow = Trial(question=0.035, token=0.001)
-    most = {"probe": probe(2000), "looks": 1, "fewest_looks": 1}
-    assert decide_start(slow, 0.9, step_tokens=333.4, steps=steps, **most).items == items
-    assert decide_start(slow, 0.9, step_tokens=None, steps=steps, **most).items == 1000  # 35 and 20 s
+    assert started(trial=slow, overhead=0.9, steps=steps, looks=1).items == items
+    assert started(trial=slow, overhead=0.9, step_tokens=None, looks=1).items == 1000  # 35 and 2 s
 
 
-def test_a_decision_is_corrected_only_if_it_was_far_off() -> None:
-    made = Decision(items=250)
-    assert not cost(items=250, look=2.9).is_over(0.02, probe(2000), made)  # 29 of 20 s
-    assert cost(items=250, look=3.1).is_over(0.02, probe(2000), made)
+@pytest.mark.parametrize(("each", "made"), [(0.2, Decision(items=250)), (0.3, Decision(items=250, step=10, looks=6))])
+def test_looks_are_dropped_only_if_they_take_far_longer(each: float, made: Decision) -> None:
+    """Ten looks are left of a training of 100 s, of which two may go to looks; so far one of .1 s was taken."""
+    schedule = Schedule.make([*range(10, 101, 9)], max_steps=100)
+    schedule = replace(schedule, required=frozenset({0, 100}), is_default=True)
+    plan = Budget(schedule, overhead=0.02, items=None)
+    before = plan.decide(probe(2000), TRIAL, 333.4, after=0)
+    assert before == Decision(items=250, looks=3)
+    plan.follow(replace(before, looks=None))
+    plan.set_out(0)
+    plan.clock._steps = [1.0]
+    assert plan.is_to_check(10)
+    assert plan.check(Decision(items=250), step=10, each=each, spent=0.1) == made
+    assert not plan.is_to_check(10)
 
 
-def test_looks_that_the_user_named_are_not_dropped_and_their_items_are() -> None:
-    assert decide_budget(cost(), TINY, probe=probe(2000), step=4, fewest_looks=10) == Decision(step=4, items=250)
-
-
-def test_a_probe_of_fewer_items_is_never_cut() -> None:
-    small = cost(items=200)
-    assert decide_budget(small, TINY, probe=probe(200), step=10, fewest_looks=3) == Decision(step=10, looks=3)
-
-
-def test_what_a_look_costs_besides_its_items_counts() -> None:
-    made = decide_budget(cost(extra=1.0), 0.02, probe=probe(2000), step=10, fewest_looks=3)
-    assert made == Decision(step=10, items=250, looks=8)  # 1.25 s and 1 s a look, 20 s in all
+def test_looks_that_the_user_named_are_not_dropped() -> None:
+    plan = Budget(Schedule.make(10, max_steps=100), overhead=TINY, items=None)
+    plan.decide(probe(2000), TRIAL, 333.4, after=0)
+    assert plan.schedule.looks_after(0) == 10
 
 
 def test_a_passage_has_the_price_of_its_text_wherever_it_stands() -> None:
     questions = [Item(id=f"q{n}", task="t", prompt="w" * 8, choices=("a", "b"), answer=0) for n in range(600)]
     texts = [Item(id=f"p{n}", task="t", prompt="", choices=("w" * 100,)) for n in range(60)]
-    for items, expected in (([*questions, *texts], 600), ([*texts[:20], *questions, *texts[20:]], 420)):
-        made = Probe(items)
-        whole = evaluated_worth(made, Decision())
-        assert whole == pytest.approx(600 + 60 * 10)  # a passage is worth ten questions
-        half = decide_budget(cost(items=whole), 0.05, probe=made, step=10, fewest_looks=3)
-        assert half == Decision(step=10, items=expected)
-        assert evaluated_worth(made, half) == pytest.approx(whole / 2)
-        assert cost(items=whole).share(items=evaluated_worth(made, half), looks=10) == pytest.approx(50 / 1050)
+    for items in ([*questions, *texts], [*texts[:20], *questions, *texts[20:]]):
+        # A passage is worth ten questions.
+        assert evaluated_worth(Probe(items), Decision()) == pytest.approx(600 + 60 * 10)
+    assert evaluated_worth(Probe([*texts, *questions]), Decision(items=70)) == pytest.approx(610)
 
 
-def test_looks_at_nothing_take_no_time() -> None:
-    assert cost(items=0).share(items=0, looks=3) == 0.0
-    assert cost(items=0, look=0.0, step=0.0).share(items=0, looks=0) == 0.0
+def test_generated_answers_are_left_out_before_any_other_item() -> None:
+    items = Probe(
+        [Item(id=f"{n}", task="t", prompt="w", answer="w") for n in range(800)]
+        + [Item(id=f"c{n}", task="t", prompt="w", choices=("a", "b"), answer=0) for n in range(1000)]
+    )
+    assert generated_items(items) == 800
+    trial = Trial(question=0.002, token=0.001, answer=0.01)  # 2 and 8 s a look
+
+    def decided(overhead: float) -> Decision:
+        return started(trial=trial, probe=items, steps=1000, looks=4, overhead=overhead)
+
+    assert decided(0.9) == Decision()
+    assert decided(0.02) == Decision(generates=False)
+    assert decided(TINY) == Decision(generates=False, looks=3)  # 500 and 1,000 items have too few others
 
 
 @pytest.mark.parametrize(
@@ -177,36 +180,10 @@ def test_a_run_of_100_steps_with_defaults_keeps_250_items_and_three_looks(
     logged = capfd.readouterr().err
     assert "toy: the first 250 of 400 items; about " in logged
     assert logged.index("the first 250 of 400 items") < logged.index("the baseline took")
-    assert (
-        "% of the run's time; that is more than max_overhead=1e-06: fewer items would decide next to nothing" in logged
-    )
+    assert "% of the run's time; that is more than a minute and than max_overhead=1e-06: fewer would decide" in logged
     assert "no time for a look at checkpoint-20, checkpoint-30, checkpoint-40, checkpoint-60 and 3 more; " in logged
     baseline = load_snapshot(tmp_path / "_forgetwatch" / "baseline.parquet")
     assert len(baseline) == 250  # nothing that is measured is thrown away
-
-
-def test_nothing_is_logged_before_the_decision(tmp_path: Path) -> None:
-    order: list[tuple[int, int]] = []
-
-    class Reads(TrainerCallback):
-        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
-            if ITEMS in logs:
-                order.append((run.state.log_history[-1]["step"], state.global_step))
-                assert state is not actual[0] or state.global_step > 0
-
-        def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-            actual[:] = [state]
-            if state.global_step == 9:
-                assert order == []
-
-    actual: list[Any] = []
-    run = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(300), max_overhead=TINY), Reads()], steps=30)
-    run.train()
-    assert order == [(0, 0), (15, 15), (21, 21), (30, 30)]
-    assert run.state is actual[0]
-    assert run.state.global_step == 30
-    row = next(row for row in run.state.log_history if ITEMS in row)
-    assert (row["step"], row["epoch"]) == (0, 0.0)
 
 
 def test_the_rows_of_the_trainer_stay_as_they_would_have_been(tmp_path: Path) -> None:
@@ -232,7 +209,6 @@ def test_a_look_that_every_names_decides_and_is_over_the_same_items(
     watch = ForgetWatchCallback(probe(300), every=every, max_overhead=TINY)
     run = trained(tmp_path, callbacks=[watch], steps=12)
     assert curve(run) == [(step, 250) for step in steps]
-    assert described(tmp_path)["decided_after"] == min(steps[1], 10)
     assert described(tmp_path)["planned_looks"] == len(steps) - 1
 
 
@@ -241,7 +217,6 @@ def test_looks_at_epochs_and_saves_are_over_the_same_items(tmp_path: Path, every
     options = {"max_steps": -1, "num_train_epochs": 2, "per_device_train_batch_size": 8, "save_strategy": "epoch"}
     run = trained(tmp_path, callbacks=[ForgetWatchCallback(probe(300), every=every, max_overhead=TINY)], **options)
     assert curve(run) == [(0, 250), (4, 250), (8, 250)]
-    assert described(tmp_path)["decided_after"] == 4
 
 
 @pytest.mark.parametrize("steps", [1, 2, 5])
@@ -269,25 +244,11 @@ def test_the_best_checkpoint_is_chosen_by_looks_over_the_same_items(tmp_path: Pa
     assert seen[1:] == [(step, 250) for step in every_evaluation]
     assert curve(run) == [(step, 250) for step in (0, *every_evaluation)]
     assert described(tmp_path)["planned_looks"] == 8
-    assert described(tmp_path)["decided_after"] == 4
     retained = {row["step"]: row["eval_forget/all/retention"] for row in run.state.log_history if ITEMS in row}
     assert run.state.best_metric == max(retained[step] for step in every_evaluation)
 
 
-def test_an_evaluation_before_the_decision_gets_no_numbers_over_other_items(tmp_path: Path) -> None:
-    seen: dict[int, float | None] = {}
-
-    class Reads(TrainerCallback):
-        def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any = None, **kwargs: Any) -> None:
-            seen[state.global_step] = metrics.get(ITEMS)
-
-    watch = ForgetWatchCallback(probe(300), every=[6, 12], max_overhead=TINY)
-    options = {"eval_strategy": "steps", "eval_steps": 3, "eval_on_start": True}
-    trainer(tmp_path, callbacks=[watch, Reads()], steps=12, **options).train()
-    assert seen == {0: None, 3: None, 6: 250, 9: None, 12: 250}
-
-
-def test_a_run_killed_before_its_decision_is_final_keeps_it_after_the_resume(tmp_path: Path) -> None:
+def test_a_run_killed_in_its_first_steps_keeps_its_decision_after_the_resume(tmp_path: Path) -> None:
     options = {"steps": 30, "save_strategy": "steps", "save_steps": 6}
 
     def watched() -> ForgetWatchCallback:
@@ -296,8 +257,8 @@ def test_a_run_killed_before_its_decision_is_final_keeps_it_after_the_resume(tmp
     broken = trainer(tmp_path, callbacks=[watched(), At(8, interrupt)], **options)
     with pytest.raises(KeyboardInterrupt):
         broken.train()
-    assert curve(broken) == []
-    assert (described(tmp_path)["items"], described(tmp_path)["decided_after"]) == (250, 10)
+    assert curve(broken) == [(0, 250)]
+    assert described(tmp_path)["items"] == 250
     run = trained(tmp_path, callbacks=[watched()], **options, resume=True)
     assert curve(run) == [(0, 250), (20, 250), (30, 250)]
 
@@ -350,11 +311,10 @@ def test_a_decision_that_fails_leaves_all_items_and_looks(
     def failing(*_: Any, **__: Any) -> Decision:
         raise ValueError("no budget")
 
-    monkeypatch.setattr(budget.Budget, "correct", failing)
+    monkeypatch.setattr(budget.Budget, "check", failing)
     run = trained(tmp_path, callbacks=[ForgetWatchCallback(probe(300), max_overhead=TINY)], steps=20)
     assert [items for _, items in curve(run)] == [250] * 4  # those of the start
     assert "the decision on the budget at step 10 failed, training continues: no budget" in capfd.readouterr().err
-    assert described(tmp_path)["decided_after"] == 10
 
 
 def test_a_named_baseline_is_cut_with_the_look_at_the_start(tmp_path: Path) -> None:
@@ -408,23 +368,6 @@ def test_the_second_measurement_takes_50_items_and_500_if_one_of_them_flips(
     assert Trajectory.from_run(tmp_path).comparisons[1].all["null_n"] == twice
 
 
-def test_a_decision_that_cannot_be_stored_does_not_stop_the_training(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    whole = RunFolder.describe
-
-    def full(folder: RunFolder, description: dict[str, Any]) -> None:
-        if description.get("looks"):
-            whole(folder, description)
-        raise OSError(28, "No space left on device")
-
-    later = At(1, lambda _: monkeypatch.setattr(RunFolder, "describe", full))
-    run = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=[6]), later], steps=6)
-    run.train()
-    assert run.state.global_step == 6
-    assert "training continues: [Errno 28] No space left on device" in capfd.readouterr().err
-
-
 def by_category() -> Probe:
     """Questions in the order of their categories."""
     return Probe(sorted(probe(900).items, key=lambda item: item.category), name="sorted")
@@ -459,7 +402,7 @@ def test_a_run_in_an_order_of_its_own_is_compared_with_rows_in_the_order_of_the_
     assert compare(before=load_snapshot(look), after=whole).all.n == 250
 
 
-def test_a_training_begun_without_a_watch_decides_in_its_first_steps(tmp_path: Path) -> None:
+def test_a_training_begun_without_a_watch_drops_looks_after_its_first_steps(tmp_path: Path) -> None:
     options = {"steps": 30, "save_strategy": "steps", "save_steps": 5}
     named = score(model(tokenizer()), tokenizer(), probe(300))
     with pytest.raises(KeyboardInterrupt):
@@ -467,7 +410,8 @@ def test_a_training_begun_without_a_watch_decides_in_its_first_steps(tmp_path: P
     watch = ForgetWatchCallback(probe(300), max_overhead=TINY, baseline=named)
     trained(tmp_path, callbacks=[watch], **options, resume=True)
     assert watch.watch is not None
-    assert {one.all.n for one in watch.watch.comparisons.values()} == {250}
+    assert {one.all.n for one in watch.watch.comparisons.values()} == {300}
+    assert sorted(watch.watch.comparisons) == [-1, 5, 10, 30]
 
 
 @pytest.mark.parametrize("examples", [["a text"], [("a", "b")], [{"prompt_ids": np.ones(3), "chosen_ids": [1]}], []])

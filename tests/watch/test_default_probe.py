@@ -58,4 +58,4 @@ def test_no_file_and_no_network_are_needed(tmp_path: Path, monkeypatch: pytest.M
     trained(tmp_path, steps=2, callbacks=[ForgetWatchCallback(every=2, max_overhead=None)])
     described = json.loads((tmp_path / "_forgetwatch" / "run.json").read_text())
     assert (described["probe"]["name"], described["probe"]["items"]) == ("standard", 40)
-    assert [look["step"] for look in described["looks"]] == [0, 2]
+    assert [look["step"] for look in described["looks"]] == [2]

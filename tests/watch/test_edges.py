@@ -14,17 +14,15 @@ import torch
 from events import log_lines
 from support import model, probe, snapshot, tokenizer, trained, trainer
 
-from forgetwatch import ForgetWatchCallback, Item, Probe, Trajectory, load_snapshot, score
+from forgetwatch import ForgetWatchCallback, Probe, Trajectory, load_snapshot, score
 from forgetwatch.errors import WatchError
 from forgetwatch.run_folder import RunFolder
 from forgetwatch.watch import (
-    Decision,
     Watch,
     checked_command,
     composite_row,
     evaluation_weights,
     resume_checkpoint,
-    run_output,
 )
 
 TOK = tokenizer()
@@ -132,25 +130,6 @@ def test_resume_accepts_a_checkpoint_as_a_path_object(tmp_path: Path) -> None:
     own = load_snapshot(tmp_path / "a" / "_forgetwatch" / "baseline.parquet").checksum
     assert load_snapshot(tmp_path / "b" / "_forgetwatch" / "baseline.parquet").checksum == own
     assert resume_checkpoint() is None
-
-
-def test_the_share_names_the_looks_that_are_taken() -> None:
-    items = [
-        Item(
-            id=str(n),
-            task="t",
-            category="late" if n >= 100 else "early",
-            prompt="w",
-            choices=("a", "b"),
-            answer=0,
-            must_pass=n == 149,
-        )
-        for n in range(150)
-    ]
-    decision = Decision(step=10, items=100)
-    line = run_output.share_line(0.3, Probe(items), decision, looks=[20, 50], planned=9, max_overhead=0.02)
-    assert "2 of 9 looks are taken, at steps 20, 50" in line
-    assert "that is more than max_overhead=0.02: fewer items would decide next to nothing" in line
 
 
 def test_a_composite_of_a_metric_outside_0_to_1_is_refused() -> None:

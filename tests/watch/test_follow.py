@@ -11,7 +11,6 @@ import signal
 import tempfile
 import weakref
 from collections.abc import Callable
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +70,8 @@ def test_checkpoints_that_are_there_are_scored_in_order(out: Path, base: Path) -
     assert [line.split()[1] for line in lines] == ["10", "20", "100"]
     assert all(word in lines[0] for word in ("of 30", "forgotten", "gained", "net", " s"))
     assert (out / FOLDER / "report.html").is_file()
-    assert sorted(path.name for path in out.iterdir()) == [FOLDER, "checkpoint-10", "checkpoint-100", "checkpoint-20"]
+    saved = [f"checkpoint-{step}" for step in (10, 100, 20)]
+    assert sorted(path.name for path in out.iterdir()) == [FOLDER, f"{FOLDER}.lock", *saved]
 
 
 def test_started_again_it_scores_no_checkpoint_twice(out: Path, base: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -308,10 +308,10 @@ def test_a_signal_ends_it_with_all_that_was_scored(
     out: Path, base: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
 ) -> None:
     before = signal.getsignal(number)
-    before_loading(monkeypatch, lambda given: os.kill(os.getpid(), number) if "checkpoint-20" in given else None)
+    before_loading(monkeypatch, lambda given: os.kill(os.getpid(), number) if "checkpoint-10" in given else None)
     made = runs.follower(out, base, once=False)
     assert made.follow() == "stopped"
-    assert made.scored == [10]
+    assert made.scored == [10]  # the look is finished
     assert Trajectory.from_run(out).steps == (0, 10)
     assert (out / FOLDER / "report.html").is_file()
     assert signal.getsignal(number) is before
@@ -395,7 +395,6 @@ def test_a_folder_that_cannot_be_read_for_a_while_is_read_again(
         return names(store)
 
     monkeypatch.setattr(CheckpointStore, "names", fail)
-    monkeypatch.setattr(CheckpointQueue, "noticing", lambda _: nullcontext())
     made = runs.follower(out, base, once=False, idle=0.5)
     assert (made.follow(), made.scored) == ("idle", [10, 20])
     assert capsys.readouterr().err.count(f"{out} cannot be read now, and is read again: no network") == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,7 @@ from transformers import AutoModelForCausalLM
 from trl import GRPOConfig, GRPOTrainer
 
 from forgetwatch import ForgetWatchCallback, Item, Probe, Trajectory, Watch, load_snapshot, score
-from forgetwatch.errors import MismatchError, ScoringError, WatchError
-from forgetwatch.watch import Cost, Decision, budget, decide_budget, evaluated_items, generated_items, looks
+from forgetwatch.errors import ScoringError
 
 
 def both() -> Probe:
@@ -80,25 +78,7 @@ def test_generating_answers_leaves_reinforcement_learning_untouched(tmp_path: Pa
     assert look.texts("output").tolist() == score(saved, tokenizer(), both()).texts("output").tolist()
 
 
-def test_generated_answers_are_left_out_first_where_the_budget_does_not_allow_them(tmp_path: Path) -> None:
-    items = Probe(
-        [Item(id=f"{n}", task="t", prompt="w", answer="w") for n in range(800)]
-        + [Item(id=f"c{n}", task="t", prompt="w", choices=("a", "b"), answer=0) for n in range(1000)]
-    )
-    assert generated_items(items) == 800
-    cost = Cost(items=1800, look=10.0, step=1.0, steps=1000, looks=4, generated=800, generation=8.0)
-
-    def decided(overhead: float) -> Decision:
-        return decide_budget(cost, overhead, probe=items, step=10, fewest_looks=3)
-
-    assert decided(0.9) == Decision(step=10)
-    assert decided(0.02) == Decision(step=10, generates=False)
-    half = decided(0.004)
-    assert half == Decision(step=10, items=1300, generates=False)
-    assert evaluated_items(items, half) == 500
-    least = decided(1e-6)
-    assert least == Decision(step=10, items=1050, generates=False, looks=3)
-    assert evaluated_items(items, least) == 250
+def test_generated_answers_are_left_out_where_the_budget_does_not_allow_them(tmp_path: Path) -> None:
     trained(tmp_path, steps=12, callbacks=[ForgetWatchCallback(both(), every=4, max_overhead=1e-6)])
     looks = [load_snapshot(path) for path in sorted((tmp_path / "_forgetwatch").glob("step-*.parquet"))]
     assert [look.table["output"].null_count for look in looks] == [38, 38, 38]
@@ -117,54 +97,12 @@ def test_a_probe_that_begins_with_many_scored_items_is_measured_twice_and_cut(tm
     assert Trajectory.from_run(tmp_path).steps == (0, 10, 20)
 
 
-def test_generation_time_is_measured_here_and_not_taken_from_a_named_baseline(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    costs: list[Cost] = []
-
-    def recorded(cost: Cost, overhead: float, **named: Any) -> Decision:
-        costs.append(cost)
-        return Decision(step=named["step"])
-
-    monkeypatch.setattr(budget, "decide_budget", recorded)
-    named = score(model(tokenizer()), tokenizer(), both())
-    for seconds in (0.0, 1e6):
-        baseline = replace(named, meta={**named.meta, "written_seconds": seconds})
-        trained(tmp_path / f"{seconds}", steps=12, callbacks=[ForgetWatchCallback(both(), baseline=baseline)])
-    assert len(costs) == 2
-    assert all(0 < cost.generation < cost.look for cost in costs)
-
-
 def test_resume_knows_the_seconds_of_a_look_before_its_first(tmp_path: Path) -> None:
     watch = Watch(both(), tmp_path)
     watch.look(model(tokenizer()), tokenizer(), step=0)
     seconds = watch.measurer.seconds, watch.measurer.generation_seconds
     again = Watch(both(), tmp_path, resume=True)
     assert (again.measurer.seconds, again.measurer.generation_seconds) == seconds
-
-
-def test_a_decision_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: Any) -> None:
-        raise MismatchError("unlike")
-
-    watch, tok = Watch(both(), tmp_path), tokenizer()
-    for step, seed in enumerate((1, 2)):
-        watch.look(model(tok, seed=seed), tok, step=step)
-    before = {step: look.all for step, look in watch.comparisons.items()}
-    fewer = Decision(step=1, items=20, generates=False)
-    monkeypatch.setattr(looks, "right_answers", broken)
-    with pytest.raises(MismatchError):
-        watch.decide(fewer)
-    assert (watch.items, watch.generates, watch.decision) == (None, True, None)
-    assert {step: look.all for step, look in watch.comparisons.items()} == before
-    monkeypatch.undo()
-    watch.decide(fewer)
-    assert {look.all.n for look in watch.comparisons.values()} == {20}
-    late = Watch(both(), tmp_path / "late")
-    for step in range(3):
-        late.look(model(tok, seed=step), tok, step=step)
-    with pytest.raises(WatchError, match="decide before the second look"):
-        late.decide(fewer)
 
 
 def test_answers_with_several_samples_are_restricted_by_items(tmp_path: Path) -> None:

@@ -149,30 +149,14 @@ def test_each_finding_is_reported_once_also_after_a_resume() -> None:
     assert resumed.new(found) == []
 
 
-def test_what_still_holds_is_what_the_guard_finds_at_the_latest_look() -> None:
-    guard, run = Guard(net_loss=0.1), lost(2000, 400)
-    tripped = [one for one in guard.findings(run) if one.trips]
-    assert guard.remaining(run, [], stopped=2, tripped=[]) == tripped
-    assert [one.what for one in guard.remaining(run, ["i1"], stopped=1, tripped=[])][-1] == "must_pass"
-    kept = lost(2000, 0)
-    assert guard.remaining(kept, [], stopped=2, tripped=tripped) == []
-    # The look of the stop is missing, or there are too few looks for the bound.
-    assert guard.remaining(kept, [], stopped=3, tripped=tripped) == tripped
-    assert guard.remaining(lost(2000, 0, looks=1), [], stopped=1, tripped=tripped) == tripped
-
-
-def test_the_line_at_a_resume_names_what_stopped_the_run_and_what_is_left() -> None:
+def test_the_line_at_a_resume_names_what_stopped_the_run() -> None:
     items = [GuardFinding("must_pass", name, 5, f"item {name} was lost") for name in "ab"]
-    groups = [GuardFinding("net_loss", name, 5, "a line") for name in ("all:all", "category:c")]
-    groups.append(GuardFinding("alarm", "all:all", 5, "another"))
-    assert stopped_line(5, found=[*groups, *items], left=[*items, *groups], stops_again=True) == (
-        "the guard stopped this run at step 5: item a was lost, and 4 more; 2 items are still lost of those that must "
-        "pass; the loss in all, c is still there: the training stops again after its first step; "
-        'Guard("stop", override=True) continues it'
+    assert stopped_line(5, found=items, stops_again=True) == (
+        "the guard stopped this run at step 5: item a was lost, and 1 more; the training stops again after its first "
+        'step; Guard("stop", override=True) continues it'
     )
-    assert stopped_line(5, found=items[:1], left=items[:1], stops_again=False) == (
-        "the guard stopped this run at step 5: item a was lost; 1 item is still lost of those that must pass; the "
-        "training continues all the same"
+    assert stopped_line(5, found=items[:1], stops_again=False) == (
+        "the guard stopped this run at step 5: item a was lost; the training continues all the same"
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from ranks import in_processes, launched
-from support import model, probe, tokenizer
+from support import probe, tokenizer
 from transformers import AutoModelForCausalLM
 
 from forgetwatch import Trajectory, load_snapshot, score
@@ -58,53 +58,13 @@ _NAMED = """
 import json, sys
 from pathlib import Path
 from forgetwatch import ForgetWatchCallback
-from forgetwatch.scoring import checkpoints
+from forgetwatch.errors import WatchError
 from support import probe, trained
 
-folder = Path(sys.argv[1])
-found = {"loads": 0, "tokens": 0}
-load = checkpoints.load_model
-
-def counted(given, **options):
-    found["loads"] += 1
-    network, tokenizer = load(given, **options)
-    def reads(module, args, options):
-        found["tokens"] += options["input_ids"].numel()
-    network.register_forward_pre_hook(reads, with_kwargs=True)
-    return network, tokenizer
-
-checkpoints.load_model = counted
-callback = ForgetWatchCallback(probe(200), baseline=str(folder / "base"), every=2, max_overhead=None)
-made = trained(folder / "run", callbacks=[callback], steps=2, ddp_backend="gloo")
-print(json.dumps(found))
-"""
-
-_DIVIDED = """
-import os
-from transformers.integrations.deepspeed import set_hf_deepspeed_config
-from forgetwatch.scoring import checkpoints
-from support import model, probe, tokenizer
-
-load, loads = checkpoints.load_model, []
-checkpoints.load_model = lambda given, **options: loads.append(given) or load(given, **options)
-tok = tokenizer()
-
-class Zero3:
-    def is_zero3(self):
-        return True
-
-def scored(name):
-    os.environ["FORGETWATCH_CACHE"] = f"{folder}/cache-{name}"
-    loads.clear()
-    snapshot = checkpoints.score_by_main_process(f"{folder}/base", probe())
-    found[name] = {"loads": len(loads), "checksum": snapshot.checksum}
-
-scored("whole")
-training = sharded(model(tok))
-scored("fsdp")
-config = Zero3()
-set_hf_deepspeed_config(config)
-scored("zero3")
+try:
+    trained(Path(sys.argv[1]), callbacks=[ForgetWatchCallback(probe(), baseline="base")], steps=2, ddp_backend="gloo")
+except WatchError as error:
+    print(json.dumps(str(error)))
 """
 
 
@@ -173,29 +133,8 @@ def test_a_run_that_the_guard_stopped_stops_again_at_one_step_in_all_processes(t
     assert lines == [1, 0]
 
 
-def test_a_named_baseline_beside_a_data_parallel_training_is_loaded_by_the_main_process_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("FORGETWATCH_CACHE", str(tmp_path / "cache"))
-    model(tokenizer()).save_pretrained(tmp_path / "base")
-    tokenizer().save_pretrained(tmp_path / "base")
-    one, other = launch(tmp_path, 2, _NAMED)
-    assert (one["loads"], other["loads"]) == (1, 0)
-    assert one["tokens"] > 2 * other["tokens"]  # the looks of the run are shared
-    assert load_snapshot(tmp_path / "run" / "_forgetwatch" / "baseline.parquet").meta["model"] == str(tmp_path / "base")
-
-
-def test_a_named_baseline_beside_a_divided_model_is_loaded_by_the_main_process_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("FORGETWATCH_CACHE", str(tmp_path / "cache"))
-    model(tokenizer()).save_pretrained(tmp_path / "base")
-    tokenizer().save_pretrained(tmp_path / "base")
-    ranks = in_processes(_DIVIDED, tmp_path)
-    expected = score(model(tokenizer()), tokenizer(), probe()).checksum
-    for rank, loads in zip(ranks, (1, 0), strict=True):
-        found = {name: (rank[name]["loads"], rank[name]["checksum"]) for name in ("whole", "fsdp", "zero3")}
-        assert found == dict.fromkeys(found, (loads, expected))
+def test_a_model_as_the_baseline_of_several_processes_is_refused_with_the_way_to_a_snapshot(tmp_path: Path) -> None:
+    assert all("`forgetwatch score base --probe ... -o base.parquet`" in one for one in launch(tmp_path, 2, _NAMED))
 
 
 _ONE_WITHOUT = """

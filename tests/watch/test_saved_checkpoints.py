@@ -116,18 +116,6 @@ def test_every_file_of_the_model_must_be_there(tmp_path: Path, files: list[str],
     assert read(tmp_path).problem == problem
 
 
-@pytest.mark.parametrize(
-    ("kept", "problem"),
-    [(0, "0 bytes, fewer than"), (7, "7 bytes, fewer than"), (20, "ends before its header"), (-1, "bytes")],
-)
-def test_a_safetensors_file_must_be_as_long_as_its_header_says(tmp_path: Path, kept: int, problem: str) -> None:
-    path = write(tmp_path / "checkpoint-20", "config.json", "model.safetensors") / "model.safetensors"
-    whole = path.read_bytes()
-    assert read(tmp_path).problem == ""
-    path.write_bytes(whole[:kept])
-    assert problem in read(tmp_path).problem
-
-
 def test_the_trainers_state_settles_a_checkpoint_unless_files_are_newer(tmp_path: Path) -> None:
     folder = write(tmp_path / "checkpoint-20", "config.json", "model.safetensors")
     assert not read(tmp_path).settled

@@ -61,9 +61,9 @@ def test_the_run_folder_holds_the_run(tmp_path: Path) -> None:
         "baseline.parquet", "null.parquet", "probe.jsonl", "run.json", "step-000005.parquet", "step-000010.parquet",
     ]  # fmt: skip
     described = json.loads((folder / "run.json").read_text())
-    assert described["format"] == "forgetwatch/run@3"
+    assert described["format"] == "forgetwatch/run@4"
     assert described["probe"]["fingerprint"] == watch.probe.fingerprint
-    assert [look["step"] for look in described["looks"]] == [0, 5, 10]
+    assert [look["step"] for look in described["looks"]] == [5, 10]
     assert Trajectory.from_run(folder).steps == watch.trajectory().steps == (0, 5, 10)
 
 
@@ -249,7 +249,7 @@ def test_unscored_items_are_logged_at_the_baseline_and_none_scored_is_refused(
     assert "1 of 31 items are unscored: 1 choice 1 has no text" in capsys.readouterr().err
     with pytest.raises(ScoringError, match=r"\(1 items\) can be scored: 1 choice 1 has no text"):
         Watch(Probe([blank]), tmp_path / "b").look(model(TOK), TOK, step=0)
-    assert not (tmp_path / "b").exists()
+    assert not (tmp_path / "b" / "_forgetwatch").exists()
 
 
 def test_a_trajectory_needs_a_look(tmp_path: Path) -> None:
@@ -274,7 +274,7 @@ def test_resume_at_a_step_replaces_later_looks(tmp_path: Path) -> None:
     assert sorted(watch.comparisons) == [0, 5]
     folder = tmp_path / "_forgetwatch"
     assert [path.name for path in folder.glob("step-*")] == ["step-000005.parquet"]
-    assert [look["step"] for look in json.loads((folder / "run.json").read_text())["looks"]] == [0, 5]
+    assert [look["step"] for look in json.loads((folder / "run.json").read_text())["looks"]] == [5]
 
 
 def test_a_baseline_that_could_not_be_written_is_written_at_the_next_look(
@@ -314,8 +314,8 @@ def listed(folder: Path) -> list[int]:
     """Steps of the looks in ``run.json``; each has its file."""
     described = json.loads((folder / "run.json").read_text())
     steps = [look["step"] for look in described["looks"]]
-    assert all((folder / f"step-{step:06d}.parquet").is_file() for step in steps if step)
-    return steps
+    assert all((folder / f"step-{step:06d}.parquet").is_file() for step in steps)
+    return [0, *steps]
 
 
 def test_a_look_that_met_a_full_disk_is_stored_when_there_is_room(

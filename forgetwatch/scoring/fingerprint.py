@@ -99,11 +99,10 @@ def _tensors(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
     for name, weight in (*model.named_parameters(), *model.named_buffers()):
         part = getattr(weight, "ds_tensor", weight)  # ZeRO-3
         yield name, part.to_local() if hasattr(part, "to_local") else part  # FSDP 2
-        for own, value in vars(
-            getattr(weight, "quant_state", object()) if hasattr(weight, "quant_state") else object
-        ).items():
-            if isinstance(value, Tensor):
-                yield f"{name}.{own}", value
+        state = getattr(weight, "quant_state", None)
+        while state is not None:
+            yield from ((f"{name}.{own}", value) for own, value in vars(state).items() if isinstance(value, Tensor))
+            name, state = f"{name}.state2", getattr(state, "state2", None)  # its scales may be quantised too
 
 
 def _sums(tensor: Tensor) -> tuple[int, ...]:

@@ -45,10 +45,12 @@ class KnownBaseline:
         self._probe, self._parts = probe, parts
 
     @classmethod
-    def of(cls, model: nn.Module, tokenizer: Any, probe: Probe, *, token_budget: int | None) -> Self | None:
+    def of(
+        cls, model: nn.Module, tokenizer: Any, probe: Probe, *, token_budget: int | None, weights: str | None
+    ) -> Self | None:
         """Return the entries; None where weights or tokenizer cannot be known whole, or a template names the date.
 
-        All processes call it together.
+        All processes call it together. `weights` is the fingerprint of the model; None if it is not known.
         """
         settings = tokenizer_settings(tokenizer)
         if settings is None or "strftime_now" in settings[1]:
@@ -58,7 +60,7 @@ class KnownBaseline:
         device = torch.cuda.get_device_name() if ran["device"] == "cuda" else cpu
         own = [getattr(tokenizer, "model_max_length", None), str(tokenizer.special_tokens_map)]
         try:
-            weights = model_fingerprint(model)
+            weights = weights or model_fingerprint(model)
         except Exception:  # of any kind of tensor that cannot be read here: the baseline is measured
             return None
         precision = [_mixed_precision(), is_exact(model)]

@@ -120,13 +120,16 @@ class LookScorer:
             self.restart()
         self._kind = kind
 
-    def trial(self, model: nn.Module, tokenizer: Any, probe: Probe, *, items: int | None) -> Trial | None:
+    def trial(
+        self, model: nn.Module, tokenizer: Any, probe: Probe, *, items: int | None, weights: str | None
+    ) -> Trial | None:
         """Time the first items that are scored, read twice, since the first time is slower, and a few answers.
 
         Seconds that were measured with a baseline are taken from the cache; it has `items` if these are set by hand.
+        `weights` is the fingerprint of the model; None if it is not known.
         """
         scored = [item for item in probe if not probe.is_generated(item)]
-        known = self._known_baseline(model, tokenizer, probe)
+        known = self._known_baseline(model, tokenizer, probe, weights)
         sizes = start_sizes(len(probe)) if items is None else [min(items, len(probe))]
         if known is not None and (found := known.trial(sizes)) is not None:
             self._trial = found
@@ -158,7 +161,9 @@ class LookScorer:
         timed = Scorer(few, tokenizer, model, token_budget=self.token_budget).score(model)
         return float(timed.meta["seconds"]) / len(few)
 
-    def _known_baseline(self, model: nn.Module, tokenizer: Any, probe: Probe) -> KnownBaseline | None:
+    def _known_baseline(
+        self, model: nn.Module, tokenizer: Any, probe: Probe, weights: str | None
+    ) -> KnownBaseline | None:
         """Return the entries of the cache for the baseline.
 
         None where answers are sampled.
@@ -168,16 +173,23 @@ class LookScorer:
         sampled = any(map(probe.is_generated, probe)) and Decoding.of(probe.decoding).temperature > 0
         if sampled:
             return None
-        self._known = KnownBaseline.of(model, tokenizer, probe, token_budget=self.token_budget)
+        self._known = KnownBaseline.of(model, tokenizer, probe, token_budget=self.token_budget, weights=weights)
         return self._known
 
     def baseline(
-        self, model: nn.Module, tokenizer: Any, part: Evaluated, *, step: int, twice: bool
+        self,
+        model: nn.Module,
+        tokenizer: Any,
+        part: Evaluated,
+        *,
+        step: int,
+        twice: bool,
+        weights: str | None = None,
     ) -> tuple[Snapshot, Snapshot | None]:
         """Return the outcomes of the model before the training, and those of a second measurement, None without one."""
         probe, items, is_main = part.probe, part.items, rank() == 0
         again = min(CHECKED_ITEMS, items) if twice else 0
-        known = self._known_baseline(model, tokenizer, probe)
+        known = self._known_baseline(model, tokenizer, probe, weights)
         if known is not None and (found := known.read(items, whole=not part.subset.left_out)) is not None:
             found = without_trial(found, model=model_name(model), step=step)
             checked: Snapshot | None = None

@@ -108,13 +108,13 @@ class Session:
         """
         watch = self.watch
         named = self._named_baseline()
-        line = join_lineage(watch, now.model, now.tokenizer, setting=self._settings.lineage, counts=named is None)
-        if line:
-            self.log(line)
-        if named is not None:
-            watch.adopt(named)
         is_off = adapter_start(now.model).is_off
         with adapters_off(now.model) if is_off else nullcontext():
+            line = join_lineage(watch, now.model, now.tokenizer, setting=self._settings.lineage, counts=named is None)
+            if line:
+                self.log(line)
+            if named is not None:
+                watch.adopt(named)
             self._decide_start(now, step_tokens, again=2 if is_off else 1)
         watch.look(now.model, now.tokenizer, step=0)
         if watch.lineage is not None and watch.lineage.how == BY_FOLDER and watch.leave_unlike_lineage():
@@ -194,7 +194,9 @@ class Session:
         watch, budget = self.watch, self.budget
         trial = None
         if budget.overhead is not None and (len(watch.probe) > FEWEST_ITEMS or generated_items(watch.probe)):
-            trial = watch.measurer.trial(now.model, now.tokenizer, watch.probe, items=self._settings.items)
+            trial = watch.measurer.trial(
+                now.model, now.tokenizer, watch.probe, items=self._settings.items, weights=watch.started_with
+            )
         watch.decide(budget.decide(watch.probe, trial, step_tokens, after=now.step))
         line = run_output.start_line(
             watch.probe,

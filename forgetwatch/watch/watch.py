@@ -407,7 +407,9 @@ class Watch(LookHistory):
         """Return the outcomes of what the run begins with (`drift.adapters`), and those of a second measurement."""
         start = adapter_start(model)
         with adapters_off(model) if start.is_off else nullcontext():
-            measured = self.measurer.baseline(model, tokenizer, self.evaluated, step=step, twice=self._twice)
+            measured = self.measurer.baseline(
+                model, tokenizer, self.evaluated, step=step, twice=self._twice, weights=self.started_with
+            )
         changed = ""
         if start.is_off:
             number, items = self.measurer.changed(measured[0], model, tokenizer, self.evaluated, step=step)

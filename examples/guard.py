@@ -58,7 +58,7 @@ def main(given: argparse.Namespace) -> None:
         ),
         train_dataset=data,
         eval_dataset=held_out,
-        callbacks=[ForgetWatchCallback(given.probe, guard="stop", composite="mean_token_accuracy")],
+        callbacks=[ForgetWatchCallback(given.probe, every="save", guard="stop", composite="mean_token_accuracy")],
     )
     trainer.train()
     print("best checkpoint:", trainer.state.best_model_checkpoint)

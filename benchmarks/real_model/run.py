@@ -78,7 +78,7 @@ def main() -> None:
         callbacks=[clock, watch],
     )
     trainer.train()
-    looks = {} if watch.watch is None else {str(step): round(took, 1) for step, took in watch.watch.seconds.items()}
+    looks = {} if watch.watch is None else {str(step): round(took, 1) for step, took in watch.watch.run.seconds.items()}
     print(json.dumps({**{name: round(took, 1) for name, took in clock.seconds.items()}, "looks": looks}))
 
 

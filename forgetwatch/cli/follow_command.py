@@ -103,7 +103,7 @@ def run(
         follower.show()
         queue = follower.queue
         missing, unstored = [*queue.failed, *queue.waiting], follower.unstored
-        has_base = follower.watch.baseline is not None
+        has_base = follower.watch.run.baseline is not None
         echo(f"forgetwatch: {_ended(end, missing, unstored, has_base=has_base)}", err=True)
         unscored = missing if end != "stopped" else queue.failed
         if unscored and len(follower.watch.comparisons) < 2:

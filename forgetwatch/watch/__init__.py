@@ -1,9 +1,9 @@
 """Watch a model while it is trained.
 
-    callback     translates the events of a trainer
-    session      one training: begin, resume, look, end
-    watch        stores the looks, and restores them; looks: compares them, in memory
-    measurer     evaluates the model; known_baseline: finds its baseline in the cache
+    callback     a watch inside a trainer: its events, the looks, and the sinks of a look
+    run          Run: the state of a training, in memory and in its folder
+    watch        Watch: measures a model, and adds what it measured to the run
+    trial, known_baseline   the seconds of a few items; baselines in the cache
     schedule, budget        steps of the looks; the items and looks for which the time suffices
     trainer                 everything that is read from a trainer, and its default probe
     guard, rollback         bounds on losses, and the action beyond them; back to the last good checkpoint
@@ -12,7 +12,7 @@
     follow                  the same from another process, checkpoint by checkpoint
     checkpoint_queue, saved_checkpoints    the checkpoints of a training, in order, and read while they may vanish
 
-Read `watch` first: it needs no trainer. A look is one evaluation of the probe during a run.
+Read `run` first, then `watch`: it needs no trainer. A look is one evaluation of the probe during a run.
 """
 
 from forgetwatch.watch.budget import (
@@ -27,12 +27,11 @@ from forgetwatch.watch.budget import (
 from forgetwatch.watch.callback import ForgetWatchCallback
 from forgetwatch.watch.checkpoint_queue import CheckpointQueue
 from forgetwatch.watch.follow import Follower, FollowSettings
-from forgetwatch.watch.guard import Guard, Tripped
-from forgetwatch.watch.measurer import LookScorer
+from forgetwatch.watch.guard import Guard, finding_lines
+from forgetwatch.watch.run import Look, Run
 from forgetwatch.watch.run_output import ReportPage, checked_command, cost_line, stopped_line
 from forgetwatch.watch.saved_checkpoints import NAMES, CheckpointGoneError, CheckpointStore, SavedCheckpoint
 from forgetwatch.watch.schedule import Schedule, event_steps
-from forgetwatch.watch.session import Session
 from forgetwatch.watch.trackers import composite_row
 from forgetwatch.watch.trainer import (
     default_probe,

@@ -217,10 +217,10 @@ class Budget:
         self.follow(decision)
         return decision
 
-    def set_out(self, step: int) -> None:
-        """Begin to time the training at a step."""
+    def set_out(self, step: int, *, is_final: bool = False) -> None:
+        """Begin to time the training at a step; `is_final` if its looks were decided for good before."""
         self._began_at, self._checked_at = step, last_timed_step(step, max_steps=self._planned.max_steps)
-        self.is_final |= self.overhead is None or self._checked_at <= step
+        self.is_final = is_final or self.overhead is None or self._checked_at <= step
 
     def is_to_check(self, step: int) -> bool:
         """Return True at the last timed step of a training whose looks may still be dropped."""

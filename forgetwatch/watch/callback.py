@@ -1,40 +1,63 @@
-"""ForgetWatchCallback: a Watch inside any trainer of transformers or TRL.
+"""ForgetWatchCallback: a `Watch` inside any trainer of transformers or TRL.
 
     trainer = SFTTrainer(..., callbacks=[ForgetWatchCallback("probe.jsonl", every=200)])
 
-The callback translates the trainer's events into calls of a `Session`. The metrics, listed in `report.tracker_rows`,
-reach every tracker that the trainer reports to, in a row of their own. The training is left as it would have been:
-weights, losses and random numbers are bitwise those of a run without the callback.
+    on_train_begin     begins the run, or resumes or restarts it; looks at the start
+    on_step_end        a look, if one is due: measured, added to the run, handed to the sinks
+    on_save            the look of a save that was not announced; the history goes into the checkpoint
+    on_train_end       the last look, if an early stop has left it out; the page and the table
+
+The sinks of a look are the trackers, the guard, the command and the page (`_look`). The metrics, listed in
+`report.tracker_rows`, reach every tracker that the trainer reports to, in a row of their own. The training is left as
+it would have been: weights, losses and random numbers are bitwise those of a run without the callback.
+
+The baseline of a run that resumes is that of the run folder, if it is of the run that the trainer's state names, else
+the copy in the checkpoint, else the one that the user names (`baseline`). The trainer's state follows every checkpoint
+to any machine, and names the run and its decision.
+
+A failure after the baseline is logged and counted, and the training continues, unless the run is strict. In a training
+of several processes all make the same calls; only the main process writes and logs.
 """
 
 from __future__ import annotations
 
 import math
 import sys
+import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from forgetwatch.drift import RunDrift
-from forgetwatch.errors import WatchError
+from forgetwatch.drift import adapter_start, adapters_off
+from forgetwatch.errors import LostBaselineError, WatchError
 from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe, load_tasks, stratified
-from forgetwatch.progress import log
-from forgetwatch.report import CARD
-from forgetwatch.run_folder import TaskFigure, logged_figure
-from forgetwatch.scoring import check_generated, generation_obstacle, on_main_process, random_states
+from forgetwatch.progress import Failures, log, shown
+from forgetwatch.report import CARD, write_card
+from forgetwatch.run_folder import CARRIED, GuardFinding, TaskFigure, logged_figure
+from forgetwatch.scoring import (
+    check_generated,
+    generation_obstacle,
+    model_fingerprint,
+    on_main_process,
+    random_states,
+    rank,
+    score_checkpoint,
+    world_size,
+)
 from forgetwatch.snapshot import Snapshot, read_snapshot
-from forgetwatch.watch.budget import FEWEST_ITEMS
-from forgetwatch.watch.guard import STOPS, Action, Guard
-from forgetwatch.watch.lineage import LineageSetting
+from forgetwatch.watch import run_output
+from forgetwatch.watch.budget import FEWEST_ITEMS, Budget, Decision, generated_items, stored_decision
+from forgetwatch.watch.guard import STOPS, Action, Guard, finding_lines
+from forgetwatch.watch.lineage import BY_FOLDER, LineageSetting, join_lineage
 from forgetwatch.watch.rollback import roll_back
-from forgetwatch.watch.run_output import checked_command
+from forgetwatch.watch.run import Look, Run
 from forgetwatch.watch.schedule import Every, Schedule, event_steps
-from forgetwatch.watch.session import Session, Settings, TrainingState
 from forgetwatch.watch.trackers import TrainerLogger, composite_row, look_row
 from forgetwatch.watch.trainer import (
     STATE,
@@ -44,6 +67,9 @@ from forgetwatch.watch.trainer import (
     chosen_by,
     default_probe,
     epoch_steps,
+    evaluation_weights,
+    held_out,
+    overlap_line,
     resume_checkpoint,
     rotation_warning,
     stateful,
@@ -149,7 +175,7 @@ class ForgetWatchCallback(TrainerCallback):
             raise WatchError(f"lineage={lineage!r}: needed {needed}")
         self.lineage = lineage
         self.guard = Guard.of(guard, self.probe)
-        self.on_look = checked_command(on_look)
+        self.on_look = run_output.checked_command(on_look)
         self.task = load_probe(task) if isinstance(task, (str, Path)) else task
         self.composite = composite
         self.log = log
@@ -159,12 +185,18 @@ class ForgetWatchCallback(TrainerCallback):
         self.drift = log == "full" if drift is None else drift
         self._attached: Trainer | None = None
         self._trainer: Trainer | None = None
-        self._session: Session | None = None
+        self._watch: Watch | None = None
+        self._failures = Failures(strict=strict, is_main_process=True)
+        self._page = run_output.ReportPage()
+        self._saved_weights: dict[int, str] = {}  # fingerprints by step, for a guard that rolls back
+        self._tried = -1  # the step of the latest look, also of one that failed
+        self._ended = False
+        self._stops_again = False
 
     @property
     def watch(self) -> Watch | None:
         """The measurements of the run; None before its training."""
-        return None if self._session is None else self._session.watch
+        return self._watch
 
     def attach(self, trainer: Trainer) -> None:
         """Name the trainer whose trackers get the numbers; by default the one that the callback is passed to."""
@@ -181,77 +213,83 @@ class ForgetWatchCallback(TrainerCallback):
             raise WatchError("no trainer found; pass the callback to one, or call attach(trainer)")
         check_trainer(trainer, args, own=type(self), composite=self.composite)
         # A second train(), or another try with a smaller batch: the first baseline stays.
-        earlier = self._session if trainer is self._trainer and not state.is_hyper_param_search else None
-        session = self._new_session(trainer, args, state, kwargs, earlier=earlier)
-        session.watch.training = training_settings(trainer)
-        now = _moment(trainer, state, control, kwargs)
-        checkpoint = resume_checkpoint()
-        if earlier is not None and session.watch is earlier.watch:
-            session.restart(now, after=earlier)
+        is_again = trainer is self._trainer and not state.is_hyper_param_search
+        earlier = self._watch.run if self._watch is not None and is_again else None
+        self._trainer, self._tried, self._stops_again = trainer, -1, False
+        self._failures = Failures(strict=self.strict, is_main_process=bool(state.is_world_process_zero))
+        self._page = run_output.ReportPage()
+        checkpoint, is_restart = resume_checkpoint(), earlier is not None and earlier.baseline is not None
+        watch = self._watch if is_restart else self._new_watch(trainer, args, state, kwargs)
+        if watch is None:
+            raise WatchError("a run needs its watch")  # pragma: no cover
+        self._watch, run = watch, watch.run
+        run.note_training(training_settings(trainer))
+        budget = self._new_budget(args, state, kwargs)
+        is_final = False
+        if is_restart:
+            is_final = self._restart(run, state.global_step)
         elif state.global_step > 0:
-            session.resume(now, _memory(state), checkpoint=checkpoint)
+            is_final = self._resume(watch, budget, state, kwargs, checkpoint=checkpoint)
         else:
-            with random_states():  # reading examples may draw random numbers
-                tokens = on_main_process(lambda: step_tokens(args, trainer.train_dataset))
-            with _one_line_if_stopped(session):
-                session.begin(now, trainer.train_dataset, step_tokens=tokens)
-        # Only now: a retry after a failure must still find the earlier session, whose looks are not yet set aside.
-        self._trainer, self._session = trainer, session
+            with _one_line_if_stopped(self):
+                self._begin(watch, budget, kwargs)
+        self._ended = False  # only now: a retry after a failure must still set the earlier looks aside
+        budget.set_out(state.global_step, is_final=is_final)
+        budget.follow(run.decision or Decision(), evaluates=run.evaluates)
+        run.follow(budget)
+        with self._failures.tolerate("logging the look", step=0):
+            self._trackers(state, control).log_look(run, step=0)
+        if state.global_step == 0 and not is_restart:
+            self._start_command(run, 0, needs_checkpoint=False)
         # The run may have been killed between a save and its look.
-        if session.budget.schedule.has_look(
-            state.global_step, at_save=state.global_step > 0 and checkpoint is not None
-        ):
+        if run.due(state.global_step, at_save=state.global_step > 0 and checkpoint is not None):
             self._look(state, control, kwargs)
         if state.global_step > 0:  # the run may have been killed between the save and its copies
-            session.carry(state.global_step)
+            self._carry(run, state.global_step)
         # Only now: the number of right answers is known once the baseline is.
-        check_choice(args, right=session.watch.retained_before())
+        check_choice(args, right=run.retained_before())
         # Also without a look: the next checkpoint must name a baseline that was replaced just now.
         self._store_memory(state)
-        session.announce()
+        if run.evaluates and rank() == 0:
+            left = budget.schedule.looks_after(max(run.comparisons))
+            self._log(run_output.cost_line(run, left=left, each=self._each()))
         if self.guard is not None and self.guard.action != "warn" and args.save_strategy == "best":
-            session.log(f"guard={self.guard.action!r} requests checkpoints, and save_strategy='best' overrules it")
+            self._log(f"guard={self.guard.action!r} requests checkpoints, and save_strategy='best' overrules it")
 
     def on_step_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         """Start the clock of a step."""
-        if self._session is not None:
-            self._session.budget.clock.begin_step()
+        if (budget := self._budget) is not None:
+            budget.clock.begin_step()
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Evaluate the probe if a look is due at this step."""
-        session, step = self._session, state.global_step
-        if session is None or self._trainer is None:
+        run, budget, step = self._run, self._budget, state.global_step
+        if run is None or budget is None:
             return
-        # Before the look of this step, which then evaluates the items that were decided on.
-        if session.end_step(_moment(self._trainer, state, control, kwargs)):
+        budget.clock.end_step()
+        if budget.is_to_check(step):
+            self._check_budget(run, budget, step)
             # The decision must be in the next checkpoint, or a resumed run would decide again.
-            with session.failures.tolerate("storing the run's state", step=step):
+            with self._failures.tolerate("storing the run's state", step=step):
                 self._store_memory(state)
-        if session.budget.schedule.has_look(step, at_save=control.should_save):
+        if run.due(step, at_save=control.should_save):
             self._look(state, control, kwargs)
         if control.should_save and state.is_world_process_zero:
-            with session.failures.tolerate("the check of the checkpoints", step=step):
-                if line := rotation_warning(args, state, session.watch.comparisons):
-                    session.log(line)
+            with self._failures.tolerate("the check of the checkpoints", step=step):
+                if line := rotation_warning(args, state, run.comparisons):
+                    self._log(line)
         self._stop_again(control)
-        session.budget.clock.restart_step()  # the looks between two steps count to neither
+        budget.clock.restart_step()  # the looks between two steps count to neither
 
     def on_epoch_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         """Evaluate the probe if looks are due at each epoch."""
-        if self._session is not None and self._session.budget.schedule.has_look(state.global_step, at_epoch=True):
+        if self._run is not None and self._run.due(state.global_step, at_epoch=True):
             self._look(state, control, kwargs)
         self._stop_again(control)
-
-    def _stop_again(self, control: TrainerControl) -> None:
-        """End a training whose run the guard has stopped before, without a checkpoint."""
-        if self._session is not None and self._session.stops_again:
-            control.should_training_stop = True
-            # A job that is started again and again would go on by a step each time, and replace all checkpoints.
-            control.should_save = False
 
     def on_evaluate(
         self,
@@ -262,93 +300,363 @@ class ForgetWatchCallback(TrainerCallback):
         **kwargs: Any,
     ) -> None:
         """Add the numbers to the trainer's own metrics, by which it chooses the best checkpoint."""
-        session, step = self._session, state.global_step
+        run, step = self._run, state.global_step
         # After the training the model may have other weights, which do not belong to this step.
-        if metrics is None or session is None or session.ended or session.watch.baseline is None:
+        if metrics is None or run is None or self._ended or run.baseline is None:
             return
-        key, watch = chosen_by(args), session.watch
+        key = chosen_by(args)
         # An evaluation before the first step is not chosen from, and its look is the baseline.
-        if key and step > 0:
+        if key and step > 0 and step not in run.comparisons:
             self._look(state, control, kwargs)
-        if step not in watch.comparisons and key:
+        if step not in run.comparisons and key:
             # The trainer stops if the metric that it chooses by is missing.
-            step = max(watch.comparisons)
-            session.log(f"no look at step {state.global_step}; the best checkpoint is chosen by the look before")
-        with session.failures.tolerate("adding the look to the evaluation", step=step):
+            step = max(run.comparisons)
+            self._log(f"no look at step {state.global_step}; the best checkpoint is chosen by the look before")
+        with self._failures.tolerate("adding the look to the evaluation", step=step):
             # In place: the trainer reads the metric of the best checkpoint from this dict.
-            metrics.update(look_row(watch, step=step, full=self.log == "full", chosen_by=key))
-        retention = watch.headline[step].all.retention if step in watch.comparisons else math.nan
+            metrics.update(look_row(run, step=step, full=self.log == "full", chosen_by=key))
+        retention = run.headline[step].all.retention if step in run.comparisons else math.nan
         if key and key.endswith("/composite"):
             metrics.update(composite_row(retention, metrics, self.composite))  # without it training stops
             return
-        with session.failures.tolerate("the composite", step=step):
+        with self._failures.tolerate("the composite", step=step):
             metrics.update(composite_row(retention, metrics, self.composite))
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Evaluate the probe if a look is due at this save, and copy the history of the run into the checkpoint."""
-        # A save at the end of an epoch is not announced in on_step_end, so that its look is still missing.
-        if self._session is None:
+        run, step = self._run, state.global_step
+        if run is None:
             return
-        if self._session.budget.schedule.has_look(state.global_step, at_save=True):
+        # A save at the end of an epoch is not announced in on_step_end, so that its look is still missing.
+        if run.due(step, at_save=True):
             self._look(state, control, kwargs)
-        self._session.note_saved(state.global_step, kwargs["model"])
+        with self._failures.tolerate("noting what was saved", step=step):
+            run.note_saved(step)
+            if self.guard is not None and self.guard.action == "rollback":
+                self._saved_weights[step] = model_fingerprint(kwargs["model"])
         # After the look, so that the copy contains it.
-        self._session.carry(state.global_step, saved=True)
+        self._carry(run, step)
+        if step in run.comparisons:
+            self._start_command(run, step, needs_checkpoint=True)
 
     def on_train_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         """Show the table, after the last look if an early stop has left that out."""
-        if self._session is not None and self._trainer is not None:
-            with self._session.failures.tolerate("storing the figure of the new task", step=state.global_step):
-                self._session.watch.report_task(self._figure(state))
-            # load_best_model_at_end has put other weights in place by now: they do not belong to this step.
-            self._session.end(_moment(self._trainer, state, control, kwargs), look=not args.load_best_model_at_end)
-            if self.guard is not None and self.guard.action == "rollback" and self._session.stopped is not None:
-                with self._session.failures.tolerate("rolling back", step=state.global_step):
-                    roll_back(self._trainer, self.guard, self._session)
+        run, step = self._run, state.global_step
+        if run is None or self._watch is None or self._trainer is None or self._budget is None:
+            return
+        self._ended = True
+        max_steps, is_late = self._budget.schedule.max_steps, args.load_best_model_at_end
+        # load_best_model_at_end has put other weights in place by now: they do not belong to this step.
+        is_missing = step not in (*run.comparisons, self._tried) and step <= max_steps and run.evaluates
+        if is_missing and not is_late:
+            self._measure(state, kwargs)  # not logged, because trackers may have closed
+        run.note_task(self._figure(state))
+        with self._failures.tolerate("storing the figure of the new task", step=step):
+            run.store()
+        if rank() == 0:
+            with self._failures.tolerate("writing the report", step=step):
+                self._page.write(run, at_once=True)
+            if self.model_card and len(run.comparisons) > 1:
+                with self._failures.tolerate("writing the model card", step=step):
+                    write_card(Path(str(args.output_dir)) / CARD, run.trajectory())
+            # The model is not saved yet: nothing may fail here.
+            with self._failures.tolerate("showing the table", step=step):
+                run_output.show(run, page=self._page, max_steps=max_steps)
+            self._failures.log_counts()
+            if run.pending:
+                steps = ", ".join(map(str, run.pending))
+                self._log(f"looks that are not stored, and lost with this process: steps {steps}")
+        with self._failures.tolerate("releasing the output_dir", step=step):
+            run.close()
+        if self.guard is not None and self.guard.action == "rollback" and run.stopped is not None:
+            with self._failures.tolerate("rolling back", step=step):
+                roll_back(self._trainer, self.guard, run, self._saved_weights, log=self._log)
 
-    def _new_session(
+    def _begin(self, watch: Watch, budget: Budget, kwargs: dict[str, Any]) -> None:
+        """Decide items and looks, take the first look, and make the measurements that are made only once."""
+        run, model, tokenizer = watch.run, kwargs["model"], tokenizer_of(kwargs)
+        trainer = self._trainer
+        examples = None if trainer is None else trainer.train_dataset
+        with random_states():  # reading examples may draw random numbers
+            tokens = on_main_process(lambda: None if trainer is None else step_tokens(trainer.args, examples))
+        named = self._named_baseline(run.probe)
+        is_off = adapter_start(model).is_off
+        with adapters_off(model) if is_off else nullcontext():
+            line = join_lineage(run, model, tokenizer, setting=self.lineage, counts=named is None)
+            if line:
+                self._log(line)
+            if named is not None:
+                run.adopt(named)
+            self._decide(watch, budget, model, tokenizer, tokens, after=0, again=2 if is_off else 1)
+        look = watch.take(model, tokenizer, step=0)
+        if look.unstored is not None:  # known before the first step
+            raise look.unstored
+        if run.lineage is not None and run.lineage.how == BY_FOLDER and run.leave_unlike_lineage():
+            self._log(
+                "its answers are not those of that training's end: it is not counted as a stage of that model; "
+                "lineage=... names it if it is one, such as after quantising"
+            )
+        with self._failures.tolerate("the search for the probe in the training examples", step=0):
+            found = on_main_process(lambda: held_out(run.probe, examples, tokenizer))
+            if found is not None:
+                self._log(overlap_line(found))
+
+    def _resume(
+        self, watch: Watch, budget: Budget, state: TrainerState, kwargs: dict[str, Any], *, checkpoint: Path | None
+    ) -> bool:
+        """Restore the baseline and the looks of the run, and return whether their number is decided for good.
+
+        A WatchError if no source has the baseline.
+        """
+        run, memory, step = watch.run, _memory(state), state.global_step
+        known: Mapping[str, Any] = memory or {}
+        # The folder of the trainer may be on another path than that of the checkpoint.
+        folders = [run.folder.carried(step), *([checkpoint / CARRIED] if checkpoint is not None else [])]
+        # Before any file is touched: restoring may move the folder of another run aside.
+        run.keep_norm(known.get("made", {"probe": {"fingerprint": None}}))
+        found: dict[str, Any] = {
+            "run": known.get("run"),
+            "step": step,
+            "carried": list(dict.fromkeys(folders)),
+            "decision": Decision.of(known),
+            "completions": known.get("completions"),
+            "findings": [one for stored in known.get("tripped", ()) if (one := GuardFinding.of(stored)) is not None],
+        }
+        try:
+            if memory is None:
+                raise LostBaselineError("the checkpoint names no baseline")
+            watch.resume(**found)
+        except LostBaselineError:
+            named = self._named_baseline(run.probe)
+            if named is None and memory is None:
+                raise WatchError(
+                    f"the run resumes at step {step}, and its checkpoint names no baseline: it was begun without "
+                    "forgetwatch; name the model that it began with (baseline=...), start it anew, or resume without "
+                    "the callback"
+                ) from None
+            if named is None:
+                raise
+            named = run.in_order(run.in_norm(named))
+            self._log("the run's own baseline is gone; it is replaced by the one that was named")
+            # A step that no look of this run has.
+            watch.resume(baseline=replace(named, meta={**named.meta, "step": -1}), **found)
+        for note in run.notes:
+            self._log(note)
+        self._resume_guard(run, known.get("stopped"), step)
+        if run.decision is not None:
+            return True
+        # Of a run that was begun otherwise there is none.
+        self._decide(watch, budget, kwargs["model"], tokenizer_of(kwargs), None, after=step)
+        return False
+
+    def _restart(self, run: Run, step: int) -> bool:
+        """Train the same run again: after its end, or with a smaller batch. The baseline and the decision stay.
+
+        Return whether the number of looks is decided for good.
+        """
+        on_main_process(lambda: run.folder.claim(on_wait=log))
+        # Before its looks are dropped: a finished training is a result of its own.
+        if self._ended and (aside := on_main_process(run.folder.copy_aside)):
+            self._log(f"the looks of the earlier training are now in {aside}")
+        stopped = run.stopped
+        run.forget_after(step)
+        self._resume_guard(run, stopped, step)
+        return run.budget is not None and run.budget.is_final
+
+    def _resume_guard(self, run: Run, stopped: Any, step: int) -> None:
+        """Log that the guard has stopped the run before, and stop it again unless that is overridden."""
+        run.note_stop(None)
+        if type(stopped) is not int or stopped > step:
+            return
+        self._stops_again = self.guard is not None and self.guard.action in STOPS and not self.guard.override
+        run.note_stop(stopped if self._stops_again else None)
+        found = [finding for finding in run.findings if finding.trips and finding.step == stopped]
+        self._log(run_output.stopped_line(stopped, found=found, stops_again=self._stops_again))
+
+    def _stop_again(self, control: TrainerControl) -> None:
+        """End a training whose run the guard has stopped before, without a checkpoint."""
+        if self._stops_again:
+            control.should_training_stop = True
+            # A job that is started again and again would go on by a step each time, and replace all checkpoints.
+            control.should_save = False
+
+    def _decide(
         self,
-        trainer: Trainer,
-        args: TrainingArguments,
-        state: TrainerState,
-        kwargs: dict[str, Any],
+        watch: Watch,
+        budget: Budget,
+        model: Any,
+        tokenizer: Any,
+        tokens: float | None,
         *,
-        earlier: Session | None,
-    ) -> Session:
-        """Return the session of this training, with the watch of an earlier one that has a baseline."""
-        if earlier is not None and earlier.watch.baseline is not None:
-            watch = earlier.watch
-        else:
-            watch = self._new_watch(trainer, args, state, kwargs)
+        after: int,
+        again: int = 1,
+    ) -> None:
+        """Decide items and looks before anything is measured, and log what they cost.
+
+        `tokens` are those of a training step in one process, None if they are not known; the first items are measured
+        `again` so many times after the baseline.
+        """
+        run, trial = watch.run, None
+        if budget.overhead is not None and (len(run.probe) > FEWEST_ITEMS or generated_items(run.probe)):
+            trial = watch.time_start(model, tokenizer, items=self.items)
+        run.decide(budget.decide(run.probe, trial, tokens, after=after))
+        self._log(run_output.start_line(run, budget, trial, step_tokens=tokens, again=again))
+        if not run.generates:
+            self._log(run_output.not_generated_line(run.probe))
+        if budget.schedule.is_default and budget.schedule.unwatched:
+            self._log(run_output.unwatched_line(budget.schedule))
+
+    def _check_budget(self, run: Run, budget: Budget, step: int) -> None:
+        """Drop looks that take too long, after the last timed step."""
+        before = made = run.decision or Decision()
+        spent = sum(took for at, took in run.seconds.items() if at > 0)
+        with self._failures.tolerate("the decision on the budget", step=step):
+            made = budget.check(before, step=step, each=self._each(), spent=spent)
+        if made != before:
+            run.decide(made)
+            run.follow(budget)
+            self._log(run_output.dropped_line(budget, after=step, each=self._each()))
+
+    def _look(self, state: TrainerState, control: TrainerControl, kwargs: dict[str, Any]) -> None:
+        """Look at this step, and hand the look to the sinks; a look that failed is not tried by another event."""
+        step, budget = state.global_step, self._budget
+        if step == self._tried or budget is None:
+            return
+        started = time.perf_counter()
+        look = self._measure(state, kwargs)
+        if look is None:  # without a measurement there is nothing to show
+            return
+        trackers = self._trackers(state, control)
+        for what, sink in (
+            ("logging the look", trackers.take),
+            ("printing the look", partial(self._print, started=started)),
+            ("the guard", partial(self._judge, trackers=trackers, control=control)),
+            ("starting the command", lambda look: self._start_command(look.run, look.step, needs_checkpoint=False)),
+            ("writing the report", self._page.take),
+        ):
+            with self._failures.tolerate(what, step=step):
+                sink(look)
+        evaluation = 0.0 if self._watch is None else self._watch.look_seconds
+        budget.clock.add_look(time.perf_counter() - started, evaluation=evaluation)
+        with self._failures.tolerate("storing the run's state", step=step):
+            self._store_memory(state)
+
+    def _measure(self, state: TrainerState, kwargs: dict[str, Any]) -> Look | None:
+        """Return the look at this step, of the weights of the optimizer's evaluation mode if it has one."""
+        watch, step, look = self._watch, state.global_step, None
+        if watch is None or self._budget is None:
+            return None
+        self._tried = step
+        watch.run.note_task(self._figure(state))
+        is_last = self._ended or step == self._budget.schedule.max_steps
+        with (
+            _one_line_if_stopped(self, step=step),
+            self._failures.tolerate("the look", step=step),
+            evaluation_weights(kwargs.get("optimizer")),
+        ):
+            look = watch.take(kwargs["model"], tokenizer_of(kwargs), step=step, is_last=is_last)
+            if look.unstored is not None and self.strict:
+                raise look.unstored
+        return look
+
+    def _print(self, look: Look, *, started: float) -> None:
+        max_steps = None if self._budget is None else self._budget.schedule.max_steps
+        took = time.perf_counter() - started
+        self._log(run_output.look_line(look.comparison.all, step=look.step, max_steps=max_steps, took=took))
+
+    def _judge(self, look: Look, *, trackers: TrainerLogger, control: TrainerControl) -> None:
+        """Note what the guard finds at a look, and let the trainer do what it demands."""
+        guard, run, step = self.guard, look.run, look.step
+        if guard is None:
+            return
+        new = run.note(guard.findings(run.stage_trajectory(), run.lost_must_pass(step)))
+        trips = any(finding.trips for finding in new)
+        stops = step if trips and guard.action in STOPS else None
+        if stops is not None:
+            run.note_stop(step)
+            control.should_training_stop = True
+        if trips and guard.action in ("save", "stop"):
+            control.should_save = True
+        lines = finding_lines(new, run.findings, stops=stops)
+        for line in lines:
+            self._log(line)
+        if trips and rank() == 0:
+            with self._failures.tolerate("the guard's alert", step=step):
+                trackers.alert("\n".join(lines), step=step)
+
+    def _carry(self, run: Run, step: int) -> None:
+        """Copy the history of the run into the checkpoint at `step`, if there is one."""
+        if rank() == 0:
+            with self._failures.tolerate("storing the history in the checkpoint", step=step):
+                run.folder.carry(step, completions=self.share_text)
+
+    def _start_command(self, run: Run, step: int, *, needs_checkpoint: bool) -> None:
+        command = self.on_look
+        if command is not None and command.needs_checkpoint == needs_checkpoint and rank() == 0:
+            with self._failures.tolerate("starting the command", step=step):
+                command.start(step=step, output_dir=run.folder.output_dir, folder=run.folder.path)
+
+    @property
+    def _run(self) -> Run | None:
+        return None if self._watch is None else self._watch.run
+
+    @property
+    def _budget(self) -> Budget | None:
+        return None if self._run is None else self._run.budget
+
+    def _each(self) -> float:
+        """Return the seconds of a look; before the first one those of the drift are its seconds beside evaluating."""
+        watch, budget = self._watch, self._budget
+        if watch is None:
+            return 0.0
+        extra = 0.0 if budget is None else budget.clock.extra
+        return watch.look_seconds + (extra or watch.run.drift.seconds)
+
+    def _log(self, line: str) -> None:
+        if rank() == 0:
+            log(line)
+
+    def _trackers(self, state: TrainerState, control: TrainerControl) -> TrainerLogger:
+        if self._trainer is None:
+            raise WatchError("no trainer found; pass the callback to one, or call attach(trainer)")
+        return TrainerLogger(
+            self._trainer,
+            state,
+            control,
+            full=self.log == "full",
+            chosen_by=chosen_by(self._trainer.args),
+            share_text=self.share_text,
+        )
+
+    def _named_baseline(self, probe: Probe) -> Snapshot | None:
+        """Return the baseline that the user named: a snapshot, or a model, which is scored now; None for none."""
+        named = self.baseline
+        if named is None or isinstance(named, Snapshot):
+            return named
+        if world_size() > 1:  # a second model beside one that the processes share
+            raise WatchError(
+                f"baseline={named!r}: in a training of several processes needed a snapshot, got a model; make one with "
+                f"`forgetwatch score {named} --probe ... -o base.parquet`"
+            )
+        opening = f"baseline: {named}, to be scored on {probe.name}, {len(probe):,} items"
+        # Loading a model may draw random numbers.
+        with random_states(), shown("baseline", opening=opening) as progress:
+            return score_checkpoint(named, probe, progress=progress)
+
+    def _new_budget(self, args: TrainingArguments, state: TrainerState, kwargs: dict[str, Any]) -> Budget:
         epoch = epoch_steps(args, kwargs.get("train_dataloader"))
         strategy = args.eval_strategy if chosen_by(args) else "no"
         steps_of = partial(event_steps, epoch=epoch, max_steps=state.max_steps)
-        return Session(
-            watch,
-            Settings(
-                max_overhead=self.max_overhead,
-                items=self.items,
-                baseline=self.baseline,
-                lineage=self.lineage,
-                guard=self.guard,
-                on_look=self.on_look,
-                full=self.log == "full",
-                chosen_by=chosen_by(args),
-                share_text=self.share_text,
-                model_card=Path(str(args.output_dir)) / CARD if self.model_card else None,
-                strict=self.strict,
-            ),
-            schedule=Schedule.make(
-                self.every,
-                max_steps=state.max_steps,
-                saves=steps_of(args.save_strategy, every=state.save_steps),
-                epochs=steps_of("epoch", every=None),
-                evaluations=steps_of(strategy, every=state.eval_steps),
-            ),
-            is_main_process=bool(state.is_world_process_zero),
+        schedule = Schedule.make(
+            self.every,
+            max_steps=state.max_steps,
+            saves=steps_of(args.save_strategy, every=state.save_steps),
+            epochs=steps_of("epoch", every=None),
+            evaluations=steps_of(strategy, every=state.eval_steps),
         )
+        return Budget(schedule, overhead=self.max_overhead, items=self.items)
 
     def _new_watch(
         self, trainer: Trainer, args: TrainingArguments, state: TrainerState, kwargs: dict[str, Any]
@@ -363,73 +671,62 @@ class ForgetWatchCallback(TrainerCallback):
                 obstacle=generation_obstacle(kwargs["model"]),
                 fingerprint=(memory or {}).get("fingerprint"),
             )
-            if state.is_world_process_zero:
-                log(f"evaluating {self.probe.name}: {why}")
+            self._log(f"evaluating {self.probe.name}: {why}")
         if self.max_overhead is not None or self.items is not None:  # looks may evaluate its first items alone
             ordered = tuple(stratified(self.probe.items, first=self.items or FEWEST_ITEMS))
             self.probe = self.probe if ordered == self.probe.items else self.probe.with_items(ordered)
-        watch = Watch(self.probe, str(args.output_dir), task=self.task)
-        watch.saved = {}
         with random_states():  # reading examples may draw random numbers
-            watch.measure_with(
-                # One value for all processes, since all plan the same batches from it.
-                token_budget=on_main_process(lambda: token_budget(args, trainer.train_dataset)),
-                drift=RunDrift(wanted=self.drift, examples=trainer.train_dataset, strict=self.strict),
-            )
-        return watch
-
-    def _look(self, state: TrainerState, control: TrainerControl, kwargs: dict[str, Any]) -> None:
-        """Look at this step, and let the trainer do what the guard demands."""
-        session, step = self._session, state.global_step
-        if session is None or self._trainer is None or step in session.watch.comparisons:
-            return
-        session.watch.task = self._figure(state)
-        with _one_line_if_stopped(session, step=step):
-            action = session.look(_moment(self._trainer, state, control, kwargs))
-        with session.failures.tolerate("storing the run's state", step=step):
-            self._store_memory(state)
-        if action in ("save", "stop"):
-            control.should_save = True
-        if action in STOPS:
-            control.should_training_stop = True
+            # One value for all processes, since all plan the same batches from it.
+            budget = on_main_process(lambda: token_budget(args, trainer.train_dataset))
+        return Watch(
+            self.probe,
+            str(args.output_dir),
+            task=self.task,
+            drift=self.drift,
+            examples=trainer.train_dataset,
+            token_budget=budget,
+            strict=self.strict,
+            by_trainer=True,
+        )
 
     def _figure(self, state: TrainerState) -> TaskFigure | None:
-        """Return the trainer's own figure of the new task, as far as it was logged."""
-        if self.task is not None and self._session is not None:
-            return self._session.watch.task
+        """Return the trainer's own figure of the new task, as far as it was logged; None where the looks ask for it."""
+        if self.task is not None:
+            return None
         own = None if self._trainer is None else self._trainer.args.metric_for_best_model
         return logged_figure(state.log_history, chosen=None if own and "forget" in own else own)
 
     def _store_memory(self, state: TrainerState) -> None:
-        """Keep the run's memory in the trainer's state, and so in every checkpoint."""
-        if self._session is not None and self._session.watch.baseline is not None:
-            # In the form of a callback's state: the trainer may read every entry of this dict on a resume.
-            stateful(state)[STATE] = {"args": {}, "attributes": self._session.memory()}
+        """Keep what checkpoints know of the run in the trainer's state, as JSON values."""
+        run = self._run
+        if run is None or run.baseline is None:
+            return
+        memory = {
+            "run": run.folder.run,
+            "fingerprint": run.probe.fingerprint,
+            **stored_decision(run.decision),
+            "tripped": [dict(vars(finding)) for finding in run.findings],
+            "stopped": run.stopped,
+            "completions": run.drift.checksum,
+            "made": {name: run.baseline.meta.get(name) for name in ("probe", "batch")},
+        }
+        # In the form of a callback's state: the trainer may read every entry of this dict on a resume.
+        stateful(state)[STATE] = {"args": {}, "attributes": memory}
 
 
 @contextmanager
-def _one_line_if_stopped(session: Session, *, step: int | None = None) -> Iterator[None]:
+def _one_line_if_stopped(callback: ForgetWatchCallback, *, step: int | None = None) -> Iterator[None]:
     """Provide the start, or the look at a step: Ctrl-C ends a script with one line in place of a traceback."""
     try:
         yield
     except KeyboardInterrupt:
-        if step is None:
-            session.log("stopped before the first step")
-        else:
-            session.log(f"stopped in the look at step {step}; the looks before it are in {session.watch.folder.path}")
+        if rank() == 0 and step is None:
+            log("stopped before the first step")
+        elif rank() == 0 and callback.watch is not None:
+            log(f"stopped in the look at step {step}; the looks before it are in {callback.watch.run.folder.path}")
         if hasattr(sys, "ps1"):  # a notebook or a shell
             raise
         raise SystemExit(_STOPPED) from None
-
-
-def _moment(trainer: Trainer, state: TrainerState, control: TrainerControl, kwargs: dict[str, Any]) -> TrainingState:
-    return TrainingState(
-        step=state.global_step,
-        model=kwargs["model"],
-        tokenizer=tokenizer_of(kwargs),
-        optimizer=kwargs.get("optimizer"),
-        trackers=TrainerLogger(trainer, state, control),
-    )
 
 
 def _memory(state: TrainerState) -> dict[str, Any] | None:

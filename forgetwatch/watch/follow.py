@@ -28,7 +28,6 @@ from typing import Any, Final
 
 import torch
 
-from forgetwatch.comparing import Comparison
 from forgetwatch.errors import (
     ForgetwatchError,
     LostBaselineError,
@@ -37,7 +36,6 @@ from forgetwatch.errors import (
     SnapshotError,
     WatchError,
 )
-from forgetwatch.files import write_problem
 from forgetwatch.loading import Loading
 from forgetwatch.probe import Probe
 from forgetwatch.progress import Failures, log
@@ -58,7 +56,8 @@ from forgetwatch.snapshot import Snapshot, read_snapshot
 from forgetwatch.version import VERSION
 from forgetwatch.watch import run_output
 from forgetwatch.watch.checkpoint_queue import CheckpointQueue, End, set_by_signals
-from forgetwatch.watch.guard import Guard, Tripped
+from forgetwatch.watch.guard import Guard, finding_lines
+from forgetwatch.watch.run import Look
 from forgetwatch.watch.saved_checkpoints import (
     CheckpointGoneError,
     CheckpointStore,
@@ -204,7 +203,6 @@ class Follower:
             },
             full=settings.full,
         )
-        self._tripped = Tripped()
         self._has_tripped = False
         self._page = run_output.ReportPage()
         self._failures = Failures(strict=False, work="following", is_main_process=rank() == 0)
@@ -218,7 +216,6 @@ class Follower:
             once=settings.once,
         )
         self._failures_so_far = 0
-        self._unstored: set[int] = set()  # steps of the looks that were logged as not stored
 
     def follow(self) -> End:
         """Score checkpoints until the training, or the follower, ends; return the reason.
@@ -230,20 +227,21 @@ class Follower:
             on_main_process(self._claim)
             try:
                 self._resume()
-                end = self._until_end()
-                self._store_pending()
-                return end
+                return self._until_end()
             finally:
                 self._finish()
 
     @property
     def unstored(self) -> list[str]:
         """Names of the looks that were taken, and could not be stored."""
-        return [self._named(step) for step in self.watch.pending]
+        baseline = self.watch.run.baseline
+        start = None if baseline is None else baseline.meta["step"]
+        return ["the base" if step == start else f"step {step}" for step in self.watch.pending]
 
     def _until_end(self) -> End:
         while True:
-            self._store_pending()
+            if self.watch.pending:
+                self.watch.run.store()
             found = on_main_process(lambda: self.queue.next(brief=bool(self.watch.pending)))
             if isinstance(found, str):
                 return found
@@ -256,7 +254,7 @@ class Follower:
 
     def _claim(self) -> None:
         """Take the run folder, which must be writable, before anything is scored."""
-        folder = self.watch.folder
+        folder = self.watch.run.folder
         run = folder.path
         there = next(path for path in (run.absolute(), *run.absolute().parents) if path.exists())
         if not (there.is_dir() and os.access(there, os.W_OK)):
@@ -271,25 +269,25 @@ class Follower:
 
     def _resume(self) -> None:
         """Restore the looks of an earlier follower, and log what is done next."""
-        watch = self.watch
+        run = self.watch.run
+        path = run.folder.path
         if (why := on_main_process(self._replaced)) is not None:
-            self._log(f"the looks in {watch.folder.path} {why}; they are kept aside, and following begins anew")
-        elif on_main_process(lambda: watch.folder.is_started):
+            self._log(f"the looks in {path} {why}; they are kept aside, and following begins anew")
+        elif on_main_process(lambda: run.folder.is_started):
             try:
-                watch.resume()
+                self.watch.resume()
             except LostBaselineError as error:
-                self._log(f"the baseline in {watch.folder.path} is lost ({error}); following begins anew")
-        if watch.baseline is not None:
-            self._base.check(watch.baseline, watch.folder.path)
-            for note in watch.notes:
+                self._log(f"the baseline in {path} is lost ({error}); following begins anew")
+        if run.baseline is not None:
+            self._base.check(run.baseline, path)
+            for note in run.notes:
                 self._log(note)
-            self._tripped = Tripped(list(watch.findings))
-            self._log(f"{watch.folder.path} has {len(watch.comparisons) - 1} checkpoints of this run; they stay")
-        self._log(f"following {self._store.given} with {watch.probe.name}, {len(watch.probe):,} items")
+            self._log(f"{path} has {len(run.comparisons) - 1} checkpoints of this run; they stay")
+        self._log(f"following {self._store.given} with {run.probe.name}, {len(run.probe):,} items")
 
     def _replaced(self) -> str | None:
         """Return why the stored looks are not those of this base and this training, in a clause; None if they are."""
-        folder, loading = self.watch.folder, self._settings.loading
+        folder, loading = self.watch.run.folder, self._settings.loading
         with suppress(SnapshotError, ScoringError):
             base = read_snapshot(folder.path / BASELINE).meta.get("base_weights")
             if isinstance(base, dict) and is_replaced(base, loading=loading):
@@ -356,7 +354,7 @@ class Follower:
         self.queue.restart_clock()
 
     def _score(self, checkpoint: SavedCheckpoint) -> None:
-        watch, step = self.watch, checkpoint.step
+        run, step = self.watch.run, checkpoint.step
         with ExitStack() as stack:
             path = on_main_process(lambda: stack.enter_context(self._store.held(checkpoint)))
             if lost := lost_base(path):
@@ -367,24 +365,32 @@ class Follower:
             self._check_base(checkpoint, weights.get("base") or {})
             if on_main_process(self._are_replaced):
                 raise _FollowError(
-                    f"all checkpoints that are scored in {watch.folder.path} are those of another training now; start "
+                    f"all checkpoints that are scored in {run.folder.path} are those of another training now; start "
                     "again: the looks are moved aside, and the follower begins anew"
                 )
             self._score_base(checkpoint)
-            if step in watch.comparisons:  # that of the base, at step 0
+            if step in run.comparisons:  # that of the base, at step 0
                 return
             self._log(f"{checkpoint.name} is complete; it is loaded and scored")
             started = time.perf_counter()
             origin = {"model": f"{self._store.given.rstrip('/')}/{checkpoint.name}", "weights": weights}
-            comparison = self._look(str(path), step=step, origin=origin, checkpoint=checkpoint)
+            look = self._look(str(path), step=step, origin=origin, checkpoint=checkpoint)
             took = time.perf_counter() - started
         self.scored.append(step)
         self.queue.deal_with(checkpoint)
-        self._after(step, run_output.look_line(comparison.all, step=step, max_steps=checkpoint.max_steps, took=took))
+        line = run_output.look_line(look.comparison.all, step=step, max_steps=checkpoint.max_steps, took=took)
+        for what, sink in (
+            ("printing the look", lambda _: self._on_look(line) if rank() == 0 else None),
+            ("sending the row", self._runs.take),
+            ("the guard", self._judge),
+            ("writing the report", self._page.take),
+        ):
+            with self._failures.tolerate(what, step=step):
+                sink(look)
 
     def _look(
         self, given: str, *, step: int, origin: Mapping[str, Any], checkpoint: SavedCheckpoint | None = None
-    ) -> Comparison:
+    ) -> Look:
         settings, tokenizer_of = self._settings, None
         if checkpoint is not None:
             tokenizer_of = on_main_process(lambda: self._base.tokenizer_for(Path(given)))
@@ -395,16 +401,8 @@ class Follower:
         try:
             if checkpoint is not None:
                 on_main_process(lambda: self._store.check_unchanged(checkpoint))
-            self.watch.measurer.restart_for(model, tokenizer)
-            try:
-                return self.watch.look(model, tokenizer, step=step, origin=origin)
-            except (ForgetwatchError, OSError) as error:  # the other processes have no OSError of the main one
-                if step not in self.watch.comparisons:
-                    raise
-                self._unstored.add(step)
-                why = write_problem(error, self.watch.folder.path) if isinstance(error, OSError) else str(error)
-                self._log(f"{self._named(step)}: scored, and not stored: {why}; it is stored when there is room")
-                return self.watch.comparisons[step]
+            self.watch.restart_for(model, tokenizer)
+            return self.watch.take(model, tokenizer, step=step, origin=origin)
         except MismatchError as error:
             name, base = given if checkpoint is None else checkpoint.name, f"the base {settings.base}"
             raise _FollowError(
@@ -418,13 +416,13 @@ class Follower:
 
     def _score_base(self, checkpoint: SavedCheckpoint) -> None:
         """Take the baseline, in the batches of the watched run that saved this checkpoint, if one did."""
-        watch = self.watch
-        if watch.baseline is not None:
+        watch, run = self.watch, self.watch.run
+        if run.baseline is not None:
             return
         if self._base.snapshot is not None:
-            watch.adopt(self._base.snapshot)
+            run.adopt(self._base.snapshot)
             return
-        watch.measurer.token_budget = on_main_process(lambda: watched_budget(self._store, checkpoint, watch.probe))
+        watch.use_batches(on_main_process(lambda: watched_budget(self._store, checkpoint, run.probe)))
         try:
             given, loading = self._base.given, self._settings.loading
             origin: dict[str, Any] = {"base": given}
@@ -432,31 +430,12 @@ class Follower:
                 origin["base_weights"] = on_main_process(lambda: identity_of(given, loading=loading))
             if checkpoint.step == 0 and on_main_process(lambda: self._is_other(checkpoint)):
                 # The base is no look of this training: the first checkpoint has that step.
-                scored = score_checkpoint(given, watch.probe, loading=loading)
-                watch.adopt(replace(scored, meta={**scored.meta, **origin}))
+                scored = score_checkpoint(given, run.probe, loading=loading)
+                run.adopt(replace(scored, meta={**scored.meta, **origin}))
                 return
-            self._look(given, step=0, origin=origin)
+            self._runs.take(self._look(given, step=0, origin=origin))
         except (ForgetwatchError, OSError) as error:
             raise _FollowError(f"the base cannot be scored: {error}") from error
-        if rank() == 0:
-            with self._failures.tolerate("sending the row of the base", step=0):
-                self._runs.send(watch)
-
-    def _store_pending(self) -> None:
-        """Store the looks that could not be stored, if that is possible now."""
-        watch = self.watch
-        if watch.pending:
-            with suppress(ForgetwatchError, OSError):  # logged when the look was taken
-                watch.store_pending()
-        if stored := sorted(self._unstored.difference(watch.pending)):
-            self._unstored.difference_update(stored)
-            self._log(f"{', '.join(map(self._named, stored))}: stored now")
-            if rank() == 0:
-                self._write_page(stored[-1])
-
-    def _named(self, step: int) -> str:
-        baseline = self.watch.baseline
-        return "the base" if baseline is not None and step == baseline.meta["step"] else f"step {step}"
 
     def _check_base(self, checkpoint: SavedCheckpoint, base: Mapping[str, str]) -> None:
         """Refuse an adapter whose base has other weights now than under the adapters of the looks so far."""
@@ -464,52 +443,41 @@ class Follower:
         if any(one.get("model") == base.get("model") and one.get("digest") != base.get("digest") for one in earlier):
             raise _FollowError(
                 f"{checkpoint.name} is an adapter of {base['model']}, which has other weights now than under the looks "
-                f"in {self.watch.folder.path}; start again: they are moved aside, and the follower begins anew"
+                f"in {self.watch.run.folder.path}; start again: they are moved aside, and the follower begins anew"
             )
 
-    def _after(self, step: int, line: str) -> None:
-        """Report a look: its line, the guard, trackers and the page."""
-        # In all processes, which store the findings together.
-        new = self._tripped.at_look(self._settings.guard, self.watch, step=step, failures=self._failures)
-        self._has_tripped = self._has_tripped or any(finding.trips for finding in new)
-        if rank() != 0:
+    def _judge(self, look: Look) -> None:
+        """Note what the guard finds at a look; in all processes, which store the findings together."""
+        guard, run = self._settings.guard, look.run
+        if guard is None:
             return
-        with self._failures.tolerate("printing the look", step=step):
-            self._on_look(line)
-        for told in (lines := self._tripped.lines(new)):
-            log(told)
-        with self._failures.tolerate("sending the row", step=step):
-            self._runs.send(self.watch)
-        if any(finding.trips for finding in new):
-            with self._failures.tolerate("the guard's alert", step=step):
-                self._runs.alert("\n".join(lines), step=step)
-        self._write_page(step)
-
-    def _write_page(self, step: int) -> None:
-        """Write the page, unless there is no room for looks, and so for the page either."""
-        if not self.watch.pending:
-            with self._failures.tolerate("writing the report", step=step):
-                self._page.write(self.watch)
+        new = run.note(guard.findings(run.stage_trajectory(), run.lost_must_pass(look.step)))
+        trips = any(finding.trips for finding in new)
+        self._has_tripped |= trips
+        for line in (lines := finding_lines(new, run.findings)):
+            self._log(line)
+        if trips and rank() == 0:
+            self._runs.alert("\n".join(lines), step=look.step)
 
     def _finish(self) -> None:
         """Close trackers and write the page, whatever has happened."""
-        watch = self.watch
-        if rank() == 0 and watch.comparisons:
-            step = max(watch.comparisons)
+        run = self.watch.run
+        if rank() == 0 and run.comparisons:
+            step = max(run.comparisons)
             with self._failures.tolerate("closing the trackers", step=step):
-                self._runs.send(watch)
-                self._runs.finish(watch)
+                self._runs.send(run)
+                self._runs.finish(run)
             with self._failures.tolerate("writing the report", step=step):
-                self._page.write(watch, at_once=True)
+                self._page.write(run, at_once=True)
             self._failures.log_counts()
         if rank() == 0:  # the others are not waited for: one of them may have failed alone
-            watch.folder.release()
+            run.folder.release()
 
     def show(self) -> None:
         """Print the table of the last look, in the main process, unless there is none."""
         if rank() == 0 and len(self.watch.comparisons) > 1:
             of = self.queue.latest.max_steps if self.queue.latest else None
-            run_output.show(self.watch, page=self._page, max_steps=of, against="the base")
+            run_output.show(self.watch.run, page=self._page, max_steps=of, against="the base")
 
     def _log(self, line: str) -> None:
         if rank() == 0:

@@ -24,10 +24,10 @@ A run that the guard has stopped, and that resumes, stops again after its first 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal, cast, get_args
+from typing import Final, Literal, cast, get_args
 
 from forgetwatch.comparing import Alarm, Comparison, Group, Trajectory, can_see, estimated, is_beyond
 from forgetwatch.errors import WatchError, did_you_mean
@@ -35,9 +35,7 @@ from forgetwatch.gates import READY, Policy, PolicyResult, Sides, apply_policy, 
 from forgetwatch.measures import KNOWN, VANISHED_SHARE_NOTED
 from forgetwatch.pairing import change_points, count, listed, one_line, percent, tolerance_points
 from forgetwatch.probe import Probe
-from forgetwatch.progress import Failures
 from forgetwatch.run_folder import GuardFinding
-from forgetwatch.watch.watch import Watch
 
 Action = Literal["warn", "save", "stop", "rollback"]
 STOPS: Final = ("stop", "rollback")
@@ -187,70 +185,37 @@ def _vanished(whole: Group, step: int) -> list[GuardFinding]:
     return [GuardFinding("vanished", _name(whole), step, line)]
 
 
-@dataclass
-class Tripped:
-    """Findings of a run so far, in the order in which they were made; each is reported once."""
+def finding_lines(new: Sequence[GuardFinding], found: Sequence[GuardFinding], *, stops: int | None = None) -> list[str]:
+    """Return the lines of the log on the new findings of a look: at most one on alarms, and one on all others.
 
-    findings: list[GuardFinding] = field(default_factory=list)
-
-    @classmethod
-    def of(cls, stored: Iterable[Any]) -> Tripped:
-        """Return the findings of an earlier process, as `stored` gave them."""
-        return cls([finding for one in stored if (finding := GuardFinding.of(one)) is not None])
-
-    @property
-    def stored(self) -> list[dict[str, Any]]:
-        """The findings as JSON values."""
-        return [dict(vars(finding)) for finding in self.findings]
-
-    def new(self, found: Iterable[GuardFinding]) -> list[GuardFinding]:
-        """Return the findings that were not reported before, and count them as reported."""
-        reported = {(finding.what, finding.name) for finding in self.findings}
-        fresh = [finding for finding in found if (finding.what, finding.name) not in reported]
-        self.findings += fresh
-        return fresh
-
-    def lines(self, new: Sequence[GuardFinding], *, stops: int | None = None) -> list[str]:
-        """Return the lines of the log on the new findings of a look: at most one on alarms, and one on all others.
-
-        Args:
-            new: The findings of the look that were not reported before, as `new` returned them.
-            stops: Step at which they end the run; None if they do not.
-        """
-        kinds = ("alarm", "known", "net_loss", "must_pass", "policy")
-        of = {what: [one for one in new if one.what == what] for what in kinds}
-        few = [one for one in self.findings if one.what == "too_few_items"]
-        parts = [_and_others(of["net_loss"])] if of["net_loss"] else []
-        if of["policy"]:
-            more = len(of["policy"]) - 1
-            parts.append(of["policy"][0].line + (f", and {more:,} more limits" if more else ""))
-        if len(of["must_pass"]) == 1:
-            parts.append(of["must_pass"][0].line)
-        elif names := [one.name for one in of["must_pass"]]:
-            parts.append(f"items {listed(names)}, which must pass, were right and are wrong at step {new[0].step}")
-        parts += [one.line for one in new if one.what == "vanished"]
-        # Once in a run: it is a property of the probe, and all small categories of a run that is lost have it.
-        if few and few[0] in new:
-            parts.append(few[0].line)
-        found = "; ".join(parts)
-        if stops is not None:
-            found = f"the guard stops the run at step {stops}{': ' if found else ''}{found}"
-        elif found:
-            found = f"guard: {found}"
-        raised = [one.line for one in of["known"]] + ([_and_others(of["alarm"])] if of["alarm"] else [])
-        alarms = [f"ALARM: {'; '.join(one.removeprefix('ALARM: ') for one in raised)}; see the page"] if raised else []
-        return [*alarms, *([found] if found else [])]
-
-    def at_look(self, guard: Guard | None, watch: Watch, *, step: int, failures: Failures) -> list[GuardFinding]:
-        """Return the new findings of the look at a step, which are stored with the run; failures are tolerated."""
-        new = list[GuardFinding]()
-        with failures.tolerate("the guard", step=step):
-            if guard is not None:
-                new = self.new(guard.findings(watch.stage_trajectory(), watch.lost_must_pass(step)))
-        # Apart: a full disk must not disable the guard.
-        with failures.tolerate("storing the findings of the guard", step=step):
-            watch.report_findings(self.findings)
-        return new
+    Args:
+        new: The findings of the look that were not reported before.
+        found: All findings of the run, these included.
+        stops: Step at which they end the run; None if they do not.
+    """
+    kinds = ("alarm", "known", "net_loss", "must_pass", "policy")
+    of = {what: [one for one in new if one.what == what] for what in kinds}
+    few = [one for one in found if one.what == "too_few_items"]
+    parts = [_and_others(of["net_loss"])] if of["net_loss"] else []
+    if of["policy"]:
+        more = len(of["policy"]) - 1
+        parts.append(of["policy"][0].line + (f", and {more:,} more limits" if more else ""))
+    if len(of["must_pass"]) == 1:
+        parts.append(of["must_pass"][0].line)
+    elif names := [one.name for one in of["must_pass"]]:
+        parts.append(f"items {listed(names)}, which must pass, were right and are wrong at step {new[0].step}")
+    parts += [one.line for one in new if one.what == "vanished"]
+    # Once in a run: it is a property of the probe, and all small categories of a run that is lost have it.
+    if few and few[0] in new:
+        parts.append(few[0].line)
+    told = "; ".join(parts)
+    if stops is not None:
+        told = f"the guard stops the run at step {stops}{': ' if told else ''}{told}"
+    elif told:
+        told = f"guard: {told}"
+    raised = [one.line for one in of["known"]] + ([_and_others(of["alarm"])] if of["alarm"] else [])
+    alarms = [f"ALARM: {'; '.join(one.removeprefix('ALARM: ') for one in raised)}; see the page"] if raised else []
+    return [*alarms, *([told] if told else [])]
 
 
 def _and_others(findings: Sequence[GuardFinding]) -> str:

@@ -17,6 +17,7 @@ import torch
 from torch import nn
 
 from forgetwatch.cache import KEPT_SECONDS, CacheEntry
+from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ForgetwatchError
 from forgetwatch.grading import RULES
 from forgetwatch.probe import Probe
@@ -48,11 +49,14 @@ class KnownBaseline:
     def of(
         cls, model: nn.Module, tokenizer: Any, probe: Probe, *, token_budget: int | None, weights: str | None
     ) -> Self | None:
-        """Return the entries; None where weights or tokenizer cannot be known whole, or a template names the date.
+        """Return the entries; None where weights or tokenizer cannot be known whole.
 
-        All processes call it together. `weights` is the fingerprint of the model; None if it is not known.
+        None too where a template names the date, or answers are sampled. All processes call it together. `weights` is
+        the fingerprint of the model; None if it is not known.
         """
         settings = tokenizer_settings(tokenizer)
+        if any(map(probe.is_generated, probe)) and Decoding.of(probe.decoding).temperature > 0:
+            return None
         if settings is None or "strftime_now" in settings[1]:
             return None
         ran = execution(model)

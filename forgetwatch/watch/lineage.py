@@ -34,7 +34,7 @@ from forgetwatch.scoring import (
     tokenizer_state,
     without_wrappers,
 )
-from forgetwatch.watch.watch import Watch
+from forgetwatch.watch.run import Run
 
 LineageSetting = str | Path | Literal[False] | None
 
@@ -58,15 +58,13 @@ def facts_of(model: nn.Module, tokenizer: Any) -> dict[str, Any]:
     }
 
 
-def join_lineage(
-    watch: Watch, model: nn.Module, tokenizer: Any, *, setting: LineageSetting, counts: bool = True
-) -> str:
+def join_lineage(run: Run, model: nn.Module, tokenizer: Any, *, setting: LineageSetting, counts: bool = True) -> str:
     """Let a run that begins count against the base of earlier trainings, and return a line on that; empty if none.
 
     Every process calls it.
 
     Args:
-        watch: The run, before its first look.
+        run: The run, before its first look.
         model: The model.
         tokenizer: Its tokenizer.
         setting: The folder of the earlier training, False for none, None to search for it.
@@ -76,8 +74,8 @@ def join_lineage(
         WatchError: If the named folder has no run, or is of another model.
         MismatchError: If the named one was measured on other questions.
     """
-    watch.model_facts = facts_of(model, tokenizer)
-    watch.started_with = fingerprint = _fingerprint(model)
+    fingerprint = _fingerprint(model)
+    run.note_model(facts_of(model, tokenizer), fingerprint)
     if setting is False:
         return ""
     config: Any = getattr(without_wrappers(model), "config", None)
@@ -93,11 +91,11 @@ def join_lineage(
     if lineage is None:
         return ""
     if not counts:
-        watch.lineage = replace(lineage, first=None)
+        run.note_lineage(replace(lineage, first=None))
         return ""
     try:
-        _check(lineage, watch)
-        watch.descend(lineage)
+        _check(lineage, run)
+        run.descend(lineage)
     except (WatchError, MismatchError) as error:
         if setting is not None:
             raise
@@ -147,10 +145,10 @@ def _named(path: Path) -> Lineage | None:
     return found
 
 
-def _check(lineage: Lineage, watch: Watch) -> None:
+def _check(lineage: Lineage, run: Run) -> None:
     """Raise a WatchError if the model of an earlier training cannot have become the present one."""
-    uses_template = watch.probe.rendering == "chat" or any(item.rendering == "chat" for item in watch.probe)
-    if problem := check_one_model(lineage.model, watch.model_facts, with_template=uses_template):
+    uses_template = run.probe.rendering == "chat" or any(item.rendering == "chat" for item in run.probe)
+    if problem := check_one_model(lineage.model, run.model_facts, with_template=uses_template):
         raise WatchError(
             f"{lineage.runs[-1].name} and this training: {problem}; name the right one (lineage=...), or turn it off "
             "(lineage=False)"

@@ -32,8 +32,10 @@ from forgetwatch.progress import log, seconds
 from forgetwatch.report import WIDTH, run_page, run_title
 from forgetwatch.report.terminal import run_table
 from forgetwatch.run_folder import REPORT, GuardFinding, checkpoint_folder, task_figure
+from forgetwatch.scoring import rank
 from forgetwatch.visible_text import visible
 from forgetwatch.watch.budget import (
+    Budget,
     Decision,
     Trial,
     look_seconds,
@@ -41,8 +43,8 @@ from forgetwatch.watch.budget import (
     predicted_seconds,
     start_seconds,
 )
+from forgetwatch.watch.run import Look, Run
 from forgetwatch.watch.schedule import Schedule
-from forgetwatch.watch.watch import Watch
 
 _PAGE_SHARE: Final = 0.005
 """Share of the time that drawing pages may take, 0 to 1."""
@@ -51,27 +53,17 @@ _FIELDS: Final = frozenset({"step", "checkpoint", "folder"})
 _LOCK: Final = threading.Lock()
 
 
-def start_line(
-    probe: Probe,
-    decision: Decision,
-    schedule: Schedule,
-    trial: Trial | None,
-    *,
-    step_tokens: float | None,
-    max_overhead: float | None,
-    again: int,
-) -> str:
+def start_line(run: Run, budget: Budget, trial: Trial | None, *, step_tokens: float | None, again: int) -> str:
     """Return the line before the first batch: what is evaluated, and what that costs.
 
     Args:
-        probe: The probe.
-        decision: Items and looks.
-        schedule: The looks.
+        run: The run, whose items are decided.
+        budget: Its looks.
         trial: Seconds of a few items; None if none were timed.
         step_tokens: Tokens of a training step; None if the training cannot be predicted.
-        max_overhead: Share of the training's time that looks may take; None for any.
         again: Number of times that the first items are measured after the baseline.
     """
+    probe, decision, schedule = run.probe, run.decision or Decision(), budget.schedule
     items, looks = decision.items or len(probe), schedule.looks_after(0)
     line = f"{probe.name}: {f'the first {items:,} of ' if items < len(probe) else ''}{len(probe):,} items"
     if trial is None:
@@ -82,7 +74,7 @@ def start_line(
         return f"{line}; this training cannot be predicted, and its first steps decide which are kept"
     training = predicted_seconds(trial, step_tokens, steps=schedule.max_steps)
     share = looks * each / (looks * each + training)
-    return f"{line}, about {100 * share:.1f} % of the run's time{_over(looks * each, training, max_overhead)}"
+    return f"{line}, about {100 * share:.1f} % of the run's time{_over(looks * each, training, budget.overhead)}"
 
 
 def unwatched_line(schedule: Schedule) -> str:
@@ -91,27 +83,27 @@ def unwatched_line(schedule: Schedule) -> str:
     return f'no time for a look at {names}; every="save" looks at all'
 
 
-def cost_line(watch: Watch, *, left: int, extra: float = 0.0) -> str:
+def cost_line(run: Run, *, left: int, each: float) -> str:
     """Return the line before the first step.
 
     The cost of the baseline and of the looks, and the verdicts to expect.
 
     Args:
-        watch: The run.
+        run: The run.
         left: Number of looks that are still planned.
-        extra: Seconds of a look outside evaluating the probe.
+        each: Seconds of a look.
     """
-    spent, each = sum(watch.seconds.values()), watch.measurer.seconds + extra
+    spent = sum(run.seconds.values())
     # A run that resumes, or compares with a baseline from elsewhere, has not measured it.
-    took = watch.seconds.get(watch.baseline.meta["step"]) if watch.baseline else None
-    also = ", second measurement included" if watch.null else ""
+    took = run.seconds.get(run.baseline.meta["step"]) if run.baseline else None
+    also = ", second measurement included" if run.null else ""
     looks = "" if took is None else f"the baseline took {seconds(took)}{also}; "
     looks += f"{left} look{'' if left == 1 else 's'} planned, {seconds(each)} each: "
     looks += f"about {seconds(spent + left * each)} in all"
-    items = watch.items or len(watch.probe)
-    if all(item.is_passage for item in watch.probe.items[:items]):
+    items = run.items or len(run.probe)
+    if all(item.is_passage for item in run.probe.items[:items]):
         return f"{items:,} passages; {looks}; what changes is their bits per byte: no answer is right or wrong"
-    return "; ".join(filter(None, [f"{items:,} items; {looks}", _expected(watch)]))
+    return "; ".join(filter(None, [f"{items:,} items; {looks}", _expected(run)]))
 
 
 def look_line(whole: Group, *, step: int, max_steps: int | None, took: float) -> str:
@@ -136,14 +128,13 @@ def not_generated_line(probe: Probe) -> str:
     )
 
 
-def dropped_line(later: Sequence[int], *, each: float, step_seconds: float | None, steps: int) -> str:
-    """Return the line on the looks of so many seconds that are left after the first steps."""
-    training = (step_seconds or 0.0) * steps
-    share = len(later) * each / (len(later) * each + training)
-    at = ", ".join(map(str, later))
+def dropped_line(budget: Budget, *, after: int, each: float) -> str:
+    """Return the line on the looks of so many seconds that are left after a step."""
+    later = sorted(step for step in budget.schedule.steps if step > after)
+    looks, training = len(later) * each, (budget.clock.step or 0.0) * budget.schedule.max_steps
     return (
-        f"looks take longer than they may: those at step{'' if len(later) == 1 else 's'} {at} are left, "
-        f"about {100 * share:.1f} % of the run's time; max_overhead=None takes all"
+        f"looks take longer than they may: those at step{'' if len(later) == 1 else 's'} {', '.join(map(str, later))} "
+        f"are left, about {100 * looks / (looks + training):.1f} % of the run's time; max_overhead=None takes all"
     )
 
 
@@ -163,26 +154,26 @@ def stopped_line(stopped: int, *, found: Sequence[GuardFinding], stops_again: bo
     return f'{line}; the training stops again after its first step; Guard("stop", override=True) continues it'
 
 
-def show(watch: Watch, *, page: ReportPage, max_steps: int | None, against: str = "the start") -> None:
+def show(run: Run, *, page: ReportPage, max_steps: int | None, against: str = "the start") -> None:
     """Print the table of the last look, with the decisions on the run, and the path of the report.
 
     A page that does not show the last look is not named: it could not be written.
     """
-    if watch.baseline is None:
+    if run.baseline is None:
         return
-    trajectory = _with_task(watch)
-    title = run_title(trajectory, watch.folder.path, of=max_steps, against=against)
+    trajectory = _with_task(run)
+    title = run_title(trajectory, run.folder.path, of=max_steps, against=against)
     console = Console(highlight=False)
     console.width = min(console.width, 120) if console.is_terminal else WIDTH
-    console.print(run_table(trajectory, title=title, run=watch.folder.path), soft_wrap=True)
-    folder = watch.folder.path
-    line = f"report: {folder / REPORT}" if page.is_current(watch) else f"looks: {folder}"
+    console.print(run_table(trajectory, title=title, run=run.folder.path), soft_wrap=True)
+    folder = run.folder.path
+    line = f"report: {folder / REPORT}" if page.is_current(run) else f"looks: {folder}"
     console.print(visible(line), soft_wrap=True, markup=False)
 
 
-def _with_task(watch: Watch) -> Trajectory:
+def _with_task(run: Run) -> Trajectory:
     """Return the run with the figure of its new task, as a report of its folder shows it."""
-    return replace(watch.trajectory(), task=watch.task or task_figure(watch.folder.output_dir))
+    return replace(run.trajectory(), task=run.task or task_figure(run.folder.output_dir))
 
 
 class ReportPage:
@@ -197,32 +188,37 @@ class ReportPage:
         self._written = 0.0
         self._shown: Comparison | None = None
 
-    def is_current(self, watch: Watch) -> bool:
+    def is_current(self, run: Run) -> bool:
         """Return True if the page was written by this object, and shows the latest look."""
-        return watch.comparisons[max(watch.comparisons)] is self._shown
+        return run.comparisons[max(run.comparisons)] is self._shown
 
-    def write(self, watch: Watch, *, at_once: bool = False) -> None:
+    def take(self, look: Look) -> None:
+        """Write the page of a look's run, in the main process."""
+        if rank() == 0:
+            self.write(look.run)
+
+    def write(self, run: Run, *, at_once: bool = False) -> None:
         """Write the page, unless it shows the latest look, comes too soon (never `at_once`), or there is no folder."""
         started = time.perf_counter()
         too_soon = self._seconds > _PAGE_SHARE * (started - self._written)
         # A step that was saved again with other weights has another look.
-        if self.is_current(watch) or not watch.folder.is_started or (too_soon and not at_once):
+        if self.is_current(run) or not run.folder.is_started or (too_soon and not at_once):
             return
-        path, run = watch.folder.path, _with_task(watch)
-        write_text(path / REPORT, run_page(run, probe=watch.probe, title=run_name(path), folder=path))
-        self._shown, self._written = watch.comparisons[max(watch.comparisons)], time.perf_counter()
+        path = run.folder.path
+        write_text(path / REPORT, run_page(_with_task(run), probe=run.probe, title=run_name(path), folder=path))
+        self._shown, self._written = run.comparisons[max(run.comparisons)], time.perf_counter()
         self._seconds = self._written - started
 
 
-def _expected(watch: Watch) -> str:
+def _expected(run: Run) -> str:
     """Return the clause on the verdicts to expect; empty where nothing shows how often they will be what."""
-    start = None if watch.baseline is None else watch.comparisons.get(watch.baseline.meta["step"])
-    if watch.baseline is None or start is None:
+    start = None if run.baseline is None else run.comparisons.get(run.baseline.meta["step"])
+    if run.baseline is None or start is None:
         return ""
     if (whole := start.all).n < FEWEST_TO_PASS or whole.little_to_lose:
         return at_start(whole) or f"{count(whole.n)} questions are too few to say that it kept"
-    null = None if watch.null is None else watch.subset.apply(watch.null)
-    found = expected_verdicts(start, watch.subset.apply(watch.baseline), null)
+    null = None if run.null is None else run.subset.apply(run.null)
+    found = expected_verdicts(start, run.subset.apply(run.baseline), null)
     if found is None:
         return ""
     text = f"a harmless run will read KEPT in about {100 * found.kept:.0f} %"

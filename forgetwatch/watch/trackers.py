@@ -37,9 +37,9 @@ from forgetwatch.extras import install
 from forgetwatch.files import write_text
 from forgetwatch.measures import drift_row
 from forgetwatch.report import PREFIX, flipped_rows, tracker_row
+from forgetwatch.scoring import rank
 from forgetwatch.version import VERSION
-from forgetwatch.watch.looks import STAGE
-from forgetwatch.watch.watch import Watch
+from forgetwatch.watch.run import STAGE, Look, Run
 
 TABLE: Final = "forgetwatch/flipped"
 """Name of the table of flipped items."""
@@ -76,16 +76,16 @@ class Tracker:
         self.can_resume = can_resume  # it can continue a run of another process, by the id of the run
         self.is_rewritten = is_rewritten  # transformers writes ``eval_forget/...`` as ``eval/forget/...`` to it
 
-    def begin(self, watch: Watch, named: Mapping[str, Any]) -> Any:
+    def begin(self, run: Run, named: Mapping[str, Any]) -> Any:
         """Return a tracker of `accelerate` with a begun run.
 
         That of an earlier process goes on where trackers allow it.
         """
-        made = LOGGER_TYPE_TO_CLASS[self.name]
-        place = ("runs", str(watch.folder.path)) if made.requires_logging_directory else (self._project(),)
-        run = made(*place, **self._options(watch, named))
-        run.start()
-        return run
+        kind = LOGGER_TYPE_TO_CLASS[self.name]
+        place = ("runs", str(run.folder.path)) if kind.requires_logging_directory else (self._project(),)
+        begun = kind(*place, **self._options(run, named))
+        begun.start()
+        return begun
 
     def row(self, run: Any, values: Mapping[str, float], *, step: int) -> None:
         """Send a row to a run that `begin` gave."""
@@ -100,14 +100,14 @@ class Tracker:
     def alert(self, text: str) -> None:
         """Send an alert, if the tracker has alerts and a run."""
 
-    def about(self, watch: Watch) -> None:
+    def about(self, run: Run) -> None:
         """Name what the looks ask in the run's configuration, if the tracker has a run, and draw loss and gain."""
 
     def _project(self) -> str:
         # The projects in which transformers puts the runs of trainings.
         return os.environ.get(f"{self.name.upper()}_PROJECT", "huggingface")
 
-    def _options(self, watch: Watch, named: Mapping[str, Any]) -> dict[str, Any]:
+    def _options(self, run: Run, named: Mapping[str, Any]) -> dict[str, Any]:
         return {}
 
 
@@ -128,28 +128,28 @@ class _WithTables(Tracker):
 
 
 class _WandB(_WithTables):
-    def begin(self, watch: Watch, named: Mapping[str, Any]) -> Any:
-        run = super().begin(watch, named)
-        run.tracker.define_metric(_STEP)
-        run.tracker.define_metric("*", step_metric=_STEP, step_sync=True)
-        return run
+    def begin(self, run: Run, named: Mapping[str, Any]) -> Any:
+        begun = super().begin(run, named)
+        begun.tracker.define_metric(_STEP)
+        begun.tracker.define_metric("*", step_metric=_STEP, step_sync=True)
+        return begun
 
     def text(self, name: str, text: str, *, step: int, tensorboard_writers: Sequence[Any]) -> None:
         if wandb := self.running():
             wandb.run.summary[_TEXT.format(name)] = text
 
-    def about(self, watch: Watch) -> None:
-        if not (wandb := self.running()) or watch.baseline is None:
+    def about(self, run: Run) -> None:
+        if not (wandb := self.running()) or run.baseline is None:
             return
-        described = watch.baseline.meta["probe"]
+        described = run.baseline.meta["probe"]
         about = {name: described.get(name) for name in ("name", "fingerprint")}
-        about |= {"items": watch.items or len(watch.probe), "version": VERSION}
+        about |= {"items": run.items or len(run.probe), "version": VERSION}
         wandb.config.update({"forgetwatch": about}, allow_val_change=True)
-        figures = {} if watch.task is None else {step: watch.task.at(step) for step in watch.comparisons}
+        figures = {} if run.task is None else {step: run.task.at(step) for step in run.comparisons}
         known = [(step, one) for step, one in sorted(figures.items()) if one is not None]
-        if watch.task is not None and len(known) > 1:
-            lost = [100 * watch.comparisons[step].all.forgetting for step, _ in known]
-            curves, names = [lost, [one for _, one in known]], ["forgotten, %", watch.task.name]
+        if run.task is not None and len(known) > 1:
+            lost = [100 * run.comparisons[step].all.forgetting for step, _ in known]
+            curves, names = [lost, [one for _, one in known]], ["forgotten, %", run.task.name]
             chart = wandb.plot.line_series([step for step, _ in known], curves, names, "loss and gain", "step")
             wandb.log({f"{_TITLE}/{_GAIN}": chart, _STEP: known[-1][0]})
 
@@ -157,11 +157,11 @@ class _WandB(_WithTables):
         if wandb := self.running():
             wandb.alert(title=_TITLE, text=text, level=wandb.AlertLevel.WARN)
 
-    def _options(self, watch: Watch, named: Mapping[str, Any]) -> dict[str, Any]:
-        config, run = named["config"], named["run"]
-        if run is not None:  # of the training, which has a name and a group of its own
-            return {"config": config, "id": run, "resume": "must"}
-        own = {"name": named["name"], "group": named["group"], "id": f"follow-{watch.folder.run}"}
+    def _options(self, run: Run, named: Mapping[str, Any]) -> dict[str, Any]:
+        config, other = named["config"], named["run"]
+        if other is not None:  # of the training, which has a name and a group of its own
+            return {"config": config, "id": other, "resume": "must"}
+        own = {"name": named["name"], "group": named["group"], "id": f"follow-{run.folder.run}"}
         return {**own, "config": config, "resume": "allow"}
 
 
@@ -171,14 +171,14 @@ class _Trackio(_WithTables):
         if send := getattr(self.running(), "alert", None):
             send(title=_TITLE, text=text)
 
-    def _options(self, watch: Watch, named: Mapping[str, Any]) -> dict[str, Any]:
+    def _options(self, run: Run, named: Mapping[str, Any]) -> dict[str, Any]:
         still = {"config": named["config"], "embed": False, "auto_log_gpu": False, "auto_log_cpu": False}
         if named["run"] is not None:
             return {**still, "name": named["run"], "resume": "must"}
         # The id tells runs of one name apart.
         return {
             **still,
-            "name": f"{named['name']} {str(watch.folder.run)[:4]}",
+            "name": f"{named['name']} {str(run.folder.run)[:4]}",
             "group": named["group"],
             "resume": "allow",
         }
@@ -218,7 +218,7 @@ class _MLflow(Tracker):
     def _project(self) -> str:
         return "Default"
 
-    def _options(self, watch: Watch, named: Mapping[str, Any]) -> dict[str, Any]:
+    def _options(self, run: Run, named: Mapping[str, Any]) -> dict[str, Any]:
         if named["run"] is None:
             return {"run_name": named["name"]}
         if (other := os.environ.get("MLFLOW_RUN_ID")) not in (None, named["run"]):  # accelerate would take that one
@@ -263,21 +263,51 @@ def _running(name: str, run: str) -> Any:
 
 
 class TrainerLogger:
-    """The trackers of a trainer, during one of its events."""
+    """The trackers of a trainer, during one of its events.
 
-    def __init__(self, trainer: Trainer, state: TrainerState, control: TrainerControl) -> None:
+    Args:
+        trainer: The trainer.
+        state: Its state.
+        control: Its control.
+        full: True for the numbers of every group, and the drift.
+        chosen_by: Key by which the best checkpoint is chosen; None for none.
+        share_text: True to send questions and answers.
+    """
+
+    def __init__(
+        self,
+        trainer: Trainer,
+        state: TrainerState,
+        control: TrainerControl,
+        *,
+        full: bool = False,
+        chosen_by: str | None = None,
+        share_text: bool = False,
+    ) -> None:
         self._trainer = trainer
         self._state = state
         self._control = control
+        self._full, self._chosen_by, self._share_text = full, chosen_by, share_text
 
-    def log_look(self, watch: Watch, *, step: int, full: bool, chosen_by: str | None = None) -> None:
+    def take(self, look: Look) -> None:
+        """Log a look, and at the last step the items that flipped: later the trackers may have closed."""
+        self.log_look(look.run, step=look.step)
+        if self._state.is_world_process_zero and look.step == self._state.max_steps:
+            log_flipped(
+                look.run,
+                step=look.step,
+                tensorboard_writers=self._tensorboard_writers,
+                share_text=self._share_text,
+            )
+
+    def log_look(self, run: Run, *, step: int) -> None:
         """Log the row and the verdict of a look and nothing else; the trainer's own rows are as they would have been.
 
         A look is logged once, also if a resumed run takes it again; nothing is logged for a step without one.
         """
         if any(row.get("step") == step and f"{PREFIX}/all/forgotten" in row for row in self._state.log_history):
             return
-        if not (row := look_row(watch, step=step, full=full, chosen_by=chosen_by)):
+        if not (row := look_row(run, step=step, full=self._full, chosen_by=self._chosen_by)):
             return
         # The trainer's bridge to MLflow writes an underscore for each letter that is not ASCII. Where that makes two
         # keys equal, the later one is logged: the one that needed no change.
@@ -305,21 +335,15 @@ class TrainerLogger:
             _MLFLOW.row(None, other_scripts, step=step)  # MLflow itself takes letters of any script
         if self._state.is_world_process_zero:
             for tracker in TRACKERS:
-                tracker.about(watch)
-        if step > min(watch.comparisons) and self._state.is_world_process_zero:
+                tracker.about(run)
+        if step > min(run.comparisons) and self._state.is_world_process_zero:
             for tracker in TRACKERS:
                 tracker.text(
                     "verdict",
-                    look_verdict(watch, step=step),
+                    look_verdict(run, step=step),
                     step=step,
                     tensorboard_writers=self._tensorboard_writers,
                 )
-
-    def log_flipped(self, watch: Watch, *, share_text: bool) -> None:
-        """Log the items that flipped until the latest look, to every tracker that can show a table."""
-        log_flipped(
-            watch, step=self._state.global_step, tensorboard_writers=self._tensorboard_writers, share_text=share_text
-        )
 
     def alert(self, text: str, *, step: int) -> None:
         """Send an alert through the trackers that have alerts or texts."""
@@ -365,48 +389,53 @@ class FollowerLogger:
         self._full = full
         self._running: dict[str, Any] = {}
 
-    def send(self, watch: Watch) -> None:
+    def take(self, look: Look) -> None:
+        """Send the rows of a look's run that a tracker does not have yet, in the main process."""
+        if rank() == 0:
+            self.send(look.run)
+
+    def send(self, run: Run) -> None:
         """Send the rows of all looks that a tracker does not have yet, by rising step.
 
         Whatever a tracker raises is raised when the others have their rows.
         """
         if not self._trackers:
             return
-        path = watch.folder.path / SENT
-        sent, failed = _sent(path, watch.folder.run), None
+        path = run.folder.path / SENT
+        sent, failed = _sent(path, run.folder.run), None
         for tracker in self._trackers:
             place = tracker.name if self._named["run"] is None else f"{tracker.name} {self._named['run']}"
             of_tracker = sent.setdefault(place, [])
             try:
-                for step in sorted(watch.comparisons):
+                for step in sorted(run.comparisons):
                     if step not in of_tracker:
                         if tracker.name not in self._running:
                             PartialState()  # the loggers of `accelerate` need one
-                            self._running[tracker.name] = tracker.begin(watch, self._named)
-                        row = look_row(watch, step=step, full=self._full)
+                            self._running[tracker.name] = tracker.begin(run, self._named)
+                        row = look_row(run, step=step, full=self._full)
                         values = rewrite_logs(row) if tracker.is_rewritten else row
                         tracker.row(self._running[tracker.name], values, step=max(step, 0))
-                        if step > min(watch.comparisons):
-                            text = verdict_text(watch.comparisons[step])
+                        if step > min(run.comparisons):
+                            text = verdict_text(run.comparisons[step])
                             tracker.text("verdict", text, step=step, tensorboard_writers=self._tensorboard_writers)
                         of_tracker.append(step)
             except Exception as error:  # of any kind: a tracker is foreign code
                 failed = error
-        write_text(path, json.dumps({"run": watch.folder.run, **sent}))
+        write_text(path, json.dumps({"run": run.folder.run, **sent}))
         if failed is not None:
             raise failed
 
-    def finish(self, watch: Watch) -> None:
+    def finish(self, run: Run) -> None:
         """Log the items that flipped until the latest look, without their texts, and close the runs."""
         try:
-            if self._running and len(watch.comparisons) > 1:
+            if self._running and len(run.comparisons) > 1:
                 log_flipped(
-                    watch, step=max(watch.comparisons), tensorboard_writers=self._tensorboard_writers, share_text=False
+                    run, step=max(run.comparisons), tensorboard_writers=self._tensorboard_writers, share_text=False
                 )
         finally:
-            for run in self._running.values():
+            for begun in self._running.values():
                 with suppress(Exception):  # each of the others is closed all the same
-                    run.finish()
+                    begun.finish()
             self._running = {}
 
     def alert(self, text: str, *, step: int) -> None:
@@ -430,12 +459,12 @@ def _sent(path: Path, run: str | None) -> dict[str, list[int]]:
     return {name: steps for name, steps in stored.items() if isinstance(steps, list)}
 
 
-def log_flipped(watch: Watch, *, step: int, tensorboard_writers: Sequence[Any], share_text: bool) -> None:
+def log_flipped(run: Run, *, step: int, tensorboard_writers: Sequence[Any], share_text: bool) -> None:
     """Log the items that flipped until the latest look, to every running tracker that can show a table."""
-    if watch.baseline is None or watch.latest() is None:
+    if run.baseline is None or run.latest() is None:
         return
-    run = watch.trajectory()
-    changed = flips(run.baseline, run.last, probe=watch.probe if share_text else None)
+    made = run.trajectory()
+    changed = flips(made.baseline, made.last, probe=run.probe if share_text else None)
     columns, rows = flipped_rows(changed, texts=share_text)
     for tracker in TRACKERS:
         tracker.table(Flipped(columns=columns, rows=rows, step=step, tensorboard_writers=tensorboard_writers))
@@ -454,38 +483,38 @@ def verdict_text(comparison: Comparison) -> str:
     return f"{found.word}: {found.sentence}"
 
 
-def look_verdict(watch: Watch, *, step: int) -> str:
+def look_verdict(run: Run, *, step: int) -> str:
     """Return the verdict on a look in one sentence; in a later stage against the first base, and against its start."""
-    if step not in watch.firsts:
-        return verdict_text(watch.comparisons[step])
+    if step not in run.firsts:
+        return verdict_text(run.comparisons[step])
     return (
-        f"against the first base: {verdict_text(watch.firsts[step])}; against the start of this stage: "
-        f"{verdict_text(watch.comparisons[step])}"
+        f"against the first base: {verdict_text(run.firsts[step])}; against the start of this stage: "
+        f"{verdict_text(run.comparisons[step])}"
     )
 
 
-def look_row(watch: Watch, *, step: int, full: bool, chosen_by: str | None = None) -> dict[str, float]:
+def look_row(run: Run, *, step: int, full: bool, chosen_by: str | None = None) -> dict[str, float]:
     """Return the numbers of the look at a step by tracker key; empty if there is no look.
 
     Args:
-        watch: The run.
+        run: The run.
         step: Step of the look.
         full: True for the numbers of every group, and the drift.
         chosen_by: Key by which the best checkpoint is chosen; the row has it in any case.
     """
-    if step not in watch.comparisons:
+    if step not in run.comparisons:
         return {}
-    also, seconds = chosen_by or "", watch.seconds.get(step, 0.0)
-    trajectory = watch.trajectory() if full or also else None
-    row = tracker_row(watch.headline[step], seconds=seconds, full=full, trajectory=trajectory, also=also)
-    drift = {f"{PREFIX}/all/{name}": value for name, value in drift_row(watch.comparisons[step].drift or {}).items()}
+    also, seconds = chosen_by or "", run.seconds.get(step, 0.0)
+    trajectory = run.trajectory() if full or also else None
+    row = tracker_row(run.headline[step], seconds=seconds, full=full, trajectory=trajectory, also=also)
+    drift = {f"{PREFIX}/all/{name}": value for name, value in drift_row(run.comparisons[step].drift or {}).items()}
     row |= {key: value for key, value in drift.items() if math.isfinite(value) and (full or key == also)}
-    if watch.task is not None and (figure := watch.task.at(step)) is not None:
+    if run.task is not None and (figure := run.task.at(step)) is not None:
         row[f"{PREFIX}/task"] = figure
-    if watch.firsts:
+    if run.firsts:
         # Only the first: the prefix may occur in the name of a category too.
         own = f"{PREFIX}_{STAGE}/"
-        other = tracker_row(watch.comparisons[step], seconds=None, full=full, also=also.replace(own, f"{PREFIX}/", 1))
+        other = tracker_row(run.comparisons[step], seconds=None, full=full, also=also.replace(own, f"{PREFIX}/", 1))
         row |= {key.replace(f"{PREFIX}/", own, 1): value for key, value in other.items()}
     return row
 

@@ -1,23 +1,28 @@
-"""Watch: measures a run. A baseline, then looks, each compared with it and stored.
+"""Watch: measures a model again and again. A baseline, then looks, which its `Run` compares and stores.
 
     watch = Watch(probe, "run/")
     watch.look(model, tokenizer, step=0)        # the baseline
     ...
     watch.look(model, tokenizer, step=200)      # a Comparison: baseline -> step 200
 
-A look is one evaluation of the probe during the run. A Watch needs no Trainer; `ForgetWatchCallback` is an adapter
-over it. If several processes train one model, each must call it at the same steps: they share the work, all get the
-comparison, and the main process writes.
+A look is one evaluation of the probe during the run. A Watch needs no Trainer; `ForgetWatchCallback` and `Follower`
+call it with the same lines. If several processes train one model, each must call it at the same steps: they share the
+work, all get the comparison, and the main process writes.
 
-A look that cannot be written, such as on a full disk, stays in memory (`pending`) until the next one, or
-`store_pending`, finds room.
+    baseline              the items that were decided on, or those in the cache
+    second measurement    the first of them again in smaller batches: what flips is noise
+    look                  the items that the run evaluates
+
+Outcomes near a tie depend on the composition of a batch, so the batches of the baseline are those of the run, also
+after a resume. The model, its mode and all random states come back as they were.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, SupportsIndex
@@ -25,49 +30,46 @@ from typing import Any, Final, SupportsIndex
 import numpy as np
 from torch import nn
 
-from forgetwatch.comparing import Comparison, Subset, decided_by, has_graded_answers, rules_of, vanished_note
+from forgetwatch.comparing import Comparison, Subset, Trajectory, repeated_prompts
 from forgetwatch.drift import RunDrift, adapter_start, adapters_off
-from forgetwatch.errors import MismatchError, SnapshotError, WatchError
-from forgetwatch.grading import RULES
-from forgetwatch.measures import VANISHED_SHARE_NOTED
-from forgetwatch.pairing import rows_of_baseline
+from forgetwatch.errors import ScoringError, WatchError
 from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe
-from forgetwatch.progress import Failures, log, shown
-from forgetwatch.run_folder import (
-    PROBE,
-    RUN_FOLDER,
-    GuardFinding,
-    Lineage,
-    Resumed,
-    RunFolder,
-    TaskFigure,
-    checkpoint_folder,
-    files_digest,
+from forgetwatch.progress import Failures, Progress, log, shown
+from forgetwatch.run_folder import RUN_FOLDER, TaskFigure
+from forgetwatch.scoring import (
+    CANNOT_GENERATE,
+    Scorer,
+    all_gather,
+    check_arguments,
+    model_name,
+    on_all_processes,
+    rank,
+    tokenizer_settings,
 )
-from forgetwatch.scoring import Scorer, check_arguments, on_all_processes, on_main_process, rank
-from forgetwatch.snapshot import Snapshot, read_snapshot
-from forgetwatch.watch.budget import Decision, evaluated
-from forgetwatch.watch.looks import LookHistory, checked_step
-from forgetwatch.watch.measurer import LookScorer
+from forgetwatch.snapshot import Snapshot
+from forgetwatch.watch.budget import CHECKED_ITEMS, HALVES, TWICE_ITEMS, Decision, Trial, evaluated_worth, start_sizes
+from forgetwatch.watch.known_baseline import KnownBaseline, differing, without_trial
+from forgetwatch.watch.run import Look, Run, checked_step
 from forgetwatch.watch.run_again import with_again
-
-_UNLIKE: Final = 0.15
-"""Share of the answers that change, from which two measurements are not of one model: casting changes far fewer."""
+from forgetwatch.watch.trial import time_items
 
 _DELAY: Final = 5.0
 """Seconds of a look during the training before its progress is shown."""
 
+_FEWEST_TOKENS: Final = 64
+"""Tokens of the smallest batch with which the baseline is measured again."""
 
-class Watch(LookHistory):
+_NAMES: Final = ("_name_or_path", "transformers_version")
+"""Settings of a model's configuration by which no outcome changes."""
+
+
+class Watch:
     """Evaluates one probe again and again during a run, and follows the outcome of every item.
 
     Attributes:
-        folder: The run folder, ``output_dir/_forgetwatch``.
-        seconds: Seconds of each look of this process, by step.
-        measurer: Evaluates the model.
-        drift: Measures the drift from the base.
-        notes: Sentences on files that a resume did not find or did not use.
+        run: The state of the run: its baseline, its looks and its folder.
+        look_seconds: Seconds of the latest evaluation; after a resume those of the baseline, for as many items.
 
     Args:
         probe: A probe, or the path of one.
@@ -81,6 +83,9 @@ class Watch(LookHistory):
         folder: Name of the run folder in `output_dir`.
         examples: Training examples for the drift, which is measured after their prompts too: a sequence of texts, or
             of examples as TRL's trainers take them. None: after the probe's prompts alone.
+        token_budget: Tokens of a batch of the baseline, and so of the run; None for what suits the device.
+        strict: True to raise what fails beside the evaluation itself, such as the drift; by default it is logged.
+        by_trainer: True if a trainer's callback keeps the list of the checkpoints that are saved.
 
     Raises:
         ProbeError: If the probe cannot be loaded.
@@ -99,33 +104,48 @@ class Watch(LookHistory):
         drift: bool = False,
         examples: Any = None,
         folder: str = RUN_FOLDER,
+        token_budget: int | None = None,
+        strict: bool = False,
+        by_trainer: bool = False,
     ) -> None:
-        self.folder = RunFolder(output_dir, name=folder)
-        self.seconds: dict[int, float] = {}
-        self.notes: tuple[str, ...] = ()
-        super().__init__(probe if isinstance(probe, Probe) else load_probe(probe))
-        self.measurer = LookScorer()
-        self.task_probe = load_probe(task) if isinstance(task, (str, Path)) else task
+        probe = probe if isinstance(probe, Probe) else load_probe(probe)
+        measured = RunDrift(wanted=drift, examples=examples, strict=strict)
+        self.run = Run(probe, output_dir, folder=folder, drift=measured, by_trainer=by_trainer)
+        self.look_seconds = 0.0
+        self._task = load_probe(task) if isinstance(task, (str, Path)) else task
         self._task_scorer: Scorer | None = None
-        self.drift = RunDrift(wanted=drift, examples=examples)
-        self._failures = Failures(strict=False, is_main_process=rank() == 0)
+        self._failures = Failures(strict=strict, is_main_process=rank() == 0)
         self._twice = twice
-        self.last_step: int | None = None  # whose look asks the lost in other words; None if not known
-        self._started = False
-        self._is_cleared = False  # the folder of an earlier run is set aside, or there was none
-        self._unstored: dict[int, Snapshot] = {}
-        self._vanished_noted = 0.0  # share of vanished answers that was logged last
+        self._token_budget = token_budget
+        self._scorer: Scorer | None = None
+        self._kind: tuple[Any, ...] = ()  # of model and tokenizer, see `restart_for`
+        self._encoded_at = 0  # step of the look whose tokenizer encoded the items
+        self._obstacle_logged = False
+        self._is_announced = False  # a line says already what the baseline measures
+        self._trial: Trial | None = None
+        self._known: KnownBaseline | None = None  # reading all weights for it takes a while
         self._repeated: set[int] = set()  # steps of which a repeated call was logged
         if resume:
             self.resume()
 
     @property
+    def probe(self) -> Probe:
+        """The items, in the order in which the run evaluates them."""
+        return self.run.probe
+
+    @property
+    def comparisons(self) -> Mapping[int, Comparison]:
+        """Baseline against each look so far, by step."""
+        return self.run.comparisons
+
+    @property
     def pending(self) -> tuple[int, ...]:
         """Steps of the looks that are not stored yet, since they could not be written; rising."""
-        steps = list(self._unstored)
-        if not self._started and self.baseline is not None and (first := self.baseline.meta["step"]) >= 0:
-            steps.append(first)
-        return tuple(sorted(steps))
+        return self.run.pending
+
+    def trajectory(self) -> Trajectory:
+        """Return all looks so far, in order; a WatchError if there is none yet."""
+        return self.run.trajectory()
 
     def store_pending(self) -> None:
         """Store the looks that are not stored yet; nothing if all are.
@@ -133,193 +153,20 @@ class Watch(LookHistory):
         Raises:
             OSError: If they still cannot be written.
         """
-        if self.pending and (failure := self._store()) is not None:
+        if self.pending and (failure := self.run.store()) is not None:
             raise failure
 
-    def report_findings(self, findings: Sequence[GuardFinding]) -> None:
-        """Store the findings of the guard with the run, so that reports of the folder show them."""
-        if tuple(findings) != self.findings:
-            self.findings = tuple(findings)
-            self._store()
+    def forget_after(self, step: SupportsIndex) -> None:
+        """Drop the looks later than `step`: the run takes those steps again; see `Run.forget_after`."""
+        self.run.forget_after(step)
 
-    def report_task(self, task: TaskFigure | None) -> None:
-        """Store the figure of the new task with the run, where there is one. Every process calls it."""
-        if task is not None:
-            self.task = task
-        if not self.pending:  # else it is stored with these, and their failure was reported
-            self._store()
-
-    def measure_with(self, *, token_budget: int | None, drift: RunDrift | None = None) -> None:
-        """Set the means of measuring, before the first look; see `LookScorer`. Without a drift the own one stays."""
-        self.measurer = LookScorer(token_budget=token_budget)
-        self.drift = drift or self.drift
-
-    def plan(self, looks: int) -> None:
-        """Set the number of looks planned after the baseline, by which alarms are corrected, and store it."""
-        self.planned = max(1, looks)
-        if self._started:
-            self._store()
-
-    def decide(self, decision: Decision) -> None:
-        """Set items and looks; the items at the latest before the first look after the baseline."""
-        before = self.subset
-        self._use(decision)
-        if self.baseline is not None and self.subset != before:
-            (start,) = self.comparisons
-            self.comparisons.clear()
-            self.firsts.clear()
-            self._right.clear()
-            self._add(self.baseline, step=start)
-        self._store()
-
-    def resume(
-        self,
-        *,
-        run: str | None = None,
-        step: SupportsIndex | None = None,
-        carried: Sequence[Path] = (),
-        baseline: Snapshot | None = None,
-        decision: Decision | None = None,
-        completions: str | None = None,
-    ) -> None:
-        """Resume the run in the run folder.
-
-        Args:
-            run: Id of the run; None for that of the run in the folder.
-            step: The step from which the run resumes; later looks are deleted. None keeps all.
-            carried: Folders in which checkpoints carry copies of it.
-            baseline: The run's baseline from elsewhere, if the folder and the copies are lost.
-            decision: Decision on the items that the run's looks evaluate; None for the one in the folder, or for what
-                the stored looks have in common.
-            completions: Checksum of the base's completions that the checkpoint names; None for that in the folder.
-
-        Raises:
-            LostBaselineError: If there is no such baseline.
-            WatchError: If it was made with another probe, or `step` is no whole number in its range.
-        """
-        until = None if step is None else checked_step(step)
-
-        def restore() -> Resumed:
-            self.folder.claim(on_wait=log)
-            return self.folder.resume(
-                run=run,
-                step=until,
-                carried=carried,
-                baseline=baseline,
-                probe_of=lambda found: self._probe_of(found.meta),
-                log=log,
-            )
-
-        # Before and after: restoring may move the run folder, and the completions with it.
-        budget = self.measurer.token_budget
-        self.drift.resume([self.folder.path, *carried], checksum=completions, token_budget=budget)
-        resumed = on_main_process(restore)
-        completions = completions or resumed.described.completions
-        self.drift.resume([self.folder.path, *carried], checksum=completions, token_budget=budget)
-        self.folder.run, self.notes = resumed.run, resumed.notes
-        start, looks = resumed.baseline, resumed.contents.looks
-        self._follow_order(start)
-        # Also where the checkpoint is of before the decision: trackers have its rows already.
-        decision = decision or Decision.of(resumed.described.values)
-        # A reader, or a kill before the next look, must find the plan and the findings.
-        self.planned = resumed.described.planned
-        last = max((int(start.meta["step"]), *looks)) if until is None else until
-        self.findings = tuple(finding for finding in resumed.described.findings if finding.step <= last)
-        self._started = True
-        self.keep_norm(start.meta)
-        self._log_categories(start)
-        if decision is None and (items := Subset.common([start, *looks.values()]).items) is not None:
-            decision = Decision(items=items)
-        decision = self._without_regraded(start, decision)
-        self.drift.log_if_lost(completions)
-        self.baseline, self.null = start, resumed.null
-        self.lineage = resumed.lineage
-        self._first = None if resumed.lineage is None else resumed.lineage.first
-        self.model_facts, self.started_with = resumed.model, resumed.started_with
-        if self.saved is not None:
-            stored = resumed.described.values.get("saved") or {}
-            self.saved |= {int(at): str(one) for at, one in stored.items() if int(at) <= last}
-        if self.task_probe is not None and (figure := resumed.described.task) is not None:
-            self.task = TaskFigure(figure.name, tuple(one for one in figure.values if one[0] <= last))
-        self._use(decision)
-        self._add(start, step=int(start.meta["step"]))
-        for look, snapshot in sorted(looks.items()):
-            self._add(snapshot, step=look)
-        self.measurer.set_seconds(start, share=(self.items or len(start)) / len(start))
-        self._store()
-
-    def _without_regraded(self, start: Snapshot, decision: Decision | None) -> Decision | None:
-        """Return the decision without generated answers if this version grades them by other rules."""
-        if not has_graded_answers(start) or rules_of(start) == RULES:
-            return decision
-        made = replace(decision or Decision(), generates=False, regraded=True)
-        if rank() == 0:
-            left = "the other items are evaluated on"
-            if any(item.must_pass and self.probe.is_generated(item) for item in self.probe):
-                left = f"also not to must_pass items, and {left}"
-            if not evaluated(self.probe, made):
-                left = "no other items are left, so no more looks are taken, and the training continues"
-            log(
-                f"the run's generated answers were graded by version {rules_of(start)} of the grading rules, and this "
-                f"forgetwatch has version {RULES}: no more answers are generated, {left}"
-            )
-        return made
-
-    def keep_norm(self, meta: Mapping[str, Any]) -> None:
-        """Use the norm of the run's baseline from here on: all looks of a run are decided by one norm."""
-        kept = self._probe_of(meta)
-        if kept is not self.probe and rank() == 0:
-            log(f"the run's baseline was decided by the norm {kept.norm!r}, and the run keeps it")
-        self.probe = kept
-
-    def in_norm(self, baseline: Snapshot) -> Snapshot:
-        """Return a baseline from elsewhere, decided by the norm of this probe; an error if that is not possible."""
-        if self._probe_of(baseline.meta) is self.probe:
-            return baseline
-        made = decided_by(baseline, dict.fromkeys(baseline.norms, self.probe.norm))
-        if rank() == 0 and len(made.notes) > len(baseline.notes):
-            log(f"the named baseline was {made.notes[-1]}")
-        # The fingerprint covers the norm, and a resume finds the run's probe by it.
-        return replace(made, meta={**made.meta, "probe": {**made.meta["probe"], "fingerprint": self.probe.fingerprint}})
-
-    def in_order(self, baseline: Snapshot) -> Snapshot:
-        """Return a baseline from elsewhere with its rows in the order of the probe: looks evaluate its first items."""
-        place = {(item.task, item.id): number for number, item in enumerate(self.probe)}
-        keys = zip(baseline.texts("task").tolist(), baseline.texts("item_id").tolist(), strict=True)
-        order = np.argsort([place.get(key, len(place)) for key in keys], kind="stable")
-        return replace(baseline, table=baseline.table.take(order))
-
-    def _follow_order(self, start: Snapshot) -> None:
-        """Put the items into the order of the baseline of a run, which the callback may have changed."""
-        keys = zip(start.texts("task").tolist(), start.texts("item_id").tolist(), strict=True)
-        place = {key: number for number, key in enumerate(dict.fromkeys(keys))}
-        items = tuple(sorted(self.probe, key=lambda item: place.get((item.task, item.id), len(place))))
-        self.probe = self.probe if items == self.probe.items else self.probe.with_items(items)
-
-    def _probe_of(self, meta: Mapping[str, Any]) -> Probe:
-        """Return the probe of a baseline, by its metadata: this one, with the norm of the baseline."""
-        made_with = meta.get("probe") or {}
-        if made_with.get("fingerprint", "") is None:
-            return self.probe
-        if (found := self.probe.with_fingerprint(made_with.get("fingerprint"))) is None:
-            raise WatchError(
-                f"the run's baseline was made with probe {made_with.get('name')!r} "
-                f"(fingerprint {str(made_with.get('fingerprint'))[:12]}), and this is probe {self.probe.name!r} "
-                f"({self.probe.fingerprint[:12]}); resume with the probe in {self.folder.path / PROBE}"
-            )
-        return found
-
-    def _log_categories(self, baseline: Snapshot) -> None:
-        """Log that items have other categories in the probe than in the run's baseline."""
-        names = {(item.task, item.id): item.category for item in self.probe}
-        rows = zip(*(baseline.texts(name) for name in ("task", "item_id", "category")), strict=True)
-        kept = {(task, item): category for task, item, category in rows}
-        renamed = [(names[item], category) for item, category in kept.items() if names.get(item, category) != category]
-        if renamed and rank() == 0:
-            log(
-                f"{len(renamed):,} items have other categories in the probe than in the run's baseline (first: "
-                f"{renamed[0][0]!r}, in the run {renamed[0][1]!r}); the run keeps those of the baseline"
-            )
+    def resume(self, **known: Any) -> None:
+        """Resume the run in the run folder; `known` is what a checkpoint knows of it, as `Run.resume` takes it."""
+        self.run.resume(**known, token_budget=self._token_budget)
+        start = self.run.baseline
+        if start is not None:
+            share = (self.run.items or len(start)) / len(start)
+            self.look_seconds = share * float(start.meta.get("seconds") or 0.0)
 
     def look(
         self, model: nn.Module, tokenizer: Any, *, step: SupportsIndex, origin: Mapping[str, Any] | None = None
@@ -327,8 +174,7 @@ class Watch(LookHistory):
         """Evaluate the model on every item, store the snapshot, and compare it with the baseline.
 
         The first look is the baseline. A second call at the latest step measures nothing: it logs that once, and
-        returns the first one's comparison. The model, its mode and all random states come back as they were. The result
-        is in `comparisons` even if it cannot be written; it is then `pending`.
+        returns the first one's comparison. A look that cannot be written is `pending`, which is logged once.
 
         Args:
             model: A causal language model of transformers, as it is being trained.
@@ -342,251 +188,248 @@ class Watch(LookHistory):
             ScoringError: If the model cannot be scored.
             WatchError: If `step` is no whole number in its range, or below that of the latest look, or another process
                 trains in the output_dir.
-            OSError: If the snapshot cannot be written.
         """
-        step = checked_step(step)
+        return self.take(model, tokenizer, step=step, origin=origin).comparison
+
+    def take(
+        self,
+        model: nn.Module,
+        tokenizer: Any,
+        *,
+        step: SupportsIndex,
+        origin: Mapping[str, Any] | None = None,
+        is_last: bool = False,
+    ) -> Look:
+        """Return the look that `look` takes; at the last of a run the lost are asked in other words too."""
+        run, step = self.run, checked_step(step)
         on_all_processes(lambda: check_arguments(model, tokenizer))  # or the others would wait for this one
-        latest = max(self.comparisons, default=step)
+        latest = max(run.comparisons, default=step)
         if step < latest and origin is None:
             raise WatchError(self._falling(step, latest=latest))
-        if step in self.comparisons:
+        if step in run.comparisons:
             if step not in self._repeated and rank() == 0:
                 log(f"step {step} has its look already; nothing was measured")
             self._repeated.add(step)
-            if step in self.pending:
-                self._store_look(step)
-            return self.comparisons[step]
-        self._open()
-        started, null, is_baseline = time.perf_counter(), None, self.baseline is None
-        if is_baseline:
+            if step in run.pending:
+                run.store()
+            return Look(run=run, step=step, comparison=run.comparisons[step], seconds=0.0)
+        run.open()
+        started, null = time.perf_counter(), None
+        if run.baseline is None:
             try:
-                snapshot, null = self._measure_baseline(model, tokenizer, step=step)
+                snapshot, null = self._measure_start(model, tokenizer, step=step)
             except BaseException:
-                self.folder.release()  # a run without a baseline has nothing to keep apart
-                self.folder.run = None
+                run.abandon()
                 raise
         else:
             # Nothing is awaited during the training: only a look that takes long is shown.
             with shown(f"look at step {step}", delay=_DELAY if step else 0.0, is_main_process=rank() == 0) as progress:
-                snapshot = self.measurer.look(model, tokenizer, self.evaluated, step=step, progress=progress)
+                snapshot = self._evaluate(model, tokenizer, step=step, progress=progress)
         snapshot = replace(snapshot, meta={**snapshot.meta, **(origin or {})})
-        budget = self.measurer.token_budget
-        snapshot = self.drift.added_to(snapshot, model, tokenizer, self.probe, step=step, token_budget=budget)
-        if self.baseline is not None and step == self.last_step:
+        budget = self._token_budget
+        snapshot = run.drift.added_to(snapshot, model, tokenizer, run.probe, step=step, token_budget=budget)
+        if run.baseline is not None and is_last:
             with self._failures.tolerate("asking the lost in other words", step=step):
-                snapshot = with_again(snapshot, self.baseline, model, tokenizer, self.probe, token_budget=budget)
-        snapshot = self.folder.stamped(snapshot, "baseline" if is_baseline else "step")
-        if is_baseline:
-            self.baseline, self.null = snapshot, None if null is None else self.folder.stamped(null, "null")
-        comparison = self._add(snapshot, step=step)
-        if comparison.all.vanished_share > self._vanished_noted + VANISHED_SHARE_NOTED:
-            self._vanished_noted = comparison.all.vanished_share
-            if rank() == 0:
-                log(f"step {step}: {vanished_note(comparison.all)}; a later look says so again if there are more")
-        if self.task_probe is not None:
+                snapshot = with_again(snapshot, run.baseline, model, tokenizer, run.probe, token_budget=budget)
+        if self._task is not None:
             with self._failures.tolerate("asking the new task", step=step):
-                self._ask_task(model, tokenizer, self.task_probe, step=step)
-        self.seconds[step] = time.perf_counter() - started
-        # The baseline has a file of its own, which is written with the folder.
-        if not is_baseline:
-            self._unstored[step] = snapshot
-        # Last: if the file cannot be written, the comparison, its rows and its cost are kept.
-        self._store_look(step)
-        return comparison
+                run.note_task(self._task_figure(model, tokenizer, self._task, step=step))
+        return run.add(snapshot, step=step, null=null, seconds=time.perf_counter() - started)
 
-    def _ask_task(self, model: nn.Module, tokenizer: Any, task: Probe, *, step: int) -> None:
-        """Add the share of right answers of the new task, among those with an outcome, to its figure."""
+    def _task_figure(self, model: nn.Module, tokenizer: Any, task: Probe, *, step: int) -> TaskFigure | None:
+        """Return the figure of the new task with its share of right answers now, among those with an outcome."""
         if self._task_scorer is None:
-            self._task_scorer = Scorer(task, tokenizer, model, token_budget=self.measurer.token_budget)
+            self._task_scorer = Scorer(task, tokenizer, model, token_budget=self._token_budget)
         right = self._task_scorer.score(model, step=step).floats("correct")
-        if np.isfinite(right).any():
-            values = () if self.task is None else self.task.values
-            self.task = TaskFigure(f"{task.name}_accuracy", (*values, (step, float(np.nanmean(right)))))
+        if not np.isfinite(right).any():
+            return None
+        values = () if self.run.task is None else self.run.task.values
+        return TaskFigure(f"{task.name}_accuracy", (*values, (step, float(np.nanmean(right)))))
 
-    def _measure_baseline(self, model: nn.Module, tokenizer: Any, *, step: int) -> tuple[Snapshot, Snapshot | None]:
+    def time_start(self, model: nn.Module, tokenizer: Any, *, items: int | None) -> Trial | None:
+        """Time a few items before the baseline, or take what was measured with one in the cache.
+
+        `items` is the number of items that is set by hand, None for none. A line says what the baseline will measure.
+        """
+        self._is_announced = True
+        sizes = start_sizes(len(self.probe)) if items is None else [min(items, len(self.probe))]
+        known = self._known_baseline(model, tokenizer)
+        self._trial = None if known is None else known.trial(sizes)
+        if self._trial is None:
+            self._trial = time_items(model, tokenizer, self.probe, token_budget=self._token_budget)
+        return self._trial
+
+    def _known_baseline(self, model: nn.Module, tokenizer: Any) -> KnownBaseline | None:
+        if self._known is None:
+            self._known = KnownBaseline.of(
+                model, tokenizer, self.probe, token_budget=self._token_budget, weights=self.run.started_with
+            )
+        return self._known
+
+    def use_batches(self, token_budget: int | None) -> None:
+        """Set the tokens of a batch of the baseline, before it is measured."""
+        self._token_budget = token_budget
+
+    def restart_for(self, model: nn.Module, tokenizer: Any) -> None:
+        """Encode the items and lay out the batches anew, if the model or tokenizer is of another kind than before."""
+        words = tokenizer_settings(tokenizer) or object()  # another one each time: encoded again
+        config: Any = getattr(model, "config", None)
+        values = {} if config is None else config.to_dict()
+        settings = str({name: value for name, value in values.items() if name not in _NAMES})
+        kind = type(model), settings, str(getattr(model, "peft_config", None)), words
+        if kind != self._kind:
+            self._scorer = None
+        self._kind = kind
+
+    def _measure_start(self, model: nn.Module, tokenizer: Any, *, step: int) -> tuple[Snapshot, Snapshot | None]:
         """Return the outcomes of what the run begins with (`drift.adapters`), and those of a second measurement."""
         start = adapter_start(model)
         with adapters_off(model) if start.is_off else nullcontext():
-            measured = self.measurer.baseline(
-                model, tokenizer, self.evaluated, step=step, twice=self._twice, weights=self.started_with
-            )
+            measured = self._measure_baseline(model, tokenizer, step=step)
         changed = ""
         if start.is_off:
-            number, items = self.measurer.changed(measured[0], model, tokenizer, self.evaluated, step=step)
+            number, items = self._changed(measured[0], model, tokenizer, step=step)
             changed = f"; the adapter changes {number} of the first {items} answers before step 1"
         if start.line and rank() == 0:
             log(start.line + changed)
         return measured
 
+    def _measure_baseline(self, model: nn.Module, tokenizer: Any, *, step: int) -> tuple[Snapshot, Snapshot | None]:
+        run, is_main = self.run, rank() == 0
+        probe, items, whole = run.probe, run.items or len(run.probe), not run.subset.left_out
+        again = min(CHECKED_ITEMS, items) if self._twice else 0
+        known = self._known_baseline(model, tokenizer)
+        if known is not None and (found := known.read(items, whole=whole)) is not None:
+            found = without_trial(found, model=model_name(model), step=step)
+            checked: Snapshot | None = None
+            with suppress(ScoringError):  # what was right when it was measured may be impossible here
+                checked = self._again(found, model, tokenizer, step=step, items=CHECKED_ITEMS, progress=None)
+            number = None if checked is None else differing(found, checked)
+            if is_main:
+                made = str(found.meta.get("time"))[:10]
+                line = f"baseline: measured on {made} already; {min(CHECKED_ITEMS, items)} items measured again"
+                line += ", which differ: it is measured anew" if number is None else f", {number} with another outcome"
+                log(line)
+            if number is not None and checked is not None:
+                # The machine may have been busy then.
+                every, few = (evaluated_worth(probe, Decision(items=size)) for size in (items, len(checked)))
+                seconds = [float(one.meta.get("seconds") or 0.0) for one in (found, checked)]
+                answers = float(found.meta.get("written_seconds") or 0.0)
+                self.look_seconds = seconds[0] if answers else min(seconds[0], seconds[1] * every / few)
+                _check_baseline(found, probe, step=step)
+                self._obstacle_logged = True
+                return found, checked if self._twice else None
+        opening = ""
+        if not self._is_announced:
+            which = "all" if again == items else f"the first {again:,}"
+            opening = f"baseline: {probe.name}, {items:,} items"
+            opening += f", then {which} of them again for the noise" if self._twice else ""
+        with shown("baseline", opening=opening, again=HALVES * again / items, is_main_process=is_main) as progress:
+            snapshot = self._evaluate(model, tokenizer, step=step, progress=progress)
+        _check_baseline(snapshot, probe, step=step)
+        self._obstacle_logged = True  # with the other unscored items
+        if known is not None:
+            known.write(snapshot, items, self._trial, whole=whole)
+        null = None
+        if self._twice:
+            with shown("second measurement", is_main_process=is_main) as progress:
+                null = self._again(snapshot, model, tokenizer, step=step, items=CHECKED_ITEMS, progress=progress)
+                if differing(snapshot, null) != 0 and len(null) < items:
+                    null = self._again(snapshot, model, tokenizer, step=step, items=TWICE_ITEMS, progress=progress)
+        return snapshot, null
+
+    def _changed(self, baseline: Snapshot, model: nn.Module, tokenizer: Any, *, step: int) -> tuple[int, int]:
+        """Return (Answers to the first items that differ from those of the baseline, number of these items)."""
+        now = self._again(baseline, model, tokenizer, step=step, items=CHECKED_ITEMS, progress=None)
+        (was_right, right), (was, chosen) = (
+            (baseline.head(len(now)).floats("correct"), now.floats("correct")),
+            (baseline.head(len(now)).ints("chosen"), now.ints("chosen")),
+        )
+        return int(((was != chosen) | ((was_right != right) & (right == right))).sum()), len(now)
+
+    def _evaluate(self, model: nn.Module, tokenizer: Any, *, step: int, progress: Progress | None) -> Snapshot:
+        """Return the outcomes of the model on the items that the looks evaluate, in the batches of the baseline."""
+        run = self.run
+        if self._scorer is None:
+            self._encoded_at = step
+            made = run.baseline.meta if run.baseline else {}
+            # The same batches also after a resume: outcomes near a tie depend on the composition of a batch.
+            self._scorer = Scorer(
+                run.probe.head(run.items or len(run.probe)),
+                tokenizer,
+                model,
+                layout=made.get("way"),
+                attention=made.get("attention"),
+                noise=made.get("noise"),
+                token_budget=(made.get("batch") or {}).get("tokens") or self._token_budget,
+                left_out=run.subset.left_out,
+                progress=progress,
+            )
+        scorer = self._scorer
+        if not all(all_gather(lambda: scorer.encodes_alike(tokenizer))):
+            raise ScoringError(
+                f"the tokenizer at step {step} encodes the questions differently from the one at step "
+                f"{self._encoded_at}; needed one tokenizer for all looks of a run"
+            )
+        snapshot = scorer.score(model, step=step, progress=progress)
+        # Once: answers of a baseline from elsewhere may be impossible to generate here.
+        reasons = Counter(outcome for outcome in snapshot.texts("outcome") if outcome.startswith(CANNOT_GENERATE))
+        if run.baseline is not None and reasons and not self._obstacle_logged:
+            self._obstacle_logged = True
+            if rank() == 0:
+                log(f"{reasons.total():,} of {len(snapshot):,} items are unscored at every look: {_reasons(reasons)}")
+        self.look_seconds = float(snapshot.meta.get("seconds") or 0.0)
+        return run.subset.describe(snapshot, fingerprint=run.probe.fingerprint)
+
+    def _again(
+        self, first: Snapshot, model: nn.Module, tokenizer: Any, *, step: int, items: int, progress: Progress | None
+    ) -> Snapshot:
+        """Measure a baseline's weights again, over its first items, in batches of half the tokens."""
+        run, made = self.run, first.meta
+        probe = run.probe.head(min(items, run.items or len(run.probe)))
+        twice = Scorer(
+            probe,
+            tokenizer,
+            model,
+            layout=made["way"],
+            attention=made["attention"],
+            noise=made["noise"],
+            token_budget=max(_FEWEST_TOKENS, made["batch"]["tokens"] // 2),
+            left_out=run.subset.left_out,
+            progress=progress,
+        )
+        null = twice.score(model, step=step, progress=progress, again=True)
+        subset = Subset.from_probe(run.probe, items=len(probe), generates=run.generates)
+        return subset.describe(null, fingerprint=run.probe.fingerprint)
+
     def _falling(self, step: int, *, latest: int) -> str:
         remedy = "count the steps over the whole run, not anew in each epoch"
-        if step >= min(self.comparisons):
+        if step >= min(self.run.comparisons):
             remedy = f"call forget_after({step}) if the training went back to this step, or {remedy}"
         return f"look: needed a step that rises, got step {step} after step {latest}; {remedy}"
 
-    def adopt(self, baseline: Snapshot) -> None:
-        """Compare with a snapshot from elsewhere instead of the first look, decided by the norm of this probe.
 
-        Raises:
-            WatchError: If it is of another probe, a look was taken already, or another process trains in the folder.
-            MismatchError: If it is of another norm, and has not the scores to be decided again.
-        """
-        if self.baseline is not None:
-            raise WatchError("the run has a baseline already; adopt one from elsewhere before the first look")
-        self._open()
-        adopted = self.folder.stamped(self.in_order(self.in_norm(baseline)), "baseline")
-        adopted = replace(adopted, meta={**adopted.meta, "step": -1})  # a step that no look of this run has
-        self.baseline = adopted
-        self._add(adopted, step=-1)
-
-    def descend(self, lineage: Lineage) -> None:
-        """Count against the base of earlier trainings too, from the first look on.
-
-        Raises:
-            WatchError: If a look was taken already.
-            MismatchError: If no question of the probe was measured on that base, or it was scored by other settings.
-        """
-        if self.baseline is not None:
-            raise WatchError("the run has a baseline already; name its lineage before the first look")
-        if lineage.first is not None:
-            hashes = set(lineage.first.texts("content_hash"))
-            if not any(item.content_hash in hashes for item in self.probe):
-                raise MismatchError(f"the first base was measured on other questions than those of {self.probe.name}")
-            made_with = lineage.first.meta.get("probe") or {}
-            for name, own in (("scoring", self.probe.scoring), ("rendering", self.probe.rendering)):
-                if made_with.get(name, own) != own:
-                    raise MismatchError(f"the first base was measured with {name} {made_with[name]!r}, this is {own!r}")
-            decoding = self.probe.settings.get("decoding")
-            if decoding is not None and made_with.get("decoding", decoding) != decoding:
-                raise MismatchError("the answers of the first base were generated by other settings (decoding)")
-            if any(norm != self.probe.norm for norm in lineage.first.norms.values()):
-                decided = decided_by(lineage.first, dict.fromkeys(lineage.first.norms, self.probe.norm))
-                lineage = replace(lineage, first=decided)
-        self.lineage, self._first = lineage, lineage.first
-
-    def leave_unlike_lineage(self) -> bool:
-        """Leave the lineage, and return True, if the baseline is not what the earlier training ended with.
-
-        A model that was made anew from the configuration of a checkpoint has its name, and answers otherwise.
-        """
-        if self.lineage is None or self.lineage.end is None or self.baseline is None:
-            return False
-        end = rows_of_baseline(self.lineage.end, self.baseline)
-        start = rows_of_baseline(self.baseline, end)
-        right, chosen = (
-            [one.floats("correct") for one in (end, start)],
-            [one.ints("chosen") for one in (end, start)],
+def _check_baseline(snapshot: Snapshot, probe: Probe, *, step: int) -> None:
+    """Raise if a baseline has no scored item, and log how many items are unscored or wrong by rule."""
+    outcomes = list(zip(snapshot.texts("outcome"), snapshot.is_unscored, strict=True))
+    unscored = Counter(outcome for outcome, without in outcomes if without)
+    wrong = Counter(outcome for outcome, without in outcomes if outcome != "ok" and not without)
+    if unscored.total() == len(snapshot):
+        raise ScoringError(
+            f"no item of probe {probe.name!r} ({len(snapshot):,} items) can be scored: {_reasons(unscored)}"
         )
-        # By the option that was chosen: of weak models many answers are wrong in both.
-        differs = np.where((chosen[0] >= 0) & (chosen[1] >= 0), chosen[0] != chosen[1], right[0] != right[1])
-        both = np.isfinite(right[0]) & np.isfinite(right[1])
-        if not both.any() or differs[both].mean() <= _UNLIKE:
-            return False
-        self.leave_first()
-        self.lineage = None
-        self._store()
-        return True
+    # Every process has checked the baseline, so that all stop; only the main process logs.
+    if rank() != 0:
+        return
+    if unscored:
+        log(f"{unscored.total():,} of {len(snapshot):,} items are unscored: {_reasons(unscored)}")
+    if repeated := repeated_prompts(snapshot):
+        log(repeated)
+    if wrong:
+        log(f"{wrong.total():,} of {len(snapshot):,} answers count as wrong: {_reasons(wrong)}")
+    if step > 0:
+        log(f"the baseline is taken at step {step}: losses before it cannot be seen")
 
-    def note_saved(self, step: int) -> None:
-        """Note that this run has just saved the checkpoint of a step, by its files."""
-        folder = checkpoint_folder(self.folder.output_dir, step)
-        if self.saved is not None and (digest := on_main_process(lambda: files_digest(folder))):
-            self.saved[step] = digest
-            self._store()
 
-    def claim(self) -> None:
-        """Keep other trainings out of the output_dir.
-
-        Raises:
-            WatchError: If another process has it.
-        """
-        on_main_process(lambda: self.folder.claim(on_wait=log))
-
-    def release(self) -> None:
-        """Let another training have the output_dir; the end of the process does this too."""
-        on_main_process(self.folder.release)
-
-    def _open(self) -> None:
-        """Claim the output_dir and give the run an id, before its first look."""
-
-        def begin() -> str:
-            self.folder.claim(on_wait=log)
-            return self.folder.new_run()
-
-        if self.folder.run is None:
-            self.folder.run = on_main_process(begin)
-
-    def _store_look(self, step: int) -> None:
-        """Write what is not stored yet, and raise an OSError if this look cannot be; others are kept in memory."""
-        failure = self._store()
-        if failure is not None and step in self._unstored:
-            raise failure
-
-    def _store(self) -> OSError | None:
-        """Write all looks that are not stored yet, and the description of the run, in the main process.
-
-        Return the failure of a look that cannot be written, None if all are stored; that of the folder is raised.
-        """
-
-        def write() -> tuple[bool, list[int], OSError | None]:
-            left, failure = list[int](), None
-            if self.baseline is None:
-                return False, left, failure
-            if self._started:
-                self.folder.check_own()
-            elif not self._is_cleared and (aside := self.folder.set_aside()):
-                log(f"the folder of an earlier run is now {aside}")
-            self._is_cleared = True  # a folder that is there later is the beginning of this run's
-            if self._started and not self.folder.is_started:
-                log(f"{self.folder.path} has disappeared; it is made again, without the earlier looks")
-            if not (self._started and self.folder.is_started):
-                self.folder.start(self.probe, self.baseline, self.null, self._first)
-            self.drift.save(self.folder.path)
-            for step, look in self._unstored.items():
-                try:
-                    self.folder.add(look, step=step)
-                except OSError as error:  # the others may have room
-                    left.append(step)
-                    # A plain one: it is sent to the other processes, and not every error can be.
-                    failure = failure or OSError(error.errno, error.strerror or str(error), error.filename)
-            # run.json comes last, and names only files that exist.
-            self.folder.describe({**self._description(without=left), "completions": self.drift.checksum})
-            return True, left, failure
-
-        # Sent to all: later calls between processes depend on it, and all must make the same ones.
-        self._started, left, failure = on_main_process(write)
-        self._unstored = {look: self._unstored[look] for look in left}
-        return failure
-
-    def forget_after(self, step: SupportsIndex) -> None:
-        """Drop the looks later than `step`: the run takes those steps again.
-
-        Args:
-            step: A step from that of the baseline on; -1 for a baseline from elsewhere.
-
-        Raises:
-            WatchError: If the baseline is later.
-        """
-        until = checked_step(step, lowest=-1)
-        if self.comparisons and until < (first := min(self.comparisons)):
-            raise WatchError(f"forget_after: needed step {first}, that of the baseline, or a later one, got {until}")
-        self._drop_after(until)
-        self.seconds = {look: took for look, took in self.seconds.items() if look <= until}
-        self._unstored = {look: rows for look, rows in self._unstored.items() if look <= until}
-        last = max(self.comparisons, default=-1)
-        # A report lists the flips of the look that is now the last.
-        if last in self._unstored:
-            self._snapshots[last] = self._unstored[last]
-        if self._started:
-            self._snapshots |= on_main_process(lambda: self._reopen(until, last=last))
-            self._store()
-
-    def _reopen(self, step: int, *, last: int) -> dict[int, Snapshot]:
-        """Drop the files of the looks later than a step; return the rows of the last one left, unless in memory."""
-        self.folder.check_own()
-        self.folder.drop_after(step)
-        path = None if last in self._snapshots else self.folder.looks().get(last)
-        try:
-            return {} if path is None else {last: read_snapshot(path)}
-        except SnapshotError:
-            return {}
+def _reasons(outcomes: Counter[str]) -> str:
+    return "; ".join(f"{count:,} {why.removeprefix('unscored: ')}" for why, count in outcomes.most_common(3))

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from pages import plain, printed
-from support import snapshot
+from support import probe, snapshot
 
 from forgetwatch import Snapshot, Trajectory, compare
 from forgetwatch.comparing import Comparison, Conclusion, conclude, estimated, is_beyond
@@ -25,7 +25,7 @@ from forgetwatch.report import (
     page,
     trajectory_fragment,
 )
-from forgetwatch.watch import Guard, Tripped
+from forgetwatch.watch import Guard, Run
 
 Floats = NDArray[np.float64]
 Change = Callable[[Floats, NDArray[np.str_], int, np.random.Generator], Floats]
@@ -139,10 +139,10 @@ def show(name: str) -> Shown:
         trajectory = None
         notebook = comparison_fragment(comparison)
     else:
-        tripped = Tripped()
+        run = Run(probe(), "nowhere")
         for at in range(2, len(made) + 1):
-            tripped.new(case.guard.findings(Trajectory.of(made[:at], planned=LOOKS)))
-        trajectory = replace(Trajectory.of(made, planned=LOOKS), findings=tuple(tripped.findings))
+            run.note(case.guard.findings(Trajectory.of(made[:at], planned=LOOKS)))
+        trajectory = replace(Trajectory.of(made, planned=LOOKS), findings=run.findings)
         comparison = trajectory.comparisons[-1]
         notebook = trajectory_fragment(trajectory)
     table = printed(comparison_table(comparison, trajectory=trajectory))

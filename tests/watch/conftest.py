@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from forgetwatch.comparing import expected
-from forgetwatch.watch import budget, callback, measurer, session
+from forgetwatch.watch import budget, callback, trial
 
 
 @pytest.fixture(autouse=True)
@@ -16,5 +16,5 @@ def floor(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(expected, "_ENDS", 2)
     monkeypatch.setattr(budget, "LOOKS_SECONDS", 0.0)  # or every look of a tiny training would fit
     if request.node.get_closest_marker("usual_floor") is None:
-        for module in (budget, callback, measurer, session):
+        for module in (budget, callback, trial):
             monkeypatch.setattr(module, "FEWEST_ITEMS", 250)

@@ -57,8 +57,8 @@ def test_the_baseline_is_the_base(kind: str, tmp_path: Path, capsys: pytest.Capt
     adapted = MAKE[kind](copy.deepcopy(base))
     watch = Watch(probe(), tmp_path)
     watch.look(adapted, tok, step=0)
-    assert watch.baseline is not None
-    found = watch.baseline.table["choice_logprobs"].to_pylist()
+    assert watch.run.baseline is not None
+    found = watch.run.baseline.table["choice_logprobs"].to_pylist()
     is_base = all(one == pytest.approx(other, abs=1e-4) for one, other in zip(found, own, strict=True))
     assert is_base == (kind != "trained")
     said = capsys.readouterr().err

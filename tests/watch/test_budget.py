@@ -24,14 +24,14 @@ from forgetwatch.watch import (
     Trial,
     Watch,
     budget,
+    callback,
     decide_start,
     evaluated_worth,
     generated_items,
     last_timed_step,
-    measurer,
-    session,
     trackers,
 )
+from forgetwatch.watch import watch as watch_module
 from forgetwatch.watch.budget import Budget, start_seconds
 from forgetwatch.watch.trainer import step_tokens
 
@@ -325,14 +325,14 @@ def test_a_named_baseline_is_cut_with_the_look_at_the_start(tmp_path: Path) -> N
     assert curve(run)[0] == (0, 250)
     assert watch.watch is not None
     assert {look.all.n for look in watch.watch.comparisons.values()} == {250}
-    assert watch.watch.planned == 4  # the look at the start counts
+    assert watch.watch.run.planned == 4  # the look at the start counts
 
 
 def test_the_look_after_an_early_stop_uses_the_evaluation_weights(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     order: list[str] = []
-    look = Watch.look
+    look = Watch.take
 
     @contextmanager
     def weights(optimizer: Any) -> Iterator[None]:
@@ -341,12 +341,12 @@ def test_the_look_after_an_early_stop_uses_the_evaluation_weights(
         yield
         order.append("train")
 
-    def noted(self: Watch, network: Any, tok: Any, *, step: int) -> Any:
+    def noted(self: Watch, network: Any, tok: Any, *, step: int, **options: Any) -> Any:
         order.append(f"look {step}")
-        return look(self, network, tok, step=step)
+        return look(self, network, tok, step=step, **options)
 
-    monkeypatch.setattr(session, "evaluation_weights", weights)
-    monkeypatch.setattr(Watch, "look", noted)
+    monkeypatch.setattr(callback, "evaluation_weights", weights)
+    monkeypatch.setattr(Watch, "take", noted)
     watch = ForgetWatchCallback(probe(), every=100, max_overhead=None)
     trainer(tmp_path, callbacks=[watch, At(4, stop)]).train()
     assert order == ["look 0", "eval", "look 4", "train"]
@@ -356,7 +356,7 @@ def test_the_look_after_an_early_stop_uses_the_evaluation_weights(
 def test_the_second_measurement_takes_50_items_and_500_if_one_of_them_flips(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flips: int | None, twice: int
 ) -> None:
-    monkeypatch.setattr(measurer, "differing", lambda first, again: flips)
+    monkeypatch.setattr(watch_module, "differing", lambda first, again: flips)
     items: Probe = probe(520)
     watch = ForgetWatchCallback(items, max_overhead=None)
     trainer(tmp_path, callbacks=[watch], steps=1).train()

@@ -57,8 +57,8 @@ tok, network = tokenizer(), sharded(model(tokenizer()))
 watch = Watch(both(), folder + "/run")
 for step in (0, 2):
     comparison = watch.look(network, tok, step=step)
-    outcomes = watch.latest().texts("outcome").tolist()
-    found[str(step)] = [comparison.all.n, outcomes, watch.latest().floats("correct")[:30].tolist()]
+    outcomes = watch.run.latest().texts("outcome").tolist()
+    found[str(step)] = [comparison.all.n, outcomes, watch.run.latest().floats("correct")[:30].tolist()]
 network(torch.tensor([[1, 2, 3]])).logits.sum().backward()
 found["trains"] = all(weight.grad is not None for weight in network.parameters())
 """
@@ -114,7 +114,7 @@ def test_a_baseline_from_elsewhere_is_compared_on_the_scored_items(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     watch = Watch(both(), tmp_path)
-    watch.adopt(score(model(TOK), TOK, both()))
+    watch.run.adopt(score(model(TOK), TOK, both()))
     network = held_in_parts()
     assert [watch.look(network, TOK, step=step).all.n for step in (0, 2)] == [30, 30]
     assert capfd.readouterr().err.count("8 of 38 items are unscored at every look: 8 the model cannot generate") == 1

@@ -63,7 +63,7 @@ def watched(folder: Path, **options: Any) -> Watch:
     watch.look(network, TOK, step=0)
     for step in (2, 4):
         watch.look(moved(network), TOK, step=step)
-    watch.release()
+    watch.run.close()
     return watch
 
 
@@ -91,17 +91,17 @@ def test_a_loop_of_ones_own_has_the_drift_of_each_look_and_the_run_folder_keeps_
         assert made[4][name].kl_summed > made[2][name].kl_summed > 0
     assert kls(read) == kls(made)
     assert (tmp_path / "_forgetwatch" / "completions.parquet").is_file()
-    assert Description.read(tmp_path / "_forgetwatch").completions == watch.drift.checksum
+    assert Description.read(tmp_path / "_forgetwatch").completions == watch.run.drift.checksum
 
 
 def test_a_run_in_a_loop_of_ones_own_resumes_with_the_drift_of_every_look(run: Path, tmp_path: Path) -> None:
     network, watch = model(TOK), Watch(probe(), tmp_path, drift=True, examples=EXAMPLES)
     watch.look(network, TOK, step=0)
     watch.look(moved(network), TOK, step=2)
-    watch.release()
+    watch.run.close()
     again = Watch(probe(), tmp_path, drift=True, resume=True)
     again.look(moved(network), TOK, step=4)
-    again.release()
+    again.run.close()
     assert kls(again.trajectory().drift) == kls(Trajectory.from_run(run).drift)
 
 
@@ -112,7 +112,7 @@ def test_without_its_completions_a_resumed_run_says_so_and_goes_on(
     (tmp_path / "_forgetwatch" / "completions.parquet").unlink()
     again = Watch(probe(), tmp_path, drift=True, resume=True)
     again.look(moved(model(TOK)), TOK, step=6)
-    again.release()
+    again.run.close()
     assert sorted(Trajectory.from_run(tmp_path).drift) == [0, 2, 4]
     assert "the completions of the base (completions.parquet) are gone: later looks have no drift" in (
         capfd.readouterr().err
@@ -126,7 +126,7 @@ def test_a_resume_without_drift_leaves_the_completions_to_a_later_one(
     for drift, step in ((False, 6), (True, 8)):
         again = Watch(probe(), tmp_path, drift=drift, resume=True)
         again.look(moved(model(TOK)), TOK, step=step)
-        again.release()
+        again.run.close()
     assert sorted(Trajectory.from_run(tmp_path).drift) == [0, 2, 4, 8]
     assert "later looks have no drift" not in capfd.readouterr().err
 
@@ -147,7 +147,7 @@ def test_a_run_that_began_without_drift_says_so_when_a_resume_wants_it(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     watched(tmp_path, drift=False)
-    Watch(probe(), tmp_path, drift=True, resume=True).release()
+    Watch(probe(), tmp_path, drift=True, resume=True).run.close()
     assert "the run has no completions of its base (completions.parquet): later looks have no drift" in (
         capfd.readouterr().err
     )
@@ -157,7 +157,7 @@ def test_reports_show_the_drift_of_early_looks_where_the_last_one_has_none(tmp_p
     watched(tmp_path)
     again = Watch(probe(), tmp_path, resume=True)
     again.look(moved(model(TOK)), TOK, step=6)
-    again.release()
+    again.run.close()
     trajectory = Trajectory.from_run(tmp_path)
     page = run_page(trajectory)
     section = page[page.index('<section id="drift">') :].split("</section>")[0]
@@ -170,7 +170,7 @@ def test_reports_show_the_drift_of_early_looks_where_the_last_one_has_none(tmp_p
 def test_a_run_without_drift_has_none_anywhere(tmp_path: Path) -> None:
     watch = watched(tmp_path, drift=False)
     trajectory = Trajectory.from_run(tmp_path)
-    assert watch.drift.checksum is None
+    assert watch.run.drift.checksum is None
     assert trajectory.drift == {}
     assert not (tmp_path / "_forgetwatch" / "completions.parquet").exists()
     assert [look["drift"] for look in trajectory_json(trajectory)["looks"]] == [None, None]

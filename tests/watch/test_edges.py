@@ -38,14 +38,14 @@ def choosing(steps: int = 4) -> dict[str, Any]:
 def test_a_look_that_fails_does_not_stop_a_run_that_chooses_by_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    look = Watch.look
+    look = Watch.take
 
-    def failing(self: Watch, network: Any, tok: Any, *, step: int) -> Any:
+    def failing(self: Watch, network: Any, tok: Any, *, step: int, **options: Any) -> Any:
         if step == 2:
             raise RuntimeError("once")
-        return look(self, network, tok, step=step)
+        return look(self, network, tok, step=step, **options)
 
-    monkeypatch.setattr(Watch, "look", failing)
+    monkeypatch.setattr(Watch, "take", failing)
     run = trained(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=2)], **choosing())
     assert run.state.global_step == 4
     assert any("no look at step 2" in line for line in log_lines(capfd))

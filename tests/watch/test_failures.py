@@ -86,8 +86,8 @@ def nothing(patch: pytest.MonkeyPatch, folder: Path) -> list[TrainerCallback]:
 
 TROUBLE = [
     (broken_scorer, {}, RuntimeError, "the look at step 2 failed, training continues: out of memory"),
-    (full_disk, {}, OSError, "the look at step 2 is scored, and not stored, training continues: disk full at "),
-    (file_in_its_place, {}, OSError, "the look at step 2 is scored, and not stored, training continues: "),
+    (full_disk, {}, OSError, "step 2: scored, and not stored: disk full at "),
+    (file_in_its_place, {}, OSError, "step 2: scored, and not stored: "),
     (broken_tracker, {}, RuntimeError, "logging the look at step 0 failed, training continues: the tracker is down"),
     (nothing, {"on_look": "no-such-command {step}"}, FileNotFoundError, "starting the command at step 0 failed"),
 ]
@@ -109,8 +109,9 @@ def test_a_failure_is_logged_once_and_leaves_the_weights_untouched(
     assert (weights(run), losses(run)) == undisturbed
     lines = log_lines(capfd)
     assert [line in one for one in lines].count(True) == 1
-    assert sum("training continues" in one for one in lines) == 1
-    assert sum("times in this run" in one for one in lines) == 1
+    is_kept = "not stored" in line  # until there is room, and no failure
+    assert sum("training continues" in one for one in lines) == (0 if is_kept else 1)
+    assert sum("times in this run" in one for one in lines) == (0 if is_kept else 1)
     assert not list((tmp_path / "_forgetwatch").glob(".*"))
 
 
@@ -182,16 +183,11 @@ def test_a_read_only_run_folder_is_logged_once(
     assert (weights(run), losses(run)) == undisturbed
     assert [row["step"] for row in run.state.log_history if "eval_forget/all/forgotten" in row] == [0, 2, 4, 6]
     lines = log_lines(capfd)
-    assert (
-        sum(
-            "the look at step 4 is scored, and not stored, training continues: Permission denied at " in line
-            for line in lines
-        )
-        == 1
-    )
+    (told,) = (line for line in lines if "step 4: scored, and not stored: " in line)
+    assert "Permission denied at " in told
     # The report cannot be written either; and where nobody else may read the environment, more fails under this user.
     what = [line.partition(" at step ")[0] for line in lines if "training continues" in line]
-    assert len(set(what)) == len(what) >= 2
+    assert len(set(what)) == len(what) >= 1
 
 
 def test_a_baseline_that_cannot_be_written_fails_before_the_first_step(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from forgetwatch import Snapshot, Trajectory
 from forgetwatch.metrics.transitions import Floats
 from forgetwatch.report import trajectory_json
 from forgetwatch.run_folder import GuardFinding, StoredRun
-from forgetwatch.watch import Guard, Tripped, stopped_line
+from forgetwatch.watch import Guard, Run, finding_lines, stopped_line
 
 
 def look(right: list[bool], step: int, **columns: object) -> Snapshot:
@@ -95,10 +95,11 @@ def of_margins(*margins: Floats) -> Trajectory:
 
 def told(run: Trajectory) -> list[list[str]]:
     """Lines that a run with a guard logs, by look."""
-    guard, tripped, lines = Guard(), Tripped(), list[list[str]]()
+    guard, watched, lines = Guard(), Run(probe(), "nowhere"), list[list[str]]()
     for last in range(2, len(run) + 1):
         so_far = replace(run, steps=run.steps[:last], comparisons=run.comparisons[:last])
-        lines.append(tripped.lines(tripped.new(guard.findings(so_far))))
+        new = watched.note(guard.findings(so_far))
+        lines.append(finding_lines(new, watched.findings))
     return lines
 
 
@@ -128,25 +129,24 @@ def test_a_line_on_several_findings_names_the_first_and_counts_the_others() -> N
     losses = [GuardFinding("net_loss", name, 2, f"{name} fell") for name in ("category:a", "category:b", "category:c")]
     small = [GuardFinding("too_few_items", name, 2, f"{name}: too few") for name in ("category:d", "category:e")]
     alarms = [GuardFinding("alarm", name, 2, f"ALARM: {name}") for name in ("all:all", "category:a")]
-    tripped = Tripped()
-    assert tripped.lines(tripped.new([*alarms, *losses, *small, *items]), stops=2) == [
+    found = [*alarms, *losses, *small, *items]
+    assert finding_lines(found, found, stops=2) == [
         "ALARM: all:all, and 1 category; see the page",
         "the guard stops the run at step 2: category:a fell, and 2 more categories; items a, b, c, d and 2 more, which "
         "must pass, were right and are wrong at step 2; category:d: too few",
     ]
     later = [GuardFinding("too_few_items", "category:f", 3, "said before"), GuardFinding("must_pass", "g", 3, "lost")]
-    assert tripped.lines(tripped.new(later)) == ["guard: lost"]
-    assert tripped.lines([], stops=3) == ["the guard stops the run at step 3"]
+    assert finding_lines(later, [*found, *later]) == ["guard: lost"]
+    assert finding_lines([], found, stops=3) == ["the guard stops the run at step 3"]
 
 
 def test_each_finding_is_reported_once_also_after_a_resume() -> None:
     found = Guard().findings(lost(60, 20))
-    tripped = Tripped()
-    assert tripped.new(found) == found
-    assert tripped.new(found) == []
-    resumed = Tripped.of(json.loads(json.dumps(tripped.stored)))
-    assert resumed.findings == tripped.findings
-    assert resumed.new(found) == []
+    run = Run(probe(), "nowhere")
+    assert run.note(found) == found
+    assert run.note(found) == []
+    assert run.findings == tuple(found)
+    assert [GuardFinding.of(json.loads(json.dumps(vars(one)))) for one in found] == found
 
 
 def test_the_line_at_a_resume_names_what_stopped_the_run() -> None:

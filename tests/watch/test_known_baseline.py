@@ -20,7 +20,7 @@ from forgetwatch.cache import cache_files
 from forgetwatch.scoring import fingerprint
 from forgetwatch.scoring import scorer as scorer_module
 from forgetwatch.snapshot import read_snapshot, save_snapshot
-from forgetwatch.watch import known_baseline, measurer
+from forgetwatch.watch import Watch, known_baseline
 
 FOUND = "baseline: measured on "
 
@@ -139,7 +139,7 @@ def test_an_interrupted_start_is_one_line_and_keeps_a_whole_baseline(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(measurer.LookScorer, "_again", interrupted)
+        patch.setattr(Watch, "_again", interrupted)
         run = trainer(tmp_path / "a", callbacks=[ForgetWatchCallback(probe(60), every=3)])
         with pytest.raises(SystemExit) as stopped:
             run.train()

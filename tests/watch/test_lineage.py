@@ -538,8 +538,7 @@ def test_the_verdict_of_a_look_says_both(tmp_path: Path) -> None:
     stage(tmp_path / "a", network)
     callback = ForgetWatchCallback(probe(60), every=4, max_overhead=None, lineage=tmp_path / "a")
     trained(tmp_path / "b", callbacks=[callback], network=network, steps=8, learning_rate=RATE, **SAVES)
-    assert callback.watch is not None
-    text = look_verdict(callback.watch, step=8)
+    text = look_verdict(callback.watch.run, step=8)
     assert text.startswith("against the first base: ")
     assert "; against the start of this stage: " in text
 

@@ -64,7 +64,7 @@ from support import probe, trained
 try:
     trained(Path(sys.argv[1]), callbacks=[ForgetWatchCallback(probe(), baseline="base")], steps=2, ddp_backend="gloo")
 except WatchError as error:
-    print(json.dumps(str(error)))
+    print(json.dumps({"error": str(error)}))
 """
 
 
@@ -121,8 +121,8 @@ def test_several_processes_leave_training_untouched_and_count_as_one(world: int,
         together = load_snapshot(tmp_path / "watched" / "_forgetwatch" / f"step-00000{step}.parquet")
         assert alone.floats("correct").tolist() == together.floats("correct").tolist()
     assert len(load_snapshot(tmp_path / "few" / "_forgetwatch" / "step-000004.parquet")) == 2
-    # A full disk in the main process: it alone logs it, once; a strict run stops in all processes.
-    assert [rank["warnings"] for rank in ranks] == [1] + [0] * (world - 1)
+    # A full disk in the main process: it alone logs it, once in each run; a strict run stops in all processes.
+    assert [rank["warnings"] for rank in ranks] == [2] + [0] * (world - 1)
     assert all("no space left" in rank["strict"] for rank in ranks)
 
 
@@ -134,7 +134,9 @@ def test_a_run_that_the_guard_stopped_stops_again_at_one_step_in_all_processes(t
 
 
 def test_a_model_as_the_baseline_of_several_processes_is_refused_with_the_way_to_a_snapshot(tmp_path: Path) -> None:
-    assert all("`forgetwatch score base --probe ... -o base.parquet`" in one for one in launch(tmp_path, 2, _NAMED))
+    assert all(
+        "`forgetwatch score base --probe ... -o base.parquet`" in one["error"] for one in launch(tmp_path, 2, _NAMED)
+    )
 
 
 _ONE_WITHOUT = """
@@ -157,16 +159,16 @@ import json, os, sys
 from pathlib import Path
 from events import curve
 from forgetwatch import ForgetWatchCallback
-from forgetwatch.watch import known_baseline
+from forgetwatch.watch import budget, known_baseline
 from support import probe, trained
 
 folder, found = Path(sys.argv[1]), {}
-known_baseline.KEPT_SECONDS = 0.0
+known_baseline.KEPT_SECONDS = budget.LOOKS_SECONDS = 0.0
 os.environ["FORGETWATCH_CACHE"] = str(folder / "cache")
 for name in ("first", "second"):
     callback = ForgetWatchCallback(probe(520), max_overhead=1e-6)
     made = trained(folder / name, callbacks=[callback], steps=6, ddp_backend="gloo")
-    found[name] = {"items": callback.watch.items, "curve": sorted(curve(made).items())}
+    found[name] = {"items": callback.watch.run.items, "curve": sorted(curve(made).items())}
 print(json.dumps(found))
 """
 

@@ -46,12 +46,12 @@ def test_a_run_whose_answers_were_graded_by_earlier_rules_goes_on_without_genera
     first = ForgetWatchCallback(probe, every=2, max_overhead=None)
     train(tmp_path, first, steps=2)
     assert first.watch is not None
-    assert first.watch.generates
+    assert first.watch.run.generates
     monkeypatch.undo()
     second = ForgetWatchCallback(probe, every=2, max_overhead=None)
     train(tmp_path, second, steps=4)
     assert second.watch is not None
-    assert not second.watch.generates
+    assert not second.watch.run.generates
     assert second.watch.trajectory().steps == (0, 2, 4)
     assert f"by version 2 of the grading rules, and this forgetwatch has version {RULES}" in capfd.readouterr().err
 

@@ -85,12 +85,12 @@ def test_a_page_that_would_exceed_its_share_of_the_time_is_left_out(tmp_path: Pa
     watch, page = looked(tmp_path), ReportPage()
     for step in range(1, 5):
         watch.look(model(TOK), TOK, step=step)
-        page.write(watch)
+        page.write(watch.run)
         clock.now += 10  # a page took half a second
     assert clock.drawn == 1
     clock.now += 65
     watch.look(model(TOK), TOK, step=9)
-    page.write(watch)
+    page.write(watch.run)
     assert clock.drawn == 2
 
 
@@ -105,34 +105,33 @@ def test_the_baseline_of_any_probe_announces_itself_first(tmp_path: Path, capsys
 
 def test_the_announced_sum_contains_the_second_measurement_and_the_looks(tmp_path: Path) -> None:
     watch = looked(tmp_path)
-    assert watch.null is not None
+    assert watch.run.null is not None
     # Seconds of both measurements of the baseline, and of one evaluation.
-    watch.seconds, watch.measurer.seconds = {0: 69.4 + 25.7}, 69.4
-    line = cost_line(watch, left=4, extra=0.6)
+    watch.run.seconds = {0: 69.4 + 25.7}
+    line = cost_line(watch.run, left=4, each=70.0)
     assert "the baseline took 95 s, second measurement included; 4 looks planned, 70 s each: about 6 min" in line
     assert line.endswith(
         "; before training it answered no better than guessing: there is next to nothing to forget here"
     )
-    watch.seconds, watch.measurer.seconds = {0: 69.4 + 25.7}, 13.2
-    assert cost_line(watch, left=1).split("; ")[2] == "1 look planned, 13 s each: about 108 s in all"
+    assert cost_line(watch.run, left=1, each=13.2).split("; ")[2] == "1 look planned, 13 s each: about 108 s in all"
 
 
 def test_a_run_that_resumes_announces_its_looks_alone(tmp_path: Path) -> None:
-    took = looked(tmp_path).measurer.seconds
+    took = looked(tmp_path).look_seconds
     resumed = Watch(probe(), tmp_path, resume=True)
-    line = cost_line(resumed, left=100)
+    line = cost_line(resumed.run, left=100, each=resumed.look_seconds)
     assert "baseline took" not in line
     assert f"about {seconds(100 * took)} in all" in line
 
 
 def test_the_end_of_a_run_always_has_a_page(tmp_path: Path, clock: Clock) -> None:
     watch, page = looked(tmp_path), ReportPage()
-    page.write(watch)
+    page.write(watch.run)
     watch.look(model(TOK), TOK, step=5)
-    page.write(watch, at_once=True)
+    page.write(watch.run, at_once=True)
     assert clock.drawn == 2
-    assert (watch.folder.path / REPORT).read_text() == "page 2"
-    page.write(watch, at_once=True)  # it shows the latest look already
+    assert (watch.run.folder.path / REPORT).read_text() == "page 2"
+    page.write(watch.run, at_once=True)  # it shows the latest look already
     assert clock.drawn == 2
 
 

@@ -73,5 +73,5 @@ def test_a_loop_of_ones_own_asks_the_task_too(tmp_path: Path) -> None:
     watch, network = Watch(probe(60), tmp_path, task=questions()), model(TOK)
     watch.look(network, TOK, step=0)
     watch.look(network, TOK, step=5)
-    assert isinstance(watch.task, TaskFigure)
-    assert [step for step, _ in watch.task.values] == [0, 5]
+    assert isinstance(watch.run.task, TaskFigure)
+    assert [step for step, _ in watch.run.task.values] == [0, 5]

@@ -203,6 +203,29 @@ def test_the_curve_is_that_of_the_files(tmp_path: Path, method: str, options: di
     check(run, tmp_path)
 
 
+@pytest.mark.filterwarnings("ignore")  # tracing touches what warns
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"neftune_noise_alpha": 5.0, "packing": True},
+        {"torch_compile": True, "torch_compile_backend": "aot_eager"},
+        {"save_strategy": "steps", "save_steps": 1, "save_total_limit": 2},
+    ],
+    ids=["neftune-packing", "compile", "saves"],
+)
+def test_no_option_of_the_trainer_lets_the_callback_change_weights_or_losses(
+    tmp_path: Path, options: dict[str, Any]
+) -> None:
+    without = trainer("SFT", tmp_path / "a", **options)
+    without.train()
+    torch.compiler.reset()
+    watched = trainer("SFT", tmp_path / "b", callbacks=[watcher()], **options)
+    watched.train()
+    assert weights(watched) == weights(without)
+    assert losses(watched) == losses(without)
+    check(watched, tmp_path / "b")
+
+
 @pytest.mark.parametrize("bits", [4, 8])
 def test_the_curve_of_an_adapter_on_a_quantised_model_is_that_of_the_files(tmp_path: Path, bits: int) -> None:
     pytest.importorskip("bitsandbytes")

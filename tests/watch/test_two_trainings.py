@@ -53,7 +53,7 @@ def test_a_second_training_is_refused_before_it_measures_anything(
     assert Trajectory.from_run(tmp_path).steps == (0, 5)
     second = Watch(probe(), tmp_path)
     second.look(model(TOK), TOK, step=0)  # once the other has ended
-    second.release()
+    second.run.close()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["_forgetwatch", "_forgetwatch-1", "_forgetwatch.lock"]
 
 
@@ -78,11 +78,11 @@ def test_a_run_that_resumes_puts_its_own_folder_back(tmp_path: Path, capsys: pyt
     one.look(network, TOK, step=5)
     other.look(network, TOK, step=0)
     again = Watch(probe(), tmp_path)
-    again.resume(run=one.folder.run, step=5)
+    again.resume(run=one.run.folder.run, step=5)
     assert sorted(again.comparisons) == [0, 5]
-    assert again.folder.run == one.folder.run
+    assert again.run.folder.run == one.run.folder.run
     assert Trajectory.from_run(tmp_path / "_forgetwatch").steps == (0, 5)
-    assert StoredRun.read(tmp_path / "_forgetwatch-2").baseline.meta["run"] == other.folder.run
+    assert StoredRun.read(tmp_path / "_forgetwatch-2").baseline.meta["run"] == other.run.folder.run
     assert "_forgetwatch again" in capsys.readouterr().err
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import re
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,6 @@ from forgetwatch.errors import ProbeError, ScoringError, WatchError
 from forgetwatch.files import write_atomically
 from forgetwatch.run_folder import GuardFinding, RunFolder, StoredRun
 from forgetwatch.scoring import scorer
-from forgetwatch.watch import LookScorer
 
 TOK = tokenizer()
 
@@ -91,11 +89,11 @@ def test_what_is_no_step_is_refused_before_anything_is_measured(tmp_path: Path, 
 
 def test_an_adopted_baseline_has_lost_nothing(tmp_path: Path) -> None:
     watch = Watch(probe(), tmp_path)
-    watch.adopt(score(model(TOK), TOK, probe()))
-    assert watch.lost_must_pass(-1) == []
+    watch.run.adopt(score(model(TOK), TOK, probe()))
+    assert watch.run.lost_must_pass(-1) == []
     assert watch.pending == ()
     with pytest.raises(WatchError, match=r"^step=1\.5: needed a whole number of optimizer steps from -1"):
-        watch.lost_must_pass(1.5)  # type: ignore[arg-type]
+        watch.run.lost_must_pass(1.5)  # type: ignore[arg-type]
 
 
 def test_every_step_that_is_taken_resumes(tmp_path: Path) -> None:
@@ -105,7 +103,7 @@ def test_every_step_that_is_taken_resumes(tmp_path: Path) -> None:
         watch.look(network, TOK, step=step)
     again = Watch(probe(), tmp_path, resume=True)
     assert list(again.comparisons) == [int(step) for step in steps]
-    assert again.notes == ()
+    assert again.run.notes == ()
 
 
 @pytest.mark.parametrize(("step", "stored"), [(5, (0, 20)), (0, (0, 20)), (20, (0, 20, 30))])
@@ -259,10 +257,10 @@ def test_a_trajectory_needs_a_look(tmp_path: Path) -> None:
 
 def test_resume_keeps_the_baseline_and_the_looks(tmp_path: Path) -> None:
     before = run(tmp_path)
-    assert before.baseline is not None
+    assert before.run.baseline is not None
     again = Watch(probe(), tmp_path, resume=True)
-    assert again.baseline is not None
-    assert again.baseline.checksum == before.baseline.checksum
+    assert again.run.baseline is not None
+    assert again.run.baseline.checksum == before.run.baseline.checksum
     assert sorted(again.comparisons) == [0, 5, 10]
     assert again.comparisons[10].all == before.comparisons[10].all
 
@@ -290,8 +288,8 @@ def test_a_baseline_that_could_not_be_written_is_written_at_the_next_look(
         start(self, *given)  # type: ignore[arg-type]
 
     monkeypatch.setattr(RunFolder, "start", full_once)
-    with pytest.raises(OSError, match="No space"):
-        watch.look(network, TOK, step=0)
+    watch.look(network, TOK, step=0)
+    assert watch.pending == (0,)
     nudge(network, 1)
     watch.look(network, TOK, step=5)
     assert Trajectory.from_run(tmp_path / "_forgetwatch").steps == (0, 5)
@@ -319,28 +317,29 @@ def listed(folder: Path) -> list[int]:
 
 
 def test_a_look_that_met_a_full_disk_is_stored_when_there_is_room(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     disk = FullDisk(monkeypatch, "step-000020.parquet", "step-000030.parquet")
     watch, network, folder = run(tmp_path, (0, 10)), model(TOK), tmp_path / "_forgetwatch"
     for step in (20, 30, 30):  # a repeated call tries again
-        with pytest.raises(OSError, match="No space left on device"):
-            watch.look(network, TOK, step=step)
+        watch.look(network, TOK, step=step)
         nudge(network, step)
     watch.look(network, TOK, step=40)  # of which there is room
+    (line,) = (line for line in capsys.readouterr().err.splitlines() if "not stored" in line)
+    assert re.search(r"step 20: scored, and not stored: disk full at .*; it is stored when there is room$", line)
     assert watch.pending == (20, 30)
     assert listed(folder) == [0, 10, 40]
     with pytest.raises(OSError, match="No space left on device"):
         watch.store_pending()
     disk.names = ("step-000030.parquet",)
-    watch.plan(9)  # whatever writes next
+    watch.run.plan(9)  # whatever writes next
     assert watch.pending == (30,)
     disk.names = ()
     watch.store_pending()
     assert watch.pending == ()
     assert listed(folder) == [0, 10, 20, 30, 40]
     again = Watch(probe(), tmp_path, resume=True)
-    assert again.notes == ()
+    assert again.run.notes == ()
     assert {step: one.all for step, one in again.comparisons.items()} == {
         step: one.all for step, one in watch.comparisons.items()
     }
@@ -348,8 +347,8 @@ def test_a_look_that_met_a_full_disk_is_stored_when_there_is_room(
 
 def test_a_repeated_look_is_stored_if_it_was_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     watch, disk = run(tmp_path, (0,)), FullDisk(monkeypatch, "step-000010.parquet")
-    with pytest.raises(OSError, match="No space left on device"):
-        watch.look(model(TOK), TOK, step=10)
+    watch.look(model(TOK), TOK, step=10)
+    assert watch.pending == (10,)
     disk.names = ()
     assert watch.look(model(TOK), TOK, step=10) is watch.comparisons[10]
     assert watch.pending == ()
@@ -362,8 +361,7 @@ def test_what_is_not_stored_is_dropped_with_its_step_and_kept_with_its_rows(
     disk = FullDisk(monkeypatch, "step-000010.parquet", "step-000020.parquet")
     watch = Watch(probe(), tmp_path)
     for step in (0, 10, 20):
-        with suppress(OSError):
-            watch.look(model(TOK, seed=step), TOK, step=step)
+        watch.look(model(TOK, seed=step), TOK, step=step)
     assert watch.pending == (10, 20)
     watch.forget_after(10)
     assert watch.pending == (10,)
@@ -378,8 +376,7 @@ def test_a_baseline_that_could_not_be_written_is_pending(tmp_path: Path, monkeyp
     watch = Watch(probe(), tmp_path)
     assert watch.pending == ()
     for step in (0, 5):
-        with pytest.raises(OSError, match="No space left on device"):
-            watch.look(model(TOK, seed=step), TOK, step=step)
+        watch.look(model(TOK, seed=step), TOK, step=step)
     assert watch.pending == (0, 5)
     disk.names = ()
     watch.store_pending()
@@ -407,8 +404,8 @@ def test_a_damaged_look_does_not_stop_a_resume(tmp_path: Path) -> None:
     (tmp_path / "_forgetwatch" / "step-000005.parquet").write_bytes(b"PAR1")
     watch = Watch(probe(), tmp_path, resume=True)
     assert sorted(watch.comparisons) == [0, 10]
-    assert len(watch.notes) == 1
-    assert re.match(r"step-000005\.parquet: .*it is left out$", watch.notes[0])
+    assert len(watch.run.notes) == 1
+    assert re.match(r"step-000005\.parquet: .*it is left out$", watch.run.notes[0])
     assert (tmp_path / "_forgetwatch" / "step-000005.parquet.damaged").is_file()
     assert Trajectory.from_run(tmp_path / "_forgetwatch").steps == (0, 10)
 
@@ -435,7 +432,7 @@ def test_resume_keeps_the_norm_of_the_baseline(tmp_path: Path) -> None:
 def test_a_named_baseline_of_another_norm_is_decided_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     old, expected = (score(model(TOK), TOK, probe(norm=norm)) for norm in ("bytes", "sum"))
     watch = Watch(probe(), tmp_path)
-    watch.adopt(old)
+    watch.run.adopt(old)
     found = watch.look(model(TOK, seed=1), TOK, step=0)
     assert found.all == compare(before=expected, after=score(model(TOK, seed=1), TOK, probe())).all
     assert "the named baseline was decided again by sum (recorded: bytes)" in capsys.readouterr().err
@@ -467,8 +464,8 @@ def test_the_last_remaining_look_has_its_rows(tmp_path: Path) -> None:
 
 def test_a_resume_stores_the_plan_and_the_findings_again(tmp_path: Path) -> None:
     watch = run(tmp_path)
-    watch.plan(12)
-    watch.report_findings([GuardFinding("net_loss", "all:all", step, "a line") for step in (5, 10)])
+    watch.run.plan(12)
+    watch.run.note([GuardFinding("net_loss", "all:all", step, "a line") for step in (5, 10)])
     Watch(probe(), tmp_path, resume=True)
     stored = StoredRun.read(tmp_path)
     assert (stored.planned, [finding.step for finding in stored.findings]) == (12, [5, 10])
@@ -479,14 +476,14 @@ def test_a_resume_stores_the_plan_and_the_findings_again(tmp_path: Path) -> None
 def test_answers_that_vanish_are_logged_at_the_first_look_that_misses_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    watch, measure = run(tmp_path, (0,)), LookScorer.look
+    watch, measure = run(tmp_path, (0,)), Watch._evaluate
 
-    def failing(self: LookScorer, *given: Any, **options: Any) -> Snapshot:
+    def failing(self: Watch, *given: Any, **options: Any) -> Snapshot:
         look = measure(self, *given, **options)
         right = [None, *look.table["correct"].to_pylist()[1:]]
         return replace(look, table=look.table.set_column(look.table.column_names.index("correct"), "correct", [right]))
 
-    monkeypatch.setattr(LookScorer, "look", failing)
+    monkeypatch.setattr(Watch, "_evaluate", failing)
     for step in (10, 20):
         watch.look(model(TOK), TOK, step=step)
     lines = [line for line in capsys.readouterr().err.splitlines() if "were scored on one side alone" in line]

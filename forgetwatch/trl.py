@@ -27,13 +27,7 @@ import yaml
 from forgetwatch.errors import ForgetwatchError, WatchError, did_you_mean
 from forgetwatch.watch import ForgetWatchCallback
 
-TRAINERS: Final = {
-    "sft": "SFTTrainer",
-    "dpo": "DPOTrainer",
-    "grpo": "GRPOTrainer",
-    "kto": "KTOTrainer",
-    "rloo": "RLOOTrainer",
-}
+TRAINERS: Final = {name: f"{name.upper()}Trainer" for name in ("sft", "dpo", "grpo", "kto", "rloo")}
 """Trainer classes by the name of TRL's script."""
 
 KEYS: Final = tuple(inspect.signature(ForgetWatchCallback).parameters)

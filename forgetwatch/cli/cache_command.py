@@ -36,11 +36,8 @@ def _list() -> None:
         used, size = datetime.fromtimestamp(file.stat().st_mtime), file.stat().st_size
         try:
             snapshot = read_snapshot(file)
-            cells = (
-                fit_ends(str(snapshot.meta.get("model")), _NAME).rstrip(),
-                str((snapshot.meta.get("probe") or {}).get("name")),
-                count(len(snapshot)),
-            )
+            model, probe = snapshot.meta.get("model"), (snapshot.meta.get("probe") or {}).get("name")
+            cells = fit_ends(str(model), _NAME).rstrip(), str(probe), count(len(snapshot))
         except SnapshotError:
             cells = ("damaged, and never used", "", "")
         table.add_row(f"{used:%Y-%m-%d %H:%M}", *cells, count(-(-size // 1000)))

@@ -11,14 +11,14 @@ from typing import get_args
 import numpy as np
 import pyarrow as pa
 
+from forgetwatch import run_folder
 from forgetwatch.cli.output import announce_import, bytes_bar, echo, scoring_unless_cached
-from forgetwatch.comparing import Flip, What, sort_flips
+from forgetwatch.comparing import Flip, Subset, What, sort_flips
 from forgetwatch.errors import SnapshotError, did_you_mean, did_you_mean_path
 from forgetwatch.loading import Loading
 from forgetwatch.probe import Probe
 from forgetwatch.probes import SUFFIXES
 from forgetwatch.readers import QuestionStore, QuestionText, is_outcomes, load_snapshot
-from forgetwatch.run_folder import carried_baseline, carried_look, run_probe
 from forgetwatch.snapshot import Snapshot, read_snapshot
 
 _QUESTIONS = 2000
@@ -36,16 +36,27 @@ def resolve_all(
 ) -> list[Snapshot]:
     """Return the snapshots of both sides of a comparison, as `resolve`.
 
-    Without a probe also what checkpoints of a run carry.
-
-    That is the look of their step, and for the model with which the run began its baseline.
+    Without a probe also what checkpoints of a run carry: the look of their step, and the baseline for the model with
+    which the run began. One without a look is scored on its items.
     """
     return [
         _named(read_outcomes(carried), one)
         if probe is None and (carried := _carried(one, given)) is not None
-        else resolve(one, probe, metric, loading=loading)
+        else (_of_run(one, loading) if probe is None else None) or resolve(one, probe, metric, loading=loading)
         for one in given
     ]
+
+
+def _of_run(given: str, loading: Loading) -> Snapshot | None:
+    """Return a checkpoint without a look, scored on the items of its run; None if that is not at hand."""
+    folder = Path(given).parent
+    is_saved = Path(given).is_dir() and Path(given).name.startswith("checkpoint-") and run_folder.is_run_folder(folder)
+    if not is_saved or (probe := run_folder.run_probe(folder)) is None:
+        return None
+    items = run_folder.Description.read(run_folder.find_run_folder(folder)).values.get("items")
+    echo(f"{given}: no look of its own; it is scored on the items of its run", err=True)
+    scored = resolve(given, probe.head(items or len(probe)), loading=loading)
+    return Subset.from_probe(probe, items=items, generates=True).describe(scored, fingerprint=probe.fingerprint)
 
 
 def _named(carried: Snapshot, given: str) -> Snapshot:
@@ -60,19 +71,19 @@ def questions_of_run(sides: Sequence[str]) -> Probe | None:
 
     None if it is not at hand.
     """
-    folders = (Path(side).parent for side in sides if carried_look(Path(side)) is not None)
-    return next((probe for folder in folders if (probe := run_probe(folder)) is not None), None)
+    folders = (Path(side).parent for side in sides if run_folder.carried_look(Path(side)) is not None)
+    return next((probe for folder in folders if (probe := run_folder.run_probe(folder)) is not None), None)
 
 
 def _carried(given: str, sides: Sequence[str]) -> Path | None:
     """Return the file of the look or baseline of a model that one of these checkpoints carries; None if none does."""
     if is_outcomes(given):
         return None
-    if (own := carried_look(Path(given))) is not None:
+    if (own := run_folder.carried_look(Path(given))) is not None:
         echo(f"{given}: its own look, without scoring it again (--probe scores it)", err=True)
         return own
     for side in sides:
-        if (baseline := carried_baseline(Path(side))) is not None:
+        if (baseline := run_folder.carried_baseline(Path(side))) is not None:
             meta = read_snapshot(baseline).meta
             made_of = str(meta.get("model"))
             is_same = given == made_of or (Path(given).exists() and Path(given).resolve() == Path(made_of).resolve())

@@ -6,13 +6,12 @@
     first.parquet          the baseline of the first training of this model, in a run of a later stage
     step-000200.parquet    one snapshot per look
     completions.parquet    token ids of texts that the base generated, if the drift from it is measured
-    run.json               description of the run: its id, and the step and checksum of each snapshot above
+    run.json               description of the run: its id, and the steps of its looks
     report.html            the report of the run, for people
 
-Every snapshot carries the id of its run, what it is (baseline, null, step, again) and its step inside its checksum, and
-``run.json`` lists the snapshots. So a file that is missing, damaged, renamed, replaced or from another run is found:
-readers leave it out and say so. A look is written first and ``run.json`` after it. Thus a look with the run's id that
-is not listed comes from a run that was stopped between the two writes; it counts, with a note.
+Every snapshot carries the id of its run, what it is (baseline, null, step) and its step inside its checksum, and
+``run.json`` lists the steps. So a file that is missing, damaged, renamed or from another run is found: readers leave it
+out and say so.
 
 A file that cannot be used is renamed to ``*.damaged`` by a resume, the folder of an earlier run to ``_forgetwatch-1``,
 ``-2``, ... The leading underscore keeps the folder out of uploads of `output_dir`. Every file is written whole or not

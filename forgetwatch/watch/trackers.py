@@ -263,16 +263,7 @@ def _running(name: str, run: str) -> Any:
 
 
 class TrainerLogger:
-    """The trackers of a trainer, during one of its events.
-
-    Args:
-        trainer: The trainer.
-        state: Its state.
-        control: Its control.
-        full: True for the numbers of every group, and the drift.
-        chosen_by: Key by which the best checkpoint is chosen; None for none.
-        share_text: True to send questions and answers.
-    """
+    """The trackers of a trainer, during one of its events; see `look_row`, and `share_text` of the callback."""
 
     def __init__(
         self,

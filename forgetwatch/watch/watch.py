@@ -75,17 +75,17 @@ class Watch:
         probe: A probe, or the path of one.
         output_dir: Folder of the run's files; the run folder is made in it.
         resume: True to resume the run in the existing run folder; by default an older one is renamed at the first look.
-        twice: True to measure the baseline twice, for the flips that noise makes.
-        task: Questions of the new task, whose share of right answers at each look is its figure; they are never counted
-            as forgotten. None: the figure that a trainer logs.
+        twice: True to measure the baseline twice, for the flips of noise.
+        task: Questions of the new task, whose share of right answers at each look is its figure, and never forgetting.
+            None: the figure that a trainer logs.
         drift: True to measure at each look how far the model is from that of the first look, on short texts that the
             latter generates (`drift.run_drift`); `Trajectory.drift` has the numbers.
         folder: Name of the run folder in `output_dir`.
         examples: Training examples for the drift, which is measured after their prompts too: a sequence of texts, or
             of examples as TRL's trainers take them. None: after the probe's prompts alone.
         token_budget: Tokens of a batch of the baseline, and so of the run; None for what suits the device.
-        strict: True to raise what fails beside the evaluation itself, such as the drift; by default it is logged.
-        by_trainer: True if a trainer's callback keeps the list of the checkpoints that are saved.
+        strict: True to raise what fails beside the evaluation, such as the drift, which is logged otherwise.
+        by_trainer: True if a callback notes the checkpoints that are saved.
 
     Raises:
         ProbeError: If the probe cannot be loaded.

@@ -69,3 +69,15 @@ def test_a_base_that_was_written_again_is_not_taken_for_the_baseline(saved: Path
     finally:
         os.utime(config, (before.st_atime, before.st_mtime))
     assert "without a look of its own, which needs --probe" in done.last
+
+
+def test_a_checkpoint_without_a_look_is_scored_on_the_items_of_its_run(
+    saved: Path, command: Run, tmp_path: Path
+) -> None:
+    sides = [str(saved / "run" / f"checkpoint-{step}") for step in (3, 6)]
+    whole = command("compare", *sides).stdout.splitlines()[1:4]
+    shutil.copytree(saved / "run", tmp_path / "run")
+    shutil.rmtree(tmp_path / "run" / "checkpoint-3" / "forgetwatch")
+    shown = command("compare", *(side.replace(str(saved), str(tmp_path)) for side in sides))
+    assert "checkpoint-3: no look of its own; it is scored on the items of its run" in shown.stderr
+    assert shown.stdout.splitlines()[1:4] == whole

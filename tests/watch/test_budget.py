@@ -323,7 +323,6 @@ def test_a_named_baseline_is_cut_with_the_look_at_the_start(tmp_path: Path) -> N
     watch = ForgetWatchCallback(probe(300), baseline=named, max_overhead=TINY)
     run = trained(tmp_path / "b", callbacks=[watch], steps=20)
     assert curve(run)[0] == (0, 250)
-    assert watch.watch is not None
     assert {look.all.n for look in watch.watch.comparisons.values()} == {250}
     assert watch.watch.run.planned == 4  # the look at the start counts
 
@@ -362,7 +361,6 @@ def test_the_second_measurement_takes_50_items_and_500_if_one_of_them_flips(
     trainer(tmp_path, callbacks=[watch], steps=1).train()
     null = load_snapshot(tmp_path / "_forgetwatch" / "null.parquet")
     assert list(null.texts("item_id")) == [item.id for item in items][:twice]
-    assert watch.watch is not None
     assert watch.watch.comparisons[1].all.n == 520
     assert watch.watch.comparisons[1].all["null_n"] == twice
     assert Trajectory.from_run(tmp_path).comparisons[1].all["null_n"] == twice
@@ -379,7 +377,6 @@ def test_a_probe_in_the_order_of_its_categories_is_cut_to_a_fair_part(tmp_path: 
     watch = ForgetWatchCallback(items, max_overhead=TINY, baseline=baseline)
     run = trained(tmp_path, callbacks=[watch], steps=12, save_strategy="steps", save_steps=6)
     assert curve(run)[-1] == (12, 250)
-    assert watch.watch is not None
     assert all(look.by("category")[name].n >= 120 for look in watch.watch.comparisons.values() for name in "ab")
     assert watch.watch.comparisons[0].all.forgotten == watch.watch.comparisons[0].all.gained == 0
     again = Watch(items, tmp_path, resume=True)
@@ -409,7 +406,6 @@ def test_a_training_begun_without_a_watch_drops_looks_after_its_first_steps(tmp_
         trained(tmp_path, callbacks=[At(7, interrupt)], **options)
     watch = ForgetWatchCallback(probe(300), max_overhead=TINY, baseline=named)
     trained(tmp_path, callbacks=[watch], **options, resume=True)
-    assert watch.watch is not None
     assert {one.all.n for one in watch.watch.comparisons.values()} == {300}
     assert sorted(watch.watch.comparisons) == [-1, 5, 10, 30]
 

@@ -163,7 +163,6 @@ def test_the_look_after_an_early_stop_goes_to_files_only(tmp_path: Path) -> None
     callback = ForgetWatchCallback(probe(), every=100)
     run = trained(tmp_path, callbacks=[callback, At(4, stop)])
     assert sorted(curve(run)) == [0]
-    assert callback.watch is not None
     assert sorted(callback.watch.comparisons) == [0, 4]
     assert (tmp_path / "_forgetwatch" / "step-000004.parquet").is_file()
 
@@ -171,7 +170,6 @@ def test_the_look_after_an_early_stop_goes_to_files_only(tmp_path: Path) -> None
 def test_a_second_train_keeps_the_first_baseline(tmp_path: Path) -> None:
     callback = ForgetWatchCallback(probe(), every=3)
     run = trained(tmp_path, callbacks=[callback])
-    assert callback.watch is not None
     assert callback.watch.run.baseline is not None
     baseline, first = callback.watch.run.baseline.checksum, callback.watch.comparisons[6].all
     run.train()
@@ -251,7 +249,6 @@ def test_a_look_that_met_a_full_disk_is_stored_with_the_next_or_at_the_end(
     assert logged.count(line) == logged.count("not stored: ") == logged.count("what was not stored is stored now") == 1
     assert Trajectory.from_run(tmp_path).steps == (0, 2, 4, 6)
     trained(tmp_path, callbacks=[callback := ForgetWatchCallback(probe(), every=2)], steps=8, **options, resume=True)
-    assert callback.watch is not None
     assert sorted(callback.watch.comparisons) == [0, 2, 4, 6, 8]
     assert callback.watch.run.notes == ()
 
@@ -322,7 +319,6 @@ def test_a_callback_in_a_second_trainer_starts_anew(tmp_path: Path) -> None:
     callback = ForgetWatchCallback(probe(), every=[40])
     trainer(tmp_path / "one", callbacks=[callback], steps=3).train()
     trained(tmp_path / "two", callbacks=[callback, At(3, stop)])
-    assert callback.watch is not None
     assert sorted(callback.watch.comparisons) == [0, 3]
 
 
@@ -447,7 +443,6 @@ def test_the_run_folder_knows_how_many_looks_were_planned(tmp_path: Path) -> Non
     callback = ForgetWatchCallback(probe(), every=2)
     trainer(tmp_path, callbacks=[callback], steps=6).train()
     assert json.loads((tmp_path / "_forgetwatch" / "run.json").read_text())["planned_looks"] == 3
-    assert callback.watch is not None
     assert callback.watch.trajectory().planned == Trajectory.from_run(tmp_path / "_forgetwatch").planned == 3
 
 

@@ -89,7 +89,6 @@ def test_a_run_of_generated_answers_alone_is_trained_on_without_looks_under_othe
     callback = ForgetWatchCallback(probe, every=2)
     run = trained(tmp_path, steps=4, callbacks=[callback], **SAVES, resume=True)
     assert run.state.global_step == 4
-    assert callback.watch is not None
     assert callback.watch.trajectory().steps == (0, 2)
     logged = capfd.readouterr().err
     assert logged.count("no other items are left, so no more looks are taken, and the training continues") == 1

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import shutil
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -72,21 +74,29 @@ def snapshot_of(folder: Path, name: str) -> Snapshot:
     return load_snapshot(folder / "_forgetwatch" / f"{name}.parquet")
 
 
+@pytest.fixture(scope="module")
+def printed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, str]:
+    """Folder of three trainings of one model in one process, without an option, and what they printed."""
+    folder, network = tmp_path_factory.mktemp("stages"), model(tokenizer())
+    with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
+        for number in range(3):
+            stage(folder / f"task{number}", network, seed=number)
+    return folder, out.getvalue(), err.getvalue()
+
+
 @pytest.fixture
-def stages(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> list[Path]:
-    """Three trainings of one model in one process, without an option."""
-    network, folders = model(tokenizer()), [tmp_path / f"task{number}" for number in range(3)]
-    for number, folder in enumerate(folders):
-        stage(folder, network, seed=number)
-    return folders
+def stages(printed: tuple[Path, str, str], tmp_path: Path) -> list[Path]:
+    """A copy of these trainings."""
+    shutil.copytree(printed[0], tmp_path, dirs_exist_ok=True)
+    return [tmp_path / f"task{number}" for number in range(3)]
 
 
 def test_a_later_stage_counts_against_the_first_base_and_against_its_start(
-    stages: list[Path], capfd: pytest.CaptureFixture[str]
+    stages: list[Path], printed: tuple[Path, str, str]
 ) -> None:
-    logged = capfd.readouterr()
-    assert f"stage 2 of this model, after task0 (by the name given); {FOUND}" in logged.err
-    assert f"stage 3 of this model, after task0 and task1 (by the name given); {FOUND}" in logged.err
+    _, out, err = printed
+    assert f"stage 2 of this model, after task0 (by the name given); {FOUND}" in err
+    assert f"stage 3 of this model, after task0 and task1 (by the name given); {FOUND}" in err
     base = snapshot_of(stages[0], "baseline")
     for number, folder in enumerate(stages):
         start, end = snapshot_of(folder, "baseline"), snapshot_of(folder, "step-000008")
@@ -98,10 +108,10 @@ def test_a_later_stage_counts_against_the_first_base_and_against_its_start(
         assert run.number == number + 1
         assert run.steps == ((0, 4, 8) if number == 0 else (-1, 0, 4, 8))
     assert flips(base, end) != flips(start, end)  # or nothing is shown by it
-    (title,) = re.findall(r"^forgetwatch  task2.*$", logged.out, flags=re.MULTILINE)
+    (title,) = re.findall(r"^forgetwatch  task2.*$", out, flags=re.MULTILINE)
     assert "step 8 of 8 against the first base, stage 3" in title
     lost, won = flips(start, end)
-    assert f"this stage    {lost} of 60 forgotten, {won} gained since its start" in logged.out
+    assert f"this stage    {lost} of 60 forgotten, {won} gained since its start" in out
 
 
 def test_trackers_get_both_and_the_keys_say_which(tmp_path: Path) -> None:

@@ -42,6 +42,9 @@ TWICE_ITEMS: Final = 500
 HALVES: Final = 1.15
 """Seconds of an item in batches of half the size, as a multiple of those in whole ones; measured on a CPU."""
 
+_VERDICTS: Final = 0.007
+"""Seconds an item of simulating the verdicts to expect."""
+
 _START_SECONDS: Final = 60.0
 _START_SHARE: Final = 0.02
 """The baseline and its second measurement take at most so many seconds, or this share of the predicted training."""
@@ -64,12 +67,14 @@ class Trial:
         question: Seconds of a question; see `evaluated_worth`.
         token: Seconds of a token in one process.
         answer: Seconds of a generated answer; 0 if none was timed.
+        begin: Seconds of the tests with which each measurement begins, but a look.
         known: Items of the baselines in the cache; of such a one the first are measured again, and no more.
     """
 
     question: float
     token: float
     answer: float = 0.0
+    begin: float = 0.0
     known: tuple[int, ...] = ()
 
 
@@ -320,11 +325,12 @@ def look_seconds(trial: Trial, probe: Probe, decision: Decision) -> float:
 def start_seconds(trial: Trial, probe: Probe, decision: Decision, *, again: int = 1) -> float:
     """Return the seconds of a baseline and its second measurement; of one in the cache those of the latter alone.
 
-    `again` is the number of times that its first items are measured after it.
+    `again` is the number of times that its first items are measured after it. The verdicts to expect take some, too.
     """
     items = decision.items or len(probe)
-    twice = HALVES * again * look_seconds(trial, probe, replace(decision, items=min(items, CHECKED_ITEMS)))
-    return twice + (0.0 if items in trial.known else look_seconds(trial, probe, decision))
+    few = look_seconds(trial, probe, replace(decision, items=min(items, CHECKED_ITEMS)))
+    seconds = again * (trial.begin + HALVES * few) + _VERDICTS * items
+    return seconds + (0.0 if items in trial.known else trial.begin + look_seconds(trial, probe, decision))
 
 
 def predicted_seconds(trial: Trial, step_tokens: float, *, steps: int) -> float:

@@ -84,8 +84,8 @@ class KnownBaseline:
         found = {size: one for size in sizes if (one := self.read(size) or self.read(size, whole=False)) is not None}
         for baseline in reversed(found.values()):
             if isinstance(known := baseline.meta.get(_TRIAL), list):
-                question, token, answer = map(float, known)
-                return Trial(question=question, token=token, answer=answer, known=tuple(found))
+                question, token, answer, begin = map(float, known)
+                return Trial(question=question, token=token, answer=answer, begin=begin, known=tuple(found))
         return None
 
     def write(self, snapshot: Snapshot, items: int, trial: Trial | None, *, whole: bool) -> None:
@@ -93,7 +93,7 @@ class KnownBaseline:
         # By the clock of the main process: all processes take part in what follows, or none.
         if on_main_process(lambda: float(snapshot.meta.get("seconds") or 0.0)) < KEPT_SECONDS:
             return
-        known = {} if trial is None else {_TRIAL: [trial.question, trial.token, trial.answer]}
+        known = {} if trial is None else {_TRIAL: [trial.question, trial.token, trial.answer, trial.begin]}
 
         def write() -> None:
             with suppress(OSError, ForgetwatchError):

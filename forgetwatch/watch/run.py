@@ -340,7 +340,6 @@ class Run:
         self.findings = tuple(finding for finding in stored if finding.step <= last)
         self._started = True
         self.keep_norm(start.meta)
-        self._log_categories(start)
         if decision is None and (items := Subset.common([start, *looks.values()]).items) is not None:
             decision = Decision(items=items)
         decision = self._without_regraded(start, decision)
@@ -420,18 +419,6 @@ class Run:
                 f"({self.probe.fingerprint[:12]}); resume with the probe in {self.folder.path / PROBE}"
             )
         return found
-
-    def _log_categories(self, baseline: Snapshot) -> None:
-        """Log that items have other categories in the probe than in the run's baseline."""
-        names = {(item.task, item.id): item.category for item in self.probe}
-        rows = zip(*(baseline.texts(name) for name in ("task", "item_id", "category")), strict=True)
-        kept = {(task, item): category for task, item, category in rows}
-        renamed = [(names[item], category) for item, category in kept.items() if names.get(item, category) != category]
-        if renamed and rank() == 0:
-            log(
-                f"{len(renamed):,} items have other categories in the probe than in the run's baseline (first: "
-                f"{renamed[0][0]!r}, in the run {renamed[0][1]!r}); the run keeps those of the baseline"
-            )
 
     def adopt(self, baseline: Snapshot) -> None:
         """Compare with a snapshot from elsewhere instead of the first look, decided by the norm of this probe.

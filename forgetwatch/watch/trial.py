@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any, Final
 
 from torch import nn
@@ -29,9 +30,11 @@ def time_items(model: nn.Module, tokenizer: Any, probe: Probe, *, token_budget: 
     answer = _answer_seconds(model, tokenizer, probe, token_budget=token_budget)
     if not scored:
         return Trial(question=0.0, token=0.0, answer=answer)
+    started = time.perf_counter()
     few = Scorer(probe.with_items(scored[:_ITEMS]), tokenizer, model, token_budget=token_budget)
     few.score(model)
-    token = float(few.score(model).meta["seconds"]) / max(few.engine.tokens, 1)
+    first, again = time.perf_counter() - started, float(few.score(model).meta["seconds"])
+    token = again / max(few.engine.tokens, 1)
     if not token:
         return None
     # More items share more of their beginnings, and read fewer tokens each.
@@ -39,7 +42,8 @@ def time_items(model: nn.Module, tokenizer: Any, probe: Probe, *, token_budget: 
     engine = Scorer(more, tokenizer, model, token_budget=token_budget).engine
     tokens = engine.planned_tokens(few.engine.layout or "rows", few.engine.attention)
     question = token * tokens / evaluated_worth(more, Decision())
-    return Trial(question=question, token=token * world_size(), answer=answer)
+    begin = max(0.0, first - again)
+    return Trial(question=question, token=token * world_size(), answer=answer, begin=begin)
 
 
 def _answer_seconds(model: nn.Module, tokenizer: Any, probe: Probe, *, token_budget: int | None) -> float:

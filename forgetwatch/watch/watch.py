@@ -297,7 +297,7 @@ class Watch:
     def _measure_baseline(self, model: nn.Module, tokenizer: Any, *, step: int) -> tuple[Snapshot, Snapshot | None]:
         run, is_main = self.run, rank() == 0
         probe, items, whole = run.probe, run.items or len(run.probe), not run.subset.left_out
-        again = min(CHECKED_ITEMS, items) if self._twice else 0
+        again, begin = min(CHECKED_ITEMS, items) if self._twice else 0, self._trial.begin if self._trial else 0.0
         known = self._known_baseline(model, tokenizer)
         if known is not None and (found := known.read(items, whole=whole)) is not None:
             found = without_trial(found, model=model_name(model), step=step)
@@ -313,7 +313,7 @@ class Watch:
             if number is not None and checked is not None:
                 # The machine may have been busy then.
                 every, few = (evaluated_worth(probe, Decision(items=size)) for size in (items, len(checked)))
-                seconds = [float(one.meta.get("seconds") or 0.0) for one in (found, checked)]
+                seconds = [max(0.0, float(one.meta.get("seconds") or 0.0) - begin) for one in (found, checked)]
                 answers = float(found.meta.get("written_seconds") or 0.0)
                 self.look_seconds = seconds[0] if answers else min(seconds[0], seconds[1] * every / few)
                 _check_baseline(found, probe, step=step)
@@ -326,6 +326,8 @@ class Watch:
             opening += f", then {which} of them again for the noise" if self._twice else ""
         with shown("baseline", opening=opening, again=HALVES * again / items, is_main_process=is_main) as progress:
             snapshot = self._evaluate(model, tokenizer, step=step, progress=progress)
+        # A look has none of the tests with which a measurement begins.
+        self.look_seconds = max(0.0, self.look_seconds - begin)
         _check_baseline(snapshot, probe, step=step)
         self._obstacle_logged = True  # with the other unscored items
         if known is not None:

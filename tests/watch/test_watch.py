@@ -385,20 +385,6 @@ def test_a_baseline_that_could_not_be_written_is_pending(tmp_path: Path, monkeyp
     assert not (tmp_path / "_forgetwatch-1").exists()  # what was written of the folder is none of an earlier run
 
 
-def test_a_resume_says_that_categories_were_renamed_and_keeps_those_of_the_baseline(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run(tmp_path, (0, 5))
-    assert "categories" not in capsys.readouterr().err
-    Watch(probe(), tmp_path, resume=True)
-    assert "categories" not in capsys.readouterr().err
-    items = tuple(replace(item, category={"a": "new"}.get(item.category, item.category)) for item in probe())
-    watch = Watch(replace(probe(), items=items), tmp_path, resume=True)
-    line = "15 items have other categories in the probe than in the run's baseline (first: 'new', in the run 'a')"
-    assert capsys.readouterr().err.count(f"{line}; the run keeps those of the baseline") == 1
-    assert set(watch.look(model(TOK), TOK, step=9).by("category")) == {"a", "b"}
-
-
 def test_a_damaged_look_does_not_stop_a_resume(tmp_path: Path) -> None:
     run(tmp_path)
     (tmp_path / "_forgetwatch" / "step-000005.parquet").write_bytes(b"PAR1")

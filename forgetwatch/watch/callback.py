@@ -306,7 +306,7 @@ class ForgetWatchCallback(TrainerCallback):
             return
         key = chosen_by(args)
         # An evaluation before the first step is not chosen from, and its look is the baseline.
-        if key and step > 0 and step not in run.comparisons:
+        if key and step > 0:
             self._look(state, control, kwargs)
         if step not in run.comparisons and key:
             # The trainer stops if the metric that it chooses by is missing.
@@ -521,8 +521,8 @@ class ForgetWatchCallback(TrainerCallback):
 
     def _look(self, state: TrainerState, control: TrainerControl, kwargs: dict[str, Any]) -> None:
         """Look at this step, and hand the look to the sinks; a look that failed is not tried by another event."""
-        step, budget = state.global_step, self._budget
-        if step == self._tried or budget is None:
+        run, step, budget = self._run, state.global_step, self._budget
+        if run is None or budget is None or step in (self._tried, *run.comparisons) or not run.evaluates:
             return
         started = time.perf_counter()
         look = self._measure(state, kwargs)

@@ -433,9 +433,11 @@ class Follower:
                 scored = score_checkpoint(given, run.probe, loading=loading)
                 run.adopt(replace(scored, meta={**scored.meta, **origin}))
                 return
-            self._runs.take(self._look(given, step=0, origin=origin))
+            look = self._look(given, step=0, origin=origin)
         except (ForgetwatchError, OSError) as error:
             raise _FollowError(f"the base cannot be scored: {error}") from error
+        with self._failures.tolerate("sending the row of the base", step=0):
+            self._runs.take(look)
 
     def _check_base(self, checkpoint: SavedCheckpoint, base: Mapping[str, str]) -> None:
         """Refuse an adapter whose base has other weights now than under the adapters of the looks so far."""

@@ -532,8 +532,8 @@ class Run:
         self._started, left, failure = on_main_process(write)
         self._unstored = {step: self._unstored[step] for step in left}
         if failure is not None and not self._told_full:
-            what = f"{_steps(self.pending)}: scored, and not stored" if self.pending else "not stored"
-            _log(f"{what}: {write_problem(failure, self.folder.path)}; it is stored when there is room")
+            at = f"step {', '.join(map(str, self.pending))}: scored, and " if self.pending else ""
+            _log(f"{at}not stored: {write_problem(failure, self.folder.path)}; it is stored when there is room")
         elif failure is None and self._told_full:
             _log(f"{self.folder.path}: what was not stored is stored now")
         self._told_full = failure is not None
@@ -708,10 +708,6 @@ class Run:
         made = decision or Decision()
         self.subset = Subset.from_probe(self.probe, items=made.items, generates=made.generates, regraded=made.regraded)
         self.decision = decision
-
-
-def _steps(steps: Sequence[int]) -> str:
-    return f"step{'' if len(steps) == 1 else 's'} {', '.join(map(str, steps))}"
 
 
 def _log(line: str) -> None:

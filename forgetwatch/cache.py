@@ -24,6 +24,7 @@ from typing import Any, Final
 from filelock import FileLock, Timeout
 
 from forgetwatch.errors import SnapshotError
+from forgetwatch.files import NO_SOFT
 from forgetwatch.snapshot import Snapshot, read_snapshot, save_snapshot
 
 LIMIT: Final = 2 * 2**30
@@ -93,7 +94,7 @@ class CacheEntry:
         Yields if it is locked. The present owner is waited for at most `patience` seconds; `on_wait` is called once, if
         there is one.
         """
-        lock = FileLock(self.path.with_suffix(".lock"))
+        lock = FileLock(self.path.with_suffix(".lock"), **NO_SOFT)
         with suppress(OSError, NotImplementedError):  # no locks here, or the patience is over
             self.path.parent.mkdir(parents=True, exist_ok=True)
             try:

@@ -11,7 +11,7 @@ from typing import get_args
 import numpy as np
 import pyarrow as pa
 
-from forgetwatch import run_folder
+import forgetwatch.run_folder as run_folder
 from forgetwatch.cli.output import announce_import, bytes_bar, echo, scoring_unless_cached
 from forgetwatch.comparing import Flip, Subset, What, sort_flips
 from forgetwatch.errors import SnapshotError, did_you_mean, did_you_mean_path

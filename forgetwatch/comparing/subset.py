@@ -44,16 +44,15 @@ class Subset:
     missing_categories: tuple[str, ...] = ()
 
     @classmethod
-    def from_probe(cls, probe: Probe, *, items: int | None, generates: bool, regraded: bool = False) -> Self:
+    def from_probe(cls, probe: Probe, *, items: int | None, generates: bool) -> Self:
         """Return the subset of a probe as a run decided it.
 
         `items` is the length of the prefix, None for the whole probe.
 
-        Without `generates`, answers of `must_pass` items alone are generated; with `regraded`, which says that they
-        would be graded by other rules than those of the baseline, none are.
+        Without `generates`, answers of `must_pass` items alone are generated.
         """
-        generated = [] if generates and not regraded else filter(probe.is_generated, probe)
-        left_out = frozenset((item.task, item.id) for item in generated if regraded or not item.must_pass)
+        generated = [] if generates else filter(probe.is_generated, probe)
+        left_out = frozenset((item.task, item.id) for item in generated if not item.must_pass)
         evaluated = {item.category for item in probe.items[:items] if (item.task, item.id) not in left_out}
         return cls(
             items=items,

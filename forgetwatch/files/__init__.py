@@ -35,4 +35,4 @@ from forgetwatch.files.tables import (
     read_table,
     write_table,
 )
-from forgetwatch.files.writing import write_atomically, write_problem, write_text
+from forgetwatch.files.writing import NO_SOFT, write_atomically, write_problem, write_text

@@ -9,12 +9,19 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import inspect
 import os
 import secrets
 import socket
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+
+from filelock import FileLock
+
+_OPTIONS: Final = inspect.signature(FileLock.__init__).parameters
+NO_SOFT: Final[dict[str, Any]] = {"fallback_to_soft": False} if "fallback_to_soft" in _OPTIONS else {}
+"""Options of a `FileLock`: where there are no locks there is none, and no file that outlives its owner."""
 
 _MAX_NAME: Final = 200
 """Bytes of a file's name that its temporary name keeps: file systems allow 255."""

@@ -72,6 +72,9 @@ def read_contents(folder: Path, described: Description, *, run: str | None, unti
         until: The last step whose look may be missing; None for any. A run that resumes drops later looks.
     """
     found, files = Contents(), look_files(folder)
+    for path in sorted(folder.glob("step-*.parquet")):
+        if _step_of(path) is None:
+            found.notes.append(f"{path.name} has not the name of a file that a run writes (a copy?); it is left out")
     for step, path in files.items():
         try:
             found.looks[step] = _own(path, look="step", run=run, step=step)

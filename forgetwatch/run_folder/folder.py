@@ -20,7 +20,7 @@ from typing import Any, Final
 from filelock import FileLock, Timeout
 
 from forgetwatch.errors import LostBaselineError, SnapshotError, WatchError
-from forgetwatch.files import write_atomically
+from forgetwatch.files import NO_SOFT, write_atomically
 from forgetwatch.probe import Probe
 from forgetwatch.run_folder.contents import Contents, checksum_of, look_files, read_baseline, read_contents, read_null
 from forgetwatch.run_folder.description import (
@@ -103,7 +103,7 @@ class RunFolder:
             return
         folder, patience = self.output_dir.absolute(), _PATIENCE if patience is None else patience
         # One object a path in a process, which counts its claims.
-        lock = FileLock(folder / f"{self._name}.lock", is_singleton=True, thread_local=False)
+        lock = FileLock(folder / f"{self._name}.lock", is_singleton=True, thread_local=False, **NO_SOFT)
         try:
             folder.mkdir(parents=True, exist_ok=True)
             try:

@@ -68,14 +68,14 @@ class Trial:
         token: Seconds of a token in one process.
         answer: Seconds of a generated answer; 0 if none was timed.
         begin: Seconds of the tests with which each measurement begins, but a look.
-        known: Items of the baselines in the cache; of such a one the first are measured again, and no more.
+        known: Baselines in the cache, by their items and whether answers are generated: they are only checked.
     """
 
     question: float
     token: float
     answer: float = 0.0
     begin: float = 0.0
-    known: tuple[int, ...] = ()
+    known: tuple[tuple[int, bool], ...] = ()
 
 
 def last_timed_step(step: int, *, max_steps: int) -> int:
@@ -134,15 +134,12 @@ class Decision:
         items: Length of the prefix of the probe that the looks evaluate; None for the whole probe.
         generates: False if the looks leave out items whose answers are generated, other than `must_pass` ones.
         looks: Number of looks after the step that are kept; None for all that are planned.
-        regraded: True if `must_pass` items are left out too, because this version would grade their answers by other
-            rules than the baseline's. It is not stored: a resume finds it out from the baseline.
     """
 
     step: int = 0
     items: int | None = None
     generates: bool = True
     looks: int | None = None
-    regraded: bool = False
 
     @classmethod
     def of(cls, stored: Mapping[str, Any]) -> Self | None:
@@ -177,6 +174,7 @@ class Budget:
         schedule: The looks that are taken.
         clock: Times the first steps.
         is_final: True once no look is dropped any more.
+        is_predicted: True if the looks were decided from a prediction of the training.
 
     Args:
         planned: All looks of the training.
@@ -189,7 +187,7 @@ class Budget:
         self.schedule = self._planned = planned
         self.clock = Clock()
         self.is_final = False
-        self._is_predicted = False
+        self.is_predicted = False
         self._began_at = self._checked_at = 0
         self._items = items
 
@@ -204,6 +202,7 @@ class Budget:
         """
         named = self._items if self._items is not None and self._items < len(probe) else None
         decision, overhead = Decision(items=named), self.overhead
+        step_tokens = step_tokens if trial is not None and trial.token else None  # answers alone predict no training
         if overhead is not None and trial is not None:
             # Clocks differ between processes, and every process must come to the same items and looks.
             decision = on_main_process(
@@ -216,14 +215,15 @@ class Budget:
                     items=named if self._items is None else min(self._items, len(probe)),
                 )
             )
-            self._is_predicted = step_tokens is not None
-        if overhead is not None and not self._is_predicted:
+            self.is_predicted = step_tokens is not None
+        if overhead is not None and not self.is_predicted:
             decision = replace(decision, step=last_timed_step(after, max_steps=self._planned.max_steps))
         self.follow(decision)
         return decision
 
-    def set_out(self, step: int, *, is_final: bool = False) -> None:
-        """Begin to time the training at a step; `is_final` if its looks were decided for good before."""
+    def set_out(self, step: int, *, is_final: bool = False, before: Budget | None = None) -> None:
+        """Begin to time the training at a step; `is_final` if its looks were decided for good, by a budget `before`."""
+        self.is_predicted |= before is not None and before.is_predicted
         self._began_at, self._checked_at = step, last_timed_step(step, max_steps=self._planned.max_steps)
         self.is_final = is_final or self.overhead is None or self._checked_at <= step
 
@@ -246,7 +246,7 @@ class Budget:
 
         def checked() -> Decision:
             most = looks_seconds(overhead, seconds * (self._planned.max_steps - self._began_at)) - spent
-            if self.schedule.looks_after(step) * each <= most * (_OFF if self._is_predicted else 1.0):
+            if self.schedule.looks_after(step) * each <= most * (_OFF if self.is_predicted else 1.0):
                 return decision
             made = replace(decision, step=step, looks=max(0, math.floor(most / each)))
             return made if self._planned_for(made).looks_after(step) < self.schedule.looks_after(step) else decision
@@ -255,10 +255,9 @@ class Budget:
         self.follow(made)
         return made
 
-    def follow(self, decision: Decision, *, evaluates: bool = True) -> None:
-        """Take the looks of a decision, or none after the start if no item is evaluated."""
-        schedule = self._planned_for(decision)
-        self.schedule = schedule if evaluates else schedule.without_looks()
+    def follow(self, decision: Decision) -> None:
+        """Take the looks of a decision."""
+        self.schedule = self._planned_for(decision)
 
     def _planned_for(self, decision: Decision) -> Schedule:
         schedule = self._planned.starting_after(decision.step) if decision.step else self._planned
@@ -297,11 +296,11 @@ def decide_start(
     most = math.inf if step_tokens is None else looks_seconds(overhead, training)
     sizes = start_sizes(len(probe)) if items is None else [items]
     choices = [Decision(items=size if size < len(probe) else None) for size in reversed(sizes)]
-    choices = [one for one in choices if start_seconds(trial, probe, one) <= bound] or choices[-1:]
     if generated_items(probe):
         without = [replace(one, generates=False) for one in choices]
         enough = [one for one in without if len(evaluated(probe, one)) >= FEWEST_ITEMS]
         choices = [choices[0], *(enough or without[:1])]
+    choices = [one for one in choices if start_seconds(trial, probe, one) <= bound] or choices[-1:]
     made = next((one for one in choices if looks * look_seconds(trial, probe, one) <= most), choices[-1])
     each = look_seconds(trial, probe, made)
     return made if looks * each <= most else replace(made, looks=max(schedule.fewest, math.floor(most / each)))
@@ -330,7 +329,8 @@ def start_seconds(trial: Trial, probe: Probe, decision: Decision, *, again: int 
     items = decision.items or len(probe)
     few = look_seconds(trial, probe, replace(decision, items=min(items, CHECKED_ITEMS)))
     seconds = again * (trial.begin + HALVES * few) + _VERDICTS * items
-    return seconds + (0.0 if items in trial.known else trial.begin + look_seconds(trial, probe, decision))
+    is_known = (items, decision.generates) in trial.known
+    return seconds + (0.0 if is_known else trial.begin + look_seconds(trial, probe, decision))
 
 
 def predicted_seconds(trial: Trial, step_tokens: float, *, steps: int) -> float:
@@ -349,7 +349,7 @@ def evaluated(probe: Probe, decision: Decision) -> list[tuple[Item, float]]:
     The time of an item grows with its text. A question is worth 1, and a passage its length over the mean length of the
     questions, worked examples left out: these are read once for many questions.
     """
-    left_out = Subset.from_probe(probe, items=None, generates=decision.generates, regraded=decision.regraded).left_out
+    left_out = Subset.from_probe(probe, items=None, generates=decision.generates).left_out
     questions = [len(str(item.prompt)) + sum(map(len, item.choices)) for item in probe if not item.is_passage]
     question = statistics.fmean(questions) if any(questions) else 1.0
     return [

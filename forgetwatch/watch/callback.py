@@ -190,8 +190,7 @@ class ForgetWatchCallback(TrainerCallback):
         self._page = run_output.ReportPage()
         self._saved_weights: dict[int, str] = {}  # fingerprints by step, for a guard that rolls back
         self._tried = -1  # the step of the latest look, also of one that failed
-        self._ended = False
-        self._stops_again = False
+        self._ended = self._has_begun = self._stops_again = False
 
     @property
     def watch(self) -> Watch | None:
@@ -218,11 +217,11 @@ class ForgetWatchCallback(TrainerCallback):
         self._trainer, self._tried, self._stops_again = trainer, -1, False
         self._failures = Failures(strict=self.strict, is_main_process=bool(state.is_world_process_zero))
         self._page = run_output.ReportPage()
-        checkpoint, is_restart = resume_checkpoint(), earlier is not None and earlier.baseline is not None
-        watch = self._watch if is_restart else self._new_watch(trainer, args, state, kwargs)
-        if watch is None:
-            raise WatchError("a run needs its watch")  # pragma: no cover
-        self._watch, run = watch, watch.run
+        checkpoint, is_restart = resume_checkpoint(), earlier is not None and self._has_begun
+        before = None if earlier is None else earlier.budget
+        watch = (self._watch if is_restart else None) or self._new_watch(trainer, args, state, kwargs)
+        self._watch, run, self._has_begun = watch, watch.run, is_restart
+        self._saved_weights = self._saved_weights if is_restart else {}
         run.note_training(training_settings(trainer))
         budget = self._new_budget(args, state, kwargs)
         is_final = False
@@ -233,9 +232,9 @@ class ForgetWatchCallback(TrainerCallback):
         else:
             with _one_line_if_stopped(self):
                 self._begin(watch, budget, kwargs)
-        self._ended = False  # only now: a retry after a failure must still set the earlier looks aside
-        budget.set_out(state.global_step, is_final=is_final)
-        budget.follow(run.decision or Decision(), evaluates=run.evaluates)
+        self._has_begun, self._ended = True, False  # only now: what failed is tried again in full
+        budget.set_out(state.global_step, is_final=is_final, before=before if is_restart else None)
+        budget.follow(run.decision or Decision())
         run.follow(budget)
         with self._failures.tolerate("logging the look", step=0):
             self._trackers(state, control).log_look(run, step=0)
@@ -250,9 +249,10 @@ class ForgetWatchCallback(TrainerCallback):
         check_choice(args, right=run.retained_before())
         # Also without a look: the next checkpoint must name a baseline that was replaced just now.
         self._store_memory(state)
-        if run.evaluates and rank() == 0:
-            left = budget.schedule.looks_after(max(run.comparisons))
-            self._log(run_output.cost_line(run, left=left, each=self._each()))
+        if rank() == 0:
+            self._log(
+                run_output.cost_line(run, left=budget.schedule.looks_after(max(run.comparisons)), each=self._each())
+            )
         if self.guard is not None and self.guard.action != "warn" and args.save_strategy == "best":
             self._log(f"guard={self.guard.action!r} requests checkpoints, and save_strategy='best' overrules it")
 
@@ -349,7 +349,7 @@ class ForgetWatchCallback(TrainerCallback):
         self._ended = True
         max_steps, is_late = self._budget.schedule.max_steps, args.load_best_model_at_end
         # load_best_model_at_end has put other weights in place by now: they do not belong to this step.
-        is_missing = step not in (*run.comparisons, self._tried) and step <= max_steps and run.evaluates
+        is_missing = step not in (*run.comparisons, self._tried) and step <= max_steps
         if is_missing and not is_late:
             self._measure(state, kwargs)  # not logged, because trackers may have closed
         run.note_task(self._figure(state))
@@ -383,12 +383,12 @@ class ForgetWatchCallback(TrainerCallback):
             tokens = on_main_process(lambda: None if trainer is None else step_tokens(trainer.args, examples))
         named = self._named_baseline(run.probe)
         is_off = adapter_start(model).is_off
+        line = join_lineage(run, model, tokenizer, setting=self.lineage, counts=named is None)
+        if line:
+            self._log(line)
+        if named is not None:
+            run.adopt(named)
         with adapters_off(model) if is_off else nullcontext():
-            line = join_lineage(run, model, tokenizer, setting=self.lineage, counts=named is None)
-            if line:
-                self._log(line)
-            if named is not None:
-                run.adopt(named)
             self._decide(watch, budget, model, tokenizer, tokens, after=0, again=2 if is_off else 1)
         look = watch.take(model, tokenizer, step=0)
         if look.unstored is not None:  # known before the first step
@@ -500,8 +500,11 @@ class ForgetWatchCallback(TrainerCallback):
         """
         run, trial = watch.run, None
         if budget.overhead is not None and (len(run.probe) > FEWEST_ITEMS or generated_items(run.probe)):
-            trial = watch.time_start(model, tokenizer, items=self.items)
+            trial = watch.time_start(
+                model, tokenizer, items=self.items, weights=run.started_with if again == 1 else None
+            )
         run.decide(budget.decide(run.probe, trial, tokens, after=after))
+        watch.announce()
         self._log(run_output.start_line(run, budget, trial, step_tokens=tokens, again=again))
         if not run.generates:
             self._log(run_output.not_generated_line(run.probe))
@@ -515,14 +518,17 @@ class ForgetWatchCallback(TrainerCallback):
         with self._failures.tolerate("the decision on the budget", step=step):
             made = budget.check(before, step=step, each=self._each(), spent=spent)
         if made != before:
-            run.decide(made)
-            run.follow(budget)
+            with self._failures.tolerate("storing the decision on the budget", step=step):
+                run.decide(made)
+                run.follow(budget)
             self._log(run_output.dropped_line(budget, after=step, each=self._each()))
 
     def _look(self, state: TrainerState, control: TrainerControl, kwargs: dict[str, Any]) -> None:
         """Look at this step, and hand the look to the sinks; a look that failed is not tried by another event."""
         run, step, budget = self._run, state.global_step, self._budget
-        if run is None or budget is None or step in (self._tried, *run.comparisons) or not run.evaluates:
+        if run is None or budget is None or step in (self._tried, *run.comparisons):
+            return
+        if step > budget.schedule.max_steps:  # a trainer that resumes after the end takes one more step
             return
         started = time.perf_counter()
         look = self._measure(state, kwargs)

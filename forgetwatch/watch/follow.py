@@ -241,7 +241,8 @@ class Follower:
     def _until_end(self) -> End:
         while True:
             if self.watch.pending:
-                self.watch.run.store()
+                with suppress(ForgetwatchError):
+                    self.watch.run.store()
             found = on_main_process(lambda: self.queue.next(brief=bool(self.watch.pending)))
             if isinstance(found, str):
                 return found

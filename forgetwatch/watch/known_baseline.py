@@ -81,9 +81,10 @@ class KnownBaseline:
 
     def trial(self, sizes: Sequence[int]) -> Trial | None:
         """Return the seconds that were measured with baselines of these sizes, and which are known; None for none."""
-        found = {size: one for size in sizes if (one := self.read(size) or self.read(size, whole=False)) is not None}
+        both = ((size, whole) for size in sizes for whole in (True, False))
+        found = {key: one for key in both if (one := self.read(key[0], whole=key[1])) is not None}
         for baseline in reversed(found.values()):
-            if isinstance(known := baseline.meta.get(_TRIAL), list):
+            if isinstance(known := baseline.meta.get(_TRIAL), list) and len(known) == 4:
                 question, token, answer, begin = map(float, known)
                 return Trial(question=question, token=token, answer=answer, begin=begin, known=tuple(found))
         return None

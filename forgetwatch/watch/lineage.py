@@ -91,7 +91,7 @@ def join_lineage(run: Run, model: nn.Module, tokenizer: Any, *, setting: Lineage
     if lineage is None:
         return ""
     if not counts:
-        run.note_lineage(replace(lineage, first=None))
+        run.descend(replace(lineage, first=None))
         return ""
     try:
         _check(lineage, run)

@@ -58,7 +58,7 @@ from forgetwatch.run_folder import (
 )
 from forgetwatch.scoring import on_main_process, rank, versions
 from forgetwatch.snapshot import Snapshot, read_snapshot
-from forgetwatch.watch.budget import Budget, Decision, evaluated, stored_decision
+from forgetwatch.watch.budget import Budget, Decision, stored_decision
 
 STAGE: Final = "stage"
 """Name in keys of the comparison with the start of this stage, in a run of a later stage."""
@@ -181,9 +181,11 @@ class Run:
 
     def close(self) -> None:
         """Store what is left, if that is possible now, and let another training have the output_dir."""
-        if self.pending:
-            self.store()
-        on_main_process(self.folder.release)
+        try:
+            if self.pending:
+                self.store()
+        finally:
+            on_main_process(self.folder.release)
 
     def due(self, step: int, *, at_save: bool = False, at_epoch: bool = False) -> bool:
         """Return True if a look is due after so many steps, which are then saved, or end an epoch, and is not taken.
@@ -194,7 +196,7 @@ class Run:
         is_planned = plan is None or (
             step <= plan.max_steps and plan.has_look(step, at_save=at_save, at_epoch=at_epoch)
         )
-        return is_planned and step not in self.comparisons and self.evaluates
+        return is_planned and step not in self.comparisons
 
     def add(self, snapshot: Snapshot, *, step: int, null: Snapshot | None = None, seconds: float = 0.0) -> Look:
         """Add a look: compare it with the baseline, which the first look is, and store it.
@@ -209,9 +211,9 @@ class Run:
         snapshot = self.folder.stamped(snapshot, "baseline" if is_baseline else "step")
         if is_baseline:
             self.baseline, self.null = snapshot, None if null is None else self.folder.stamped(null, "null")
-        else:  # the baseline has a file of its own, which is written with the folder
-            self._unstored[step] = snapshot
         comparison = self._compare(snapshot, step=step)
+        if not is_baseline:  # the baseline has a file of its own, which is written with the folder
+            self._unstored[step] = snapshot
         self.seconds[step] = seconds
         if comparison.all.vanished_share > self._vanished_noted + VANISHED_SHARE_NOTED:
             self._vanished_noted = comparison.all.vanished_share
@@ -246,10 +248,6 @@ class Run:
         """Note what is known of the model that the run begins with."""
         self.model_facts, self.started_with = facts, fingerprint
 
-    def note_lineage(self, lineage: Lineage) -> None:
-        """Note earlier trainings that are not counted against."""
-        self.lineage = lineage
-
     def note_training(self, settings: Mapping[str, Any]) -> None:
         """Note the settings of the training."""
         self.training = settings
@@ -273,7 +271,9 @@ class Run:
         before = self.subset
         self._use(decision)
         if self.baseline is not None and self.subset != before:
-            (start,) = self.comparisons
+            if len(self.comparisons) > 1:
+                raise WatchError("the items of a run are decided before its first look after the baseline")
+            start = min(self.comparisons)
             self.comparisons.clear()
             self.firsts.clear()
             self._right.clear()
@@ -342,7 +342,11 @@ class Run:
         self.keep_norm(start.meta)
         if decision is None and (items := Subset.common([start, *looks.values()]).items) is not None:
             decision = Decision(items=items)
-        decision = self._without_regraded(start, decision)
+        if has_graded_answers(start) and rules_of(start) != RULES:
+            raise WatchError(
+                f"the run's generated answers were graded by version {rules_of(start)} of the grading rules, and this "
+                f"forgetwatch has version {RULES}: resume with the version that began the run"
+            )
         self.drift.log_if_lost(completions)
         self.baseline, self.null = start, resumed.null
         self.lineage = resumed.lineage
@@ -358,23 +362,6 @@ class Run:
         for look, snapshot in sorted(looks.items()):
             self._compare(snapshot, step=look)
         self.store()
-
-    def _without_regraded(self, start: Snapshot, decision: Decision | None) -> Decision | None:
-        """Return the decision without generated answers if this version grades them by other rules."""
-        if not has_graded_answers(start) or rules_of(start) == RULES:
-            return decision
-        made = replace(decision or Decision(), generates=False, regraded=True)
-        if rank() == 0:
-            left = "the other items are evaluated on"
-            if any(item.must_pass and self.probe.is_generated(item) for item in self.probe):
-                left = f"also not to must_pass items, and {left}"
-            if not evaluated(self.probe, made):
-                left = "no other items are left, so no more looks are taken, and the training continues"
-            log(
-                f"the run's generated answers were graded by version {rules_of(start)} of the grading rules, and this "
-                f"forgetwatch has version {RULES}: no more answers are generated, {left}"
-            )
-        return made
 
     def keep_norm(self, meta: Mapping[str, Any]) -> None:
         """Use the norm of the run's baseline from here on: all looks of a run are decided by one norm."""
@@ -624,11 +611,6 @@ class Run:
             for later in [look for look in looks if look > step]:
                 del looks[later]
 
-    @property
-    def evaluates(self) -> bool:
-        """False if no item is left that the looks could evaluate: all are left out."""
-        return bool(evaluated(self.probe, self.decision or Decision()))
-
     def latest(self) -> Snapshot | None:
         """Return the latest look over the items that all looks evaluate; None before the first."""
         found = self._snapshots.get(max(self._snapshots, default=0))
@@ -706,7 +688,7 @@ class Run:
     def _use(self, decision: Decision | None) -> None:
         """Set the items that looks evaluate; all before there is a decision."""
         made = decision or Decision()
-        self.subset = Subset.from_probe(self.probe, items=made.items, generates=made.generates, regraded=made.regraded)
+        self.subset = Subset.from_probe(self.probe, items=made.items, generates=made.generates)
         self.decision = decision
 
 

@@ -70,7 +70,7 @@ def start_line(run: Run, budget: Budget, trial: Trial | None, *, step_tokens: fl
         return f"{line}; {looks} look{'' if looks == 1 else 's'}"
     start, each = start_seconds(trial, probe, decision, again=again), look_seconds(trial, probe, decision)
     line += f"; about {seconds(start)} before the first step; {looks} look{'s'[: looks != 1]} of {seconds(each)}"
-    if step_tokens is None:
+    if step_tokens is None or not trial.token:
         return f"{line}; this training cannot be predicted, and its first steps decide which are kept"
     training = predicted_seconds(trial, step_tokens, steps=schedule.max_steps)
     share = looks * each / (looks * each + training)

@@ -146,10 +146,6 @@ class Schedule:
         """Steps of the saves that have no look, rising."""
         return sorted(self.saves - self.steps)
 
-    def without_looks(self) -> Self:
-        """Return the schedule with no look after the start."""
-        return replace(self, steps=frozenset({0}), required=frozenset({0}), at_save=False, at_epoch=False)
-
 
 def event_steps(strategy: str, *, every: float | None, epoch: int | None, max_steps: int) -> frozenset[int]:
     """Return the steps of an event of the trainer that are known beforehand: its saves, evaluations or epochs.

@@ -48,7 +48,7 @@ from forgetwatch.scoring import (
     tokenizer_settings,
 )
 from forgetwatch.snapshot import Snapshot
-from forgetwatch.watch.budget import CHECKED_ITEMS, HALVES, TWICE_ITEMS, Decision, Trial, evaluated_worth, start_sizes
+from forgetwatch.watch.budget import CHECKED_ITEMS, HALVES, TWICE_ITEMS, Decision, Trial, look_seconds, start_sizes
 from forgetwatch.watch.known_baseline import KnownBaseline, differing, without_trial
 from forgetwatch.watch.run import Look, Run, checked_step
 from forgetwatch.watch.run_again import with_again
@@ -246,25 +246,33 @@ class Watch:
         values = () if self.run.task is None else self.run.task.values
         return TaskFigure(f"{task.name}_accuracy", (*values, (step, float(np.nanmean(right)))))
 
-    def time_start(self, model: nn.Module, tokenizer: Any, *, items: int | None) -> Trial | None:
+    def announce(self) -> None:
+        """Note that a line says already what the baseline will measure."""
+        self._is_announced = True
+
+    def time_start(self, model: nn.Module, tokenizer: Any, *, items: int | None, weights: str | None) -> Trial | None:
         """Time a few items before the baseline, or take what was measured with one in the cache.
 
-        `items` is the number of items that is set by hand, None for none. A line says what the baseline will measure.
+        `items` is the number of items that is set by hand, `weights` the fingerprint of the model; None for none.
         """
-        self._is_announced = True
         sizes = start_sizes(len(self.probe)) if items is None else [min(items, len(self.probe))]
-        known = self._known_baseline(model, tokenizer)
+        known = self._known_baseline(model, tokenizer, weights)
         self._trial = None if known is None else known.trial(sizes)
         if self._trial is None:
             self._trial = time_items(model, tokenizer, self.probe, token_budget=self._token_budget)
         return self._trial
 
-    def _known_baseline(self, model: nn.Module, tokenizer: Any) -> KnownBaseline | None:
+    def _known_baseline(self, model: nn.Module, tokenizer: Any, weights: str | None) -> KnownBaseline | None:
         if self._known is None:
-            self._known = KnownBaseline.of(
-                model, tokenizer, self.probe, token_budget=self._token_budget, weights=self.run.started_with
-            )
+            budget = self._token_budget
+            self._known = KnownBaseline.of(model, tokenizer, self.probe, token_budget=budget, weights=weights)
         return self._known
+
+    def _look_seconds(self, measured: float) -> float:
+        """Return the seconds of a look, from those of a baseline: a look has none of its tests."""
+        if self._trial is None:
+            return measured
+        return max(measured - self._trial.begin, look_seconds(self._trial, self.probe, self.run.decision or Decision()))
 
     def use_batches(self, token_budget: int | None) -> None:
         """Set the tokens of a batch of the baseline, before it is measured."""
@@ -285,7 +293,8 @@ class Watch:
         """Return the outcomes of what the run begins with (`drift.adapters`), and those of a second measurement."""
         start = adapter_start(model)
         with adapters_off(model) if start.is_off else nullcontext():
-            measured = self._measure_baseline(model, tokenizer, step=step)
+            weights = None if start.is_off else self.run.started_with  # that of the model as it is
+            measured = self._measure_baseline(model, tokenizer, step=step, weights=weights)
         changed = ""
         if start.is_off:
             number, items = self._changed(measured[0], model, tokenizer, step=step)
@@ -294,11 +303,13 @@ class Watch:
             log(start.line + changed)
         return measured
 
-    def _measure_baseline(self, model: nn.Module, tokenizer: Any, *, step: int) -> tuple[Snapshot, Snapshot | None]:
+    def _measure_baseline(
+        self, model: nn.Module, tokenizer: Any, *, step: int, weights: str | None
+    ) -> tuple[Snapshot, Snapshot | None]:
         run, is_main = self.run, rank() == 0
         probe, items, whole = run.probe, run.items or len(run.probe), not run.subset.left_out
-        again, begin = min(CHECKED_ITEMS, items) if self._twice else 0, self._trial.begin if self._trial else 0.0
-        known = self._known_baseline(model, tokenizer)
+        again = min(CHECKED_ITEMS, items) if self._twice else 0
+        known = self._known_baseline(model, tokenizer, weights)
         if known is not None and (found := known.read(items, whole=whole)) is not None:
             found = without_trial(found, model=model_name(model), step=step)
             checked: Snapshot | None = None
@@ -311,11 +322,7 @@ class Watch:
                 line += ", which differ: it is measured anew" if number is None else f", {number} with another outcome"
                 log(line)
             if number is not None and checked is not None:
-                # The machine may have been busy then.
-                every, few = (evaluated_worth(probe, Decision(items=size)) for size in (items, len(checked)))
-                seconds = [max(0.0, float(one.meta.get("seconds") or 0.0) - begin) for one in (found, checked)]
-                answers = float(found.meta.get("written_seconds") or 0.0)
-                self.look_seconds = seconds[0] if answers else min(seconds[0], seconds[1] * every / few)
+                self.look_seconds = self._look_seconds(float(found.meta.get("seconds") or 0.0))
                 _check_baseline(found, probe, step=step)
                 self._obstacle_logged = True
                 return found, checked if self._twice else None
@@ -326,8 +333,7 @@ class Watch:
             opening += f", then {which} of them again for the noise" if self._twice else ""
         with shown("baseline", opening=opening, again=HALVES * again / items, is_main_process=is_main) as progress:
             snapshot = self._evaluate(model, tokenizer, step=step, progress=progress)
-        # A look has none of the tests with which a measurement begins.
-        self.look_seconds = max(0.0, self.look_seconds - begin)
+        self.look_seconds = self._look_seconds(self.look_seconds)
         _check_baseline(snapshot, probe, step=step)
         self._obstacle_logged = True  # with the other unscored items
         if known is not None:

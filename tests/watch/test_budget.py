@@ -100,7 +100,7 @@ def test_a_run_has_at_least_500_items_and_a_second_measurement_of_50() -> None:
     trial = replace(TRIAL, begin=3.0)
     assert start_seconds(trial, probe(2000), half) == pytest.approx(baseline + again + verdicts)
     assert start_seconds(trial, probe(2000), half, again=2) == pytest.approx(baseline + 2 * again + verdicts)
-    assert start_seconds(replace(trial, known=(500,)), probe(2000), half) == pytest.approx(again + verdicts)
+    assert start_seconds(replace(trial, known=((500, True),)), probe(2000), half) == pytest.approx(again + verdicts)
 
 
 @pytest.mark.parametrize(("steps", "items"), [(1_000, 1000), (1_000_000, None)])
@@ -155,6 +155,8 @@ def test_generated_answers_are_left_out_before_any_other_item() -> None:
     assert decided(0.9) == Decision()
     assert decided(0.02) == Decision(generates=False)
     assert decided(TINY) == Decision(generates=False, looks=3)  # 500 and 1,000 items have too few others
+    slow = replace(trial, answer=0.3)  # of which a start with all answers would take minutes
+    assert started(trial=slow, probe=items, steps=1000, looks=4) == Decision(generates=False)
 
 
 @pytest.mark.parametrize(

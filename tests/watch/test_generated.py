@@ -109,7 +109,7 @@ def test_answers_with_several_samples_are_restricted_by_items(tmp_path: Path) ->
         for n in range(260)
     ]
     probe_of_samples = Probe(items, scoring="generate", decoding={"tokens": 2, "temperature": 1.0, "samples": 2})
-    watch = ForgetWatchCallback(probe_of_samples, every=4, max_overhead=1e-6, log="full", drift=False)
+    watch = ForgetWatchCallback(probe_of_samples, every=4, items=250, log="full", drift=False)
     run = trained(tmp_path, steps=12, callbacks=[watch])
     looks = [load_snapshot(path) for path in sorted((tmp_path / "_forgetwatch").glob("step-*.parquet"))]
     assert [len(look) for look in looks] == [500, 500, 500]

@@ -526,9 +526,9 @@ class ForgetWatchCallback(TrainerCallback):
     def _look(self, state: TrainerState, control: TrainerControl, kwargs: dict[str, Any]) -> None:
         """Look at this step, and hand the look to the sinks; a look that failed is not tried by another event."""
         run, step, budget = self._run, state.global_step, self._budget
-        if run is None or budget is None or step in (self._tried, *run.comparisons):
-            return
-        if step > budget.schedule.max_steps:  # a trainer that resumes after the end takes one more step
+        if run is None or budget is None or step > budget.schedule.max_steps:
+            return  # a trainer that resumes after the end takes one more step
+        if step in (self._tried, *run.comparisons):
             return
         started = time.perf_counter()
         look = self._measure(state, kwargs)
@@ -544,8 +544,7 @@ class ForgetWatchCallback(TrainerCallback):
         ):
             with self._failures.tolerate(what, step=step):
                 sink(look)
-        evaluation = 0.0 if self._watch is None else self._watch.look_seconds
-        budget.clock.add_look(time.perf_counter() - started, evaluation=evaluation)
+        budget.clock.add_look(time.perf_counter() - started, evaluation=self._watch.look_seconds if self._watch else 0)
         with self._failures.tolerate("storing the run's state", step=step):
             self._store_memory(state)
 
@@ -617,8 +616,7 @@ class ForgetWatchCallback(TrainerCallback):
         watch, budget = self._watch, self._budget
         if watch is None:
             return 0.0
-        extra = 0.0 if budget is None else budget.clock.extra
-        return watch.look_seconds + (extra or watch.run.drift.seconds)
+        return watch.look_seconds + ((budget.clock.extra if budget else 0.0) or watch.run.drift.seconds)
 
     def _log(self, line: str) -> None:
         if rank() == 0:

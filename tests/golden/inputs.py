@@ -413,15 +413,10 @@ def _write_run(folder: Path, probe: Probe, looks: Sequence[Snapshot], *, run: st
     later = [out.stamped(look, "step") for look in later]
     for look in later:
         out.add(look, step=look.meta["step"])
-
-    def listed(some: Sequence[Snapshot]) -> list[dict[str, Any]]:
-        return [{"step": look.meta["step"], "checksum": look.full_checksum} for look in some]
-
     out.describe(
         {
-            "baseline": listed([baseline])[0],
-            "null": None if null is None else {"checksum": null.full_checksum},
-            "looks": listed([baseline, *later]),
+            "null": null is not None,
+            "looks": [{"step": look.meta["step"]} for look in later],
             "planned_looks": described.get("planned"),
             "guard": [vars(one) for one in described.get("findings", ())],
         }

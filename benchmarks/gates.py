@@ -23,13 +23,13 @@ from sampled import chances, forgetful, scored, with_outcomes
 from support import snapshot
 
 from forgetwatch import compare
-from forgetwatch.gates import Gate, NoWorseThan
+from forgetwatch.gates import Sides, apply_policy, limits_of
 from forgetwatch.metrics import Cells, newcombe
 
 TOLERANCE = 0.02
 RIGHT = 0.6
 NEGLIGIBLE = 1e-14
-GATE = Gate(limits=(NoWorseThan(tolerance=TOLERANCE),))
+LIMITS = limits_of(no_worse_than="2%")
 OUT = Console(highlight=False, width=120)
 
 
@@ -42,7 +42,8 @@ def measured(items: int, samples: int, loss: float, runs: int) -> Counter[str]:
     for _ in range(runs):
         chance = chances(rng, items)
         before, after = scored(rng, chance, samples), scored(rng, forgetful(rng, chance, loss), samples)
-        found[GATE.judge(with_outcomes(template, before, after, samples), one).verdict] += 1
+        made = with_outcomes(template, before, after, samples)
+        found[apply_policy(LIMITS, Sides(before=one, after=one), comparison=made).answer] += 1
     return found
 
 

@@ -6,7 +6,7 @@ Each question has a lead of its right answer, in nats. A training moves it at ea
 questions and one of its own, so that looks that follow each other are alike. The true value of a look is that over
 200,000 other questions of the same kind. Three trainings: one that moves questions by noise alone, one that loses more
 and more, and one that gains until its middle and then loses. The chosen look is that of the highest accuracy, as
-`forgetwatch advise` chooses it without a figure of the new task; it is proposed only if the loss from it to the last
+`forgetwatch report` chooses it without a figure of the new task; it is proposed only if the loss from it to the last
 look is significant, at 5 % over all looks.
 
 For a merge the leads are those of the end times alpha. Of five shares the largest is chosen that keeps 98 % of what was

@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from worlds import World, know_or_guess, logits, planted_losses
 
-from forgetwatch.metrics import count_known, guess_corrected, guess_corrected_calibrated, paper
+from forgetwatch.metrics import count_known, guess_corrected, paper
 
 SEED = 20251017
 OUT = Console(highlight=False, width=120)
@@ -75,8 +75,8 @@ def know_or_guess_table(replications: int) -> None:
 
 def logit_table(replications: int) -> None:
     OUT.print("\nN = 1000, k = 4, half known, truth 3.0: bias in points, coverage of the 95 % interval / of the band")
-    OUT.print("| unknown half | noise | raw | paper | guess-corrected | calibrated | known and lost, net (sd) |")
-    OUT.print("|---|---|---|---|---|---|---|")
+    OUT.print("| unknown half | noise | raw | paper | guess-corrected | known and lost, net (sd) |")
+    OUT.print("|---|---|---|---|---|---|")
     for unknown, noise in product(UNKNOWN, (0.3, 1.0)):
         rng, rows = np.random.default_rng(SEED), []
         for _ in track(range(replications), description=f"{unknown}, {noise}", console=ERR, transient=True):
@@ -85,15 +85,13 @@ def logit_table(replications: int) -> None:
                 raw_forgetting(world),
                 paper(world.answers.before, world.answers.after, world.answers.k).forgetting_unclipped,
             ]
-            for found in (guess_corrected(world.answers), guess_corrected_calibrated(world.answers)):
-                row += [found.forgetting, *covers(found, world.lost)]
-            rows.append([*row, known_lost(world)[1]])
+            found = guess_corrected(world.answers)
+            rows.append([*row, found.forgetting, *covers(found, world.lost), known_lost(world)[1]])
         mean, spread = np.mean(rows, axis=0), np.std(rows, axis=0)
-        corrected = " | ".join(
-            f"{signed(100 * (mean[at] - 0.03))}, {100 * mean[at + 1]:.0f} / {100 * mean[at + 2]:.0f} %" for at in (2, 5)
-        )
-        raw = " | ".join(f"{signed(100 * (mean[at] - 0.03))}" for at in (0, 1))
-        OUT.print(f"| {unknown} | {noise} | {raw} | {corrected} | {100 * mean[8]:.1f} ({100 * spread[8]:.2f}) |")
+        raw, papers, corrected = (f"{signed(100 * (one - 0.03))}" for one in mean[:3])
+        corrected += f", {100 * mean[3]:.0f} / {100 * mean[4]:.0f} %"
+        lost = f"{100 * mean[5]:.1f} ({100 * spread[5]:.2f})"
+        OUT.print(f"| {unknown} | {noise} | {raw} | {papers} | {corrected} | {lost} |")
 
 
 def covers(found: object, truth: float) -> tuple[bool, bool]:

@@ -51,7 +51,7 @@ def main(given: argparse.Namespace) -> None:
         trainer.train()
         model = str(folder / f"checkpoint-{given.steps}")
     folders = [str(given.output / f"{number}-{category.lower()}") for number, category in enumerate(STAGES, start=1)]
-    report = ["forgetwatch", "report", *folders, "--taught", ",".join(STAGES), "-o", str(given.output / "stages.html")]
+    report = ["forgetwatch", "report", *folders, "-o", str(given.output / "stages.html")]
     pictures = ["--plots", str(given.output / "stages")]
     subprocess.run([*report, *pictures], check=True)
 

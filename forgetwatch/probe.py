@@ -227,15 +227,6 @@ class Probe(Sequence[Item]):
         content = [sorted(own), self.settings]
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
-    def with_fingerprint(self, fingerprint: str | None) -> Probe | None:
-        """Return the probe with the norm under which it has a fingerprint; None if it has that under none."""
-        norms = (self.norm, *(norm for norm in get_args(Norm) if norm != self.norm))
-        return next((found for norm in norms if (found := self.with_norm(norm)).fingerprint == fingerprint), None)
-
-    def with_norm(self, norm: Norm) -> Probe:
-        """Return the probe with another norm."""
-        return self if norm == self.norm else replace(self, norm=norm)
-
     def to_jsonl(self) -> str:
         """Return the probe as JSONL: a header line with name, settings, canary and plan, then one item per line."""
         kept = {name: text for name, text in (("canary", self.canary), ("plan", self.plan)) if text}

@@ -68,27 +68,3 @@ def without_folders(text: str) -> str:
     '3 tasks are not in map.csv, and 1/2 or a/b is no path'
     """
     return _ABSOLUTE.sub(lambda found: found[1], text)
-
-
-_LATEX: Final = {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "→": r"$\to$",
-    "±": r"$\pm$",
-    "–": "--",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    # After the end of a row or a rule these would begin its argument.
-    "[": "{[}",
-    "*": "{*}",
-    **{sign: rf"\{sign}" for sign in "&%$#_{}"},
-}
-"""What LaTeX shows as a sign that it would otherwise read."""
-
-
-def latex_text(text: str) -> str:
-    """Return the text in one line that LaTeX shows unchanged."""
-    line = visible(" ".join(text.split()))
-    return re.sub(f"[{re.escape(''.join(_LATEX))}]", lambda found: _LATEX[found[0]], line)

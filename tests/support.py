@@ -14,6 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from forgetwatch import Item, Probe, Snapshot
+from forgetwatch.comparing import Comparison
+from forgetwatch.gates import Condition
 
 PATIENCE = 300
 """Seconds to wait for another process or thread, on a machine that is busy with other work."""
@@ -251,3 +253,9 @@ def wait_until(is_there: Callable[[], object], what: str) -> None:
     while not is_there():
         assert time.monotonic() < until, f"waited {PATIENCE} s for {what}"
         time.sleep(0.02)
+
+
+def holds(text: str, comparison: Comparison) -> bool:
+    """Whether a condition holds of a comparison."""
+    condition = Condition.parse(text)
+    return condition.is_met_by(condition.measure(comparison))

@@ -28,7 +28,7 @@ comparison = forgetwatch.compare(before={str(tmp_path / "a.csv")!r}, after={str(
 json.dumps(export.comparison_json(comparison))
 tracker_rows.tracker_row(comparison, seconds=1.0)
 Console().print(terminal.comparison_table(comparison))
-Condition.parse("forgetting>0").holds(comparison)
+Condition.parse("forgetting>0").measure(comparison)
 forgetwatch.save_snapshot(forgetwatch.load_snapshot({str(tmp_path / "a.csv")!r}), {str(tmp_path / "s.parquet")!r})
 forgetwatch.load_probe("demo")
 """

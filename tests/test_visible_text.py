@@ -104,7 +104,7 @@ COMMANDS = [
     ["compare", "a.parquet", "b.parquet", "--by", EVIL],
     ["compare", "header.csv", "a.parquet"],
     ["compare", "text.jsonl", "a.parquet"],
-    ["compare", "a.parquet", "b.parquet", "--gate", "gate.yaml"],
+    ["gate", "a.parquet", "b.parquet", "--policy", "gate.yaml"],
     ["compare", "a.parquet", "b.parquet", "--fail-if", f"{EVIL}>1"],
     ["compare", "a.parquet", "b.parquet", "--fail-if", "forgotten>=0"],
     ["compare", "a.parquet", "b.parquet", "--categories", "map.yaml"],

@@ -263,20 +263,14 @@ def logits(rng: np.random.Generator, *, n: int, k: int = 4, unknown: Unknown, lo
     before[known, 0] = 12.0
     after = np.where(forgets[:, None], rng.normal(size=(n, k)), before) + noise * rng.normal(size=(n, k))
     return World(
-        answers=_answers(before.argmax(1), after.argmax(1), np.full(n, k), before, after),
+        answers=_answers(before.argmax(1), after.argmax(1), np.full(n, k)),
         scores=(before, after),
         lost=lost,
         won=0.0,
     )
 
 
-def _answers(
-    chosen: NDArray[np.int64],
-    chosen_after: NDArray[np.int64],
-    k: NDArray[np.int64],
-    before: NDArray[np.float64] | None = None,
-    after: NDArray[np.float64] | None = None,
-) -> Answers:
+def _answers(chosen: NDArray[np.int64], chosen_after: NDArray[np.int64], k: NDArray[np.int64]) -> Answers:
     """Answers whose gold is option 0 everywhere, since no estimator looks at positions."""
     ones = np.ones(len(k), np.int64)
     return Answers(
@@ -287,12 +281,4 @@ def _answers(
         k=k,
         golds=ones,
         task=0 * ones,
-        second_before=None if before is None else _second(before),
-        second_after=None if after is None else _second(after),
     )
-
-
-def _second(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """1 where option 0 is second, 0 where it is lower, nan where it is first; float64 [n]."""
-    rank = (scores > scores[:, :1]).sum(axis=1)
-    return np.where(rank == 0, np.nan, (rank == 1).astype(float))

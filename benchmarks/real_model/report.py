@@ -119,15 +119,14 @@ def dose_table(found: dict[tuple[str, str], Pair]) -> Iterator[str]:
     rng = np.random.default_rng(SEED)
     yield (
         "| training, dose | items | norm | accuracy | 1->0, 0->1 | net z | known, now lost | by luck "
-        "| net (interval; z) | log score t | clipped t | calibrated (t) | log m | power: net, known, log |"
+        "| net (interval; z) | log score t | calibrated (t) | log m | power: net, known, log |"
     )
-    yield "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|"
+    yield "|---|---|---|---|---|---|---|---|---|---|---|---|---|"
     for (name, norm), one in sorted(found.items(), key=lambda each: (each[0][0], each[0][1] == "bytes")):
         lost, won = one.flips
         known, scores = count_known(one.items), one.scores
         assert known is not None
         assert scores.change is not None
-        assert scores.clipped is not None
         assert scores.calibrated is not None
         low, high = known.lost_net_interval or (math.nan, math.nan)
         share = power(one, rng)
@@ -137,7 +136,7 @@ def dose_table(found: dict[tuple[str, str], Pair]) -> Iterator[str]:
             f"| {lost}, {won} | {(won - lost) / math.sqrt(max(lost + won, 1)):+.1f} "
             f"| {known.known:g}, {known.known_lost:g} | {known.known_lost_by_luck:.1f} "
             f"| {known.lost_net:+.1f} ({low:+.0f} to {high:+.0f}; {z_of(one.net_of(TAU)):+.1f}) "
-            f"| {t(scores.change):+.1f} | {t(scores.clipped):+.1f} "
+            f"| {t(scores.change):+.1f} "
             f"| {scores.calibrated.mean:+.3f} ({t(scores.calibrated):+.1f}) | {mass} "
             f"| {share[0]:.2f}, {share[1]:.2f}, {share[2]:.2f} |"
         )

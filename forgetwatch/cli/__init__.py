@@ -46,15 +46,11 @@ COMMANDS: Final = {
     "score": "Score a model on a probe, and write a snapshot with one row for each item.",
     "follow": "Score each checkpoint of a training once, as soon as it is saved, from a process of its own.",
     "convert": "Write one snapshot from the logs of other tools, or from any table by naming its columns.",
-    "report": "Show a run: the last look against the start, its alarms, and the path of its page.",
+    "report": "Show a run: the last look against the start, its alarms, what to do, and the path of its page.",
     "study": "Compare many pairs of models: what each training step forgot and gained, by category, size and data.",
     "merge": "Average the weights of two models at several shares, and show what each point has lost of either.",
-    "advise": "Say what to do about what a model has lost: each proposal with its command and with what was measured.",
     "replay": "Write texts of a base model for replay: whole, each once, without any question of the probe.",
-    "why": "Say whether what a run lost was barely known, or lies near the training rows.",
-    "theory": "Show when imitation, SDFT, TTT-Discover and OAPL keep an old behaviour, in a model that can be solved.",
-    "plan": "Plan a probe: the items that a change needs, and the smallest change that each category can show.",
-    "probe": "List, show, build and check probes.",
+    "probe": "List, show, build, check and plan probes.",
     "cache": "List or clear the cache of baselines and scored checkpoints.",
 }
 """Commands in files of their own, ``<name>_command.py``, and the first sentence of their help."""

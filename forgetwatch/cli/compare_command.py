@@ -1,6 +1,6 @@
 """`forgetwatch compare BEFORE AFTER [AFTER ...]`: each answer before and after, on files or on checkpoints.
 
-Options ─▶ resolve (snapshots) ─▶ compare, rank ─▶ show, write ─▶ the gate of all gate options (exit status)
+Options ─▶ resolve (snapshots) ─▶ compare, rank ─▶ show, write ─▶ limits (exit status)
 """
 
 from __future__ import annotations
@@ -11,33 +11,30 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 
-import numpy as np
 import typer
 
 from forgetwatch.cli.options import (
-    ITEMS,
     STDOUT,
+    DeviceMapOption,
     FailIfOption,
-    GateOption,
     JsonOption,
     NoWorseThanOption,
     ReportOption,
-    SummaryOption,
     ToleranceOption,
     chance_option,
     check_device_map,
     command_of,
-    device_map_option,
     item_option,
-    limits_of,
+    limits,
     output_option,
     tolerated,
 )
 from forgetwatch.cli.output import (
+    answer_json,
     echo,
-    exit_code_of_gates,
+    exit_code_of_limits,
     judge,
     print_hanging,
     print_pictures,
@@ -46,8 +43,8 @@ from forgetwatch.cli.output import (
     write_json,
     write_report,
 )
-from forgetwatch.cli.resolve import questions_of_run, read_outcomes, resolve_all, select, with_questions
-from forgetwatch.cli.targets import check_distinct, check_json, check_pictures, check_report, check_summary
+from forgetwatch.cli.resolve import questions_of_run, read_outcomes, resolve_all, with_questions
+from forgetwatch.cli.targets import check_distinct, check_json, check_pictures, check_report
 from forgetwatch.comparing import (
     ChanceRule,
     Comparison,
@@ -57,20 +54,19 @@ from forgetwatch.comparing import (
     ask_again,
     compare,
     first_samples,
-    in_common_norm,
-    logged_target,
     marked_flips,
     rank_models,
     read_target,
+    select,
     transition_matrix,
 )
 from forgetwatch.comparing.flips import flips
 from forgetwatch.errors import SnapshotError
-from forgetwatch.gates import Gate, GateResult
+from forgetwatch.gates import Policy, PolicyResult, Sides
 from forgetwatch.loading import Loading
 from forgetwatch.pairing import count
 from forgetwatch.probe import Probe
-from forgetwatch.probes import OTHERS, WORDINGS, Categories, load_probe, wordings_of
+from forgetwatch.probes import Categories, load_probe
 from forgetwatch.progress import is_first_process
 from forgetwatch.readers import is_outcomes
 from forgetwatch.report import (
@@ -86,8 +82,6 @@ from forgetwatch.report import (
     several_table,
 )
 from forgetwatch.snapshot import Snapshot
-
-_FEWEST_DRAWS: Final = 100
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +102,7 @@ class Options:
         list[str], typer.Argument(metavar="AFTER...", help="One or more like BEFORE; each is compared with it.")
     ]
     probe: Annotated[str | None, item_option(help="Probe that scores models: a name or a file.")] = None
-    device_map: Annotated[str | None, device_map_option(ITEMS)] = None
+    device_map: DeviceMapOption = None
     drift: Annotated[
         bool,
         item_option(
@@ -125,9 +119,6 @@ class Options:
             "must be models.",
         ),
     ] = False
-    wordings: Annotated[
-        str, item_option(help=f"Wordings of --again, with commas: some of {', '.join(one.name for one in WORDINGS)}.")
-    ] = ",".join(OTHERS)
     metric: Annotated[
         str | None, item_option(help="Metric that decides right or wrong, if a log has several: acc_norm.")
     ] = None
@@ -150,8 +141,8 @@ class Options:
     target: Annotated[
         str | None,
         item_option(
-            help="Rank several AFTERs also by this metric: a name in each checkpoint's trainer_state.json, such as "
-            "eval_accuracy, or FILE.csv with the columns AFTER and metric. Less is better if the name ends in loss."
+            help="CSV file with the columns AFTER and metric: rank several AFTERs also by it. Less is better if its "
+            "name ends in loss."
         ),
     ] = None
     null: Annotated[
@@ -160,15 +151,8 @@ class Options:
     chance: Annotated[
         ChanceRule, chance_option(help="paper-compat adds the paper's numbers as its released code computes them.")
     ] = "own"
-    bootstrap: Annotated[
-        int,
-        chance_option(min=0, help="Bootstrap draws for the intervals of paper-compat; 0 for none."),
-    ] = 0
-    seed: Annotated[int, chance_option(min=0, help="Seed of the bootstrap draws.")] = 0
     fail_if: FailIfOption = None
     no_worse_than: NoWorseThanOption = None
-    gate: GateOption = None
-    summary: SummaryOption = None
     tolerance: ToleranceOption = None
     by: Annotated[Literal["all", "category", "task", "wording"], output_option(help="Groups that --detail lists.")] = (
         "category"
@@ -185,15 +169,10 @@ class Options:
         """The probe that scores models and gives questions."""
         return None if self.probe is None else load_probe(self.probe)
 
-    @property
-    def asked(self) -> list[str]:
-        """Names of the wordings of --again."""
-        return [name.strip() for name in self.wordings.split(",")]
-
     @cached_property
-    def limits(self) -> Gate:
-        """The gate of --gate, --fail-if and --no-worse-than together."""
-        return limits_of(file=self.gate, fail_if=self.fail_if, no_worse_than=self.no_worse_than, probe=self.items)
+    def limits(self) -> Policy | None:
+        """The limits of --fail-if and --no-worse-than."""
+        return limits(fail_if=self.fail_if, no_worse_than=self.no_worse_than)
 
     @cached_property
     def tolerated(self) -> Tolerance:
@@ -220,20 +199,16 @@ class Options:
     def check(self) -> None:
         """Read the small files that options name, and check what can be checked before the work."""
         _ = self.items, self.limits, self.tolerated, self.labels
-        if 0 < self.bootstrap < _FEWEST_DRAWS:
-            raise typer.BadParameter(f"--bootstrap: needed 0, or at least {_FEWEST_DRAWS} draws, got {self.bootstrap}")
         if self.target is not None and len(self.after) < 2:
             raise typer.BadParameter(f"--target: ranks several AFTERs; needed at least two, got {len(self.after)}")
         if self.drift and self.probe is None:
             raise typer.BadParameter("--drift: needed --probe, after whose prompts the model before generates")
         if self.again and (self.probe is None or len(self.after) > 1):
             raise typer.BadParameter("--again: needed --probe, whose questions are asked otherwise, and one AFTER")
-        wordings_of(self.asked)
-        read = (self.before, *self.after, self.null, self.probe, self.gate, self.categories, self.target)
-        check_summary(self.summary, self.limits, read)
+        read = (self.before, *self.after, self.null, self.probe, self.categories, self.target)
         check_device_map(self.device_map)
         check_json(self.json_path, read, kind="comparison")
-        check_distinct(self.json_path, self.output, self.summary)
+        check_distinct(self.json_path, self.output)
         check_report(self.output, read)
         check_pictures(self.plots)
 
@@ -256,14 +231,14 @@ def _execute(options: Options) -> int:
     sides = _resolve(options)
     comparisons = _asked_again(options, sides, _with_drift(options, _compare(options, sides)))
     several = _rank(options, sides, comparisons)
-    pairs = zip(comparisons, sides.whole, strict=True)
-    results, broken = judge(options.limits, *((comparison, whole, None) for comparison, whole in pairs))
+    pairs = zip(comparisons, sides.after, strict=True)
+    results, broken = judge(options.limits, *((one, Sides(before=sides.before, after=after)) for one, after in pairs))
     if is_first_process():
         _show(options, comparisons, several, results)
         _write(options, sides, comparisons, several)
     if broken is not None:
         raise broken
-    return exit_code_of_gates(results, summary=options.summary, to_stderr=options.json_alone)
+    return exit_code_of_limits(results, to_stderr=options.json_alone)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -273,7 +248,6 @@ class _Sides:
     before: Snapshot
     after: tuple[Snapshot, ...]
     again: Snapshot | None  # the side before, measured again
-    whole: tuple[Snapshot, ...]  # each side after with all its rows, for items that must be right
 
 
 def _resolve(options: Options) -> _Sides:
@@ -281,10 +255,9 @@ def _resolve(options: Options) -> _Sides:
 
     def part(whole: Snapshot) -> Snapshot:
         # The categories that are asked for are those that the output shows.
-        if options.labels is not None and (options.category or options.limits.subset.categories):
+        if options.labels is not None and options.category:
             (whole,), _ = options.labels.relabel(whole)
-        named = select(whole, tasks=options.task or (), categories=options.category or ())
-        return select(named, **vars(options.limits.subset))
+        return select(whole, tasks=options.task or (), categories=options.category or ())
 
     if options.drift or options.again:
         for given in (options.before, *options.after):
@@ -298,9 +271,8 @@ def _resolve(options: Options) -> _Sides:
     again = None if options.null is None else part(read_outcomes(options.null, options.metric))
     loading = Loading(device_map=options.device_map)
     sides = resolve_all((options.before, *options.after), options.items, options.metric, loading=loading)
-    # All at once: of several sides after, each comparison and the ranking count answers by one norm.
-    before, *whole = in_common_norm(sides)
-    return _Sides(before=part(before), after=tuple(map(part, whole)), whole=tuple(whole), again=again)
+    before, *after = map(part, sides)
+    return _Sides(before=before, after=tuple(after), again=again)
 
 
 def _compare(options: Options, sides: _Sides) -> list[Comparison]:
@@ -318,9 +290,6 @@ def _compare(options: Options, sides: _Sides) -> list[Comparison]:
             null=sides.again,
             categories=options.labels,
             chance=options.chance,
-            # Each comparison draws from the same seed, so that it does not depend on the others.
-            rng=np.random.default_rng(options.seed) if options.bootstrap else None,
-            replications=options.bootstrap,
         )
         for after in sides.after
     ]
@@ -356,7 +325,7 @@ def _asked_again(options: Options, sides: _Sides, comparisons: list[Comparison])
         before, after = resolve_all((options.before, *options.after), asked, None, loading=loading)
         return before, after
 
-    found = ask_again(sides.before, sides.after[0], options.items, score, names=options.asked)
+    found = ask_again(sides.before, sides.after[0], options.items, score)
     return [replace(one, again=found) for one in comparisons]
 
 
@@ -372,7 +341,7 @@ def _rank(options: Options, sides: _Sides, comparisons: Sequence[Comparison]) ->
         # `compare` cuts the samples of its own two sides only; the matrix must count the same rows.
         snapshots = [first_samples(one) for one in snapshots]
     pairs = list(zip(options.after, sides.after, strict=True))
-    target = logged_target(pairs) if options.target is None else read_target(options.target, pairs)
+    target = None if options.target is None else read_target(options.target, pairs)
     return ModelComparison(
         matrix=transition_matrix(snapshots),
         ranking=rank_models(comparisons, target, tolerance=options.tolerated),
@@ -384,11 +353,12 @@ def _show(
     options: Options,
     comparisons: Sequence[Comparison],
     several: ModelComparison | None,
-    results: Sequence[GateResult],
+    results: Sequence[PolicyResult],
 ) -> None:
     """Print the tables, and write the JSON document."""
     if options.json_path is not None:
-        write_json(comparisons_json(comparisons, several, tolerance=options.tolerated), options.json_path)
+        document = comparisons_json(comparisons, several, tolerance=options.tolerated)
+        write_json(document | ({"gate": [answer_json(one) for one in results]} if results else {}), options.json_path)
     if options.json_alone:
         return
     console = result_console()
@@ -399,7 +369,7 @@ def _show(
             for line in (*other_lines(comparison.all), *drift_line(comparison)):
                 console.print(f"no {number}: {' '.join(line.plain.split())}", markup=False)
     # Of several models the ranking is the first table, and each comparison is detail.
-    judged: Sequence[GateResult | None] = results or [None] * len(comparisons)
+    judged: Sequence[PolicyResult | None] = results or [None] * len(comparisons)
     each = zip(options.after, comparisons, judged, strict=True) if several is None or options.detail else ()
     for given, comparison, gate in each:
         if several is not None:

@@ -11,9 +11,9 @@ import typer
 
 from forgetwatch.cli.options import STDOUT, item_option, output_option
 from forgetwatch.cli.output import echo, print_text, result_console
-from forgetwatch.cli.resolve import questions_of_run, resolve_all, select, with_questions
+from forgetwatch.cli.resolve import questions_of_run, resolve_all, with_questions
 from forgetwatch.cli.targets import check_lines
-from forgetwatch.comparing import Flip, Trajectory, first_forgotten, sort_flips
+from forgetwatch.comparing import Flip, Trajectory, first_forgotten, select, sort_flips
 from forgetwatch.comparing.flips import flips
 from forgetwatch.errors import SnapshotError
 from forgetwatch.files import write_text

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from forgetwatch.cli.options import TrustOption, check_device_map, device_map_option
+from forgetwatch.cli.options import DeviceMapOption, TrustOption, check_device_map
 from forgetwatch.cli.output import echo, shared_work
 from forgetwatch.errors import WatchError
 from forgetwatch.loading import Loading
@@ -68,7 +68,7 @@ def run(
         _tracker_option("--log", help="Numbers that trackers get: counts, or full, which also measures the drift."),
     ] = "counts",
     trust_remote_code: TrustOption = False,
-    device_map: Annotated[str | None, device_map_option()] = None,
+    device_map: DeviceMapOption = None,
 ) -> None:
     """Score each checkpoint of a training once, as soon as it is saved, from a process of its own.
 

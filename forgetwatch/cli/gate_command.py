@@ -1,22 +1,33 @@
-"""`forgetwatch gate`: a policy's answer to two models; before any model is scored, what it can see."""
+"""`forgetwatch gate`: a policy's answer to two models, and an earlier answer computed again."""
 
 from __future__ import annotations
 
-import math
+import json
 import os
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, get_args
 
 import typer
 
-from forgetwatch.cli.options import check_device_map, device_map_option, share
+from forgetwatch.cli.options import (
+    DeviceMapOption,
+    FailIfOption,
+    JsonOption,
+    NoWorseThanOption,
+    PolicyOption,
+    check_device_map,
+    limits,
+)
 from forgetwatch.cli.output import (
     EXIT,
     STEP_SUMMARY,
+    answer_json,
     append_step_summary,
     echo,
+    json_text,
     print_hanging,
     result_console,
     shared_work,
@@ -24,32 +35,70 @@ from forgetwatch.cli.output import (
 )
 from forgetwatch.cli.resolve import resolve_all
 from forgetwatch.cli.targets import check_comment, check_json
-from forgetwatch.comparing import OnMismatch, compare, in_common_norm
+from forgetwatch.comparing import OnMismatch, compare
 from forgetwatch.comparing.flips import flips
 from forgetwatch.errors import GateError
 from forgetwatch.files import read_text, write_text
-from forgetwatch.gates import READY, Policy, PolicyResult, Sides, apply_policy, check_groups, load_policy
-from forgetwatch.gates.power import Planned, planned_power
+from forgetwatch.gates import READY, PolicyResult, Sides, apply_policy, load_policy
 from forgetwatch.loading import Loading
-from forgetwatch.measures import json_value
-from forgetwatch.pairing import count, fit, percent
+from forgetwatch.pairing import count, listed
 from forgetwatch.probes import load_probe
 from forgetwatch.progress import is_first_process
-from forgetwatch.report.policy_comment import (
-    policy_comment,
-    policy_sentence,
-    put_comment,
-    step_annotations,
-)
+from forgetwatch.report.policy_comment import policy_comment, policy_sentence, put_comment, step_annotations
 
 _MOST_COMMENT: Final = 2**22
 """Bytes of a file that a comment is put into."""
+_MOST_ANSWER: Final = 2**26
+"""Bytes of an earlier answer."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Call:
+    """What an answer follows from; see `run`."""
+
+    before: str
+    after: str
+    policy: str | None = None
+    fail_if: Sequence[str] = ()
+    no_worse_than: str | None = None
+    probe: str | None = None
+    value: Sequence[str] = ()
+    on_mismatch: OnMismatch = "error"
+
+    def __post_init__(self) -> None:
+        """Check what a file gives."""
+        texts = (self.before, self.after, *self.fail_if, *self.value)
+        texts += tuple(one for one in (self.policy, self.no_worse_than, self.probe) if one is not None)
+        if not all(isinstance(one, str) for one in texts) or self.on_mismatch not in get_args(OnMismatch):
+            raise TypeError(f"a call of {', '.join(map(repr, texts))}")
+
+    def answer(self, day: date, device_map: str | None = None) -> tuple[PolicyResult, Sides]:
+        """Read or score the two models, and judge them on a day."""
+        items = None if self.probe is None else load_probe(self.probe)
+        is_default = self.policy is None and not self.fail_if and self.no_worse_than is None
+        named = READY[0] if is_default else self.policy
+        policy = None if named is None else load_policy(named, items)
+        found = limits(fail_if=self.fail_if, no_worse_than=self.no_worse_than, policy=policy)
+        assert found is not None  # it has the default policy
+        metrics = dict(pairs := [_metric(text) for text in self.value])
+        if len(metrics) < len(pairs):
+            raise typer.BadParameter("--value: a metric is given twice; needed one BEFORE,AFTER for each")
+        if unknown := sorted(set(metrics) - {rule.metric for rule in found.rules}):
+            raise typer.BadParameter(f"--value: the policy has no metric {unknown[0]!r}")
+        with shared_work():
+            sides = resolve_all((self.before, self.after), items, loading=Loading(device_map=device_map))
+        of_both = Sides(before=sides[0], after=sides[1], probe=items, metrics=metrics)
+        comparison = compare(before=sides[0], after=sides[1], on_mismatch=self.on_mismatch)
+        result = apply_policy(found, of_both, comparison=comparison, today=day, on_mismatch=self.on_mismatch)
+        return result, of_both
 
 
 def run(
     before: Annotated[str | None, typer.Argument(metavar="BEFORE", help="As for compare.", show_default=False)] = None,
     after: Annotated[str | None, typer.Argument(metavar="AFTER", help="As for compare.", show_default=False)] = None,
-    policy: Annotated[str, typer.Option(help=f"Policy: a YAML file, or a shipped one: {', '.join(READY)}.")] = READY[0],
+    policy: PolicyOption = None,
+    fail_if: FailIfOption = None,
+    no_worse_than: NoWorseThanOption = None,
     probe: Annotated[str | None, typer.Option(help="Probe that scores models, and has tags and marked items.")] = None,
     value: Annotated[
         list[str] | None,
@@ -58,45 +107,43 @@ def run(
     on_mismatch: Annotated[
         OnMismatch, typer.Option(help="If the two sides have different items: fail, or compare those in both.")
     ] = "error",
-    device_map: Annotated[str | None, device_map_option()] = None,
-    plan: Annotated[
-        bool, typer.Option("--plan", help="Print what each limit sees on --probe, without scoring a model.")
-    ] = False,
-    flips_share: Annotated[
-        str, typer.Option("--flips", help="With --plan: share of answers that flip either way.")
-    ] = "10%",
+    device_map: DeviceMapOption = None,
     comment: Annotated[
         Path | None,
         typer.Option(help="Write a Markdown comment into this file, in place of an earlier one of the policy."),
     ] = None,
-    json_path: Annotated[Path | None, typer.Option("--json", help="Write the answers as JSON; - for stdout.")] = None,
+    json_path: JsonOption = None,
+    verify: Annotated[
+        Path | None, typer.Option(help="Compute the answer in this JSON file again, from the files that it names.")
+    ] = None,
 ) -> None:
-    """Judge two models by a policy: limits in three tiers, with one error for all of them together."""
-    items = None if probe is None else load_probe(probe)
-    found = load_policy(policy, items)
-    if plan:
-        if items is None:
-            raise typer.BadParameter("--plan: needed --probe, whose groups the limits are about")
-        check_groups(found, items)
-        _print_plan(found, planned_power(found, items, flips=share(flips_share, "--flips")))
-        return
+    """Judge two models by a policy: limits in three tiers, with one error for all of them together.
+
+    Without limits the policy is fine-tune.
+    """
+    if verify is not None:
+        given = (before, after, policy, fail_if, no_worse_than, probe, value, device_map, comment, json_path)
+        if any(one is not None for one in given):
+            raise typer.BadParameter("--verify takes its file alone, which names the models and the limits")
+        raise typer.Exit(EXIT[_verify(verify).answer])
     if before is None or after is None:
-        raise typer.BadParameter("needed BEFORE and AFTER, or --plan")
-    named = [_metric(text) for text in value or ()]
-    metrics = dict(named)
-    if len(metrics) < len(named):
-        raise typer.BadParameter("--value: a metric is given twice; needed one BEFORE,AFTER for each")
-    if unknown := sorted(set(metrics) - {rule.metric for rule in found.rules}):
-        raise typer.BadParameter(f"--value: the policy has no metric {unknown[0]!r}")
+        raise typer.BadParameter("needed BEFORE and AFTER, or --verify FILE")
+    call = _Call(
+        before=before,
+        after=after,
+        policy=policy,
+        fail_if=fail_if or (),
+        no_worse_than=no_worse_than,
+        probe=probe,
+        value=value or (),
+        on_mismatch=on_mismatch,
+    )
     check_device_map(device_map)
     read = (before, after, probe, policy)
     check_json(json_path, read, kind="gate")
     check_comment(comment, read)
-    with shared_work():
-        sides = in_common_norm(resolve_all((before, after), items, loading=Loading(device_map=device_map)))
-    of_both = Sides(before=sides[0], after=sides[1], probe=items, metrics=metrics)
-    comparison = compare(before=sides[0], after=sides[1], on_mismatch=on_mismatch)
-    result = apply_policy(found, of_both, comparison=comparison)
+    day = datetime.now(UTC).date()
+    result, sides = call.answer(day, device_map)
     if not is_first_process():
         return
     to_stderr = json_path is not None and str(json_path) == "-"
@@ -105,19 +152,39 @@ def run(
     for line in step_annotations(result) if os.environ.get("GITHUB_ACTIONS") == "true" else ():
         echo(line, err=to_stderr)
     if json_path is not None:
-        write_json(_document(result, of_both), json_path)
+        write_json(_document(call, result, sides, day), json_path)
     if comment is not None or os.environ.get(STEP_SUMMARY):
-        text = policy_comment(result, flips(sides[0], sides[1], probe=items), names=(before, after))
+        text = policy_comment(result, flips(sides.before, sides.after, probe=sides.probe), names=(before, after))
         _comment(text, comment, to_stderr=to_stderr)
     if status := EXIT[result.answer]:
         raise typer.Exit(status)
+
+
+def _verify(path: Path) -> PolicyResult:
+    """Compute an earlier answer again, and print that it is the same.
+
+    Raises:
+        GateError: If the file is no answer, or a policy, a snapshot or a figure is another one now.
+    """
+    try:
+        stored = json.loads(read_text(path, "an answer of a gate in JSON", GateError, limit=_MOST_ANSWER))
+        call, day = _Call(**stored["call"]), date.fromisoformat(stored["day"])
+        before = str(stored["answer"])
+        result, sides = call.answer(day)
+    except (ValueError, KeyError, TypeError, RecursionError, typer.BadParameter) as error:
+        raise GateError(f"{path}: needed an answer of gate --json, and it is none ({error!r:.80})") from error
+    now = json.loads(json_text(_document(call, result, sides, day)))
+    if changed := [key for key in now if now[key] != stored.get(key)]:
+        raise GateError(f"{path}: the answer was {before} and is {result.answer} now; not as stored: {listed(changed)}")
+    echo(f"{path}: {result.answer} again, {count(len(result.rulings))} limits and all checksums are the same")
+    return result
 
 
 def _metric(text: str) -> tuple[str, tuple[float, float]]:
     name, equals, values = text.partition("=")
     try:
         before, after = map(float, values.split(","))
-        if not equals or not name or not 0 <= min(before, after) <= max(before, after) <= 1:
+        if not equals or not name or not all(0 <= one <= 1 for one in (before, after)):
             raise ValueError(text)
     except ValueError:
         raise typer.BadParameter(
@@ -126,23 +193,21 @@ def _metric(text: str) -> tuple[str, tuple[float, float]]:
     return name, (before, after)
 
 
-def _document(result: PolicyResult, sides: Sides) -> dict[str, Any]:
+def _document(call: _Call, result: PolicyResult, sides: Sides, day: date) -> dict[str, Any]:
     """Return the answers as JSON values, with checksums of everything from which they follow."""
     return {
         "schema": "forgetwatch/gate@1",
         "policy": result.policy.name,
         "policy_sha256": result.policy.checksum,
+        "probe": None if sides.probe is None else sides.probe.fingerprint,
+        "call": vars(call),
         "sides": {
             name: {key: side.meta.get(key) for key in ("model", "step", "time")} | {"checksum": side.checksum}
             for name, side in (("before", sides.before), ("after", sides.after))
         },
         "metrics": sides.metrics,
-        "day": datetime.now(UTC).date().isoformat(),
-        "answer": result.answer,
-        "error": result.policy.error,
-        "limits": result.limits,
-        "level": result.level,
-        "rulings": [json_value(vars(one)) for one in result.rulings],
+        "day": day.isoformat(),
+        **answer_json(result),
     }
 
 
@@ -170,18 +235,3 @@ def _print(result: PolicyResult) -> None:
             extra = f"; {one.excused}" if one.excused else f"; {one.note}" if one.note else ""
             mark = "" if one.answer == "PASS" or not one.decides else f"{one.answer}  "
             print_hanging(f"  {mark}{one.what}: {one.measured}; {one.limit}: {one.word}{extra}")
-
-
-def _print_plan(policy: Policy, planned: Sequence[Planned]) -> None:
-    console = result_console()
-    sharing = sum(one.rule.tier != "advisory" and one.rule.has_interval for one in planned)
-    console.print(
-        f"{policy.name}: {count(sharing)} limits share an error of {100 * policy.error:g} %; 80 % power", style="bold"
-    )
-    console.print(f"{'limit on':<40} {'items':>6}  {'sees':>16}  unchanged passes", style="bold", markup=False)
-    for one in planned:
-        sees = "–" if math.isnan(one.sees) else f"{percent(one.sees)} points"
-        if not math.isnan(one.known_lost):
-            sees = f"{math.ceil(one.known_lost)} questions"
-        passes = "–" if one.passes is None else "yes" if one.passes else "no: too few items"
-        console.print(f"{fit(one.rule.name, 40)} {count(one.items):>6}  {sees:>16}  {passes}", markup=False)

@@ -11,11 +11,11 @@ import typer
 
 from forgetwatch.cli.options import (
     STDOUT,
+    DeviceMapOption,
     JsonOption,
     ReportOption,
     TrustOption,
     check_device_map,
-    device_map_option,
     item_option,
     output_option,
     share,
@@ -72,7 +72,7 @@ def run(
     ] = None,
     keep: Annotated[Path | None, output_option(help="Save the merged models in this folder.")] = None,
     trust_remote_code: TrustOption = False,
-    device_map: Annotated[str | None, device_map_option()] = None,
+    device_map: DeviceMapOption = None,
     detail: Annotated[bool, output_option("--detail", help="Also print all points and layers.")] = False,
     json_path: JsonOption = None,
     output: ReportOption = None,

@@ -7,27 +7,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import MISSING, fields, replace
+from dataclasses import MISSING, fields
 from functools import partial, wraps
 from inspect import Parameter, Signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar, get_type_hints
 
 import typer
 
-from forgetwatch.comparing import Tolerance
-from forgetwatch.errors import ScoringError, did_you_mean
-from forgetwatch.gates import (
-    Condition,
-    FailIf,
-    Gate,
-    Limit,
-    NoWorseThan,
-    parse_fraction,
-    parse_no_worse_than,
-    read_gate,
-)
-from forgetwatch.probe import Probe
+from forgetwatch.comparing import TOLERANCE, Tolerance
+from forgetwatch.errors import GateError, ScoringError
+from forgetwatch.gates import READY, Policy, limits_of, parse_fraction, parse_no_worse_than
 from forgetwatch.progress import launched_count
 
 if TYPE_CHECKING:
@@ -57,40 +47,29 @@ NoWorseThanOption = Annotated[
         "2%,known=5%,category=5% also limits what is lost of the clearly known, and in each category."
     ),
 ]
-GateOption = Annotated[Path | None, gate_option(help="YAML file of limits to check.")]
+PolicyOption = Annotated[str | None, gate_option(help=f"Policy: a YAML file, or a shipped one: {', '.join(READY)}.")]
 ToleranceOption = Annotated[
     str | None,
     gate_option(
-        help="Losses that the verdict tolerates, as for --no-worse-than; default: the gate's, else "
+        help="Losses that the verdict tolerates, as for --no-worse-than; default: the limits', else "
         "2%,known=5%,category=5%."
     ),
 ]
-SummaryOption = Annotated[Path | None, gate_option(help="Write the results of the gates to this Markdown file.")]
 
 STDOUT: Final = Path("-")
-DEVICE_MAPS: Final = ("auto",)
 _Options = TypeVar("_Options", bound="DataclassInstance")
 
 TrustOption = Annotated[bool, typer.Option("--trust-remote-code", help="Run code that comes with a model.")]
-
-
-def device_map_option(panel: str | None = None) -> Any:
-    """Return the option of typer for `--device-map`, under one of the headings."""
-    return typer.Option(
-        help="Spread a scored model that is larger than one GPU over all GPUs, then the CPU and the disk: auto.",
-        rich_help_panel=panel,
-    )
+DeviceMapOption = Annotated[
+    Literal["auto"] | None,
+    typer.Option(help="Spread a scored model that is larger than one GPU over all GPUs, then the CPU and the disk."),
+]
 
 
 def check_device_map(given: str | None) -> None:
-    """Raise ScoringError for another value than `--device-map` has, and for several processes, which share no GPUs."""
-    if given is None:
-        return
-    if given not in DEVICE_MAPS:
-        near = did_you_mean(given, DEVICE_MAPS)
-        raise ScoringError(f"--device-map {given}: needed {' or '.join(DEVICE_MAPS)}{near}")
+    """Raise ScoringError for a device map in several processes, which share no GPUs."""
     # The launcher's variable: no process group exists yet.
-    if (count := launched_count()) > 1:
+    if given is not None and (count := launched_count()) > 1:
         raise ScoringError(f"--device-map spreads one model over all GPUs; needed one process, got {count}")
 
 
@@ -105,38 +84,33 @@ def share(text: str, option: str) -> float:
     return value
 
 
-def tolerances(text: str, option: str) -> list[NoWorseThan]:
-    """Return the limits of an option such as 2%, or 2%,known=5%,category=5%; another text is wrong usage."""
-    try:
-        return parse_no_worse_than(text)
-    except ValueError:
-        raise typer.BadParameter(
-            f"{option}: needed a share above 0 and below 1, such as 2% or 0.02, or 2%,known=5%,category=5%, "
-            f"got {text!r}"
-        ) from None
-
-
-def tolerated(text: str | None, limits: Gate) -> Tolerance:
-    """Return the losses that a verdict tolerates: those of --tolerance; else of the gate, or the default."""
-    return limits.tolerance if text is None else Gate(limits=tuple(tolerances(text, "--tolerance"))).tolerance
-
-
-def limits_of(
-    *, file: Path | None, fail_if: Sequence[str] | None, no_worse_than: str | None, probe: Probe | None
-) -> Gate:
-    """Return the gate of --gate, --fail-if and --no-worse-than together.
-
-    The file may mark items of a probe that must pass.
+def limits(*, fail_if: Sequence[str] | None, no_worse_than: str | None, policy: Policy | None = None) -> Policy | None:
+    """Return the limits of --fail-if and --no-worse-than, and of a policy; None for none.
 
     Raises:
-        GateError: If the file or a condition cannot be read.
+        GateError: If a condition cannot be read.
         typer.BadParameter: If the tolerance is not a share.
     """
-    gate = Gate() if file is None else read_gate(file, probe)
-    limits: list[Limit] = [FailIf(condition=Condition.parse(text)) for text in fail_if or ()]
     if no_worse_than is not None:
-        limits += tolerances(no_worse_than, "--no-worse-than")
-    return replace(gate, limits=(*gate.limits, *limits))
+        _check_tolerance(no_worse_than, "--no-worse-than")
+    if not fail_if and no_worse_than is None:
+        return policy
+    return limits_of(fail_if=fail_if or (), no_worse_than=no_worse_than, policy=policy)
+
+
+def tolerated(text: str | None, limited: Policy | None = None) -> Tolerance:
+    """Return the losses that a verdict tolerates: those of --tolerance; else of the limits, or the default."""
+    if text is not None:
+        _check_tolerance(text, "--tolerance")
+        return limits_of(no_worse_than=text).tolerance
+    return TOLERANCE if limited is None else limited.tolerance
+
+
+def _check_tolerance(text: str, option: str) -> None:
+    try:
+        parse_no_worse_than(text)
+    except GateError as error:
+        raise typer.BadParameter(f"{option}: {error}") from None
 
 
 def command_of(options: type[_Options]) -> Callable[[Callable[[_Options], None]], Callable[..., None]]:

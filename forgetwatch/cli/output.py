@@ -1,7 +1,7 @@
 """Output of commands: results to a console of 80 columns on stdout, progress to stderr, files.
 
 What is printed holds names and texts of files: control characters in it are made visible. Files are JSON documents,
-reports in four formats, pictures, and results of gates, which become the exit status.
+reports in four formats, pictures, and answers of limits, which become the exit status.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from forgetwatch.cli.targets import MARK
 from forgetwatch.comparing import Answer, Causes, Comparison, Flip, ModelComparison, Tolerance, Trajectory, worst
 from forgetwatch.errors import GateError
 from forgetwatch.files import write_text
-from forgetwatch.gates import Gate, GateResult
+from forgetwatch.gates import Policy, PolicyResult, Sides, apply_policy
+from forgetwatch.measures import json_value
 from forgetwatch.probe import Probe
 from forgetwatch.progress import Done, Progress, is_first_process, launched_count, log, shown
 from forgetwatch.report import (
     SUFFIXES,
     WIDTH,
-    ci_summary,
     comparison_markdown,
     comparisons_csv,
     comparisons_json,
@@ -41,7 +41,7 @@ from forgetwatch.report import (
     several_markdown,
     trajectory_json,
 )
-from forgetwatch.snapshot import Snapshot
+from forgetwatch.report.policy_comment import policy_comment
 from forgetwatch.visible_text import visible
 
 EXIT: Final[dict[Answer, int]] = {"PASS": 0, "FAIL": 3, "INCONCLUSIVE": 4}
@@ -219,39 +219,44 @@ def json_text(document: dict[str, Any]) -> str:
     return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def judge(
-    gate: Gate, *sides: tuple[Comparison, Snapshot, Trajectory | None]
-) -> tuple[list[GateResult], GateError | None]:
-    """Return the results of a gate, none if it is empty; or the error, which is raised after the table is shown."""
-    if gate.is_empty:
+def judge(limits: Policy | None, *sides: tuple[Comparison, Sides]) -> tuple[list[PolicyResult], GateError | None]:
+    """Return the answers of some limits, or the error, which is raised after the table is shown."""
+    if limits is None:
         return [], None
     try:
-        return [gate.judge(*one) for one in sides], None
+        return [apply_policy(limits, of, comparison=comparison) for comparison, of in sides], None
     except GateError as error:
         return [], error
 
 
-def exit_code_of_gates(results: Sequence[GateResult], *, summary: Path | None, to_stderr: bool) -> int:
-    """Print the results of the gate, write its summary, and return the exit status of the worst.
+def answer_json(result: PolicyResult) -> dict[str, Any]:
+    """Return the answer of some limits as JSON values."""
+    return {
+        "answer": result.answer,
+        "error": result.policy.error,
+        "limits": result.limits,
+        "level": result.level,
+        "rulings": [json_value(vars(one)) for one in result.rulings],
+    }
 
-    A result that is not PASS goes to standard error, in one line for each comparison; with `to_stderr` all go there,
-    because standard output takes the JSON document. If the environment names a file as GITHUB_STEP_SUMMARY, as GitHub
-    Actions does for each step, the results in Markdown are appended to it.
+
+def exit_code_of_limits(results: Sequence[PolicyResult], *, to_stderr: bool) -> int:
+    """Print the answers of the limits, and return the exit status of the worst.
+
+    An answer that is not PASS goes to standard error, in one line for each comparison; with `to_stderr` all go there,
+    because standard output takes the JSON document. In a step of GitHub Actions they are in its summary too.
 
     Raises:
-        GateError: If a summary cannot be written.
+        GateError: If that summary cannot be written.
     """
     if not results:
         return 0
     for one in results:
         which = f" ({' -> '.join(one.comparison.labels)})" if len(results) > 1 else ""
-        echo(" ".join((one.line + which).split()), err=one.verdict != "PASS" or to_stderr)
-    if is_first_process():
-        text = ci_summary(results)
-        if summary is not None:
-            write_marked(summary, text)
-        append_step_summary(text)
-    return EXIT[worst(one.verdict for one in results)]
+        echo(" ".join((one.line + which).split()), err=one.answer != "PASS" or to_stderr)
+        if is_first_process():
+            append_step_summary(f"\n{policy_comment(one)}")
+    return EXIT[worst(one.answer for one in results)]
 
 
 def append_step_summary(text: str) -> None:

@@ -1,10 +1,11 @@
-"""`forgetwatch plan`: how many items for which change, and what a probe can see."""
+"""`forgetwatch probe plan`: how many items for which change, and what a probe can see."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -12,8 +13,9 @@ from rich.cells import set_cell_size
 from rich.console import Console
 
 from forgetwatch.cli.options import share
-from forgetwatch.cli.output import result_console
-from forgetwatch.comparing import ALPHA
+from forgetwatch.cli.output import print_hanging, result_console
+from forgetwatch.comparing import ALPHA, compare
+from forgetwatch.comparing.expected import LOSS, expected_verdicts
 from forgetwatch.metrics import (
     alarm_level,
     detectable_change,
@@ -24,6 +26,7 @@ from forgetwatch.metrics import (
 from forgetwatch.metrics.margin_change import FEWEST_TESTED
 from forgetwatch.pairing import brief, count, fit, percent
 from forgetwatch.probes import load_probe, questions_once
+from forgetwatch.readers import load_snapshot
 
 _FLIPS = (0.05, 0.10, 0.20)
 _COLUMNS = 3
@@ -76,8 +79,11 @@ def run(
     ] = None,
     power: Annotated[str, typer.Option(help="Probability of seeing a change that is there.")] = "80%",
     looks: Annotated[int, typer.Option(help="Looks planned in the run, for the alarm.")] = 20,
+    base: Annotated[
+        Path | None, typer.Option(help="Outcomes of the base: how often a training will read KEPT, or FORGOT.")
+    ] = None,
 ) -> None:
-    """Plan a probe: the items that a change needs, and the smallest change that each category can show.
+    """Plan a probe: the items that a change needs, the smallest change that it can show, and the verdicts to expect.
 
     Of items whose options get scores the net change is the estimate from flips and margins. Before a run its variance
     is taken as half of that of the flips.
@@ -103,6 +109,21 @@ def run(
     console.print(levels, style="dim")
     if any(row.scored for row in plan.rows):
         console.print("scored items: half of the variance of the flips is taken, the least measured", style="dim")
+    if base is not None:
+        print_hanging(_verdicts(base))
+
+
+def _verdicts(base: Path) -> str:
+    """Return the sentence on the verdicts to expect of a training of this base."""
+    outcomes = load_snapshot(base)
+    found = expected_verdicts(compare(before=outcomes, after=outcomes), outcomes)
+    if found is None:
+        return "verdicts: most answers of the base have no scores of options, from which they are simulated"
+    told = f"verdicts: of {count(len(outcomes))} questions, a harmless training will read KEPT in about "
+    told += f"{100 * found.kept:.0f} %"
+    if found.forgot is not None:
+        told += f", one that loses {100 * LOSS:g} points FORGOT in about {100 * found.forgot:.0f} %"
+    return told
 
 
 def _rows(probe: str | None, number: int | None) -> list[_Row]:

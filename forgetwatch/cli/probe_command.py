@@ -1,4 +1,4 @@
-"""`forgetwatch probe list|show|build|check`: probes by name, their contents, probes of your own, and their faults.
+"""`forgetwatch probe list|show|build|check|plan`: probes by name, their contents, probes of your own, and their faults.
 
 The commands come first; below them are the functions that give the lines they print.
 """
@@ -15,6 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
+from forgetwatch.cli import plan_command
 from forgetwatch.cli.options import item_option
 from forgetwatch.cli.output import echo, print_hanging, print_text
 from forgetwatch.cli.targets import check_probe_file
@@ -39,7 +40,10 @@ from forgetwatch.probes.overlap import overlap
 PROBLEMS = 1
 
 probe_app = typer.Typer(
-    no_args_is_help=True, add_completion=False, help="List, show, build and check probes.", rich_markup_mode="rich"
+    no_args_is_help=True,
+    add_completion=False,
+    help="List, show, build, check and plan probes.",
+    rich_markup_mode="rich",
 )
 
 _harness_option = partial(typer.Option, rich_help_panel="Tasks of lm-evaluation-harness")
@@ -58,6 +62,9 @@ _Metric = Annotated[str | None, _harness_option(help="Metric that decides genera
 _Limit = Annotated[
     int | None, item_option(min=1, help="Maximum number of items; of a benchmark, a stratified sample of its tasks.")
 ]
+
+
+probe_app.command("plan")(plan_command.run)
 
 
 @probe_app.command("list")

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from forgetwatch.cli.options import TrustOption, check_device_map, device_map_option
+from forgetwatch.cli.options import DeviceMapOption, TrustOption, check_device_map
 from forgetwatch.cli.output import announce_import, echo
 from forgetwatch.cli.targets import check_rows
 from forgetwatch.comparing import Trajectory
@@ -48,7 +48,7 @@ def run(
     temperature: Annotated[float, typer.Option(help="Temperature of the sampling, above 0.")] = 1.0,
     seed: Annotated[int, typer.Option(help="Seed of the prompts and of the sampling.")] = 0,
     trust_remote_code: TrustOption = False,
-    device_map: Annotated[str | None, device_map_option()] = None,
+    device_map: DeviceMapOption = None,
 ) -> None:
     """Write texts of a base model for replay: whole, each once, without any question of the probe."""
     if rows < 1:

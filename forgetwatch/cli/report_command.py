@@ -3,42 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from forgetwatch.cli.options import (
     STDOUT,
     FailIfOption,
-    GateOption,
     JsonOption,
     NoWorseThanOption,
-    SummaryOption,
+    PolicyOption,
     ToleranceOption,
-    limits_of,
+    limits,
     tolerated,
 )
 from forgetwatch.cli.output import (
+    answer_json,
     echo,
-    exit_code_of_gates,
+    exit_code_of_limits,
     judge,
+    print_hanging,
     print_pictures,
     result_console,
     write_json,
     write_report,
 )
-from forgetwatch.cli.targets import check_distinct, check_json, check_pictures, check_report, check_summary
-from forgetwatch.cli.why_command import TrainOption, run_causes
-from forgetwatch.comparing import Causes, Tolerance, Trajectory, first_forgotten, read_stages
+from forgetwatch.cli.targets import check_distinct, check_json, check_pictures, check_report
+from forgetwatch.comparing import (
+    COLUMNS,
+    Cause,
+    Causes,
+    Tolerance,
+    Trajectory,
+    first_forgotten,
+    read_stages,
+    why_lost,
+)
 from forgetwatch.comparing.flips import flips
-from forgetwatch.errors import WatchError
-from forgetwatch.pairing import one_line, run_name
-from forgetwatch.report import CARD, comparison_detail, save_run, trajectory_json, write_card
+from forgetwatch.errors import ForgetwatchError, SnapshotError, WatchError
+from forgetwatch.extras import missing
+from forgetwatch.gates import Sides, load_policy
+from forgetwatch.pairing import count, fit_ends, one_line, percent, run_name
+from forgetwatch.probes import answers_of, category_words, nearness_to, training_texts
+from forgetwatch.report import CARD, causes_json, comparison_detail, save_run, trajectory_json, write_card
+from forgetwatch.report.advice import PAGE, Advice, advise
 from forgetwatch.report.stage_tables import paths_sentence, stage_lines
 from forgetwatch.report.terminal import run_table
 from forgetwatch.run_folder import REPORT, RUN_FOLDER, find_run_folder, run_probe
+
+_CATEGORIES: Final = 8
 
 
 def run(
@@ -62,46 +76,48 @@ def run(
     model_card: Annotated[
         bool, typer.Option("--model-card", help="Write the result into README.md, the model card in the output_dir.")
     ] = False,
-    taught: Annotated[
-        str | None,
-        typer.Option(help="Category that each stage teaches, with commas, as A,B,-: for the averages of --detail."),
+    train: Annotated[
+        list[Path] | None,
+        typer.Option(help="File of the training set, in any format: is what is lost near its rows? May be repeated."),
     ] = None,
-    train: TrainOption = None,
     tolerance: ToleranceOption = None,
     fail_if: FailIfOption = None,
     no_worse_than: NoWorseThanOption = None,
-    gate: GateOption = None,
-    summary: SummaryOption = None,
+    policy: PolicyOption = None,
 ) -> None:
-    """Show a run: the last look against the start, its alarms, and the path of its page."""
-    limits = limits_of(file=gate, fail_if=fail_if, no_worse_than=no_worse_than, probe=None)
-    if any(vars(limits.subset).values()):
-        raise typer.BadParameter("--gate: a run is compared as a whole; needed a file without tasks, categories, items")
-    check_summary(summary, limits, [gate])
+    """Show a run: the last look against the start, its alarms, what to do, and the path of its page."""
+    asked = None if policy is None else run_probe(runs[-1])
+    limited = limits(
+        fail_if=fail_if, no_worse_than=no_worse_than, policy=None if policy is None else load_policy(policy, asked)
+    )
     check_json(json_path, kind="trajectory")
-    check_distinct(json_path, output, summary)
+    check_distinct(json_path, output)
     check_report(output)
     check_pictures(plots)
-    tolerances = tolerated(tolerance, limits)
+    tolerances = tolerated(tolerance, limited)
     trajectory = read_stages(runs)
-    if taught is not None:
-        trajectory = _teaching(trajectory, taught)
     if train and len(runs) > 1:
         raise typer.BadParameter("--train: needed one run, whose training rows the questions are compared with")
     if train and len(trajectory) < 2:
         raise WatchError(f"{runs[0]}: --train needs a look after the start, found none; nothing is lost yet")
-    causes = run_causes(runs[0], trajectory, train=train) if train else None
+    causes = _causes(runs[0], trajectory, train) if train else None
+    has_advice = len(runs) == 1 and len(trajectory.own) > 1
+    advice = advise(trajectory, runs[0], tolerance=tolerances) if has_advice else []
     json_alone = json_path == STDOUT
-    results, broken = judge(limits, (trajectory.comparisons[-1], trajectory.last, trajectory))
+    sides = Sides(before=trajectory.baseline, after=trajectory.last, probe=asked, trajectory=trajectory)
+    results, broken = judge(limited, (trajectory.comparisons[-1], sides))
     if json_path is not None:
-        write_json(trajectory_json(trajectory, tolerance=tolerances), json_path)
+        document = trajectory_json(trajectory, tolerance=tolerances)
+        document |= {"advice": [vars(one) for one in advice], "why": None if causes is None else causes_json(causes)}
+        write_json(document | ({"gate": [answer_json(one) for one in results]} if results else {}), json_path)
     if plots is not None:
         print_pictures(save_run(trajectory, plots), err=json_alone)
     if not json_alone:
         console = result_console()
         run_of = runs[0] if len(runs) == 1 else ""
         gate_result = results[0] if results else None
-        console.print(run_table(trajectory, run=run_of, tolerance=tolerances, gate=gate_result), soft_wrap=True)
+        table = run_table(trajectory, run=run_of, tolerance=tolerances, gate=gate_result, has_advice=bool(advice))
+        console.print(table, soft_wrap=True)
         if trajectory.matrix is not None:
             console.print()
             console.print(stage_lines(trajectory.matrix))
@@ -111,6 +127,9 @@ def run(
         if detail:
             console.print()
             console.print(comparison_detail(trajectory.comparisons[-1], trajectory=trajectory, tolerance=tolerances))
+        _show_advice(advice)
+        if causes is not None:
+            _show_causes(causes, step=trajectory.own.steps[-1])
         echo(_write(trajectory, runs, output, tolerance=tolerances, causes=causes))
     elif output is not None:
         _write(trajectory, runs, output, tolerance=tolerances, causes=causes)
@@ -123,16 +142,78 @@ def run(
         echo(f"model card: {card}", err=json_alone)
     if broken is not None:
         raise broken
-    if status := exit_code_of_gates(results, summary=summary, to_stderr=json_alone):
+    if status := exit_code_of_limits(results, to_stderr=json_alone):
         raise typer.Exit(status)
 
 
-def _teaching(trajectory: Trajectory, taught: str) -> Trajectory:
-    """Return the run with what its stages teach."""
-    if trajectory.matrix is None:
-        raise WatchError("--taught: needed several run folders, the stages of one model, got one")
-    names = [name.strip() for name in taught.split(",")]
-    return replace(trajectory, matrix=trajectory.matrix.teaching([None if name == "-" else name for name in names]))
+def _causes(run: Path, trajectory: Trajectory, train: Sequence[Path]) -> Causes:
+    """Return why the last look of a run lost answers, with the nearness to the rows of some files."""
+    probe = run_probe(run)
+    if probe is None:
+        raise SnapshotError(f"{run}: needed the probe of the run (probe.jsonl), to compare its questions with rows")
+    texts, named = list(training_texts(train)), ", ".join(map(str, train))
+    try:
+        near = nearness_to(probe.items, texts).tolist()
+    except ModuleNotFoundError as error:
+        raise ForgetwatchError(missing(error, what="--train") or str(error)) from error
+    except ValueError as error:
+        raise SnapshotError(f"{named}: {error}") from error
+    own = trajectory.own
+    return why_lost(
+        own.baseline,
+        own.last,
+        near={(item.task, item.id): float(one) for item, one in zip(probe, near, strict=True)},
+        words=category_words(probe.items, texts),
+        answers=answers_of(probe),
+    )
+
+
+def _show_advice(found: Sequence[Advice]) -> None:
+    """Print what can be tried; what the table says already is left out."""
+    proposed = [one for one in found if one.kind not in ("verdict", "none")]
+    if not proposed:
+        return
+    echo("")
+    print_hanging("What can be tried, the least work first; measure again after each:", style="bold")
+    for number, one in enumerate(proposed, start=1):
+        print_hanging(f"{number}. {one_line(one.text)}")
+        if one.measured:
+            print_hanging(f"   measured elsewhere: {one.measured}")
+        if one.command:
+            echo(f"   {one.command}")
+    if any(one.measured for one in proposed):
+        print_hanging(f"Another model may differ in size and in order: {PAGE}")
+
+
+def _show_causes(found: Causes, *, step: int) -> None:
+    echo("")
+    print_hanging(
+        f"step {count(step)}: {count(found.lost)} of {count(found.items)} questions that it had right are lost"
+    )
+    for told in filter(None, (found.answers_text(), str(found))):
+        print_hanging(told)
+    parts = max((len(one.parts) for one in found.causes), default=0)
+    if parts:
+        part = {3: "third", 10: "tenth"}.get(parts, "part")
+        numbers = "".join(f"{at:>5}" for at in range(1, parts + 1))
+        echo(f"{f'lost of each {part}, %':<44}{numbers}   explains, beside the others")
+        for one in found.causes:
+            echo(_cause_line(one))
+        echo(f"{part} 1: the least sure, or the farthest from the rows, of each category")
+    if found.categories:
+        echo(f"{'category':<24}{'lost':>6}{'of':>6}   its words in the rows, per 1,000")
+        for name, items, lost, uses in found.categories[:_CATEGORIES]:
+            echo(f"{fit_ends(one_line(name), 23):<24}{lost:>6}{items:>6}   {uses:.1f}")
+    if told := found.between_text():
+        print_hanging(told)
+
+
+def _cause_line(cause: Cause) -> str:
+    cells = "".join(f"{100 * part.lost / part.items:>5.0f}" for part in cause.parts)
+    if cause.separation is None or cause.explained is None:
+        return f"{COLUMNS[cause.column]:<44}{cells}   too few to test"
+    share, chance = percent(cause.explained.share), percent(cause.explained.permuted)
+    return f"{COLUMNS[cause.column]:<44}{cells}   {share} % (chance {chance}), p {cause.p_value:.2g}"
 
 
 def _write(

@@ -8,13 +8,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import get_args
 
-import numpy as np
-import pyarrow as pa
-
 import forgetwatch.run_folder as run_folder
 from forgetwatch.cli.output import announce_import, bytes_bar, echo, scoring_unless_cached
 from forgetwatch.comparing import Flip, Subset, What, sort_flips
-from forgetwatch.errors import SnapshotError, did_you_mean, did_you_mean_path
+from forgetwatch.errors import SnapshotError, did_you_mean_path
 from forgetwatch.loading import Loading
 from forgetwatch.probe import Probe
 from forgetwatch.probes import SUFFIXES
@@ -163,26 +160,3 @@ def with_questions(changed: list[Flip], given: str, snapshot: Snapshot, metric: 
         return replace(text, choices=()) if text is not None and flip.k is None else text
 
     return [replace(flip, item=flip.item or text_of(flip)) for flip in changed]
-
-
-def select(
-    snapshot: Snapshot, *, tasks: Sequence[str] = (), categories: Sequence[str] = (), items: Sequence[str] = ()
-) -> Snapshot:
-    """Return the rows of the named tasks, categories and item ids.
-
-    An empty list selects all, a name without rows is an error.
-    """
-    kept = np.ones(len(snapshot), bool)
-    for name, wanted in (("task", tasks), ("category", categories), ("item_id", items)):
-        if not wanted:
-            continue
-        values = snapshot.texts(name)
-        known = set(values)
-        if unknown := [one for one in wanted if one not in known]:
-            listed = ", ".join(sorted(filter(None, known))[:20]) or "none"
-            near = did_you_mean(unknown[0], filter(None, known))
-            raise SnapshotError(f"{snapshot.label}: no {name} {unknown[0]!r}{near or ';'} there are {listed}")
-        kept &= np.isin(values, list(wanted))
-    if not kept.any():
-        raise SnapshotError(f"{snapshot.label}: no item meets all that was named (task, category, id)")
-    return snapshot if kept.all() else replace(snapshot, table=snapshot.table.filter(pa.array(kept)))

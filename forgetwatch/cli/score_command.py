@@ -10,7 +10,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from forgetwatch.cli.options import TrustOption, check_device_map, device_map_option
+from forgetwatch.cli.options import DeviceMapOption, TrustOption, check_device_map
 from forgetwatch.cli.output import echo, scoring, shared_work
 from forgetwatch.cli.targets import check_snapshot
 from forgetwatch.comparing import repeated_prompts
@@ -27,7 +27,7 @@ def run(
     probe: Annotated[str, typer.Option(help="Probe to score: a name or a file.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Snapshot file to write (Parquet).")],
     trust_remote_code: TrustOption = False,
-    device_map: Annotated[str | None, device_map_option()] = None,
+    device_map: DeviceMapOption = None,
 ) -> None:
     """Score a model on a probe, and write a snapshot with one row for each item.
 

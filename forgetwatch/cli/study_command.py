@@ -9,7 +9,7 @@ from typing import Annotated, Final
 
 import typer
 
-from forgetwatch.cli.options import STDOUT, JsonOption, TrustOption, check_device_map, device_map_option
+from forgetwatch.cli.options import STDOUT, DeviceMapOption, JsonOption, TrustOption, check_device_map
 from forgetwatch.cli.output import echo, result_console, shared_work, write_json
 from forgetwatch.cli.resolve import resolve
 from forgetwatch.cli.targets import check_json, check_study
@@ -55,7 +55,7 @@ def run(
         bool, typer.Option("--findings", help="Ask the first three findings of arXiv 2510.17776 of these pairs.")
     ] = False,
     trust_remote_code: TrustOption = False,
-    device_map: Annotated[str | None, device_map_option()] = None,
+    device_map: DeviceMapOption = None,
 ) -> None:
     """Compare many pairs of models: what each training step forgot and gained, by category, size and data.
 

@@ -18,7 +18,6 @@ import typer
 
 from forgetwatch.cli.options import STDOUT
 from forgetwatch.errors import SnapshotError
-from forgetwatch.gates import Gate
 from forgetwatch.snapshot import is_snapshot
 
 MARK: Final = "<!-- forgetwatch -->"
@@ -75,13 +74,6 @@ def check_snapshot(path: Path, inputs: Iterable[object] = ()) -> None:
 def check_report(path: Path | None, inputs: Iterable[object] = ()) -> None:
     """Check the path of a report, whose suffix decides its format."""
     _check(path, (".html", ".md", ".csv", ".json"), "a report", inputs)
-
-
-def check_summary(path: Path | None, limits: Gate, inputs: Iterable[object] = ()) -> None:
-    """Check the path of the results of a gate; without a gate there are none."""
-    if path is not None and limits.is_empty:
-        raise typer.BadParameter("--summary: needed a gate: --gate, --no-worse-than or --fail-if")
-    _check(path, (".md",), "a summary", inputs)
 
 
 def check_pictures(folder: Path | None) -> None:

@@ -27,9 +27,7 @@ from forgetwatch.comparing.causes import COLUMNS, Cause, Causes, Nearness, why_l
 from forgetwatch.comparing.checks import (
     OnMismatch,
     check_settings,
-    decided_by,
     has_graded_answers,
-    in_common_norm,
     repeated_prompts,
     rules_of,
     setting_differences,
@@ -62,14 +60,13 @@ from forgetwatch.comparing.ranking import (
     ModelComparison,
     RankedModel,
     Target,
-    logged_target,
     rank_models,
     read_target,
     transition_matrix,
 )
 from forgetwatch.comparing.stage_matrix import Paths, StageMatrix, StageRow
 from forgetwatch.comparing.stages import read_stages
-from forgetwatch.comparing.subset import Subset
+from forgetwatch.comparing.subset import Subset, select
 from forgetwatch.comparing.trajectory import (
     ALPHA,
     Alarm,
@@ -86,7 +83,7 @@ from forgetwatch.comparing.verdict import (
     Tolerance,
     accuracy_leg,
     at_level,
-    can_see,
+    category_leg,
     estimated,
     estimated_categories,
     is_beyond,
@@ -95,6 +92,5 @@ from forgetwatch.comparing.verdict import (
     legs_of,
     ranked_categories,
     side_of_zero,
-    smallest_seen,
     worst,
 )

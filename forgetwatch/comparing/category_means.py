@@ -10,13 +10,13 @@ not this mean: they differ by the covariance of the two accuracies over tasks.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetwatch.metrics import Interval, as_released, mean_interval, paper, resample
+from forgetwatch.metrics import as_released, paper
 from forgetwatch.pairing import AlignedPairs, Labels
 from forgetwatch.probes import UNMAPPED, PaperTasks
 
@@ -25,19 +25,10 @@ Rates = NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True)
 class Spread:
-    """Mean and sample standard deviation over seeds; the deviation is nan for one seed.
-
-    `se` is the bootstrap standard error of the mean, items drawn again; None if no generator was handed in.
-    """
+    """Mean and sample standard deviation over seeds; the deviation is nan for one seed."""
 
     mean: float
     sd: float
-    se: float | None = None
-
-    @property
-    def interval(self) -> Interval | None:
-        """Mean plus and minus 1.96 standard errors; None without one."""
-        return None if self.se is None else mean_interval(self.mean, self.se)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,42 +86,6 @@ def paper_compat(paired: AlignedPairs) -> CategoryMeans:
         # Every unmapped task falls into one category, which weighs as much as any other: so does the released code.
         rates.setdefault(tasks.category(name) or UNMAPPED, []).append(np.array(released))
     return _aggregate(rates, seeds=len(seeds))
-
-
-def with_errors(
-    rates: Callable[[AlignedPairs], CategoryMeans],
-    paired: AlignedPairs,
-    rng: np.random.Generator | None,
-    *,
-    replications: int,
-) -> CategoryMeans:
-    """Return `category_means` or `paper_compat` with bootstrap standard errors, or as they are without a generator.
-
-    A mean of clipped rates, or of tasks, has no closed form. Standard errors and not percentiles: replications of a
-    clipped rate lie above it.
-    """
-    found = rates(paired)
-    if rng is None:
-        return found
-    # Samples and clusters are drawn together: rows of one are not independent.
-    units = np.arange(len(paired)) if paired.cluster is None else paired.cluster
-    drawn = [rates(paired.take(rows)) for rows in resample(units, rng, replications=replications)]
-
-    def with_error(found: Spread, draws: Sequence[Spread]) -> Spread:
-        # A draw may leave a rate undefined, or leave out its category; the error is over the draws that have it.
-        means = [one.mean for one in draws if math.isfinite(one.mean)]
-        return replace(found, se=float(np.std(means, ddof=1)) if len(means) > 1 else math.nan)
-
-    by_category = {}
-    for name, (lost, won) in found.by_category.items():
-        both = [one.by_category[name] for one in drawn if name in one.by_category]
-        by_category[name] = with_error(lost, [one for one, _ in both]), with_error(won, [one for _, one in both])
-    return replace(
-        found,
-        forgetting=with_error(found.forgetting, [one.forgetting for one in drawn]),
-        backward_transfer=with_error(found.backward_transfer, [one.backward_transfer for one in drawn]),
-        by_category=by_category,
-    )
 
 
 def _every(labels: Labels) -> Sequence[tuple[str, NDArray[np.int64]]]:

@@ -7,39 +7,28 @@
     repeated_prompts       names unlike questions of equal prompts, for a note
     setting_differences    names settings that differ, such as those of another tool's runs, for a note
     align_repeat           the same checks for the weights of one side measured again
-    in_common_norm         snapshots that were decided by unlike norms, decided again by one
 
 Each would turn up as forgetting that never happened: one model scored plain and the other with a chat template is the
 commonest false alarm.
 
-The norm of the score that decides (`metrics.choices`) is a setting of the probe. Between two norms answers differ that
-no training has changed, so a comparison needs one norm. A snapshot stores the log-likelihood of every option, from
-which any norm can be computed: where the norms of a task differ, all its answers are decided again by `NORM`, the
-summed log-likelihood, and the snapshot says so in its notes.
-
-    before   bytes   chosen 0, right   choice_logprobs -4.1 -3.9 -7.0   ──▶   sum   chosen 1, wrong
-    after    sum     chosen 1, wrong   choice_logprobs -4.6 -3.2 -6.8         sum   chosen 1, wrong
-
-Answers in another tool's log stay as that tool decided them: unlike metrics are refused, and unlike norms noted.
-Without content hashes nothing shows that the options of the two sides are the same.
+The norm of the score that decides (`metrics.choices`) is a setting of the probe: between two norms answers differ that
+no training has changed, so a comparison needs one. In another tool's log unlike metrics are refused, and unlike norms
+noted. Without content hashes nothing shows that the options of the two sides are the same.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 from typing import Any, Final, Literal
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from forgetwatch.errors import MismatchError
-from forgetwatch.metrics import decide
-from forgetwatch.pairing import Labels, Pairing, item_codes, option_scores, pair
+from forgetwatch.pairing import Pairing, item_codes, pair
 from forgetwatch.snapshot import NONE, Snapshot, codes
 from forgetwatch.wording import SHIPPED
 
@@ -49,18 +38,16 @@ OnMismatch = Literal["error", "intersect"]
 PROMPT_TOLERANCE: Final = 0.01
 """Share of the items whose prompts may differ before a comparison is refused."""
 
-NORM: Final = "sum"
-"""Norm by which answers are decided again. It alone does not depend on the probability of all options together."""
-
 
 def check_settings(before: Snapshot, after: Snapshot, *, allow_prompt_mismatch: bool) -> None:
-    """Refuse snapshots that were scored or graded in unlike ways; for unlike norms see `in_common_norm`.
+    """Refuse snapshots that were scored or graded in unlike ways.
 
     Raises:
         MismatchError: If a setting of the two differs; one that a side does not name is not compared.
     """
     _check_metrics(before, after)
     _check_rules(before, after)
+    _check_norms(before, after)
     probe_before, probe_after = before.meta.get("probe") or {}, after.meta.get("probe") or {}
     for name, remedy in (("scoring", ""), ("rendering", ", or pass --allow-prompt-mismatch to compare")):
         if name == "rendering" and allow_prompt_mismatch:
@@ -70,6 +57,17 @@ def check_settings(before: Snapshot, after: Snapshot, *, allow_prompt_mismatch: 
                 f"{before.label} was scored with {name} {probe_before[name]!r} and {after.label} with "
                 f"{probe_after[name]!r}; score both with the same probe{remedy}"
             )
+
+
+def _check_norms(before: Snapshot, after: Snapshot) -> None:
+    if any("tool" in side.meta for side in (before, after)):
+        return
+    named, now = before.norms, after.norms
+    if unlike := [task for task, norm in named.items() if now.get(task, norm) != norm]:
+        raise MismatchError(
+            f"{before.label} was decided by the norm {named[unlike[0]]!r} and {after.label} by {now[unlike[0]]!r}; "
+            "score both with the same probe"
+        )
 
 
 def _check_rules(before: Snapshot, after: Snapshot) -> None:
@@ -289,8 +287,6 @@ def align_repeat(before: Snapshot, null: Snapshot) -> tuple[tuple[NDArray[np.flo
     Refuses a second measurement that shares no item, or is of unlike settings, steps or numbers of samples.
     """
     check_settings(before, null, allow_prompt_mismatch=False)
-    # The rows before are those of a comparison, so only the null may be decided again.
-    recorded, null = null, decided_by(null, before.norms)
     pairing = pair(before, null)
     if not pairing.before.size:
         raise MismatchError(f"{null.label} has no item of {before.label}; the null is the same weights measured again")
@@ -300,8 +296,7 @@ def align_repeat(before: Snapshot, null: Snapshot) -> tuple[tuple[NDArray[np.flo
             f"the null was measured at step {steps[1]}, and {before.label} at step {steps[0]}; the null is the same "
             "weights measured again"
         )
-    differs = [f"the null was {null.notes[-1]}"] if null.table is not recorded.table else []
-    differs += [f"the null names another model, {models[1]}"] if None not in models and models[0] != models[1] else []
+    differs = [f"the null names another model, {models[1]}"] if None not in models and models[0] != models[1] else []
     per_item = [len(side) / len(np.unique(item_codes(side))) for side in (before, null)]
     if per_item[0] != per_item[1]:
         raise MismatchError(
@@ -321,116 +316,3 @@ def is_of_run(before: Snapshot, after: Snapshot) -> bool:
     """Return True if `before` is the baseline of the run of which `after` is a look."""
     run = after.meta.get("run")
     return run is not None and before.meta.get("run") == run and before.meta.get("look") == "baseline"
-
-
-def in_common_norm(snapshots: Sequence[Snapshot]) -> tuple[Snapshot, ...]:
-    """Return the snapshots of which each task is decided by one norm; a snapshot itself where nothing changes.
-
-    Raises:
-        MismatchError: If norms differ and one cannot be decided again.
-    """
-    if any("tool" in snapshot.meta for snapshot in snapshots):
-        return tuple(snapshots)
-    norms = [snapshot.norms for snapshot in snapshots]
-    unlike = {task for named in norms for task in named if len({other.get(task, named[task]) for other in norms}) > 1}
-    if not unlike:
-        return tuple(snapshots)
-    for one in snapshots:
-        without = np.isin(one.texts("task"), list(unlike)) & np.asarray(one.table["content_hash"].is_null())
-        if without.any():
-            raise MismatchError(
-                f"the two sides were decided by unlike norms, and {one.label} has no content_hash for "
-                f"{int(without.sum()):,} of its {len(one):,} rows, so it is unknown whether the options are the "
-                "same; score both sides with the same probe"
-            )
-    wanted = dict.fromkeys(unlike, NORM)
-    # One result for each object: a run compares its baseline with itself.
-    made = {id(snapshot): decided_by(snapshot, wanted) for snapshot in snapshots}
-    return tuple(made[id(snapshot)] for snapshot in snapshots)
-
-
-def decided_by(snapshot: Snapshot, norms: Mapping[str, str]) -> Snapshot:
-    """Return a snapshot whose answers to some tasks are decided by the given norms; itself if they are already.
-
-    Recomputed are `chosen`, `correct`, `gold_share`, `margin` and `unstable` of the answers that were decided by the
-    scores of their options; generated answers and `forced_correct` stay. An answer without scores becomes unscored.
-
-    Args:
-        snapshot: Outcomes; their metadata name the norm of each task.
-        norms: Norm by task; tasks that the snapshot does not have, or whose norm it does not name, are left alone.
-
-    Raises:
-        MismatchError: If no answer that the norm decides has the scores that it needs.
-    """
-    recorded = {} if "tool" in snapshot.meta else snapshot.norms
-    changed = {task: norm for task, norm in norms.items() if recorded.get(task, norm) != norm}
-    task = Labels.of(snapshot.table["task"])
-    in_task = np.array([name in changed for name in task.names], bool)[task.code]
-    # An open answer has no options, and a generated one was not decided by their scores.
-    is_open = (snapshot.ints("k") == NONE) & np.asarray(snapshot.table["choice_logprobs"].is_valid())
-    is_generated = np.asarray(snapshot.table["output"].is_valid())
-    rows = in_task & np.isfinite(snapshot.floats("correct")) & ~is_open & ~is_generated
-    if not changed:
-        return snapshot
-    meta = _with_norms(snapshot.meta, recorded | changed)
-    if not rows.any():
-        return replace(snapshot, meta=meta)
-    was, now = (", ".join(sorted({named[name] for name in changed})) for named in (recorded, changed))
-    table, unscored = _decide(replace(snapshot, meta=meta), rows)
-    if unscored == rows.sum():
-        raise MismatchError(
-            f"{snapshot.label} was decided by the norm {was!r} and has to be decided again by {now!r}, which needs "
-            f"choice_logprobs{'' if now == NORM else ' and the lengths or priors of its norm'} and gold; of its "
-            f"{int(rows.sum()):,} answers none has them; score both sides with the same probe"
-        )
-    made = replace(snapshot, table=table, meta=meta)
-    flipped = int(np.sum(snapshot.floats("correct")[rows] != made.floats("correct")[rows])) - unscored
-    without = f"; {unscored:,} without usable log-likelihoods are unscored" if unscored else ""
-    note = (
-        f"decided again by {now} (recorded: {was}) from its stored log-likelihoods; right or wrong differs for "
-        f"{flipped:,} of {int(rows.sum()):,} answers{without}"
-    )
-    return replace(made, notes=(*snapshot.notes, note))
-
-
-def _decide(snapshot: Snapshot, rows: NDArray[np.bool_]) -> tuple[pa.Table, int]:
-    """Decide some rows by the norms in the metadata, and return the table and the number of rows without scores."""
-    options = option_scores(snapshot)
-    if options is None:
-        return snapshot.table, int(rows.sum())
-    found = decide(options.scores, options.k, options.golds)
-    starts = np.cumsum(options.k) - options.k
-    decided = rows & (found.chosen != NONE) & np.isfinite(found.share) & (options.k == snapshot.ints("k"))
-    right = np.zeros(len(rows), bool)
-    right[decided] = options.golds[starts[decided] + found.chosen[decided]]
-    noise = snapshot.meta.get("noise") or 0.0
-    values: dict[str, tuple[NDArray[Any], NDArray[np.bool_]]] = {
-        "chosen": (found.chosen, decided),
-        "correct": (right, decided),
-        "gold_share": (found.share, decided),
-        "margin": (found.margin, decided & np.isfinite(found.margin)),
-        # Null where no noise was measured; a single option has a margin of nan and no other to change to.
-        "unstable": (found.margin <= noise, decided & np.asarray(snapshot.table["unstable"].is_valid())),
-    }
-    table = snapshot.table
-    for name, (column, known) in values.items():
-        old, position = table[name].combine_chunks(), table.column_names.index(name)
-        new = pa.array(np.where(known, column, 0), mask=~known).cast(old.type)
-        table = table.set_column(position, name, pc.if_else(pa.array(rows), new, old))
-    missing = rows & ~decided
-    if missing.any():
-        outcome = snapshot.texts("outcome").copy()
-        outcome[missing] = "unscored: no log-likelihoods to decide by"
-        table = table.set_column(table.column_names.index("outcome"), "outcome", pa.array(outcome, pa.string()))
-    return table, int(missing.sum())
-
-
-def _with_norms(meta: Mapping[str, Any], norms: Mapping[str, str]) -> dict[str, Any]:
-    probe = dict(meta.get("probe") or {})
-    if len(set(norms.values())) > 1:
-        return {**meta, "norms": dict(norms)}
-    recorded = probe.pop("recorded_norm", probe.get("norm"))
-    probe["norm"] = next(iter(norms.values()))
-    if recorded not in (None, probe["norm"]):
-        probe["recorded_norm"] = recorded
-    return {name: value for name, value in meta.items() if name != "norms"} | {"probe": probe}

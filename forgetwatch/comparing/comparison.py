@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from forgetwatch.comparing.by_wording import WordingChanges, wording_changes
-from forgetwatch.comparing.category_means import CategoryMeans, category_means, paper_compat, with_errors
+from forgetwatch.comparing.category_means import CategoryMeans, category_means, paper_compat
 from forgetwatch.comparing.checks import (
     OnMismatch,
     align_repeat,
@@ -29,12 +29,12 @@ from forgetwatch.comparing.checks import (
     check_pairing,
     check_prompts,
     check_settings,
-    in_common_norm,
     is_of_run,
     prompt_differences,
     repeated_prompts,
     setting_differences,
 )
+from forgetwatch.comparing.frame import frame, long_rows
 from forgetwatch.comparing.groups import Group, Level, count_groups
 from forgetwatch.comparing.subset import cut_to_common
 from forgetwatch.measures import (
@@ -48,7 +48,7 @@ from forgetwatch.measures import (
     read_again,
     read_drift,
 )
-from forgetwatch.metrics import OptionScores, count_known, left_out, log_shares
+from forgetwatch.metrics import count_known
 from forgetwatch.pairing import AlignedPairs, AlignedPassages, Pairing, item_codes, pair
 from forgetwatch.probes import Categories
 from forgetwatch.readers import check_metric, load_snapshot
@@ -130,6 +130,13 @@ class Comparison:
         found: dict[str, Any] = RENDERERS["comparison_json"](self, **options)
         return found
 
+    def to_frame(self) -> Any:
+        """Return every quantity of every group in long form: level, name, quantity, value.
+
+        A pandas.DataFrame, or a pyarrow.Table where pandas is not installed. An interval is two rows, _low and _high.
+        """
+        return frame(long_rows(self.groups))
+
     def _repr_html_(self) -> str:
         return str(RENDERERS["comparison_fragment"](self))
 
@@ -184,8 +191,6 @@ def compare(
     categories: Categories | None = None,
     chance: ChanceRule = "own",
     metric: str | None = None,
-    rng: np.random.Generator | None = None,
-    replications: int = 2000,
 ) -> Comparison:
     """Compare two snapshots, item by item.
 
@@ -199,8 +204,6 @@ def compare(
         categories: Another map of tasks to categories, such as `Categories.read` reads from a file.
         chance: ``paper-compat`` also computes the paper's numbers as its released code does.
         metric: Metric by which an answer is right, for logs of a harness that graded by several.
-        rng: Generator of bootstrap draws for `paper_compat` and means over categories; None leaves out their errors.
-        replications: Number of draws.
 
     Raises:
         MismatchError: If the two do not contain the same questions, scored with the same settings.
@@ -208,7 +211,6 @@ def compare(
     """
     before, after, over = cut_to_common(_load(before, samples, metric), _load(after, samples, metric))
     check_settings(before, after, allow_prompt_mismatch=allow_prompt_mismatch)
-    before, after = in_common_norm((before, after))
     pairing = pair(before, after)
     check_pairing(before, after, pairing, on_mismatch)
     check_options(before, after, pairing)
@@ -234,12 +236,11 @@ def compare(
     # The first note is the one that every table shows.
     notes = [*filter(None, [vanished_note(groups[0])]), *_vanished_groups(groups), *notes]
     notes += [*_known_notes(paired), *_margin_notes(paired)]
-    notes += [*_log_score_notes(paired), *_split_notes(paired)]
-    macro, compat = with_errors(category_means, paired, rng, replications=replications), None
+    compat = None
     if chance == "paper-compat":
         # As the released code, which has no items.
         answers, _ = AlignedPairs.align(before, after, pairing, whole_items=False)
-        compat = with_errors(paper_compat, answers, rng, replications=replications)
+        compat = paper_compat(answers)
     clusters = None if paired.cluster is None else len(np.unique(paired.cluster))
     return Comparison(
         before=dict(before.meta),
@@ -254,7 +255,7 @@ def compare(
             prompt_differs=prompt_differs,
         ),
         groups=groups,
-        macro=macro,
+        macro=category_means(paired),
         paper_compat=compat,
         samples=paired.samples,
         clusters=None if clusters == len(np.unique(paired.item)) else clusters,
@@ -362,44 +363,6 @@ def _margin_notes(paired: AlignedPairs) -> list[str]:
         f"the option scores of {of:,} of {among:,} items did not decide their outcome, and are left out of the "
         "estimate of the net change, of known and lost, and of the log score"
     ]
-
-
-def _log_score_notes(paired: AlignedPairs) -> list[str]:
-    """Return a note on answers with a log score on one side only: the right option has no probability there."""
-    before, after = paired.options_before, paired.options_after
-    if before is None or after is None:
-        return []
-    has_both = (before.k > 0) & (after.k > 0)
-    lost, won = (
-        int(np.sum(has_both & np.isfinite(log_shares(one)) & ~np.isfinite(log_shares(other))))
-        for one, other in ((before, after), (after, before))
-    )
-    if not lost and not won:
-        return []
-    return [
-        f"the log score leaves out {lost + won:,} answers whose right option has no probability at all on one side, "
-        f"{lost:,} of them after: its change is larger than it shows"
-    ]
-
-
-def _split_notes(paired: AlignedPairs) -> list[str]:
-    """Return the notes on answers whose options have no mass and conditional, or no divergence of their mass."""
-    none = OptionScores(np.zeros(len(paired), np.int64), np.zeros(0), np.zeros(0, bool))
-    without, notes = left_out(paired.options_before or none, paired.options_after or none), []
-    reasons = (
-        (without.one_side, "options without scores on one side"),
-        (without.other_number, "another number of options after than before"),
-        (without.not_finite, "an option without any probability"),
-    )
-    if named := [f"{rows:,} with {why}" for rows, why in reasons if rows]:
-        notes.append(f"the changes of mass and conditional leave out {', '.join(named)}")
-    found = paired.mass_split
-    if found is not None and (rows := int((found.measured & np.isnan(found.mass_kl)).sum())):
-        notes.append(
-            f"mass_kl, which is no part of the verdict, leaves out {rows:,} answers whose options have a total "
-            "probability of 1"
-        )
-    return notes
 
 
 def _mass_notes(paired: AlignedPairs) -> list[str]:

@@ -151,11 +151,6 @@ class Conclusion:
         """Ranked categories whose interval is above 0, the largest rise first."""
         return tuple(one for one in reversed(self.ranked) if one.side == "above")
 
-    @property
-    def trips(self) -> tuple[GuardFinding, ...]:
-        """Findings on which the guard tripped."""
-        return tuple(finding for finding in self.findings if finding.trips)
-
 
 def decide(comparison: Comparison, limits: Tolerance = TOLERANCE, *, chosen_among: int = 0) -> Decision:
     """Decide whether a comparison shows that too much was forgotten.

@@ -17,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetwatch.comparing.checks import in_common_norm, is_of_run
+from forgetwatch.comparing.checks import is_of_run
 from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.item import PRIVATE, Item
 from forgetwatch.measures import Status, read_again
@@ -143,7 +143,6 @@ def flips(
     """
     asked = read_again(after.meta, label=after.label) if is_of_run(before, after) else None
     again = {} if asked is None else asked.status
-    before, after = in_common_norm((before, after))
     pairing = pair(before, after)
     was, now = before.floats("correct")[pairing.before], after.floats("correct")[pairing.after]
     measured = _measured(AlignedPairs.align(before, after, pairing, whole_items=False)[0], np.isfinite(was + now))
@@ -190,7 +189,6 @@ def flips(
 
 def clearly_known(before: Snapshot, after: Snapshot) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
     """Return the (task, id) of what was clearly known before and is measured on both sides: what is lost, and kept."""
-    before, after = in_common_norm((before, after))
     pairing = pair(before, after)
     was, now = before.floats("correct")[pairing.before], after.floats("correct")[pairing.after]
     known = _measured(AlignedPairs.align(before, after, pairing, whole_items=False)[0], np.isfinite(was + now))["known"]

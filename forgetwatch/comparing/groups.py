@@ -18,10 +18,8 @@ from forgetwatch.measures import (
     MEASURE_OF,
     MEASURES,
     NET_ESTIMATE,
-    NOISE_FLOOR,
     PASSAGES,
     RIGHT_LOST,
-    SOFT,
     VANISHED,
     Chance,
     Flips,
@@ -31,7 +29,6 @@ from forgetwatch.measures import (
     document,
     margin_rule,
 )
-from forgetwatch.metrics import NoiseFloor, Soft
 from forgetwatch.pairing import Labels
 
 Level = Literal["all", "kind", "wording", "category", "task"]
@@ -97,16 +94,6 @@ class Group(Flips):
     def chance(self) -> Chance:
         """Corrections for guessing."""
         return cast(Chance, self[CHANCE])
-
-    @property
-    def soft(self) -> Soft | None:
-        """Loss and gain of gold's probability share; None without option probabilities."""
-        return self[SOFT]
-
-    @property
-    def noise_floor(self) -> NoiseFloor | None:
-        """Flips that sampled decoding makes by itself; None for one sample an item."""
-        return self[NOISE_FLOOR]
 
 
 def group_values(group: Group) -> dict[str, Any]:

@@ -4,7 +4,6 @@ Retention alone ranks first the model that was trained least. The front contains
 counts too. Values of a target come by the name of their model and never by their order: one value that slips by a row
 would put the wrong model first, and no output would show it.
 
-    eval_accuracy    a name: read from each checkpoint's trainer_state.json, as logged at that checkpoint's step
     results.csv      a table of two columns: the model as it was given, or its short name, and the metric
 """
 
@@ -12,10 +11,8 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,17 +20,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetwatch.comparing.checks import in_common_norm
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.decision import decide
 from forgetwatch.comparing.groups import Group
 from forgetwatch.comparing.trajectory import right_answers
 from forgetwatch.comparing.verdict import TOLERANCE, Tolerance, estimated
 from forgetwatch.errors import SnapshotError
-from forgetwatch.files import file_errors, read_content, read_text
+from forgetwatch.files import file_errors, read_text
 from forgetwatch.metrics import Interval, flip_interval
 from forgetwatch.pairing import item_codes
-from forgetwatch.run_folder import FIGURES, TRAINER_STATE, checkpoint_folder
 from forgetwatch.snapshot import Snapshot
 
 
@@ -136,7 +131,6 @@ class Target:
 
 def transition_matrix(snapshots: Sequence[Snapshot]) -> TransitionMatrix:
     """Count the answers lost between each pair of models, over the items of the first that all were scored on."""
-    snapshots = in_common_norm(snapshots)
     first = snapshots[0]
     right = np.stack([right_answers(first, one) for one in snapshots])
     item = item_codes(first)
@@ -212,14 +206,12 @@ def read_target(given: str, models: Sequence[tuple[str, Snapshot]]) -> Target:
     """Read the values of a target metric, one for each model.
 
     Args:
-        given: A metric's name, or the path of a table that ends in ``.csv``.
+        given: Path of a table with two columns, the model and its metric, which the first row names.
         models: Each model as it was named, and its outcomes.
 
     Raises:
         SnapshotError: If a model has no value.
     """
-    if not given.endswith(".csv"):
-        return Target(name=given, values=tuple(_logged(given, named, outcomes) for named, outcomes in models))
     path = Path(given)
     with file_errors(path, "a table of the target in CSV"):
         rows = [row for row in csv.reader(io.StringIO(read_text(path, "a table of the target in CSV"))) if row]
@@ -241,55 +233,6 @@ def read_target(given: str, models: Sequence[tuple[str, Snapshot]]) -> Target:
             raise SnapshotError(f"{path}: no row for {named}; add one whose first column is {named!r}")
         found.append(values[keys[0]])
     return Target(name=rows[0][1], values=tuple(found))
-
-
-def logged_target(models: Sequence[tuple[str, Snapshot]]) -> Target | None:
-    """Return the figure of the new task that the trainer logged at each of the models; None unless all have one."""
-    for name in FIGURES:
-        with suppress(SnapshotError, OSError):  # such as a name that is longer than a path may be
-            return read_target(name, models)
-    return None
-
-
-def _logged(metric: str, named: str, outcomes: Snapshot) -> float:
-    """Return the value of a metric that the trainer logged at a checkpoint's step."""
-    path = _state(named, outcomes)
-    with file_errors(path, "a trainer's state with global_step and log_history"):
-        state: Any = json.loads(read_content(path, "a trainer's state"))
-        step, history = state["global_step"], [entry for entry in state["log_history"] if isinstance(entry, dict)]
-    logged = {entry["step"]: entry[metric] for entry in history if metric in entry and "step" in entry}
-    if step in logged:
-        return _number(logged[step], f"{path}: {metric} at step {step}")
-    if logged:
-        raise SnapshotError(
-            f"{path}: {metric} was not logged at step {step}, that of the checkpoint, but at "
-            f"{', '.join(map(str, list(logged)[-5:]))}; evaluate where you save, or give --target FILE.csv"
-        )
-    names = sorted({name for entry in history for name in entry} - {"step", "epoch"})
-    raise SnapshotError(
-        f"{path}: no {metric} was ever logged; there are {', '.join(names[:20]) or 'no metrics'}; or give --target "
-        "FILE.csv"
-    )
-
-
-def _state(named: str, outcomes: Snapshot) -> Path:
-    """Return the path of the trainer's state of a model.
-
-    In its folder, in the one its metadata name, or next to a run folder.
-    """
-    folders = [Path(named)]
-    if isinstance(outcomes.meta.get("model"), str):
-        folders.append(Path(outcomes.meta["model"]))
-    if isinstance(outcomes.meta.get("step"), int):
-        # A look of a run is output_dir/_forgetwatch/step-N.parquet, its checkpoint output_dir/checkpoint-N.
-        folders.append(checkpoint_folder(Path(named).absolute().parent.parent, outcomes.meta["step"]))
-    for folder in folders:
-        if (folder / TRAINER_STATE).is_file():
-            return folder / TRAINER_STATE
-    raise SnapshotError(
-        f"{named}: needed the {TRAINER_STATE} of its checkpoint, found none in {' or '.join(map(str, folders))}; give "
-        "the checkpoint's folder, or --target FILE.csv"
-    )
 
 
 def _number(value: Any, where: str) -> float:

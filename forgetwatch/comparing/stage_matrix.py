@@ -2,8 +2,7 @@
 
     base ── SFT ── DPO ── GRPO        row k: the end of stage k, against the base and against the stage before
 
-Stages may have other probes: a comparison is over what both sides have, a path over what all have. The averages that
-continual learning uses are from the shares of right answers (`metrics.continual`).
+Stages may have other probes: a comparison is over what both sides have, a path over what all have.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +17,7 @@ from numpy.typing import NDArray
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.groups import Level
 from forgetwatch.errors import MismatchError
-from forgetwatch.metrics import ContinualAverages, continual_averages, guesser_history
+from forgetwatch.metrics import guesser_history
 from forgetwatch.pairing import guess_chance, pair, rows_of_baseline
 from forgetwatch.snapshot import Snapshot
 
@@ -72,14 +70,11 @@ class StageMatrix:
         base: Name of the base.
         rows: The stages, in their order.
         ends: Snapshots of the base and of the end of each stage.
-        taught: Name of the category that each stage teaches, None for a stage that teaches none of them; None if no
-            category is taught, and all are abilities of the base.
     """
 
     base: str
     rows: tuple[StageRow, ...]
     ends: tuple[Snapshot, ...] = field(repr=False)
-    taught: tuple[str | None, ...] | None = None
 
     def accuracy(self, level: Level = "category") -> dict[str, NDArray[np.float64]]:
         """Return the share of right answers of base and ends by group; nan where it was not measured. [1 + stages].
@@ -98,29 +93,6 @@ class StageMatrix:
                 shares[having] = right[:, scored].mean(axis=1)
             found[name] = shares
         return found
-
-    def averages(self) -> ContinualAverages:
-        """Return the averages of continual learning over the categories."""
-        table = self.accuracy("category")
-        stage_of = None
-        if self.taught is not None:
-            number = {name: at for at, name in enumerate(self.taught, start=1)}
-            stage_of = [number.get(name) for name in table]
-        return continual_averages(np.stack(list(table.values()), axis=1), taught=stage_of)
-
-    def teaching(self, taught: Sequence[str | None]) -> Self:
-        """Return the matrix with the category that each stage teaches.
-
-        Raises:
-            MismatchError: If there is no such category, or not one name a stage.
-        """
-        table = self.accuracy("category")
-        if len(taught) != len(self.rows):
-            raise MismatchError(f"taught: needed {len(self.rows)} names, one a stage, got {len(taught)}")
-        for name in taught:
-            if name is not None and name not in table:
-                raise MismatchError(f"taught: no category {name!r}; there are {', '.join(map(repr, table))}")
-        return replace(self, taught=tuple(taught))
 
     @cached_property
     def paths(self) -> Paths:

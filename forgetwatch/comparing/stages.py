@@ -13,7 +13,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from forgetwatch.comparing.checks import in_common_norm
 from forgetwatch.comparing.comparison import Comparison, compare
 from forgetwatch.comparing.stage_matrix import StageMatrix, StageRow, shared_rows
 from forgetwatch.comparing.trajectory import Trajectory
@@ -79,7 +78,7 @@ def read_stages(folders: Sequence[str | Path]) -> Trajectory:
 
 def _matrix(runs: Sequence[StoredRun]) -> StageMatrix:
     # A stage without a look ended where it began.
-    ends = in_common_norm((runs[0].baseline, *((run.looks or (run.baseline,))[-1] for run in runs)))
+    ends = (runs[0].baseline, *((run.looks or (run.baseline,))[-1] for run in runs))
     rows = tuple(
         StageRow(
             name=name,

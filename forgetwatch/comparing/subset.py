@@ -9,7 +9,6 @@ A run with a budget evaluates a prefix of its probe, and may leave out the items
 point of a curve has to be over one set of items, so looks that contain more are cut. The metadata of a look store its
 prefix (``probe.items`` of ``probe.of`` items); the outcome of an item says whether it was left out. Prefixes
 are comparable only within one probe: if fingerprints differ nothing is cut, and the comparison refuses unlike items.
-The norm is part of the fingerprint, so looks under unlike norms are of one probe if their items are the same.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
-from forgetwatch.errors import SnapshotError
+from forgetwatch.errors import SnapshotError, did_you_mean
 from forgetwatch.pairing import pair
 from forgetwatch.probe import Probe
 from forgetwatch.snapshot import LEFT_OUT, Snapshot
@@ -133,19 +132,8 @@ class Subset:
 
 
 def _of_one_probe(looks: Sequence[Snapshot]) -> bool:
-    """Return True if all looks are of one probe, under any norms."""
     # A look without a fingerprint is taken for one of the same probe, as on a resume.
-    by_fingerprint = {(look.meta.get("probe") or {}).get("fingerprint"): look for look in looks}
-    by_fingerprint.pop(None, None)
-    looks = sorted(by_fingerprint.values(), key=len)
-    if len({str((look.meta.get("probe") or {}).get("norm")) for look in looks}) < len(looks):
-        return False  # equal norms, and the fingerprints differ all the same
-    shortest = [looks[0].texts(name) for name in ("task", "content_hash")] if looks else []
-    return all(
-        np.array_equal(values, look.texts(name)[: len(values)])
-        for look in looks[1:]
-        for name, values in zip(("task", "content_hash"), shortest, strict=True)
-    )
+    return len({(look.meta.get("probe") or {}).get("fingerprint") for look in looks} - {None}) < 2
 
 
 def cut_to_common(before: Snapshot, after: Snapshot) -> tuple[Snapshot, Snapshot, tuple[str, ...]]:
@@ -166,3 +154,26 @@ def cut_to_common(before: Snapshot, after: Snapshot) -> tuple[Snapshot, Snapshot
         return before, after, ()
     note = f"over the first {prefix.items:,} of {prefix.total:,} items, those that the looks of this run evaluate"
     return *cut, (note,)
+
+
+def select(
+    snapshot: Snapshot, *, tasks: Sequence[str] = (), categories: Sequence[str] = (), items: Sequence[str] = ()
+) -> Snapshot:
+    """Return the rows of the named tasks, categories and item ids.
+
+    An empty list selects all, a name without rows is an error.
+    """
+    kept = np.ones(len(snapshot), bool)
+    for name, wanted in (("task", tasks), ("category", categories), ("item_id", items)):
+        if not wanted:
+            continue
+        values = snapshot.texts(name)
+        known = set(values)
+        if unknown := [one for one in wanted if one not in known]:
+            listed = ", ".join(sorted(filter(None, known))[:20]) or "none"
+            near = did_you_mean(unknown[0], filter(None, known))
+            raise SnapshotError(f"{snapshot.label}: no {name} {unknown[0]!r}{near or ';'} there are {listed}")
+        kept &= np.isin(values, list(wanted))
+    if not kept.any():
+        raise SnapshotError(f"{snapshot.label}: no item meets all that was named (task, category, id)")
+    return snapshot if kept.all() else replace(snapshot, table=snapshot.table.filter(pa.array(kept)))

@@ -21,8 +21,8 @@ from typing import Any, Final, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetwatch.comparing.checks import in_common_norm
 from forgetwatch.comparing.comparison import RENDERERS, Comparison, compare
+from forgetwatch.comparing.frame import frame, long_rows
 from forgetwatch.comparing.groups import Group
 from forgetwatch.comparing.stage_matrix import StageMatrix
 from forgetwatch.comparing.subset import Subset
@@ -181,6 +181,14 @@ class Trajectory:
         found: dict[str, Any] = RENDERERS["trajectory_json"](self, **options)
         return found
 
+    def to_frame(self) -> Any:
+        """Return every quantity of every look against the baseline in long form: step, level, name, quantity, value.
+
+        As `Comparison.to_frame`.
+        """
+        looks = zip(self.steps, self.comparisons, strict=True)
+        return frame(row for step, look in looks for row in long_rows(look.groups, step=step))
+
     def _repr_html_(self) -> str:
         return str(RENDERERS["trajectory_fragment"](self))
 
@@ -211,7 +219,7 @@ class Trajectory:
             if type(look.meta.get("step")) is not int:
                 raise SnapshotError(f"{look.label}: its metadata name no step, got {look.meta.get('step')!r}")
         subset = Subset.common(looks)
-        ordered = sorted(in_common_norm([*map(subset.apply, looks)]), key=lambda look: int(look.meta["step"]))
+        ordered = sorted(map(subset.apply, looks), key=lambda look: int(look.meta["step"]))
         steps = [look.meta["step"] for look in ordered]
         if twice := [step for step, after in pairwise(steps) if step == after]:
             raise SnapshotError(f"two looks were taken at step {twice[0]}; a run has one look per step")
@@ -246,7 +254,6 @@ class Trajectory:
         first = rows_of_baseline(first, made.baseline)
         if not len(first):
             return made
-        first = in_common_norm([first, made.baseline])[0]
         by_step = {int(look.meta["step"]): look for look in (stored.baseline, *stored.looks)}
         looks = [rows_of_baseline(by_step[step], made.baseline) for step in made.steps]
         comparisons = [

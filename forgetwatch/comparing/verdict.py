@@ -178,14 +178,15 @@ def legs_of(comparison: Comparison, tolerance: Tolerance) -> tuple[Leg, ...]:
     made = [
         None if tolerance.accuracy is None else _change_leg("accuracy", [whole], -tolerance.accuracy),
         None if tolerance.known is None else knowledge_leg(whole, tolerance.known),
-        None if tolerance.category is None else _category_leg(comparison, -tolerance.category),
+        None if tolerance.category is None else category_leg(comparison, -tolerance.category),
     ]
     return tuple(leg for leg in made if leg is not None)
 
 
-def _change_leg(name: LegName, groups: list[Group], limit: float) -> Leg:
+def _change_leg(name: LegName, groups: list[Group], limit: float, level: float = 0.95) -> Leg:
     """Return the leg of the net change of some groups: it fails if one of them does, and passes if all do."""
-    found = [leg for group in groups if (leg := accuracy_leg(group, limit, level=1 - 0.05 / len(groups), name=name))]
+    each = 1 - (1 - level) / max(len(groups), 1)
+    found = [leg for group in groups if (leg := accuracy_leg(group, limit, level=each, name=name))]
     if not found:
         reason = "fewer than two categories" if name == "category" else "no item was scored on both sides"
         return Leg(name=name, limit=limit, reason=reason)
@@ -214,9 +215,9 @@ def _change_leg(name: LegName, groups: list[Group], limit: float) -> Leg:
     )
 
 
-def _category_leg(comparison: Comparison, limit: float) -> Leg:
+def category_leg(comparison: Comparison, limit: float, level: float = 0.95) -> Leg:
     """Return the leg of the categories, which cannot pass where one of them, of any size, sank."""
-    made = _change_leg("category", estimated_categories(comparison), limit)
+    made = _change_leg("category", estimated_categories(comparison), limit, level)
     if sunk := next((group for group in comparison.by("category").values() if _sank(group)), None):
         lost, right = sunk.forgotten + sunk.vanished_right, sunk.retained + sunk.forgotten + sunk.vanished_right
         gone = "have no outcome" if sunk.vanished_right == lost else "are lost"
@@ -245,11 +246,11 @@ def accuracy_leg(group: Group, limit: float, *, level: float, name: LegName = "a
         None if estimate is None else estimate.interval_at(level, worst=worst) for worst in (False, True)
     )
     if estimate is None or of_estimate is None or at_worst is None:
-        interval, bounded, value = (
-            group.net_change_interval,
-            group.outcomes.net_change_interval_worst,
-            group.net_change,
-        )
+        value, items = group.net_change, max(round(group.effective_n), 2) if group.n else 2
+        ends = group.net_change_interval, group.outcomes.net_change_interval_worst
+        centre = 0.0 if math.isnan(value) else value  # then the worst case is all that is known
+        wider = (at_level(centre, one, level, items) for one in ends)
+        interval, bounded = ((max(low, -1.0), min(high, 1.0)) for low, high in wider)
     else:
         interval, bounded, value = of_estimate, at_worst, estimate.change.mean
     worst = bounded[0]
@@ -412,19 +413,6 @@ def ranked_categories(comparison: Comparison) -> tuple[tuple[RankedCategory, ...
 def worst(answers: Iterable[Answer]) -> Answer:
     """Return the worst of some answers, at least one: FAIL before INCONCLUSIVE before PASS."""
     return min(answers, key=("FAIL", "INCONCLUSIVE", "PASS").index)
-
-
-def can_see(group: Group, loss: float) -> bool:
-    """Return True if the items of a group show a net loss of this size, 0 to 1, with 80 % power; False for no items."""
-    # nan, where too few items flip to plan with, compares as False.
-    return smallest_seen(group) <= loss
-
-
-def smallest_seen(group: Group) -> float:
-    """Return the smallest net change that the items of a group show with 80 % power, by the estimate; nan if none."""
-    estimate = group[NET_ESTIMATE]
-    seen = None if estimate is None else estimate.detectable
-    return group.detectable_change if seen is None else seen
 
 
 def side_of_zero(interval: Interval | None) -> Side | None:

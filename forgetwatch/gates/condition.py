@@ -20,7 +20,7 @@ import math
 import operator
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Final, Self
 
@@ -50,6 +50,8 @@ _OPERATORS: Final[dict[str, Callable[[float, float], bool]]] = {
 # `>=` and `<=` before `>` and `<`: alternatives are tried in their order.
 _CONDITION: Final = re.compile(r"^\s*(?P<left>.+?)\s*(?P<op>>=|<=|>|<)\s*(?P<limit>[^<>=]+?)\s*$", re.DOTALL)
 
+ALL: Final = "all"
+
 _UNITS: Final[dict[Unit, str]] = {
     **{"count": "a count", "share": "a share", "ratio": "a ratio"},
     **{"nats": "in nats", "bits": "in bits per byte"},
@@ -66,13 +68,19 @@ _SAME_AS: Final = dict(_PAIRS) | {share: count for count, share in _PAIRS}
 class Condition:
     """``[[category:|task:]NAME.]quantity OP number``; without NAME the quantity is that of all items.
 
-    `left` is the part before the operator, `limit` the number after it.
+    Attributes:
+        text: The whole text.
+        left: The part before the operator; without a name once its group is known.
+        op: The operator.
+        limit: The number after it.
+        bound: Operator and number as in the text.
     """
 
     text: str
     left: str
     op: str
     limit: float
+    bound: str
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -103,53 +111,83 @@ class Condition:
             near = did_you_mean(match["left"], BEYOND_GROUPS) or did_you_mean(parts[-1], QUANTITIES)
             remedy = near or f"; they are {', '.join(QUANTITIES)}"
             raise GateError(f"gate {text!r}: {parts[-1]!r} is not a quantity{remedy}")
-        condition = cls(text=text.strip(), left=match["left"], op=match["op"], limit=limit)
+        bound = text.strip().removeprefix(match["left"]).strip()
+        condition = cls(text=text.strip(), left=match["left"], op=match["op"], limit=limit, bound=bound)
         # `chance.n` is also the n of a category named chance: a fault counts if every reading has one.
         faults = [condition._fault(name, in_percent=match["limit"].endswith("%")) for name in quantities]
         if None not in faults:
             raise GateError(f"gate {text!r}: {faults[0]}")
         return condition
 
-    def measure(self, comparison: Comparison, trajectory: Trajectory | None = None) -> float:
-        """Return the value of the quantity in the group that the condition names.
+    def named(self) -> tuple[str | None, Self]:
+        """Return the group that it names with its level, ``all`` if it names none, and the condition on that group.
+
+        None for a group without its level.
+        """
+        if self.left in BEYOND_GROUPS or self.left in QUANTITIES:
+            return ALL, self
+        # Of several readings the longest quantity: in `category:Math.chance.n>9` it is `chance.n`.
+        quantity = max((name for name in QUANTITIES if self.left.endswith(f".{name}")), key=len)
+        of = self.left.removesuffix(f".{quantity}")
+        return of if of == ALL or ":" in of else None, replace(self, left=quantity)
+
+    def about(self, comparison: Comparison) -> tuple[str, Self]:
+        """Return the group that it names, as ``all`` or ``LEVEL:NAME``, and the condition on that group.
+
+        Names of groups may hold dots and look like quantities, so every reading is tried.
+
+        Raises:
+            GateError: If there is no such group, or several.
+        """
+        if self.left in BEYOND_GROUPS:
+            return ALL, self
+        group, quantity = self._group(comparison)
+        return ALL if group.level == ALL else f"{group.level}:{group.name}", replace(self, left=quantity)
+
+    def measure(
+        self, comparison: Comparison, trajectory: Trajectory | None = None, *, group: Group | None = None
+    ) -> float:
+        """Return the value of the quantity in a group, by default in the one that the condition names.
 
         Args:
             comparison: The comparison; of a run, its last look against its baseline.
             trajectory: The run; needed for its history.
+            group: The group.
 
         Raises:
-            GateError: If there is no such group or quantity, or it is undefined there.
+            GateError: If there is no such group, or the quantity is undefined there.
         """
         if self.left in BEYOND_GROUPS:
             return self._beyond_groups(comparison, trajectory)
-        return self.measure_in(*self._group(comparison))
-
-    def measure_in(self, group: Group, quantity: str | None = None) -> float:
-        """Return the value of a quantity in a group, by default of the one that a condition without a group names.
-
-        Raises:
-            GateError: If the quantity is undefined there.
-        """
-        quantity = quantity or self.left
+        group, quantity = (group, self.left) if group is not None else self._group(comparison)
         values = group_values(group)
         value = value_at(values, quantity)
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or math.isnan(value):
             known = ", ".join(name for name, number in values.items() if isinstance(number, (int, float)))
             raise GateError(
                 f"gate {self.text!r}: {quantity!r} has no number in {group.name!r}; the quantities there are {known}"
             )
         return value
 
-    def is_open(self, comparison: Comparison, group: Group | None = None) -> bool:
-        """Return True if answers without an outcome on one side bound the quantity, which does not include them.
+    @property
+    def interval(self) -> str | None:
+        """Name of the interval of its quantity; None without one."""
+        name = f"{self.left}_interval"
+        # The interval of `known_lost` is about the share.
+        return name if name in INTERVALS and MEASURE_OF[name][1].unit == unit_of(self.left) else None
 
-        `group` is that of a condition that names none.
-        """
+    @property
+    def counts_unmeasured(self) -> bool:
+        """True if the quantity is a number also where no item was scored on both sides."""
+        return self.left in _COUNTS
+
+    def is_open(self, group: Group) -> bool:
+        """Return True if answers without an outcome on one side bound the quantity, which does not include them."""
         if self.left in BEYOND_GROUPS:
             return False
-        found, quantity = self._group(comparison) if group is None else (group, self.left)
-        is_of_answers = quantity not in _WITH_VANISHED and MEASURE_OF[quantity][0] is not PASSAGES
-        return found.vanished_share > VANISHED_SHARE_NOTED and is_of_answers
+        name = self.left if self.left in MEASURE_OF else self.left.rpartition("_")[0]  # an end of an interval
+        is_of_answers = self.left not in _WITH_VANISHED and MEASURE_OF[name][0] is not PASSAGES
+        return group.vanished_share > VANISHED_SHARE_NOTED and is_of_answers
 
     def is_met_by(self, number: float) -> bool:
         """Return True if a number meets the condition."""
@@ -161,10 +199,6 @@ class Condition:
         names = [name for name in known if self.left == name or self.left.endswith(f".{name}")]
         ends = [range_of(name) for name in names]
         return all(self.is_met_by(low if self.op.startswith(">") else high) for low, high in ends)
-
-    def holds(self, comparison: Comparison) -> bool:
-        """Return True if the condition holds for a comparison."""
-        return self.is_met_by(self.measure(comparison))
 
     def _fault(self, quantity: str, *, in_percent: bool) -> str | None:
         """Return why the condition decides nothing about a quantity, with the remedy; None if there is none."""
@@ -231,21 +265,9 @@ class Condition:
         return readings[0]
 
 
-_WITH_VANISHED: Final = frozenset(
-    (
-        *(
-            "n",
-            "effective_n",
-            "retention",
-            "known_vanished",
-            "vanished",
-            "unscored_before",
-            "unscored_after",
-            "newly_unscored",
-        ),
-        *("net_change_interval_worst_low", "net_change_interval_worst_high"),
-    )
-)
+_COUNTS: Final = ("vanished", "unscored_before", "unscored_after", "newly_unscored")
+_WORST: Final = ("net_change_interval_worst_low", "net_change_interval_worst_high")
+_WITH_VANISHED: Final = frozenset((*_COUNTS, *_WORST, "n", "effective_n", "retention", "known_vanished"))
 """Quantities that include the answers that vanished, or are about none."""
 
 

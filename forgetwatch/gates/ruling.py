@@ -20,11 +20,10 @@ have the same level. A word says what a limit shows:
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
-from typing import Any, Final, Literal, cast
+from typing import Final, Literal, cast
 
 import numpy as np
 import pyarrow as pa
@@ -34,28 +33,35 @@ from forgetwatch.comparing import (
     Answer,
     Comparison,
     Group,
+    Leg,
     Level,
+    OnMismatch,
     Trajectory,
     Word,
     accuracy_leg,
     at_level,
     at_start,
+    category_leg,
     compare,
     group_values,
     knowledge_leg,
+    select,
+    worst,
 )
 from forgetwatch.errors import GateError, did_you_mean
 from forgetwatch.gates.condition import Condition
-from forgetwatch.gates.gate import VANISHED_OPEN
-from forgetwatch.gates.policy import EVERY, Policy, Rule, Tier
+from forgetwatch.gates.policy import EVERY, MustPass, Policy, Rule, Selection, Tier
 from forgetwatch.measures import NET_ESTIMATE, value_at
 from forgetwatch.metrics import FEWEST, Interval
+from forgetwatch.pairing import one_line
 from forgetwatch.probe import Probe
 from forgetwatch.snapshot import Snapshot
 from forgetwatch.wording import SHIPPED
 
 _CLOSE: Final = 1e-9
 """Gain of a metric that rounding alone makes."""
+
+VANISHED_OPEN: Final = ", without the answers that vanished"
 
 Ruled = Literal["PASS", "FAIL", "INCONCLUSIVE", "MISSING"]
 
@@ -137,6 +143,11 @@ class PolicyResult:
         return WORDS[self.answer] if self.answer != "FAIL" or "FAIL" in losses else WORDS[_rest(losses)]
 
     @property
+    def line(self) -> str:
+        """The answer and the limits that make it so, in one line."""
+        return f"gate {self.answer}: {'; '.join(one.line for one in self.deciding)}"
+
+    @property
     def _open(self) -> tuple[Ruling, ...]:
         """The limits that leave the answer open: critical ones, and supporting ones if they are more than allowed."""
         found = [one for one in self.rulings if one.decides and one.answer in ("INCONCLUSIVE", "MISSING")]
@@ -181,7 +192,13 @@ class Sides:
 
 
 def apply_policy(
-    policy: Policy, sides: Sides, *, comparison: Comparison | None = None, today: date | None = None, looks: int = 1
+    policy: Policy,
+    sides: Sides,
+    *,
+    comparison: Comparison | None = None,
+    today: date | None = None,
+    looks: int = 1,
+    on_mismatch: OnMismatch = "error",
 ) -> PolicyResult:
     """Apply a policy to two models.
 
@@ -191,25 +208,28 @@ def apply_policy(
         comparison: Their comparison, if it is known.
         today: The day on which exceptions hold; by default today, in UTC.
         looks: Number of looks that share the policy's error.
+        on_mismatch: What is done about items of one side alone, as in `compare`, where the policy has a subset.
 
     Raises:
         GateError: If a group does not exist, or an item that must pass is missing.
     """
-    whole = compare(before=sides.before, after=sides.after) if comparison is None else comparison
+    whole, asked = comparison, sides
+    if policy.subset != Selection():
+        before, after = (select(side, **vars(policy.subset)) for side in (sides.before, sides.after))
+        whole, asked = None, replace(sides, before=before, after=after)
+    whole = compare(before=asked.before, after=asked.after, on_mismatch=on_mismatch) if whole is None else whole
     day = datetime.now(UTC).date() if today is None else today
     for one in policy.exemptions:
         if not one.of.endswith(f":{EVERY}"):
-            _group(one.of, sides, whole)  # a name that does not exist is an error
-    expanded = [(rule, group) for rule in policy.rules for group in _groups_of(rule, sides, whole)]
+            _group(one.of, asked, whole)  # a name that does not exist is an error
+    rules = [_named(rule, asked, whole) for rule in policy.rules]
+    expanded = [(rule, group) for rule in rules for group in _groups_of(rule, asked, whole)]
     sharing = sum(rule.tier != "advisory" and rule.has_interval for rule, _ in expanded)
     level = 1 - policy.error / max(sharing * looks, 1)
-    rulings = [_with_exception(_rule(rule, of, sides, whole, level), of, policy, day) for rule, of in expanded]
-    rulings += [_required(of, sides, whole) for of in policy.required]
-    if policy.must_pass is not None:
-        finding = policy.must_pass.judge(sides.after)
-        word = {"PASS": "right", "FAIL": "wrong", "INCONCLUSIVE": "unclear"}[finding.verdict]
-        told = {"measured": finding.measured, "limit": finding.limit, "answer": finding.verdict, "word": word}
-        rulings.append(Ruling(tier="critical", what=finding.what, **cast(Any, told)))
+    rulings = [_with_exception(_rule(rule, of, asked, whole, level), of, policy, day) for rule, of in expanded]
+    rulings += [_required(of, asked, whole) for of in policy.required]
+    if policy.must_pass:
+        rulings.append(_of_items(policy.must_pass, sides))
     return PolicyResult(
         policy=policy,
         comparison=whole,
@@ -217,6 +237,20 @@ def apply_policy(
         level=level,
         limits=sharing,
     )
+
+
+def _named(rule: Rule, sides: Sides, comparison: Comparison) -> Rule:
+    """Return the limit with the group that its condition names; its quantity has a number there, or that is an error.
+
+    Raises:
+        GateError: If there is no such group, or the quantity is undefined there.
+    """
+    if rule.of or rule.condition is None:
+        return rule
+    of, condition = rule.condition.about(comparison)
+    group = _group(of, sides, comparison)
+    condition.measure(comparison, sides.trajectory, group=comparison.all if group is None else group)
+    return replace(rule, of=of, condition=condition)
 
 
 def _rest(answers: set[Ruled]) -> Answer:
@@ -260,15 +294,15 @@ def _group(of: str, sides: Sides, comparison: Comparison) -> Group | None:
         GateError: If there is no such group.
     """
     if of == "all":
-        return comparison.all if comparison.all.n else None
+        return comparison.all if comparison.all.n or comparison.all.passages else None
     level, _, name = of.partition(":")
     if level == "tag":
         return _tagged(name, sides)
     there = comparison.by(cast(Level, level))
-    if name in there and there[name].n:
+    if name in there and (there[name].n or there[name].passages):
         return there[name]
     known = _names(sides, level) | set(there)
-    if name not in known:
+    if name not in known and not any(getattr(item, level, None) == name for item in sides.probe or ()):
         near = did_you_mean(name, sorted(known))
         listed = ", ".join(f"{level}:{one}" for one in sorted(known - {""})[:20]) or f"no {level} at all"
         raise GateError(f"policy: no group {of!r}{near}; there are {listed}")
@@ -285,7 +319,9 @@ def _tagged(tag: str, sides: Sides) -> Group | None:
     before, after = (_items(side, keys) for side in (sides.before, sides.after))  # perhaps none of its items is there
     if not len(before) or not len(after):
         return None
-    found = compare(before=before, after=after, on_mismatch="intersect").all
+    found = replace(
+        compare(before=before, after=after, on_mismatch="intersect").all, level=cast(Level, "tag"), name=tag
+    )
     return found if found.n else None
 
 
@@ -343,12 +379,20 @@ def _rule(rule: Rule, of: str, sides: Sides, comparison: Comparison, level: floa
     if rule.kind == "metric":
         return _of_metric(rule, sides, missing)
     group = _group(of, sides, comparison)
+    if group is None and rule.condition is not None and rule.condition.counts_unmeasured:
+        at, _, name = of.partition(":")
+        group = comparison.by(cast(Level, at)).get(name) if name else comparison.all
     if group is None:
         return missing
     missing = replace(missing, items=group.n)
     if rule.condition is not None:
         return _of_condition(rule.condition, group, comparison, sides, level, missing)
-    found = (_of_knowledge if rule.kind == "known" else _of_accuracy)(rule, group, level, missing)
+    if rule.kind == "category":
+        found = _of_leg(rule, category_leg(comparison, -rule.limit, level), missing)
+    elif rule.kind == "known":
+        found = _of_leg(rule, knowledge_leg(group, rule.limit, level=level), missing)
+    else:
+        found = _of_accuracy(rule, group, level, missing)
     if rule.kind != "gain" and found.answer != "MISSING" and (start := at_start(comparison.all)):
         return replace(found, answer="INCONCLUSIVE", word=start)
     return found
@@ -378,6 +422,7 @@ def _of_accuracy(rule: Rule, group: Group, level: float, missing: Ruling) -> Rul
     measured = f"{100 * leg.value:+.1f} points ({100 * low:+.1f} to {100 * high:+.1f})"
     if leg.is_open_by_vanished:
         measured += f", to {100 * leg.worst:+.1f} in the worst case of the answers that vanished"
+    measured += f"; {leg.reason}" if leg.reason and rule.kind != "gain" else ""
     answer, word = cast(Ruled, leg.answer), _loss_word(low, high)
     if rule.kind == "gain":
         answer = "PASS" if min(low, leg.worst) >= rule.limit else "FAIL" if high < rule.limit else "INCONCLUSIVE"
@@ -405,38 +450,94 @@ def _loss_word(low: float, high: float) -> str:
     return "small but sure" if high < 0 else "better" if low > 0 else "no worsening shown"
 
 
-def _of_knowledge(rule: Rule, group: Group, level: float, missing: Ruling) -> Ruling:
-    leg = knowledge_leg(group, rule.limit, level=level)
+def _of_leg(rule: Rule, leg: Leg, missing: Ruling) -> Ruling:
+    """Return the answer of a leg of the verdict, which also passes if it shows no loss."""
     if leg.interval is None or leg.value is None:
         return replace(missing, measured=f"not measured: {leg.reason}")
-    low, high = leg.interval
-    measured = f"{100 * leg.value:.1f} % lost ({100 * low:.1f} to {100 * high:.1f})"
-    answer = cast(Ruled, leg.answer)
-    word = _loss_word(-high, -low)
-    if answer != "PASS":
-        word = "beyond the limit" if answer == "FAIL" else "worse, how far is unclear" if low > 0 else "unclear"
-    return replace(missing, measured=measured, value=leg.value, interval=leg.interval, answer=answer, word=word)
+    low, high = (100 * end for end in leg.interval)
+    measured = f"{100 * leg.value:.1f} % lost ({low:.1f} to {high:.1f})"
+    if rule.kind == "category":
+        measured = f"{one_line(leg.group)} {100 * leg.value:+.1f} points ({low:+.1f} to {high:+.1f})"
+    measured += f"; {leg.reason}" if leg.reason else ""
+    answer: Ruled = "PASS" if leg.is_tolerable else cast(Ruled, leg.answer)
+    return replace(missing, measured=measured, value=leg.value, interval=leg.interval, answer=answer, word=leg.shows)
 
 
 def _of_condition(
     condition: Condition, group: Group, comparison: Comparison, sides: Sides, level: float, missing: Ruling
 ) -> Ruling:
-    values = group_values(group)
-    value, ends = value_at(values, condition.left), value_at(values, f"{condition.left}_interval")
-    if value is None and missing.what.startswith("all "):
-        try:
-            value = condition.measure(comparison, sides.trajectory)
-        except GateError:
-            return missing
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or math.isnan(value):
+    try:
+        value = condition.measure(comparison, sides.trajectory, group=group)
+    except GateError:
         return missing
+    ends = None if condition.interval is None else value_at(group_values(group), condition.interval)
     interval = None
     if ends is not None and not np.isnan(ends).any():
         interval = at_level(value, (ends[0], ends[1]), level, _observations(group))
     met = [condition.is_met_by(end) for end in interval or (value,)]
-    is_open = condition.is_open(comparison, group)
+    is_open = condition.is_open(group)
     answer: Ruled = "FAIL" if all(met) else "INCONCLUSIVE" if any(met) or is_open else "PASS"
     word: Final = {"PASS": "within the limit", "FAIL": "beyond the limit", "INCONCLUSIVE": "unclear"}[answer]
-    told = f"{value:.6g}" + ("" if interval is None else f" ({interval[0]:.4g} to {interval[1]:.4g})")
+    scale, unit = (100, " %") if condition.bound.endswith("%") else (1, "")
+    told, *ends = (f"{scale * one:.6g}" for one in (value, *(interval or ())))
+    told += unit + (f" ({' to '.join(f'{float(end):.4g}' for end in ends)})" if ends else "")
     told += VANISHED_OPEN * is_open
     return replace(missing, measured=told, value=float(value), interval=interval, answer=answer, word=word)
+
+
+def _of_items(items: MustPass, sides: Sides) -> Ruling:
+    """Return the answer to items that must be right, whatever they were before.
+
+    One that is wrong in any answer fails; one that is unscored, or was left out of the probe, leaves it open.
+
+    Raises:
+        GateError: If an item is missing, or an id is in several tasks and none is named.
+    """
+    after, left_out = sides.after, {item.id for item in sides.probe or ()}
+    correct = after.floats("correct")
+    rows: dict[str, dict[str, list[int]]] = {}  # by id and task
+    for row, (task, item_id) in enumerate(zip(after.texts("task"), after.texts("item_id"), strict=True)):
+        rows.setdefault(item_id, {}).setdefault(task, []).append(row)
+    states: dict[Answer, list[str]] = {"PASS": [], "FAIL": [], "INCONCLUSIVE": []}
+    for of_task, item_id in items:
+        if item_id not in rows and item_id in left_out:
+            states["INCONCLUSIVE"].append(item_id)
+            continue
+        answers = correct[_rows_of(rows, after, of_task, item_id)]
+        # A wrong answer fails whatever else is unscored; an unscored one alone decides nothing.
+        unscored: Answer = "INCONCLUSIVE" if np.isnan(answers).any() else "PASS"
+        states["FAIL" if (answers == 0).any() else unscored].append(item_id)
+    measured = f"{len(states['PASS']):,} of {len(items):,} right"
+    measured += _first("wrong", states["FAIL"]) + _first("unscored", states["INCONCLUSIVE"])
+    answer = worst(word for word, named in states.items() if named)
+    return Ruling(
+        tier="critical",
+        what="must_pass",
+        limit="each right in every answer",
+        measured=measured,
+        answer=answer,
+        word={"PASS": "right", "FAIL": "wrong", "INCONCLUSIVE": "unclear"}[answer],
+    )
+
+
+def _rows_of(rows: dict[str, dict[str, list[int]]], after: Snapshot, task: str | None, item_id: str) -> list[int]:
+    tasks = rows.get(item_id, {})
+    if task is None and len(tasks) > 1:
+        raise GateError(
+            f"must_pass: item {item_id!r} is in {len(tasks)} tasks of {after.label} ({', '.join(sorted(tasks)[:5])}); "
+            "name the task: must_pass: {TASK: [ID, ...]}"
+        )
+    for name, found in tasks.items():
+        if task in (None, name):
+            return found
+    where = "" if task is None else f" of task {task!r}"
+    raise GateError(
+        f"must_pass: item {item_id!r}{where} is not among the items of {after.label}; "
+        f"its ids are such as {', '.join(repr(one) for one in list(rows)[:3])}"
+    )
+
+
+def _first(state: str, items: Sequence[str]) -> str:
+    """Return the first items in a state, and the number of others; empty for no item."""
+    named, more = items[:5], len(items) - 5
+    return f"; {state}: {', '.join(named)}{f' and {more:,} more' if more > 0 else ''}" if items else ""

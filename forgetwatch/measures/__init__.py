@@ -7,7 +7,7 @@
     scores           the log score, and bits per byte of passages
     estimate         the net change by margins and flips together
     option_mass      mass and conditional of the options
-    noise_floors     a second measurement, sampling, soft changes, losses of form
+    noise_floors     a second measurement, losses of form
     chance           corrections for guessing
     drift            distance of a model from its base, for each look
     history          items through all looks of a run
@@ -48,7 +48,6 @@ from forgetwatch.measures.drift import (
     drift_interval,
     drift_json,
     drift_row,
-    form_takes_over,
     kl_text,
     read_drift,
     stored_drift,
@@ -57,7 +56,7 @@ from forgetwatch.measures.estimate import NET_ESTIMATE, NetEstimate, margin_rule
 from forgetwatch.measures.flips import FLIPS, VANISHED, VANISHED_SHARE_NOTED, Flips, Vanished, net_change
 from forgetwatch.measures.history import HISTORY, History
 from forgetwatch.measures.known_items import KNOWN, net_of_luck
-from forgetwatch.measures.noise_floors import FORM, NOISE_FLOOR, NULL, RIGHT_LOST, SOFT
+from forgetwatch.measures.noise_floors import FORM, NULL, RIGHT_LOST
 from forgetwatch.measures.option_mass import CONSTANT_MASS, MASS, mass_mode
 from forgetwatch.measures.quantities import (
     BEYOND_GROUPS,

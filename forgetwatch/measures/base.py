@@ -109,16 +109,14 @@ class Measure(Generic[R]):
         quantities: Its numbers and intervals.
         title: Heading of its panel; empty for a measure without one.
         about: First paragraph of the panel.
-        question: Question that the sentence answers.
         line: Line of a terminal of 80 columns; empty for none.
-        sentence: Sentence on the whole; empty for none.
+        sentence: Sentence of the panel on the whole; empty for none.
     """
 
     key: str
     quantities: tuple[Quantity[R] | Bounds[R], ...]
     title: str = ""
     about: str = ""
-    question: str = ""
     line: Callable[[R], str] | None = None
     sentence: Callable[[R], str] | None = None
 

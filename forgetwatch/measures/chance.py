@@ -10,24 +10,17 @@ from typing import Final
 
 from forgetwatch.measures.base import Bounds, GroupMeasure, Quantity, Rows, Unit, intervals, numbers
 from forgetwatch.metrics import (
-    Bound,
     Corrected,
     Interval,
     Paper,
-    Persistence,
-    bound,
     guess_corrected,
-    guess_corrected_calibrated,
     paper,
-    persistence,
 )
 from forgetwatch.pairing import between, count, percent
 
 ASSUMES: Final = {
     "paper": "before and after are unrelated; too high if guesses change, too low if not",
     "guess-corrected": "guesses hit like any wrong option; too high if some options are ruled out",
-    "calibrated": "guesses hit as often as gold is second; too high if half-known items move",
-    "bound": "guesses win as often as they lose; from the net loss to k/(k-1) x all flips",
 }
 """Assumption of each correction, and the direction of its error; in full in the module of its name in `metrics`."""
 
@@ -40,17 +33,11 @@ class Chance:
         n: Items with k >= 2; nan for a group without answers.
         paper: The paper's adjustment, over those items.
         guess_corrected: Needs logged options and k >= 3.
-        guess_corrected_calibrated: Needs the scores of the options as well.
-        bound: Rates that balanced guessing leaves possible.
-        persistence: Wrong answers that stay the same; needs logged options.
     """
 
     n: float
     paper: Paper | None
     guess_corrected: Corrected | None
-    guess_corrected_calibrated: Corrected | None
-    bound: Bound | None
-    persistence: Persistence | None
 
 
 def _of(rows: Rows) -> Chance:
@@ -61,9 +48,6 @@ def _of(rows: Rows) -> Chance:
         n=adjusted.n if len(pairs) else math.nan,
         paper=adjusted if adjusted.n else None,
         guess_corrected=guess_corrected(answers) if answers else None,
-        guess_corrected_calibrated=guess_corrected_calibrated(answers) if answers else None,
-        bound=bound(pairs.before, pairs.after, pairs.k, pairs.golds, cluster=pairs.cluster),
-        persistence=persistence(answers) if answers else None,
     )
 
 
@@ -73,7 +57,6 @@ def chance_rows(chance: Chance, n: float) -> list[tuple[str, str, str, str]]:
     corrections: tuple[tuple[str, int, Paper | Corrected | None], ...] = (
         ("paper", 2, chance.paper),
         ("guess-corrected", 3, chance.guess_corrected),
-        ("calibrated", 3, chance.guess_corrected_calibrated),
     )
     # `least` is the smallest number of options with which an item takes part.
     for name, least, rates in corrections:
@@ -84,9 +67,6 @@ def chance_rows(chance: Chance, n: float) -> list[tuple[str, str, str, str]]:
                 intervals = rates.forgetting_band, rates.backward_transfer_band
             lost, won = _from_zero(rates.forgetting, intervals[0]), _from_zero(rates.backward_transfer, intervals[1])
             rows.append((name, lost, won, f"{count(rates.n)} with k>={least}" if rates.n < n else ""))
-    if (found := chance.bound) is not None:
-        ends = between(found.forgetting, percent), between(found.backward_transfer, percent)
-        rows.append(("bound", *ends, f"{count(chance.n)} with k>=2" if chance.n < n else ""))
     return rows
 
 
@@ -121,10 +101,7 @@ def _corrected(part: str) -> tuple[Quantity[Chance] | Bounds[Chance], ...]:
 CHANCE: Final = GroupMeasure[Chance](
     key="chance",
     of=_of,
-    parts={
-        f"chance.{part}": attrgetter(part)
-        for part in ("paper", "guess_corrected", "guess_corrected_calibrated", "bound")
-    },
+    parts={f"chance.{part}": attrgetter(part) for part in ("paper", "guess_corrected")},
     quantities=(
         Quantity("chance.n", lambda r: r.n, "count"),
         *_numbers("paper", "expected"),
@@ -136,10 +113,5 @@ CHANCE: Final = GroupMeasure[Chance](
         *_numbers("paper", "forgetting_max", "backward_transfer_max", "forgetting_se", "backward_transfer_se"),
         *_intervals("paper", "forgetting_interval", "backward_transfer_interval"),
         *_corrected("guess_corrected"),
-        *_corrected("guess_corrected_calibrated"),
-        *_numbers("guess_corrected_calibrated", "second_choice"),
-        *_intervals("bound", "forgetting", "backward_transfer", "forgetting_interval", "backward_transfer_interval"),
-        *numbers("share", "same_wrong", "same_wrong_if_fresh", prefix="chance.", part="persistence."),
-        *numbers("ratio", "tipping_ratio", prefix="chance.", part="persistence."),
     ),
 )

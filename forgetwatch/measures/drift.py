@@ -184,17 +184,6 @@ def _sentence(found: LookDrift) -> str:
     return f"{text}{between}.{_beginning(found)}"
 
 
-def form_takes_over(found: LookDrift) -> bool | None:
-    """Return True if most of the drift is in how answers begin, False if it is spread over them.
-
-    None if that is not known, or the model has not moved.
-    """
-    share, (low, _) = found.kl_first_share, drift_interval(found, best_estimator([found]))
-    if share is None or math.isnan(share) or not low > 0:
-        return None
-    return share > _OTHER_FORM
-
-
 def _share(value: float | None) -> str:
     return MISSING_CELL if value is None or math.isnan(value) else f"{100 * min(value, 1.0):.0f} %"
 
@@ -227,7 +216,6 @@ def _kl(name: str, tracker: str) -> tuple[Quantity[LookDrift], Quantity[LookDrif
 DRIFT: Final = Measure[LookDrift](
     key="drift",
     title="How far it moved from the base",
-    question="How far did it move from where it started?",
     sentence=_sentence,
     quantities=(
         Quantity("completions", lambda r: r.completions, "count"),

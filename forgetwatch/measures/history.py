@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -11,7 +10,6 @@ import numpy as np
 
 from forgetwatch.measures.base import Measure, Quantity, Unit
 from forgetwatch.metrics import GuesserHistory, ItemHistory
-from forgetwatch.pairing import count
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,27 +40,8 @@ def _number(name: str, unit: Unit = "count", *, guessed: bool = True) -> Iterato
         yield Quantity(f"history.{name}_if_guessed", of_guesser, unit, tracker=f"{name}_if_guessed")
 
 
-def _sentence(found: History) -> str:
-    looks = len(found.items.ever_forgotten)
-    if looks < 2 or not found.items.items:
-        return ""
-    ever, back = (values[-1] for values in (found.items.ever_forgotten, found.items.regained))
-    text = (
-        f"over all {looks} looks, {count(ever)} answer{'' if ever == 1 else 's'} that {'was' if ever == 1 else 'were'} "
-        f"right at the start {'was' if ever == 1 else 'were'} wrong at some look, and {count(back)} of these "
-        f"{'is' if back == 1 else 'are'} right again now"
-    )
-    shares = (float(found.guessed.ever_forgotten[-1]), float(found.guessed.regained[-1]))
-    if math.isnan(shares[0]):
-        return f"{text}."
-    guessed = [f"{share * found.items.items:,.0f}" for share in shares]
-    return f"{text}. A model that only guesses would have {guessed[0]} and {guessed[1]}."
-
-
 HISTORY: Final = Measure[History](
     key="history",
-    question="Did lost answers come back?",
-    sentence=_sentence,
     quantities=(
         *_number("ever_forgotten"),
         *_number("regained"),

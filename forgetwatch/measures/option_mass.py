@@ -27,9 +27,7 @@ def _of(rows: Rows) -> MassChanges | None:
     if pairs.mass_split is None:
         return None
     gone = pairs.before & ~pairs.after
-    return mass_changes(
-        pairs.mass_split, forgotten=gone, letters=pairs.letters, cluster=pairs.cluster, samples=pairs.samples
-    )
+    return mass_changes(pairs.mass_split, forgotten=gone, cluster=pairs.cluster, samples=pairs.samples)
 
 
 def mass_mode(found: MassChanges) -> Mode | None:
@@ -77,7 +75,6 @@ MASS: Final = GroupMeasure[MassChanges](
         "questions the share has mostly fallen, because that is how they were selected: compare it with all questions. "
         "Brackets are 95 % intervals."
     ),
-    question="Does it say less of this, or something else?",
     of=_of,
     sentence=_sentence,
     quantities=(
@@ -86,17 +83,6 @@ MASS: Final = GroupMeasure[MassChanges](
         *mean_change("forgotten_log_mass_change", "forgotten_mass", heading="mass, forgotten alone"),
         *mean_change(
             "forgotten_log_conditional_change", "forgotten_conditional", heading="within the options, forgotten alone"
-        ),
-        Quantity("mass_kl", lambda r: r.mass_kl and r.mass_kl.mean, "nats"),
-        Quantity(
-            "conditional_kl",
-            lambda r: r.conditional_kl.mean,
-            "nats",
-            heading="KL within the options",
-            text=lambda r: f"{r.conditional_kl.mean:.3f}",
-        ),
-        Quantity(
-            "weighted_conditional_kl", lambda r: r.weighted_conditional_kl and r.weighted_conditional_kl.mean, "nats"
         ),
     ),
 )

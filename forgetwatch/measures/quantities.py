@@ -18,14 +18,14 @@ from forgetwatch.measures.estimate import NET_ESTIMATE
 from forgetwatch.measures.flips import FLIPS, VANISHED
 from forgetwatch.measures.history import HISTORY
 from forgetwatch.measures.known_items import KNOWN
-from forgetwatch.measures.noise_floors import FORM, NOISE_FLOOR, NULL, RIGHT_LOST, SOFT
+from forgetwatch.measures.noise_floors import FORM, NULL, RIGHT_LOST
 from forgetwatch.measures.option_mass import CONSTANT_MASS, MASS
 from forgetwatch.measures.scores import LOG_SCORE, PASSAGES
 from forgetwatch.metrics import Interval
 
 MEASURES: Final[tuple[GroupMeasure[Any], ...]] = (
     *(FLIPS, NET_ESTIMATE, KNOWN, LOG_SCORE, PASSAGES, MASS, CONSTANT_MASS, FORM, NULL, VANISHED),
-    *(CHANCE, RIGHT_LOST, SOFT, NOISE_FLOOR),
+    *(CHANCE, RIGHT_LOST),
 )
 """The measures of a group, in the order in which every output shows them."""
 

@@ -9,12 +9,10 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-
 from forgetwatch.measures.base import GroupMeasure, Quantity, Rows, mean_change, numbers, with_interval, with_q_values
-from forgetwatch.metrics import BitsPerByte, LogScore, bits_per_byte, log_shares
+from forgetwatch.metrics import BitsPerByte, LogScore, bits_per_byte
 from forgetwatch.metrics.log_score import log_score
-from forgetwatch.pairing import bits, count, nats, passages, probability
+from forgetwatch.pairing import count, probability
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +24,6 @@ class Scores(LogScore):
         q_value: Benjamini-Hochberg of the p-value of the calibrated change, over the groups of the level.
     """
 
-    forgotten_change: float | None = None
     q_value: float | None = None
 
     @property
@@ -43,49 +40,21 @@ def _of(rows: Rows) -> Scores | None:
     found = log_score(before, after, cluster=pairs.cluster, samples=pairs.samples)
     if found is None:
         return None
-    forgotten = None
-    if (gone := pairs.before & ~pairs.after).any():
-        change = log_shares(after.take(gone)) - log_shares(before.take(gone))
-        forgotten = float(change[finite].mean()) if (finite := np.isfinite(change)).any() else None
-    return Scores(**vars(found), forgotten_change=forgotten)
-
-
-_NO_CHANGE: Final = 5e-4
-"""Change of the log score that no text shows, nats."""
-
-
-def _sentence(found: Scores) -> str:
-    if found.calibrated is None:
-        return ""
-    change, (start, end) = found.calibrated.mean, found.calibrated.interval
-    if max(abs(value) for value in (change, start, end)) < _NO_CHANGE:
-        return "the log score of the right options did not change."
-    size, low, high = (text.lstrip("+-") for text in nats(change, start, end))
-    text = f"the log score of the right options {'rose' if change > 0 else 'fell'} by {size} nats a question, after "
-    text += "removing that the model became more or less sure of all options. "
-    if end < 0:
-        return f"{text}95 %: {high} to {low} down."
-    if start > 0:
-        return f"{text}95 %: {low} to {high} up."
-    return f"{text}95 %: {low} down to {high} up, so neither is clear."
+    return Scores(**vars(found))
 
 
 LOG_SCORE: Final = GroupMeasure[Scores](
     key="log_score",
     of=_of,
     corrected=with_q_values,
-    sentence=_sentence,
-    question="Is it less sure of the right answers?",
     quantities=(
         Quantity("log_score_before", lambda r: r.before, "nats", low=-math.inf, high=0.0),
         Quantity("log_score_after", lambda r: r.after, "nats", low=-math.inf, high=0.0),
         *mean_change("log_score_change", "change"),
-        *mean_change("log_score_change_clipped", "clipped"),
         *mean_change("log_score_change_calibrated", "calibrated", heading="log score, nats"),
         Quantity("log_score_p_value", lambda r: r.p_value, "share"),
         Quantity("log_score_q_value", lambda r: r.q_value, "share"),
         *numbers("ratio", "temperature_before", "temperature_after"),
-        Quantity("forgotten_log_score_change", lambda r: r.forgotten_change, "nats", low=-math.inf),
     ),
 )
 
@@ -117,22 +86,6 @@ def _passage_line(found: PassageBits) -> str:
     return f"passages      {count(found.passages)}; bits per byte {sides}: {change}"
 
 
-def _passage_sentence(found: PassageBits) -> str:
-    change, interval = found.change.mean, found.change.interval
-    text = f"its {passages(found.passages)} took {found.before:.3f} bits per byte before and take {found.after:.3f} now"
-    if not change and not any(interval):
-        return f"{text}: nothing changed."
-    size, low, high = (end.lstrip("+-") for end in bits(change, *interval))
-    text += f", {size} {'more' if change > 0 else 'fewer'}"
-    if math.isnan(interval[0]):
-        return f"{text}. One passage has no interval."
-    if interval[0] > 0:
-        return f"{text}: the texts have become harder to predict. 95 %: {low} to {high} more."
-    if interval[1] < 0:
-        return f"{text}: the texts have become easier to predict. 95 %: {high} to {low} fewer."
-    return f"{text}. 95 %: {low} fewer to {high} more, so neither is clear."
-
-
 PASSAGES: Final = GroupMeasure[PassageBits](
     key="passages",
     title="Passages: what it can still predict",
@@ -144,8 +97,6 @@ PASSAGES: Final = GroupMeasure[PassageBits](
     of=_of_passages,
     corrected=with_q_values,
     line=_passage_line,
-    sentence=_passage_sentence,
-    question="Can it still predict text?",
     quantities=(
         Quantity("passages", lambda r: r.passages, "count", heading="passages"),
         Quantity(

@@ -2,7 +2,7 @@
 
     transitions    the four cells and their rates, and the history of each item through the looks of a run
     choices        the rule by which the scores of options decide
-    intervals      intervals of shares, net changes and means; clusters; bootstrap draws
+    intervals      intervals of shares, net changes and means; clusters
     significance   paired tests, also over clusters, many groups and many looks; non-inferiority; number of items
 
     known          known items that were lost, less luck; losses of form and of knowledge
@@ -33,28 +33,19 @@ from forgetwatch.metrics.choices import (
     option_mask,
     ranking,
     right_at_constant_mass,
-    second_is_gold,
 )
-from forgetwatch.metrics.continual import ContinualAverages, continual_averages
 from forgetwatch.metrics.divergence import NOT_ALWAYS, Drift, bucketed_kl, drift, first_tokens
 from forgetwatch.metrics.equal_change import equal_change_p_value
 from forgetwatch.metrics.guessing import (
     FEWEST_RIGHT,
-    MAX_SECOND_CHOICE,
     Answers,
-    Bound,
     Corrected,
     Paper,
-    Persistence,
     RightLost,
     as_released,
-    bound,
     guess_corrected,
-    guess_corrected_calibrated,
     paper,
-    persistence,
     right_lost,
-    tipping_ratio,
 )
 from forgetwatch.metrics.intervals import (
     Interval,
@@ -64,7 +55,6 @@ from forgetwatch.metrics.intervals import (
     flip_interval,
     mean_interval,
     newcombe,
-    resample,
     wilson,
 )
 from forgetwatch.metrics.known import (
@@ -80,7 +70,6 @@ from forgetwatch.metrics.known import (
     lost_form,
 )
 from forgetwatch.metrics.log_score import (
-    CLIP,
     FEWEST_SCORED,
     BitsPerByte,
     Change,
@@ -104,8 +93,8 @@ from forgetwatch.metrics.margin_change import (
     net_margin,
     pooled,
 )
-from forgetwatch.metrics.mass import MassChanges, MassSplit, bernoulli_kl, left_out, mass_changes, split
-from forgetwatch.metrics.noise import NoiseFloor, Null, Soft, noise_floor, null, soft
+from forgetwatch.metrics.mass import MassChanges, MassSplit, mass_changes, split
+from forgetwatch.metrics.noise import Null, noise_floor, null
 from forgetwatch.metrics.shrinkage import Shrunk, shrunk
 from forgetwatch.metrics.significance import (
     alarm_level,

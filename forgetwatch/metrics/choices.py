@@ -251,29 +251,6 @@ def ranking(scores: Floats) -> Ints:
     return np.argsort(-scores, kind="stable")
 
 
-def second_is_gold(scores: Floats, k: Ints, golds: Bools, chosen: Ints) -> Floats:
-    """Return 1 where a right option comes second to the wrong one chosen, 0 where another does, float64 [items].
-
-    nan where the answer is right, nothing was chosen, no right option has a finite score, or the option chosen is not
-    the one with the highest score: then these scores are not those that decided.
-
-    `chosen` is the index of the option chosen, -1 for none [items]; the others are those of `decide`.
-    """
-    found = np.full(len(k), np.nan)
-    for rows, cells in _blocks(k):
-        block, gold = scores[cells], golds[cells]
-        is_chosen = chosen[rows][:, None] == np.arange(block.shape[1])
-        best = np.where(is_chosen, block, -np.inf).max(axis=1)
-        best_gold = np.where(gold & ~is_chosen, block, -np.inf).max(axis=1)
-        best_wrong = np.where(~gold & ~is_chosen, block, -np.inf).max(axis=1)
-        # A logged answer may count as right although its option is not the best: it has no second choice either.
-        is_right = (is_chosen & gold).any(axis=1)
-        # A nan among the scores makes a maximum nan, and every comparison with it false.
-        decided = np.isfinite(best) & (best >= np.maximum(best_wrong, best_gold)) & ~is_right & np.isfinite(best_gold)
-        found[rows] = np.where(decided, (best_gold > best_wrong).astype(float), np.nan)
-    return found
-
-
 def option_mask(k: Ints, items: Ints, options: Ints) -> Bools:
     """Return the named options of the named items as a mask, bool [options].
 

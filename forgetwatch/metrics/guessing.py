@@ -1,9 +1,6 @@
 """Corrections for guessing: how many flips are guesses that changed, and not knowledge lost.
 
     guess_corrected               changed guesses land right->wrong, wrong->right, wrong->other wrong as 1 : 1 : k-2
-    guess_corrected_calibrated    the same with the ratio measured: the share of wrong answers with gold second
-    bound                         from the net loss to k/(k-1) times all flips, from right and wrong alone
-    persistence                   wrong answers that stay the same, and the tipping ratio
     paper, as_released            the chance adjustment of arXiv 2510.17776, and the rule of its released code
 
 None is a headline. Each rests on an assumption, and the corrections err in proportion to what they subtract:
@@ -11,10 +8,6 @@ None is a headline. Each rests on an assumption, and the corrections err in prop
     guess_corrected               a known item is never answered wrong, and a model that does not know chooses gold as
                                   often as each wrong option. Too high where options can be ruled out or are known in
                                   part, too low where wrong options attract
-    guess_corrected_calibrated    gold attracts as often as it is the second choice of a wrong answer. Too high where
-                                  much is known in part and training moves it, a little too low where wrong ones attract
-    bound                         guesses win as often as they lose. The low end is too low where guesses are few, the
-                                  high end too high wherever a flip is a guess
     paper                         being unknown before and being unknown after are independent
 
 The adjustment of Harmon et al. 2025, arXiv 2510.17776, is
@@ -40,8 +33,6 @@ from numpy.typing import NDArray
 from forgetwatch.metrics.intervals import NOTHING, Interval, clustered_mean, mean_interval
 from forgetwatch.metrics.transitions import Bools, Floats, Ints, over_samples, ratio
 
-MAX_SECOND_CHOICE: Final = 0.9
-"""Share of wrong answers with gold as the second choice above which nothing can be estimated."""
 _Z_ENDS: Final = 1.645
 """Standard normal quantile of a one-sided 95 % limit; bands and bounds add it at both ends."""
 
@@ -54,9 +45,6 @@ class Answers:
         chosen_before: Option chosen before; -1 = no answer found.
         chosen_after: The same, after.
         task: Code of the task.
-        second_before: Before, 1 where gold was the second choice of a wrong answer, 0 where it was not, nan where the
-            answer was right or options have no scores; None if no option has one.
-        second_after: The same, after.
     """
 
     before: Bools
@@ -68,8 +56,6 @@ class Answers:
     task: Ints
     cluster: Ints | None = None
     samples: int = 1
-    second_before: Floats | None = None
-    second_after: Floats | None = None
 
     def take(self, rows: NDArray[Any]) -> Answers:
         """Answers of some rows."""
@@ -111,9 +97,6 @@ class Corrected:
     the band is wider, because it also allows for unknown items that are not guessed as assumed:
 
         [max(0, p10 - min(2c, p01)) - 1.645 SE,  k/(k-1) (p10 - c/2) + 1.645 SE],  c the correction
-
-    Attributes:
-        second_choice: Share of wrong answers whose second choice was gold, if the ratio was measured; None if assumed.
     """
 
     n: float
@@ -123,7 +106,6 @@ class Corrected:
     backward_transfer_se: float
     forgetting_band: Interval
     backward_transfer_band: Interval
-    second_choice: float | None = None
 
 
 def guess_corrected(answers: Answers) -> Corrected | None:
@@ -140,10 +122,11 @@ def guess_corrected(answers: Answers) -> Corrected | None:
     as a wrong option to a model that does not know; it assumes nothing about persistence or position bias.
     """
     used = answers.take(answers.correctable)
-    return _corrected(used, _assumed_rate(used), by_second_choice=0.0) if len(used.k) else None
+    return _corrected(used) if len(used.k) else None
 
 
-def _assumed_rate(used: Answers) -> Floats:
+def _rate(used: Answers) -> Floats:
+    """Return lambda of each row, float64 [rows]."""
     rate: Floats = used.golds / (used.k - used.golds - 1.0)
     return rate
 
@@ -198,7 +181,7 @@ def right_lost(
     k, g = answers.k.astype(float), answers.golds.astype(float)
     truly, samples = float(np.mean((k * answers.before - g) / (k - g))), answers.samples
     right = over_samples(len(k), samples) * truly
-    found = _corrected(answers, _assumed_rate(answers), by_second_choice=0.0)
+    found = _corrected(answers)
     flips = float(np.mean(answers.before & ~answers.after))
     made = RightLost(
         right=right,
@@ -215,7 +198,7 @@ def right_lost(
     twice = np.isfinite(again)
     if floor is None and over_samples(int(twice.sum()), samples) >= _TWICE:
         null = replace(answers, after=again == 1, chosen_after=chosen_again)
-        (now, _), (noise, _) = (_scores(one.take(twice), _assumed_rate(one)[twice]) for one in (answers, null))
+        (now, _), (noise, _) = (_scores(one.take(twice)) for one in (answers, null))
         lost, error = clustered_mean(now - noise, None if answers.cluster is None else answers.cluster[twice])
         made = replace(made, less_noise=True)
     interval = mean_interval(lost, 0.0 if math.isnan(error) else error)
@@ -228,56 +211,15 @@ def right_lost(
     )
 
 
-def guess_corrected_calibrated(answers: Answers) -> Corrected | None:
-    """Compute `guess_corrected` with lambda measured: h/(1-h), h = P(gold is second | wrong), within task and k.
-
-    A model that guesses uniformly has h = 1/(k-1), and so lambda = 1/(k-2). Standard errors count h as estimated.
-    Items of a task and k whose h is above `MAX_SECOND_CHOICE`, or was never seen, are left out where they need lambda;
-    `n` counts the items used. None if there is none, or options have no scores.
-    """
-    used = answers.take(answers.correctable)
-    if used.second_before is None or used.second_after is None or not len(used.k):
-        return None
-    seen_before, seen_after = np.isfinite(used.second_before), np.isfinite(used.second_after)
-    gold_before = np.where(seen_before, used.second_before, 0.0)
-    gold_after = np.where(seen_after, used.second_after, 0.0)
-    # One stratum for each task, k and number of right options: lambda depends on all three.
-    width = np.array([int(used.k.max()) + 1, int(used.golds.max()) + 1])
-    stratum = np.unique((used.task * width[0] + used.k) * width[1] + used.golds, return_inverse=True)[1]
-    wrong = np.bincount(stratum, weights=seen_before.astype(float) + seen_after)
-    gold_second = np.bincount(stratum, weights=gold_before + gold_after)
-    churned = np.bincount(stratum, weights=used.wrong_to_other_wrong)
-    share = gold_second / np.maximum(wrong, 1)
-    # A stratum in which no wrong answer changed needs no lambda, however badly h is known there.
-    usable = (churned == 0) | ((wrong > 0) & (share <= MAX_SECOND_CHOICE))
-    share[share > MAX_SECOND_CHOICE] = 0.0  # not used: nothing is multiplied with it, and 1 would give 0 / 0
-    if not usable.any() or not wrong[usable].any():
-        return None
-    # Delta method: an item's pull on h of its stratum, times d lambda/d h = 1/(1-h)^2, times the answers that lambda
-    # scales. The products have mean 0: they widen the standard error and leave the estimate.
-    h = share[stratum]
-    pull = np.where(seen_before, gold_before - h, 0.0) + np.where(seen_after, gold_after - h, 0.0)
-    weight = churned / (1 - share) ** 2 / np.maximum(wrong, 1)
-    keep = usable[stratum]
-    corrected = _corrected(
-        used.take(keep), (share / (1 - share))[stratum][keep], by_second_choice=(weight[stratum] * pull)[keep]
-    )
-    return replace(corrected, second_choice=float(gold_second[usable].sum() / wrong[usable].sum()))
-
-
-def _corrected(used: Answers, rate: Floats, *, by_second_choice: Floats | float) -> Corrected:
-    """Return the means of the per-item scores of `guess_corrected`, and their bands; `rate` is lambda of each row.
-
-    `by_second_choice` is the term of each score from estimating lambda, with mean 0.
-    """
-    lost, won = _scores(used, rate, by_second_choice=by_second_choice)
+def _corrected(used: Answers) -> Corrected:
+    """Return the means of the per-item scores of `guess_corrected`, and their bands."""
+    lost, won = _scores(used)
     forgetting, forgetting_se = clustered_mean(lost, used.cluster)
     backward_transfer, backward_transfer_se = clustered_mean(won, used.cluster)
     # The band lets guessing make between half and twice the correction; see `Corrected`.
-    scale = used.k / (used.k - used.golds)
-    churn = scale * (rate * used.wrong_to_other_wrong + by_second_choice)
-    correction = float(np.mean(rate * used.wrong_to_other_wrong))
-    half = 0.5 * float(np.mean(scale * rate * used.wrong_to_other_wrong))
+    by_guessing = _rate(used) * used.wrong_to_other_wrong
+    churn = used.k / (used.k - used.golds) * by_guessing
+    correction, half = float(np.mean(by_guessing)), 0.5 * float(np.mean(churn))
     p10, p01 = float(np.mean(used.before & ~used.after)), float(np.mean(~used.before & used.after))
 
     def band(flips: float, opposite: float, uncorrected: float, error: float) -> Interval:
@@ -296,14 +238,14 @@ def _corrected(used: Answers, rate: Floats, *, by_second_choice: Floats | float)
     )
 
 
-def _scores(used: Answers, rate: Floats, *, by_second_choice: Floats | float = 0.0) -> tuple[Floats, Floats]:
+def _scores(used: Answers) -> tuple[Floats, Floats]:
     """Return the scores of each row, of `guess_corrected` and its mirror image, float64 [rows]."""
     k, g = used.k.astype(float), used.golds.astype(float)
     # A forgotten item is still guessed right with probability g/k: k/(k-g) scales flips to a wrong option up to all.
     # Right to no answer is a loss, less the lucky guesses among them: g/(k-g) for each wrong guess that became none.
     scale, to_none = k / (k - g), g / (k - g)
     # Both directions take off the same: a changed guess lands right->wrong as often as wrong->right.
-    churn = scale * (rate * used.wrong_to_other_wrong + by_second_choice)
+    churn = scale * _rate(used) * used.wrong_to_other_wrong
     no_before, no_after = used.no_answer_before, used.no_answer_after
     option_before, option_after = ~used.before & ~no_before, ~used.after & ~no_after
     lost = scale * (used.before & option_after) + (used.before & no_after) - to_none * (option_before & no_after)
@@ -320,90 +262,6 @@ def _widened(low: float, high: float, low_error: float, high_error: float, *, le
         return NOTHING
     # Of nan and a number, `min` returns the first.
     return max(least, low - _Z_ENDS * low_error), min(1.0, high + _Z_ENDS * high_error)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Bound:
-    """Lowest and highest true rates that balanced guessing allows, for forgetting and backward transfer.
-
-    The intervals add 1.645 standard errors at each end: 95 % for either end.
-    """
-
-    forgetting: Interval
-    backward_transfer: Interval
-    forgetting_interval: Interval
-    backward_transfer_interval: Interval
-
-
-def bound(before: Bools, after: Bools, k: Ints, golds: Ints, *, cluster: Ints | None = None) -> Bound | None:
-    """Compute [max(0, p10 - p01), mean of k/(k-g) over 1->0], and its mirror image; None if no row has a wrong option.
-
-    g is the number of right options; rows with no wrong option do not take part. The lower end is the net loss: it
-    needs only balanced flips by chance.
-    """
-    takes_part = k > golds
-    if not takes_part.any():
-        return None
-    before, after = before[takes_part], after[takes_part]
-    cluster = None if cluster is None else cluster[takes_part]
-    # A forgotten item is still guessed right with g/k: at most k/(k-g) times the observed flips were forgotten.
-    scale = k[takes_part] / (k[takes_part] - golds[takes_part]).astype(float)
-    lost, won = before & ~after, ~before & after
-    net, net_se = clustered_mean(lost.astype(float) - won, cluster)
-    most_lost, lost_se = clustered_mean(scale * lost, cluster)
-    most_won, won_se = clustered_mean(scale * won, cluster)
-    return Bound(
-        forgetting=(max(0.0, net), min(1.0, most_lost)),
-        backward_transfer=(max(0.0, -net), min(1.0, most_won)),
-        forgetting_interval=_widened(net, most_lost, net_se, lost_se, least=0.0),
-        backward_transfer_interval=_widened(-net, most_won, net_se, won_se, least=0.0),
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Persistence:
-    """Diagnostics of wrong answers that stay the same.
-
-    Attributes:
-        same_wrong: Share of the items wrong before and after that kept their wrong option; nan if there is none.
-        same_wrong_if_fresh: The share that uniform fresh guesses would keep. If it is far below `same_wrong`,
-            guesses persist, or wrong options are not equally attractive.
-        tipping_ratio: Attraction of gold relative to a wrong option that guessing would need, when gold is unknown, to
-            explain all forgetting: up to 1 nothing is left, 1 to 3 fragile, above 3 robust; inf if no wrong option
-            changed.
-    """
-
-    same_wrong: float
-    same_wrong_if_fresh: float
-    tipping_ratio: float
-
-
-def persistence(answers: Answers) -> Persistence:
-    """Compute the diagnostics of `Persistence` over the rows with logged options."""
-    both = answers.both_wrong & (answers.k >= 2)
-    # A fresh guess that misses gold repeats the earlier wrong option with 1/(k-g).
-    fresh = 1.0 / np.maximum(answers.k - answers.golds, 1)[both]
-    kept = ~answers.wrong_to_other_wrong[both]
-    return Persistence(
-        same_wrong=float(kept.mean()) if kept.size else math.nan,
-        same_wrong_if_fresh=float(fresh.mean()) if fresh.size else math.nan,
-        tipping_ratio=tipping_ratio(answers),
-    )
-
-
-def tipping_ratio(answers: Answers) -> float:
-    """Return the ratio of 1->0 flips to those expected from wrong options that turned into others.
-
-    Nan if neither happened.
-
-    R = p10 (k-2)/D, with D = p(wrong -> other wrong), and sums over the items if k differs; see `Persistence`.
-    """
-    used = answers.correctable
-    # Among k-g wrong options a changed wrong guess lands on another one k-g-1 times for g times on a right one.
-    rate = answers.golds / np.maximum(answers.k - answers.golds - 1, 1)
-    expected = float(np.sum((rate * answers.wrong_to_other_wrong)[used]))
-    flips = int((answers.before & ~answers.after & ~answers.no_answer_after)[used].sum())
-    return ratio(flips, expected) if expected else (math.inf if flips else math.nan)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,6 @@
     mean_interval              a mean of per-item scores
     clustered_mean             the standard error of such a mean where rows are not independent
     effective_items            the number of independent items that such rows are worth
-    resample                   bootstrap draws, for statistics without a closed form
 
 Rows that share a passage, a template or a question flip together. Counted as independent they would give intervals that
 are too narrow; the intervals of shares then use the number of independent items with the same standard error.
@@ -14,7 +13,6 @@ are too narrow; the intervals of shares then use the number of independent items
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 import numpy as np
 from scipy import special
@@ -153,28 +151,3 @@ def effective_items(values: Floats, cluster: Ints) -> float:
     worth = math.inf if math.isnan(error) else spread / error**2
     quantile = float(special.stdtrit(count - 1, 0.975)) / float(special.ndtri(0.975))
     return max(min(worth / quantile**2, float(values.size)), 1.0)
-
-
-def resample(units: Ints, rng: np.random.Generator, *, replications: int) -> Iterator[Ints]:
-    """Yield row numbers, int64 [any], drawn with replacement by observation; nothing for fewer than two observations.
-
-    Source: the bootstrap, Efron 1979.
-
-    Args:
-        units: Code of each row's independent observation, int64 [rows]; its rows are drawn together.
-        rng: Generator of the draws.
-        replications: Number of draws.
-    """
-    codes = cluster_codes(units)
-    count = int(codes.max()) + 1 if codes.size else 0
-    if count < 2:
-        return
-    # Rows sorted by observation: that of code c has rows[starts[c] : starts[c] + sizes[c]].
-    rows, ends = np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))
-    starts, sizes = np.r_[0, ends[:-1]], np.diff(np.r_[0, ends])
-    for _ in range(replications):
-        drawn = rng.integers(0, count, count)
-        lengths = sizes[drawn]
-        # 0, 1, ... within each drawn observation, without a loop over the observations.
-        within = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        yield rows[np.repeat(starts[drawn], lengths) + within]

@@ -48,8 +48,6 @@ from forgetwatch.metrics.transitions import Floats, Ints
 FEWEST_SCORED: Final = 50
 """Scored items below which no change is given: a temperature fitted on fewer says little."""
 
-CLIP: Final = 2.0
-"""Largest difference of one item in the clipped change, nats."""
 
 _GRID: Final = 30
 """Number of temperatures that are tried first where items have several right options."""
@@ -107,7 +105,6 @@ class LogScore:
     before: float
     after: float
     change: Change | None = None
-    clipped: Change | None = None
     calibrated: Change | None = None
     temperature_before: float | None = None
     temperature_after: float | None = None
@@ -131,7 +128,6 @@ def log_score(
     return replace(
         means,
         change=mean_change(now - at_start, cluster),
-        clipped=mean_change(np.clip(now - at_start, -CLIP, CLIP), cluster),
         calibrated=mean_change(calibrated, cluster),
         temperature_before=temperatures[0],
         temperature_after=temperatures[1],

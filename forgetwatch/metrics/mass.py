@@ -26,7 +26,6 @@ Source: Balasubramanian and Kasiviswanathan 2026, arXiv 2603.12163, for the two 
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -38,14 +37,8 @@ from forgetwatch.metrics.choices import OptionScores
 from forgetwatch.metrics.log_score import Change, mean_change
 from forgetwatch.metrics.transitions import Bools, Floats, Ints
 
-ROUNDING: Final = 1e-6
-"""Log mass above 0 that rounding explains, nats. Beyond it options contain each other, and their sum is no mass."""
-
 _EXACT: Final = 1e-12
 """Change of a logarithm that is rounding of float64, nats."""
-
-_NEAR: Final = 0.01
-"""Difference of two logarithms below which a term of a divergence is a series, nats: exact terms would cancel."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -65,8 +58,6 @@ class MassSplit:
     mass_after: Floats
     conditional_before: Floats
     conditional_after: Floats
-    mass_kl: Floats
-    conditional_kl: Floats
 
     @property
     def mass_change(self) -> Floats:
@@ -77,11 +68,6 @@ class MassSplit:
     def conditional_change(self) -> Floats:
         """Change of log c, after minus before."""
         return _difference(self.conditional_before, self.conditional_after)
-
-    @property
-    def weighted_kl(self) -> Floats:
-        """Product of m before and KL(c || c')."""
-        return np.exp(np.minimum(self.mass_before, 0.0)) * self.conditional_kl
 
     @property
     def measured(self) -> Bools:
@@ -115,24 +101,6 @@ class MassChanges:
     forgotten_n: float
     forgotten_mass: Change | None
     forgotten_conditional: Change | None
-    mass_kl: Change | None
-    conditional_kl: Change
-    weighted_conditional_kl: Change | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class LeftOut:
-    """Numbers of rows without mass and conditional, by reason.
-
-    Attributes:
-        one_side: Options with log-likelihoods on one side only.
-        other_number: Another number of options after than before.
-        not_finite: A log-likelihood that is minus infinity, or no right option.
-    """
-
-    one_side: int
-    other_number: int
-    not_finite: int
 
 
 def split(before: OptionScores, after: OptionScores) -> MassSplit | None:
@@ -150,7 +118,7 @@ def split(before: OptionScores, after: OptionScores) -> MassSplit | None:
     if not measured.any():
         return None
     sides = [_side(side.take(measured)) for side in (before, after)]
-    (mass, conditional, shares), (mass_now, conditional_now, shares_now) = sides
+    (mass, conditional), (mass_now, conditional_now) = sides
 
     def spread(values: Floats) -> Floats:
         """Return the values of the measured rows, nan for all others."""
@@ -163,24 +131,11 @@ def split(before: OptionScores, after: OptionScores) -> MassSplit | None:
         mass_after=spread(mass_now),
         conditional_before=spread(conditional),
         conditional_after=spread(conditional_now),
-        mass_kl=spread(bernoulli_kl(mass, mass_now)),
-        conditional_kl=spread(_terms(shares, shares_now).sum(axis=1)),
-    )
-
-
-def left_out(before: OptionScores, after: OptionScores) -> LeftOut:
-    """Count the rows that `split` does not measure although a side has scores of their options."""
-    has = before.k > 0, after.k > 0
-    both, same = has[0] & has[1], before.k == after.k
-    return LeftOut(
-        one_side=int((has[0] != has[1]).sum()),
-        other_number=int((both & ~same).sum()),
-        not_finite=int((both & same & ~(_finite(before) & _finite(after))).sum()),
     )
 
 
 def mass_changes(
-    found: MassSplit, *, forgotten: Bools, letters: Bools | None = None, cluster: Ints | None = None, samples: int = 1
+    found: MassSplit, *, forgotten: Bools, cluster: Ints | None = None, samples: int = 1
 ) -> MassChanges | None:
     """Return the means of the changes over all measured rows and over the forgotten ones; None if no row is measured.
 
@@ -191,8 +146,8 @@ def mass_changes(
         kept = np.isfinite(values) if rows is None else np.isfinite(values) & rows
         return mean_change(values[kept], None if cluster is None else cluster[kept]) if kept.any() else None
 
-    mass, conditional, inside = mean(found.mass_change), mean(found.conditional_change), mean(found.conditional_kl)
-    if mass is None or conditional is None or inside is None:
+    mass, conditional = mean(found.mass_change), mean(found.conditional_change)
+    if mass is None or conditional is None:
         return None
     return MassChanges(
         n=float(found.measured.sum()) / samples,
@@ -201,54 +156,13 @@ def mass_changes(
         forgotten_n=float((found.measured & forgotten).sum()) / samples,
         forgotten_mass=mean(found.mass_change, forgotten),
         forgotten_conditional=mean(found.conditional_change, forgotten),
-        mass_kl=mean(found.mass_kl),
-        conditional_kl=inside,
-        weighted_conditional_kl=None if letters is None else mean(found.weighted_kl, letters),
     )
-
-
-def bernoulli_kl(log_p: Floats, log_q: Floats) -> Floats:
-    """Return the KL(Bern p || Bern q) from log p and log q, nats, float64 [rows]; accurate for p near 0 and near 1.
-
-    nan for a p or q above 1, and where p < 1 and q = 1, beyond rounding: the divergence is infinite.
-
-    >>> print(bernoulli_kl(np.log([0.5, 1e-17]), np.log([0.25, 2e-17])))
-    [1.43841036e-01 3.06852819e-18]
-    """
-    above = np.maximum(log_p, log_q) > ROUNDING
-    log_p, log_q = np.minimum(log_p, 0.0), np.minimum(log_q, 0.0)
-    found = _terms(log_p, log_q) + _terms(_log_rest(log_p), _log_rest(log_q))
-    # Both 1 to within rounding: infinite only by the last bits of p.
-    found = np.where(np.isinf(found) & (log_p > -ROUNDING), 0.0, found)
-    return np.where(above | ~np.isfinite(found), np.nan, found)
 
 
 def _difference(before: Floats, after: Floats) -> Floats:
     """Return after minus before; 0 where the sums of exponentials differ by their own rounding alone."""
     change = after - before
     return np.where(np.abs(change) < _EXACT, 0.0, change)
-
-
-def _terms(log_p: Floats, log_q: Floats) -> Floats:
-    """Return the terms of KL(p || q), q - p + p log(p/q), each at least 0.
-
-    The sum over a distribution is the divergence.
-    """
-    with np.errstate(invalid="ignore"):  # both may be minus infinity
-        gap = log_q - log_p
-    p, q = np.exp(log_p), np.exp(log_q)
-    with np.errstate(invalid="ignore"):
-        exact = q - p - p * gap
-    small = np.where(np.abs(gap) < _NEAR, gap, 0.0)
-    series = p * small**2 / 2 * (1 + small / 3 * (1 + small / 4 * (1 + small / 5)))
-    # Without p there is no p log(p/q), whatever q is.
-    return np.where(p == 0, q, np.where(np.abs(gap) < _NEAR, series, exact))
-
-
-def _log_rest(log_p: Floats) -> Floats:
-    """log(1 - p) from log p <= 0; minus infinity for p = 1."""
-    with np.errstate(divide="ignore"):
-        return np.where(log_p > -math.log(2), np.log(-np.expm1(log_p)), np.log1p(-np.exp(log_p)))
 
 
 def _finite(options: OptionScores) -> Bools:
@@ -261,9 +175,9 @@ def _finite(options: OptionScores) -> Bools:
     return found & (np.bincount(row[options.golds], minlength=len(found)) > 0)
 
 
-def _side(options: OptionScores) -> tuple[Floats, Floats, Floats]:
-    """Return the logarithms of m [rows], of c of right options [rows], and of each c [rows, most options], or -inf."""
+def _side(options: OptionScores) -> tuple[Floats, Floats]:
+    """Return the logarithms of m and of c of right options [rows]."""
     logprobs, golds = OptionScores(options.k, np.asarray(options.logprobs), options.golds).dense()
     mass = np.asarray(logsumexp(logprobs, axis=1))
     right = np.asarray(logsumexp(np.where(golds, logprobs, -np.inf), axis=1))
-    return mass, right - mass, logprobs - mass[:, None]
+    return mass, right - mass

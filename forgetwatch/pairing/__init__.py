@@ -29,7 +29,6 @@ from forgetwatch.pairing.formatting import (
     questions,
     run_name,
     shorten,
-    tolerance_points,
 )
 from forgetwatch.pairing.pairs import Pairing, item_codes, pair, rows_of_baseline
-from forgetwatch.pairing.stored_columns import Labels, guess_chance, option_scores, second_choice
+from forgetwatch.pairing.stored_columns import Labels, guess_chance, option_scores

@@ -34,9 +34,7 @@ from forgetwatch.pairing.stored_columns import (
     Labels,
     gold_share,
     golds_listed,
-    has_letters,
     option_scores,
-    second_choice,
 )
 from forgetwatch.snapshot import LEFT_OUT, NONE, Snapshot, codes
 from forgetwatch.wording import SHIPPED
@@ -57,13 +55,11 @@ class AlignedPairs:
         chosen_again: Option that it chose then; -1 = no answer found, or not measured.
         share_before: Share of the right options before, 0 to 1; nan where it was not measured.
         chosen_before: Option chosen before; -1 = no answer found. None if a side logs no options.
-        second_before: See `metrics.guessing.Answers`.
         options_before: Scores of the options before, of the rows that have them; None if none has.
         mass_after: 1 where the answer after would be right, had the options kept their total probability, 0 where not,
             nan where no score that is divided by a length decided, or scores are missing; see
             `metrics.choices.right_at_constant_mass`. None if that is every row.
         mass_split: Mass and conditional of the options on both sides; None if no row has them. See `metrics.mass`.
-        letters: The options are letters on both sides.
         k: Number of options; -1 for open answers.
         golds: Number of right options.
         item: Code of the item.
@@ -94,13 +90,10 @@ class AlignedPairs:
     share_after: Floats
     chosen_before: Ints | None
     chosen_after: Ints | None
-    second_before: Floats | None
-    second_after: Floats | None
     options_before: OptionScores | None
     options_after: OptionScores | None
     mass_after: Floats | None
     mass_split: MassSplit | None
-    letters: Bools
     k: Ints
     golds: Ints
     item: Ints
@@ -275,13 +268,10 @@ class AlignedPairs:
             share_after=gold_share(after, scores_after)[right],
             chosen_before=before.ints("chosen")[left] if options else None,
             chosen_after=after.ints("chosen")[right] if options else None,
-            second_before=second_choice(before, scores_before, left) if options else None,
-            second_after=second_choice(after, scores_after, right) if options else None,
             options_before=None if scores_before is None else scores_before.take(left),
             options_after=None if scores_after is None else scores_after.take(right),
             mass_after=None,
             mass_split=None,
-            letters=has_letters(before)[left] & has_letters(after)[right],
             k=np.where(k_before == NONE, k_after, k_before),  # a log may name k on one side only
             golds=np.maximum(np.maximum(golds_listed(before)[left], golds_listed(after)[right]), 1),
             item=item,

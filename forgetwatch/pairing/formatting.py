@@ -171,11 +171,6 @@ def change_points(change: float, interval: Interval) -> str:
     return f"{points(change)} points ({between(interval, points)})"
 
 
-def tolerance_points(tolerance: float) -> str:
-    """Return the phrase for a tolerated net loss of accuracy, 0 to 1, in points."""
-    return f"{100 * tolerance:g} point{'' if tolerance == 0.01 else 's'}"
-
-
 def shorten(text: str, longest: int = 160) -> str:
     """Return the text in one line, cut to its last `longest` characters: the question is at the end of a prompt."""
     line = " ".join(text.split())

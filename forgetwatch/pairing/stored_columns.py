@@ -3,7 +3,6 @@
     Labels           a text column as codes: grouping a million rows is a sort, not a million comparisons of text
     option_scores    the scores that decided, from the stored log-likelihoods, by the norm of each row's task
     gold_share       share of the right options
-    second_choice    is a right option the second choice of a wrong answer?
     has_letters      are the options letters?
     guess_chance     probability that a guess is right
 
@@ -12,7 +11,7 @@ The rule by which scores decide is `metrics.choices`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -22,7 +21,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from forgetwatch.errors import SnapshotError
-from forgetwatch.metrics import UNITS, OptionScores, decide, normalise, option_mask, second_is_gold
+from forgetwatch.metrics import UNITS, OptionScores, decide, normalise, option_mask
 from forgetwatch.snapshot import Snapshot
 
 Bools = NDArray[np.bool_]
@@ -119,35 +118,6 @@ def gold_share(snapshot: Snapshot, options: OptionScores | None) -> Floats:
     if options is None or not np.isnan(recorded).any():
         return recorded
     return np.where(np.isnan(recorded), decide(options.scores, options.k, options.golds).share, recorded)
-
-
-def second_choice(snapshot: Snapshot, options: OptionScores | None, rows: Ints) -> Floats | None:
-    """Return 1 where a right option comes second to the wrong one that was chosen, 0 where another does, at `rows`.
-
-    See `metrics.choices.second_is_gold`, also for where it is nan. None if no row has the scores that decide.
-    """
-    if options is None or snapshot.missing("chosen"):
-        return None
-    return second_is_gold(options.scores, options.k, options.golds, snapshot.ints("chosen"))[rows]
-
-
-def has_letters(snapshot: Snapshot) -> Bools:
-    """Return True for the rows whose options are letters, bool [rows].
-
-    A snapshot that names its scoring says so itself; in other tools' logs they are those of the tasks that have options
-    of one character alone.
-    """
-    probe = snapshot.meta.get("probe")
-    scoring = probe.get("scoring") if isinstance(probe, Mapping) else None
-    if scoring is not None:
-        return np.full(len(snapshot), scoring == "letters")
-    if snapshot.missing("choice_chars"):
-        return np.zeros(len(snapshot), bool)
-    number, lengths = _options(snapshot, "choice_chars")
-    task = Labels.of(snapshot.table["task"])
-    longer = np.bincount(np.repeat(task.code, number)[lengths != 1], minlength=len(task.names))
-    found: Bools = (number > 1) & (longer == 0)[task.code]
-    return found
 
 
 def _length_factors(snapshot: Snapshot, k: Ints) -> Floats:

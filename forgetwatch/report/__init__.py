@@ -20,7 +20,6 @@ from forgetwatch.report.detail import comparison_detail
 from forgetwatch.report.export import (
     ITEMS,
     causes_json,
-    ci_summary,
     comparison_json,
     comparison_markdown,
     comparisons_csv,
@@ -49,7 +48,6 @@ from forgetwatch.report.places import merge_command, places_of, run_title
 from forgetwatch.report.plots import LOST, PANELS, ROWS, bars_figure, name_in, set_tooltip, trajectory_figure
 from forgetwatch.report.several_models import (
     MODELS,
-    matrix_figure,
     ranking_figure,
     several_detail,
     several_markdown,

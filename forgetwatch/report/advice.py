@@ -93,9 +93,8 @@ class _Case:
         found: What the comparison says.
         before: The model that knew more, and `called` its name in a sentence.
         after: Folder or id of the model that has lost; empty if it is not there.
-        run: The output_dir; None without a run.
+        run: The output_dir.
         training: Settings of the training, as far as they are known.
-        probe: Probe of the commands; None for that of the run.
         task: Figure of the new task; None if unknown.
     """
 
@@ -103,10 +102,9 @@ class _Case:
     found: Conclusion
     before: Place
     after: str
+    run: Path
     called: str = "the base"
-    run: Path | None = None
     training: Mapping[str, Any] = field(default_factory=dict)
-    probe: str | None = None
     task: TaskFigure | None = None
 
 
@@ -178,24 +176,6 @@ def advice_in_short(trajectory: Trajectory, run: Path, *, tolerance: Tolerance =
     return [(f"{without_folders(one.text).rstrip('.')}.", one.measured) for one in found[:_IN_SHORT]]
 
 
-def advise_pair(
-    comparison: Comparison, before: str, after: str, *, probe: str | None, tolerance: Tolerance = TOLERANCE
-) -> list[Advice]:
-    """Return what to do about the losses between two models, the least work first.
-
-    Args:
-        comparison: The comparison.
-        before: How the user named the model before.
-        after: How the user named the model after.
-        probe: The probe that scored them; None if they were outcomes.
-        tolerance: Losses that the verdict tolerates.
-    """
-    found = conclude(comparison, tolerance=tolerance)
-    place = Place(name="BASE", note="BASE is the model before the training") if probe is None else Place(name=before)
-    case = _Case(comparison=comparison, found=found, before=place, after=after if probe else "", probe=probe)
-    return [settled] if (settled := _settled(case, "")) else _proposals(case, [])
-
-
 def _shows_loss(found: Conclusion) -> bool:
     return found.decision.next in ("mend", "measure or mend", "measure twice")
 
@@ -207,7 +187,7 @@ def _settled(case: _Case, run: str) -> Advice | None:
         return Advice(kind="none", text=f"no advice: {made.sentence}")
     if made.next == "vanished":
         text = "answers have vanished: find out first why they have no outcome, such as an output that does not end"
-        command = f"forgetwatch report {shlex.quote(run)} --detail" if run else ""
+        command = f"forgetwatch report {shlex.quote(run)} --detail"
         return Advice(kind="measure", text=text, command=command)
     if made.next == "nothing":
         if not whole.forgotten and not whole.gained and whole.retained:
@@ -272,10 +252,10 @@ def _earlier(trajectory: Trajectory, places: RunPlaces, *, tolerance: Tolerance)
         command = ""
         if places.end is not None and places.start.name != UNKNOWN:
             words += "; it was chosen on these questions, so measure it on others"
-            command = shlex.join(["forgetwatch", "advise", str(places.output_dir), "--confirm"])
-            if str((look.comparison.after.get("probe") or {}).get("name")) not in SHIPPED:
-                words += ", with --confirmation: a set on the same subjects that the run did not watch"
-                command = ""
+            named = str((look.comparison.after.get("probe") or {}).get("name"))
+            other = next((one for one in SHIPPED if one != named), "") if named in SHIPPED else ""
+            models = [places.start.name, str(folder), str(places.end)]
+            command = shlex.join(["forgetwatch", "compare", *models, "--probe", other]) if other else ""
         return [Advice(kind="keep", text=words, command=command)]
     for look in worth_keeping(trajectory)[:1]:
         words = f"train again and save a checkpoint near step {look.step:,}, or stop there; none is saved now"
@@ -302,7 +282,7 @@ def _there(trajectory: Trajectory, look: FrontLook, *, tolerance: Tolerance) -> 
 
 def _merge(case: _Case) -> list[Advice]:
     options = ("--alpha", ALPHAS, "--keep-known", "98%")
-    command = merge_command(case.before.name, case.after, case.probe, *options) if case.after else ""
+    command = merge_command(case.before.name, case.after, None, *options) if case.after else ""
     if not command:
         return []
     scales = (Path(case.after) / ADAPTER).is_file()
@@ -336,15 +316,10 @@ def _replay(case: _Case) -> list[Advice]:
     fewest, most = _ROWS
     number = max(1, round(rows * _REPLAYED / (1 - _REPLAYED))) if isinstance(rows, int) else None
     options = ["-n", str(500 if number is None else min(max(number, fewest), most))]
-    if case.run is not None:
-        options += ["--for", str(case.run)]
-    elif case.probe is not None:
-        options += ["--probe", case.probe]
+    options += ["--for", str(case.run)]
     mixed = "one row in twenty" if number is None else f"{count(number)} of them, one row in twenty"
     pairs = "; for DPO make pairs of them" if "DPO" in str(case.training.get("trainer", "")) else ""
     text = f"train again with texts of {case.called} mixed in: {mixed}{pairs}; read some of them first"
-    if case.run is None and case.probe is None:
-        text += ". Add --probe with the questions that were compared, to keep them out of the texts"
     command = shlex.join(["forgetwatch", "replay", case.before.name, *options, "-o", "replay.jsonl"])
     if case.before.note:
         command, text = "", f"{text} (forgetwatch replay); {case.before.note}"

@@ -15,7 +15,7 @@ from rich.text import Text
 from forgetwatch.comparing import TOLERANCE, Comparison, Level, Tolerance, Trajectory, conclude
 from forgetwatch.pairing import fit_ends, one_line
 from forgetwatch.report.cells import HEADINGS
-from forgetwatch.report.document import Aside, Bullets, Part, Table, document
+from forgetwatch.report.document import Aside, Bullets, Heading, Part, Table, document
 from forgetwatch.report.summary import summary
 from forgetwatch.report.terminal import WIDTH
 from forgetwatch.visible_text import visible
@@ -61,6 +61,8 @@ def _shown(part: Part) -> Iterator[RenderableType]:
         yield _grid(part)
     elif isinstance(part, Bullets):
         yield from (Text(f"* {visible(line)}", "bold red" if is_alarm else "") for line, is_alarm in part.lines)
+    elif isinstance(part, Heading):
+        yield Text(f"\n{part.text}", "bold")
     elif isinstance(part, Aside):
         yield Text(visible(part.text), "dim")
     else:

@@ -1,6 +1,5 @@
 """What a comparison or a run says below its first screen, as data: sections of sentences and tables.
 
-    sections     how sure, what it lost and gained, what each measure says
     alarms       of a run, as sentences
     looks        of a run, a row for each look
     panels       measures with a table of their own, also the drift
@@ -26,14 +25,23 @@ from forgetwatch.comparing import (
     Group,
     Level,
     Spread,
-    StageMatrix,
     Trajectory,
 )
-from forgetwatch.measures import ASSUMES, DRIFT, MASS, MEASURES, MISSING_CELL, SET_NAMES, Measure, chance_rows
-from forgetwatch.pairing import between, count, percent
+from forgetwatch.measures import (
+    ASSUMES,
+    DRIFT,
+    MASS,
+    MEASURES,
+    MISSING_CELL,
+    SET_NAMES,
+    Measure,
+    chance_rows,
+    sentence_of,
+)
+from forgetwatch.pairing import count, percent
 from forgetwatch.report.cells import HEADINGS, PANELS, drift_looks, drift_rows, group_cells, measure_rows, spread_looks
-from forgetwatch.report.sections import HOW_SURE, NOT_MEASURED, capital
-from forgetwatch.report.stage_tables import averages_table, category_table, paths_sentence, stage_table
+from forgetwatch.report.sections import capital
+from forgetwatch.report.stage_tables import category_table, paths_sentence, stage_table
 from forgetwatch.report.summary import LEG_HEADINGS, Summary, alarm_sentences
 from forgetwatch.visible_text import without_folders
 
@@ -115,7 +123,14 @@ class Aside(NamedTuple):
     text: str
 
 
-Part = str | Aside | Bullets | Table
+class Heading(NamedTuple):
+    """A heading within a section, with its name in the page."""
+
+    text: str
+    key: str
+
+
+Part = str | Aside | Bullets | Heading | Table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,51 +169,50 @@ def document(
         levels: Levels of the groups in tables.
         every: True for a table of every quantity of all items, by the names of JSON and gates.
     """
-    made = [_told(heading, text, first) for heading, text in first.sections if heading != NOT_MEASURED]
+    made: list[Section] = []
     run = trajectory if trajectory is not None and len(trajectory) > 1 else None
     if run is not None and found is not None:
-        made += _stages(run.matrix) if run.matrix is not None else []
-        made += _alarms(run, found)
+        made += _of_run(run, found)
         made += [] if causes is None else _causes(causes)
-        if run.comparisons[-1].all.n:
-            table = Table(of="step", headings=HEADINGS, bodies=[("", _looks(run))], attribute="group", folded=_AS_TABLE)
-            made.append(Section(heading="The run, look by look", key="curves", parts=[table]))
+    legs = [Table.of_words(LEG_HEADINGS, first.legs)] if first.legs else []
+    made.append(Section(heading="How sure is that?", key="sure", parts=[*legs, *first.sure]))
+    panels: list[Part] = []
     if run is not None or trajectory is None:  # the start compared with itself shows nothing
-        made += [_panel(measure, comparison, run, levels) for measure in PANELS if comparison.all[measure] is not None]
-    made += _drift(comparison, run)
-    made += [_told(heading, text, first) for heading, text in first.sections if heading == NOT_MEASURED]
-    return [*made, _numbers(comparison, levels, every=every)]
+        for measure in PANELS:
+            panels += [] if comparison.all[measure] is None else _panel(measure, comparison, run, levels)
+    numbers = [*_numbers(comparison, levels, every=every), *panels, *_drift(comparison, run)]
+    return [*made, Section(heading="All numbers", key="numbers", parts=numbers)]
 
 
 _AS_TABLE: Final = "The looks as a table"
 
 
-def _told(heading: str, text: str, first: Summary) -> Section:
-    legs = [Table.of_words(LEG_HEADINGS, first.legs)] if heading == HOW_SURE and first.legs else []
-    return Section(heading=heading, parts=[*legs, text])
+def _of_run(run: Trajectory, found: Conclusion) -> list[Section]:
+    """Return the section on a run: its looks, its alarms, and its stages; none where there is nothing to say."""
+    parts: list[Part] = []
+    if run.comparisons[-1].all.n:
+        parts.append(
+            Table(of="step", headings=HEADINGS, bodies=[("", _looks(run))], attribute="group", folded=_AS_TABLE)
+        )
+    parts += _alarms(run, found)
+    if run.matrix is not None:
+        parts += [Heading("Stages", "stages"), capital(f"{paths_sentence(run.matrix)}.")]
+        parts += [Aside("Each stage, against the base and against the stage before.")]
+        parts += [Table.of_words(*stage_table(run.matrix))]
+        parts += [Aside("Right answers in percent after each stage; in brackets questions lost and gained.")]
+        parts += [Table.of_words(*category_table(run.matrix))]
+    return [Section(heading="The run, look by look", key="curves", parts=parts)] if parts else []
 
 
-def _stages(matrix: StageMatrix) -> list[Section]:
-    """Return the section on stages: each of them, each category by stage, and averages of continual learning."""
-    parts: list[Part] = [capital(f"{paths_sentence(matrix)}.")]
-    for about, table in (
-        ("Each stage, against the base and against the stage before.", stage_table(matrix)),
-        ("Right answers in percent after each stage; in brackets questions lost and gained.", category_table(matrix)),
-        ("Averages of continual learning, and shares of questions.", averages_table(matrix, matrix.averages())),
-    ):
-        parts += [Aside(about), Table.of_words(*table)]
-    return [Section(heading="Stages", key="stages", parts=parts)]
-
-
-def _alarms(run: Trajectory, found: Conclusion) -> list[Section]:
+def _alarms(run: Trajectory, found: Conclusion) -> list[Part]:
     # The guard's findings on alarms are those of the first list.
-    guard = [(one.line, one.trips) for one in run.findings if one.line and one.what not in ("alarm", "known")]
+    guard = [(one.line, True) for one in run.findings if one.line and one.what not in ("alarm", "known")]
     told = alarm_sentences(run, found)
     alarms = [one for one in told if one[1]]
     parts: list[Part] = [Bullets(alarms)] if alarms else []
     parts += [Aside(text) for text, is_alarm in told if not is_alarm]
     parts += [Aside("Other findings of the guard, as it logged them:"), Bullets(guard)] if guard else []
-    return [Section(heading="Alarms during the run", key="alarms", parts=parts)] if parts else []
+    return [Heading("Alarms", "alarms"), *parts] if parts else []
 
 
 def _causes(causes: Causes) -> list[Section]:
@@ -243,8 +257,8 @@ def _looks(run: Trajectory) -> list[Row]:
     return [Row("look", f"{step:,}", group_cells(look.all)) for step, look in looks if step in shown]
 
 
-def _panel(measure: Any, comparison: Comparison, run: Trajectory | None, levels: Sequence[Level]) -> Section:
-    """Return the section of a measure with a table of its own: groups, and looks of a run."""
+def _panel(measure: Any, comparison: Comparison, run: Trajectory | None, levels: Sequence[Level]) -> list[Part]:
+    """Return the parts of a measure with a table of its own: groups, and looks of a run."""
     bodies = []
     for level in levels:
         groups = [group for group in comparison.groups if group.level == level]
@@ -260,13 +274,12 @@ def _panel(measure: Any, comparison: Comparison, run: Trajectory | None, levels:
             for step, look in zip(run.steps, run.comparisons, strict=True)
             if step in shown
         ]
-    return _measured(
-        measure, measure.about, "group", bodies, looks, "group" if measure.key == "passages" else measure.key
-    )
+    about = f"{measure.about} {sentence_of(measure, comparison.all[measure])}".rstrip()
+    return _measured(measure, about, "group", bodies, looks, "group" if measure.key == "passages" else measure.key)
 
 
-def _drift(comparison: Comparison, run: Trajectory | None) -> list[Section]:
-    """Return the section of the drift from the base; none where it was not measured."""
+def _drift(comparison: Comparison, run: Trajectory | None) -> list[Part]:
+    """Return the parts of the drift from the base; none where it was not measured."""
     looks = {} if run is None else drift_looks(run, LOOKS)
     # The last look of a run may lack the drift that earlier ones have.
     latest = comparison.drift or next(reversed(looks.values()), None)
@@ -278,7 +291,10 @@ def _drift(comparison: Comparison, run: Trajectory | None) -> list[Section]:
         Row("look", f"{step:,}, {name}", cells) for step, drift in looks.items() for name, cells in drift_rows(drift)
     ]
     about = _DRIFT.format(", ".join(texts))
-    return [_measured(DRIFT, about, "prompts", [("", now)] if now else [], rows, "group")]
+    for name, one in latest.items():
+        told = sentence_of(DRIFT, one)
+        about += f" After the {SET_NAMES.get(name, name)}, {told}" if told else ""
+    return _measured(DRIFT, about, "prompts", [("", now)] if now else [], rows, "group")
 
 
 def _measured(
@@ -288,27 +304,27 @@ def _measured(
     bodies: Sequence[tuple[str, Sequence[Row]]],
     looks: Sequence[Row],
     attribute: str,
-) -> Section:
+) -> list[Part]:
     headings = measure.headings
-    parts: list[Part] = [Aside(about)]
+    parts: list[Part] = [Heading(measure.title, measure.key), Aside(about)]
     if bodies:
         parts.append(Table(of=of, headings=headings, bodies=bodies, attribute=attribute))
     else:
         parts.append(Aside("At the last look it was not measured."))
     if looks:
         parts.append(Table(of="step", headings=headings, bodies=[("", looks)], attribute=attribute, folded=_AS_TABLE))
-    return Section(heading=measure.title, key=measure.key, parts=parts)
+    return parts
 
 
-def _numbers(comparison: Comparison, levels: Sequence[Level], *, every: bool) -> Section:
-    """Return the section of all numbers: groups, corrections for guessing, the paper's numbers, and notes."""
+def _numbers(comparison: Comparison, levels: Sequence[Level], *, every: bool) -> list[Part]:
+    """Return all numbers: groups, corrections for guessing, the paper's numbers, and notes."""
     bodies, left_out = _groups(comparison, levels)
     about = _INTERVALS if every else f"{_NUMBERS} {_INTERVALS}"
     parts: list[Part] = [Aside(f"{about} {left_out}".rstrip())]
     if bodies:
         parts.append(Table(of="group", headings=HEADINGS, bodies=bodies, attribute="group"))
     else:
-        parts = [Aside("No question was compared; the table of passages above has all numbers.")]
+        parts = [Aside("No question was compared; the table of passages below has all numbers.")]
     if rows := chance_rows(comparison.all.chance, comparison.all.n):
         corrected = [
             Row("", name, {"forgotten": lost, "gained": won, "text": ASSUMES[name]}) for name, lost, won, _ in rows
@@ -323,7 +339,7 @@ def _numbers(comparison: Comparison, levels: Sequence[Level], *, every: bool) ->
         parts.append(_every(comparison.all))
     if notes := comparison.notes:
         parts.append(Bullets([(without_folders(note), False) for note in notes]))
-    return Section(heading="All numbers", key="numbers", parts=parts)
+    return parts
 
 
 def _groups(comparison: Comparison, levels: Sequence[Level]) -> tuple[list[tuple[str, list[Row]]], str]:
@@ -355,7 +371,6 @@ def _as_the_paper(macro: CategoryMeans) -> Table:
 
 def _spread(one: Spread) -> str:
     text = percent(one.mean)
-    text += "" if one.interval is None else f" ({between(one.interval, percent)})"
     return text if math.isnan(one.sd) else f"{text}, sd {percent(one.sd)}"
 
 

@@ -24,7 +24,6 @@ import numpy as np
 
 from forgetwatch.comparing import (
     TOLERANCE,
-    WORDS,
     Alarm,
     CategoryMeans,
     Causes,
@@ -44,13 +43,10 @@ from forgetwatch.comparing import (
     group_values,
     ranked_categories,
     sort_flips,
-    worst,
 )
-from forgetwatch.gates import GateResult
 from forgetwatch.measures import (
     DRIFT_KEY,
     NET_ESTIMATE,
-    PASSAGES,
     QUANTITIES,
     Again,
     GroupMeasure,
@@ -60,9 +56,9 @@ from forgetwatch.measures import (
     value_at,
 )
 from forgetwatch.metrics import DEFINITION, TAU
-from forgetwatch.pairing import items, shorten
+from forgetwatch.pairing import shorten
 from forgetwatch.report.cells import HEADINGS, group_cells, measure_rows
-from forgetwatch.report.document import Aside, Bullets, Part, Table, document
+from forgetwatch.report.document import Aside, Bullets, Heading, Part, Table, document
 from forgetwatch.report.front import best_by_both
 from forgetwatch.report.stage_tables import stages_json
 from forgetwatch.report.summary import WORST_HEADINGS, Summary, summary
@@ -197,7 +193,7 @@ def trajectory_json(trajectory: Trajectory, *, tolerance: Tolerance = TOLERANCE)
         "schema": SCHEMA_RUN,
         "baseline": {"step": trajectory.steps[0], **_metadata(trajectory.comparisons[0].before)},
         "planned_looks": trajectory.planned,
-        "stages": None if trajectory.matrix is None else stages_json(trajectory.matrix, trajectory.matrix.averages()),
+        "stages": None if trajectory.matrix is None else stages_json(trajectory.matrix),
         "stage": trajectory.number,
         "since_stage": None if trajectory.stage is None else trajectory_json(trajectory.stage, tolerance=tolerance),
         "task": _task(trajectory),
@@ -345,6 +341,8 @@ def _part(part: Part) -> list[str]:
         return table([part.of, *part.headings.values()], rows)
     if isinstance(part, Bullets):
         return [f"* {escaped(line)}" for line, _ in part.lines]
+    if isinstance(part, Heading):
+        return [f"### {escaped(part.text)}"]
     return [escaped(part.text if isinstance(part, Aside) else part)]
 
 
@@ -400,21 +398,6 @@ def escaped(text: str) -> str:
 def _item(flip: Flip) -> list[str]:
     said = [flip.answer(flip.before), flip.answer(flip.after)]
     return [f"{flip.task} / {flip.item_id}", shorten(flip.question or ""), *(shorten(one or "", 60) for one in said)]
-
-
-def ci_summary(judgements: Sequence[GateResult]) -> str:
-    """Return the Markdown of the results of a gate, at least one; the heading has the worst verdict."""
-    lines = [f"## forgetwatch: {WORDS[worst(one.verdict for one in judgements)]}", ""]
-    for judgement in judgements:
-        comparison = judgement.comparison
-        lines += [f"**{WORDS[judgement.verdict]}** {' → '.join(map(escaped, comparison.labels))}", ""]
-        rows = [[WORDS[one.verdict], one.what, one.measured, one.limit] for one in judgement.findings]
-        lines += [*table(["verdict", "what", "measured", "limit"], rows), ""]
-        groups = _groups(comparison, "category")
-        lines += [*_groups_table(comparison, "category", _OF_GATES), *_panel_table(PASSAGES, groups), ""]
-        if comparison.items.unscored:
-            lines += [f"Unscored, and in no count: {items(comparison.items.unscored)}.", ""]
-    return "\n".join(lines).rstrip() + "\n"
 
 
 def causes_json(found: Causes) -> dict[str, Any]:

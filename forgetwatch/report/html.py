@@ -1,8 +1,7 @@
 """A comparison or a run as one HTML file that opens from disk: no network, no other file, dark and light.
 
     first screen    verdict, its sentence, facts, worst categories, curve of a run, three lost questions
-    below a fold    how sure, what it lost and gained, which questions, categories, looks, alarms, measures with a table
-                    of their own, drift, what was not measured, all numbers, method
+    below a fold    what to do, which questions, categories, the run, causes, how sure, all numbers, method
 
 With several models their ranking is above all of that. The template gets one object for each section. Text of items
 and outputs is embedded as JSON, which the page's script shows as text: none of it becomes markup or code. Also the
@@ -14,7 +13,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from importlib.resources import files
@@ -39,7 +38,7 @@ from forgetwatch.comparing import (
     why_lost,
 )
 from forgetwatch.comparing.flips import flips
-from forgetwatch.measures import DRIFT, MASS, PASSAGES
+from forgetwatch.measures import DRIFT, PASSAGES
 from forgetwatch.metrics import TAU
 from forgetwatch.pairing import count, passages
 from forgetwatch.probe import Probe
@@ -47,7 +46,7 @@ from forgetwatch.probes import answers_of
 from forgetwatch.report import plots
 from forgetwatch.report.advice import advice_in_short
 from forgetwatch.report.cells import HEADINGS, PANELS, group_cells, measure_rows
-from forgetwatch.report.document import LEVELS, Aside, Bullets, Part, Table, document
+from forgetwatch.report.document import LEVELS, Aside, Bullets, Heading, Part, Table, document
 from forgetwatch.report.flip_list import flip_list, script_json
 from forgetwatch.report.heatmap import heatmap, heatmap_caption, heatmap_figure
 from forgetwatch.report.pictures import svg
@@ -79,14 +78,6 @@ _LABELS: Final = {
         "Curves: accuracy, forgotten and gained answers and net change at each look, and where options have scores "
         "also clearly known answers that are lost; the table of looks has the same numbers."
     ),
-    "mass": (
-        "Points with intervals: change of the log probability of all options together, and of the right option's share "
-        "of it, of each category, over all questions and over the forgotten ones; the table has the numbers."
-    ),
-    "masscurves": (
-        "Curves: change of the log probability of all options together and of the right option's share of it at each "
-        "look, over all questions and over the forgotten ones; the table of looks has the numbers."
-    ),
     "passages": (
         "Curves: change of the bits per byte of the passages at each look, of all of them with its 95 % interval and "
         "of each category; the table of passages has the numbers."
@@ -95,31 +86,13 @@ _LABELS: Final = {
         "Curves: KL from the base at each look by each estimator with its 95 % interval, a panel for each set of "
         "prompts, and the floor as a dashed line; the table of the drift has the numbers."
     ),
-    "causes": (
-        "Points with intervals: lost share of the questions by how sure the base was, and by how near they are to the "
-        "training rows; the table has the numbers."
-    ),
     "stages": "Cells: right answers of each category at the base and after each stage; the table has the numbers.",
     "bars": "Bars: forgotten and gained answers of each category, and its net change; the table below has the numbers.",
     "heatmap": "Every answer that changed, as a row, with a column for each look; the list of questions has them.",
 }
 """Label of each figure, for screen readers."""
 _CAPTIONS: Final = {
-    "mass": (
-        "Mass by category",
-        "Left: the options together. Right: the share of the right one among them. Circles are all questions, "
-        "triangles the forgotten ones; lines are 95 % intervals.",
-    ),
-    "masscurves": (
-        "Curves of the mass",
-        "The same at each look. The forgotten questions are those forgotten at that look; bands are 95 % intervals.",
-    ),
     "passages": ("Curves of the passages", "The change at each look, of all passages and of each category."),
-    "causes": (
-        "Lost by how sure and how near",
-        "Points: lost share of each tenth of each category, the lowest left, with 95 % intervals. The line is the "
-        "share of all.",
-    ),
     "stages": (
         "Categories by stage",
         "Numbers are right answers in percent; colours are the change since the base.",
@@ -131,11 +104,11 @@ _CAPTIONS: Final = {
 }
 """Heading for screen readers, and caption, of each figure in the section of a measure."""
 _CURVES: Final = {
-    MASS.key: ("masscurves", plots.mass_curves_figure),
-    PASSAGES.key: ("passages", plots.passages_figure),
-    DRIFT.key: ("drift", plots.drift_figure),
+    "stages": plots.stages_figure,
+    PASSAGES.key: plots.passages_figure,
+    DRIFT.key: plots.drift_figure,
 }
-"""Name of the figure of a run in the section of a measure, and the function that draws it."""
+"""Functions that draw the figures of a run, by the key of the heading above them."""
 
 
 def page(
@@ -181,7 +154,7 @@ def page(
         style=_CLASSES[first.word],
         worst_headings=WORST_HEADINGS,
         sections=sections,
-        figures=_figures(comparison, run, {one["key"] for one in sections}, causes) if compared else {},
+        figures=_figures(run) if compared else {},
         run=None if run is None or found is None else _run(run, found),
         damages=[] if trajectory is None else [*map(without_folders, trajectory.notes)],
         compared=compared,
@@ -304,38 +277,22 @@ def _sections(
     found: Conclusion | None,
     causes: Causes | None,
 ) -> list[dict[str, Any]]:
-    """Return the sections below the first screen as the template takes them.
-
-    Those that it has figures for come in their place.
-    """
+    """Return the sections below the first screen as the template takes them."""
     made = document(comparison, first, trajectory=trajectory, found=found, causes=causes, levels=tuple(LEVELS))
     return [{"heading": one.heading, "key": one.key, "parts": [*map(_part, one.parts)]} for one in made]
 
 
 def _part(part: Part) -> dict[str, Any]:
     """Return the part of a section with its kind, by which the template chooses the markup."""
-    if isinstance(part, (Table, Bullets, Aside)):
+    if isinstance(part, (Table, Bullets, Aside, Heading)):
         return {"kind": type(part).__name__, "it": part}
     return {"kind": "Text", "it": part}
 
 
-def _figures(
-    comparison: Comparison, run: Trajectory | None, keys: Collection[str], causes: Causes | None
-) -> dict[str, list[tuple[str, Markup, str]]]:
-    """Return (heading, picture, caption) of the figures of each of these sections of a measure, by its key."""
-    found: dict[str, list[tuple[str, Markup, str]]] = {}
-    drawn: list[tuple[str, str, Callable[[], Figure | None]]] = []
-    if comparison.all[MASS] is not None:
-        drawn.append((MASS.key, "mass", lambda: plots.mass_figure(comparison)))
-    if causes is not None:
-        drawn.append(("causes", "causes", lambda: plots.causes_figure(causes)))
-    if run is not None:
-        drawn.append(("stages", "stages", partial(plots.stages_figure, run)))
-        drawn += [(key, name, partial(draw, run)) for key, (name, draw) in _CURVES.items()]
-    for key, name, draw in (one for one in drawn if one[0] in keys):
-        if picture := _picture(name, draw):
-            found.setdefault(key, []).append((_CAPTIONS[name][0], picture, _CAPTIONS[name][1]))
-    return found
+def _figures(run: Trajectory | None) -> dict[str, tuple[str, Markup, str]]:
+    """Return (heading, picture, caption) of the figures of a run below headings of its page, by their key."""
+    pictures = {} if run is None else {key: _picture(key, partial(draw, run)) for key, draw in _CURVES.items()}
+    return {key: (_CAPTIONS[key][0], one, _CAPTIONS[key][1]) for key, one in pictures.items() if one}
 
 
 def _several(several: ModelComparison) -> dict[str, Any]:

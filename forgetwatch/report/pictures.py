@@ -19,7 +19,7 @@ from forgetwatch.errors import SnapshotError
 from forgetwatch.files import write_atomically
 from forgetwatch.report import plots
 from forgetwatch.report.heatmap import heatmap_figure
-from forgetwatch.report.several_models import matrix_figure, ranking_figure
+from forgetwatch.report.several_models import ranking_figure
 from forgetwatch.visible_text import visible
 
 if TYPE_CHECKING:
@@ -51,11 +51,9 @@ def save_comparisons(
             target = several.target
             against = f"-against-{file_name(target.name)}" if target else ""
             figures[f"retention{against}"] = ranking_figure(several)
-            figures["lost-between-models"] = matrix_figure(several)
         for number, comparison in enumerate(comparisons, 1):
             which = f"{number}-" if len(comparisons) > 1 else ""
             figures[f"categories-{which}{file_name(comparison.labels[1])}"] = plots.bars_figure(comparison)
-            figures[f"mass-{which}{file_name(comparison.labels[1])}"] = plots.mass_figure(comparison)
         return save_figures(figures, folder)
 
 
@@ -67,7 +65,6 @@ def save_run(trajectory: Trajectory, folder: Path) -> list[Path]:
         return save_figures(
             {
                 "curves": plots.trajectory_figure(trajectory) if trajectory.comparisons[-1].all.n else None,
-                "mass": plots.mass_curves_figure(trajectory),
                 "stages": plots.stages_figure(trajectory),
                 "passages": plots.passages_figure(trajectory),
                 "drift": plots.drift_figure(trajectory),

@@ -5,8 +5,6 @@
                          and lost items; forgotten and gained also of each category
     passages_figure      change of the bits per byte of passages over steps, of all and of each category
     drift_figure         KL from the base over steps, by each estimator, after the prompts of each set
-    mass_curves_figure   mass and conditional over steps, of all items and of the forgotten ones
-    mass_figure          the same of a comparison, by category
     bars_figure          what each category forgot and gained, and its net change with the interval
 
 Shapes, line styles and hatches tell curves and bars apart as well as colours do. The plotting library is imported when
@@ -22,8 +20,6 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from forgetwatch.comparing import (
-    COLUMNS,
-    Causes,
     Comparison,
     Conclusion,
     Group,
@@ -33,8 +29,8 @@ from forgetwatch.comparing import (
     leg_interval,
     side_of_zero,
 )
-from forgetwatch.measures import MASS, NULL, PASSAGES, SET_NAMES, LookDrift, drift_interval
-from forgetwatch.metrics import Interval, wilson
+from forgetwatch.measures import NULL, PASSAGES, SET_NAMES, LookDrift, drift_interval
+from forgetwatch.metrics import Interval
 from forgetwatch.pairing import count, fit_ends
 
 if TYPE_CHECKING:
@@ -72,15 +68,6 @@ _ESTIMATORS: Final[dict[str, dict[str, Any]]] = {
     "kl_sampled": {"color": GREY, "marker": "o", "linestyle": ":", "label": "sampled"},
     "kl_summed": {"color": BLUE, "marker": "s", "linestyle": "-", "label": "summed (lower bound)"},
 }
-_MASS_PARTS: Final = {
-    "log_mass_change": "mass: all options together, nats",
-    "log_conditional_change": "the right one within the options, nats",
-}
-_MASS_SERIES: Final[tuple[tuple[str, dict[str, Any], float], ...]] = (
-    ("", {"color": BLUE, "marker": "o", "label": "all questions"}, -0.13),
-    ("forgotten_", {"color": LOST["color"], "marker": "v", "label": "forgotten ones"}, 0.13),
-)
-"""Beginning of the quantities' names, style, and distance from the middle of a row, of each series of points."""
 
 _MARKERS: Final = "osv^Dx"
 _DASHES: Final = ("-", "--")
@@ -351,62 +338,6 @@ def _draw_drift(panel: Axes, looks: Mapping[int, LookDrift]) -> None:
             panel.axhline(low, color=style["color"], linestyle="--", linewidth=1, label=label)
 
 
-def mass_curves_figure(trajectory: Trajectory) -> Figure | None:
-    """Return the figure of both parts over steps, of all items and of those forgotten at each look.
-
-    None without mass.
-    """
-    from matplotlib.figure import Figure
-
-    whole = [comparison.all for comparison in trajectory.comparisons]
-    if all(group[MASS] is None for group in whole[1:]):
-        return None
-    figure = Figure(figsize=(10, 3.2), layout="constrained")
-    for panel, (name, title) in zip(figure.subplots(1, 2), _MASS_PARTS.items(), strict=True):
-        for prefix, style, _ in _MASS_SERIES:
-            values = [group[f"{prefix}{name}"] for group in whole]
-            intervals = [group[f"{prefix}{name}_interval"] for group in whole]
-            _draw_band(panel, trajectory.steps, values, intervals, style)
-        panel.axhline(0, color="#000000", linewidth=0.8)
-        _label(panel, title, legend=9)
-        for step in trajectory.stages:
-            panel.axvline(step, color=GREY, linewidth=1, linestyle="-.")
-    return figure
-
-
-def mass_figure(comparison: Comparison) -> Figure | None:
-    """Return the figure of the whole and of the categories that forgot most.
-
-    None if nothing was forgotten or has mass.
-    """
-    from matplotlib.figure import Figure
-
-    whole = comparison.all
-    if (mass := whole[MASS]) is None or mass.forgotten_mass is None:
-        return None
-    measured = [group for group in comparison.by("category").values() if group[MASS] is not None]
-    groups = [whole]
-    if len(measured) > 1:
-        groups += sorted(measured, key=lambda group: -group.forgotten)[:ROWS]
-    figure = Figure(figsize=(10, 1.5 + 0.42 * len(groups)), layout="constrained")
-    panels = figure.subplots(1, 2, sharey=True)
-    for panel, (name, title) in zip(panels, _MASS_PARTS.items(), strict=True):
-        for prefix, style, aside in _MASS_SERIES:
-            for row, group in enumerate(groups):
-                if (interval := group[f"{prefix}{name}_interval"]) is not None:
-                    at = [row + aside] * 2
-                    panel.plot(interval, at, color=style["color"], linewidth=1.6, solid_capstyle="butt")
-            values = [_or_nan(group[f"{prefix}{name}"]) for group in groups]
-            rows = [row + aside for row in range(len(groups))]
-            panel.plot(values, rows, **style, linestyle="", markersize=5)
-        panel.axvline(0, color="#000000", linewidth=0.8)
-        panel.set_title(f"change of the {title}" if title.startswith("mass") else f"change of {title}", fontsize=10)
-    _label_rows(panels, [(group.name, f"{count(group.forgotten)} of {count(group.n)}") for group in groups])
-    named = panels[0].get_legend_handles_labels()
-    figure.legend(*named, frameon=False, fontsize=9, loc="outside lower center", ncols=2)
-    return figure
-
-
 def bars_figure(comparison: Comparison) -> Figure | None:
     """Return the figure of the categories as bars, worst first; None if there are fewer than two.
 
@@ -438,28 +369,6 @@ def bars_figure(comparison: Comparison) -> Figure | None:
     net.axvline(0, color="#000000", linewidth=0.8)
     net.set_title("net change, points (diamond: beyond 0)", fontsize=10)
     _label_rows((flips, net), [(group.name, count(group.n)) for group in groups])
-    return figure
-
-
-def causes_figure(causes: Causes) -> Figure | None:
-    """Return the figure of the lost share over the parts of each column; None where too few were lost to tell."""
-    from matplotlib.figure import Figure
-
-    if not causes.is_tested:
-        return None
-    figure = Figure(figsize=(3.4 * len(causes.causes) + 0.6, 2.7), layout="constrained")
-    panels = figure.subplots(1, len(causes.causes), sharey=True, squeeze=False)[0]
-    for panel, cause in zip(panels, causes.causes, strict=True):
-        for at, part in enumerate(cause.parts, 1):
-            low, high = wilson(part.lost, part.items)
-            panel.plot([at, at], [100 * low, 100 * high], color=LOST["color"], linewidth=1.6)
-            panel.plot([at], [100 * part.lost / part.items], color=LOST["color"], marker="o", markersize=4)
-        panel.axhline(100 * causes.lost / causes.items, color=GREY, linewidth=1.0)
-        panel.set_title(COLUMNS[cause.column], fontsize=9)
-        panel.set_xticks([1, len(cause.parts) or 2], ["least", "most"], fontsize=9)
-        panel.tick_params(labelsize=9)
-        panel.set_ylim(bottom=0)
-    panels[0].set_ylabel("lost, %", fontsize=9)
     return figure
 
 

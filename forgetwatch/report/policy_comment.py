@@ -106,10 +106,11 @@ def policy_sentence(result: PolicyResult) -> str:
     else:
         first = "; ".join(f"{one.what} {one.measured}: {one.word}" for one in deciding[:2])
         first += f"; {count(len(deciding) - 2)} more" if len(deciding) > 2 else ""
-    if not result.limits:
+    if not result.limits or all(one.of_gain for one in result.rulings if one.decides):
         return f"{first}."
     error = f"Of unchanged models {100 * result.policy.error:g} % at most fail a limit on a loss"
-    return f"{first}. {error}, over {count(result.limits)} limits together."
+    together = f", over {count(result.limits)} limits together" if result.limits > 1 else ""
+    return f"{first}. {error}{together}."
 
 
 def put_comment(text: str, comment: str) -> str:

@@ -270,31 +270,5 @@ def _told(one: RankedModel) -> str:
     return f"{one.label}: kept {cells['retention']} %, {cells['forgotten']} forgotten, {cells['gained']} gained"
 
 
-def matrix_figure(several: ModelComparison) -> Figure:
-    """Return the figure of the matrix as a heatmap with its numbers; the base is number 0."""
-    from matplotlib.figure import Figure
-
-    matrix = several.matrix
-    lost = matrix.lost
-    models, most = len(lost), max(max(row) for row in lost)
-    texts = [[count(number) for number in row] for row in lost]
-    cell = 0.2 + 0.08 * max(len(text) for row in texts for text in row)
-    figure = Figure(figsize=(4.4 + cell * models, 1.6 + 0.32 * models), layout="constrained")
-    panel = figure.subplots()
-    panel.imshow(lost, aspect="auto", cmap="Reds", vmin=0, vmax=max(most, 1))
-    for row in range(models):
-        for column in range(models):
-            shown = "–" if row == column else texts[row][column]
-            # White on dark cells, where black could not be read.
-            color = "#ffffff" if lost[row][column] > 0.6 * max(most, 1) else "#000000"
-            panel.text(column, row, shown, ha="center", va="center", fontsize=8, color=color)
-    panel.set_xticks(range(models), [str(number) for number in range(models)])
-    panel.set_yticks(range(models), [_numbered(at, name) for at, name in enumerate(matrix.labels)])
-    panel.tick_params(labelsize=9, length=0)
-    panel.xaxis.tick_top()
-    figure.suptitle(f"right in the row, wrong in the column, of {count(matrix.items)} items", fontsize=10)
-    return figure
-
-
 def _numbered(number: int, label: str) -> str:
     return f"{number}  {name_in(_DRAWN, label)}"

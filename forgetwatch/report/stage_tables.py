@@ -1,4 +1,4 @@
-"""Stages of one model as text: the matrix, the paths of the questions, and the averages of continual learning.
+"""Stages of one model as text: the matrix, and the paths of the questions.
 
 stage_lines      the first table in a terminal: a line for each stage
 stage_parts      tables of the page and of Markdown: each stage, and each category by stage
@@ -15,17 +15,11 @@ from rich.table import Table as Lines
 
 from forgetwatch.comparing import Group, Level, StageMatrix, estimated
 from forgetwatch.measures import json_value
-from forgetwatch.metrics import ContinualAverages, wilson
+from forgetwatch.metrics import wilson
 from forgetwatch.pairing import between, count, fit_ends, one_line, percent, points
 
 _LEVELS: Final[tuple[Level, ...]] = ("all", "category", "task")
 _NAME: Final = 20
-_GEM: Final = "Lopez-Paz and Ranzato 2017"
-_AVERAGES: Final = (
-    ("average_accuracy", "average accuracy, %", f"mean over categories after the last stage ({_GEM})"),
-    ("forgetting", "forgetting, points", "mean fall from the best earlier accuracy to the last (Chaudhry et al. 2018)"),
-    ("backward_transfer", "backward transfer, points", f"mean change of what a stage taught, since then ({_GEM})"),
-)
 
 
 def stage_lines(matrix: StageMatrix) -> Lines:
@@ -83,28 +77,14 @@ def category_table(matrix: StageMatrix) -> tuple[list[str], list[list[str]]]:
     return headings, rows
 
 
-def averages_table(matrix: StageMatrix, averages: ContinualAverages) -> tuple[list[str], list[list[str]]]:
-    """Return headings and rows of the averages of continual learning beside the sample-wise counts."""
-    last = matrix.rows[-1].since_first.all
-    rows = [
-        [heading, _average(name, getattr(averages, name)), about]
-        for name, heading, about in _AVERAGES
-        if math.isfinite(getattr(averages, name))
-    ]
-    rows.append(["forgotten questions, %", percent(last.forgetting), "right at the base and wrong now"])
-    rows.append(["gained questions, %", percent(last.backward_transfer), "wrong at the base and right now"])
-    return ["average", "value", "meaning"], rows
-
-
-def stages_json(matrix: StageMatrix, averages: ContinualAverages) -> dict[str, Any]:
-    """Return the JSON values of the matrix, the paths and the averages."""
+def stages_json(matrix: StageMatrix) -> dict[str, Any]:
+    """Return the JSON values of the matrix and the paths."""
     found: dict[str, Any] = json_value(
         {
             "base": matrix.base,
             "stages": [row.name for row in matrix.rows],
             "matrix": list(_cells(matrix)),
             "paths": vars(matrix.paths),
-            "averages": vars(averages),
             "questions": [
                 {"task": task, "item_id": item, "category": category, "path": path}
                 for task, item, category, path in matrix.path_of_each()
@@ -151,10 +131,6 @@ def _flips(group: Group) -> list[str]:
 
 def _share(share: float, n: float) -> str:
     return f"{percent(share)} ({between(wilson(share * n, n), percent)})"
-
-
-def _average(name: str, value: float) -> str:
-    return percent(value) if name == "average_accuracy" else points(value)
 
 
 def _short(name: str) -> str:

@@ -52,7 +52,7 @@ from forgetwatch.pairing import (
 from forgetwatch.report.flip_list import Lost, lost_examples
 from forgetwatch.report.front import best_look, task_text
 from forgetwatch.report.places import model_names
-from forgetwatch.report.sections import NOT_MEASURED, capital, not_measured, sections
+from forgetwatch.report.sections import capital, how_sure
 
 WORST: Final = 5
 """Categories among the worst."""
@@ -91,7 +91,7 @@ LEG_HEADINGS: Final = LegRow("what", "measured", "interval", "limit", "result")
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """First screen of a report, and the sections below it.
+    """First screen of a report, and how sure it is.
 
     Attributes:
         heading: (text, is a name) pieces of the line on what is compared.
@@ -103,7 +103,7 @@ class Summary:
         lost_of: Category of the lost questions; empty for all.
         lost: The lost questions.
         legs: Legs of the verdict.
-        sections: (heading, text) of each section.
+        sure: What intervals do not show, and what was not measured.
     """
 
     heading: tuple[tuple[str, bool], ...]
@@ -115,7 +115,7 @@ class Summary:
     lost_of: str
     lost: tuple[Lost, ...]
     legs: tuple[LegRow, ...]
-    sections: tuple[tuple[str, str], ...]
+    sure: tuple[str, ...]
 
     @property
     def lost_title(self) -> str:
@@ -139,7 +139,6 @@ def summary(
     if trajectory is not None and trajectory.stage is not None:
         to = f" to step {trajectory.steps[-1]:,} of stage {trajectory.number}"
         heading = ("What changed from the first base", False), (to, False), *([(f", {name}", True)] if name else [])
-    last = (NOT_MEASURED, not_measured(comparison, trajectory))
     if trajectory is not None and len(trajectory) == 1:
         return Summary(
             heading=((name or model_names(comparison)[0], True), (" at its start", False)),
@@ -151,7 +150,7 @@ def summary(
             lost_of="",
             lost=(),
             legs=(),
-            sections=(last,),
+            sure=tuple(how_sure(comparison, None, trajectory)),
         )
     found = conclude(comparison, trajectory=trajectory, tolerance=tolerance)
     fell = found.lost or tuple(one for one in found.ranked if one.change < 0)
@@ -166,7 +165,7 @@ def summary(
         lost_of=lost_of,
         lost=lost,
         legs=tuple(_leg(leg) for leg in found.decision.legs) if found.has_answers else (),
-        sections=(*sections(comparison, found, trajectory), last),
+        sure=tuple(how_sure(comparison, found, trajectory)),
     )
 
 
@@ -308,14 +307,12 @@ def _forgotten_at(trajectory: Trajectory, step: int) -> float:
 
 def _guard(found: Conclusion) -> list[tuple[str, str]]:
     """Return the row on the trips of the guard, those on alarms as their number; none if there is none."""
-    on_alarms = sum(trip.what in ("alarm", "known") for trip in found.trips)
+    on_alarms = sum(trip.what in ("alarm", "known") for trip in found.findings)
     names = [f"{count(on_alarms)} alarm{'s' if on_alarms > 1 else ''}"] if on_alarms else []
-    for trip in found.trips:
-        if trip.what in ("net_loss", "must_pass", "vanished"):
-            level, _, group = trip.name.partition(":")
-            lost = "all questions" if level == "all" else short_name(group)
-            name = lost if trip.what == "net_loss" else short_name(f"item {trip.name}")
-            name = "answers that vanished" if trip.what == "vanished" else name
+    for trip in found.findings:
+        if trip.what not in ("alarm", "known"):
+            named = {"policy": short_name(trip.name), "vanished": "answers that vanished"}
+            name = named.get(trip.what, short_name(f"item {trip.name}"))
             names.append(f"{name} (step {trip.step:,})" if trip.step >= 0 else name)
     return [("guard", "tripped by " + _as_many(names, ROOM - 11))] if names else []
 

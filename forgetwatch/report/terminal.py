@@ -9,7 +9,7 @@
     new task      loss 2.24 -> 0.668; best by both: step 45 (0.9, not FORGOT, 23 forgotten)
     worst         History -24.1 points (-36.0 to -12.2), Trade -15.3 (-28.1 to -2.5), limit -5
     since         History: step 60; best look: step 45, +3.1 points
-    next          keep run/checkpoint-45; or forgetwatch advise run; or forgetwatch flips run --category History
+    next          keep run/checkpoint-45; or forgetwatch report run; or forgetwatch flips run --category History
 
 A title and at most nine lines, for somebody who never read the glossary. The verdict is first, in a word and the
 sentence of `comparing.decision`; the facts are those of `report.summary`. Every line has a label, every number a unit.
@@ -32,7 +32,6 @@ from rich.text import Text
 
 from forgetwatch.comparing import (
     TOLERANCE,
-    WORDS,
     Comparison,
     Conclusion,
     Group,
@@ -44,7 +43,7 @@ from forgetwatch.comparing import (
     loss_phrase,
     vanished_note,
 )
-from forgetwatch.gates import GateResult
+from forgetwatch.gates import PolicyResult
 from forgetwatch.measures import ESTIMATORS, MEASURES, PASSAGES, best_estimator, kl_text
 from forgetwatch.pairing import between, fit, fit_ends, items, one_line, points
 from forgetwatch.report.advice import more_of_run
@@ -66,7 +65,9 @@ NOTES: Final = 3
 LOST: Final = "red"
 WON: Final = "green"
 _FINDINGS: Final = 2
-"""Findings of a gate in its sentence."""
+"""Limits of a gate in its sentence."""
+_LEGS: Final = {"accuracy": "accuracy", "known": "knowledge", "category": "category"}
+"""Leg of the verdict that each limit asks about."""
 _BRAND: Final = "forgetwatch  "
 _LABEL: Final = 14
 _JOINED: Final = "\ue000"
@@ -83,7 +84,7 @@ def comparison_table(
     flips: str = "",
     remedy: str = "",
     more: str = "",
-    gate: GateResult | None = None,
+    gate: PolicyResult | None = None,
 ) -> Lines:
     """Return the first table of a comparison, for a console.
 
@@ -108,7 +109,7 @@ def comparison_table(
     lines += _worst_line(found) if whole.n else []
     if whole.outcomes.vanished <= _VANISHED * (whole.n + whole.outcomes.vanished):
         rows.pop("vanished", None)
-    if all(trip.what in ("alarm", "known") for trip in found.trips):  # the row on alarms names them
+    if all(trip.what in ("alarm", "known") for trip in found.findings):  # the row on alarms names them
         rows.pop("guard", None)
     lines += [_fact(label, rows[label]) for label in ("vanished",) if label in rows] + other_lines(whole)
     if not whole.n:
@@ -129,7 +130,8 @@ def run_table(
     run: Path | str = "",
     of: int | None = None,
     tolerance: Tolerance = TOLERANCE,
-    gate: GateResult | None = None,
+    gate: PolicyResult | None = None,
+    has_advice: bool = False,
 ) -> Lines:
     """Return the first table of a run: its last look against the start, and what all looks show.
 
@@ -140,12 +142,13 @@ def run_table(
         of: Number of steps of the training, if known.
         tolerance: Losses that the verdict tolerates.
         gate: Result of a gate, which is then the first line.
+        has_advice: True if what can be tried is printed below it.
     """
     if len(trajectory) == 1:
         return Lines(Text().append("forgetwatch  ", style="bold cyan").append("no look after the baseline"))
     # Shorter to type, and read as the same run.
     named = Path(run).parent if Path(run).name == RUN_FOLDER else run
-    advise = f"forgetwatch advise {shlex.quote(str(named))}"
+    advise = "what is listed below" if has_advice else f"forgetwatch report {shlex.quote(str(named))}"
     saved = saved_look(trajectory, Path(named)) if run else None
     kept = ""
     if saved is not None:
@@ -201,12 +204,12 @@ def facts(comparison: Comparison) -> dict[str, str]:
     }
 
 
-def _verdict_lines(comparison: Comparison, found: Conclusion, gate: GateResult | None) -> list[Text]:
+def _verdict_lines(comparison: Comparison, found: Conclusion, gate: PolicyResult | None) -> list[Text]:
     """Return the decision, or that of a gate, with a hanging indent; then what else a reader must know."""
     made = found.decision
     word, text, answer = made.word, made.sentence, made.answer
     if gate is not None:
-        word, text, answer = WORDS[gate.verdict], _of_gate(gate, found), gate.verdict
+        word, text, answer = gate.word, _of_gate(gate, found), gate.answer
     lines = _hanging(f"{word:<{_LABEL}}", text, _STYLES[answer])
     return lines + (_hanging(f"{'caution':<{_LABEL}}", "; ".join(made.reasons), "bold") if made.reasons else [])
 
@@ -220,13 +223,12 @@ def _hanging(label: str, text: str, style: str) -> list[Text]:
     return [Text().append(label, style).append(first), *(Text(" " * _LABEL + line) for line in rest)]
 
 
-def _of_gate(result: GateResult, found: Conclusion) -> str:
+def _of_gate(result: PolicyResult, found: Conclusion) -> str:
     """Return the sentence of a gate: what decides it, and losses beyond a limit that no limit asks about."""
-    deciding = [one for one in result.findings if one.verdict == result.verdict]
-    lines = [f"{one.leg or one.what} {one.measured}, {one.limit}" for one in deciding[:_FINDINGS]]
-    if len(deciding) > _FINDINGS:
-        lines.append(f"{len(deciding) - _FINDINGS} more")
-    asked = {one.leg for one in result.findings}
+    lines = [f"{one.what.removeprefix('all ')} {one.measured}, {one.limit}" for one in result.deciding[:_FINDINGS]]
+    if len(result.deciding) > _FINDINGS:
+        lines.append(f"{len(result.deciding) - _FINDINGS} more")
+    asked = {_LEGS[rule.kind] for rule in result.policy.rules if rule.kind in _LEGS and rule.of == "all"}
     others = [leg for leg in found.decision.legs if leg.answer == "FAIL" and leg.name not in asked]
     return "gate: " + "; ".join(
         [*lines, *([f"not asked for: {' and '.join(map(loss_phrase, others))}"] if others else [])]

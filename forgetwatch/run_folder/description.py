@@ -121,9 +121,8 @@ class GuardFinding:
     """One finding of the guard of a run.
 
     Attributes:
-        what: ``alarm``, ``net_loss``, ``must_pass`` or ``vanished``; or ``too_few_items``: a net loss beyond the bound,
-            in a category whose items do not show one of that size. The guard does not trip on it.
-        name: The group's level and name, or the item's id.
+        what: ``alarm``, ``known``, ``policy``, ``must_pass`` or ``vanished``.
+        name: The group's level and name, what is limited, or the item's id.
         step: Optimizer step of the look; -1 if unknown.
         line: The finding in one line, without text of any item.
     """
@@ -132,11 +131,6 @@ class GuardFinding:
     name: str
     step: int
     line: str
-
-    @property
-    def trips(self) -> bool:
-        """True if the guard trips on it."""
-        return self.what != "too_few_items"
 
     @classmethod
     def of(cls, stored: object) -> Self | None:

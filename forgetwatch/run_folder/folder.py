@@ -205,7 +205,8 @@ class RunFolder:
         step: int | None,
         carried: Sequence[Path],
         baseline: Snapshot | None,
-        probe_of: Callable[[Snapshot], Probe],
+        probe: Probe,
+        check: Callable[[Snapshot], None],
         log: Callable[[str], object],
     ) -> Resumed:
         """Restore the run in this folder and in the copies that checkpoints carry.
@@ -215,8 +216,8 @@ class RunFolder:
             step: The step from which the run resumes; later looks are deleted. None keeps all.
             carried: Folders in which checkpoints carry copies.
             baseline: The run's baseline from elsewhere, if the folder and the copies are lost.
-            probe_of: Returns the probe of a baseline, or raises if that is of another one; called before any file is
-                touched.
+            probe: The probe of the run.
+            check: Raises if a baseline is of another probe; called before any file is touched.
             log: Called with a sentence on each folder that is renamed.
 
         Raises:
@@ -225,7 +226,7 @@ class RunFolder:
         """
         self.run = owner(self.path) if run is None else run
         found, null, notes = (baseline, None, ()) if baseline else self.baseline(carried=carried)
-        probe = probe_of(found)
+        check(found)
         # Looks of another run in this folder would pass for those of this one.
         if self.run is None or owner(self.path) != self.run:
             aside, own = self.set_aside(), self._own()

@@ -1,7 +1,7 @@
 """Many pairs of models at once, in stages: the map of what post-training forgets and gains, after arXiv 2510.17776.
 
     STUDY.yaml ─▶ plan ─▶ pairs ─┬─▶ publication     terminal, JSON, page, Markdown, CSV, LaTeX
-                                 └─▶ figures         radars, against size and data, what averages hide
+                                 └─▶ figures         radars, against size and data
 
     plan           the YAML file: stages, pairs, the sides of each, and how they are read or scored
     pairs          one pair after the other to its comparison and what averages show; only the counts are kept
@@ -13,17 +13,16 @@ Beside it, `merging`: points between two models (`forgetwatch merge`).
 """
 
 from forgetwatch.study.factors import Finding, Trend, findings, trends
-from forgetwatch.study.figures import averages_figure, causes_figure, radar_figures, scale_figure, scales
+from forgetwatch.study.figures import radar_figures, scale_figure, scales
 from forgetwatch.study.pairs import Sources, Study, Value, is_model, run_study
 from forgetwatch.study.plan import Pair, Plan, read_plan
 from forgetwatch.study.publication import (
     PAGE,
     draw_figures,
     rows,
+    study_csv,
     study_json,
     study_markdown,
     study_table,
-    tables_csv,
-    tables_latex,
     write_numbers,
 )

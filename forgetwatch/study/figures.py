@@ -1,16 +1,13 @@
-"""Figures of a study, after those of arXiv 2510.17776, and one of what averages hide.
+"""Figures of a study, after those of arXiv 2510.17776.
 
     radar_figures      one stage: the categories as axes, a line for each pair
     scale_figure       the total of each pair against its size, data or another number, with the trend over families
-    causes_figure      what was lost of each pair: barely known, or near the training rows
-    averages_figure    the forgetting that averages show, beside 1->0
 
-Rates are the chance-adjusted ones of the tables, in percent; those of `averages_figure` are not adjusted. Points
-are named beside them; the names of many are next to the axes, with a thin line to each point. The plotting library is
-imported when a figure is drawn.
+Rates are the chance-adjusted ones of the tables, in percent. Points are named beside them; the names of many are next
+to the axes, with a thin line to each point. The plotting library is imported when a figure is drawn.
 
-Figures name at most 40 pairs: of more, those with the highest 1->0, and the legend says so. The radars of a stage and
-the bars leave the others out. Against size or data every pair is a point, or the trend would be that of the worst.
+Figures name at most 40 pairs: of more, those with the highest 1->0, and the legend says so. The radars of a stage leave
+the others out. Against size or data every pair is a point, or the trend would be that of the worst.
 """
 
 from __future__ import annotations
@@ -24,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from forgetwatch.pairing import count
-from forgetwatch.report import LOST, name_in, set_tooltip
+from forgetwatch.report import name_in, set_tooltip
 from forgetwatch.study.factors import TENFOLD, Trend, number_of, trends
 from forgetwatch.study.pairs import RATES, Compared, Rate, Study
 
@@ -230,64 +227,6 @@ def _apart(points: Sequence[Sequence[float]], *, near: float, gap: float) -> lis
         places[index] = max(places[index], floor)
         floor = places[index] + gap if math.isinf(near) else 0.0
     return places
-
-
-def averages_figure(study: Study) -> Figure:
-    """Return the figure of the forgetting that averages show, and 1->0, of each pair; at least one."""
-    from matplotlib.figure import Figure
-
-    pairs = _most_forgetting(study.compared)
-    figure = Figure(figsize=(10, 1.4 + 0.42 * len(pairs)), layout="constrained")
-    panel = figure.subplots()
-    rows = np.arange(len(pairs))
-    hidden = [100 * one.averages.forgetting for one in pairs]
-    visible = [100 * one.averages.conventional for one in pairs]
-    names = "forgetting that averages show", "questions forgotten (1→0)"
-    drawn = (
-        panel.barh(rows - 0.19, visible, height=0.34, color="#777777", label=names[0]),
-        panel.barh(rows + 0.19, hidden, height=0.34, fill=False, hatch="//", edgecolor=LOST["color"], label=names[1]),
-    )
-    for bars, values, name in zip(drawn, (visible, hidden), names, strict=True):
-        for bar, value, one in zip(bars, values, pairs, strict=True):
-            set_tooltip(bar, f"{one.pair.name}: {name} {value:.1f} %")
-    panel.set_yticks(rows, [name_in(34, one.pair.name) for one in pairs])
-    panel.set_ylim(len(pairs) - 0.4, -0.6)  # the first pair at the top
-    panel.set_xlabel("%, mean over tasks, not adjusted for chance", fontsize=10)
-    panel.tick_params(labelsize=9)
-    panel.grid(axis="x", alpha=0.25)
-    figure.legend(loc="outside upper center", ncols=2, title=_left_out(len(pairs), len(study.compared)), **_LEGEND)
-    return figure
-
-
-def causes_figure(study: Study) -> Figure:
-    """Return the figure of what each column explains of the losses of each pair; at least one was tested."""
-    from matplotlib.figure import Figure
-
-    pairs = [one for one in _most_forgetting(study.compared) if one.causes is not None and one.causes.is_tested]
-    figure = Figure(figsize=(10, 1.4 + 0.42 * len(pairs)), layout="constrained")
-    panel = figure.subplots()
-    styles: dict[str, dict[str, Any]] = {
-        "sure": {"color": "#777777", "label": "how sure it was"},
-        "near": {"fill": False, "hatch": "//", "edgecolor": LOST["color"], "label": "nearness to the training rows"},
-    }
-    labelled: set[str] = set()
-    for row, one in enumerate(pairs):
-        for cause in one.causes.causes if one.causes else ():
-            if cause.explained is None:
-                continue
-            style = {**styles[cause.column], **({"label": None} if cause.column in labelled else {})}
-            labelled.add(cause.column)
-            at = row + (-0.19 if cause.column == "sure" else 0.19)
-            panel.barh([at], [100 * cause.explained.share], height=0.34, **style)
-            chance = 100 * cause.explained.permuted
-            panel.plot([chance, chance], [at - 0.17, at + 0.17], color="#000000", linewidth=1.4)
-    panel.set_yticks(range(len(pairs)), [name_in(34, one.pair.name) for one in pairs])
-    panel.set_ylim(len(pairs) - 0.4, -0.6)  # the first pair at the top
-    panel.set_xlabel("part of what was lost that it explains, %; the mark is what chance explains", fontsize=10)
-    panel.tick_params(labelsize=9)
-    panel.grid(axis="x", alpha=0.25)
-    figure.legend(loc="outside upper center", ncols=2, title=_left_out(len(pairs), len(study.compared)), **_LEGEND)
-    return figure
 
 
 def short_number(value: float) -> str:

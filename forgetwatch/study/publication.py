@@ -1,11 +1,9 @@
-"""Outputs of a study: a table for the terminal, a JSON document, a page, Markdown, two CSV tables, LaTeX, pictures.
+"""Outputs of a study: a table for the terminal, a JSON document, a page, Markdown, a CSV table, pictures.
 
     study.json        forgetwatch/study@1: every number, and the pairs that could not be compared
     study.html        one page that opens from disk
     study.md          the same tables in Markdown
-    pairs.csv         a row for each pair
-    categories.csv    a row for each pair, rate and category of the paper's tables
-    tables.tex        the paper's tables
+    study.csv         every number in long form: a row for each pair, group and quantity
     pictures/         each figure as PNG and SVG
 
 A table of the paper has a row for each category and a column for each pair: value +- sd (ceiling), in percent.
@@ -41,8 +39,9 @@ from rich.console import Group as Lines
 from rich.text import Text
 
 from forgetwatch.comparing import group_values
+from forgetwatch.comparing.frame import long_rows
 from forgetwatch.files import write_text
-from forgetwatch.measures import MISSING_CELL, QUANTITIES, chance_rows, drift_json, json_value, value_at
+from forgetwatch.measures import MISSING_CELL, chance_rows, drift_json, json_value
 from forgetwatch.metrics import Slope
 from forgetwatch.pairing import between, brief, count, fit_ends, percent, points
 from forgetwatch.progress import Done, Progress
@@ -62,9 +61,9 @@ from forgetwatch.report import (
     table,
 )
 from forgetwatch.study.factors import Finding, Trend, findings, not_asked, trends
-from forgetwatch.study.figures import NAMELESS, averages_figure, causes_figure, radar_figures, scale_figure, scales
+from forgetwatch.study.figures import NAMELESS, radar_figures, scale_figure, scales
 from forgetwatch.study.pairs import RATES, Compared, Failed, Rate, Study, Value
-from forgetwatch.visible_text import csv_cell, latex_text, without_folders
+from forgetwatch.visible_text import csv_cell, without_folders
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -81,7 +80,6 @@ _OF_TASK: Final = ("name", "n", "forgotten", "gained", "accuracy_before", "accur
 
 TOTAL: Final = "Total"
 """Name of the row of all categories; a category may have the same name."""
-"""Characters that LaTeX would obey, or lacks in its older engines."""
 
 _PAIR_HEADINGS: Final = {
     "n": "questions",
@@ -100,7 +98,7 @@ _PAIR_HEADINGS: Final = {
 }
 _GUESSING_HEADINGS: Final = {
     f"{key}{end}": f"{what}, {key.replace('_', '-')}"
-    for key in ("paper", "guess_corrected", "calibrated")
+    for key in ("paper", "guess_corrected")
     for end, what in (("", "forgotten"), ("_gained", "gained"))
 }
 _AVERAGE_HEADINGS: Final = {
@@ -125,9 +123,7 @@ def write_numbers(study: Study, folder: Path) -> None:
     """Write all numbers of a study into its folder, and the page without figures."""
     text = json.dumps(study_json(study), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     write_text(folder / "study.json", text)
-    write_text(folder / "pairs.csv", pairs_csv(study))
-    write_text(folder / "categories.csv", tables_csv(study))
-    write_text(folder / "tables.tex", tables_latex(study))
+    write_text(folder / "study.csv", study_csv(study))
     write_text(folder / "study.md", study_markdown(study))
     write_text(folder / PAGE, _page(study, {}))
 
@@ -242,29 +238,31 @@ def _value_json(value: Value) -> dict[str, Any]:
     return {**rate, "ceiling": ceiling}
 
 
-def pairs_csv(study: Study) -> str:
-    """Return the CSV table with a row for each pair: its place in the study, and each quantity of all its questions."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    averages = ("tasks", "conventional", "forgetting", "in_tasks_that_fell")
-    items = ("unscored", "only_before", "only_after")
-    own = [*(f"items.{name}" for name in items), *(f"averages.{name}" for name in averages)]
-    totals = [f"total_{rate.replace(' ', '_')}" for rate in RATES]
-    places = ["stage", "pair", "family", "kind", "size", "data", "covariates"]
-    writer.writerow([*places, "error", *totals, *own, *QUANTITIES])
-    for one in study.results:
+def study_rows(study: Study) -> Iterator[dict[str, Any]]:
+    """Yield the numbers of all pairs in long form, those of the paper's tables among them as fractions."""
+    for one in study.compared:
         pair = one.pair
-        covariates = json.dumps({name: json_value(value) for name, value in pair.covariates.items()})
-        first = [csv_cell(pair.stage), csv_cell(pair.name), csv_cell(pair.family), pair.kind, pair.size, pair.data]
-        first.append(covariates if pair.covariates else None)
-        if isinstance(one, Failed):
-            writer.writerow([*first, csv_cell(one.reason), *([None] * (len(totals) + len(own) + len(QUANTITIES)))])
-            continue
-        document = group_values(one.comparison.all)
-        shown = [getattr(one.comparison.items, name) for name in items]
-        shown += [json_value(getattr(one.averages, name)) for name in averages]
-        of_totals = [json_value(one.total(rate).rate.mean) for rate in RATES]
-        writer.writerow([*first, None, *of_totals, *shown, *(value_at(document, path) for path in QUANTITIES)])
+        first: dict[str, Any] = {"stage": pair.stage, "pair": pair.name, "family": pair.family, "kind": pair.kind}
+        first |= {"size": pair.size, "data": pair.data}
+        yield from long_rows(one.comparison.groups, **first)
+        for rate in RATES:
+            of_categories = [("category", name, value) for name, value in one.values(rate).items()]
+            for level, name, value in [*of_categories, ("all", "all", one.total(rate))]:
+                numbers = {"mean": value.rate.mean, "sd": value.rate.sd, "ceiling": value.ceiling.mean}
+                for part, number in numbers.items():
+                    if not math.isnan(number):
+                        quantity = f"paper.{rate.replace(' ', '_')}.{part}"
+                        yield {**first, "level": level, "name": name, "quantity": quantity, "value": number}
+
+
+def study_csv(study: Study) -> str:
+    """Return the CSV table of `study_rows`; a name that a spreadsheet would run as a formula has an apostrophe."""
+    text = io.StringIO()
+    columns = ("stage", "pair", "family", "kind", "size", "data", "level", "name", "quantity", "value")
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    for row in study_rows(study):
+        writer.writerow({name: csv_cell(cell) if isinstance(cell, str) else cell for name, cell in row.items()})
     return text.getvalue()
 
 
@@ -356,11 +354,9 @@ class _Figure(NamedTuple):
 
 
 def _figures(study: Study) -> dict[str, _Figure]:
-    figures = {"averages": _Figure(partial(averages_figure, study))} if study.compared else {}
+    figures = {}
     for by in scales(study):
         figures[f"against-{file_name(by)}"] = _Figure(partial(scale_figure, study, by))
-    if study.has_causes:
-        figures["causes"] = _Figure(partial(causes_figure, study))
     for number, stage in enumerate(study.plan.stages, 1):
         for part, draw in enumerate(radar_figures(study, stage), 1):
             figures[f"radar-{number}-{part}-{file_name(stage)}"] = _Figure(draw, stage)
@@ -383,7 +379,6 @@ def _page(study: Study, drawings: Mapping[str, Markup | None]) -> str:
         facts=_facts(study),
         failed=[without_folders(one.reason) for one in study.failed],
         averages=_staged(study, _AVERAGE_HEADINGS, _average_cells),
-        picture=drawings.get("averages"),
         pairs=_staged(study, _PAIR_HEADINGS, _pair_cells),
         guessing=_staged(study, _GUESSING_HEADINGS, _guessing_cells),
         causes=_staged(study, _CAUSE_HEADINGS, _cause_cells),
@@ -392,7 +387,6 @@ def _page(study: Study, drawings: Mapping[str, Markup | None]) -> str:
         about={"causes": CAUSES_ABOUT, "trends": TRENDS_ABOUT, "findings": FINDINGS_ABOUT},
         trends=(TREND_HEADINGS, [*map(_trend_cells, trends(study))]),
         findings=(FINDING_HEADINGS, [*map(_finding_cells, findings(study))] if asks_for_findings(study) else []),
-        causes_picture=drawings.get("causes"),
         scales=[
             (_SCALES.get(by, f"Forgetting against {by}"), str(one), drawings[name])
             for by, one in scales(study).items()
@@ -551,50 +545,3 @@ def _tables(study: Study) -> Iterator[tuple[str, Rate, list[str]]]:
     for stage in study.plan.stages:
         if names := [one.pair.name for one in study.of_stage(stage)]:
             yield from ((stage, rate, names) for rate in RATES)
-
-
-def tables_latex(study: Study) -> str:
-    """Return the LaTeX of the paper's tables of all stages, to be included in a document."""
-    lines = [r"% needs \usepackage{booktabs} and \usepackage{graphicx}"]
-    for stage, rate, names in _tables(study):
-        heading, *body, last = (
-            " & ".join(map(latex_text, cells)) + r" \\" for cells in [["category", *names], *rows(study, stage, rate)]
-        )
-        lines += [
-            r"\begin{table}",
-            rf"\caption{{{latex_text(stage)}: {rate} in percent, $\pm$ standard deviation over seeds (ceiling).}}",
-            r"\centering\resizebox{\textwidth}{!}{%",
-            rf"\begin{{tabular}}{{l{'r' * len(names)}}}",
-            r"\toprule",
-            heading,
-            r"\midrule",
-            *body,
-            r"\midrule",
-            last,
-            r"\bottomrule",
-            r"\end{tabular}}",
-            r"\end{table}",
-            "",
-        ]
-    return "\n".join(lines) + "\n"
-
-
-def tables_csv(study: Study) -> str:
-    """Return the CSV of the paper's tables.
-
-    A row for each stage, pair, rate and category, as fractions, not cut off at 0.
-
-    The column `level` is ``category``, or ``all`` in the rows of the totals.
-    """
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["stage", "pair", "rate", "level", "category", "mean", "sd", "ceiling"])
-    for one in study.compared:
-        for rate in RATES:
-            of_categories = [("category", name, value) for name, value in one.values(rate).items()]
-            for level, name, value in [*of_categories, ("all", TOTAL, one.total(rate))]:
-                numbers = (value.rate.mean, value.rate.sd, value.ceiling.mean)
-                cells = ["" if math.isnan(number) else number for number in numbers]
-                first = [csv_cell(one.pair.stage), csv_cell(one.pair.name), rate, level, csv_cell(name)]
-                writer.writerow([*first, *cells])
-    return text.getvalue()

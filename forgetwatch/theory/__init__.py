@@ -2,25 +2,12 @@
 
     mixture           two modes, the flows of imitation and reinforcement, replay, finite batches
     near_on_policy    SDFT, TTT-Discover and OAPL: flows, conditions under which the old mass stays, bounds of the drift
-    picture           all of them with their condition held and broken, as text and picture (`forgetwatch theory`)
+    picture           all of them with their condition held and broken: `python -m forgetwatch.theory`
 
 It needs numpy and scipy, and no torch. Each module says what is cited and what is derived here. Read `mixture` first.
 """
 
-from forgetwatch.theory.mixture import (
-    Flow,
-    SampledFlow,
-    expectation_maximization,
-    flow,
-    joint_flow,
-    misassignment,
-    misassignment_bound,
-    overlap,
-    responsibility,
-    reverse_gradients,
-    reverse_rate,
-    sampled,
-)
+from forgetwatch.theory.mixture import Flow, SampledFlow, flow, joint_flow, sampled
 from forgetwatch.theory.near_on_policy import (
     Condition,
     PolicyFlow,

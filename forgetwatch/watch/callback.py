@@ -415,7 +415,7 @@ class ForgetWatchCallback(TrainerCallback):
         # The folder of the trainer may be on another path than that of the checkpoint.
         folders = [run.folder.carried(step), *([checkpoint / CARRIED] if checkpoint is not None else [])]
         # Before any file is touched: restoring may move the folder of another run aside.
-        run.keep_norm(known.get("made", {"probe": {"fingerprint": None}}))
+        run.check_probe(known.get("made", {"probe": {"fingerprint": None}}))
         found: dict[str, Any] = {
             "run": known.get("run"),
             "step": step,
@@ -438,7 +438,8 @@ class ForgetWatchCallback(TrainerCallback):
                 ) from None
             if named is None:
                 raise
-            named = run.in_order(run.in_norm(named))
+            run.check_probe(named.meta)
+            named = run.in_order(named)
             self._log("the run's own baseline is gone; it is replaced by the one that was named")
             # A step that no look of this run has.
             watch.resume(baseline=replace(named, meta={**named.meta, "step": -1}), **found)
@@ -472,7 +473,7 @@ class ForgetWatchCallback(TrainerCallback):
             return
         self._stops_again = self.guard is not None and self.guard.action in STOPS and not self.guard.override
         run.note_stop(stopped if self._stops_again else None)
-        found = [finding for finding in run.findings if finding.trips and finding.step == stopped]
+        found = [finding for finding in run.findings if finding.step == stopped]
         self._log(run_output.stopped_line(stopped, found=found, stops_again=self._stops_again))
 
     def _stop_again(self, control: TrainerControl) -> None:
@@ -577,17 +578,16 @@ class ForgetWatchCallback(TrainerCallback):
         if guard is None:
             return
         new = run.note(guard.findings(run.stage_trajectory(), run.lost_must_pass(step)))
-        trips = any(finding.trips for finding in new)
-        stops = step if trips and guard.action in STOPS else None
+        stops = step if new and guard.action in STOPS else None
         if stops is not None:
             run.note_stop(step)
             control.should_training_stop = True
-        if trips and guard.action in ("save", "stop"):
+        if new and guard.action in ("save", "stop"):
             control.should_save = True
-        lines = finding_lines(new, run.findings, stops=stops)
+        lines = finding_lines(new, stops=stops)
         for line in lines:
             self._log(line)
-        if trips and rank() == 0:
+        if new and rank() == 0:
             with self._failures.tolerate("the guard's alert", step=step):
                 trackers.alert("\n".join(lines), step=step)
 

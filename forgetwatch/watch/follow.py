@@ -455,11 +455,10 @@ class Follower:
         if guard is None:
             return
         new = run.note(guard.findings(run.stage_trajectory(), run.lost_must_pass(look.step)))
-        trips = any(finding.trips for finding in new)
-        self._has_tripped |= trips
-        for line in (lines := finding_lines(new, run.findings)):
+        self._has_tripped |= bool(new)
+        for line in (lines := finding_lines(new)):
             self._log(line)
-        if trips and rank() == 0:
+        if new and rank() == 0:
             self._runs.alert("\n".join(lines), step=look.step)
 
     def _finish(self) -> None:

@@ -30,7 +30,6 @@ from forgetwatch.comparing import (
     Trajectory,
     against_first_base,
     compare,
-    decided_by,
     has_graded_answers,
     right_answers,
     rules_of,
@@ -318,7 +317,8 @@ class Run:
                 step=until,
                 carried=carried,
                 baseline=baseline,
-                probe_of=lambda found: self._probe_of(found.meta),
+                probe=self.probe,
+                check=lambda found: self.check_probe(found.meta),
                 log=log,
             )
 
@@ -339,7 +339,7 @@ class Run:
         stored = resumed.described.findings if findings is None else findings
         self.findings = tuple(finding for finding in stored if finding.step <= last)
         self._started = True
-        self.keep_norm(start.meta)
+        self.check_probe(start.meta)
         if decision is None and (items := Subset.common([start, *looks.values()]).items) is not None:
             decision = Decision(items=items)
         if has_graded_answers(start) and rules_of(start) != RULES:
@@ -363,23 +363,6 @@ class Run:
             self._compare(snapshot, step=look)
         self.store()
 
-    def keep_norm(self, meta: Mapping[str, Any]) -> None:
-        """Use the norm of the run's baseline from here on: all looks of a run are decided by one norm."""
-        kept = self._probe_of(meta)
-        if kept is not self.probe and rank() == 0:
-            log(f"the run's baseline was decided by the norm {kept.norm!r}, and the run keeps it")
-        self.probe = kept
-
-    def in_norm(self, baseline: Snapshot) -> Snapshot:
-        """Return a baseline from elsewhere, decided by the norm of this probe; an error if that is not possible."""
-        if self._probe_of(baseline.meta) is self.probe:
-            return baseline
-        made = decided_by(baseline, dict.fromkeys(baseline.norms, self.probe.norm))
-        if rank() == 0 and len(made.notes) > len(baseline.notes):
-            log(f"the named baseline was {made.notes[-1]}")
-        # The fingerprint covers the norm, and a resume finds the run's probe by it.
-        return replace(made, meta={**made.meta, "probe": {**made.meta["probe"], "fingerprint": self.probe.fingerprint}})
-
     def in_order(self, baseline: Snapshot) -> Snapshot:
         """Return a baseline from elsewhere with its rows in the order of the probe: looks evaluate its first items."""
         place = {(item.task, item.id): number for number, item in enumerate(self.probe)}
@@ -394,30 +377,31 @@ class Run:
         items = tuple(sorted(self.probe, key=lambda item: place.get((item.task, item.id), len(place))))
         self.probe = self.probe if items == self.probe.items else self.probe.with_items(items)
 
-    def _probe_of(self, meta: Mapping[str, Any]) -> Probe:
-        """Return the probe of a baseline, by its metadata: this one, with the norm of the baseline."""
+    def check_probe(self, meta: Mapping[str, Any]) -> None:
+        """Refuse a baseline of another probe, or under another norm, by its metadata.
+
+        Raises:
+            WatchError: If its fingerprint is another one.
+        """
         made_with = meta.get("probe") or {}
-        if made_with.get("fingerprint", "") is None:
-            return self.probe
-        if (found := self.probe.with_fingerprint(made_with.get("fingerprint"))) is None:
+        if made_with.get("fingerprint", "") not in (None, self.probe.fingerprint):
             raise WatchError(
                 f"the run's baseline was made with probe {made_with.get('name')!r} "
                 f"(fingerprint {str(made_with.get('fingerprint'))[:12]}), and this is probe {self.probe.name!r} "
                 f"({self.probe.fingerprint[:12]}); resume with the probe in {self.folder.path / PROBE}"
             )
-        return found
 
     def adopt(self, baseline: Snapshot) -> None:
-        """Compare with a snapshot from elsewhere instead of the first look, decided by the norm of this probe.
+        """Compare with a snapshot from elsewhere instead of the first look.
 
         Raises:
             WatchError: If it is of another probe, a look was taken already, or another process trains in the folder.
-            MismatchError: If it is of another norm, and has not the scores to be decided again.
         """
         if self.baseline is not None:
             raise WatchError("the run has a baseline already; adopt one from elsewhere before the first look")
         self.open()
-        adopted = self.folder.stamped(self.in_order(self.in_norm(baseline)), "baseline")
+        self.check_probe(baseline.meta)
+        adopted = self.folder.stamped(self.in_order(baseline), "baseline")
         adopted = replace(adopted, meta={**adopted.meta, "step": -1})  # a step that no look of this run has
         self.baseline = adopted
         self._compare(adopted, step=-1)
@@ -436,15 +420,13 @@ class Run:
             if not any(item.content_hash in hashes for item in self.probe):
                 raise MismatchError(f"the first base was measured on other questions than those of {self.probe.name}")
             made_with = lineage.first.meta.get("probe") or {}
-            for name, own in (("scoring", self.probe.scoring), ("rendering", self.probe.rendering)):
+            for name in ("scoring", "rendering", "norm"):
+                own = getattr(self.probe, name)
                 if made_with.get(name, own) != own:
                     raise MismatchError(f"the first base was measured with {name} {made_with[name]!r}, this is {own!r}")
             decoding = self.probe.settings.get("decoding")
             if decoding is not None and made_with.get("decoding", decoding) != decoding:
                 raise MismatchError("the answers of the first base were generated by other settings (decoding)")
-            if any(norm != self.probe.norm for norm in lineage.first.norms.values()):
-                decided = decided_by(lineage.first, dict.fromkeys(lineage.first.norms, self.probe.norm))
-                lineage = replace(lineage, first=decided)
         self.lineage, self._first = lineage, lineage.first
 
     def leave_unlike_lineage(self) -> bool:

@@ -309,13 +309,12 @@ def default_probe(
         tokenizer: The tokenizer; `behaviour` needs its chat template.
         fast: True if generating is cheap: the model is on a GPU.
         obstacle: Reason why the model cannot generate; empty if it can.
-        fingerprint: Fingerprint of the probe of a resumed run, which keeps it on any machine, under any norm; None
-            otherwise.
+        fingerprint: Fingerprint of the probe of a resumed run, which keeps it on any machine; None otherwise.
     """
     scored = load_probe("standard")
     both = combine(scored, load_probe("behaviour"))
     for probe in (scored, both):
-        if probe.with_fingerprint(fingerprint) is not None:
+        if probe.fingerprint == fingerprint:
             return probe, "the run's own"
     if not getattr(tokenizer, "chat_template", None):
         return scored, "without behaviour, which needs a chat template"

@@ -165,18 +165,15 @@ def test_a_second_measurement_is_counted_as_noise(run: Run, tmp_path: Path) -> N
     assert (refused.status, "no item of b" in refused.stderr) == (1, True)
 
 
-def test_paper_compat_and_bootstrap_are_optional_and_reproducible(run: Run, tmp_path: Path) -> None:
+def test_paper_compat_is_optional(run: Run, tmp_path: Path) -> None:
     columns = {"task": ["piqa"] * 60, "k": [4] * 60}
     before = outcomes(tmp_path, "b.csv", [1] * 30 + [0] * 30, chosen=[0] * 30 + [1, 2] * 15, **columns)
     after = outcomes(tmp_path, "a.csv", [1] * 20 + [0] * 40, chosen=[0] * 20 + [1, 2] * 20, **columns)
     plain = json.loads(run(before, after, "--json", "-").stdout)
     assert plain["paper_compat"] is None
-    asked = ["--chance", "paper-compat", "--bootstrap", "200", "--seed", "3", "--json", "-"]
-    document, again = (json.loads(run(before, after, *asked).stdout) for _ in range(2))
-    assert document == again  # the seed decides
+    document = json.loads(run(before, after, "--chance", "paper-compat", "--json", "-").stdout)
     assert document["paper_compat"]["forgetting"]["mean"] == pytest.approx(10 / 60 - 0.5 * (40 / 60) / 3)
     assert list(document["paper_compat"]["by_category"]) == ["Common Sense"]
-    assert document["paper_compat"]["forgetting"]["se"] > 0
 
 
 def test_samples_of_a_csv_reach_the_table_and_the_json(run: Run, tmp_path: Path) -> None:
@@ -190,7 +187,6 @@ def test_samples_of_a_csv_reach_the_table_and_the_json(run: Run, tmp_path: Path)
     whole = document["groups"][0]
     assert (document["samples"], whole["n"], whole["forgotten"]) == (3, 2, pytest.approx(2 / 3))
     assert whole["p_value"] == 0.5  # one item changed: one coin
-    assert whole["noise_floor"]["floor"] == pytest.approx((0 + 2 / 3 + 2 / 3 + 2 / 3) / 8)
     assert "2 items, 3 samples each" in run("b.csv", "a.csv").stdout
     first = json.loads(run("b.csv", "a.csv", "--samples", "first", "--json", "-").stdout)
     assert (first["samples"], first["groups"][0]["forgotten"]) == (1, 1)

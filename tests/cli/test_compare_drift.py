@@ -82,7 +82,7 @@ def test_the_table_the_detail_and_the_page_show_each_estimator_under_its_name(
     words = " ".join(result.stdout.split())
     assert "KL is the number of nats a token by which they are less likely now." in words
     assert "prompts KL sampled" in words
-    assert '<section id="drift">' in (tmp_path / "page.html").read_text()
+    assert '<h3 id="drift">' in (tmp_path / "page.html").read_text()
 
 
 def test_a_csv_has_the_numbers_of_the_drift_in_the_line_of_all(models: dict[str, str], tmp_path: Path) -> None:

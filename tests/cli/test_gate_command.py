@@ -68,8 +68,7 @@ def test_what_cannot_be_judged_is_one_sentence(files: dict[str, Path]) -> None:
     unknown = run(files["base"], files["kept"], "--policy", "fine-tun")
     assert "did you mean 'fine-tune'" in str(unknown.exception)
     for arguments, says in (
-        ((files["base"],), "needed BEFORE and AFTER, or --plan"),
-        (("--plan",), "--plan: needed --probe"),
+        ((files["base"],), "needed BEFORE and AFTER, or --verify FILE"),
         ((files["base"], files["kept"], "--value", "x"), "--value: needed NAME=BEFORE,AFTER"),
         ((files["base"], files["kept"], "--value", "x=61,62"), "as shares from 0 to 1"),
         ((files["base"], files["kept"], "--value", "x=.1,.2"), "the policy has no metric 'x'"),
@@ -89,11 +88,34 @@ def test_no_file_of_the_user_is_overwritten(files: dict[str, Path], tmp_path: Pa
     assert [run(files["base"], files["kept"], *again).exit_code for _ in range(2)] == [0, 0]
 
 
-def test_a_plan_needs_no_model() -> None:
-    done = run("--plan", "--probe", "quick", "--policy", "fine-tune")
-    assert done.exit_code == 0, done.output
-    assert "limits share an error of 5 %; 80 % power" in done.stdout
-    assert "no: too few items" in done.stdout
+def test_an_answer_is_computed_again_and_what_changed_is_named(files: dict[str, Path], tmp_path: Path) -> None:
+    answer = tmp_path / "answer.json"
+    limits = ("--policy", files["policy"], "--fail-if", "newly_unscored>9", "--json", answer)
+    assert run(files["base"], files["lost"], *limits).exit_code == 3
+    again = run("--verify", answer)
+    assert (again.exit_code, again.stdout) == (3, f"{answer}: FAIL again, 5 limits and all checksums are the same\n")
+    document = json.loads(answer.read_text())
+    answer.write_text(json.dumps({**document, "answer": "PASS"}))
+    forged = run("--verify", answer)
+    assert "the answer was PASS and is FAIL now; not as stored: answer" in str(forged.exception)
+    answer.write_text(json.dumps(document))
+    files["policy"].write_text(POLICY.replace("2%", "3%"))
+    changed = run("--verify", answer)
+    assert "not as stored: policy_sha256 and rulings" in str(changed.exception)
+    files["policy"].write_text(POLICY)
+    files["lost"].write_bytes(files["kept"].read_bytes())
+    assert "not as stored: sides" in str(run("--verify", answer).exception)
+    answer.write_text('{"schema": "forgetwatch/gate@1"}')
+    assert "needed an answer of gate --json" in str(run("--verify", answer).exception)
+
+
+def test_items_of_a_subset_are_read_from_the_folder_of_the_policy(files: dict[str, Path], tmp_path: Path) -> None:
+    (tmp_path / "ids.txt").write_text("1\n\n 2 \n1\n")
+    files["policy"].write_text("critical: [n<2, n>2]\nmust_pass: ['9']\nsubset: {items: ids.txt}")
+    done = run(files["base"], files["kept"], "--policy", files["policy"])
+    assert "all n: 2; fails if <2" in " ".join(done.stdout.split())
+    (tmp_path / "ids.txt").write_text("nope\n")
+    assert "no item_id 'nope'" in str(run(files["base"], files["kept"], "--policy", files["policy"]).exception)
 
 
 def test_a_comment_is_updated_in_place(files: dict[str, Path]) -> None:
@@ -129,3 +151,29 @@ def test_steps_of_a_workflow_are_annotated(files: dict[str, Path], tmp_path: Pat
     assert line.startswith("::error title=forgetwatch release::all accuracy -")
     assert "%25" not in line.split("::")[1]
     assert "FORGOT, policy release FAIL" in summary.read_text()
+
+
+def test_what_is_no_answer_or_no_figure_is_refused_in_one_sentence(files: dict[str, Path], tmp_path: Path) -> None:
+    answer = tmp_path / "answer.json"
+    run(files["base"], files["kept"], "--json", answer)
+    stored = json.loads(answer.read_text())
+    assert run("--verify", answer).exit_code == {"PASS": 0, "FAIL": 3, "INCONCLUSIVE": 4}[stored["answer"]]
+    for changed in (
+        {name: value for name, value in stored.items() if name != "answer"},
+        stored | {"call": stored["call"] | {"before": 5}},
+        stored | {"call": stored["call"] | {"on_mismatch": "foo"}},
+        stored | {"call": stored["call"] | {"value": ["foo"]}},
+    ):
+        answer.write_text(json.dumps(changed))
+        assert "needed an answer of gate --json" in str(run("--verify", answer).exception)
+    answer.write_text("[" * 100_000)
+    assert "needed an answer of gate --json" in str(run("--verify", answer).exception)
+    assert run("--verify", answer, files["base"], files["kept"]).exit_code == 2
+    assert run(files["base"], files["kept"], "--value", "acc=0.5,nan").exit_code == 2
+
+
+def test_options_beside_a_policy_are_named(files: dict[str, Path], tmp_path: Path) -> None:
+    both, path = ("--policy", files["policy"], "--fail-if", "forgotten>599"), tmp_path / "j.json"
+    run(files["base"], files["kept"], *both, "--json", path)
+    document = json.loads(path.read_text())
+    assert (document["policy"], document["rulings"][-1]["what"]) == ("release and options", "all forgotten")

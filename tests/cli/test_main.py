@@ -15,7 +15,7 @@ def test_every_command_explains_itself_and_each_of_its_options() -> None:
     helped = CliRunner().invoke(app, ["--help"]).stdout
     words = " ".join(helped.replace("│", " ").split())
     files = Path(__file__).parent.parent.parent.joinpath("forgetwatch", "cli").glob("*_command.py")
-    assert {file.stem.removesuffix("_command") for file in files} == set(COMMANDS)
+    assert {file.stem.removesuffix("_command") for file in files} - {"plan"} == set(COMMANDS)  # that of `probe plan`
     for name, text in {"demo": "Watch a small model forget: train one, fine-tune it,", **COMMANDS}.items():
         assert f"{name} {text}" in words
         own = CliRunner().invoke(app, [name, "--help"])
@@ -65,7 +65,6 @@ def test_an_expected_error_is_one_line_without_a_traceback_and_keeps_its_bracket
         (["compare", "a.csv"], "Missing argument"),
         (["compare", "a.csv", "b.csv", "--by", "categry"], "did you mean 'category'?"),
         (["compare", "a.csv", "b.csv", "--jsn", "x"], "--json"),
-        (["compare", "a.csv", "b.csv", "--bootstrap", "7"], "--bootstrap: needed 0, or at least 100 draws, got 7"),
         (["comparee"], "compare"),
     ],
 )

@@ -69,10 +69,10 @@ def test_reports_of_passages_are_written(tmp_path: Path, suffix: str) -> None:
 
 
 def test_a_plan_counts_questions_alone(tmp_path: Path) -> None:
-    printed = run("plan", "--probe", "quick+passages", "--looks", "5")
+    printed = run("probe", "plan", "--probe", "quick+passages", "--looks", "5")
     assert "Dialogue" not in printed
     assert "alarm at each of 5 looks: all at p 0.005, 9 categories at p 0.00056" in printed
-    run("plan", "--probe", "passages")
+    run("probe", "plan", "--probe", "passages")
 
 
 def test_a_passage_is_shown_as_its_text() -> None:

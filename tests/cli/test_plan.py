@@ -1,23 +1,26 @@
-"""`forgetwatch plan`: numbers of the published table, and refusals."""
+"""`forgetwatch probe plan`: numbers of the published table, and refusals."""
 
 from __future__ import annotations
 
 import math
+import re
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
-from support import probe
+from support import decided, probe, snapshot
 from typer.testing import CliRunner
 
 from forgetwatch import Item, Probe
 from forgetwatch.cli import app
 from forgetwatch.errors import ForgetwatchError
 from forgetwatch.metrics import alarm_level, detectable_change, detectable_estimate, detectable_known_lost
+from forgetwatch.snapshot import save_snapshot
 
 
 def plan(*arguments: str) -> str:
-    done = CliRunner().invoke(app, ["plan", *arguments])
+    done = CliRunner().invoke(app, ["probe", "plan", *arguments])
     assert done.exit_code == 0, done.output
     assert max(map(len, done.stdout.splitlines())) <= 100
     return done.stdout
@@ -93,12 +96,26 @@ def test_a_change_larger_than_the_flips_is_said_to_be_impossible() -> None:
     ],
 )
 def test_wrong_usage_is_refused(arguments: list[str], says: str) -> None:
-    done = CliRunner().invoke(app, ["plan", *arguments], env={"COLUMNS": "300", "TERM": "dumb"})
+    done = CliRunner().invoke(app, ["probe", "plan", *arguments], env={"COLUMNS": "300", "TERM": "dumb"})
     assert done.exit_code == 2
     assert says in done.output
 
 
 def test_a_probe_that_is_not_there_is_one_clear_error() -> None:
-    error = CliRunner().invoke(app, ["plan", "--probe", "nowhere.jsonl"]).exception
+    error = CliRunner().invoke(app, ["probe", "plan", "--probe", "nowhere.jsonl"]).exception
     assert isinstance(error, ForgetwatchError)
     assert "no such file" in str(error)
+
+
+def test_outcomes_of_a_base_give_the_verdicts_to_expect(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    scores = rng.normal(-3.0, 2.0, (600, 4)) + np.array([2.0, 0.0, 0.0, 0.0])
+    save_snapshot(decided(scores), tmp_path / "base.parquet")
+    told = " ".join(plan("--items", "600", "--base", str(tmp_path / "base.parquet")).split())
+    kept, forgot = map(int, re.findall(r"in about (\d+) %", told))
+    assert "verdicts: of 600 questions, a harmless training will read KEPT in about " in told
+    assert "one that loses 4 points FORGOT in about " in told
+    assert kept > 50 > 100 - forgot
+    save_snapshot(snapshot([True] * 60), tmp_path / "plain.parquet")
+    told = plan("--items", "60", "--base", str(tmp_path / "plain.parquet"))
+    assert "most answers of the base have no scores of options" in " ".join(told.split())

@@ -22,10 +22,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for step, lost in ((10, 2), (20, 8)):
         checkpoint = Path(f"checkpoint-{step}")
         checkpoint.mkdir()
-        history = [{"eval_accuracy": step / 100, "step": step}]
-        (checkpoint / "trainer_state.json").write_text(json.dumps({"global_step": step, "log_history": history}))
         made = snapshot([at >= lost for at in range(40)], meta={"model": str(checkpoint)}, **labels)
         save_snapshot(made, f"s{step}.parquet")
+    Path("t.csv").write_text("after,eval_accuracy\ns20.parquet,0.2\ns10.parquet,0.1\n")
     return tmp_path
 
 
@@ -46,32 +45,16 @@ def test_the_ranking_is_first_and_the_detail_ends_with_the_matrix(folder: Path) 
     ]
 
 
-def test_the_target_is_read_from_the_checkpoints_that_the_snapshots_name(folder: Path) -> None:
-    document = json.loads(compared("--target", "eval_accuracy", "--json", "-"))
+def test_the_target_is_read_from_a_table(folder: Path) -> None:
+    document = json.loads(compared("--target", "t.csv", "--json", "-"))
     models = document["ranking"]["models"]
     assert [(one["number"], one["target"], one["on_front"]) for one in models] == [(1, 0.1, True), (2, 0.2, True)]
     assert document["matrix"]["lost"] == [[0, 2, 8], [0, 0, 6], [0, 0, 0]]
     assert len(document["comparisons"]) == 2
 
 
-def test_what_the_trainer_logged_is_shown_without_asking(folder: Path) -> None:
-    assert json.loads(compared("--json", "-"))["ranking"]["target"] == {
-        "name": "eval_accuracy",
-        "less_is_better": False,
-    }
-    Path("checkpoint-10/trainer_state.json").unlink()
-    assert json.loads(compared("--json", "-"))["ranking"]["target"] is None
-
-
-def test_the_target_is_read_from_a_table(folder: Path) -> None:
-    (folder / "t.csv").write_text("after,pass@1\ns20.parquet,0.1\ns10.parquet,0.9\n")
-    shown = compared("--target", "t.csv", "--detail")
-    assert "pass@1" in shown
-    assert "They are no 1." in " ".join(shown.split())
-
-
 def test_a_report_of_several_begins_with_all_of_them(folder: Path) -> None:
-    compared("-o", "r.html", "--target", "eval_accuracy")
+    compared("-o", "r.html", "--target", "t.csv")
     compared("-o", "r.md")
     compared("-o", "r.json")
     page = (folder / "r.html").read_text()
@@ -91,23 +74,22 @@ def test_the_matrix_counts_the_first_sample_where_that_is_asked(tmp_path: Path) 
 
 
 def test_a_target_of_one_model_is_wrong_usage(folder: Path) -> None:
-    done = CliRunner().invoke(app, ["compare", "base.parquet", "s10.parquet", "--target", "eval_accuracy"])
+    done = CliRunner().invoke(app, ["compare", "base.parquet", "s10.parquet", "--target", "t.csv"])
     assert done.exit_code == 2
     assert "needed at least two" in " ".join(done.output.replace("│", " ").split())
 
 
 def test_a_target_that_is_not_there_is_an_error(folder: Path) -> None:
-    done = CliRunner().invoke(app, ["compare", "base.parquet", "s10.parquet", "s20.parquet", "--target", "eval_f1"])
+    done = CliRunner().invoke(app, ["compare", "base.parquet", "s10.parquet", "s20.parquet", "--target", "no.csv"])
     assert isinstance(done.exception, SnapshotError)
-    assert "no eval_f1 was ever logged; there are eval_accuracy" in str(done.exception)
+    assert "no.csv: no such file" in str(done.exception)
 
 
 def test_pictures_are_drawn_where_they_are_wanted(folder: Path) -> None:
-    shown = compared("--plots", "new/pictures", "--target", "eval_accuracy")
-    assert "pictures: 4 in new/pictures, as PNG and SVG" in shown
+    shown = compared("--plots", "new/pictures", "--target", "t.csv")
+    assert "pictures: 3 in new/pictures, as PNG and SVG" in shown
     assert {path.name for path in (folder / "new" / "pictures").glob("*.png")} == {
         "retention-against-eval_accuracy.png",
-        "lost-between-models.png",
         "categories-1-checkpoint-10.png",
         "categories-2-checkpoint-20.png",
     }

@@ -15,8 +15,6 @@ from typer.testing import CliRunner
 from forgetwatch import save_snapshot
 from forgetwatch.cli import app
 
-GATE = ("--no-worse-than", "5%")
-
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -55,7 +53,6 @@ SIDES = (*COMPARE, "new2.parquet")
     [
         # Somebody takes --json for a switch: the next path is its value.
         ((*COMPARE, "--json", "new1.parquet", "new2.parquet"), "new1.parquet", "a JSON document ends in .json"),
-        ((*SIDES, *GATE, "--summary", "new1.parquet"), "new1.parquet", "a summary ends in .md"),
         (("flips", "base.parquet", "new2.parquet", "--jsonl", "base.parquet"), "base.parquet", "ends in .jsonl"),
         ((*SIDES, "-o", "new1.parquet"), "new1.parquet", "a report ends in .html, .md, .csv or .json"),
         ((*SIDES, "--json", "results.json"), "results.json", "not a JSON document of forgetwatch"),
@@ -63,7 +60,6 @@ SIDES = (*COMPARE, "new2.parquet")
         ((*SIDES, "-o", "table.csv"), "table.csv", "not a report of forgetwatch"),
         ((*SIDES, "-o", "notes.md"), "notes.md", "not a report of forgetwatch"),
         ((*SIDES, "-o", "page.html"), "page.html", "not a report of forgetwatch"),
-        ((*SIDES, *GATE, "--summary", "notes.md"), "notes.md", "not a summary of forgetwatch"),
         (("flips", "base.parquet", "new2.parquet", "--jsonl", "log.jsonl"), "log.jsonl", "not a list of items"),
         (("convert", "base.parquet", "-o", "base.parquet"), "base.parquet", "the command reads this file"),
         (("convert", "log.jsonl", "-o", "log.jsonl"), "log.jsonl", "a snapshot ends in .parquet"),
@@ -98,7 +94,6 @@ def test_what_forgetwatch_wrote_is_written_again(folder: Path) -> None:
     commands = [
         (*SIDES, "--json", "out.json"),
         *((*SIDES, "-o", f"report{suffix}") for suffix in (".html", ".md", ".csv", ".json")),
-        (*SIDES, *GATE, "--summary", "summary.md"),
         ("flips", "base.parquet", "new2.parquet", "--jsonl", "flips.jsonl"),
         ("convert", "log.jsonl", "-o", "log.parquet"),
         ("probe", "build", "rows.csv", "-o", "probe.jsonl"),

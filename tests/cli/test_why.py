@@ -1,4 +1,4 @@
-"""`forgetwatch why` says whether what was lost was barely known, or near the training rows."""
+"""`forgetwatch report --train` says whether what was lost was barely known, or near the training rows."""
 
 from __future__ import annotations
 
@@ -36,21 +36,14 @@ def run(tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
-def test_what_was_barely_known_is_told_without_rows(run: Path) -> None:
-    done = CliRunner().invoke(app, ["why", str(run)], catch_exceptions=False)
-    told = " ".join(done.stdout.split())
-    assert "questions that it had right are lost within categories, it lost the less sure of its right answers" in told
-    assert "--train FILE adds how near the questions are to the training rows" in told
-
-
 def test_with_rows_both_are_asked_and_json_has_them(run: Path, tmp_path: Path) -> None:
     pytest.importorskip("bm25s")
     path = tmp_path / "why.json"
-    arguments = ["why", str(run), "--train", str(tmp_path / "rows.jsonl"), "--json", str(path)]
+    arguments = ["report", str(run), "--train", str(tmp_path / "rows.jsonl"), "--json", str(path)]
     done = CliRunner().invoke(app, arguments, catch_exceptions=False)
     assert "its words in the rows, per 1,000" in done.stdout
     assert "lost of each tenth, %" in done.stdout
-    document = json.loads(path.read_text())
+    document = json.loads(path.read_text())["why"]
     assert [one["column"] for one in document["columns"]] == ["sure", "near"]
     assert document["columns"][0]["explains"] is True
     assert sum(part["items"] for part in document["columns"][0]["parts"]) == document["items"] == ITEMS
@@ -72,10 +65,11 @@ def test_the_page_shows_both_columns(run: Path, tmp_path: Path) -> None:
 
 
 def test_what_is_missing_is_told(run: Path, tmp_path: Path) -> None:
-    write_run(tmp_path / "empty", probe(ITEMS), look(0, np.array([], int)), {})
-    done = CliRunner().invoke(app, ["why", str(tmp_path / "empty")])
-    assert "needed a look after the start, found none" in str(done.exception)
-    (tmp_path / "blank.jsonl").write_text('{"text": ""}\n')
     pytest.importorskip("bm25s")
-    done = CliRunner().invoke(app, ["why", str(run), "--train", str(tmp_path / "blank.jsonl")])
-    assert "needed training rows with words, found none" in str(done.exception)
+    for name, looks in (("empty", {}), ("run", None)):
+        if looks is not None:
+            write_run(tmp_path / name, probe(ITEMS), look(0, np.array([], int)), looks)
+        (tmp_path / "blank.jsonl").write_text('{"text": ""}\n')
+        done = CliRunner().invoke(app, ["report", str(tmp_path / name), "--train", str(tmp_path / "blank.jsonl")])
+        said = {"empty": "--train needs a look after the start", "run": "needed training rows with words, found none"}
+        assert said[name] in str(done.exception)

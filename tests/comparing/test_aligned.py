@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import snapshot
 
-from forgetwatch.pairing import AlignedPairs, Labels, guess_chance, option_scores, pair, second_choice
+from forgetwatch.pairing import AlignedPairs, Labels, guess_chance, pair
 from forgetwatch.snapshot import Snapshot
 
 
@@ -22,45 +22,6 @@ def test_labels_split_into_the_rows_of_each_name_in_order(names: list[str]) -> N
     assert found == {
         name: [i for i, other in enumerate(names) if other == name] for name in dict.fromkeys(names) if name
     }
-
-
-def second_choices(correct: list[bool], *, norm: str = "sum", **columns: object) -> list[float] | None:
-    rows = snapshot(correct, meta={"probe": {"norm": norm}}, **columns)
-    found = second_choice(rows, option_scores(rows), np.arange(len(rows)))
-    return None if found is None else found.tolist()
-
-
-def test_the_second_choice_is_that_of_the_score_that_decides() -> None:
-    columns = {
-        "k": [3, 3, 3, 3, 3],
-        "gold": [0, 0, 0, 0, 0],
-        "chosen": [1, 1, 0, 2, None],
-        "choice_logprobs": [[-2.0, -1.0, -3.0], [-3.0, -1.0, -2.0], [-1.0, -2.0, -3.0], [-2.0, -1.0, -3.0], None],
-    }
-    found = second_choices([False, False, True, False, False], **columns)
-    # second, third, right, another option was chosen than these scores would choose, no scores
-    assert found == pytest.approx([1.0, 0.0, math.nan, math.nan, math.nan], nan_ok=True)
-    columns = {
-        "k": [3],
-        "gold": [0],
-        "chosen": [1],
-        "choice_logprobs": [[-6.0, -2.0, -4.0]],
-        "choice_bytes": [[6, 4, 2]],
-    }
-    assert second_choices([False], **columns) == [0.0]
-    assert second_choices([False], norm="bytes", **columns) == [1.0]  # -1, -.5, -2
-    assert second_choices([False], k=[3], gold=[0], chosen=[1]) is None
-
-
-def test_any_of_several_right_options_may_come_second() -> None:
-    columns = {
-        "k": [4, 4],
-        "gold": [0, 1],
-        "golds": [[0, 3], None],
-        "chosen": [1, 0],
-        "choice_logprobs": [[-9.0, -1.0, -3.0, -2.0], [-1.0, -9.0, -3.0, -2.0]],
-    }
-    assert second_choices([False, False], **columns) == [1.0, 0.0]
 
 
 def align(before: Snapshot, after: Snapshot) -> AlignedPairs:

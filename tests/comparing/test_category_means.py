@@ -7,9 +7,6 @@ import pytest
 from support import snapshot
 
 from forgetwatch import compare
-from forgetwatch.comparing.category_means import category_means
-from forgetwatch.metrics import resample
-from forgetwatch.pairing import AlignedPairs, pair
 from forgetwatch.probes import PaperTasks
 
 TWICE = {"item_id": [*"1122"], "content_hash": [*"AABB"], "sample": [0, 1] * 2, "task": ["piqa"] * 4}
@@ -81,63 +78,8 @@ def test_an_unscored_answer_leaves_its_seed_only_as_in_the_released_code() -> No
     assert compat.forgetting.mean == pytest.approx((seed0 + seed1) / 2)
 
 
-def test_the_bootstrap_error_of_a_mean_of_clipped_rates_is_its_spread() -> None:
-    rng, found, errors = np.random.default_rng(9), [], []
-    tasks = [f"t{i % 14}" for i in range(14 * 60)]
-
-    def side(right: np.ndarray) -> object:
-        return snapshot(right.tolist(), task=tasks, k=[4] * len(tasks))
-
-    for run in range(60):
-        before = rng.random(len(tasks)) < 0.6
-        after = np.where(rng.random(len(tasks)) < 0.3, rng.random(len(tasks)) < 0.5, before)
-        asked = {"rng": np.random.default_rng(run), "replications": 60} if run < 6 else {}
-        compat = compare(before=side(before), after=side(after), chance="paper-compat", **asked).paper_compat  # type: ignore[arg-type]
-        assert compat is not None
-        found.append(compat.forgetting.mean)
-        if asked:
-            errors.append(compat.forgetting.se)
-            assert compat.forgetting.interval is not None
-    assert np.mean(errors) == pytest.approx(np.std(found, ddof=1), rel=0.35)
-
-
-def test_the_bootstrap_errors_belong_to_their_own_rates() -> None:
-    """Nothing is gained, and everything right before: backward transfer is 0 in every draw, forgetting is not."""
-    rows = 80
-    labels = {"task": ["t"] * 40 + ["u"] * 40, "category": ["a"] * 40 + ["b"] * 40, "k": [4] * rows}
-    before, after = snapshot([True] * rows, **labels), snapshot([False] * 10 + [True] * 70, **labels)
-    means = compare(before=before, after=after, rng=np.random.default_rng(1), replications=50).macro
-    forgetting, backward_transfer = means.by_category["a"]
-    assert forgetting.se is not None
-    assert forgetting.se > 0.03
-    assert backward_transfer.se == 0.0
-    assert [one.se for one in means.by_category["b"]] == [0.0, 0.0]
-    assert means.forgetting.se == pytest.approx(forgetting.se / 2, rel=0.5)
-    low, high = means.forgetting.interval or (math.nan, math.nan)
-    assert (low + high) / 2 == pytest.approx(means.forgetting.mean)
-    assert high - low == pytest.approx(2 * 1.959964 * means.forgetting.se)
-    assert compare(before=before, after=after).macro.forgetting.interval is None
-
-
-def test_one_draw_has_no_error_and_nothing_has_no_rate() -> None:
-    before, after = snapshot([True, True], k=[4, 4]), snapshot([True, False], k=[4, 4])
-    once = compare(before=before, after=after, rng=np.random.default_rng(0), replications=1).macro
-    assert once.forgetting.se is not None
-    assert math.isnan(once.forgetting.se)
+def test_nothing_has_no_rate() -> None:
     nothing = compare(before=snapshot([True]), after=snapshot([True])).macro  # an open answer
     assert math.isnan(nothing.forgetting.mean)
     assert math.isnan(nothing.backward_transfer.sd)
     assert nothing.by_category == {}
-
-
-def test_the_error_of_a_mean_is_the_sample_deviation_of_its_draws() -> None:
-    rows = 60
-    labels = {"task": ["t"] * rows, "category": ["a"] * rows, "k": [4] * rows}
-    before, after = snapshot([True] * rows, **labels), snapshot([False] * 20 + [True] * 40, **labels)
-    found = compare(before=before, after=after, rng=np.random.default_rng(3), replications=4).macro
-    pairs, _ = AlignedPairs.align(before, after, pair(before, after))
-    rng = np.random.default_rng(3)
-    means = [
-        category_means(pairs.take(drawn)).forgetting.mean for drawn in resample(np.arange(rows), rng, replications=4)
-    ]
-    assert found.forgetting.se == pytest.approx(np.std(means, ddof=1))

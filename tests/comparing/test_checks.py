@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
-from support import snapshot
+from support import decided, snapshot
 
 from forgetwatch import Snapshot, compare
 from forgetwatch.comparing import check_settings, repeated_prompts, setting_differences
@@ -101,14 +102,6 @@ def test_one_percent_of_the_items_is_not_one_percent_of_the_answers() -> None:
     assert compare(before=before, after=after, allow_prompt_mismatch=True).items.prompt_differs == 1
 
 
-def test_the_note_on_a_null_that_was_decided_again_is_its_last() -> None:
-    scores = {"k": [2], "gold": [0], "chosen": [0], "choice_logprobs": [[-1.0, -2.0]], "choice_bytes": [[2, 1]]}
-    start = snapshot([True], meta={"probe": {"norm": "sum"}}, **scores)
-    null = replace(snapshot([False], meta={"probe": {"norm": "bytes"}}, **scores), notes=("read with care",))
-    noted = compare(before=start, after=start, null=null).notes
-    assert [note.split(" (")[0] for note in noted if "the null was" in note] == ["the null was decided again by sum"]
-
-
 def test_unlike_questions_of_equal_prompts_are_named() -> None:
     ids = ["a", "b", "c", "d", "e", "e"]
     columns = {
@@ -148,3 +141,14 @@ def test_categories_that_differ_are_noted_and_those_before_are_used() -> None:
     assert "items whose category differs: 1; that of snapshot, the side before, is used" in made.notes
     assert list(made.by("category")) == ["A", "B", "D"]
     assert not [note for note in compare(before=sides[0], after=sides[0]).notes if "whose category differs" in note]
+
+
+def test_sides_that_were_decided_by_unlike_norms_are_refused_and_logs_of_other_tools_noted() -> None:
+    scores, lengths = np.array([[-4.0, -3.0]] * 3), np.array([[2, 1]] * 3)
+    by_sum, by_bytes = (decided(scores, norm=norm, lengths=lengths) for norm in ("sum", "bytes"))
+    with pytest.raises(MismatchError, match=r"was decided by the norm 'sum' and .* by 'bytes'; score both with"):
+        compare(before=by_sum, after=by_bytes)
+    with pytest.raises(MismatchError, match="by the norm"):
+        compare(before=by_sum, after=by_sum, null=by_bytes)
+    log = replace(by_bytes, meta={**by_bytes.meta, "tool": "lm-evaluation-harness"})
+    assert "norms of the score that decides differ" in " ".join(compare(before=by_sum, after=log).notes)

@@ -128,7 +128,7 @@ def test_categories_without_an_item_are_named_in_the_look_and_on_its_page() -> N
     assert subset.missing_categories == ("Law",)
     look = subset.describe(snapshot([True] * 4, meta={"probe": {"name": "mine"}}), fingerprint="f")
     assert Subset.from_metadata(look.meta).missing_categories == ("Law",)
-    words = dict(summary(compare(before=look, after=look)).sections)["What was not measured"]
+    words = " ".join(summary(compare(before=look, after=look)).sure)
     assert "the first 4 of 10 questions" in words
     assert "No question of Law is among those that the looks evaluate." in words
     assert Subset.from_probe(Probe(items, name="mine"), items=8, generates=True).missing_categories == ()

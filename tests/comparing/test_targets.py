@@ -31,40 +31,6 @@ def scored(model: str | None = None, step: int | None = None) -> Snapshot:
     return snapshot([True], meta={} if model is None else {"model": model, "step": step})
 
 
-def test_a_metric_is_read_at_each_checkpoints_own_step(tmp_path: Path) -> None:
-    models = [(checkpoint(tmp_path, step), scored()) for step in (10, 20)]
-    assert read_target("eval_accuracy", models).values == (0.6, 0.7)
-    assert read_target("eval_loss", models).less_is_better
-
-
-def test_a_snapshot_leads_to_the_checkpoint_that_it_names_and_a_look_to_that_of_its_step(tmp_path: Path) -> None:
-    named = checkpoint(tmp_path, 20)
-    assert read_target("eval_loss", [("somewhere/s.parquet", scored(named))]).values == (1.2,)
-    look = tmp_path / "_forgetwatch" / "step-000020.parquet"
-    assert read_target("eval_loss", [(str(look), scored("Qwen/base", 20))]).values == (1.2,)
-
-
-@pytest.mark.parametrize(
-    ("metric", "history", "says"),
-    [
-        ("eval_f1", HISTORY, "no eval_f1 was ever logged; there are eval_accuracy, eval_loss, loss"),
-        ("loss", HISTORY, "was not logged at step 20, that of the checkpoint, but at 10"),
-        ("eval_loss", [{"eval_loss": float("nan"), "step": 20}], "needed a number, got nan"),
-        ("eval_loss", [{"eval_loss": True, "step": 20}], "needed a number, got True"),
-        ("eval_loss", None, "cannot be read"),
-        ("eval_loss", [], "there are no metrics"),
-    ],
-)
-def test_a_missing_metric_is_one_clear_error(tmp_path: Path, metric: str, history: object, says: str) -> None:
-    with pytest.raises(SnapshotError, match=says):
-        read_target(metric, [(checkpoint(tmp_path, 20, history), scored())])
-
-
-def test_a_model_without_a_trainers_state_is_named_with_the_places(tmp_path: Path) -> None:
-    with pytest.raises(SnapshotError, match=r"a\.csv: needed the trainer_state\.json .* none in .*a\.csv"):
-        read_target("eval_loss", [(str(tmp_path / "a.csv"), scored())])
-
-
 def test_a_table_gives_each_model_its_value_by_name_whatever_their_order(tmp_path: Path) -> None:
     table = tmp_path / "t.csv"
     table.write_text("after,pass@1\nb.parquet,0.7\nother,0.1\nm,0.6\n")

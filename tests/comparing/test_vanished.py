@@ -8,11 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 from rich.console import Console
-from support import snapshot
+from support import holds, snapshot
 
 from forgetwatch import Snapshot, Trajectory, compare
 from forgetwatch.comparing import Comparison, Tolerance, conclude, decide, rank_models
-from forgetwatch.gates import Condition, NoWorseThan
+from forgetwatch.gates import Ruling, Sides, apply_policy, limits_of
 from forgetwatch.metrics import Cells, newcombe
 from forgetwatch.report import comparison_json, comparison_table
 from forgetwatch.snapshot import LEFT_OUT
@@ -41,9 +41,9 @@ def test_a_pass_must_survive_the_worst_case_of_what_vanished() -> None:
     assert made.all.net_change_interval[0] > -0.02
     assert (found.answer, found.next, made.all.outcomes.vanished) == ("INCONCLUSIVE", "vanished", 400)
     assert found.legs[0].worst == newcombe(Cells(retained=600, forgotten=100, gained=0, missed=300))[0]
-    judged = NoWorseThan(tolerance=0.02).judge(made)
-    assert judged.verdict == "INCONCLUSIVE"
-    assert judged.measured.endswith("to -11.9 in the worst case of the 400 answers that vanished")
+    judged = limited(made, "2%")
+    assert judged.answer == "INCONCLUSIVE"
+    assert judged.measured.endswith("to -11.9 in the worst case of the answers that vanished")
     assert "answers have vanished" in decide(made).sentence
 
 
@@ -59,11 +59,17 @@ def test_wrong_answers_that_vanish_do_not_make_a_loss_smaller() -> None:
     assert whole["net_change_interval_worst"] == whole.net_change_interval
 
 
+def limited(comparison: Comparison, no_worse_than: str) -> Ruling:
+    side = snapshot([True])
+    sides = Sides(before=side, after=side)
+    return apply_policy(limits_of(no_worse_than=no_worse_than), sides, comparison=comparison).rulings[0]
+
+
 def test_the_gate_names_the_answers_that_leave_it_open() -> None:
     made = compared([True] * 200, [None] * 50 + [True] * 150)
     found = decide(made, Tolerance(accuracy=0.05))
     assert (found.answer, found.next) == ("INCONCLUSIVE", "vanished")
-    assert "in the worst case of the 50 answers that vanished" in NoWorseThan(tolerance=0.05).judge(made).measured
+    assert "in the worst case of the answers that vanished" in limited(made, "5%").measured
     few = decide(compared([True] * 300, [None] + [True] * 299))
     assert (few.answer, few.next) == ("PASS", "nothing")
 
@@ -141,7 +147,7 @@ def test_a_category_that_vanished_is_a_group_that_a_gate_can_name() -> None:
     assert (law.n, law["vanished"], law["net_change_interval_worst"][1] < -0.9) == (0, 60, True)
     assert "no item was scored on both sides in Law" in made.notes
     for condition in ("category:Law.newly_unscored>0", "newly_unscored>=60", "net_change_interval_worst_low<-40%"):
-        assert Condition.parse(condition).holds(made)
+        assert holds(condition, made)
 
 
 def test_a_category_that_vanished_whole_keeps_the_verdict_open() -> None:
@@ -194,7 +200,7 @@ def test_an_alarm_is_not_recovered_while_its_answers_are_missing() -> None:
         trajectory = Trajectory.of([*run, look(last, 2)])
         alarm, *_ = conclude(trajectory.comparisons[-1], trajectory=trajectory).alarms
         assert (alarm.alarm.step, alarm.state) == (1, state)
-        assert not any(one.what == "net_loss" for one in Guard(looks=1).findings(trajectory))
+        assert not any(one.what == "policy" for one in Guard().findings(trajectory))
 
 
 @pytest.mark.parametrize("hides", ["any", "wrong", "right"])
@@ -240,7 +246,6 @@ def test_a_guard_trips_on_answers_that_vanish() -> None:
         trajectory = Trajectory.of(looks[:last])
         findings = Guard().findings(trajectory)
         assert [one.what for one in findings] == found
-        assert all(one.trips for one in findings)
         assert [one.line for one in findings] == [
             "24 answers that were scored at the start have no outcome at step 2, 24 of them right before"
         ] * len(found)
@@ -263,5 +268,5 @@ def test_a_model_at_chance_has_little_to_lose(before: list[bool], k: int | None,
     said = found.sentence
     assert found.word == "NOT CLEAR" or not little
     assert ("next to nothing to forget" in said or "nothing to forget here" in said) == little
-    gate = NoWorseThan(tolerance=0.5).judge(comparison)
-    assert (gate.verdict == "PASS") != little
+    gate = limited(comparison, "50%")
+    assert (gate.answer == "PASS") != little

@@ -37,7 +37,6 @@ from forgetwatch import Snapshot, cli, compare, load_snapshot, save_snapshot
 from forgetwatch.comparing import read_target
 from forgetwatch.drift import read_completions
 from forgetwatch.errors import ForgetwatchError, MismatchError
-from forgetwatch.gates import read_gate
 from forgetwatch.probe import read_probe
 from forgetwatch.probes import Categories, check_probe, load_probe
 from forgetwatch.readers import ColumnMap, read_mapped
@@ -140,11 +139,6 @@ def _questions(folder: Path, rng: random.Random) -> Case:
     return lambda: load_probe(path).to_jsonl().encode(), "questions"
 
 
-def _gate(folder: Path, rng: random.Random) -> Case:
-    path = seeds.gate(folder, rng)
-    return lambda: read_gate(path), ""  # a condition is named by its text
-
-
 def _categories(folder: Path, rng: random.Random) -> Case:
     path = seeds.categories(folder, rng)
     snapshot = Snapshot.from_columns({"item_id": ["1", "2"], "task": ["t", "mmlu:x"], "correct": [True, False]}, {})
@@ -173,15 +167,11 @@ _OPTIONS = {
         "--chance": ("own", "paper-compat"),
         "--on-mismatch": ("intersect", "error"),
         "--tolerance": ("2%", "0", "-1", "nan", "x", "1e400"),
-        "--bootstrap": ("100", "-1", "10"),
-        "--seed": ("1", "-1", "99999999999999999999"),
         "--fail-if": ("forgetting>5%", "category:c.known_lost>1", "x>", "n>1e400", "forgotten>-1", "\ud800>1"),
         "--no-worse-than": ("2%", "200%", "nan"),
         "--json": ("-", "out.json", "no/such/out.json", "/dev/null"),
         "-o": ("out.html", "out.md", "out.csv", "out.json", "out.xyz", "/dev/full"),
-        "--summary": ("sum.md",),
         "--null": ("FILE",),
-        "--gate": ("GATE", "/dev/zero"),
         "--categories": ("CATEGORIES", "/dev/zero"),
         "--target": ("TARGET", "eval_loss"),
         "--probe": ("PROBE",),
@@ -212,10 +202,9 @@ _OPTIONS = {
         "--comment": ("c.md", "FILE"),
         "--json": ("-", "out.json"),
         "--probe": ("PROBE",),
-        "--plan": None,
-        "--flips": ("10%", "x"),
+        "--verify": ("POLICY", "out.json"),
     },
-    "plan": {
+    "probe plan": {
         "--items": ("500", "0", "-1", "99999999999"),
         "--change": ("2%", "x", "0"),
         "--flips": ("10%", "200%"),
@@ -243,7 +232,6 @@ _OPTIONS = {
 """Options of the commands with values of them; None for a flag, capitals for a file that the case makes."""
 
 _FILES: dict[str, Callable[[Path, random.Random], Path]] = {
-    "GATE": seeds.gate,
     "POLICY": seeds.policy,
     "CATEGORIES": seeds.categories,
     "TARGET": seeds.target,
@@ -257,7 +245,7 @@ def _command(folder: Path, rng: random.Random) -> Case:
         (
             *["compare", "gate"] * 3,
             *["flips", "convert"] * 2,
-            "plan",
+            "probe plan",
             "probe show",
             "probe build",
             "probe check",
@@ -277,7 +265,7 @@ def _command(folder: Path, rng: random.Random) -> Case:
         words += [file("FILE") for _ in range(rng.choice((2, 2, 2, 3, 1) if command == "compare" else (2,)))]
     elif command == "convert":
         words += [file("FILE") for _ in range(rng.choice((1, 1, 2)))]
-    elif command != "plan":
+    elif command != "probe plan":
         words.append(file("QUESTIONS" if command == "probe build" else "PROBE"))
     chosen = seeds.some(rng, list(_OPTIONS[command]), 4)
     for option in dict.fromkeys((*chosen, *(["-o"] if "-o" in _OPTIONS[command] and command != "compare" else []))):
@@ -331,7 +319,6 @@ KINDS: dict[str, Callable[[Path, random.Random], Case]] = {
     "mapping": _mapped,
     "probe": _probe,
     "questions": _questions,
-    "gate": _gate,
     "categories": _categories,
     "completions": _completions,
     "target": _target,

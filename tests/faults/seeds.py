@@ -440,37 +440,25 @@ def questions(folder: Path, rng: Rng) -> Path:
     return path
 
 
-def gate(folder: Path, rng: Rng) -> Path:
-    whole = {
-        **{"tolerance": "2%", "fail_if": ["known_lost_net>20", "category:Math.forgetting>5%"]},
-        "groups": {"category:Math": {"tolerance": "3%", "fail_if": ["known_lost_net>5"]}, "all": {"tolerance": "1%"}},
-        "must_pass": rng.choice((["a", "b"], {"t": ["a"]}, "true")),
-        "subset": {"tasks": ["t"], "categories": ["c"], "items": "ids.txt"},
-    }
-    kept = rng.sample(sorted(whole), rng.randrange(1, len(whole) + 1))
-    (folder / "ids.txt").write_bytes(maybe_damage(b"0\n1\n2\n", rng))
-    path = folder / "gate.yaml"
-    # JSON is YAML, so a changed value needs no writer of its own.
-    path.write_bytes(maybe_damage(to_json(changed({name: whole[name] for name in kept}, rng), rng), rng))
-    return path
-
-
 def policy(folder: Path, rng: Rng) -> Path:
     whole = {
         **{"policy": "p", "error": "5%", "required": ["category:c"], "on_fail": "stop"},
         "critical": [
             {"of": "all", "accuracy": "2%"},
             {"of": "category:c", "accuracy": "5% of before, at least 1%"},
-            {"of": "all", "fail_if": "newly_unscored>3"},
+            "newly_unscored>3",
             {"metric": "m", "gain": "2%"},
         ],
         "supporting": {"unclear": "1", "limits": [{"of": "task:*", "accuracy": "no worsening"}, {"known": "5%"}]},
-        "advisory": [{"of": "all", "fail_if": "forgotten>3"}, {"of": "tag:x", "gain": "2%"}],
+        "advisory": ["category:*.forgotten>3", {"of": "tag:x", "gain": "2%"}],
         "must_pass": rng.choice((["a", "b"], {"t": ["a"]}, "true")),
+        "subset": {"tasks": ["t"], "categories": ["c"], "items": "ids.txt"},
         "exceptions": [{"of": "category:c", "reason": "known", "until": "2026-01-31"}],
     }
     kept = rng.sample(sorted(whole), rng.randrange(1, len(whole) + 1))
+    (folder / "ids.txt").write_bytes(maybe_damage(b"0\n1\n2\n", rng))
     path = folder / "policy.yaml"
+    # JSON is YAML, so a changed value needs no writer of its own.
     path.write_bytes(maybe_damage(to_json(changed({name: whole[name] for name in kept}, rng), rng), rng))
     return path
 

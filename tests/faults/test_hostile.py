@@ -15,13 +15,13 @@ from support import PATIENCE, growth
 from faults.cases import attempt
 from forgetwatch import Item, Snapshot, load_snapshot, save_snapshot
 from forgetwatch.errors import GateError, ProbeError, SnapshotError
-from forgetwatch.gates import read_gate
+from forgetwatch.gates import load_policy
 from forgetwatch.probe import read_probe
 from forgetwatch.probes import Categories, load_probe, training_texts
 from forgetwatch.readers import ColumnMap, read_mapped
 
 READERS: dict[str, Callable[[Path], object]] = {
-    "gate": read_gate,
+    "gate": lambda path: load_policy(str(path)),
     "categories": Categories.read,
     "categories in YAML": lambda path: Categories.read(path.with_suffix(".yaml")),
     "probe": read_probe,
@@ -62,8 +62,8 @@ def test_yaml_that_would_cost_much_is_refused_for_its_reason(name: str, content:
 @pytest.mark.full
 def test_the_time_of_the_largest_yaml_grows_with_its_size_and_not_with_its_square(tmp_path: Path) -> None:
     for entries in (2600, 260_000):
-        (tmp_path / f"{entries}.yaml").write_text("tolerance: 2%\nmust_pass: [" + "a," * entries + "]\n")
-    assert growth(lambda entries: read_gate(tmp_path / f"{entries}.yaml"), to=260_000, runs=1) < 10
+        (tmp_path / f"{entries}.yaml").write_text("critical: [{accuracy: 2%}]\nmust_pass: [" + "a," * entries + "]\n")
+    assert growth(lambda entries: load_policy(str(tmp_path / f"{entries}.yaml")), to=260_000, runs=1) < 10
 
 
 @pytest.mark.parametrize("name", ["/etc/passwd", "../ids.txt", "folder/../../ids.txt", "out.txt"])
@@ -72,9 +72,9 @@ def test_the_items_of_a_gate_stay_in_its_folder(name: str, tmp_path: Path) -> No
     (home / "folder").mkdir(parents=True)
     (tmp_path / "ids.txt").write_text("secret\n")
     (home / "out.txt").symlink_to(tmp_path / "ids.txt")
-    (home / "g.yaml").write_text(f"tolerance: 2%\nsubset: {{items: {name}}}\n")
-    with pytest.raises(GateError, match=r"g\.yaml: subset: items: needed a file in the folder of the gate file, got '"):
-        read_gate(home / "g.yaml")
+    (home / "g.yaml").write_text(f"critical: [{{accuracy: 2%}}]\nsubset: {{items: {name}}}\n")
+    with pytest.raises(GateError, match=r"g\.yaml: subset: items: needed a file in the folder of the policy, got '"):
+        load_policy(str(home / "g.yaml"))
 
 
 def test_the_items_of_a_gate_may_be_in_a_folder_below_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,10 +82,10 @@ def test_the_items_of_a_gate_may_be_in_a_folder_below_it(tmp_path: Path, monkeyp
     (tmp_path / "below" / "ids.txt").write_text("a\nb\n")
     (tmp_path / "link.txt").symlink_to(tmp_path / "below" / "ids.txt")
     for name in ("below/ids.txt", "link.txt", "./below/../link.txt"):
-        (tmp_path / "g.yaml").write_text(f"tolerance: 2%\nsubset: {{items: {name}}}\n")
-        assert read_gate(tmp_path / "g.yaml").subset.items == ("a", "b")
+        (tmp_path / "g.yaml").write_text(f"critical: [{{accuracy: 2%}}]\nsubset: {{items: {name}}}\n")
+        assert load_policy(str(tmp_path / "g.yaml")).subset.items == ("a", "b")
     monkeypatch.chdir(tmp_path)
-    assert read_gate(Path("g.yaml")).subset.items == ("a", "b")
+    assert load_policy("g.yaml").subset.items == ("a", "b")
 
 
 def test_categories_in_yaml_are_the_texts_in_the_file(tmp_path: Path) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from support import snapshot
+from support import holds, snapshot
 
 from forgetwatch import Trajectory, compare
 from forgetwatch.comparing import Tolerance
 from forgetwatch.errors import GateError
-from forgetwatch.gates import Condition, FailIf, Gate
-from forgetwatch.measures import DRIFT, HISTORY, Floor, LookDrift, sentence_of
+from forgetwatch.gates import Condition, Sides, apply_policy, limits_of
+from forgetwatch.measures import DRIFT, Floor, LookDrift, sentence_of
 
 MOVED = LookDrift(
     completions=32,
@@ -31,9 +31,9 @@ def run() -> Trajectory:
 
 def test_the_drift_of_each_set_can_be_gated() -> None:
     comparison = replace(compare(before=snapshot([True]), after=snapshot([True])), drift={"probe": MOVED})
-    assert Condition.parse("drift.probe.kl_sampled>0.05").holds(comparison)
-    assert Condition.parse("drift.probe.overlap<0.7").holds(comparison) is False
-    assert Condition.parse("drift.probe.floor.kl_sampled<1e-6").holds(comparison)
+    assert holds("drift.probe.kl_sampled>0.05", comparison)
+    assert holds("drift.probe.overlap<0.7", comparison) is False
+    assert holds("drift.probe.floor.kl_sampled<1e-6", comparison)
     for text in ("drift.probe.kl_summed>0.1", "drift.training.kl_sampled>0.1"):
         with pytest.raises(GateError, match="has no number; needed a drift that was measured after the"):
             Condition.parse(text).measure(comparison)
@@ -47,16 +47,17 @@ def test_the_drift_of_each_set_can_be_gated() -> None:
 def test_the_history_of_a_run_can_be_gated() -> None:
     trajectory = run()
     last = trajectory.comparisons[-1]
-    gate = Gate(limits=(FailIf(condition=Condition.parse("history.ever_forgotten>1")),))
-    result = gate.judge(last, trajectory.last, trajectory)
-    assert (result.verdict, result.findings[0].line) == ("FAIL", "history.ever_forgotten 2 (fails if >1)")
+    limits = limits_of(fail_if=["history.ever_forgotten>1"])
+    sides = Sides(before=trajectory.baseline, after=trajectory.last, trajectory=trajectory)
+    result = apply_policy(limits, sides, comparison=last)
+    assert result.line == "gate FAIL: all history.ever_forgotten 2 (fails if >1): beyond the limit"
     assert Condition.parse("history.regained>=1").measure(last, trajectory) == 1
     assert Condition.parse("history.temporal_forgetting>10%").measure(last, trajectory) == 0.25
     with pytest.raises(GateError, match="needed a run with a look after its baseline"):
-        gate.judge(last, trajectory.last)
+        apply_policy(limits, replace(sides, trajectory=None), comparison=last)
 
 
-def test_the_drift_and_the_history_have_a_sentence() -> None:
+def test_the_drift_has_a_sentence() -> None:
     assert sentence_of(DRIFT, MOVED) == (
         "texts that it generated at the start are less likely now, by 0.060 nats a token (95 %: 0.040 to 0.080)."
     )
@@ -67,11 +68,6 @@ def test_the_drift_and_the_history_have_a_sentence() -> None:
     assert (
         sentence_of(DRIFT, replace(MOVED, kl_sampled=float("inf"))) == "it rules out texts that it wrote at the start."
     )
-    assert sentence_of(HISTORY, run()[HISTORY]) == (
-        "over all 2 looks, 2 answers that were right at the start were wrong at some look, and 1 of these is right "
-        "again now. A model that only guesses would have 1 and 0."
-    )
-    assert sentence_of(HISTORY, None) == ""
 
 
 def test_to_dict_is_the_json_document() -> None:

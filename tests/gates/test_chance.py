@@ -10,11 +10,13 @@ from sampled import chances, forgetful, scored, with_outcomes
 from support import snapshot
 
 from forgetwatch import Snapshot, compare
-from forgetwatch.gates import Gate, NoWorseThan
+from forgetwatch.comparing import Comparison
+from forgetwatch.gates import PolicyResult, Sides, apply_policy, limits_of
 
 RUNS = 200
 SIZES = [(500, 1), (500, 4), (2000, 1), (2000, 4)]
-GATE = Gate(limits=(NoWorseThan(tolerance=0.02),))
+LIMITS = limits_of(no_worse_than="2%")
+ANY = snapshot([True])
 
 
 def as_snapshot(right: np.ndarray, samples: int) -> Snapshot:
@@ -23,16 +25,19 @@ def as_snapshot(right: np.ndarray, samples: int) -> Snapshot:
     return snapshot(right.tolist(), **columns)
 
 
+def judged(comparison: Comparison) -> PolicyResult:
+    return apply_policy(LIMITS, Sides(before=ANY, after=ANY), comparison=comparison)
+
+
 def verdicts(items: int, samples: int, *, loss: float, seed: int) -> Counter[str]:
     """The verdicts of the gate over the runs; every model is drawn anew."""
     rng = np.random.default_rng(seed)
-    any_snapshot = snapshot([True])
-    template = compare(before=any_snapshot, after=any_snapshot)
+    template = compare(before=ANY, after=ANY)
     found: Counter[str] = Counter()
     for _ in range(RUNS):
         chance = chances(rng, items)
         before, after = scored(rng, chance, samples), scored(rng, forgetful(rng, chance, loss), samples)
-        found[GATE.judge(with_outcomes(template, before, after, samples), any_snapshot).verdict] += 1
+        found[judged(with_outcomes(template, before, after, samples)).answer] += 1
     return found
 
 
@@ -61,4 +66,4 @@ def test_simulated_runs_and_their_snapshots_have_equal_findings(items: int, samp
     before, after = scored(rng, chance, samples), scored(rng, forgetful(rng, chance, 0.03), samples)
     whole = as_snapshot(after, samples)
     real = compare(before=as_snapshot(before, samples), after=whole)
-    assert GATE.judge(with_outcomes(real, before, after, samples), whole).findings == GATE.judge(real, whole).findings
+    assert judged(with_outcomes(real, before, after, samples)).rulings == judged(real).rulings

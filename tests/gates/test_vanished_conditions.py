@@ -30,7 +30,7 @@ def sides(vanished: int) -> tuple[Snapshot, Snapshot]:
 def test_a_condition_is_open_beyond_one_percent_vanished(condition: str, vanished: int, tmp_path: Path) -> None:
     before, after = sides(vanished)
     if condition.startswith("net"):  # the others are no limits of a policy
-        policy = parse_policy(f'critical: [{{of: all, fail_if: "{condition}"}}]', "p")
+        policy = parse_policy(f'critical: ["{condition}"]', "p")
         answer = apply_policy(policy, Sides(before=before, after=after)).answer
         assert answer == ("INCONCLUSIVE" if vanished > 8 else "PASS")
     for name, side in (("b", before), ("a", after)):
@@ -43,7 +43,7 @@ def test_a_condition_is_open_beyond_one_percent_vanished(condition: str, vanishe
 
 def test_a_condition_on_what_vanished_itself_decides() -> None:
     before, after = sides(320)
-    policy = parse_policy('critical: [{of: all, fail_if: "newly_unscored>10"}]', "p")
+    policy = parse_policy('critical: ["newly_unscored>10"]', "p")
     assert apply_policy(policy, Sides(before=before, after=after)).answer == "FAIL"
 
 
@@ -51,7 +51,7 @@ def test_rows_that_one_side_alone_has_are_said_and_are_not_all_of_a_group(tmp_pa
     before = snapshot(BEFORE, category=["Math"] * N)
     save_snapshot(before, tmp_path / "b.parquet")
     save_snapshot(before.head(480), tmp_path / "a.parquet")
-    (tmp_path / "p.yaml").write_text("required: [category:Math]\ncritical: [{of: all, fail_if: 'net_change<-2%'}]")
+    (tmp_path / "p.yaml").write_text("required: [category:Math]\ncritical: ['net_change<-2%']")
     words = ["gate", *(str(tmp_path / f"{name}.parquet") for name in "ba"), "--policy", str(tmp_path / "p.yaml")]
     done = CliRunner().invoke(app, [*words, "--on-mismatch", "intersect"])
     assert "left out: 320 items that one side alone has; 480 are compared" in done.stdout

@@ -73,12 +73,11 @@ COMPARISONS = {
         gates=(
             ("--no-worse-than", "2%"),
             ("--fail-if", "category:Math.forgetting>5%", "--fail-if", "all.gained>=1000"),
-            ("--gate", "gate.yaml", "--summary", "gate.md"),
         ),
         extra=(
             ("--by", "task", "--tolerance", "10%"),
             ("--by", "all", "--task", "math-0", "--task", "law"),
-            ("--chance", "paper-compat", "--bootstrap", "200", "--seed", "3", "--detail"),
+            ("--chance", "paper-compat", "--detail"),
         ),
         whole=True,
     ),
@@ -143,8 +142,6 @@ def _comparison(case: Case) -> dict[str, str]:
     made = _shown("compare", case)
     for number, options in enumerate(case.gates, 1):
         made[f"gate-{number}.txt"] = _called("compare", *case.sides, *case.options, *options, table=False)
-        if "--summary" in options:
-            made[f"gate-{number}.md"] = Path(options[options.index("--summary") + 1]).read_text()
     if case.flips is not None:
         made["flips.txt"] = _flips(*case.sides, *case.flips, whole=case.whole)
     if case.settings is not None:

@@ -33,13 +33,6 @@ def write_inputs(folder: Path) -> None:
     _budget_run(folder / "budget")
     _plain_run(folder / "plain")
     _second_stage(folder / "stage2")
-    (folder / "gate.yaml").write_text(
-        "tolerance: 3%\n"
-        'fail_if: ["known_lost_net>5", "retention<50%"]\n'
-        'groups:\n  category:Math:\n    tolerance: 2%\n    fail_if: ["forgotten>=1"]\n'
-        "  task:arts:\n    tolerance: 40%\n"
-        "must_pass: [q3, q9]\n"
-    )
     (folder / "labels.csv").write_text("task,category\nreading,Texts\nlogic-*,Logic\nunused,None\n")
     (folder / "target.csv").write_text("after,pass@1\nmild.parquet,0.52\nstrong.parquet,0.71\nruined.parquet,0.64\n")
 
@@ -463,8 +456,7 @@ def _budget_run(folder: Path) -> None:
     looks = [look(0, noise=0.0, whole=True), *(look(step, noise=0.3) for step in (100, 200, 300, 400, 500, 600))]
     findings = [
         GuardFinding("alarm", "category:Math", 300, "ALARM net Math, step 300"),
-        GuardFinding("net_loss", "category:Math", 400, "Math, step 400: net loss beyond the bound at 2 looks"),
-        GuardFinding("too_few_items", "category:Arts", 400, "Arts, step 400: too few items to see such a loss"),
+        GuardFinding("policy", "all accuracy", 400, "all accuracy, step 400: beyond the limit"),
         GuardFinding("must_pass", "q3", 500, "q3, step 500: wrong, and it must be right"),
     ]
     null = look(0, noise=0.05, whole=True)

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import stats
-from support import decided, snapshot
+from support import decided, holds, snapshot
 
 from forgetwatch import Snapshot, compare
 from forgetwatch.comparing import Alarm, Comparison
-from forgetwatch.gates import Condition
 from forgetwatch.measures import NET_ESTIMATE, QUANTITIES
 from forgetwatch.metrics import FEWEST
 from forgetwatch.report import comparison_json, comparisons_csv
@@ -189,7 +188,7 @@ def test_its_numbers_are_in_json_csv_and_gates() -> None:
     for name in names[:3]:
         assert float(row[name]) == pytest.approx(whole[name])
     assert whole["net_change_estimate_interval"][1] < -0.02
-    assert Condition.parse("net_change_estimate<-2%").holds(found)
+    assert holds("net_change_estimate<-2%", found)
 
 
 def test_an_interval_at_a_stricter_level_is_wider_and_the_worst_case_is_lower() -> None:

@@ -29,7 +29,6 @@ STEADY = GroupMeasure[float](
     of=_of,
     title="Steadiness",
     about="Share of the questions whose answer stayed as it was.",
-    question="How steady is it?",
     line=lambda r: f"steady {100 * r:.0f} %",
     sentence=lambda r: f"{100 * r:.0f} % of the questions kept their outcome.",
     quantities=(
@@ -61,7 +60,7 @@ condition = Condition.parse("category:Law.steady_share<80%")
 print(json.dumps({
     "json": [group["steady_share"] for group in found.to_dict()["groups"]],
     "csv": whole[header.index("steady_share")],
-    "gate": [condition.measure(found), condition.holds(found)],
+    "gate": [condition.measure(found), condition.is_met_by(condition.measure(found))],
     "tracker": tracker_row(found, seconds=1.0)["eval_forget/all/steady_share"],
     "tracker_full": tracker_row(found, seconds=1.0, full=True)["eval_forget/law/steady_share"],
     "table": shown(comparison_table(found)),

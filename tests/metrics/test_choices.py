@@ -18,7 +18,6 @@ from forgetwatch.metrics import (
     option_mask,
     ranking,
     right_at_constant_mass,
-    second_is_gold,
 )
 from forgetwatch.probe import Norm
 
@@ -91,30 +90,6 @@ def test_an_empty_option_is_never_chosen_by_its_length() -> None:
     assert decide(scores, np.array([2]), np.zeros(2, bool)).chosen.tolist() == [1]
 
 
-SECOND = [  # scores, golds, chosen, is a right option second
-    ([-2.0, -1.0, -3.0], [0], 1, 1.0),
-    ([-3.0, -1.0, -2.0], [0], 1, 0.0),
-    ([-9.0, -1.0, -3.0, -2.0], [0, 3], 1, 1.0),
-    ([-1.0, -2.0, -3.0], [0], 0, np.nan),  # right
-    ([-2.0, -1.0, -3.0], [0], 2, np.nan),  # these scores would choose another option
-    ([-2.0, -1.0, -3.0], [0], -1, np.nan),  # nothing was chosen
-    ([-2.0, -1.0, -3.0], [], 1, np.nan),  # no option is right
-    ([-1.0, -2.0, -3.0], [0], 1, np.nan),  # the right option scores higher than the one that was chosen
-    ([-3.0, -2.0, -1.0], [0], 1, np.nan),  # another wrong option does
-    ([-2.0, -1.0, -2.0], [0], 1, 0.0),  # no better than another wrong option
-    ([-np.inf, -1.0, -3.0], [0], 1, np.nan),
-    ([np.nan, -1.0, -3.0], [0], 1, np.nan),
-]
-
-
-@pytest.mark.parametrize(("scores", "golds", "chosen", "second"), SECOND)
-def test_the_second_choice(scores: list[float], golds: list[int], chosen: int, second: float) -> None:
-    k = np.array([len(scores)])
-    mask = option_mask(k, np.zeros(len(golds), np.int64), np.array(golds, np.int64))
-    found = second_is_gold(np.array(scores), k, mask, np.array([chosen]))
-    assert found == pytest.approx([second], nan_ok=True)
-
-
 @given(st.integers(0, 10_000))
 @settings(max_examples=60, derandomize=True)
 def test_many_items_decide_as_each_alone(seed: int) -> None:
@@ -123,17 +98,14 @@ def test_many_items_decide_as_each_alone(seed: int) -> None:
     cells, ends = int(k.sum()), np.cumsum(k)
     logprobs, golds = -rng.integers(1, 9, cells).astype(float), rng.random(cells) < 0.4
     lengths = {"bytes": rng.integers(1, 9, cells)}
-    chosen = rng.integers(-1, k)
     scores = normalise(logprobs, k, norm="bytes", lengths=lengths)
-    found, second = decide(scores, k, golds), second_is_gold(scores, k, golds, chosen)
+    found = decide(scores, k, golds)
     for item, part in enumerate(map(slice, ends - k, ends)):
-        alone, one = logprobs[part] / lengths["bytes"][part] * lengths["bytes"][part].mean(), k[item : item + 1]
+        alone = logprobs[part] / lengths["bytes"][part] * lengths["bytes"][part].mean()
         assert np.array_equal(scores[part], alone)
         assert found.chosen[item] == np.argmax(alone)
         share = softmax(alone)[golds[part]].sum() if golds[part].any() else np.nan
         assert found.share[item] == pytest.approx(share, nan_ok=True)
-        again = second_is_gold(alone, one, golds[part], chosen[item : item + 1])
-        assert np.array_equal(second[item : item + 1], again, equal_nan=True)
 
 
 def scored(logprobs: list[list[float]], lengths: list[list[int]] | None) -> OptionScores:

@@ -16,7 +16,6 @@ from forgetwatch.metrics import (
     Confidence,
     OptionScores,
     as_released,
-    bound,
     clustered_mean,
     count_cells,
     count_known,
@@ -25,7 +24,6 @@ from forgetwatch.metrics import (
     false_discovery,
     flip_interval,
     guess_corrected,
-    guess_corrected_calibrated,
     guesser_history,
     item_history,
     items_needed,
@@ -35,11 +33,8 @@ from forgetwatch.metrics import (
     noise_floor,
     null,
     paper,
-    persistence,
     sign_flip,
     smallest_loss,
-    soft,
-    tipping_ratio,
     wilson,
 )
 from forgetwatch.metrics.log_score import log_score
@@ -72,8 +67,6 @@ def everything(before: np.ndarray, after: np.ndarray, k: np.ndarray, *, clustere
         golds=np.ones(len(options), np.int64),
         task=np.zeros(len(options), np.int64),
         cluster=None if cluster is None else cluster[rows],
-        second_before=np.where(before[rows], np.nan, 1.0),
-        second_after=np.where(after[rows], np.nan, 0.0),
     )
     sizes = np.maximum(k, 0)
     scores = OptionScores(sizes, np.linspace(-3, 0, sizes.sum()), np.arange(sizes.sum()) % 3 == 0)
@@ -97,11 +90,6 @@ def everything(before: np.ndarray, after: np.ndarray, k: np.ndarray, *, clustere
         paper(before, after, k, cluster=cluster),
         as_released(before, after, k=4),
         guess_corrected(answers),
-        guess_corrected_calibrated(answers),
-        bound(before, after, k, np.ones(n, np.int64), cluster=cluster),
-        persistence(answers),
-        tipping_ratio(answers),
-        soft(share, share[::-1], cluster=cluster),
         noise_floor(before, after, np.arange(n), samples=1),
         null(before, after.astype(float)),
         wilson(lost, n),
@@ -160,8 +148,3 @@ def test_rates_stay_in_their_range_and_intervals_hold_them(seed: int, n: int, cl
         assert -1 <= found.forgetting_unclipped <= 1
         low, high = found.forgetting_interval
         assert math.isnan(low) or low <= found.forgetting_unclipped <= high
-    ends = bound(before, after, k, np.ones(n, np.int64), cluster=cluster)
-    if ends:
-        assert 0 <= ends.forgetting[0] <= ends.forgetting[1] <= 1
-        low, high = ends.forgetting_interval
-        assert math.isnan(low) or (low <= ends.forgetting[0] and ends.forgetting[1] <= high)

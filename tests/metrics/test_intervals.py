@@ -20,7 +20,6 @@ from forgetwatch.metrics import (
     flip_interval,
     mean_interval,
     newcombe,
-    resample,
     wilson,
 )
 
@@ -161,18 +160,6 @@ def test_the_interval_of_a_mean_stays_in_its_range() -> None:
     assert mean_interval(0.5, 0.1) == pytest.approx((0.5 - 0.195996, 0.5 + 0.195996), abs=1e-5)
     assert mean_interval(0.95, 0.1)[1] == 1.0
     assert all(math.isnan(end) for end in mean_interval(0.5, math.nan))
-
-
-def test_draws_take_clusters_whole() -> None:
-    values = np.random.default_rng(2).normal(size=200)
-    copies, units = np.repeat(values, 10), np.repeat(np.arange(200), 10)
-    draws = resample(units, np.random.default_rng(3), replications=2000)
-    assert np.std([copies[rows].mean() for rows in draws]) == pytest.approx(stats.sem(values), rel=0.1)
-
-
-def test_fewer_than_two_observations_are_not_drawn() -> None:
-    for units in (np.zeros(0, int), np.zeros(4, int)):
-        assert list(resample(units, np.random.default_rng(0), replications=5)) == []
 
 
 def test_few_clusters_are_worth_less_by_their_t_quantile() -> None:

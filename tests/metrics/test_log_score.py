@@ -10,7 +10,7 @@ import pytest
 from scipy import optimize, stats
 from worlds import draw_rows, option_scores, score_changes
 
-from forgetwatch.metrics import CLIP, FEWEST_SCORED, OptionScores, best_temperature, log_shares
+from forgetwatch.metrics import FEWEST_SCORED, OptionScores, best_temperature, log_shares
 from forgetwatch.metrics.log_score import log_score
 
 N = 400
@@ -40,7 +40,6 @@ def test_every_number_against_one_written_out() -> None:
     assert found.change.error == pytest.approx(differences.std(ddof=1) / math.sqrt(N))
     half = stats.t.ppf(0.975, N - 1) * found.change.error
     assert found.change.interval == pytest.approx((differences.mean() - half, differences.mean() + half))
-    assert found.clipped.mean == pytest.approx(np.clip(differences, -CLIP, CLIP).mean())
 
     def best(scores: np.ndarray) -> float:
         bounds = math.log(0.1), math.log(100)
@@ -78,7 +77,7 @@ def test_a_constant_on_all_options_of_an_item_changes_nothing() -> None:
 def test_fewer_than_fifty_scored_items_have_means_and_no_change() -> None:
     before, after = (option_scores(side[: FEWEST_SCORED - 1]) for side in world(5))
     found = log_score(before, after)
-    assert (found.change, found.clipped, found.calibrated, found.temperature_before) == (None,) * 4
+    assert (found.change, found.calibrated, found.temperature_before) == (None,) * 3
     assert found.before < 0
 
 
@@ -163,7 +162,7 @@ def test_the_interval_contains_the_change_of_the_population(change: Any) -> None
 def test_sides_that_change_places_change_the_sign() -> None:
     before, after = world(9, shift=0.3)
     there, back = log_score(*map(option_scores, (before, after))), log_score(*map(option_scores, (after, before)))
-    for name in ("change", "clipped", "calibrated"):
+    for name in ("change", "calibrated"):
         assert getattr(back, name).mean == pytest.approx(-getattr(there, name).mean)
         assert getattr(back, name).p_value == pytest.approx(getattr(there, name).p_value)
     assert (back.temperature_before, back.temperature_after) == (there.temperature_after, there.temperature_before)

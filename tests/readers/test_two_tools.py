@@ -17,7 +17,8 @@ from typer.testing import CliRunner
 from forgetwatch import Snapshot, compare, load_snapshot, save_snapshot
 from forgetwatch.cli import app
 from forgetwatch.errors import SnapshotError
-from forgetwatch.pairing import option_scores, second_choice
+from forgetwatch.metrics import decide
+from forgetwatch.pairing import option_scores
 from forgetwatch.readers import concatenate
 
 ITEMS = 1500
@@ -91,25 +92,26 @@ def test_two_tools_logs_of_the_same_answers_give_equal_json(
     one, other = (document(before, after, metric) for before, after in (lm_eval, lighteval))
     assert one == other
     assert one["before"]["probe"] == {"norm": "sum" if metric == "acc" else "chars"}
-    calibrated = one["groups"][0]["chance"]["guess_corrected_calibrated"]
-    assert calibrated["n"] == ITEMS
+    assert one["groups"][0]["chance"]["guess_corrected"]["n"] == ITEMS
 
 
-def known_second_choices(snapshot: Snapshot) -> tuple[int, int]:
-    """Number of wrong answers, and of those whose second choice is known."""
-    second = second_choice(snapshot, option_scores(snapshot), np.arange(len(snapshot)))
-    assert second is not None
-    return int((snapshot.floats("correct") == 0).sum()), int(np.isfinite(second).sum())
+def explained(snapshot: Snapshot) -> tuple[int, int]:
+    """Number of wrong answers, and of those that are the best option by the scores that the norm makes."""
+    options = option_scores(snapshot)
+    assert options is not None
+    wrong = snapshot.floats("correct") == 0
+    best = decide(options.scores, options.k, options.golds).chosen == snapshot.ints("chosen")
+    return int(wrong.sum()), int((wrong & best).sum())
 
 
-def test_the_second_choice_of_every_wrong_answer_is_known_under_a_length_norm(tmp_path: Path) -> None:
+def test_every_wrong_answer_is_explained_under_a_length_norm(tmp_path: Path) -> None:
     path = as_lighteval(tmp_path, "model", answers(1, "chars"), schema="old")
     snapshot = load_snapshot(path, metric="acc_norm")
-    wrong, known = known_second_choices(snapshot)
+    wrong, known = explained(snapshot)
     assert wrong == known > 500
-    # The same log by its sums alone: a selected part of the wrong answers has no second choice.
+    # The same log by its sums alone: they choose other options.
     unnamed = replace(snapshot, meta={name: value for name, value in snapshot.meta.items() if name != "probe"})
-    assert known_second_choices(unnamed)[1] < 0.9 * wrong
+    assert explained(unnamed)[1] < 0.9 * wrong
 
 
 def test_a_norm_over_lengths_with_the_leading_space_is_recovered(tmp_path: Path) -> None:
@@ -120,7 +122,7 @@ def test_a_norm_over_lengths_with_the_leading_space_is_recovered(tmp_path: Path)
     ]
     snapshot = load_snapshot(paths[0], metric="acc_norm")
     assert snapshot.norms == {"toy": "chars_with_space"}
-    wrong, known = known_second_choices(snapshot)
+    wrong, known = explained(snapshot)
     assert wrong == known > 500
     scores = [np.array(row["logprobs"]) / [len(text) + 1 for text in row["choices"]] for row in rows]
     assert snapshot.ints("chosen").tolist() == [int(np.argmax(values)) for values in scores]
@@ -147,7 +149,7 @@ def test_two_tools_logs_of_scores_minus_priors_give_equal_counts(tmp_path: Path)
     one, other = (compare(before=before, after=after) for before, after in zip(*found, strict=True))
     assert one.before["probe"] == other.before["probe"] == {"norm": "unconditional"}
     assert one.all.chance == other.all.chance
-    assert one.all.chance.guess_corrected_calibrated is not None
+    assert one.all.chance.guess_corrected is not None
 
 
 def test_each_task_of_lightevals_folder_keeps_its_own_norm(tmp_path: Path) -> None:
@@ -160,7 +162,7 @@ def test_each_task_of_lightevals_folder_keeps_its_own_norm(tmp_path: Path) -> No
         write_new(folder / f"details_{task}_{DATE}.parquet", rows)
     snapshot = load_snapshot(tmp_path, metric="acc_norm")
     assert snapshot.norms == snapshot.meta["norms"] == {"lengths": "chars", "sums": "sum"}
-    wrong, known = known_second_choices(snapshot)
+    wrong, known = explained(snapshot)
     assert wrong == known
 
 
@@ -187,7 +189,7 @@ def test_each_task_of_a_log_keeps_its_own_norm(tmp_path: Path) -> None:
     snapshot = load_snapshot(before, metric="acc_norm")
     assert "probe" not in snapshot.meta
     assert snapshot.norms == snapshot.meta["norms"] == {"lengths": "chars", "sums": "sum"}
-    wrong, known = known_second_choices(snapshot)
+    wrong, known = explained(snapshot)
     assert wrong == known
     whole = compare(before=before, after=after, metric="acc_norm")
     for task in ("lengths", "sums"):
@@ -210,7 +212,7 @@ def test_files_of_different_norms_keep_their_norms_when_they_are_joined(tmp_path
     ]
     whole = concatenate(files)
     assert whole.norms == {"lengths": "chars", "sums": "sum"}
-    wrong, known = known_second_choices(whole)
+    wrong, known = explained(whole)
     assert wrong == known
 
 

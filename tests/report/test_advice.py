@@ -13,11 +13,10 @@ from run_folders import write_run
 from support import decided, probe, snapshot
 from typer.testing import CliRunner
 
-from forgetwatch import Snapshot, Trajectory, compare
+from forgetwatch import Snapshot, Trajectory
 from forgetwatch.cli import app
 from forgetwatch.errors import SnapshotError
-from forgetwatch.report.advice import Advice, advise, advise_pair
-from forgetwatch.snapshot import save_snapshot
+from forgetwatch.report.advice import Advice, advise
 
 ITEMS = 300
 SFT = {"trainer": "SFTTrainer", "learning_rate": 4e-4, "rows": 1000, "adapter": None, "retention": None}
@@ -273,22 +272,6 @@ def test_the_losses_of_an_earlier_stage_are_sent_there(tmp_path: Path) -> None:
     assert found[1].command.startswith(f"forgetwatch merge {first} {run}/checkpoint-5 ")
 
 
-def test_two_logs_get_what_needs_no_run() -> None:
-    _, *found = advise_pair(compare(before=look(0, 0), after=look(5, 100)), "a.parquet", "b.parquet", probe=None)
-    assert kinds(found) == ["replay", "change"]
-    assert found[0].command == ""
-    assert "BASE is the model before the training" in found[0].text
-    assert "Add --probe with the questions that were compared" in found[0].text
-
-
-def test_two_models_get_their_probe_and_a_merge(tmp_path: Path) -> None:
-    before, after = a_model(tmp_path / "a"), a_model(tmp_path / "b")
-    found = advise_pair(compare(before=look(0, 0), after=look(5, 100)), str(before), str(after), probe="p.jsonl")
-    assert kinds(found) == ["verdict", "merge", "replay", "change"]
-    assert f"merge {before} {after} --probe p.jsonl --alpha" in found[1].command
-    assert found[2].command == f"forgetwatch replay {before} -n 500 --probe p.jsonl -o replay.jsonl"
-
-
 # The command
 
 
@@ -298,35 +281,12 @@ def test_a_run_without_a_look_is_refused_and_the_command_prints_and_writes(tmp_p
     with pytest.raises(SnapshotError, match="needed a look after the start, found none"):
         advise(Trajectory.from_run(empty), empty)
     run = written(tmp_path / "run", {5: 100})
-    done = CliRunner().invoke(app, ["advise", str(run), "--json", str(tmp_path / "a.json")], catch_exceptions=False)
-    assert done.stdout.startswith("FORGOT: ")
+    done = CliRunner().invoke(app, ["report", str(run), "--json", str(tmp_path / "a.json")], catch_exceptions=False)
+    assert "next          what is listed below; or forgetwatch flips" in done.stdout
     assert (
         "measure again after each:\n1. train again with texts of the base mixed in: 53 of them, one row in twenty;"
         in done.stdout
     )
     assert "2. train again with a quarter of the rate" in done.stdout
     document = json.loads((tmp_path / "a.json").read_text())
-    assert document["schema"] == "forgetwatch/advice@1"
     assert [one["kind"] for one in document["advice"]] == ["verdict", "replay", "change"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["a", "b", "c"], "needed a run, or BEFORE and AFTER; got 3 arguments"),
-        (["a", "b", "--confirm"], "--confirm: needed a run, among whose checkpoints one is chosen"),
-    ],
-)
-def test_wrong_usage_is_told(arguments: list[str], words: str) -> None:
-    done = CliRunner().invoke(app, ["advise", *arguments])
-    assert done.exit_code == 2
-    assert words in " ".join(done.output.replace("│", " ").split())
-
-
-def test_two_snapshots_are_compared(tmp_path: Path) -> None:
-    for name, lost in (("before", 0), ("after", 100)):
-        save_snapshot(look(0, lost), tmp_path / f"{name}.parquet")
-    done = CliRunner().invoke(
-        app, ["advise", str(tmp_path / "before.parquet"), str(tmp_path / "after.parquet")], catch_exceptions=False
-    )
-    assert "1. train again with texts of the base mixed in: one row in twenty" in done.stdout

@@ -35,12 +35,6 @@ def test_the_first_page_is_above_the_tables() -> None:
     assert sum(line.startswith("* “Question number") for line in above) == 3
     assert [line[3:] for line in lines if line.startswith("## ")] == [
         "How sure is that?",
-        "What it lost",
-        "What it gained",
-        "Is it less sure of the right answers?",
-        "Does it say less of this, or something else?",
-        "Why: the options as a whole, or the choice among them",
-        "What was not measured",
         "All numbers",
         "Which questions",
     ]
@@ -59,7 +53,7 @@ def test_alarms_and_the_worst_categories_are_named() -> None:
     text = comparison_markdown(trajectory.comparisons[-1], trajectory=trajectory)
     assert re.search(r"\| since \| .*Math: step \d+", text)
     assert re.search(r"^\| Math \| -\d+\.\d \| -\d+\.\d to -\d+\.\d \|", text, re.MULTILINE)
-    assert re.search(r"## Alarms during the run\n\n(\* .*\n)*\* Math, step \d+: -", text)
+    assert re.search(r"### Alarms\n\n(\* .*\n)*\* Math, step \d+: -", text)
 
 
 def test_losses_of_the_largest_margin_are_listed_and_the_others_counted() -> None:

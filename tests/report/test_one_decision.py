@@ -16,6 +16,7 @@ from support import probe, snapshot
 
 from forgetwatch import Snapshot, Trajectory, compare
 from forgetwatch.comparing import Comparison, Conclusion, conclude, estimated, is_beyond
+from forgetwatch.gates import limits_of
 from forgetwatch.report import (
     LINES,
     WIDTH,
@@ -93,8 +94,8 @@ CASES = {
     "one category": Case(ruin, names=("Math",)),
     "a comparison": Case(one_category_ruined, run=False),
     "a comparison without change": Case(nothing, run=False),
-    "a tight guard": Case(mild, guard=Guard(net_loss=0.0, looks=1)),
-    "a wide guard": Case(one_category_ruined, each=250, guard=Guard(net_loss=0.15, looks=2)),
+    "a tight guard": Case(mild, guard=Guard(no_worse_than="0.1%")),
+    "a wide guard": Case(one_category_ruined, each=250, guard=Guard(no_worse_than="15%,category=15%")),
 }
 
 
@@ -235,17 +236,15 @@ def test_the_guard_trips_only_where_its_rule_fails(shown: Shown) -> None:
         return
     by_step = dict(zip(shown.trajectory.steps, shown.trajectory.comparisons, strict=True))
     for finding in shown.found.findings:
-        if finding.what == "net_loss":
-            level, _, name = finding.name.partition(":")
-            group = by_step[finding.step].by(level)[name]  # type: ignore[arg-type]
-            bound = CASES[shown.name].guard.net_loss
-            assert is_beyond(group, bound)
+        if finding.what == "policy" and finding.name == "all accuracy":
+            bound = limits_of(no_worse_than=CASES[shown.name].guard.no_worse_than).tolerance.accuracy
+            assert is_beyond(by_step[finding.step].all, bound)
         if finding.what == "alarm":
             assert any(
                 f"{one.alarm.group.level}:{one.alarm.group.name}" == finding.name and one.alarm.step == finding.step
                 for one in shown.found.alarms
             )
-    trips = [trip for trip in shown.found.trips if trip.what in ("net_loss", "must_pass")]
+    trips = [trip for trip in shown.found.findings if trip.what in ("policy", "must_pass")]
     assert ("guard tripped by" in shown.table) == bool(trips)
 
 
@@ -285,4 +284,4 @@ def test_the_cases_are_what_their_names_say() -> None:
     assert {one.state for one in came_back.alarms} == {"recovered"}
     # Right answers that only become less sure are no loss.
     assert found["sureness falls without a flip"].alarms == ()
-    assert "net_loss" in {one.what for one in found["a wide guard"].findings}
+    assert "policy" in {one.what for one in found["a wide guard"].findings}

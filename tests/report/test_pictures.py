@@ -21,7 +21,6 @@ from forgetwatch.report import (
     bars_figure,
     drawn,
     heatmap_figure,
-    matrix_figure,
     ranking_figure,
     save_comparisons,
     save_run,
@@ -90,14 +89,12 @@ def check(figure: Figure | None) -> None:
 def test_names_of_a_sweep_do_not_overlap(models: int, targets: bool) -> None:
     with drawn():
         check(ranking_figure(sweep(models, targets=targets)))
-        check(matrix_figure(sweep(models, targets=targets)))
 
 
 @pytest.mark.parametrize("names", NAMES)
 def test_any_name_can_be_drawn(names: str) -> None:
     with drawn():
         check(ranking_figure(sweep(3, names=names)))
-        check(matrix_figure(sweep(3, names=names)))
 
 
 def test_texts_of_the_figures_of_a_run_do_not_overlap() -> None:
@@ -127,17 +124,10 @@ def test_of_a_loss_the_better_side_is_the_right_one() -> None:
     assert left > right
 
 
-def test_the_matrix_shows_its_numbers_and_the_base_is_number_0() -> None:
-    several = sweep(2)
-    shown = [text.get_text() for text in matrix_figure(several).axes[0].texts]
-    lost = several.matrix.lost
-    assert shown == ["–", "0", f"{lost[0][2]}", "0", "–", f"{lost[1][2]}", "0", "0", "–"]
-
-
 def test_several_are_written_as_png_and_svg_under_names_that_tell_them_apart(tmp_path: Path) -> None:
     comparisons = [categories("org/a b"), categories("org/a/b"), categories("数学")]
     paths = save_comparisons(comparisons, tmp_path / "new" / "pictures", several=sweep(3))
-    names = ["retention-against-eval_-accuracy", "lost-between-models", "categories-1-a-b", "categories-2-b"]
+    names = ["retention-against-eval_-accuracy", "categories-1-a-b", "categories-2-b"]
     assert [path.name for path in paths] == [
         f"{name}{suffix}" for name in (*names, "categories-3-model") for suffix in (".png", ".svg")
     ]

@@ -64,7 +64,7 @@ def test_the_first_table_of_a_run_names_the_first_alarm_of_each_group() -> None:
     assert lines[1].startswith("FORGOT        true accuracy, estimated, fell by 40 points ")
     assert lines[-2:] == [
         "since         all questions: step 2; best look: the start",
-        "next          forgetwatch advise out; or forgetwatch flips out",
+        "next          forgetwatch report out; or forgetwatch flips out",
     ]
     assert max(map(len, lines)) <= 100
 
@@ -83,13 +83,12 @@ def test_the_best_look_is_that_of_the_highest_accuracy() -> None:
 def test_trips_of_the_guard_are_counted_in_the_table_and_named_unless_an_alarm_is() -> None:
     trips = (
         GuardFinding("alarm", "all:all", 2, "ALARM"),
-        GuardFinding("net_loss", "category:Math", 2, "Math, step 2: ..."),
+        GuardFinding("policy", "category:Math accuracy", 2, "Math, step 2: ..."),
         GuardFinding("must_pass", "q7", 3, "item q7 ..."),
-        GuardFinding("too_few_items", "category:Art", 3, "Art, step 3: ..."),
     )
     kept, lost = [True] * 100, [False] * 40 + [True] * 60
     lines = first(replace(run(kept, kept, lost, lost, planned=5), findings=trips))
-    assert lines[-1] == "guard         tripped by 1 alarm, Math (step 2), item q7 (step 3)"
+    assert lines[-1] == "guard         tripped by 1 alarm, category:Math accuracy (step 2), item q7 (step 3)"
 
 
 def test_a_group_that_recovered_after_its_alarm_is_said_to_have_recovered() -> None:
@@ -143,7 +142,7 @@ def test_after_a_loss_the_checkpoint_of_a_clearly_better_look_is_named(tmp_path:
     better, worse = [True] * 360 + [False] * 40, [True] * 240 + [False] * 160
     trajectory = run([True] * 320 + [False] * 80, better, worse, worse)
     named = next_line(trajectory, saved(tmp_path, "checkpoint-1", "checkpoint-2", "checkpoint-3"))
-    rest = f"forgetwatch advise {tmp_path}; or forgetwatch flips {tmp_path}"
+    rest = f"forgetwatch report {tmp_path}; or forgetwatch flips {tmp_path}"
     assert named == f"next          keep {tmp_path}/checkpoint-1; or {rest}"
     (tmp_path / "checkpoint-1").rename(tmp_path / "kept")
     assert next_line(trajectory, tmp_path) == f"next          {rest}"

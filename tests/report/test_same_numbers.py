@@ -241,7 +241,6 @@ def test_the_corrections_are_those_of_the_document() -> None:
     for name, key in (
         ("paper", "paper"),
         ("guess-corrected", "guess_corrected"),
-        ("calibrated", "guess_corrected_calibrated"),
     ):
         row = re.search(rf'data-correction="{name}">(.*?)</tr>', text)
         assert row is not None

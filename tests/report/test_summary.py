@@ -13,21 +13,21 @@ import numpy as np
 import pytest
 from pages import choices, clusters, compared, hostile, run, samples, sure, watched, written
 from run_folders import write_run
-from support import decided, snapshot
+from support import snapshot
 
 from forgetwatch import Item, Probe, Trajectory, compare
 from forgetwatch.comparing import Comparison, Tolerance, conclude, decide
 from forgetwatch.comparing.flips import flips
-from forgetwatch.measures import DRIFT, KNOWN, LookDrift
-from forgetwatch.metrics import Drift
+from forgetwatch.measures import KNOWN
 from forgetwatch.pairing import listed, questions, shorten
 from forgetwatch.report import Summary
 from forgetwatch.report.summary import alarm_sentences, summary
 from forgetwatch.run_folder import GuardFinding
 
 
-def said(comparison: Comparison, **options: Any) -> dict[str, str]:
-    return dict(summary(comparison, **options).sections)
+def said(comparison: Comparison, **options: Any) -> str:
+    """All sentences below the fold."""
+    return " ".join(summary(comparison, **options).sure)
 
 
 def facts(comparison: Comparison, **options: Any) -> dict[str, str]:
@@ -112,8 +112,8 @@ def test_the_counts_of_flips_are_beside_the_net_change() -> None:
 def test_a_second_measurement_shows_the_noise(null: list[bool], fact: str, sentence: str) -> None:
     flips = [True] * 40, [False] * 20 + [True] * 20
     assert fact in facts(compared(*flips, null=null))["questions"]
-    assert sentence in said(compared(*flips, null=null))["How sure is that?"]
-    assert "measured again" not in said(compared(*flips))["How sure is that?"]
+    assert sentence in said(compared(*flips, null=null))
+    assert "measured again" not in said(compared(*flips))
 
 
 def test_the_known_items_have_the_lucky_guesses_beside_them() -> None:
@@ -129,7 +129,7 @@ def test_vanished_outcomes_and_the_change_that_they_allow_are_named() -> None:
     comparison = compared([True] * 60, [True] * 50 + [None] * 10)
     told = facts(comparison)["vanished"]
     assert re.fullmatch(r"of 60 questions 10 answered before and not after; at worst -\d\d\.\d points", told)
-    assert "a limit is kept only if all of these may be lost" in said(comparison)["How sure is that?"]
+    assert "a limit is kept only if all of these may be lost" in said(comparison)
 
 
 def test_nothing_scored_at_all_says_that_nothing_can_be_said() -> None:
@@ -144,8 +144,8 @@ def test_a_run_without_a_look_says_so_and_has_no_verdict() -> None:
     made = summary(start.comparisons[-1], trajectory=start)
     assert made.word == "NO VERDICT"
     assert made.sentence == "no look was taken after the start, so nothing is compared yet"
-    assert dict(made.sections)["What was not measured"].startswith("No look was taken after the start")
-    assert [name for name, _ in made.sections] == ["What was not measured"]
+    (told,) = made.sure
+    assert told.startswith("No look was taken after the start")
 
 
 def test_each_leg_has_its_number_interval_limit_and_result() -> None:
@@ -246,28 +246,9 @@ def test_mere_outcomes_give_no_example() -> None:
 # Sentences below the fold
 
 
-def test_a_summary_without_changes_says_so() -> None:
-    told = said(compared([True] * 30 + [False] * 10, [True] * 30 + [False] * 10))
-    assert told["What it gained"] == "No question that it answered wrong before is now right."
-    assert told["What it lost"] == "No question that it answered right before is now wrong."
-
-
-def test_one_question_is_singular() -> None:
-    told = said(compared([True, False], [False, True]))
-    assert told["What it gained"].startswith("1 question that it answered wrong before is now right.")
-    assert told["What it lost"].startswith("1 question that it answered right before is now wrong.")
-
-
-def test_what_was_gained_names_the_categories_that_rose() -> None:
-    told = said(by_category([0, 0, 0, 0], [28, 0, 0, 0]))["What it gained"]
-    assert re.search(r"Accuracy rose in a by \d+\.\d points\.", told)
-    unranked = said(by_category([0, 0, 0], [4, 5, 3]))["What it gained"]
-    assert unranked.endswith("Most of them are in b (5), a (4) and c (3).")
-
-
 def test_unscored_questions_are_counted() -> None:
-    told = said(compared([True, None, None], [True, True, None]))["What was not measured"]
-    assert told.startswith("2 questions could not be scored and are in no count.")
+    told = said(compared([True, None, None], [True, True, None]))
+    assert "2 questions could not be scored and are in no count." in told
 
 
 def test_questions_of_one_side_only_are_counted() -> None:
@@ -276,31 +257,21 @@ def test_questions_of_one_side_only_are_counted() -> None:
         after=snapshot([True] * 2 + [False] * 2, content_hash=["h0", "h1", "x", "y"]),
         on_mismatch="intersect",
     )
-    told = said(comparison)["What was not measured"]
+    told = said(comparison)
     assert "1 question of the first side and 2 questions of the second have no counterpart" in told
 
 
 def test_a_prefix_of_a_probe_is_named() -> None:
     comparison = compared([True] * 4, [True] * 4)
     prefix = replace(comparison, after={**comparison.after, "probe": {"name": "p", "items": 4, "of": 2000}})
-    assert "The looks evaluate the first 4 of 2,000 questions, to save time." in said(prefix)["What was not measured"]
+    assert "The looks evaluate the first 4 of 2,000 questions, to save time." in said(prefix)
 
 
 def test_without_option_probabilities_clear_knowledge_is_not_known() -> None:
-    assert "The probabilities of the options are not known" in said(compared([True], [True]))["What was not measured"]
+    for columns in ({}, {"gold_share": [0.9], "k": [2]}):
+        assert "Clear knowledge needs the probabilities of three" in said(compared([True], [True], **columns))
     with_shares = compared([True], [False], gold_share=[0.9], k=[4])
-    assert "probabilities of the options are not known" not in said(with_shares)["What was not measured"]
-
-
-def test_without_a_question_of_two_wrong_options_the_reason_is_named() -> None:
-    told = said(compared([True], [False], gold_share=[0.9], k=[2]))["What was not measured"]
-    assert "No question has two wrong options" in told
-    assert "probabilities of the options are not known" not in told
-
-
-def test_means_over_samples_have_one_decimal() -> None:
-    told = said(samples().comparison)
-    assert re.search(r"\d+\.\d questions that it answered", told["What it gained"] + told["What it lost"])
+    assert "Clear knowledge needs" not in said(with_shares)
 
 
 def test_losses_of_form_are_told_apart() -> None:
@@ -309,12 +280,11 @@ def test_losses_of_form_are_told_apart() -> None:
     after = snapshot(
         [False] * 5 + [True] * 15, free_correct=[False] * 8 + [True] * 12, **{**columns, "chosen": [1] * 5 + [0] * 15}
     )
-    told = said(compare(before=before, after=after))["What it lost"]
+    told = said(compare(before=before, after=after))
     assert (
-        "5 questions that it answered right before are now wrong. In each case another answer took its place." in told
-    )
-    right = "3 questions more still count as right among the options"
-    assert f"{right}, but a freely written answer would now begin with other words." in told
+        "Of the 5 forgotten, 5 have another answer and 0 lost only the required form; 3 more are right among the "
+        "options, but would now begin with other words."
+    ) in told
 
 
 def test_losses_of_form_and_of_knowledge_add_up_to_those_that_are_wrong() -> None:
@@ -322,16 +292,16 @@ def test_losses_of_form_and_of_knowledge_add_up_to_those_that_are_wrong() -> Non
     after = snapshot([False] * 5 + [True] * 4, in_form=[False] * 2 + [True] * 7, output=["b"] * 9)
     comparison = compare(before=before, after=after)
     assert (comparison.all["knowledge_lost"], comparison.all["format_lost"]) == (3, 2)
-    told = said(comparison)["What it lost"]
-    assert "5 questions that it answered right before are now wrong. Of these, 3 have another answer and 2 lost" in told
+    told = said(comparison)
+    assert "Of the 5 forgotten, 3 have another answer and 2 lost only the required form." in told
 
 
 def test_guessing_is_given_with_its_range_where_nothing_shows_the_luck_among_confident_answers() -> None:
-    assert "Guessing explains" not in said(choices().comparison)["How sure is that?"]
+    assert "Guessing explains" not in said(choices().comparison)
     groups = tuple(
         group.having(KNOWN, replace(group[KNOWN], known_lost_by_luck=None)) for group in choices().comparison.groups
     )
-    told = said(replace(choices().comparison, groups=groups))["How sure is that?"]
+    told = said(replace(choices().comparison, groups=groups))
     found = re.search(r"Guessing explains about (\d+) of the \d+ losses \(95 %: (\d+) to (\d+)\)\.", told)
     assert found is not None
     made, least, most = map(int, found.groups())
@@ -377,15 +347,14 @@ def test_each_alarm_is_a_sentence_with_its_counts_and_the_last_says_how_rare_the
 
 def test_trips_of_the_guard_are_named() -> None:
     findings = (
-        GuardFinding("net_loss", "category:Math", 20, "Math, step 20: ..."),
-        GuardFinding("net_loss", "all:all", 40, "all, step 40: ..."),
+        GuardFinding("policy", "category:Math accuracy", 20, "Math, step 20: ..."),
+        GuardFinding("policy", "all accuracy", 40, "all, step 40: ..."),
         GuardFinding("must_pass", "q1", -1, ""),
         GuardFinding("alarm", "all:all", 40, "ALARM all"),
-        GuardFinding("too_few_items", "category:Law", 20, "Law: ..."),
     )
     trajectory = replace(watched([True] * 40, [False] * 20 + [True] * 20), findings=findings)
     told = facts(trajectory.comparisons[-1], trajectory=trajectory)["guard"]
-    assert told == "tripped by 1 alarm, Math (step 20), all questions (step 40), item q1"
+    assert told == "tripped by 1 alarm, category:Math accuracy (step 20), all accuracy (step 40), item q1"
 
 
 @pytest.mark.parametrize(
@@ -415,7 +384,6 @@ def test_the_figure_of_the_new_task_is_of_the_latest_checkpoint(tmp_path: Path, 
     trajectory = Trajectory.from_run(tmp_path)
     made = summary(trajectory.comparisons[-1], trajectory=trajectory)
     assert dict(made.facts).get("new task") == told
-    assert (told is not None) == ("The trainer logged" in dict(made.sections)["What it gained"])
 
 
 @pytest.mark.parametrize(
@@ -447,7 +415,7 @@ GONE = re.compile(
 
 
 def assert_words(made: Summary) -> None:
-    rows = [*made.facts, *made.worst, *made.legs, *made.sections]
+    rows = [*made.facts, *made.worst, *made.legs, made.sure]
     text = " ".join([made.sentence, made.worst_note, *(cell for row in rows for cell in row)])
     assert not GONE.search(text), GONE.search(text)
     assert not re.search(r"\b[pqk] ", text)
@@ -468,7 +436,7 @@ def test_the_sentence_of_the_verdict_is_said_once() -> None:
     for comparison in (choices().comparison, sure().comparison, by_category([28, 15, 0, 0])):
         made = summary(comparison)
         assert made.sentence == decide(comparison).sentence
-        assert not any(made.sentence in text for _, text in (*made.facts, *made.sections))
+        assert not any(made.sentence in text for text in (*(text for _, text in made.facts), *made.sure))
 
 
 def test_hostile_names_are_unchanged_text() -> None:
@@ -483,40 +451,3 @@ def test_phrases_for_numbers_and_names() -> None:
     assert listed(list("abcdef")) == "a, b, c, d and 2 more"
     assert shorten("a\n b") == "a b"
     assert shorten("x" * 200 + " end?", 10) == "… xxxxx end?"
-
-
-@pytest.mark.parametrize(
-    ("first_share", "options_fall", "other_rises", "says"),
-    [
-        (0.6, 3.0, 1.0, "The options say the same: of the forgotten answers they are said less."),
-        (0.6, 3.0, 3.0, "The options show both"),
-        (0.6, 0.0, 3.0, "which another form does not explain."),
-        (0.05, 3.0, 1.0, "Free texts begin as before"),
-        (0.05, 0.0, 3.0, "The options say the same: of the forgotten answers another one is preferred."),
-        (None, 3.0, 1.0, None),
-    ],
-)
-def test_the_options_are_set_beside_how_free_texts_begin(
-    first_share: float | None, options_fall: float, other_rises: float, says: str | None
-) -> None:
-    rng = np.random.default_rng(0)
-    before = rng.normal(-6, 0.2, (60, 3))
-    before[:, 0] += 1
-    after = before - options_fall + rng.normal(0, 0.1, (60, 3))
-    after[:, 1] += np.where(np.arange(60) < 30, other_rises, 0.0)
-    after -= np.where(options_fall, 0.0, np.log(np.exp(after).sum(1) / np.exp(before).sum(1)))[:, None]
-    drift = Drift(
-        completions=10,
-        tokens=200,
-        kl_sampled=0.3,
-        kl_sampled_se=0.01,
-        overlap=0.5,
-        overlap_se=0.1,
-        kl_summed=0.3,
-        kl_summed_se=0.01,
-        first_token_kept=0.5,
-        kl_first_share=first_share,
-    )
-    found = replace(compare(before=decided(before), after=decided(after)), drift={"probe": LookDrift.of(drift)})
-    text = said(found)[DRIFT.question]
-    assert says in text if says else "options" not in text

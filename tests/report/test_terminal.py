@@ -284,9 +284,6 @@ def test_the_detail_has_flips_of_a_second_measurement_and_repeated_wrong_answers
     again = snapshot([True, True, True, False], **{**columns, "chosen": [0, 0, 0, 2]})
     found = {cells[0]: cells[1:] for cells in rows(compare(before=before, after=after, null=again))}
     assert (found["null_lost"][0], found["null_gained"][0]) == ("0", "1")
-    assert found["chance.same_wrong"][0] == "0.5"
-    assert found["chance.same_wrong_if_fresh"][0] == "0.333333"
-    assert found["chance.tipping_ratio"][0] == "2"
 
 
 def test_each_correction_has_its_interval_and_its_assumption() -> None:
@@ -297,7 +294,7 @@ def test_each_correction_has_its_interval_and_its_assumption() -> None:
     lines = rows(comparison)
     start = next(number for number, cells in enumerate(lines) if cells[0] == "corrected for guessing")
     named = {cells[0]: cells for cells in lines[start + 1 : start + 20] if len(cells) == 4}
-    assert list(named)[:3] == ["paper", "guess-corrected", "bound"]
+    assert list(named)[:2] == ["paper", "guess-corrected"]
     paper = comparison.all.chance.paper
     assert paper is not None
     low, high = paper.forgetting_interval
@@ -309,7 +306,6 @@ def test_samples_and_clusters_are_named() -> None:
     columns = {"item_id": list("1122"), "content_hash": list("AABB"), "sample": [0, 1, 0, 1], "cluster": ["p"] * 4}
     comparison = compared([True, True, True, False], [False, True, False, False], **columns)
     assert "2 items, 2 samples each, in 1 cluster" in first(comparison)
-    assert {cells[0]: cells[1] for cells in rows(comparison) if len(cells) > 1}["noise_floor.floor"] == "0.25"
 
 
 def test_the_papers_numbers_as_its_code_computes_them() -> None:

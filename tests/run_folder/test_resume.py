@@ -22,14 +22,14 @@ def look(step: int, lost: int = 0) -> Snapshot:
 
 def write(folder: Path, steps: tuple[int, ...] = (100, 200, 300, 400)) -> RunFolder:
     looks = {step: look(step, step // 100) for step in steps}
-    findings = [GuardFinding("net_loss", "all:all", 200, "a line")]
+    findings = [GuardFinding("policy", "all accuracy", 200, "a line")]
     return write_run(folder, probe(ITEMS), look(0), looks, null=look(0, 1), planned=12, findings=findings)
 
 
 def resume(folder: Path, *, step: int | None = 400, **known: Any) -> tuple[RunFolder, Resumed]:
     made = RunFolder(folder)
     given: dict[str, Any] = {"run": None, "carried": (), "baseline": None, **known}
-    return made, made.resume(step=step, probe_of=lambda _: probe(ITEMS), log=lambda _: None, **given)
+    return made, made.resume(step=step, probe=probe(ITEMS), check=lambda _: None, log=lambda _: None, **given)
 
 
 def described(made: RunFolder, resumed: Resumed) -> None:

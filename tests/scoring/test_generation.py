@@ -262,11 +262,8 @@ def test_an_unchanged_model_with_sampled_answers_forgets_nothing_beyond_the_nois
     scorer = Scorer(probe, tok, network)
     one, other = scorer.score(network), scorer.score(network, again=True)
     whole = compare(before=one, after=other, null=other).all
-    floor = whole.noise_floor
-    assert floor is not None
     assert whole.forgetting > 0.1  # drawing alone flips that much
-    assert floor.floor == pytest.approx(whole.forgetting, abs=0.05)
-    assert abs(floor.forgetting_above) < 3 * floor.forgetting_above_se
+    assert whole.p_value > 0.01
     assert whole["null_lost"] == whole.forgotten  # the null is the same second measurement
     assert compare(before=one, after=scorer.score(network)).all.forgotten == 0
 

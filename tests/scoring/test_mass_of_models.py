@@ -57,15 +57,11 @@ def test_another_format_takes_the_mass_and_overwritten_facts_the_share_within_th
     for group in (gone, swapped):
         assert group["log_mass_change"] is not None
         assert group["log_conditional_change"] is not None
-        assert group["mass_kl"] is not None
-        assert group["conditional_kl"] is not None
     assert gone["log_mass_change"] < -2
     assert gone["log_mass_change"] < 5 * min(gone["log_conditional_change"], 0.0)
     assert swapped["log_conditional_change"] < -2
     assert swapped["log_conditional_change"] < 5 * min(swapped["log_mass_change"], 0.0)
     assert gone.forgotten < 20 < 50 < swapped.forgotten
-    assert gone["mass_kl"] > gone["conditional_kl"]
-    assert swapped["mass_kl"] < swapped["conditional_kl"]
 
 
 @pytest.mark.parametrize("norm", ["sum", "bytes"])

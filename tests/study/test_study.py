@@ -31,7 +31,6 @@ from forgetwatch.study import (
     Sources,
     Study,
     Value,
-    averages_figure,
     publication,
     radar_figures,
     read_plan,
@@ -39,9 +38,8 @@ from forgetwatch.study import (
     run_study,
     scale_figure,
     scales,
+    study_csv,
     study_markdown,
-    tables_csv,
-    tables_latex,
 )
 from forgetwatch.study.figures import _apart
 from forgetwatch.study.pairs import Resolve
@@ -172,12 +170,14 @@ def test_a_category_named_total_and_items_without_one_have_rows_of_their_own(tmp
     assert [float(row[1].split()[0]) for row in shown] == pytest.approx(
         [round(100 * max(expected[at], 0), 1) for at in (0, 2, 1, 3)]
     )
-    written = [row for row in csv.DictReader(io.StringIO(tables_csv(study))) if row["rate"] == "forgetting"]
-    assert [(row["level"], row["category"]) for row in written] == [
-        *(("category", name) for name in ("Total", "Arts", "")),
-        ("all", "Total"),
+    written = [
+        row for row in csv.DictReader(io.StringIO(study_csv(study))) if row["quantity"] == "paper.forgetting.mean"
     ]
-    assert [float(row["mean"]) for row in written] == pytest.approx([expected[at] for at in (0, 2, 1, 3)])
+    assert [(row["level"], row["name"]) for row in written] == [
+        *(("category", name) for name in ("Total", "Arts", "")),
+        ("all", "all"),
+    ]
+    assert [float(row["value"]) for row in written] == pytest.approx([expected[at] for at in (0, 2, 1, 3)])
     status, _, _ = run(path, "-o", tmp_path / "out")
     assert status == 0
     paper = pairs_of(document(tmp_path / "out"))["a"]["paper"]["forgetting"]
@@ -232,10 +232,10 @@ def test_questions_that_are_left_out_are_counted_in_every_table_of_pairs(tmp_pat
     status, out, _ = run(path, "-o", tmp_path / "out")
     assert status == 0
     assert "left out in 2 pairs: questions unscored, or on one side alone" in out
-    table = {row["pair"]: row for row in csv.DictReader(io.StringIO((tmp_path / "out" / "pairs.csv").read_text()))}
-    names = ("items.unscored", "items.only_before", "items.only_after")
-    assert [table["sides"][name] for name in names] == ["0", "10", "10"]
-    assert [table["unscored"][name] for name in names] == ["3", "0", "0"]
+    counted = {name: one["items"] for name, one in pairs_of(document(tmp_path / "out")).items()}
+    names = ("unscored", "only_before", "only_after")
+    assert [counted["sides"][name] for name in names] == [0, 10, 10]
+    assert [counted["unscored"][name] for name in names] == [3, 0, 0]
     text = (tmp_path / "out" / "study.md").read_text()
     every = text.split("## Every pair")[1].split("## Corrected")[0]
     lines = {line.split(" | ")[0]: line.split(" | ") for line in every.splitlines()}
@@ -493,20 +493,19 @@ def test_the_files_of_a_study_agree_and_show_names_as_text(tmp_path: Path) -> No
     page = (folder / "study.html").read_text()
     assert "<script" not in page
     assert "onerror=alert(3)>" not in page
-    assert {path.name for path in (folder / "pictures").glob("*.png")} >= {"averages.png", "against-size.png"}
-    table = list(csv.DictReader(io.StringIO((folder / "pairs.csv").read_text())))
+    assert {path.name for path in (folder / "pictures").glob("*.png")} >= {"against-size.png"}
+    table = list(csv.DictReader(io.StringIO((folder / "study.csv").read_text())))
     numbers = pairs_of(document(folder))
-    assert [row["pair"] for row in table] == ["'=1+1 <b> & x_1", "b"]
-    assert [float(row["forgotten"]) for row in table] == [one["groups"][0]["forgotten"] for one in numbers.values()]
-    of_categories = list(csv.DictReader(io.StringIO((folder / "categories.csv").read_text())))
-    of_all = next(row for row in of_categories if row["pair"] == "b" and row["level"] == "all")
-    assert of_all["category"] == "Total"
-    assert float(of_all["mean"]) == numbers["b"]["paper"]["forgetting"]["mean"]
-    assert of_all["sd"] == ""  # one seed
-    for row in of_categories:
-        paper = numbers["b" if row["pair"] == "b" else "=1+1 <b> & x_1"]["paper"][row["rate"].replace(" ", "_")]
-        of_row = paper if row["level"] == "all" else paper["by_category"][row["category"].removeprefix("'")]
-        assert (float(row["mean"]), float(row["ceiling"])) == (of_row["mean"], of_row["ceiling"]["mean"])
+    assert list(dict.fromkeys(row["pair"] for row in table)) == ["'=1+1 <b> & x_1", "b"]
+    forgotten = [row["value"] for row in table if (row["level"], row["quantity"]) == ("all", "forgotten")]
+    assert [*map(float, forgotten)] == [one["groups"][0]["forgotten"] for one in numbers.values()]
+    of_paper = [row for row in table if row["quantity"].startswith("paper.")]
+    assert not any(row["quantity"].endswith(".sd") for row in of_paper)  # one seed
+    for row in of_paper:
+        _, rate, part = row["quantity"].split(".")
+        paper = numbers["b" if row["pair"] == "b" else "=1+1 <b> & x_1"]["paper"][rate]
+        of_row = paper if row["level"] == "all" else paper["by_category"][row["name"].removeprefix("'")]
+        assert float(row["value"]) == (of_row["ceiling"]["mean"] if part == "ceiling" else of_row[part])
 
 
 def two_pairs(folder: Path) -> Path:
@@ -526,17 +525,16 @@ def test_all_numbers_and_a_page_are_there_when_the_figures_are_interrupted(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(publication, "averages_figure", interrupted)
+    monkeypatch.setattr(publication, "scale_figure", interrupted)
     status, out, err = run(path, "-o", folder, "--json", tmp_path / "numbers.json")
     assert status != 0
     assert "2 pairs" in out
     assert f"all numbers are in {folder}; drawing the figures" in err
     assert document(folder) == json.loads((tmp_path / "numbers.json").read_text())
-    for name in ("study.json", "pairs.csv", "categories.csv", "tables.tex", "study.md"):
+    for name in ("study.json", "study.csv", "study.md"):
         assert (folder / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
     page = (folder / "study.html").read_text()
     assert 'data-pair="b"' in page
-    assert "This figure is not drawn" in page
     assert "<svg" not in page
 
 
@@ -545,20 +543,20 @@ def test_a_figure_that_cannot_be_drawn_is_named_and_the_others_are_drawn(
 ) -> None:
     path, folder = two_pairs(tmp_path), tmp_path / "out"
     assert run(path, "-o", folder)[0] == 0
-    pictures = {"averages.png", "averages.svg", "against-size.png", "against-size.svg"}
+    pictures = {"against-size.png", "against-size.svg"}
     assert {one.name for one in (folder / "pictures").iterdir()} == pictures
 
     def too_large(*_: object) -> None:
         raise ValueError("the image\nis too large")
 
-    monkeypatch.setattr(publication, "averages_figure", too_large)
+    monkeypatch.setattr(publication, "scale_figure", too_large)
     status, out, err = run(path, "-o", folder)
     assert status == 0
     assert "report: " in out
-    assert "not drawn: the figure averages: the image is too large" in err.splitlines()[-1]
-    assert {one.name for one in (folder / "pictures").iterdir()} == {"against-size.png", "against-size.svg"}
+    assert "not drawn: the figure against-size: the image is too large" in err.splitlines()[-1]
+    assert not [*(folder / "pictures").iterdir()]
     page = (folder / "study.html").read_text()
-    assert page.count("<figure>") == page.count("<svg") == 1
+    assert page.count("<svg") == 0
     assert page.count("This figure is not drawn") == 1
 
 
@@ -779,12 +777,8 @@ def test_the_radar_draws_what_the_table_has(tmp_path: Path) -> None:
             found = one.values(rate)  # type: ignore[arg-type]
             expected = [max(100 * found[name].rate.mean, 0) for name in ("Math", "Law", "Arts", "Math")]
             assert list(line.get_ydata()) == pytest.approx(expected)
-    averages = averages_figure(study)
     assert "size" in scales(study)
     assert "data" not in scales(study)  # no pair has one
-    widths = [bar.get_width() for bar in averages.axes[0].patches]
-    assert widths[:2] == [pytest.approx(100 * one.averages.conventional) for one in study.compared]
-    assert widths[2:] == [pytest.approx(100 * one.averages.forgetting) for one in study.compared]
 
 
 def test_a_figure_names_forty_pairs_at_most_and_says_which(tmp_path: Path) -> None:
@@ -799,9 +793,6 @@ def test_a_figure_names_forty_pairs_at_most_and_says_which(tmp_path: Path) -> No
     def title_of(figure: Figure) -> str:
         return figure.legends[0].get_title().get_text()
 
-    averages = averages_figure(study)
-    assert [label.get_text() for label in averages.axes[0].get_yticklabels()] == named
-    assert title_of(averages) == f"shown: {title}"
     radars = [draw() for draw in radar_figures(study, "tuning")]
     assert [line.get_label() for one in radars for line in one.axes[0].lines] == named
     assert {title_of(one) for one in radars} == {f"in the radars: {title}"}
@@ -855,20 +846,6 @@ def test_the_figure_against_size_has_each_total_with_its_deviation_and_radars_ha
     # The first stage forgets more: the scale of the later one alone would be another.
     most = [max(value.rate.mean for value in one.values("forgetting").values()) for one in study.compared]
     assert abs(most[0] - most[1]) > 0.01
-
-
-def test_latex_and_markdown_show_signs_as_text(tmp_path: Path) -> None:
-    study = made_study(tmp_path, 1)
-    one = study.compared[0]
-    strange = replace(one, pair=replace(one.pair, name=r"a_1 & 50% \x {y} #1 ~ ^ $z$ | `c`"))
-    study = replace(study, results=(strange,))
-    assert r"a\_1 \& 50\% \textbackslash{}x \{y\} \#1 \textasciitilde{} \textasciicircum{} \$z\$" in tables_latex(study)
-    assert r"a\_1 \& 50% \\x {y} \#1 \~ ^ $z$ \| \`c\`" in study_markdown(study)
-
-    # After the end of a row or a rule a bracket would begin an argument, and a star change the row's end.
-    strange = replace(one, pair=replace(one.pair, name="[1] <a|b> *"))
-    expected = r"category & {[}1] \textless{}a\textbar{}b\textgreater{} {*} \\"
-    assert expected in tables_latex(replace(study, results=(strange,)))
 
 
 PAIRS = {

@@ -17,7 +17,6 @@ from transformers import TrainerCallback
 
 from forgetwatch import ForgetWatchCallback, Probe, Trajectory, load_snapshot, score
 from forgetwatch.errors import ForgetwatchError, ProbeError, WatchError
-from forgetwatch.probe import read_probe
 from forgetwatch.run_folder import RunFolder
 from forgetwatch.scoring import Scorer
 from forgetwatch.watch import Watch
@@ -71,23 +70,6 @@ def test_a_resumed_run_has_the_same_curve_and_weights(tmp_path: Path) -> None:
     assert curve(again) == curve(whole)
     names = sorted(path.name for path in (tmp_path / "b" / "_forgetwatch").glob("*.parquet"))
     assert names == ["baseline.parquet", "null.parquet", *(f"step-00000{step}.parquet" for step in (3, 6, 9))]
-
-
-def test_a_resumed_run_keeps_the_norm_of_its_baseline(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    options = {"steps": 9, "save_strategy": "steps", "save_steps": 4}
-    by_bytes = probe(norm="bytes")
-    whole = trained(tmp_path / "a", callbacks=[ForgetWatchCallback(by_bytes, every=3)], **options)
-    with pytest.raises(KeyboardInterrupt):
-        trained(tmp_path / "b", callbacks=[ForgetWatchCallback(by_bytes, every=3), At(7, interrupt)], **options)
-    assert "norm" not in capfd.readouterr().err
-    assert probe().norm == "sum"
-    again = trained(tmp_path / "b", callbacks=[ForgetWatchCallback(probe(), every=3)], **options, resume=True)
-    assert capfd.readouterr().err.count("the run's baseline was decided by the norm 'bytes', and the run keeps it") == 1
-    assert weights(again) == weights(whole)
-    assert curve(again) == curve(whole)
-    folder = tmp_path / "b" / "_forgetwatch"
-    assert read_probe(folder / "probe.jsonl").settings == by_bytes.settings
-    assert {load_snapshot(path).meta["probe"]["norm"] for path in folder.glob("*.parquet")} == {"bytes"}
 
 
 def test_a_longer_resume_plans_all_its_looks_and_keeps_its_items(

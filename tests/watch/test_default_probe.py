@@ -10,6 +10,7 @@ import pytest
 from support import tokenizer, trained, trainer
 
 from forgetwatch import ForgetWatchCallback, load_probe
+from forgetwatch.errors import WatchError
 from forgetwatch.probe import combine
 from forgetwatch.watch import default_probe
 from forgetwatch.watch import trainer as module
@@ -35,7 +36,7 @@ def test_resume_keeps_the_probe() -> None:
     assert default_probe(chat, fast=True, fingerprint=load_probe("standard").fingerprint)[0].name == "standard"
 
 
-def test_resume_keeps_the_probe_of_an_earlier_version_which_decided_by_bytes(
+def test_a_resume_with_another_norm_than_the_run_began_with_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(module, "load_probe", lambda name: load_probe(name).head(40))
@@ -43,13 +44,9 @@ def test_resume_keeps_the_probe_of_an_earlier_version_which_decided_by_bytes(
     old = replace(load_probe("standard").head(40), norm="bytes")
     trainer(tmp_path, steps=2, callbacks=[ForgetWatchCallback(old, every=2)], **options).train()
     capfd.readouterr()
-    callback = ForgetWatchCallback(every=2)
-    trainer(tmp_path, steps=4, callbacks=[callback], **options).train(resume_from_checkpoint=True)
-    assert callback.watch.probe.fingerprint == old.fingerprint
-    assert callback.watch.trajectory().steps == (0, 2, 4)
-    logged = capfd.readouterr().err
-    assert "evaluating standard: the run's own" in logged
-    assert logged.count("was decided by the norm 'bytes', and the run keeps it") == 1
+    resumed = trainer(tmp_path, steps=4, callbacks=[ForgetWatchCallback(every=2)], **options)
+    with pytest.raises(WatchError, match=r"the run's baseline was made with probe .* resume with the probe in .*probe"):
+        resumed.train(resume_from_checkpoint=True)
 
 
 def test_no_file_and_no_network_are_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -160,7 +160,7 @@ def test_reports_show_the_drift_of_early_looks_where_the_last_one_has_none(tmp_p
     again.run.close()
     trajectory = Trajectory.from_run(tmp_path)
     page = run_page(trajectory)
-    section = page[page.index('<section id="drift">') :].split("</section>")[0]
+    section = page[page.index('<h3 id="drift">') :].split("<h3")[1]
     assert "<svg" in section
     assert "At the last look it was not measured." in section
     assert "4, training prompts" in section
@@ -174,7 +174,7 @@ def test_a_run_without_drift_has_none_anywhere(tmp_path: Path) -> None:
     assert trajectory.drift == {}
     assert not (tmp_path / "_forgetwatch" / "completions.parquet").exists()
     assert [look["drift"] for look in trajectory_json(trajectory)["looks"]] == [None, None]
-    assert '<section id="drift">' not in run_page(trajectory)
+    assert '<h3 id="drift">' not in run_page(trajectory)
     assert "Drift from the base" not in comparison_markdown(trajectory.comparisons[-1], trajectory=trajectory)
 
 
@@ -217,8 +217,7 @@ def test_page_markdown_and_tables_show_the_drift(run: Path, monkeypatch: pytest.
     found = trajectory.drift[4]["probe"]
     shown = f"{found.kl_summed:.3f}"[:4]
     page, text = run_page(trajectory), comparison_markdown(trajectory.comparisons[-1], trajectory=trajectory)
-    assert '<section id="drift">' in page
-    assert "<svg" in page[page.index('<section id="drift">') :].split("</section>")[0]
+    assert "<svg" in page[page.index('<h3 id="drift">') :].split("<h3")[1]
     assert [line.split("|")[1].strip() for line in text.splitlines() if "prompts |" in line][-1] == (
         "4, training prompts"
     )

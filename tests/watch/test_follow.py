@@ -616,7 +616,7 @@ found["end"], found["scored"] = made.follow(), made.scored
 
 
 def test_the_guard_stops_it_once(out: Path, base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = GuardFinding("net_loss", "all:all", 10, "fell")
+    found = GuardFinding("policy", "all accuracy", 10, "fell")
     monkeypatch.setattr(Guard, "findings", lambda self, run, lost=(): [found] if run.steps[-1] == 10 else [])
     made = runs.follower(out, base, guard=Guard("stop"))
     assert (made.follow(), made.scored) == ("guard", [10])

@@ -30,49 +30,18 @@ def lost(items: int, flipped: int, *, looks: int = 2) -> Trajectory:
     return Trajectory.of([start, *(look(later, at, category=category) for at in range(1, looks + 1))], planned=looks)
 
 
-def test_groups_that_take_turns_at_the_two_looks_do_not_trip_it() -> None:
-    category = ["a"] * 600 + ["b"] * 600
-    fallen = {name: [one != name or at % 10 < 4 for at, one in enumerate(category)] for name in "ab"}
-    start = look([True] * 1200, 0, category=category)
-
-    def found(*names: str) -> set[str]:
-        looks = [look(fallen[name], at, category=category) for at, name in enumerate(names, start=1)]
-        run = Trajectory.of([start, *looks], planned=2)
-        return {one.name for one in Guard(net_loss=0.1).findings(run) if one.what == "net_loss"}
-
-    assert "category:b" not in found("a", "b")
-    assert "category:b" in found("b", "b")
-
-
 def whats(found: list[GuardFinding]) -> list[str]:
     return [one.what for one in found if one.name == "all:all"]
 
 
-def test_a_net_loss_trips_where_the_items_see_the_bound() -> None:
-    assert whats(Guard(net_loss=0.1).findings(lost(2000, 400))) == ["alarm", "net_loss"]
-
-
-def test_a_net_loss_of_a_category_that_does_not_see_the_bound_is_reported_and_does_not_trip() -> None:
-    found = Guard(net_loss=0.02).findings(lost(600, 40))
-    (finding,) = [one for one in found if one.what == "too_few_items"]
-    assert finding.name == "category:a"
-    assert not finding.trips
-    assert finding.line == (
-        "a, -66.7 points (-77.3 to -52.7) at step 2: too few items (60) for the 2-point rule; the alarm covers this "
-        "category"
-    )
-    # The whole shows no loss of 2 points either, but it is one test, and the verdict on it is the same.
-    assert whats(found) == ["alarm", "net_loss"]
-
-
-def test_a_single_category_is_the_whole_and_is_not_named_again() -> None:
-    start, later = look([True] * 60, 0, category=["a"] * 60), look([False] * 20 + [True] * 40, 1, category=["a"] * 60)
-    found = Guard(net_loss=0.02, looks=1).findings(Trajectory.of([start, later], planned=1))
-    assert [one.name for one in found if one.what in ("net_loss", "too_few_items")] == ["all:all"]
-
-
-def test_one_look_is_not_enough_for_two() -> None:
-    assert whats(Guard(net_loss=0.1).findings(lost(2000, 400, looks=1))) == ["alarm"]
+def test_a_limit_trips_at_any_look_and_shares_its_error_over_them() -> None:
+    assert whats(Guard(no_worse_than="10%").findings(lost(2000, 400))) == ["alarm"]
+    found = Guard(no_worse_than="10%").findings(lost(2000, 400, looks=1))
+    assert [(one.what, one.name) for one in found if one.what == "policy"] == [("policy", "all accuracy")]
+    (line,) = (one.line for one in found if one.what == "policy")
+    assert re.fullmatch(r"all accuracy -20\.0 points \(.*\) \(no worse than -10 points\): beyond .* at step 1", line)
+    assert not [one for one in Guard(no_worse_than="25%").findings(lost(2000, 400)) if one.what == "policy"]
+    assert not [one for one in Guard(no_worse_than=None).findings(lost(2000, 400)) if one.what == "policy"]
 
 
 def of_margins(*margins: Floats) -> Trajectory:
@@ -99,7 +68,7 @@ def told(run: Trajectory) -> list[list[str]]:
     for last in range(2, len(run) + 1):
         so_far = replace(run, steps=run.steps[:last], comparisons=run.comparisons[:last])
         new = watched.note(guard.findings(so_far))
-        lines.append(finding_lines(new, watched.findings))
+        lines.append(finding_lines(new))
     return lines
 
 
@@ -112,32 +81,26 @@ def test_a_destroyed_run_logs_at_most_one_line_on_alarms_and_one_on_the_rest_at_
     rng = np.random.default_rng(0)
     start = rng.normal(1, 2, 360)
     looks = [start + (rng.normal(-1, 2, 360) - start) * min(1.0, step / 2) for step in range(7)]
-    first, second, *later = told(of_margins(*looks))
-    assert first == ["ALARM: all -24 points (step 1), and 5 categories; see the page"]
-    alarm, rest = second
-    assert alarm == "ALARM: 78.2 % of what it clearly knew is lost (step 2); C2 -28 points (step 2); see the page"
+    (alarm, limit), second, *later = told(of_margins(*looks))
+    assert alarm == "ALARM: all -24 points (step 1), and 5 categories; see the page"
     assert re.fullmatch(
-        r"guard: all, -31\.8 points \(.*\) at step 2: below -2 points at 2 looks in a row; C0, -41\.3 points \(.*\) at "
-        r"step 2: too few items \(60\) for the 2-point rule; the alarm covers this category",
-        rest,
+        r"guard: all accuracy -23\.6 points \(.*\) \(no worse than -2 points\): beyond the limit at step 1", limit
     )
-    assert later == [[]] * 4  # small categories are named once in a run
+    assert second == ["ALARM: 78.2 % of what it clearly knew is lost (step 2); C2 -28 points (step 2); see the page"]
+    assert later == [[]] * 4
 
 
 def test_a_line_on_several_findings_names_the_first_and_counts_the_others() -> None:
     items = [GuardFinding("must_pass", name, 2, f"item {name}, which must pass, was lost") for name in "abcdef"]
-    losses = [GuardFinding("net_loss", name, 2, f"{name} fell") for name in ("category:a", "category:b", "category:c")]
-    small = [GuardFinding("too_few_items", name, 2, f"{name}: too few") for name in ("category:d", "category:e")]
+    limits = [GuardFinding("policy", name, 2, f"{name} fell") for name in ("all accuracy", "category:b accuracy")]
     alarms = [GuardFinding("alarm", name, 2, f"ALARM: {name}") for name in ("all:all", "category:a")]
-    found = [*alarms, *losses, *small, *items]
-    assert finding_lines(found, found, stops=2) == [
+    assert finding_lines([*alarms, *limits, *items], stops=2) == [
         "ALARM: all:all, and 1 category; see the page",
-        "the guard stops the run at step 2: category:a fell, and 2 more categories; items a, b, c, d and 2 more, which "
-        "must pass, were right and are wrong at step 2; category:d: too few",
+        "the guard stops the run at step 2: all accuracy fell, and 1 more limit; items a, b, c, d and 2 more, which "
+        "must pass, were right and are wrong at step 2",
     ]
-    later = [GuardFinding("too_few_items", "category:f", 3, "said before"), GuardFinding("must_pass", "g", 3, "lost")]
-    assert finding_lines(later, [*found, *later]) == ["guard: lost"]
-    assert finding_lines([], found, stops=3) == ["the guard stops the run at step 3"]
+    assert finding_lines([GuardFinding("must_pass", "g", 3, "lost")]) == ["guard: lost"]
+    assert finding_lines([], stops=3) == ["the guard stops the run at step 3"]
 
 
 def test_each_finding_is_reported_once_also_after_a_resume() -> None:

@@ -71,7 +71,7 @@ def rows(run: Any, prefix: str = "eval_forget") -> dict[int, dict[str, float]]:
 def test_a_lost_item_that_must_pass_trips_the_guard_at_its_look(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], guard: Any, last: int, saved: list[int], lines: int
 ) -> None:
-    guard = guard and Guard(guard, net_loss=None)
+    guard = guard and Guard(guard, no_worse_than=None)
     watch = ForgetWatchCallback(known(must_pass=[7]), every=2, guard=guard, max_overhead=None)
     run = trained(tmp_path, callbacks=[At(3, turn, to="model"), watch], steps=8, learning_rate=1e-6)
     assert run.state.global_step == last
@@ -89,7 +89,7 @@ def stopped(folder: Path, **options: Any) -> Any:
     """A run that the guard has stopped at step 4, since three items are lost."""
     return trainer(
         folder,
-        callbacks=[At(3, turn, to="model"), watch(Guard("stop", net_loss=None))],
+        callbacks=[At(3, turn, to="model"), watch(Guard("stop", no_worse_than=None))],
         steps=8,
         learning_rate=1e-6,
         **options,
@@ -106,9 +106,9 @@ STOPPED = "the guard stopped this run at step 4: "
 @pytest.mark.parametrize(
     ("guard", "last", "outcome"),
     [
-        (Guard("stop", net_loss=None), 5, "; the training stops again after its first step; Guard("),
-        (Guard("stop", net_loss=None, override=True), 8, "; the training continues all the same"),
-        (Guard("save", net_loss=None), 8, "; the training continues all the same"),
+        (Guard("stop", no_worse_than=None), 5, "; the training stops again after its first step; Guard("),
+        (Guard("stop", no_worse_than=None, override=True), 8, "; the training continues all the same"),
+        (Guard("save", no_worse_than=None), 8, "; the training continues all the same"),
         (None, 8, "; the training continues all the same"),
     ],
 )
@@ -133,7 +133,7 @@ def test_a_job_that_starts_again_and_again_does_not_go_on_by_a_step_each_time(tm
     for _ in range(3):
         run = trained(
             tmp_path,
-            callbacks=[watch(Guard("stop", net_loss=None))],
+            callbacks=[watch(Guard("stop", no_worse_than=None))],
             steps=8,
             learning_rate=1e-6,
             **every_step,
@@ -163,7 +163,7 @@ def test_a_guard_stops_the_run_also_where_its_alert_fails(
         raise ConnectionError("the tracker is down")
 
     monkeypatch.setattr("forgetwatch.watch.trackers.alert", unreachable)
-    guard = Guard("stop", net_loss=None)
+    guard = Guard("stop", no_worse_than=None)
     watch = ForgetWatchCallback(known(must_pass=[7]), every=2, guard=guard, max_overhead=None)
     run = trained(tmp_path, callbacks=[At(3, turn, to="model"), watch], steps=8, learning_rate=1e-6)
     assert run.state.global_step == 4

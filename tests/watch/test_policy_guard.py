@@ -172,7 +172,7 @@ def test_a_policy_that_holds_leaves_the_training_alone(
 def test_an_action_a_guard_and_a_policy_are_told_apart(tmp_path: Path) -> None:
     assert Guard.of(None, probe()) is None
     assert Guard.of("stop", probe()) == Guard("stop")
-    own = Guard("save", net_loss=0.1)
+    own = Guard("save", no_worse_than="10%")
     assert Guard.of(own, probe()) is own
     ready = Guard.of("fine-tune", probe())
     assert ready is not None

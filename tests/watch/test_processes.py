@@ -81,7 +81,7 @@ chosen = score(model(tok), tok, probe(12)).ints("chosen").tolist()
 known = Probe([dataclasses.replace(item, answer=at, must_pass=True) for item, at in zip(probe(12), chosen)], name="own")
 found = []
 for resume in (False, True):
-    guard = Guard("stop", net_loss=None)
+    guard = Guard("stop", no_worse_than=None)
     callback = ForgetWatchCallback(known, every=2, guard=guard, max_overhead=None, drift=False)
     turned = At(1, lambda control: made.model.base_model.norm.weight.data.neg_())
     callbacks = [callback] if resume else [turned, callback]

@@ -71,7 +71,7 @@ def test_the_last_look_with_adapters_asks_the_lost_in_other_words(
     marked = {flip.item_id: flip.again for flip in flips(trajectory.baseline, trajectory.last) if flip.again}
     assert marked == {item: status for (_, item), status in last.again.status.items()}
     page = (tmp_path / "a" / "_forgetwatch" / "report.html").read_text()
-    assert "Lost, or only asked otherwise?" in page
+    assert f"Of {counts.lost} clearly known answers that were lost, {counts.lost_elsewhere} are lost in every" in page
     assert last.to_dict()["again"]["lost"] == counts.lost
 
 

@@ -15,7 +15,7 @@ import torch
 from support import model, probe, tokenizer
 
 import forgetwatch.files.tables
-from forgetwatch import Item, Probe, Snapshot, Trajectory, Watch, compare, load_snapshot, score
+from forgetwatch import Item, Probe, Snapshot, Trajectory, Watch, load_snapshot, score
 from forgetwatch.comparing.flips import flips
 from forgetwatch.errors import ProbeError, ScoringError, WatchError
 from forgetwatch.files import write_atomically
@@ -404,26 +404,9 @@ def test_resume_with_another_probe_or_without_a_baseline_is_refused(tmp_path: Pa
         Watch(probe(), tmp_path / "elsewhere", resume=True)
 
 
-def test_resume_keeps_the_norm_of_the_baseline(tmp_path: Path) -> None:
-    by_bytes = probe(norm="bytes")
-    Watch(by_bytes, tmp_path).look(model(TOK), TOK, step=0)
-    watch = Watch(probe(), tmp_path, resume=True)
-    assert watch.probe.settings == by_bytes.settings
-    watch.look(model(TOK, seed=1), TOK, step=5)
-    assert load_snapshot(tmp_path / "_forgetwatch" / "step-000005.parquet").norms == dict.fromkeys(
-        ("t0", "t1", "t2"), "bytes"
-    )
-
-
-def test_a_named_baseline_of_another_norm_is_decided_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    old, expected = (score(model(TOK), TOK, probe(norm=norm)) for norm in ("bytes", "sum"))
-    watch = Watch(probe(), tmp_path)
-    watch.run.adopt(old)
-    found = watch.look(model(TOK, seed=1), TOK, step=0)
-    assert found.all == compare(before=expected, after=score(model(TOK, seed=1), TOK, probe())).all
-    assert "the named baseline was decided again by sum (recorded: bytes)" in capsys.readouterr().err
-    # The run is one of this probe: a resume does not take the named baseline's norm for the run's.
-    assert Watch(probe(), tmp_path, resume=True).probe.norm == "sum"
+def test_a_baseline_of_another_norm_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(WatchError, match="the run's baseline was made with probe 'toy'"):
+        Watch(probe(), tmp_path).run.adopt(score(model(TOK), TOK, probe(norm="bytes")))
 
 
 def test_a_missing_probe_fails_in_the_constructor(tmp_path: Path) -> None:
@@ -451,7 +434,7 @@ def test_the_last_remaining_look_has_its_rows(tmp_path: Path) -> None:
 def test_a_resume_stores_the_plan_and_the_findings_again(tmp_path: Path) -> None:
     watch = run(tmp_path)
     watch.run.plan(12)
-    watch.run.note([GuardFinding("net_loss", "all:all", step, "a line") for step in (5, 10)])
+    watch.run.note([GuardFinding("policy", "all accuracy", step, "a line") for step in (5, 10)])
     Watch(probe(), tmp_path, resume=True)
     stored = StoredRun.read(tmp_path)
     assert (stored.planned, [finding.step for finding in stored.findings]) == (12, [5, 10])

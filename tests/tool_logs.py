@@ -162,23 +162,6 @@ def qwen_math(right: tuple[bool, ...]) -> str:
     )
 
 
-def alpaca_eval(right: tuple[bool, ...]) -> str:
-    return json.dumps(
-        [
-            {
-                "instruction": f"Do {n}.",
-                "output_1": "Done.",
-                "output_2": "I did.",
-                "generator_1": "reference",
-                "generator_2": "mine",
-                "dataset": "helpful_base",
-                "preference": 1.97 if one else 1.0,
-            }
-            for n, one in enumerate(right)
-        ]
-    )
-
-
 def promptfoo(right: tuple[bool, ...]) -> str:
     results = [
         {
@@ -218,12 +201,7 @@ WRITERS: dict[str, Callable[[tuple[bool, ...]], str]] = {
     "HELM": helm,
     "OLMES": olmes,
     "EvalPlus": evalplus,
-    "BigCode": bigcode,
     "human-eval": human_eval,
-    "OpenAI Evals": evals,
     "MMLU-Pro": mmlu_pro,
-    "Qwen2.5-Math": qwen_math,
-    "AlpacaEval": alpaca_eval,
     "promptfoo": promptfoo,
-    "deepeval": deepeval,
 }

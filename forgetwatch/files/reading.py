@@ -22,7 +22,6 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import takewhile
 from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 
@@ -318,55 +317,49 @@ def parse_plain_yaml(text: str, source: str | Path, needed: str, error: type[For
     """
     with file_errors(source, needed, error):
         try:
-            return _Parser(text, str(source), error).document()
+            found: Plain | None = _Loader(text).get_single_data()
+        except _RefusedError as problem:
+            line = "" if problem.problem_mark is None else f", line {problem.problem_mark.line + 1}"
+            raise error(f"{source}{line}: {problem.problem}") from problem
         except yaml.YAMLError as problem:
             cause = " ".join(str(problem).split())
             raise error(f"{source}: needed {needed}, and it is not YAML: {cause}") from problem
+        return "" if found is None else found
 
 
-class _Parser:
-    """Values from the parser's events, one by one: an alias and a deep nesting are refused before the rest is read."""
+class _RefusedError(yaml.MarkedYAMLError):
+    """YAML that is not read."""
 
-    def __init__(self, text: str, source: str, error: type[ForgetwatchError]) -> None:
-        self._events: Iterator[yaml.Event] = yaml.parse(text, Loader=yaml.BaseLoader)
-        self._source, self._error = source, error
 
-    def document(self) -> Plain:
-        """Return the one document; an empty text if there is none."""
-        found: Plain = ""
-        documents = 0
-        for event in self._events:
-            if isinstance(event, yaml.DocumentStartEvent):
-                documents += 1
-                if documents > 1:
-                    raise self._refused(event, "needed one document, got a second one (---)")
-                found = self._value(next(self._events), depth=0)
-        return found
+class _Loader(yaml.BaseLoader):
+    """Texts, lists and mappings; an alias and a deep nesting are refused before the rest is read."""
 
-    def _value(self, event: yaml.Event, depth: int) -> Plain:
-        """Return the value that begins with an event."""
-        if isinstance(event, yaml.ScalarEvent):
-            if not is_text(event.value):
-                raise self._refused(event, f"{event.value!r:.80} is half of a surrogate pair and no text")
-            return str(event.value)
+    depth = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        """Return the next node, unless its first event is refused."""
+        event, reason = self.peek_event(), ""  # type: ignore[no-untyped-call]
         if isinstance(event, yaml.AliasEvent):
-            raise self._refused(event, "anchors are not read; write it out")
-        if depth >= MAX_DEPTH:
-            raise self._refused(event, f"nested more than {MAX_DEPTH} deep")
-        # The first end that is met here is that of this collection: those of its parts are taken with the parts.
-        parts = takewhile(lambda part: not isinstance(part, yaml.CollectionEndEvent), self._events)
-        if isinstance(event, yaml.SequenceStartEvent):
-            return [self._value(part, depth + 1) for part in parts]
-        made: dict[str, Plain] = {}
-        for part in parts:
-            name = self._value(part, depth + 1)
-            if not isinstance(name, str):
-                raise self._refused(part, "needed a text as the key, got a list or a mapping")
-            if name in made:
-                raise self._refused(part, f"{name!r:.80} is there twice; only one of the two would count")
-            made[name] = self._value(next(self._events), depth + 1)
-        return made
+            reason = "anchors are not read; write it out"
+        elif isinstance(event, yaml.ScalarEvent):
+            reason = "" if is_text(event.value) else f"{event.value!r:.80} is half of a surrogate pair and no text"
+        elif self.depth >= MAX_DEPTH:
+            reason = f"nested more than {MAX_DEPTH} deep"
+        if reason:
+            raise _RefusedError(problem=reason, problem_mark=event.start_mark)
+        self.depth += 1
+        node = super().compose_node(parent, index)
+        self.depth -= 1
+        return node
 
-    def _refused(self, event: yaml.Event, reason: str) -> ForgetwatchError:
-        line = "" if event.start_mark is None else f", line {event.start_mark.line + 1}"
-        return self._error(f"{self._source}{line}: {reason}")
+    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+        """Return a mapping whose keys are texts, each once."""
+        names = set[str]()
+        for name, _ in node.value:
+            reason = "" if isinstance(name, yaml.ScalarNode) else "needed a text as the key, got a list or a mapping"
+            if not reason and name.value in names:
+                reason = f"{name.value!r:.80} is there twice; only one of the two would count"
+            if reason:
+                raise _RefusedError(problem=reason, problem_mark=name.start_mark)
+            names.add(name.value)
+        return super().construct_mapping(node, deep=deep)

@@ -37,7 +37,7 @@ from forgetwatch.item import has_one_choice_alone
 from forgetwatch.probe import Norm, Probe, combine, read_probe
 from forgetwatch.probes.categories import UNMAPPED, Categories, PaperTasks, paper_category
 from forgetwatch.probes.checking import Finding, check_probe
-from forgetwatch.probes.from_rows import is_part_of_question, probe_from
+from forgetwatch.probes.from_rows import PLACES, USUAL_NAMES, is_part_of_question, probe_from
 from forgetwatch.probes.harness import (
     CORRECTNESS,
     PREFIX,

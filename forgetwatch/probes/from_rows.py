@@ -73,6 +73,9 @@ _UNLIKE: Final = 0.02
 _SHOWN: Final = 5
 """Maximum number of wrong rows whose mistakes an error lists."""
 
+PLACES: Final = ("idx", "index")
+"""Names of columns that may be no more than the place of a row."""
+
 USUAL_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "prompt": (
         *("prompt", "question", "query", "problem", "goal", "stem", "question_stem", "input", "instruction", "ctx"),
@@ -85,7 +88,10 @@ USUAL_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
         *("correct_answer", "correct answer", "correct_option", "best_answer", "cop", "golden", "final_answer"),
         *("target", "solution", "output", "response", "completion", "ideal", "answer_number"),
     ),
-    "id": ("id", "item_id", "question_id", "uid", "key", "idx"),
+    "id": (
+        *("id", "item_id", "question_id", "qid", "uid", "key", "doc_id", "sample_id", "task_id", "example_id"),
+        *PLACES,
+    ),
     "task": ("task", "subject", "subset", "dataset", "source"),
     "category": ("category", "topic", "domain"),
     "match": ("match",),

@@ -7,26 +7,12 @@ is a column of every row.
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from forgetwatch.errors import ProbeError
-from forgetwatch.files import (
-    UnsuitableError,
-    csv_dialect,
-    file_errors,
-    parquet_batches,
-    read_content,
-    read_parquet,
-    regular_size,
-    table_suffix,
-    table_text,
-    unique_keys,
-)
+from forgetwatch.errors import ProbeError, SnapshotError
+from forgetwatch.files import begins_array, file_errors, regular_size, table_rows, table_suffix
 from forgetwatch.probe import LETTERS
 from forgetwatch.probes.overlap import training_text
 from forgetwatch.probes.plan import BEFORE
@@ -37,44 +23,25 @@ SUFFIXES: Final = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
 Rows = list[tuple[str, Mapping[str, Any]]]
 """Rows, each after its position in the file, for messages."""
 
-_NEEDED: Final = "a table of questions"
-_LARGEST_CELL: Final = 10_000_000
-"""Maximum number of characters of a CSV cell; the default of `csv` is too small for passages."""
-
 
 def read_rows(path: str | Path) -> Rows:
-    """Read the rows of a file in the format of its suffix; ProbeError if it cannot be read in that format."""
+    """Read the rows of a file; ProbeError if it cannot be read as a table."""
     path = Path(path)
-    suffix = table_suffix(path)
-    if suffix not in SUFFIXES:
+    if table_suffix(path) not in SUFFIXES:
         raise ProbeError(f"{path}: needed a file that ends in {', '.join(SUFFIXES)}")
-    with file_errors(path, _NEEDED, ProbeError):
-        if suffix == ".parquet":
-            return [(f"row {number}", row) for number, row in enumerate(read_parquet(path).to_pylist())]
-        text = table_text(read_content(path, _NEEDED, ProbeError))
-        if suffix in (".csv", ".tsv"):
-            return _csv(text, path, is_tsv=suffix == ".tsv")
-        # JSON lines are also saved under the name of a document.
-        if suffix != ".json" or (text.lstrip()[:1] == "{" and "\n{" in text.strip()):
-            lines = enumerate(text.split("\n"), start=1)
-            return [(f"line {n}", _object(line, f"{path}, line {n}")) for n, line in lines if line.strip()]
-        try:
-            given = json.loads(text, object_pairs_hook=unique_keys)
-        except UnsuitableError as error:
-            raise ProbeError(f"{path}: {error}") from error
-        except (ValueError, RecursionError) as error:
-            raise ProbeError(f"{path}: not JSON ({error}); is the file cut?") from error
-        return [(f"row {number}", row) for number, row in enumerate(_listed_rows(given, path))]
+    try:
+        rows = list(table_rows(path))
+        is_document = table_suffix(path) == ".json" and len(rows) == 1 and not begins_array(path)
+    except SnapshotError as error:
+        raise ProbeError(str(error)) from error
+    if not is_document:
+        return [*rows]
+    return [(f"row {number}", row) for number, row in enumerate(_listed_rows(rows[0][1], path), start=1)]
 
 
-def _listed_rows(given: Any, path: Path) -> list[dict[str, Any]]:
-    """Return the rows of a document.
-
-    A list of objects, or an object with one such list, and texts that belong to each row.
-    """
-    if isinstance(given, list) and all(isinstance(row, dict) for row in given):
-        return given
-    lists = {name: rows for name, rows in given.items() if _are_rows(rows)} if isinstance(given, dict) else {}
+def _listed_rows(given: Mapping[str, Any], path: Path) -> list[dict[str, Any]]:
+    """Return the rows of an object with one list of objects, and texts that belong to each row."""
+    lists = {name: rows for name, rows in given.items() if _are_rows(rows)}
     if len(lists) != 1:
         found = f", got an object with several: {', '.join(lists)}" if lists else ""
         raise ProbeError(f"{path}: needed a list of objects, one a question, or an object with one such list{found}")
@@ -124,40 +91,6 @@ def _with_options(row: Mapping[str, Any]) -> dict[str, Any]:
     return {**kept, "choices": list(scores), "answer": right}
 
 
-def _csv(text: str, path: Path, *, is_tsv: bool) -> Rows:
-    delimiter, text = csv_dialect(text)
-    delimiter = "\t" if is_tsv else delimiter
-    csv.field_size_limit(_LARGEST_CELL)
-    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    found: Rows = []
-    try:
-        names = reader.fieldnames or ()
-        if twice := [name for name in names if list(names).count(name) > 1]:
-            raise ProbeError(f"{path}: the column {twice[0]!r} is in the header twice; rename one of them")
-        for row in reader:
-            if None in row:
-                raise ProbeError(
-                    f"{path}, line {reader.line_num}: more cells than the {len(names)} columns; put "
-                    "cells that hold the separator in quotes"
-                )
-            found.append((f"line {reader.line_num}", row))
-    except csv.Error as error:
-        raise ProbeError(f"{path}, line {reader.line_num}: not CSV ({error})") from error
-    return found
-
-
-def _object(line: str, where: str) -> dict[str, Any]:
-    try:
-        row = json.loads(line, object_pairs_hook=unique_keys)
-    except UnsuitableError as error:
-        raise ProbeError(f"{where}: {error}") from error
-    except (ValueError, RecursionError) as error:
-        raise ProbeError(f"{where}: not a JSON object ({error}); is the file cut?") from error
-    if not isinstance(row, dict):
-        raise ProbeError(f"{where}: needed a JSON object, got {type(row).__name__}")
-    return row
-
-
 def training_texts(paths: Iterable[Path]) -> Iterator[str]:
     """Yield the rows of training files one after the other, each as one text; every line of a file of another format.
 
@@ -167,17 +100,17 @@ def training_texts(paths: Iterable[Path]) -> Iterator[str]:
         ProbeError: If a file cannot be read.
     """
     for path in paths:
-        with file_errors(path, "training data", ProbeError):
-            if path.suffix == ".parquet":
-                for batch in parquet_batches(path, rows=1000, kept=False):
-                    yield from map(training_text, batch.to_pylist())
-            elif path.suffix in (".csv", ".tsv", ".json"):
+        suffix = table_suffix(path)
+        try:
+            if suffix == ".json":
                 yield from (training_text(row) for _, row in read_rows(path))
+            elif suffix in SUFFIXES:
+                yield from (training_text(row) for _, row in table_rows(path, kept=False))
             else:
-                is_json = path.suffix in (".jsonl", ".ndjson")
-                regular_size(path)
-                # A wrong byte somewhere in a training set must not end the search.
-                with path.open(encoding="utf-8", errors="replace") as file:
-                    for number, line in enumerate(file, start=1):
-                        row = _object(line, f"{path}, line {number}") if is_json and line.strip() else line
-                        yield training_text(row)
+                with file_errors(path, "training data"):
+                    regular_size(path)
+                    # A wrong byte somewhere in a training set must not end the search.
+                    with path.open(encoding="utf-8", errors="replace") as file:
+                        yield from map(training_text, file)
+        except SnapshotError as error:
+            raise ProbeError(str(error)) from error

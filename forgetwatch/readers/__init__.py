@@ -10,7 +10,7 @@ The format is recognised by content, never by the name alone.
     further tools                tools.py           EvalScope, OpenCompass, HELM, AlpacaEval, promptfoo, ...
 
 Rows of every tool go through `log.py`, which also finds the question; `option_scores.py` reads scores,
-`json_pieces.py` large JSON, and `rows.py` finds the rows of a table or document.
+and `files.rows` the rows of a table or document.
 """
 
 from __future__ import annotations
@@ -20,11 +20,10 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from forgetwatch.errors import SnapshotError
-from forgetwatch.files import file_errors, read_head
+from forgetwatch.files import Document, Progress, begins_json, file_errors, first_object, json_lines, read_head, spans
 from forgetwatch.loading import weights_problem
 from forgetwatch.readers import inspect_log, lighteval, lm_eval_logs, table, tools
 from forgetwatch.readers.inspect_log import Archive, is_inspect_log
-from forgetwatch.readers.json_pieces import Document, Progress, begins_json, first_object, json_lines, spans
 from forgetwatch.readers.log import Log, QuestionStore, QuestionText, Reading, refuse_lfs_pointer
 from forgetwatch.readers.mapping import ColumnMap, read_mapped
 from forgetwatch.readers.option_scores import choose_target, reconcile, target_options

@@ -38,8 +38,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from forgetwatch.errors import SnapshotError
-from forgetwatch.files import read_head
-from forgetwatch.readers.json_pieces import Document, begins_json, first_object, json_array, json_lines
+from forgetwatch.files import Document, begins_json, first_object, json_array, json_lines, read_head
 from forgetwatch.readers.log import Log, Reading, question_hash
 from forgetwatch.readers.option_scores import LogLikelihoods, norms_in_metadata
 from forgetwatch.snapshot import Snapshot

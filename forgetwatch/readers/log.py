@@ -34,9 +34,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from forgetwatch.errors import SnapshotError, did_you_mean
+from forgetwatch.files import Progress
 from forgetwatch.loading import LFS
 from forgetwatch.probes import CORRECTNESS, PaperTasks
-from forgetwatch.readers.json_pieces import Progress
 from forgetwatch.readers.table import clean_scores
 from forgetwatch.snapshot import SCHEMA, Snapshot, as_array
 

@@ -7,7 +7,7 @@
     --rows details                             where the rows are in a JSON document, or in each of its lines
     --match regex:PATTERN                      `correct` from `output` and `gold`, the right answer as text
 
-`rows.py` reads the files and finds their rows. Without --map and
+`files.rows` reads the files and finds their rows. Without --map and
 --match the columns keep their names, and only the named rows are taken: one file may hold the outcomes of many models.
 Of Parquet only the row groups that may have such rows are decoded, so a file that is sorted by model costs no more
 than one model.
@@ -33,12 +33,20 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from forgetwatch.errors import ProbeError, SnapshotError, did_you_mean
-from forgetwatch.files import check_row_group, file_errors, is_text, parquet_batches
+from forgetwatch.files import (
+    ABSENT,
+    NEEDED,
+    check_row_group,
+    file_errors,
+    is_text,
+    parquet_batches,
+    read_rows,
+    value_at,
+)
 from forgetwatch.grading import Grade, check_item, grade
 from forgetwatch.item import Item
 from forgetwatch.probes import is_part_of_question
 from forgetwatch.readers import table
-from forgetwatch.readers.rows import ABSENT, NEEDED, read_rows, value_at
 from forgetwatch.snapshot import SCHEMA, Snapshot
 
 QUESTION: Final = "question"

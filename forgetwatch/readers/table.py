@@ -21,7 +21,6 @@ Minus infinity for some of the options is a score: the token was ruled out.
 
 from __future__ import annotations
 
-import codecs
 import csv
 import io
 import json
@@ -39,10 +38,10 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from forgetwatch.errors import SnapshotError
-from forgetwatch.files import DAMAGE, csv_dialect, file_errors, read_content, read_head, table_text
+from forgetwatch.files import DAMAGE, csv_dialect, file_errors, read_content, read_head, table_rows, table_text
 from forgetwatch.files import read_parquet as read_parquet_table
+from forgetwatch.probes import PLACES, USUAL_NAMES
 from forgetwatch.ranges import BY_OPTION, check_ranges, flat_values
-from forgetwatch.readers.rows import json_rows
 from forgetwatch.snapshot import NONE, SCHEMA, Snapshot, as_array
 
 _COLUMNS: Final = frozenset(SCHEMA.names)
@@ -52,11 +51,6 @@ _SHOWN: Final = 12
 """Names of columns in a message, at most."""
 _CSV_BLOCK: Final = 2**26
 """Bytes that are parsed at a time; no row may be longer."""
-_PLACES: Final = ("idx", "index")
-_IDS: Final = (
-    *("item_id", "id", "question_id", "qid", "uid", "doc_id", "sample_id", "task_id", "example_id", *_PLACES),
-)
-_QUESTIONS: Final = ("question", "prompt", "query", "problem", "instruction", "input")
 _OUTCOMES: Final = (
     *("correct", "is_correct", "acc", "score", "result", "passed", "success", "right", "reward", "valid"),
 )
@@ -124,11 +118,8 @@ def _refuse_twice(path: Path, names: Sequence[str]) -> None:
 
 def read_jsonl(path: Path) -> Snapshot:
     """Return the outcomes in a JSONL file, one object per row, or in one JSON array of such objects."""
-    is_array = read_head(path).removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"[")
-    unit, rows = "row" if is_array else "line", list[dict[str, Any]]()
-    for number, row in json_rows(path):
-        if not isinstance(row, dict):
-            raise SnapshotError(f"{path}, {unit} {number}: a row is a JSON object, got {type(row).__name__}")
+    rows = list[dict[str, Any]]()
+    for _, row in table_rows(path):
         is_probe = {"prompt", "answer"} <= set(row) and not {*_OUTCOMES, *_OUTPUTS, "completion"} & set(row)
         if is_probe or "forgetwatch_probe" in row:
             raise SnapshotError(f"{path}: a probe (questions), not outcomes; score a model on it with --probe")
@@ -227,11 +218,9 @@ def _conversion(path: Path, given: Mapping[str, Any]) -> str:
     def named(names: Sequence[str]) -> str | None:
         return next((own[name] for name in names if name in own), None)
 
-    number = next((own[name] for name in _IDS if name in own and _are_unique(given[own[name]])), None)
-    question = named(_QUESTIONS)
-    key, value = (
-        ("question", question) if question and number in (None, *map(own.get, _PLACES)) else ("item_id", number)
-    )
+    number = next((own[name] for name in USUAL_NAMES["id"] if name in own and _are_unique(given[own[name]])), None)
+    question = named(USUAL_NAMES["prompt"])
+    key, value = ("question", question) if question and number in (None, *map(own.get, PLACES)) else ("item_id", number)
     outcomes = {own[name]: _truths(given[own[name]]) for name in _OUTCOMES if name in own}
     outcome = next((name for name, truths in outcomes.items() if len(truths) == 2), None)
     output, gold = named(_OUTPUTS), named(_GOLDS)

@@ -5,24 +5,19 @@
     HELM                   per_instance_stats.json; the questions are those of instances.json beside it
     OLMES                  task-*-predictions.jsonl
     EvalPlus               *_eval_results.json
-    BigCode, human-eval    logs.json; *_results.jsonl
-    OpenAI Evals           the events of type match
+    human-eval             *_results.jsonl
     MMLU-Pro               the results of its own scripts
-    Qwen2.5-Math           outputs with their scores
-    AlpacaEval             annotations.json: right if the model's answer is preferred; a draw is not
-    promptfoo, deepeval    results of one provider; .latest_test_run.json
+    promptfoo              results of one provider
 
 A declaration says which names the first object of a file has, where the rows are, and what each row says. A folder of
 one model's files is read as one log; of a data set with several files the last in the order of their paths counts. The
 task is the data set that the file's place names, so that renamed files pair too. The answers to one item are samples in
-their order, where a tool repeats questions. ToRA and predictions of OpenCompass hold no outcomes: the error has the
-command that grades them.
+their order, where a tool repeats questions. Tools that are met rarely have a command in `docs/how-to/logs.md`.
 """
 
 from __future__ import annotations
 
 import re
-import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -30,11 +25,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from forgetwatch.errors import SnapshotError
-from forgetwatch.files import read_head
+from forgetwatch.files import ABSENT, begins_json, first_object, read_head, read_rows, value_at
 from forgetwatch.probe import LETTERS
-from forgetwatch.readers.json_pieces import begins_json, first_object
 from forgetwatch.readers.log import Log, Reading
-from forgetwatch.readers.rows import ABSENT, DOCUMENT, read_rows, value_at
 from forgetwatch.snapshot import Snapshot
 
 Row = Mapping[str, Any]
@@ -54,12 +47,10 @@ class Tool:
         has: Paths of fields that the first row has.
         answers: Function from a row to its answers.
         within: Path of the rows within the document; None for a table.
-        where: Field and text that a row must have to count; None if all count.
         files: Pattern of the files in a folder; empty if only files are read.
         place: Groups ``task`` and ``model`` in the path of a file.
         model: Path of the field that names the model in each row.
         repeats: True if rows with one id are samples.
-        grading: Options of ``convert`` that grade the outputs, of a tool whose files hold no outcomes.
     """
 
     name: str
@@ -67,18 +58,14 @@ class Tool:
     has: tuple[str, ...]
     answers: Callable[[Row], Answers]
     within: str | None = None
-    where: tuple[str, str] | None = None
     files: str = ""
     place: str = ""
     model: str = ""
     repeats: bool = False
-    grading: str = ""
 
     def rows(self, path: Path) -> Iterator[Row]:
-        """Yield the rows that count."""
-        for row in read_rows(path, self.within):
-            if self.where is None or value_at(row, self.where[0]) == self.where[1]:
-                yield row
+        """Yield the rows of a file."""
+        yield from read_rows(path, self.within)
 
 
 def _first(row: Row, *paths: str) -> Any:
@@ -168,15 +155,6 @@ def _code(row: Row) -> Answers:
     }
 
 
-def _evals(row: Row) -> Answers:
-    yield {
-        "item_id": str(row["sample_id"]),
-        "question": [row["sample_id"], _first(row, "data.expected")],
-        "metrics": {"correct": row["data"]["correct"]},
-        "output": _text(_first(row, "data.sampled")),
-    }
-
-
 def _mmlu_pro(row: Row) -> Answers:
     options, key, pred = row.get("options") or (), str(row["answer"]), row.get("pred")
     indices = [LETTERS.find(str(mark)) for mark in (key, pred)]
@@ -192,28 +170,6 @@ def _mmlu_pro(row: Row) -> Answers:
     }
 
 
-def _qwen_math(row: Row) -> Answers:
-    for sample, right in enumerate(row["score"]):
-        yield {
-            "item_id": str(row["idx"]),
-            "question": [row["question"], row["gt"]],
-            "metrics": {"score": right},
-            "output": _text(_first(row, f"code.{sample}")),
-            "sample": sample,
-        }
-
-
-def _alpaca_eval(row: Row) -> Answers:
-    preference = row["preference"]  # 1 for the reference, 2 for the model, between them by weight; 0 or 1.5 for a draw
-    yield {
-        "item_id": None,
-        "question": [row["instruction"]],
-        "metrics": {"preference": None if preference is None else float(preference) > 1.5},
-        "category": row.get("dataset"),
-        "output": _text(row.get("output_2")),
-    }
-
-
 def _promptfoo(row: Row) -> Answers:
     failed = row.get("failureReason") == 2  # an error of the provider, not of the answer
     yield {
@@ -223,20 +179,6 @@ def _promptfoo(row: Row) -> Answers:
         "unscored": f"error: {' '.join(str(row.get('error')).split())[:80]}" if failed else None,
         "output": _text(_first(row, "response.output")),
     }
-
-
-def _deepeval(row: Row) -> Answers:
-    own = {str(metric["name"]): metric.get("success") for metric in row.get("metricsData") or ()}
-    yield {
-        "item_id": str(row["name"]),
-        "question": [row.get("input"), row.get("expectedOutput")],
-        "metrics": {"success": row["success"], **own},
-        "output": _text(row.get("actualOutput")),
-    }
-
-
-def _no_outcome(_: Row) -> Answers:
-    yield from ()
 
 
 TOOLS: Final = (
@@ -262,15 +204,6 @@ TOOLS: Final = (
         for right in ("correct", "is_correct")
     ),
     Tool(
-        name="OpenCompass",
-        starts=frozenset({"0"}),
-        has=("origin_prompt", "prediction"),
-        answers=_no_outcome,
-        within=DOCUMENT,
-        grading="--rows . --map item_id=key --map question=origin_prompt --map output=prediction --map gold=gold "
-        "--match contains",
-    ),
-    Tool(
         name="HELM",
         starts=frozenset({"instance_id", "stats"}),
         has=("stats.0.name.name",),
@@ -294,9 +227,6 @@ TOOLS: Final = (
         within="eval",
     ),
     Tool(
-        name="BigCode", starts=frozenset({"0"}), has=("task_id", "passed"), answers=_code, within=DOCUMENT, repeats=True
-    ),
-    Tool(
         name="human-eval",
         starts=frozenset({"task_id", "completion", "passed"}),
         has=("passed",),
@@ -304,37 +234,10 @@ TOOLS: Final = (
         repeats=True,
     ),
     Tool(
-        name="OpenAI Evals",
-        starts=frozenset({"spec"}),
-        has=("data.correct",),
-        answers=_evals,
-        where=("type", "match"),
-    ),
-    Tool(
         name="MMLU-Pro",
         starts=frozenset({"question_id", "question", "answer", "pred"}),
         has=("answer",),
         answers=_mmlu_pro,
-    ),
-    Tool(
-        name="Qwen2.5-Math",
-        starts=frozenset({"idx", "question", "gt", "score"}),
-        has=("score.0",),
-        answers=_qwen_math,
-    ),
-    Tool(
-        name="ToRA",
-        starts=frozenset({"idx", "question", "gt", "pred", "report"}),
-        has=("pred",),
-        answers=_no_outcome,
-        grading="--map item_id=idx --map question=question --map output=pred --map gold=gt --match number",
-    ),
-    Tool(
-        name="AlpacaEval",
-        starts=frozenset({"instruction", "preference"}),
-        has=("preference",),
-        answers=_alpaca_eval,
-        model="generator_2",
     ),
     Tool(
         name="promptfoo",
@@ -344,16 +247,6 @@ TOOLS: Final = (
         within="results.results",
         model="provider.id",
         repeats=True,
-    ),
-    *(
-        Tool(
-            name="deepeval",
-            starts=frozenset({within.split(".")[0]}),
-            has=("success", "metricsData"),
-            answers=_deepeval,
-            within=within,
-        )
-        for within in ("testCases", "testRunData.testCases")
     ),
 )
 """Declarations in the order in which they are tried."""
@@ -399,11 +292,6 @@ def read(path: Path, reading: Reading) -> Snapshot:
     tool = find_tool(path)
     if tool is None:
         raise SnapshotError(f"{path}: needed a log of {', '.join(dict.fromkeys(tool.name for tool in TOOLS))}")
-    if tool.grading:
-        raise SnapshotError(
-            f"{path}: outputs of {tool.name} without their outcomes; `forgetwatch convert {shlex.quote(str(path))} "
-            f"{tool.grading} -o outcomes.parquet` grades them"
-        )
     log = Log(path, tool.name, reading)
     files = _files(path, tool) if path.is_dir() else [path]
     places = [re.search(tool.place, file.absolute().as_posix()) if tool.place else None for file in files]
@@ -418,7 +306,7 @@ def read(path: Path, reading: Reading) -> Snapshot:
             try:
                 whole = {**row, "input": beside.get(_place_of(row))} if beside else row
                 for answer in tool.answers(whole):
-                    if tool.repeats and answer["item_id"] is not None:
+                    if tool.repeats:
                         answer["sample"] = times[task, answer["item_id"]]
                         times[task, answer["item_id"]] += 1
                     log.add(task=task, **answer)
@@ -430,7 +318,6 @@ def read(path: Path, reading: Reading) -> Snapshot:
         raise SnapshotError(
             f"{path}: needed the log of one model, got {len(models)}: {', '.join(sorted(models)[:5])}{remedy}"
         )
-    _refuse_recurring(path, log)
     return log.snapshot(log.metric(reading.metric), {"model": min(models)} if models else {})
 
 
@@ -442,13 +329,3 @@ def _beside(file: Path) -> dict[tuple[Any, Any], Any]:
 
 def _place_of(row: Row) -> tuple[Any, Any]:
     return _first(row, "instance_id", "id"), _first(row, "perturbation.name")
-
-
-def _refuse_recurring(path: Path, log: Log) -> None:
-    """Raise if rows without an id have one question: their order proves nothing."""
-    ids = Counter(key for _, key in log.keys(0))
-    if again := sum(times - 1 for (name, question), times in ids.items() if name == question):
-        raise SnapshotError(
-            f"{path}: {again:,} of {len(log):,} rows have the question of another one, and no id tells them apart; "
-            "`forgetwatch convert` with --pair-by order pairs them as they come"
-        )

@@ -35,7 +35,7 @@ def test_a_tag_makes_no_object() -> None:
         ("a: &x [*x]", "anchors are not read"),
         ("[1]: 2", "needed a text as the key"),
         ("a: [1", "g: needed a gate in YAML, and it is not YAML"),
-        ("a: 1\n--- \nb: 2", "g, line 2: needed one document"),
+        ("a: 1\n--- \nb: 2", "it is not YAML: expected a single document"),
         ("a: \x07", "needed a gate in YAML"),
         (r'a: "\U99999999"', "needed a gate in YAML"),
         ("[" * 5000, "g, line 1: nested more than 20 deep"),

@@ -366,7 +366,7 @@ def test_an_error_lists_all_mistakes_of_the_first_wrong_rows() -> None:
 def test_a_repeated_column_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "mine.csv"
     path.write_text("question,answer,answer\na,b,c\n")
-    with pytest.raises(ProbeError, match="the column 'answer' is in the header twice"):
+    with pytest.raises(ProbeError, match="the column 'answer' occurs twice in the header"):
         load_probe(path)
 
 
@@ -421,12 +421,16 @@ def test_columns_that_are_not_there_are_named(columns: dict[str, str], why: str)
     [
         ("a.csv", "question,answer\na,b,c\n", "line 2: more cells than the 2 columns"),
         ("a.csv", 'question,answer\n"a,b\n', "not CSV"),
-        ("a.jsonl", '{"question": "a", "answer": "b"}\n[1]\n', "line 2: needed a JSON object, got list"),
+        (
+            "a.jsonl",
+            '{"question": "a", "answer": "b"}\n[1]\n',
+            "of named values, got list",
+        ),
         ("a.jsonl", '{"question": "a", "answer": "b"}\n{"ques', "line 2: not a JSON object"),
         ("a.json", '{"a": 1}', "needed a list of objects"),
         ("a.csv", b"question,answer\nWo liegt K\xf6ln?,am Rhein\n", "another encoding than UTF-8"),
-        ("a.json", "[", "not JSON"),
-        ("a.parquet", "nope", "needed a table of questions, and it cannot be read"),
+        ("a.json", "[", "needed JSON"),
+        ("a.parquet", "nope", "needed a table in CSV, JSON or Parquet, and it cannot be read"),
         ("a.txt", "x", "not a JSON object"),
     ],
 )

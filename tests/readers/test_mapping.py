@@ -133,7 +133,7 @@ def test_cut_and_malformed_files_are_refused_by_name(tmp_path: Path, text: str) 
 def test_the_line_that_is_no_object_is_named(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     path.write_text('{"a": 1}\n\n[2]\n')
-    with pytest.raises(SnapshotError, match="row 3: a row is an object of named values, got list"):
+    with pytest.raises(SnapshotError, match="line 3: needed a JSON object of named values, got list"):
         read_mapped(path, ColumnMap(fields={"item_id": "a", "correct": "a"}))
 
 

@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
-from tool_logs import RIGHT, WRITERS, alpaca_eval, evalscope, helm, human_eval, lines, mmlu_pro, promptfoo
+from tool_logs import (
+    RIGHT,
+    WRITERS,
+    bigcode,
+    deepeval,
+    evals,
+    evalscope,
+    helm,
+    human_eval,
+    lines,
+    mmlu_pro,
+    promptfoo,
+    qwen_math,
+)
 from typer.testing import CliRunner
 
 from forgetwatch.cli import app
 from forgetwatch.errors import SnapshotError
 from forgetwatch.readers import QuestionStore, load_snapshot
 from forgetwatch.readers.tools import TOOLS, find_tool
+
+ROOT = Path(__file__).parent.parent.parent
 
 
 def run(*arguments: str | Path) -> str:
@@ -23,7 +39,7 @@ def run(*arguments: str | Path) -> str:
 
 
 def test_every_declaration_is_tested() -> None:
-    assert {tool.name for tool in TOOLS} == {name.split(" by ")[0] for name in WRITERS} | {"ToRA"}
+    assert {tool.name for tool in TOOLS} == {name.split(" by ")[0] for name in WRITERS}
 
 
 @pytest.mark.parametrize("name", WRITERS)
@@ -121,18 +137,11 @@ def test_answers_that_were_not_found_are_unscored(tmp_path: Path) -> None:
     assert (found.ints("gold").tolist(), found.ints("chosen").tolist()) == ([1, 1, 1], [1, -1, 1])
 
 
-def test_errors_of_a_provider_and_missing_preferences_are_unscored(tmp_path: Path) -> None:
+def test_errors_of_a_provider_are_unscored(tmp_path: Path) -> None:
     document = json.loads(promptfoo(RIGHT))
     document["results"]["results"][1] |= {"failureReason": 2, "error": "429: slow down"}
     (tmp_path / "p.json").write_text(json.dumps(document))
     assert load_snapshot(tmp_path / "p.json").texts("outcome")[1] == "unscored: error: 429: slow down"
-    rows = json.loads(alpaca_eval(RIGHT))
-    rows[0]["preference"], rows[1]["preference"] = None, 1.5
-    (tmp_path / "a.json").write_text(json.dumps(rows))
-    found = load_snapshot(tmp_path / "a.json")
-    assert found.is_unscored.tolist() == [True, False, False]
-    assert found.floats("correct").tolist()[1:] == [0, 1]
-    assert found.meta["model"] == "mine"
 
 
 def test_questions_of_helm_are_those_beside_the_statistics(tmp_path: Path) -> None:
@@ -146,36 +155,29 @@ def test_questions_of_helm_are_those_beside_the_statistics(tmp_path: Path) -> No
     assert not set(before.texts("content_hash")) & set(after.texts("content_hash"))
 
 
-def test_rows_of_one_question_without_an_id_are_refused(tmp_path: Path) -> None:
-    rows = json.loads(alpaca_eval(RIGHT))
-    rows[1]["instruction"] = rows[0]["instruction"]
-    (tmp_path / "annotations.json").write_text(json.dumps(rows))
-    with pytest.raises(SnapshotError, match="1 of 3 rows have the question of another one"):
-        load_snapshot(tmp_path / "annotations.json")
+def ungraded(name: str) -> str:
+    """Outputs that no tool has graded, as ToRA and OpenCompass write them."""
+    if name.startswith("ToRA"):
+        return lines([{"idx": n, "question": f"Q{n}?", "gt": "4", "pred": [text]} for n, text in enumerate("454")])
+    rows = {
+        str(n): {"origin_prompt": f"Q{n}?", "prediction": f"It is {text}.", "gold": "4"} for n, text in enumerate("454")
+    }
+    return json.dumps(rows)
 
 
-@pytest.mark.parametrize("name", ["ToRA", "OpenCompass"])
-def test_outputs_without_outcomes_are_refused_with_a_command_that_grades_them(name: str, tmp_path: Path) -> None:
-    outputs = ["4", "5", "4"]
-    if name == "ToRA":
-        rows = [
-            {"idx": n, "question": f"Q{n}?", "gt": "4", "code": ["4"], "pred": [text], "report": [None]}
-            for n, text in enumerate(outputs)
-        ]
-        text = lines(rows)
-    else:
-        text = json.dumps(
-            {
-                str(n): {"origin_prompt": f"Q{n}?", "prediction": f"It is {text}.", "gold": "4"}
-                for n, text in enumerate(outputs)
-            }
-        )
-    file = tmp_path / "outputs.json"
-    file.write_text(text)
-    with pytest.raises(SnapshotError, match=f"outputs of {name} without their outcomes") as refused:
+COMMANDS = dict(
+    re.findall(r"^\| ([^|]+) \| `(--[^`]+)`", (ROOT / "docs" / "how-to" / "logs.md").read_text(), flags=re.MULTILINE)
+)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_logs_of_rarely_met_tools_are_converted_by_the_documented_command(name: str, tmp_path: Path) -> None:
+    written = {"BigCode": bigcode, "deepeval": deepeval, "OpenAI Evals": evals, "Qwen2.5-Math": qwen_math}
+    file = tmp_path / "log.json"
+    file.write_text(written[name](RIGHT) if name in written else ungraded(name))
+    with pytest.raises(SnapshotError, match="forgetwatch convert"):
         load_snapshot(file)
-    command = str(refused.value).split("`forgetwatch ")[1].split("`")[0]
-    run(*command.replace("outcomes.parquet", str(tmp_path / "outcomes.parquet")).split())
+    run("convert", file, *COMMANDS[name].split(), "-o", tmp_path / "outcomes.parquet")
     assert load_snapshot(tmp_path / "outcomes.parquet").floats("correct").tolist() == list(RIGHT)
 
 
@@ -218,7 +220,7 @@ def test_questions_of_a_plain_table_are_shown(tmp_path: Path) -> None:
 
 def test_own_table_with_names_of_a_tool_is_a_table(tmp_path: Path) -> None:
     file = tmp_path / "mine.jsonl"
-    file.write_text(lines([{"item_id": "a", "correct": 1, "instruction": "Do.", "preference": 1}]))
+    file.write_text(lines([{"item_id": "a", "correct": 1, "task_id": "1", "completion": "x", "passed": 1}]))
     assert find_tool(file) is None
     assert load_snapshot(file).floats("correct").tolist() == [1]
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from forgetwatch.errors import SnapshotError
-from forgetwatch.files import UnsuitableError, open_plain, unique_keys
+from forgetwatch.files.reading import UnsuitableError, open_plain, unique_keys
 
 Progress = Callable[[int, int], None]
 """Called with the amount read and the total, in bytes, samples or files."""

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forgetwatch.errors import SnapshotError
-from forgetwatch.readers import Document, first_object, json_lines, json_pieces, spans
+from forgetwatch.files import Document, first_object, json_lines, json_pieces, spans
 
 VALUES = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text(max_size=8)),

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from forgetwatch import Item, Probe
 from forgetwatch.probes import exact_overlap
-from forgetwatch.probes.overlap import overlap
+from forgetwatch.probes.checking import overlap
 
 VOCABULARY = 30_000
 POOL = 20_000

@@ -45,7 +45,7 @@ from forgetwatch.item import Item
 from forgetwatch.probes import demo_probe, facts, load_probe, split_halves
 from forgetwatch.report import save_figure
 from forgetwatch.retention import Retention, RetentionLoss, sample_replay
-from forgetwatch.retention.topics import Prompt, shipped_prompts
+from forgetwatch.retention.replay import Prompt, shipped_prompts
 from forgetwatch.scoring import Scorer
 from forgetwatch.snapshot import read_snapshot
 

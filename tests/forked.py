@@ -26,7 +26,7 @@ _IMPORTED = [
     "forgetwatch.report.html",
     "trl.trainer.sft_trainer",
     "forgetwatch.cli",
-    "forgetwatch.scoring.checkpoints",
+    "forgetwatch.scoring.loading",
     "forgetwatch.watch.watch",
 ]
 

@@ -73,14 +73,14 @@ ARGUMENTS = {
 }
 NEEDS = {
     "watch": "train",
-    "report/model_card.py": "score",
+    "report/export.py": "score",
     "trl.py": "train",
     "demo.py": "train",
     "axolotl.py": "train",
     "lm_eval.py": "harness",
     "probes/harness.py": "harness",
     "grading/mathematics.py": "math",
-    "probes/nearness.py": "why",
+    "probes/checking.py": "why",
 }
 """Extra that a part of the package needs, beside `score` for what reads a model."""
 SCORES = ("scoring", "drift", "retention", "study/merging", "lm_eval.py", "watch", "demo.py", "axolotl.py")

@@ -44,7 +44,7 @@ from forgetwatch.loading import Loading
 from forgetwatch.pairing import count, listed
 from forgetwatch.probes import load_probe
 from forgetwatch.progress import is_first_process
-from forgetwatch.report.policy_comment import policy_comment, policy_sentence, put_comment, step_annotations
+from forgetwatch.report.export import policy_comment, policy_sentence, put_comment, step_annotations
 
 _MOST_COMMENT: Final = 2**22
 """Bytes of a file that a comment is put into."""

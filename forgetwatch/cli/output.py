@@ -41,7 +41,7 @@ from forgetwatch.report import (
     several_markdown,
     trajectory_json,
 )
-from forgetwatch.report.policy_comment import policy_comment
+from forgetwatch.report.export import policy_comment
 from forgetwatch.visible_text import visible
 
 EXIT: Final[dict[Answer, int]] = {"PASS": 0, "FAIL": 3, "INCONCLUSIVE": 4}

@@ -35,7 +35,7 @@ from forgetwatch.probes import (
     training_text,
     training_texts,
 )
-from forgetwatch.probes.overlap import overlap
+from forgetwatch.probes.checking import overlap
 
 PROBLEMS = 1
 

@@ -1,17 +1,15 @@
 """Comparison of two snapshots item by item, and of the looks of a run: the engine that every way in uses.
 
     comparison       `compare`: pair, check, group and count; `Comparison`
-    trajectory       `Trajectory`: the looks of one or several runs in order, each against the baseline; alarms
-    stages           several trainings of one model, one after another, as one run
-    stage_matrix     base and ends of the stages: groups by stage, and the path of each question
+    trajectory       `Trajectory`: the looks of one or several runs in order, each against the baseline; alarms; the
+                     stages of one model: groups by stage, and the path of each question
     causes           were the lost answers barely known, or near the new data?
     ranking          several models against one base
     flips            the items whose answer changed
     decision         `decide`: KEPT, FORGOT or NOT CLEAR, in one sentence, and what is next; every output takes it
     verdict          its legs: losses, their intervals and limits; the categories that fell most
 
-    checks           settings, questions, prompts and the norm that two snapshots must agree in
-    subset           the items that all looks of a run evaluate
+    checks           settings, questions, prompts and the norm that two snapshots must agree in; items of all looks
     groups           all items, kinds, wordings, categories and tasks, counted
     by_wording       did the wordings change alike?
     category_means   the paper's mean of means
@@ -26,10 +24,12 @@ from forgetwatch.comparing.category_means import CategoryMeans, Spread, paper_co
 from forgetwatch.comparing.causes import COLUMNS, Cause, Causes, Nearness, why_lost
 from forgetwatch.comparing.checks import (
     OnMismatch,
+    Subset,
     check_settings,
     has_graded_answers,
     repeated_prompts,
     rules_of,
+    select,
     setting_differences,
 )
 from forgetwatch.comparing.comparison import (
@@ -64,14 +64,15 @@ from forgetwatch.comparing.ranking import (
     read_target,
     transition_matrix,
 )
-from forgetwatch.comparing.stage_matrix import Paths, StageMatrix, StageRow
-from forgetwatch.comparing.stages import read_stages
-from forgetwatch.comparing.subset import Subset, select
 from forgetwatch.comparing.trajectory import (
     ALPHA,
     Alarm,
+    Paths,
+    StageMatrix,
+    StageRow,
     Trajectory,
     against_first_base,
+    read_stages,
     right_answers,
 )
 from forgetwatch.comparing.verdict import (

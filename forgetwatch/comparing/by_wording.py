@@ -1,6 +1,6 @@
 """Is a change that of the wording? The net change in each wording in which questions were asked, and a test.
 
-The test exchanges the wordings at random (`metrics.equal_change`): between the questions of a category where each was
+The test exchanges the wordings at random (`metrics.transitions`): between the questions of a category where each was
 asked in one, as the hash had given them out; within each question where it was asked in several. A change in one
 wording alone is a change of form. Where the wordings changed unlike each other, part of the change is the wording.
 Questions that have no other wording take no part.

@@ -5,7 +5,7 @@
     after ──┘                        └─ task ...
 
 Questions, settings and the token ids of the prompts are checked before anything is counted. Sides that were decided by
-unlike norms are decided again by one (`comparing.checks`). Unscored items are in no
+unlike norms are refused (`comparing.checks`). Unscored items are in no
 cell; their number is given. Passages are in no cell either: each group has their bits per byte.
 """
 
@@ -29,6 +29,7 @@ from forgetwatch.comparing.checks import (
     check_pairing,
     check_prompts,
     check_settings,
+    cut_to_common,
     is_of_run,
     prompt_differences,
     repeated_prompts,
@@ -36,7 +37,6 @@ from forgetwatch.comparing.checks import (
 )
 from forgetwatch.comparing.frame import frame, long_rows
 from forgetwatch.comparing.groups import Group, Level, count_groups
-from forgetwatch.comparing.subset import cut_to_common
 from forgetwatch.measures import (
     PASSAGES,
     VANISHED_SHARE_NOTED,

@@ -4,14 +4,26 @@
     baseline    look     look     look      comparisons[i]: baseline against the look at steps[i]
 
 A look is one evaluation of the probe during a run. Looks are compared over the items that all of them evaluated
-(`comparing.subset`), so that every point of a curve is over the same items. Alarms allow for the number of looks and
+(`comparing.checks`), so that every point of a curve is over the same items. Alarms allow for the number of looks and
 groups (`metrics.significance`).
+
+Stages are trainings of one model, one after another, as one trajectory and as a matrix:
+
+SFT    0 ── 200 ── 400
+DPO                 0 ── 100 ── 200            counted on: steps 500, 600
+GRPO                             0 ── 50       step 650
+
+The matrix has the base and the ends of the stages, by groups, and the path of each question:
+
+    base ── SFT ── DPO ── GRPO        row k: the end of stage k, against the base and against the stage before
+
+Stages may have other probes: a comparison is over what both sides have, a path over what all have.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
@@ -21,13 +33,12 @@ from typing import Any, Final, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from forgetwatch.comparing.checks import Subset
 from forgetwatch.comparing.comparison import RENDERERS, Comparison, compare
 from forgetwatch.comparing.frame import frame, long_rows
-from forgetwatch.comparing.groups import Group
-from forgetwatch.comparing.stage_matrix import StageMatrix
-from forgetwatch.comparing.subset import Subset
-from forgetwatch.errors import SnapshotError
-from forgetwatch.measures import KNOWN, NET_ESTIMATE, NULL, History, LookDrift, Measure
+from forgetwatch.comparing.groups import Group, Level
+from forgetwatch.errors import MismatchError, SnapshotError
+from forgetwatch.measures import DRIFT_KEY, KNOWN, NET_ESTIMATE, NULL, History, LookDrift, Measure
 from forgetwatch.metrics import (
     GuesserHistory,
     ItemHistory,
@@ -35,9 +46,148 @@ from forgetwatch.metrics import (
     guesser_history,
     item_history,
 )
-from forgetwatch.pairing import guess_chance, pair, rows_of_baseline
-from forgetwatch.run_folder import GuardFinding, StoredRun, TaskFigure, read_first, stored_lineage
+from forgetwatch.pairing import guess_chance, one_line, pair, rows_of_baseline, run_name
+from forgetwatch.run_folder import GuardFinding, StoredRun, TaskFigure, check_one_model, read_first, stored_lineage
 from forgetwatch.snapshot import Snapshot
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageRow:
+    """The end of one stage.
+
+    Attributes:
+        name: Name of the stage.
+        since_first: The base against it.
+        since_previous: The end of the stage before against it.
+    """
+
+    name: str
+    since_first: Comparison
+    since_previous: Comparison
+
+
+@dataclass(frozen=True, kw_only=True)
+class Paths:
+    """Number of questions by their path over base and ends of stages; those that all of them have.
+
+    Attributes:
+        questions: Number of questions.
+        kept: Right at the base and at every end.
+        lost: Right at the base and wrong at the last end, by the stage that lost them last; one number a stage.
+        recovered: Right at the base, wrong at some end and right at the last, by the stage that brought them back.
+        never: Wrong everywhere.
+        learned: Wrong at the base and right at the last end.
+        passing: Wrong at the base and at the last end, right in between.
+        recovered_if_guessed: Number of recovered questions of a model that guesses afresh at each end; nan if unknown.
+    """
+
+    questions: int
+    kept: int
+    lost: tuple[int, ...]
+    recovered: tuple[int, ...]
+    never: int
+    learned: int
+    passing: int
+    recovered_if_guessed: float
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class StageMatrix:
+    """Base and ends of the stages of one model.
+
+    Attributes:
+        base: Name of the base.
+        rows: The stages, in their order.
+        ends: Snapshots of the base and of the end of each stage.
+    """
+
+    base: str
+    rows: tuple[StageRow, ...]
+    ends: tuple[Snapshot, ...] = field(repr=False)
+
+    def accuracy(self, level: Level = "category") -> dict[str, NDArray[np.float64]]:
+        """Return the share of right answers of base and ends by group; nan where it was not measured. [1 + stages].
+
+        The shares of a group are over the same questions: those that all ends have which have any of the group.
+        """
+        found = {}
+        for name in sorted({name for end in self.ends for name in _names(end, level)}):
+            own = [_group(end, name, level) for end in self.ends]
+            having = [at for at, end in enumerate(own) if len(end)]
+            shares = np.full(len(self.ends), np.nan)
+            common = shared_rows([own[at] for at in having], refuses=False)
+            right = np.stack([end.floats("correct") for end in common])
+            scored = np.isfinite(right).all(axis=0)
+            if scored.any():
+                shares[having] = right[:, scored].mean(axis=1)
+            found[name] = shares
+        return found
+
+    @cached_property
+    def paths(self) -> Paths:
+        """The questions that base and all ends have, by their path."""
+        shared = shared_rows(self.ends)
+        right = np.stack([end.floats("correct") for end in shared])
+        scored = np.isfinite(right).all(axis=0)
+        was = right[:, scored] == 1.0
+        first, last = was[0], was[-1]
+        stages = len(self.rows)
+        turns = was[1:] != was[:-1]
+        # The stage of the last turn decides who lost a question, or brought it back.
+        latest = np.where(turns.any(axis=0), stages - np.argmax(turns[::-1], axis=0), 0)
+
+        def by_stage(kind: NDArray[np.bool_]) -> tuple[int, ...]:
+            return tuple(int((kind & (latest == stage)).sum()) for stage in range(1, stages + 1))
+
+        guess = guess_chance(shared[0])[scored]
+        guessed = guesser_history(guess, looks=stages)
+        return Paths(
+            questions=int(scored.sum()),
+            kept=int(was.all(axis=0).sum()),
+            lost=by_stage(first & ~last),
+            recovered=by_stage(first & last),
+            never=int((~was).all(axis=0).sum()),
+            learned=int((~first & last).sum()),
+            passing=int((~first & ~last & was.any(axis=0)).sum()),
+            recovered_if_guessed=float(scored.sum() * guessed.regained[-1]),
+        )
+
+    def path_of_each(self) -> Iterator[tuple[str, str, str, str]]:
+        """Yield (task, id, category, path) of each question; a path has 1, 0 or - for unscored at base and each end."""
+        shared = shared_rows(self.ends)
+        marks = np.stack([end.floats("correct") for end in shared])
+        names = zip(*(shared[0].texts(name).tolist() for name in ("task", "item_id", "category")), strict=True)
+        for (task, item, category), path in zip(names, marks.T, strict=True):
+            yield task, item, category, "".join("-" if one != one else f"{one:.0f}" for one in path)
+
+
+def _group(end: Snapshot, name: str, level: Level) -> Snapshot:
+    return _cut(end, np.flatnonzero(_names(end, level) == name))
+
+
+def _names(snapshot: Snapshot, level: Level) -> NDArray[np.object_]:
+    return np.asarray(snapshot.texts("task" if level == "task" else "category"), dtype=object)
+
+
+def shared_rows(looks: Sequence[Snapshot], *, refuses: bool = True) -> list[Snapshot]:
+    """Return the rows that all looks have, in the order of the first.
+
+    Raises:
+        MismatchError: If there are none, and it `refuses` that.
+    """
+    common = looks[0]
+    for look in looks[1:]:
+        common = _cut(common, pair(common, look).before)
+        if not len(common):
+            if not refuses:
+                return [_cut(one, np.zeros(0, np.int64)) for one in looks]
+            raise MismatchError(f"no question of {looks[0].label} is in {look.label}; needed stages of one probe")
+    return [rows_of_baseline(look, common) for look in looks]
+
+
+def _cut(snapshot: Snapshot, rows: NDArray[np.int64]) -> Snapshot:
+    return replace(snapshot, table=snapshot.table.take(np.sort(rows)))
+
 
 _BEFORE: Final = -1
 """Step of the base of the first training in a run of a later stage."""
@@ -202,7 +352,7 @@ class Trajectory:
     ) -> Self:
         """Make a trajectory of snapshots, ordered by the steps in their metadata; the first is the baseline.
 
-        All looks are compared over the items that every one of them evaluated; see `comparing.subset`.
+        All looks are compared over the items that every one of them evaluated; see `comparing.checks`.
 
         Args:
             looks: The snapshots.
@@ -402,3 +552,167 @@ def _watched(comparison: Comparison) -> tuple[list[Group], list[Group]]:
     # Tasks are not watched: with many of them the level of each would be too strict to raise any alarm.
     whole, categories = ([group for group in comparison.by(level).values() if group.n] for level in ("all", "category"))
     return whole, categories if len(categories) > 1 else []
+
+
+def read_stages(folders: Sequence[str | Path]) -> Trajectory:
+    """Read the looks of several runs as stages of one trajectory, against the baseline of the first.
+
+    The baseline of a later stage has to be the end of the one before. A note gives the number of answers in which the
+    two differ: the stage began with another model, or was measured on another machine.
+
+    Args:
+        folders: Run folders in the order of the training; at least one.
+
+    Raises:
+        SnapshotError: If there is none, or a folder contains no baseline of its run.
+        MismatchError: If a folder is given twice, the order is wrong, the models differ, or no question is shared.
+    """
+    if not folders:
+        raise SnapshotError("needed at least one run folder, got none")
+    runs = [StoredRun.read(folder) for folder in folders]
+    if len(runs) == 1:
+        return Trajectory.from_run(runs[0].folder)
+    missing = _check_order(runs)
+    looks, offset = [runs[0].baseline], 0
+    begins, findings, damages, planned = [], list[GuardFinding](), list[str](), list[int | None]()
+    for number, run in enumerate(runs):
+        begins.append(offset)
+        findings += [replace(finding, step=finding.step + offset) for finding in run.findings]
+        damages += [f"{run.folder}: {note}" for note in run.notes]
+        later = run.looks
+        if number and _starts_with_look(run):  # it is the end of the stage before
+            later = run.looks[1:]
+        planned.append(run.planned if later is run.looks or run.planned is None else run.planned - 1)
+        looks += [_later(look, by=offset) for look in later]
+        # Later stages count on from the end of this one, and not from their own step 0.
+        offset = int(looks[-1].meta["step"])
+    if _have_own_probes(runs):
+        looks = shared_rows(looks)
+    made = Trajectory.of(
+        looks,
+        # If one stage has no plan, the number of looks of the whole is unknown.
+        planned=None if None in planned else sum(number or 0 for number in planned),
+        null=runs[0].null,
+    )
+    *first, last = made.comparisons
+    comparisons = (*first, replace(last, notes=(*last.notes, *missing, *_stage_notes(runs))))
+    return replace(
+        made,
+        comparisons=comparisons,
+        stages=tuple(begins[1:]),
+        findings=tuple(findings),
+        notes=tuple(damages),
+        task=runs[-1].task,
+        matrix=_matrix(runs),
+    )
+
+
+def _matrix(runs: Sequence[StoredRun]) -> StageMatrix:
+    # A stage without a look ended where it began.
+    ends = (runs[0].baseline, *((run.looks or (run.baseline,))[-1] for run in runs))
+    rows = tuple(
+        StageRow(
+            name=name,
+            since_first=_compared(ends[0], after),
+            since_previous=_compared(before, after),
+        )
+        for name, (before, after) in zip(_stage_names(runs), pairwise(ends), strict=True)
+    )
+    base = str(ends[0].meta.get("model", "base")).rstrip("/").rsplit("/", maxsplit=1)[-1]
+    return StageMatrix(base=base, rows=rows, ends=tuple(ends))
+
+
+def _stage_names(runs: Sequence[StoredRun]) -> list[str]:
+    """Return the names of the stages; of equal ones the later have a number."""
+    names = list[str]()
+    for run in runs:
+        name = one_line(run_name(run.folder))
+        number = sum(other.partition(" (")[0] == name for other in names)
+        names.append(f"{name} ({number + 1})" if number else name)
+    return names
+
+
+def _compared(before: Snapshot, after: Snapshot) -> Comparison:
+    before, after = shared_rows([before, after])
+    return compare(before=before, after=after)
+
+
+def _check_order(runs: Sequence[StoredRun]) -> list[str]:
+    """Raise a MismatchError if runs are not stages of one model in this order, and note stages that are not given."""
+    ids = [run.described.run or run.baseline.meta.get("run") or str(run.folder.resolve()) for run in runs]
+    before = [[one.run for one in stored_lineage(run.described)] for run in runs]
+    names = [str(run.folder) for run in runs]
+    notes = []
+    for later in range(1, len(runs)):
+        for earlier in range(later):
+            if ids[earlier] == ids[later]:
+                raise MismatchError(f"{names[earlier]} and {names[later]} are the same run; give each stage once")
+            if ids[later] in before[earlier]:
+                raise MismatchError(
+                    f"{names[earlier]} continues the model of {names[later]}; give the stages in the order of the "
+                    "training"
+                )
+        earlier = later - 1
+        known = stored_lineage(runs[later].described)
+        if known and ids[earlier] not in before[later]:
+            raise MismatchError(
+                f"{names[later]} continues the model of {known[-1].name}, and not that of {names[earlier]}; give the "
+                "stages of one model"
+            )
+        if known and known[-1].run != ids[earlier]:
+            left_out = [one.name for one in known[before[later].index(ids[earlier]) + 1 :]]
+            notes.append(f"{' and '.join(left_out)} came between {names[earlier]} and {names[later]}, and is not given")
+        ways = [way for run in (runs[earlier], runs[later]) if (way := _decoding(run)) is not None]
+        if len(ways) == 2 and ways[0] != ways[1]:
+            raise MismatchError(
+                f"{names[earlier]} and {names[later]} generated their answers in unlike ways (the probe's decoding: "
+                f"{ways[0]}, then {ways[1]}); give stages of one probe"
+            )
+        if problem := check_one_model(runs[earlier].described.model, runs[later].described.model):
+            raise MismatchError(f"{names[earlier]} and {names[later]}: {problem}; give the stages of one model")
+    return notes
+
+
+def _decoding(run: StoredRun) -> Any:
+    return (run.baseline.meta.get("probe") or {}).get("decoding")
+
+
+def _have_own_probes(runs: Sequence[StoredRun]) -> bool:
+    """Return True if each run has one probe, and not all have the same."""
+    own = [
+        {(look.meta.get("probe") or {}).get("fingerprint") for look in (run.baseline, *run.looks)} - {None}
+        for run in runs
+    ]
+    return all(len(one) <= 1 for one in own) and len(set[Any]().union(*own)) > 1
+
+
+def _starts_with_look(run: StoredRun) -> bool:
+    """Return True if the first look is of the start of the training, since the baseline is from elsewhere."""
+    return bool(run.looks) and int(run.baseline.meta["step"]) < 0 and int(run.looks[0].meta["step"]) == 0
+
+
+def _start(run: StoredRun) -> Snapshot:
+    return run.looks[0] if _starts_with_look(run) else run.baseline
+
+
+def _later(look: Snapshot, *, by: int) -> Snapshot:
+    return replace(look, meta={**look.meta, "step": int(look.meta["step"]) + by})
+
+
+def _stage_notes(runs: Sequence[StoredRun]) -> list[str]:
+    """Note stages that did not begin where the one before ended, and drift from another base."""
+    notes = []
+    for before, after in pairwise(runs):
+        end = (before.looks or (before.baseline,))[-1]
+        found = compare(before=end, after=_start(after), on_mismatch="intersect").all
+        if found.forgotten or found.gained:
+            notes.append(
+                f"{after.folder} began with a model that answers {found.forgotten + found.gained:g} of {found.n:g} "
+                f"questions otherwise than the end of {before.folder}"
+            )
+    if with_drift := [str(run.folder) for run in runs[1:] if any(look.meta.get(DRIFT_KEY) for look in run.looks)]:
+        notes.append(
+            "the drift of later stages is from the start of each, and is not shown here; `forgetwatch report` of "
+            f"{' or '.join(with_drift)} alone shows it"
+        )
+    return notes

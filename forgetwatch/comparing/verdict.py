@@ -27,7 +27,8 @@ together.
 
 The same intervals are shown beside the categories. The one that looks worst among many is partly so by chance. So the
 categories are ranked only where they differ by more than chance (p <= .05), in the order of their changes shrunk
-towards that of all (`metrics.shrinkage`). Each is shown by its own estimate, which the simultaneous interval is about.
+towards that of all (`metrics.margin_change`). Each is shown by its own estimate, which the simultaneous interval is
+about.
 """
 
 from __future__ import annotations

@@ -2,23 +2,10 @@
 
 writing       files that are complete or absent
 reading       regular files within bounds, YAML as texts, lists and mappings, and the errors of all files
-json_pieces   large JSON files in pieces
 tables        Parquet that is measured before it is decoded, and the tables that forgetwatch writes
-rows          the rows of a table or document in any of these formats
+rows          the rows of a table or document in any format, and large JSON files in pieces
 """
 
-from forgetwatch.files.json_pieces import (
-    Document,
-    Progress,
-    begins_json,
-    build,
-    first_object,
-    json_array,
-    json_lines,
-    json_values,
-    pick,
-    spans,
-)
 from forgetwatch.files.reading import (
     DAMAGE,
     MAX_SIZE,
@@ -40,7 +27,25 @@ from forgetwatch.files.reading import (
     unique_keys,
     unpacked_limit,
 )
-from forgetwatch.files.rows import ABSENT, DOCUMENT, NEEDED, begins_array, read_rows, table_rows, value_at
+from forgetwatch.files.rows import (
+    ABSENT,
+    DOCUMENT,
+    NEEDED,
+    Document,
+    Progress,
+    begins_array,
+    begins_json,
+    build,
+    first_object,
+    json_array,
+    json_lines,
+    json_values,
+    pick,
+    read_rows,
+    spans,
+    table_rows,
+    value_at,
+)
 from forgetwatch.files.tables import (
     KEY,
     check_row_group,

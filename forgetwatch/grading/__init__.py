@@ -10,9 +10,8 @@ the item's answers.
     words           whether a text is in another as words of its own
     patterns        exact, contains, regular expressions
     json_values     JSON values and tool calls
-    traits          properties of the output itself: does it stop, loop, refuse; its length and case
-    language        the language of a text, one of eight
-    ifeval          the instructions of IFEval that have an exact check
+    traits          properties of the output itself: does it stop, loop, refuse; its length, case and language; the
+                    instructions of IFEval that have an exact check
 
 All patterns search a bounded part of an output, so that an output of any length takes milliseconds. Other
 people's regular expressions have a limit of 2 s (`patterns`). Nothing here imports torch, reads a file, or runs
@@ -22,11 +21,9 @@ text that a model generated.
 from typing import Final
 
 from forgetwatch.grading.grader import Grade, Judge, NoAnswer, check_item, grade, ungradable_reason
-from forgetwatch.grading.ifeval import UNCHECKED
-from forgetwatch.grading.language import LANGUAGES, without_echo
 from forgetwatch.grading.mathematics import find_numbers, normalise_numbers
 from forgetwatch.grading.text import TAIL, after_thinking, collapse_spaces, fold, is_thinking_tag, opening_tag, tail
-from forgetwatch.grading.traits import count, limits, loops, refuses
+from forgetwatch.grading.traits import LANGUAGES, UNCHECKED, count, limits, loops, refuses, without_echo
 
 RULES: Final = 5
 """Version of the grading rules. It rises when the same output may get another grade, so that cached grades of an older

@@ -1,6 +1,7 @@
 """The quantities that forgetwatch reports: arrays in, small frozen results out.
 
-    transitions    the four cells and their rates, and the history of each item through the looks of a run
+    transitions    the four cells and their rates, the history of each item through the looks of a run; did several
+                   sets of items change alike?
     choices        the rule by which the scores of options decide
     intervals      intervals of shares, net changes and means; clusters
     significance   paired tests, also over clusters, many groups and many looks; non-inferiority; number of items
@@ -9,9 +10,8 @@
     guessing       corrections for guessing, their bounds, and the chance adjustment of arXiv 2510.17776
     noise          soft changes, sampled decoding, measuring twice
     log_score      log score of options, and bits per byte of texts without a question
-    shrinkage      changes of many groups, less what chance makes of the largest
-    equal_change   did several sets of items change alike?
-    margin_change  net change from margins: how far each answer is from the boundary between right and wrong
+    margin_change  net change from margins: how far each answer is from the boundary between right and wrong; changes
+                   of many groups, less what chance makes of the largest
     mass           the mass that a model gives to all options together, and the choice among them
     divergence     drift of a model from its base, on texts that the base generated
 
@@ -35,7 +35,6 @@ from forgetwatch.metrics.choices import (
     right_at_constant_mass,
 )
 from forgetwatch.metrics.divergence import NOT_ALWAYS, Drift, bucketed_kl, drift, first_tokens
-from forgetwatch.metrics.equal_change import equal_change_p_value
 from forgetwatch.metrics.guessing import (
     FEWEST_RIGHT,
     Answers,
@@ -87,15 +86,16 @@ from forgetwatch.metrics.margin_change import (
     FallTest,
     MarginRule,
     NetMargin,
+    Shrunk,
     boundary,
     fall_test,
     margins,
     net_margin,
     pooled,
+    shrunk,
 )
 from forgetwatch.metrics.mass import MassChanges, MassSplit, mass_changes, split
 from forgetwatch.metrics.noise import Null, noise_floor, null
-from forgetwatch.metrics.shrinkage import Shrunk, shrunk
 from forgetwatch.metrics.significance import (
     alarm_level,
     detectable_change,
@@ -109,15 +109,25 @@ from forgetwatch.metrics.significance import (
     sign_flip,
     smallest_loss,
 )
-from forgetwatch.metrics.stratified import FEWEST_OF_EACH, Explained, Separation, explained, mean_ranks, separation
 from forgetwatch.metrics.transitions import (
     Cells,
     GuesserHistory,
     ItemHistory,
     count_cells,
+    equal_change_p_value,
     guesser_history,
     item_history,
     over_samples,
     ratio,
 )
-from forgetwatch.metrics.trend import Slope, family_mean, family_slopes
+from forgetwatch.metrics.trend import (
+    FEWEST_OF_EACH,
+    Explained,
+    Separation,
+    Slope,
+    explained,
+    family_mean,
+    family_slopes,
+    mean_ranks,
+    separation,
+)

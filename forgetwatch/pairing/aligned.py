@@ -5,10 +5,34 @@ any other item. The pairs of items with an answer that was not scored are apart 
 `measures.flips`.
 
 A column that a snapshot lacks is None or nan.
+
+Pairs of rows of two snapshots that are answers to the same question.
+
+    before              after                pairs on
+    a  hash 1           a  hash 1            id and hash
+    b  hash 2           x  hash 2            hash: the id may differ
+    c  hash 3, hash 3   c, d  hash 3, hash 3 equal ids first, then the n-th with the n-th
+    e  no hash          e  hash 4            id, unless gold or k differ
+
+Items pair on (task, content_hash, wording): on the text of the question and how it was asked, never on its row. Hashes
+repeat within a task in real benchmarks. An item without a content hash on either side pairs on (task, item_id); nothing
+guarantees then that it is the same question, and gold or k that differ show that it is not. Within a pair of items
+sample j pairs with sample j.
+
+Columns of a snapshot as arrays, one value per row.
+
+    Labels           a text column as codes: grouping a million rows is a sort, not a million comparisons of text
+    option_scores    the scores that decided, from the stored log-likelihoods, by the norm of each row's task
+    gold_share       share of the right options
+    has_letters      are the options letters?
+    guess_chance     probability that a guess is right
+
+The rule by which scores decide is `metrics.choices`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -17,27 +41,342 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from forgetwatch.errors import SnapshotError
 from forgetwatch.metrics import (
+    UNITS,
     Answers,
     Confidence,
     MassSplit,
     OptionScores,
     Passages,
+    decide,
     lost_form,
     margins,
+    normalise,
+    option_mask,
     rate,
     right_at_constant_mass,
     split,
 )
-from forgetwatch.pairing.pairs import Pairing
-from forgetwatch.pairing.stored_columns import (
-    Labels,
-    gold_share,
-    golds_listed,
-    option_scores,
-)
 from forgetwatch.snapshot import LEFT_OUT, NONE, Snapshot, codes
 from forgetwatch.wording import SHIPPED
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Pairing:
+    """Rows that pair, and items without a partner.
+
+    Attributes:
+        before: Row numbers before, int64 [pairs].
+        after: Row numbers after, int64 [pairs].
+        item: Number of the item of each pair, int64 [pairs].
+        only_before: First row of each item without a partner after, int64 [items].
+        only_after: First row of each item without a partner before, int64 [items].
+        content_differs: Number of ids that are on both sides with unlike questions.
+        by_id: Number of items that only their id pairs.
+    """
+
+    before: Ints
+    after: Ints
+    item: Ints
+    only_before: Ints
+    only_after: Ints
+    content_differs: int
+    by_id: int
+
+    @property
+    def complete(self) -> bool:
+        """True if every item has a partner."""
+        return not (self.only_before.size or self.only_after.size)
+
+
+def item_codes(snapshot: Snapshot) -> Ints:
+    """Return one whole number per row, the same for all samples of an item, counting from 0; int64 [rows]."""
+    return codes(snapshot.table["task"], snapshot.table["item_id"])
+
+
+def pair(before: Snapshot, after: Snapshot) -> Pairing:
+    """Pair the rows of two snapshots; pairs come in the order of `before`. Takes the time of sorting the rows."""
+    item_before, first_before = item_codes(before), _first_rows(before)
+    if _are_aligned(before, after):  # a shortcut to what sorting finds
+        rows, nothing = np.arange(len(before)), np.zeros(0, np.int64)
+        number = codes(*(before.table[name].take(first_before) for name in ("task", "item_id")))
+        return Pairing(
+            before=rows,
+            after=rows,
+            item=number[item_before],
+            only_before=nothing,
+            only_after=nothing,
+            content_differs=0,
+            by_id=0,
+        )
+    item_after, first_after = item_codes(after), _first_rows(after)
+    left, right, content_differs, by_id = _pair_items(before, after, first_before, first_after)
+    # Both items of a pair get one number, items without a partner NONE: then rows pair on (number, sample).
+    number_before, number_after = np.full(len(first_before), NONE), np.full(len(first_after), NONE)
+    number_before[left] = number_after[right] = np.arange(len(left))
+    rows_before, rows_after = number_before[item_before], number_after[item_after]
+    samples_before, samples_after = before.ints("sample"), after.ints("sample")
+    # number * width + sample is one key for both, unique on each side because (task, id, sample) is.
+    width = 1 + int(max(samples_before.max(initial=0), samples_after.max(initial=0)))
+    in_before, in_after = np.flatnonzero(rows_before != NONE), np.flatnonzero(rows_after != NONE)
+    _, found_before, found_after = np.intersect1d(
+        rows_before[in_before] * width + samples_before[in_before],
+        rows_after[in_after] * width + samples_after[in_after],
+        assume_unique=True,
+        return_indices=True,
+    )
+    # intersect1d gives positions among the rows with a partner, in the order of the keys.
+    paired_before, paired_after = in_before[found_before], in_after[found_after]
+    order = np.argsort(paired_before, kind="stable")
+    return Pairing(
+        before=paired_before[order],
+        after=paired_after[order],
+        item=rows_before[paired_before[order]],
+        only_before=first_before[number_before == NONE],
+        only_after=first_after[number_after == NONE],
+        content_differs=content_differs,
+        by_id=by_id,
+    )
+
+
+def rows_of_baseline(snapshot: Snapshot, baseline: Snapshot) -> Snapshot:
+    """Return the rows of a snapshot that pair with those of a baseline, in their order."""
+    rows = pair(baseline, snapshot).after
+    return replace(snapshot, table=snapshot.table.take(rows))
+
+
+def _are_aligned(before: Snapshot, after: Snapshot) -> bool:
+    """Return True if row i of both sides is the same sample of the same question, by id and hash, for every i."""
+    names = ("sample", "task", "item_id", "content_hash", "wording")
+    return not before.table["content_hash"].null_count and all(before.table[n].equals(after.table[n]) for n in names)
+
+
+def _pair_items(
+    before: Snapshot, after: Snapshot, first_before: Ints, first_after: Ints
+) -> tuple[Ints, Ints, int, int]:
+    """Pair items; an item is its index in `first_before` or `first_after`.
+
+    Returns:
+        Paired items before and after, the number of ids with unlike questions, and of items paired by id alone.
+    """
+    by_id = _joint_codes(before, after, first_before, first_after, "task", "item_id")
+    _, same_id_before, same_id_after = np.intersect1d(*by_id, assume_unique=True, return_indices=True)
+    hash_before, hash_after = _joint_codes(before, after, first_before, first_after, "task", "content_hash", "wording")
+    hashed_before, hashed_after = (
+        np.asarray(side.table["content_hash"].is_valid())[first]
+        for side, first in ((before, first_before), (after, first_after))
+    )
+    both_hashed = hashed_before[same_id_before] & hashed_after[same_id_after]
+    same_key = np.ones(len(same_id_before), bool)  # gold and k agree as far as both sides have them
+    for name in ("gold", "k"):
+        one, other = before.ints(name)[first_before[same_id_before]], after.ints(name)[first_after[same_id_after]]
+        same_key &= (one == other) | (one == NONE) | (other == NONE)
+    # Null hashes have a code of their own, so equal codes mean equal questions only where both sides have a hash.
+    same = np.where(both_hashed, hash_before[same_id_before] == hash_after[same_id_after], same_key)
+    left, right = same_id_before[same], same_id_after[same]
+    # Equal ids come first: among repeated hashes the id decides which item belongs to which.
+    rest_before = np.setdiff1d(np.arange(len(first_before)), left, assume_unique=True)
+    rest_after = np.setdiff1d(np.arange(len(first_after)), right, assume_unique=True)
+    rest_before, rest_after = rest_before[hashed_before[rest_before]], rest_after[hashed_after[rest_after]]
+    # Items are numbered by their codes, and "n-th" is meant in the order of the rows.
+    rest_before = rest_before[np.argsort(first_before[rest_before], kind="stable")]
+    rest_after = rest_after[np.argsort(first_after[rest_after], kind="stable")]
+    extra_before, extra_after = _match_occurrences(hash_before[rest_before], hash_after[rest_after])
+    return (
+        np.concatenate([left, rest_before[extra_before]]),
+        np.concatenate([right, rest_after[extra_after]]),
+        int(np.sum(~same)),
+        int(np.sum(same & ~both_hashed)),
+    )
+
+
+def _first_rows(snapshot: Snapshot) -> Ints:
+    """Return the first row of each item, by item code; int64 [items]."""
+    return np.unique(item_codes(snapshot), return_index=True)[1]
+
+
+def _joint_codes(
+    before: Snapshot, after: Snapshot, rows_before: Ints, rows_after: Ints, *names: str
+) -> tuple[Ints, Ints]:
+    """Return the codes of some rows of both snapshots, equal where the named columns are.
+
+    Int64 [rows before], [rows after].
+    """
+    columns = [
+        pa.chunked_array(before.table[name].take(rows_before).chunks + after.table[name].take(rows_after).chunks)
+        for name in names
+    ]
+    # A question in the wording of its probe is the same whether it is asked in others or not.
+    columns = [one.fill_null(SHIPPED) if name == "wording" else one for name, one in zip(names, columns, strict=True)]
+    joint = codes(*columns)
+    return joint[: len(rows_before)], joint[len(rows_before) :]
+
+
+def _match_occurrences(before: Ints, after: Ints) -> tuple[Ints, Ints]:
+    """Return the positions of equal codes, the n-th occurrence before with the n-th after; int64 [pairs] each."""
+    rank_before, rank_after = _occurrence(before), _occurrence(after)
+    width = 1 + max((int(r.max()) for r in (rank_before, rank_after) if r.size), default=0)
+    _, left, right = np.intersect1d(
+        before * width + rank_before, after * width + rank_after, assume_unique=True, return_indices=True
+    )
+    return left, right
+
+
+def _occurrence(values: Ints) -> Ints:
+    _, code, counts = np.unique(values, return_inverse=True, return_counts=True)
+    rank = np.empty(len(values), np.int64)
+    # Sorted, equal values form runs; the rank of a value is its distance from the start of its run.
+    rank[np.argsort(code, kind="stable")] = np.arange(len(values)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return rank
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """A text column as codes.
+
+    Attributes:
+        code: Index of each row's name in `names`, int64 [rows].
+        names: The names, in the order of their first rows.
+    """
+
+    code: Ints
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, column: pa.ChunkedArray) -> Self:
+        """Encode a text column without nulls."""
+        encoded = pc.dictionary_encode(column).combine_chunks()
+        encoded = encoded.chunk(0) if isinstance(encoded, pa.ChunkedArray) else encoded
+        return cls(np.asarray(encoded.indices.to_numpy(), np.int64), tuple(encoded.dictionary.to_pylist()))
+
+    def take(self, rows: NDArray[Any]) -> Labels:
+        """Return the labels of some rows."""
+        return Labels(self.code[rows], self.names)
+
+    def split(self) -> Iterator[tuple[str, Ints]]:
+        """Yield each name that is not empty with its rows, int64, in the order of the names."""
+        # Stable, so that the rows of each name keep their order.
+        order = np.argsort(self.code, kind="stable")
+        ends = np.cumsum(np.bincount(self.code, minlength=len(self.names)))
+        for name, rows in zip(self.names, np.split(order, ends[:-1]) if len(ends) else [], strict=True):
+            if name and rows.size:
+                yield name, rows
+
+
+def golds_listed(snapshot: Snapshot) -> Ints:
+    """Return the number of right options of each row; 0 for a row without a list of them; int64 [rows]."""
+    return _options(snapshot, "golds")[0]
+
+
+def guess_chance(snapshot: Snapshot) -> Floats:
+    """Return the probability that a guess among the options is right, float64 [rows].
+
+    0 for open answers; nan if no row has options, because a log may not name them.
+    """
+    k = snapshot.ints("k")
+    if (k < 1).all():
+        return np.full(len(k), np.nan)
+    return np.where(k >= 1, np.maximum(golds_listed(snapshot), 1) / np.maximum(k, 1), 0.0)
+
+
+def option_scores(snapshot: Snapshot) -> OptionScores | None:
+    """Scores that decided, of each row that has them for all its options; None if no row has.
+
+    Raises:
+        SnapshotError: If the metadata name an unknown norm.
+    """
+    if snapshot.missing("choice_logprobs") or snapshot.missing("gold"):
+        return None
+    k, logprobs = _options(snapshot, "choice_logprobs")
+    scores = _scores_that_decide(snapshot, k, logprobs)
+    row = np.repeat(np.arange(len(k)), k)
+    missing = np.zeros(len(k), bool)
+    missing[row[np.isnan(scores)]] = True
+    if missing.all():
+        return None
+    # `golds` is null in rows with one right option, so both columns are needed.
+    golds = option_mask(k, np.arange(len(k)), snapshot.ints("gold"))
+    if not snapshot.missing("golds"):
+        named, several = _options(snapshot, "golds")
+        golds |= option_mask(k, np.repeat(np.arange(len(k)), named), several.astype(np.int64))
+    kept = ~missing[row]
+    factors = _length_factors(snapshot, k)
+    return OptionScores(
+        np.where(missing, 0, k),
+        scores[kept],
+        golds[kept],
+        logprobs[kept],
+        None if np.isnan(factors[kept]).all() else factors[kept],
+    )
+
+
+def gold_share(snapshot: Snapshot, options: OptionScores | None) -> Floats:
+    """Return the share of the right options, float64 [rows].
+
+    As recorded, else from the scores; nan where there is neither.
+    """
+    recorded = snapshot.floats("gold_share")
+    if options is None or not np.isnan(recorded).any():
+        return recorded
+    return np.where(np.isnan(recorded), decide(options.scores, options.k, options.golds).share, recorded)
+
+
+def _length_factors(snapshot: Snapshot, k: Ints) -> Floats:
+    """Return score over log-likelihood of each option, nan where its norm divides by no length, float64 [options]."""
+    task, norms = Labels.of(snapshot.table["task"]), snapshot.norms
+    by_length = np.array([norms.get(name) in UNITS for name in task.names], bool)[task.code]
+    factors = np.full(int(k.sum()), np.nan)
+    if by_length.any():  # the score of a log-likelihood of 1 is the factor
+        factors = np.where(np.repeat(by_length, k), _scores_that_decide(snapshot, k, np.ones(len(factors))), np.nan)
+    return factors
+
+
+def _scores_that_decide(snapshot: Snapshot, k: Ints, logprobs: Floats) -> Floats:
+    """Return the score that decides for each option that has a log-likelihood.
+
+    Nan where what its norm needs is missing.
+    """
+    task, norms = Labels.of(snapshot.table["task"]), snapshot.norms
+    norm_of_row = np.array([norms.get(name, "sum") for name in task.names], object)[task.code]
+    lengths = {unit: _same_options(snapshot, f"choice_{unit}", k) for unit in ("chars", "bytes", "tokens")}
+    priors = _same_options(snapshot, "choice_priors", k)
+    scores = np.empty(len(logprobs), np.float64)
+    # Tasks of one log may differ in their norm, so the flat array is filled norm by norm.
+    for norm in dict.fromkeys(norm_of_row.tolist()):
+        rows = norm_of_row == norm
+        cells = np.repeat(rows, k)
+        try:
+            scores[cells] = normalise(
+                logprobs[cells],
+                k[rows],
+                norm=norm,
+                lengths={unit: values[cells] for unit, values in lengths.items()},
+                priors=priors[cells],
+            )
+        except ValueError as error:
+            raise SnapshotError(f"{snapshot.label}: {error}") from error
+    return scores
+
+
+def _options(snapshot: Snapshot, column: str) -> tuple[Ints, Floats]:
+    """Return the number of values of each row of a list column, 0 for null [rows], and all values in their order."""
+    lists = snapshot.table[column].combine_chunks()
+    number = np.asarray(pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False), np.int64)
+    return number, np.asarray(lists.flatten().to_numpy(zero_copy_only=False), np.float64)
+
+
+def _same_options(snapshot: Snapshot, column: str, k: Ints) -> Floats:
+    """Return the values of a list column for the options counted by `k`.
+
+    Nan in rows where the column has another number.
+    """
+    number, values = _options(snapshot, column)
+    found = np.full(int(k.sum()), np.nan)
+    same = number == k
+    found[np.repeat(same, k)] = values[np.repeat(same, number)]
+    return found
+
 
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]

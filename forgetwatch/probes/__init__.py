@@ -5,21 +5,16 @@
     demo                             questions about an invented world, for the demo and the tests
     lm_eval:arc_easy, ...            tasks of lm-evaluation-harness, made by the harness itself: harness.py
     mine.jsonl                       a probe file
-    mine.csv, rows, a Dataset        a table of questions: from_rows.py describes its columns
+    mine.csv, rows, a Dataset        a table of questions: tables.py describes its columns
     standard@one, mine.jsonl@each    any of these, each question in one of three wordings or in all: wordings.py
 
 `load_probe` is the way in. Beside it:
 
-    from_rows.py               a table of questions to a probe
-    row_files.py               files of rows
-    per_task.py                a probe for each task of a sequence of trainings, as one probe
-    plan.py                    what the columns of such a table are for, and how answers name options
-    order.py                   the order of a probe of several tasks
-    prompts.py                 listed options, instructions, and worked examples before each question
-    categories.py              tasks to categories: the table of the paper (paper_tasks.csv), or a map from a file
-    checking.py                faults of a probe: repeated questions, leaked answers, shortcuts, wrong keys
-    overlap.py                 how much of a probe is in a training set
-    world.py                   the invented world of `demo`
+    tables.py                  a table of questions to a probe: its columns, and how answers name options
+    categories.py              tasks to categories: the table of the paper (paper_tasks.csv), or a map from a file; a
+                               probe for each task of a sequence of trainings
+    checking.py                faults of a probe: repeated questions, leaked answers, shortcuts, wrong keys; how much of
+                               it is in a training set
 """
 
 from __future__ import annotations
@@ -35,9 +30,21 @@ from forgetwatch.extras import install
 from forgetwatch.files import file_errors, open_plain, table_suffix
 from forgetwatch.item import has_one_choice_alone
 from forgetwatch.probe import Norm, Probe, combine, read_probe
-from forgetwatch.probes.categories import UNMAPPED, Categories, PaperTasks, paper_category
-from forgetwatch.probes.checking import Finding, check_probe
-from forgetwatch.probes.from_rows import PLACES, USUAL_NAMES, is_part_of_question, probe_from
+from forgetwatch.probes.categories import UNMAPPED, Categories, PaperTasks, combine_tasks, paper_category
+from forgetwatch.probes.checking import (
+    Finding,
+    Overlap,
+    RightAnswer,
+    answers_of,
+    category_words,
+    check_probe,
+    exact_overlap,
+    nearness_to,
+    plain,
+    question_text,
+    shares_words,
+    training_text,
+)
 from forgetwatch.probes.harness import (
     CORRECTNESS,
     PREFIX,
@@ -47,25 +54,39 @@ from forgetwatch.probes.harness import (
     harness_stops,
     is_installed,
 )
-from forgetwatch.probes.nearness import RightAnswer, answers_of, category_words, nearness_to, question_text
-from forgetwatch.probes.order import split_halves, stratified
-from forgetwatch.probes.overlap import Overlap, exact_overlap, plain, shares_words, training_text
-from forgetwatch.probes.per_task import combine_tasks
-from forgetwatch.probes.plan import Key
-from forgetwatch.probes.prompts import few_shot, options_of
-from forgetwatch.probes.row_files import SUFFIXES, read_rows, training_texts
-from forgetwatch.probes.shipped import NAMES, shipped_probe
+from forgetwatch.probes.shipped import (
+    NAMES,
+    RELATIONS,
+    Fact,
+    Relation,
+    demo_probe,
+    facts,
+    shipped_probe,
+    split_halves,
+    stratified,
+)
+from forgetwatch.probes.tables import (
+    PLACES,
+    SUFFIXES,
+    USUAL_NAMES,
+    Key,
+    is_part_of_question,
+    probe_from,
+    read_rows,
+    training_texts,
+)
 from forgetwatch.probes.wordings import (
     OTHERS,
     WORDINGS,
     AskedIn,
+    few_shot,
+    options_of,
     questions_once,
     reworded,
     worded,
     worded_probe,
     wordings_of,
 )
-from forgetwatch.probes.world import RELATIONS, Fact, Relation, demo_probe, facts
 from forgetwatch.progress import log
 
 _LOCAL_NAMES: Final = (*NAMES, "demo")
@@ -140,7 +161,7 @@ def split_asked(name: str | Path | Iterable[Mapping[str, Any]]) -> tuple[Any, As
 
 
 def load_tasks(probes: Mapping[str, Probe | str | Path] | str | Path) -> Probe:
-    """Load a probe for each task of a sequence of trainings, as one probe; see `probes.per_task`.
+    """Load a probe for each task of a sequence of trainings, as one probe; see `probes.categories`.
 
     Tasks of a folder that cannot be graded are left out, with a line in the log.
 

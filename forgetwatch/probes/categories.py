@@ -13,6 +13,15 @@
 (``mmlu:anatomy``, ``mmlu_anatomy``). A name that ends in ``*`` names all tasks with that prefix; the longest prefix
 that fits is taken, and a whole name takes precedence over prefixes. A task that the map does not name keeps its
 category, and is counted.
+
+A probe for each task of a sequence of trainings, as one probe: what an earlier stage taught is watched in the next.
+
+    {"base": "standard", "task1": "a.csv"}    by name; the questions of `base` keep their tasks and categories
+    TRACE/                                    a folder: FOMC/test.json, ScienceQA/test.json, ... one task a folder
+
+The category and the task of a question are the name of its probe, but for `base`, so that a matrix of stages has a row
+for each. The layout of the folder is that of TRACE (arXiv 2310.06762): rows of ``prompt`` and ``answer`` in
+``test.json``, else ``eval.json``. Tasks whose answers cannot be graded, such as summaries, are left out.
 """
 
 from __future__ import annotations
@@ -20,17 +29,18 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, reduce
 from importlib.resources import files
 from pathlib import Path
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import pyarrow as pa
 
 from forgetwatch.errors import ProbeError
 from forgetwatch.files import file_errors, read_plain_yaml, read_text
+from forgetwatch.probe import Probe, combine
 from forgetwatch.snapshot import Snapshot
 from forgetwatch.visible_text import csv_cell, from_csv_cell
 
@@ -239,3 +249,72 @@ def _of_yaml(path: Path) -> Iterable[tuple[str, str, str]]:
 
 def _some(names: list[str]) -> str:
     return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
+
+
+BASE: Final = "base"
+"""Name of the probe whose questions keep their tasks and categories."""
+
+_SPLITS: Final = ("test", "eval")
+_TASK_FILES: Final = (".json", ".jsonl", ".csv", ".parquet")
+
+
+def combine_tasks(probes: Mapping[str, Any] | str | Path, load: Callable[[Any], Probe]) -> tuple[Probe, list[str]]:
+    """Combine a probe for each task.
+
+    Args:
+        probes: Probes by the name of their task, each a probe or what `load` takes, or the folder of a benchmark.
+        load: Loads a probe by its name, or from a file.
+
+    Returns:
+        (The probe, sentences on tasks that were left out).
+
+    Raises:
+        ProbeError: If a named probe cannot be loaded, two cannot be evaluated together, or no task is left.
+    """
+    notes = list[str]()
+    if isinstance(probes, Mapping):
+        loaded = {str(name): one if isinstance(one, Probe) else load(one) for name, one in probes.items()}
+    elif not isinstance(probes, (str, Path)):
+        raise ProbeError(f"probes: needed probes by the name of their task, or a folder, got a {type(probes).__name__}")
+    else:
+        loaded = {}
+        for name, path in _files(Path(probes)).items():
+            try:
+                loaded[name] = load(path)
+            except ProbeError as error:
+                notes.append(f"{name} is not watched: {error}")
+    if not loaded:
+        needed = "a probe for each task" if isinstance(probes, Mapping) else "folders of tasks, each with a test.json"
+        raise ProbeError(f"probes={str(probes)!r}: needed {needed}, got none that can be read{_first(notes)}")
+    named = [probe if name == BASE else _of_task(probe, name) for name, probe in loaded.items()]
+    try:
+        made = reduce(combine, named)
+    except ProbeError as error:
+        raise ProbeError(f"probes: {error}") from error
+    return replace(made, name="+".join(loaded)), notes
+
+
+def _of_task(probe: Probe, name: str) -> Probe:
+    number = {item.id for item in probe}
+    is_unique = len(number) == len(probe)
+    items = [
+        replace(item, task=name, category=name, id=item.id if is_unique or not item.task else f"{item.task}/{item.id}")
+        for item in probe
+    ]
+    return probe.with_items(items)
+
+
+def _files(folder: Path) -> dict[str, Path]:
+    """Return the file of each task below a folder, by the name of the task."""
+    if not folder.is_dir():
+        raise ProbeError(f"probes={str(folder)!r}: needed the folder of a benchmark, with a folder for each task")
+    found = {}
+    for task in sorted(path for path in folder.iterdir() if path.is_dir()):
+        files = (task / f"{split}{suffix}" for split in _SPLITS for suffix in _TASK_FILES)
+        if (path := next((file for file in files if file.is_file()), None)) is not None:
+            found[task.name] = path
+    return found
+
+
+def _first(notes: list[str]) -> str:
+    return f"; {notes[0]}" if notes else ""

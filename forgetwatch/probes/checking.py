@@ -18,20 +18,304 @@ Options whose texts are scored are of unlike length if the longest has more char
 and by over two: the log-likelihood of a longer text is lower whatever it says, and any division by the length
 favours one of them. Items that are answered by yes or no change together when a model comes to prefer one of the words;
 with the same `cluster` they are not counted as independent.
+
+Overlap of a probe with a training set: whole questions, and runs of 13 or 8 words.
+
+A question that was trained on measures memory instead of knowledge. Texts are compared as lower-case words, whatever
+stands between them, and each item can be found in two ways:
+
+    exact       a row contains the whole question; one of up to three words counts only with its answer after it
+    13, 8       a row contains that many consecutive words of the question; 13 is the usual sign of contamination, 8 a
+                weaker one
+
+The words that all prompts of a task begin and end with (``Question:``, ``Answer:``) are not part of a question, and a
+run of words that occurs in many items of the probe is a template and does not count. Rows are read once, whatever
+their number.
+
+Runs are compared by their 64-bit hashes, in sets. A collision would count an item that shares no words, so the error is
+upwards; for natural text it is about (runs in the probe) * (runs in the rows) / 2^64.
+
+How near the questions of a probe are to the rows of a training set: the best BM25 score of each.
+
+BM25 counts the words of a question that a row has, the rare ones more, with long rows discounted (Robertson and
+Zaragoza 2009; the package bm25s). A question with its right answer is compared with all rows, and the score is that of
+the nearest one. It knows no synonyms, and scores of questions of unlike lengths are not on one scale: divided by the
+score of a row that has all of the question's words, they are from 0 to about 1.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Hashable, Iterable, Sequence
+import time
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from forgetwatch.grading import grade
-from forgetwatch.item import Item
+from forgetwatch.item import PRIVATE, Item
 from forgetwatch.probe import LETTERS, Probe
-from forgetwatch.probes.overlap import training_text
+
+Words = list[bytes]
+"""Words of a text, in UTF-8."""
+
+GRAMS: Final = (13, 8)
+"""Lengths of runs, in words."""
+
+_ANCHOR: Final = 8
+"""Words at the beginning of a question by which it is first looked up."""
+
+_SHORT: Final = 3
+"""Maximum number of words of a question that is searched together with its answer: "7 + 15" says too little alone."""
+
+_TRIES: Final = 1_000
+"""Maximum number of rows with a whole question in which its answer is searched."""
+
+_TEMPLATE: Final = 5
+"""A run of words in more items than this is a template."""
+
+_EXAMPLES: Final = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Overlap:
+    """Items of a probe that were found in a training set.
+
+    Attributes:
+        items: Number of items of the probe.
+        rows: Number of rows that were searched.
+        of_rows: Number of rows of the set; None if it is not known.
+        exact: Items whose whole question is in a row, as (task, id).
+        answered: Those of them whose right answer, of two characters or more, is in the same row.
+        grams: Items that share a run of words with a row, by the length of the run.
+        examples: (task, id, row) of the first exact hits.
+    """
+
+    items: int
+    rows: int
+    of_rows: int | None
+    exact: tuple[tuple[str, str], ...]
+    answered: tuple[tuple[str, str], ...]
+    grams: Mapping[int, tuple[tuple[str, str], ...]]
+    examples: tuple[tuple[str, str, int], ...]
+
+    @property
+    def sentence(self) -> str:
+        """One line for people."""
+        searched = f"{self.rows:,} training rows"
+        if self.of_rows is not None and self.rows < self.of_rows:
+            searched = f"{self.rows:,} of {self.of_rows:,} training rows ({100 * self.rows / self.of_rows:.1f} %)"
+        parts = [f"{len(self.exact):,} of {self.items:,} questions are in them word for word"]
+        parts += [f"{len(self.answered):,} with their answer"] if self.exact else []
+        parts += [f"{len(found):,} share {n} words in a row" for n, found in self.grams.items()]
+        return f"{searched}: {', '.join(parts)}"
+
+
+def exact_overlap(
+    probe: Probe, texts: Iterable[str], *, seconds: float | None = None, of_rows: int | None = None
+) -> Overlap:
+    """Find the questions of a probe that some texts hold word for word; arguments as in `overlap`."""
+    return overlap(probe, texts, grams=(), seconds=seconds, of_rows=of_rows)
+
+
+def overlap(
+    probe: Probe,
+    texts: Iterable[str],
+    *,
+    grams: Sequence[int] = GRAMS,
+    seconds: float | None = None,
+    of_rows: int | None = None,
+) -> Overlap:
+    """Find the questions of a probe in some texts, whole and by runs of words.
+
+    Args:
+        probe: The questions.
+        texts: The training set, one text a row; see `training_text`.
+        grams: Lengths of the runs, in words.
+        seconds: Time after which the search stops; `Overlap.rows` gives how far it came.
+        of_rows: Number of rows of the set, if it is known.
+    """
+    began = time.monotonic()
+    search = _Search(probe, grams)
+    rows = 0
+    for rows, text in enumerate(texts, start=1):
+        search.add(_words(text), row=rows - 1)
+        if seconds is not None and time.monotonic() - began > seconds:
+            break
+    return Overlap(
+        items=len(probe),
+        rows=rows,
+        of_rows=of_rows,
+        exact=search.names(search.exact),
+        answered=search.names(search.answered),
+        grams={n: search.names(found) for n, found in search.shared.items()},
+        examples=tuple(search.examples[:_EXAMPLES]),
+    )
+
+
+@lru_cache(maxsize=4)
+def _search_of(probe: Probe) -> _Search:
+    return _Search(probe, (min(GRAMS),))
+
+
+def shares_words(probe: Probe, text: str) -> bool:
+    """Return True if a text holds a whole question of a probe, or eight words in a row of one."""
+    return _search_of(probe).finds(_words(text))
+
+
+def training_text(row: Any) -> str:
+    """Return all text of a training row as one: the row itself, its messages, or every text in it but the roles."""
+    if isinstance(row, str):
+        return row
+    if isinstance(row, Mapping):
+        return " ".join(training_text(value) for key, value in row.items() if key not in ("role", "from"))
+    if isinstance(row, (list, tuple)):
+        return " ".join(map(training_text, row))
+    return ""
+
+
+def plain(text: str) -> str:
+    """Return a text as lower-case words with one space between them."""
+    return b" ".join(_words(text)).decode("utf-8", errors="replace")
+
+
+class _Search:
+    """The questions of a probe, and which of them have been found so far."""
+
+    def __init__(self, probe: Probe, grams: Sequence[int]) -> None:
+        self._names = [(item.task, item.id) for item in probe]
+        self._answers = [_answers(item) for item in probe]
+        questions = _questions(probe.items)
+        # A short question is found only together with an answer after it.
+        self._targets = [
+            [words + answer for answer in answers] if 0 < len(words) <= _SHORT else [words]
+            for words, answers in zip(questions, self._answers, strict=True)
+        ]
+        # Items by the hash of their first words: an index for each number of these words.
+        self._anchors: dict[int, dict[int, list[int]]] = {}
+        for item, targets in enumerate(self._targets):
+            for target in filter(None, targets):
+                n = min(len(target), _ANCHOR)
+                self._anchors.setdefault(n, {}).setdefault(next(_runs(target, n)), []).append(item)
+        self._grams = {n: _distinct_runs(questions, n) for n in grams}
+        self._tries: Counter[int] = Counter()
+        self.exact: set[int] = set()
+        self.answered: set[int] = set()
+        self.shared: dict[int, set[int]] = {n: set() for n in grams}
+        self.examples: list[tuple[str, str, int]] = []
+
+    def finds(self, words: Words) -> bool:
+        """Return True if a row has a whole question or a run of words; nothing is counted."""
+        for n, index in self._anchors.items():
+            for start, run in enumerate(_runs(words, n)):
+                targets = (target for item in index.get(run, ()) for target in self._targets[item])
+                if any(words[start : start + len(target)] == target for target in targets):
+                    return True
+        return any(not runs.keys().isdisjoint(_runs(words, n)) for n, runs in self._grams.items())
+
+    def names(self, items: Iterable[int]) -> tuple[tuple[str, str], ...]:
+        """Return (task, id) of some items, in the order of the probe."""
+        return tuple(self._names[item] for item in sorted(items))
+
+    def add(self, words: Words, *, row: int) -> None:
+        """Search a row of the set."""
+        for n, index in self._anchors.items():
+            if index.keys().isdisjoint(_runs(words, n)):
+                continue
+            for start, run in enumerate(_runs(words, n)):
+                for item in index.get(run, ()):
+                    is_open = item not in self.answered and self._tries[item] < _TRIES
+                    if is_open and any(words[start : start + len(target)] == target for target in self._targets[item]):
+                        self._hit(item, row, words)
+        for n, runs in self._grams.items():
+            if not runs.keys().isdisjoint(_runs(words, n)):
+                self.shared[n].update(*(runs.get(run, ()) for run in _runs(words, n)))
+
+    def _hit(self, item: int, row: int, words: Words) -> None:
+        if item not in self.exact:
+            self.examples.append((*self._names[item], row))
+        self.exact.add(item)
+        self._tries[item] += 1
+        text, answers = _spaced(words), map(_spaced, self._answers[item])
+        if any(answer in text for answer in answers if len(answer.strip()) > 1):
+            self.answered.add(item)
+
+
+_FRAME: Final = re.compile(r"\A\s*(?:question|q)\s*:\s*|\s+(?:answer|a)\s*:\s*\Z", re.IGNORECASE)
+
+
+def _questions(items: Sequence[Item]) -> list[Words]:
+    """Return the words of each item's question, without labels and the frame of its task's prompts."""
+    found = [_words(_FRAME.sub("", _last_message(item))) for item in items]
+    by_task: dict[str, list[int]] = {}
+    for index, item in enumerate(items):
+        by_task.setdefault(item.task, []).append(index)
+    for indices in by_task.values():
+        # Two questions may begin alike by chance; three or more share a frame.
+        if len(indices) > 2:
+            words = [found[index] for index in indices]
+            start, end = _common_prefix(words), _common_prefix([own[::-1] for own in words])
+            for index, own in zip(indices, words, strict=True):
+                found[index] = own[start : len(own) - end] or own
+    return found
+
+
+def _last_message(item: Item) -> str:
+    """Return the text of a question: its prompt, the last user message of a chat, or the passage."""
+    if isinstance(item.prompt, str):
+        return item.choices[0] if item.is_passage else item.prompt
+    of_user = [message for message in item.prompt if message.get("role") == "user"]
+    return training_text((of_user or list(item.prompt))[-1].get("content"))
+
+
+def _common_prefix(words: Sequence[Words]) -> int:
+    """Return the number of words that all lists begin with; at least one word of the shortest is left."""
+    count = 0
+    for column in zip(*words, strict=False):
+        if len(set(column)) > 1:
+            break
+        count += 1
+    return min(count, min(map(len, words)) - 1) if count else 0
+
+
+def _answers(item: Item) -> list[Words]:
+    texts = [item.choices[int(answer)] if item.choices else str(answer) for answer in item.answers]
+    return [words for text in texts if (words := _words(text))]
+
+
+def _distinct_runs(questions: Sequence[Words], n: int) -> dict[int, tuple[int, ...]]:
+    """Return the items by the hash of each run of n words, without those of templates."""
+    found: dict[int, tuple[int, ...]] = {}
+    for item, words in enumerate(questions):
+        alone = (item,)
+        for run in set(_runs(words, n)):
+            items = found.get(run, ())
+            found[run] = items if len(items) > _TEMPLATE else items + alone
+    return {run: items for run, items in found.items() if len(items) <= _TEMPLATE}
+
+
+def _runs(words: Words, n: int) -> Iterator[int]:
+    """Return the hashes of the n words that begin at each word."""
+    return map(hash, zip(*(words[start:] for start in range(n)), strict=False))
+
+
+_TABLE: Final = bytes(byte if byte >= 128 or chr(byte).isalnum() else ord(" ") for byte in range(256))
+"""Byte to byte: ASCII letters and digits, and all bytes of other characters, unchanged; everything else to a space."""
+
+
+def _words(text: str) -> Words:
+    return text.casefold().encode("utf-8", errors="replace").translate(_TABLE).split()
+
+
+def _spaced(words: Words) -> bytes:
+    """Return the words as one text with a space at each end, in which only whole words are found."""
+    return b" " + b" ".join(words) + b" "
+
 
 Tokenize = Callable[[str], Sequence[int]]
 """A text to token ids, without special tokens."""
@@ -303,3 +587,80 @@ def _are_letters(item: Item) -> bool:
 
 def _folded(text: str) -> str:
     return " ".join(text.casefold().split())
+
+
+Floats = NDArray[np.float64]
+
+_K1: Final = 1.5
+"""Saturation of repeated words, the usual one."""
+
+
+def right_text(item: Item) -> str:
+    """Return the right answers of a question as one text."""
+    answers = [item.choices[int(at)] for at in item.answers] if item.choices else item.answers
+    return " ".join(str(one).strip() for one in answers)
+
+
+def question_text(item: Item) -> str:
+    """Return a question with its right answers, without its worked examples."""
+    return f"{training_text(item.prompt)} {right_text(item)}"
+
+
+class RightAnswer(NamedTuple):
+    """The right answer of a question as text, and whether it must not be shown."""
+
+    text: str
+    is_private: bool = False
+
+
+def answers_of(items: Iterable[Item]) -> dict[tuple[str, str], RightAnswer]:
+    """Return the right answer of each question, by (task, id): questions with one answer are lost together."""
+    return {(one.task, one.id): RightAnswer(right_text(one).lower(), PRIVATE in one.tags) for one in items}
+
+
+def words_of(item: Item) -> list[str]:
+    """Return the words of a question and its right answers."""
+    return plain(question_text(item)).split()
+
+
+def nearness_to(items: Sequence[Item], texts: Iterable[str]) -> Floats:
+    """Return how near each item is to the nearest of some texts, float64 [items]; 0 for no word in common.
+
+    Raises:
+        ValueError: If there is no text with a word.
+    """
+    import bm25s
+
+    rows = [words for words in (plain(text).split() for text in texts) if words]
+    if not rows:
+        raise ValueError("needed training rows with words, found none")
+    index = bm25s.BM25(k1=_K1, method="lucene")
+    index.index(rows, show_progress=False)
+    documents = Counter(word for words in rows for word in set(words))
+    found = np.zeros(len(items))
+    for at, item in enumerate(items):
+        words = words_of(item)
+        # A row of mean length that has each word once.
+        own = sum(math.log1p((len(rows) - documents[word] + 0.5) / (documents[word] + 0.5)) for word in words)
+        found[at] = float(index.get_scores(words).max()) * (1 + _K1) / own if words else 0.0
+    return found
+
+
+def category_words(items: Sequence[Item], texts: Iterable[str], *, fewest: int = 2) -> Mapping[str, float]:
+    """Return how often the words of each category occur in some texts, per 1,000 words; nan without such words.
+
+    The words of a category are those that occur in it at least `fewest` times, and mostly in it.
+    """
+    of_category: dict[str, Counter[str]] = {}
+    for item in items:
+        of_category.setdefault(item.category, Counter()).update(set(words_of(item)))
+    everywhere = sum(of_category.values(), Counter[str]())
+    in_texts: Counter[str] = Counter()
+    for text in texts:
+        in_texts.update(plain(text).split())
+    whole = sum(in_texts.values())
+    found = {}
+    for category, counts in of_category.items():
+        own = [word for word, count in counts.items() if count >= fewest and 2 * count > everywhere[word]]
+        found[category] = 1000 * sum(in_texts[word] for word in own) / whole if own and whole else float("nan")
+    return found

@@ -7,17 +7,26 @@
 Prompts of text whose options are scored as continuations have wordings. Chat messages, listed letters, generated
 answers, passages and items that must pass are asked as they are written, and so is an item that lacks one of the
 wordings.
+
+Text around a question: its listed options, the instruction how to answer, and worked examples before it.
+
+Models see this text: changing one byte of it changes measurements.
+
+The content hash of an item seeds the draw of its examples: they do not change with its position, the number of
+processes, or the other items. The prompts are part of the items, and so of the fingerprint.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import random
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
+from forgetwatch.decoding import Ask, Decoding
 from forgetwatch.errors import ProbeError
 from forgetwatch.item import Item
-from forgetwatch.probe import Probe
+from forgetwatch.probe import LETTERS, Probe
 from forgetwatch.wording import PLACE, SHIPPED, Wording
 
 AskedIn = Literal["one", "each"]
@@ -139,3 +148,102 @@ def _has_wordings(probe: Probe) -> bool:
 def _named(worded: Item) -> Item:
     """Return an item in a wording under an id of its own."""
     return replace(worded, id=f"{worded.id}@{'' if worded.wording is None else worded.wording.name}")
+
+
+_LETTER: Final = "Answer with the letter of the right option."
+_REASONING: Final = "Think step by step. End with one line of the form 'Answer: X', X being the letter."
+
+
+def options_of(item: Item, *, ask: Ask, chat: bool) -> str:
+    """Return the text that lists an item's options and asks for a letter or for reasoning.
+
+    A plain prompt ends where the answer begins; a chat prompt ends with the instruction.
+    """
+    options = "".join(f"\n{letter}. {choice.strip()}" for letter, choice in zip(LETTERS, item.choices, strict=False))
+    if ask == "letter":
+        return f"{options}\n{_LETTER}" if chat else f"{options}\nAnswer:"
+    return f"{options}\n{_REASONING}" if chat else f"{options}\n{_REASONING}\n"
+
+
+def few_shot(probe: Probe, examples: Sequence[Item], *, shots: int = 5) -> Probe:
+    """Put worked examples before each question, of its own task if there are enough.
+
+    An example of a scored probe ends in the right option. One of a probe whose answers are generated shows its
+    reasoning if it has one (`meta["reasoning"]`), and ends in the requested form. If all plain questions begin
+    with the same label, such as ``Question:``, that label becomes a stop text, so that a generated answer ends before
+    the next question. Passages stay as they are, and are no examples.
+
+    Args:
+        probe: The questions.
+        examples: Items of the same kind with their answers; an item is never an example of itself, nor of the same
+            question with its options in another order.
+        shots: Number of examples before each question.
+
+    Raises:
+        ProbeError: If there are not enough examples.
+    """
+    made = replace(probe, items=tuple(_with_examples(item, probe, examples, shots) for item in probe))
+    if any(probe.rendering_of(item) == "chat" for item in probe) or not any(map(probe.is_generated, probe)):
+        return made
+    # A set: one label means that every question and example begins with it.
+    stops = {one.next_question for one in (*probe, *examples)}
+    stop = stops.pop()
+    if stops or stop is None:
+        return made
+    decoding = Decoding.of(probe.decoding)
+    return replace(made, decoding=replace(decoding, stop=(*decoding.stop, stop)))
+
+
+def _with_examples(item: Item, probe: Probe, examples: Sequence[Item], shots: int) -> Item:
+    if item.is_passage:
+        return item
+    question = _question_key(item)
+    # Sorted, so that the draw does not depend on the order of the examples.
+    others = sorted(
+        (one for one in examples if not one.is_passage and _question_key(one) != question),
+        key=lambda one: one.content_hash,
+    )
+    own = [one for one in others if one.task == item.task]
+    pool = own if len(own) >= shots else others
+    if len(pool) < shots:
+        raise ProbeError(f"item {item.id!r}: needed {shots} examples other than itself, there are {len(pool)}")
+    drawn = random.Random(int(item.content_hash, 16)).sample(pool, shots)
+    shown = [_question_and_answer(one, probe) for one in drawn]
+    if probe.rendering_of(item) == "plain":
+        if not isinstance(item.prompt, str):
+            raise ProbeError(f"item {item.id!r}: chat messages need rendering='chat'")
+        return replace(item, shots="".join(f"{shot}{answer}\n\n" for shot, answer in shown) + item.shots)
+    before: list[Mapping[str, Any]] = []
+    for shot, answer in shown:
+        before += [{"role": "user", "content": shot}, {"role": "assistant", "content": answer.strip()}]
+    # Examples of the item's own stay next to its question, in one turn.
+    last = [{"role": "user", "content": item.full_prompt}] if isinstance(item.prompt, str) else list(item.prompt)
+    return replace(item, prompt=(*before, *last), shots="")
+
+
+def _question_key(item: Item) -> tuple[str, list[str]]:
+    """Return the prompt and options without order, case and spacing.
+
+    Of two items with one key each gives away the other.
+    """
+    prompt = item.prompt if isinstance(item.prompt, str) else str([message["content"] for message in item.prompt])
+    return " ".join(prompt.casefold().split()), sorted(" ".join(choice.casefold().split()) for choice in item.choices)
+
+
+def _question_and_answer(example: Item, probe: Probe) -> tuple[str, str]:
+    """Return an example's question as the probe renders it, and its answer with the space between them."""
+    if not isinstance(example.prompt, str):
+        raise ProbeError(f"example {example.id!r}: needed a prompt of text, got chat messages")
+    chat = probe.rendering_of(example) == "chat"
+    if not example.choices:
+        answer = str(example.answers[0])
+        is_spaced = answer.startswith((" ", "\n")) or example.prompt.endswith((" ", "\n"))
+        return example.prompt, answer if is_spaced else f" {answer}"
+    if probe.scoring == "loglikelihood":
+        return example.prompt, example.choices[int(example.answers[0])]
+    ask = Decoding.of(probe.decoding).ask if probe.scoring == "generate" else "letter"
+    question, letter = example.prompt + options_of(example, ask=ask, chat=chat), LETTERS[int(example.answers[0])]
+    if ask == "letter":
+        return question, letter if chat else f" {letter}"
+    reasoning = str(example.meta.get("reasoning", "")).strip()
+    return question, f"{reasoning}\nAnswer: {letter}" if reasoning else f"Answer: {letter}"

@@ -3,7 +3,7 @@
 The format is recognised by content, never by the name alone.
 
     forgetwatch                  snapshot.py
-    plain CSV, JSONL, Parquet    table.py; with other column names mapping.py
+    plain CSV, JSONL, Parquet    table.py, also with other column names
     lm-evaluation-harness        lm_eval_logs.py    samples_*.jsonl, results with samples, a folder
     lighteval                    lighteval.py       details_*.parquet, a folder of them
     Inspect                      inspect_log.py     .eval and .json
@@ -25,9 +25,8 @@ from forgetwatch.loading import weights_problem
 from forgetwatch.readers import inspect_log, lighteval, lm_eval_logs, table, tools
 from forgetwatch.readers.inspect_log import Archive, is_inspect_log
 from forgetwatch.readers.log import Log, QuestionStore, QuestionText, Reading, refuse_lfs_pointer
-from forgetwatch.readers.mapping import ColumnMap, read_mapped
 from forgetwatch.readers.option_scores import choose_target, reconcile, target_options
-from forgetwatch.readers.table import concatenate, null_as_wrong
+from forgetwatch.readers.table import ColumnMap, concatenate, null_as_wrong, read_mapped
 from forgetwatch.snapshot import Snapshot, is_snapshot, read_snapshot
 
 SUFFIXES: Final = (".parquet", ".csv", ".jsonl", ".json", ".eval")

@@ -1,24 +1,33 @@
 """Renderers of a Comparison or a Trajectory. Nothing here measures or loads a model.
 
-    terminal                            the first table in a terminal
-    summary, sections                   the first screen with the decision, the sentences below its fold
-    document, detail                    the sections below it as data, and in a terminal
+    terminal                            the first table in a terminal, and the sections below it
+    sentences                           the first screen with the decision, the sentences below its fold
+    document                            the sections below it as data, with tables of groups, measures and stages
     html, flip_list                     the page, with its template in page/, and what a notebook shows
     plots, heatmap, pictures            figures, as files and in the page
     several_models                      ranking and matrix of several models, as text and as figures
-    front, places, advice               which checkpoint to keep, names and places of models, what to do about a loss
-    export, tracker_rows                JSON, CSV, Markdown, rows of trackers
-    cells                               tables of groups and measures, for all of them
+    advice                              which checkpoint to keep, names and places of models, what to do about a loss
+    export, tracker_rows                JSON, CSV, Markdown, the model card, a policy's comment, rows of trackers
 
 Read `terminal` first.
 """
 
 from forgetwatch.comparing import RENDERERS
-from forgetwatch.report.advice import more_command
-from forgetwatch.report.cells import HEADINGS, group_cells, measure_tables
-from forgetwatch.report.detail import comparison_detail
+from forgetwatch.report.advice import (
+    FrontLook,
+    front_looks,
+    merge_command,
+    more_command,
+    places_of,
+    run_title,
+    saved_look,
+    worth_keeping,
+)
+from forgetwatch.report.document import HEADINGS, group_cells, measure_tables
 from forgetwatch.report.export import (
+    CARD,
     ITEMS,
+    card_section,
     causes_json,
     comparison_json,
     comparison_markdown,
@@ -28,12 +37,11 @@ from forgetwatch.report.export import (
     several_json,
     table,
     trajectory_json,
+    write_card,
 )
 from forgetwatch.report.flip_list import LONGEST, MOST, ROOM, flip_json, flip_lines, marked
-from forgetwatch.report.front import FrontLook, front_looks, saved_look, worth_keeping
 from forgetwatch.report.heatmap import FORGOTTEN, GAINED, SAME, UNSCORED, heatmap_caption, heatmap_figure
 from forgetwatch.report.html import comparison_fragment, made_line, page, render, run_page, trajectory_fragment
-from forgetwatch.report.model_card import CARD, card_section, write_card
 from forgetwatch.report.pictures import (
     SUFFIXES,
     drawn,
@@ -44,8 +52,8 @@ from forgetwatch.report.pictures import (
     save_run,
     svg,
 )
-from forgetwatch.report.places import merge_command, places_of, run_title
 from forgetwatch.report.plots import LOST, PANELS, ROWS, bars_figure, name_in, set_tooltip, trajectory_figure
+from forgetwatch.report.sentences import Summary, alarm_sentences
 from forgetwatch.report.several_models import (
     MODELS,
     ranking_figure,
@@ -55,11 +63,11 @@ from forgetwatch.report.several_models import (
     several_words,
     target_text,
 )
-from forgetwatch.report.summary import Summary, alarm_sentences
 from forgetwatch.report.terminal import (
     LINES,
     WIDTH,
     WORST,
+    comparison_detail,
     comparison_table,
     drift_line,
     note_lines,

@@ -10,25 +10,368 @@
 
 In a later stage the advice is about the stage, if it shows a loss, and else about the earlier ones. The figures beside
 a proposal for another training are those of one model (docs/how-to/replay.md), and say so.
+
+Which look of a run to keep: what is kept of the known, against the trainer's own figure of the new task.
+
+    kept       share of what was clearly known that is not lost, less luck; or of the right answers that are still right
+    figure     loss or reward that the trainer logged, at the look or before it
+    front      looks of which no other has both more kept and a better figure
+
+A look is worth keeping if its verdict is not FORGOT, and the loss from it to the last look is more than chance:
+one-sided, at 5 % over all looks, because it is chosen among them. Of several the knee is taken: the one with the
+largest sum of both, each from 0 to 1 over the run; without a figure, the one of the highest estimated accuracy. What a
+look shows is partly so by chance, the more so the more looks there are; `benchmarks/optimism.py` measures how much.
+
+Names of models for people, and where those of a run are: the base, the start of a stage, the last checkpoint.
+
+A run records the name by which its model was loaded. A folder may be recorded relative to where the training ran; it is
+searched from here, and from each folder above the run.
 """
 
 from __future__ import annotations
 
+import json
 import math
+import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
+import numpy as np
+
 from forgetwatch.comparing import TOLERANCE, Comparison, Conclusion, Tolerance, Trajectory, conclude, decide, estimated
 from forgetwatch.errors import SnapshotError
 from forgetwatch.measures import KNOWN
-from forgetwatch.pairing import count, points
-from forgetwatch.report.front import FrontLook, saved_look, worth_keeping
-from forgetwatch.report.places import ADAPTER, UNKNOWN, Place, RunPlaces, merge_command, places_of
-from forgetwatch.run_folder import Description, TaskFigure, find_run_folder, stored_lineage
+from forgetwatch.metrics import sign_flip
+from forgetwatch.pairing import count, fit_ends, item_codes, points, run_name
+from forgetwatch.run_folder import (
+    PROBE,
+    RUN_FOLDER,
+    Description,
+    TaskFigure,
+    checkpoint_folder,
+    find_run_folder,
+    own_checkpoint,
+    stored_lineage,
+)
 from forgetwatch.visible_text import without_folders
+
+_DOUBT: Final = 0.05
+"""Largest p-value of a loss from a look to the last one, over all looks."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrontLook:
+    """A look after the start.
+
+    Attributes:
+        step: Its optimizer step.
+        comparison: The start against it.
+        kept: Share of the known that is kept, 0 to 1.
+        figure: The trainer's figure; None if it logged none by then.
+        on_front: True if no other look has both more kept and a better figure; False without a figure.
+        is_forgot: True if its verdict is FORGOT.
+        is_better: True if it is not FORGOT, and the loss from it to the last look is more than chance.
+    """
+
+    step: int
+    comparison: Comparison
+    kept: float
+    figure: float | None
+    on_front: bool
+    is_forgot: bool
+    is_better: bool
+
+
+def front_looks(trajectory: Trajectory) -> tuple[FrontLook, ...]:
+    """Return the looks of a run after its start, or of a later stage since its start, in order."""
+    own, task = trajectory.own, trajectory.task
+    steps, comparisons = own.steps[1:], own.comparisons[1:]
+    kept = [_kept(one) for one in comparisons]
+    figures = [None if task is None else task.at(step) for step in steps]
+    good = [np.nan if one is None else -one if task is not None and task.falls else one for one in figures]
+    pairs = list(zip(kept, good, strict=True))
+    forgot = [decide(one).word == "FORGOT" for one in comparisons]
+    return tuple(
+        FrontLook(
+            step=step,
+            comparison=comparison,
+            kept=share,
+            figure=figure,
+            on_front=figure is not None and not any(x >= share and y >= z and (x, y) != (share, z) for x, y in pairs),
+            is_forgot=is_forgot,
+            is_better=step != steps[-1] and not is_forgot and _loss_after(own, step) * len(steps) <= _DOUBT,
+        )
+        for step, comparison, share, figure, z, is_forgot in zip(
+            steps, comparisons, kept, figures, good, forgot, strict=True
+        )
+    )
+
+
+def best_by_both(trajectory: Trajectory) -> FrontLook | None:
+    """Return the look with the best figure of the new task among those that are not FORGOT; None without one."""
+    task = trajectory.task
+    looks = [one for one in front_looks(trajectory) if one.figure is not None and not one.is_forgot]
+    if task is None or not looks:
+        return None
+    return min(looks, key=lambda one: (one.figure or 0.0) if task.falls else -(one.figure or 0.0))
+
+
+def task_text(trajectory: Trajectory) -> str:
+    """Return what the new task gained, and the look that is best by both; empty without a figure."""
+    if trajectory.task is None:
+        return ""
+    best = best_by_both(trajectory)
+    if best is None or best.figure is None:
+        none = all(one.is_forgot for one in front_looks(trajectory))
+        return str(trajectory.task) + ("; best by both: none, every look is FORGOT" if none else "")
+    lost = f"{count(best.comparison.all.forgotten)} forgotten"
+    return f"{trajectory.task}; best by both: step {best.step:,} ({best.figure:.3g}, not FORGOT, {lost})"
+
+
+def worth_keeping(trajectory: Trajectory) -> list[FrontLook]:
+    """Return the looks that are better than the last one beyond chance, the knee first."""
+    looks = front_looks(trajectory)
+    better = [one for one in looks if one.is_better]
+    better.sort(key=lambda one: -estimated(one.comparison.all)[0])
+    figures = {one.step: one.figure for one in looks if one.figure is not None}
+    if trajectory.task is None or len(set(figures.values())) < 2:
+        return better
+    sign = -1 if trajectory.task.falls else 1
+    learned = _from_0_to_1([sign * value for value in figures.values()])
+    kept = _from_0_to_1([one.kept for one in looks if one.step in figures])
+    both = {step: x + y for step, x, y in zip(figures, learned, kept, strict=True)}
+    # Where no figure was logged yet, little may have been learned: such a look comes last.
+    return sorted(better, key=lambda one: -both.get(one.step, -1.0))
+
+
+def saved_look(trajectory: Trajectory, output_dir: Path) -> tuple[FrontLook, Path] | None:
+    """Return the look to keep and the folder of the checkpoint that is nearest to it; None if there is none.
+
+    The nearest checkpoint is nearer to the look than half-way to the looks beside it.
+    """
+    numbers = [folder.name.rpartition("-")[2] for folder in output_dir.glob("checkpoint-*") if folder.is_dir()]
+    saved = [int(number) for number in numbers if number.isdecimal() and own_checkpoint(output_dir, int(number))]
+    steps = trajectory.own.steps
+    for look in worth_keeping(trajectory):
+        near = min(saved, key=lambda one: abs(one - look.step), default=None)
+        if near is not None and all(abs(near - look.step) < abs(near - step) for step in steps if step != look.step):
+            return look, checkpoint_folder(output_dir, near)
+    return None
+
+
+def best_look(trajectory: Trajectory) -> tuple[int | None, float]:
+    """Return the step of the look of the highest accuracy, and its estimated net change.
+
+    None for the start, which is 0. In a later stage the change is that since the start of the stage.
+
+    Of equal looks it is the first. The best of many looks is partly so by chance.
+    """
+    own = trajectory.own
+    changes = [estimated(one.all)[0] for one in own.comparisons]
+    steps = list(zip(own.steps[1:], changes[1:], strict=True))
+    step, change = max(steps, key=lambda one: one[1], default=(0, 0.0))
+    return (step, change) if change > 0 else (None, 0.0)
+
+
+def _from_0_to_1(values: list[float]) -> list[float]:
+    low, high = min(values), max(values)
+    return [(value - low) / (high - low) if high > low else 0.0 for value in values]
+
+
+def _kept(comparison: Comparison) -> float:
+    whole = comparison.all
+    known = whole[KNOWN]
+    if known is not None and known.lost_net_share is not None:
+        return min(max(1 - known.lost_net_share, 0.0), 1.0)
+    right = whole.retained + whole.forgotten
+    return float(whole.retained / right) if right else 1.0
+
+
+def _loss_after(own: Trajectory, step: int) -> float:
+    """Return the one-sided p-value of the loss of right answers from the look at a step to the last look."""
+    change = own.right[-1] - own.right[own.steps.index(step)]
+    scored, start = np.isfinite(change), own.baseline
+    names = zip(start.texts("cluster").tolist(), item_codes(start).tolist(), strict=True)
+    _, cluster = np.unique([str(name or f"item {item}") for name, item in names], return_inverse=True)
+    return float(sign_flip(change[scored].astype(np.int64), cluster[scored]).loss_p_value)
+
+
+CONFIG: Final = "config.json"
+ADAPTER: Final = "adapter_config.json"
+"""Files by which a folder is a model, or an adapter."""
+
+UNKNOWN: Final = "BASE"
+"""What stands in a command for a model whose place is not known."""
+
+_CLASS: Final = re.compile(r"model|[A-Z]\w*(For[A-Z]\w+|Model)")
+"""What metadata have for the name of a model that was made in memory: ``model``, or its class."""
+
+_ID: Final = re.compile(r"[\w.-]+/[\w.-]+|[\w-]+")
+"""Id of a model of the hub; a relative folder may look the same."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """How a command names a model.
+
+    Attributes:
+        name: A folder that is there, an id of the hub, or `UNKNOWN`.
+        is_folder: True for a folder that is there.
+        note: What `UNKNOWN` stands for; else empty.
+    """
+
+    name: str
+    is_folder: bool = False
+    note: str = ""
+
+
+def place_of(meta: Mapping[str, Any], run: Path, *, loaded: str = "") -> Place:
+    """Return the place of the model that the metadata of a snapshot name.
+
+    Args:
+        meta: Metadata of the snapshot.
+        run: The run folder or output_dir, above which a relative folder is searched.
+        loaded: ``folder``, ``name`` or ``memory``, by which the run loaded it; empty if unknown.
+    """
+    recorded = str(meta.get("model") or "")
+    if loaded == "memory" or recorded in ("", "model"):
+        return Place(name=UNKNOWN, note=f"{UNKNOWN} is the model before the training, which has no name here")
+    try:
+        folder = next((one for one in _searched(recorded, run) if is_model(one)), None)
+        was_folder = loaded == "folder" or Path(recorded).is_absolute() or _is_in_a_folder(recorded, run)
+    except (OSError, ValueError):  # a model in memory may have any name
+        folder, was_folder = None, True
+    if folder is not None:
+        return Place(name=str(folder), is_folder=True)
+    if _ID.fullmatch(recorded) and not was_folder:
+        return Place(name=recorded)
+    return Place(name=UNKNOWN, note=f"{UNKNOWN} is recorded as {recorded}, which is not found from here")
+
+
+def _searched(recorded: str, run: Path) -> list[Path]:
+    here = Path(recorded)
+    return [here] if here.is_absolute() else [here, *(above / here for above in run.resolve().parents)]
+
+
+def _is_in_a_folder(recorded: str, run: Path) -> bool:
+    """Return True if the first part of a relative name is a folder here or above the run: what is in it is gone."""
+    first, *rest = Path(recorded).parts
+    return bool(rest) and any(one.is_dir() for one in _searched(first, run))
+
+
+def is_model(folder: Path) -> bool:
+    """Return True for a folder that holds a model or an adapter."""
+    return (folder / CONFIG).is_file() or (folder / ADAPTER).is_file()
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunPlaces:
+    """Models of a run.
+
+    Attributes:
+        output_dir: The folder of its checkpoints.
+        first: Base of the first training; of a first training the same as `start`.
+        start: Model at the start of this training.
+        end: Checkpoint of the last look; None if it is not there.
+    """
+
+    output_dir: Path
+    first: Place
+    start: Place
+    end: Path | None
+
+
+def places_of(trajectory: Trajectory, run: Path | str) -> RunPlaces:
+    """Return where the models of a run are; `run` is its output_dir, or the run folder in it."""
+    given = Path(run)
+    try:
+        folder = find_run_folder(given)
+        loaded = str(Description.read(folder).model.get("loaded", ""))
+    except SnapshotError:
+        folder, loaded = given, ""
+    output_dir = given.parent if folder == given else given
+    start = place_of(trajectory.own.baseline.meta, folder, loaded=loaded)
+    first = start if trajectory.stage is None else place_of(trajectory.baseline.meta, folder)
+    end = own_checkpoint(output_dir, trajectory.steps[-1])
+    is_there = end is not None and is_model(end)
+    return RunPlaces(output_dir=output_dir, first=first, start=start, end=end if is_there else None)
+
+
+def _kind(folder: Path) -> str | None:
+    """Return the architecture that a folder names; None for an adapter, and where it names none."""
+    if (folder / ADAPTER).is_file():
+        return None
+    try:
+        found = json.loads((folder / CONFIG).read_text(encoding="utf-8")).get("model_type")
+    except (OSError, ValueError, AttributeError):
+        return None
+    return None if found is None else str(found)
+
+
+def merge_command(before: Path | str, after: Path | str, probe: str | None = None, *options: str) -> str:
+    """Return the command that merges two models on a probe, if both are on disk; empty if not.
+
+    By default the probe is that of the run whose checkpoint comes after.
+    """
+    base, tuned = Path(before), Path(after)
+    try:
+        are_models = (base / CONFIG).is_file() and is_model(tuned) and len({_kind(base), _kind(tuned)} - {None}) < 2
+        of_run = tuned.parent / RUN_FOLDER / PROBE
+        named = str(of_run) if probe is None and of_run.is_file() else probe
+    except (OSError, ValueError):  # a model in memory may have any name
+        return ""
+    given = [*options] if named is None else ["--probe", named, *options]
+    return shlex.join(["forgetwatch", "merge", str(before), str(after), *given]) if are_models else ""
+
+
+def model_names(comparison: Comparison) -> tuple[str, str]:
+    """Names of the two models for people: folder or id, and step; never a class of a library."""
+    sides = (comparison.before, comparison.after)
+    before, after = (_name(meta, label) for meta, label in zip(sides, comparison.labels, strict=True))
+    return before, after
+
+
+def run_title(trajectory: Trajectory, run: Path | str = "", *, of: int | None = None, against: str = "") -> str:
+    """Return the title of a run: its name, its last step, and what this is compared with.
+
+    Args:
+        trajectory: The run.
+        run: Its folder, which names it; without one the model does.
+        of: Number of steps of the training, if known.
+        against: What it is compared with; by default its start, in a later stage the base of the first.
+    """
+    meta = trajectory.comparisons[-1].after
+    named = run_name(Path(run)) if run else ""
+    if not named:
+        named = _name({**meta, "step": None}, str(meta.get("model", "")).rstrip("/").rsplit("/", maxsplit=1)[-1])
+    named = shortened(named)
+    first, last = trajectory.steps[0], trajectory.steps[-1]
+    start = against or (f"step {first:,}" if first > 0 else "the start")
+    if trajectory.stage is not None:
+        start = f"the first base, stage {trajectory.number}"
+    last_step = f"step {last:,}" + ("" if of is None else f" of {of:,}")
+    return f"{named}, {last_step} against {start}" if named and named != _UNNAMED else f"{last_step} against {start}"
+
+
+def shortened(name: str) -> str:
+    """Return a name without its middle if it takes more than `_LONGEST` columns, so that a title keeps its step."""
+    return fit_ends(name, _LONGEST).rstrip()
+
+
+_UNNAMED: Final = "the model"
+_LONGEST: Final = 24
+
+
+def _name(meta: Mapping[str, Any], label: str) -> str:
+    if _CLASS.fullmatch(str(meta.get("model", ""))) is None:
+        return label
+    source = meta.get("source")
+    name = run_name(Path(str(source)).parent) if source else _UNNAMED
+    return name if meta.get("step") is None else f"{name} at step {meta['step']}"
+
 
 Kind = Literal["verdict", "none", "measure", "earlier", "keep", "save", "merge", "replay", "change"]
 

@@ -7,14 +7,32 @@
 
 `document` builds it once. The page, Markdown and the detail in a terminal render it: each has one way to show a table.
 The page adds figures, the list of questions and the method, which only a page can show.
+
+The numbers of a group as cells, for Markdown, page and notebook; each measure rounds its own.
+
+    group_cells     one text for each quantity in `HEADINGS`, the columns of the table of all groups
+    PANELS          measures that have a table of their own, with `measure_rows`
+    measure_tables  such tables of several comparisons, with a row for each
+    drift_rows      the table of the drift, and `drift_looks` those of the looks of a run
+
+Rates are in percent and differences in points, both to one decimal, changes of a log score in nats; brackets hold 95 %
+intervals.
+
+Stages of one model as text: the matrix, and the paths of the questions.
+
+stage_lines      the first table in a terminal: a line for each stage
+stage_parts      tables of the page and of Markdown: each stage, and each category by stage
+stages_json      all of it for JSON
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
+
+from rich.table import Table as Lines
 
 from forgetwatch.comparing import (
     COLUMNS,
@@ -25,25 +43,209 @@ from forgetwatch.comparing import (
     Group,
     Level,
     Spread,
+    StageMatrix,
     Trajectory,
+    estimated,
 )
 from forgetwatch.measures import (
     ASSUMES,
     DRIFT,
     MASS,
+    MEASURE_OF,
     MEASURES,
     MISSING_CELL,
     SET_NAMES,
+    GroupMeasure,
+    LookDrift,
     Measure,
+    Quantity,
     chance_rows,
+    json_value,
     sentence_of,
 )
-from forgetwatch.pairing import count, percent
-from forgetwatch.report.cells import HEADINGS, PANELS, drift_looks, drift_rows, group_cells, measure_rows, spread_looks
-from forgetwatch.report.sections import capital
-from forgetwatch.report.stage_tables import category_table, paths_sentence, stage_table
-from forgetwatch.report.summary import LEG_HEADINGS, Summary, alarm_sentences
+from forgetwatch.metrics import wilson
+from forgetwatch.pairing import between, count, fit_ends, one_line, percent, points
+from forgetwatch.report.sentences import LEG_HEADINGS, Summary, alarm_sentences, capital
 from forgetwatch.visible_text import without_folders
+
+_COLUMNS: Final = (
+    *("n", "accuracy_before", "accuracy_after", "forgotten", "gained", "known", "known_lost", "known_lost_net"),
+    *("net_change", "q_value", "log_score_change_calibrated"),
+)
+
+HEADINGS: Final[dict[str, str]] = {
+    name: one.heading for name in _COLUMNS if isinstance(one := MEASURE_OF[name][1], Quantity) and one.heading
+}
+"""Heading of each column of the table of all groups, by quantity."""
+
+PANELS: Final[tuple[GroupMeasure[Any], ...]] = tuple(measure for measure in MEASURES if measure.title)
+"""Measures that have a table of their own."""
+
+
+def group_cells(group: Group) -> dict[str, str]:
+    """Return the text of each quantity in `HEADINGS` for one group; dashes if none of its items was compared."""
+    if not group.n:
+        return dict.fromkeys(HEADINGS, MISSING_CELL) | {"n": count(group.n)}
+    measures = {measure.key: measure for measure, _ in map(MEASURE_OF.__getitem__, HEADINGS)}
+    cells = {name: text for measure in measures.values() for name, text in measure.cells(group[measure]).items()}
+    return {name: cells.get(name, MISSING_CELL) for name in HEADINGS}
+
+
+def measure_rows(measure: GroupMeasure[Any], groups: Iterable[Group]) -> list[tuple[Group, dict[str, str]]]:
+    """Return (Group, its cells) of each group that has a measure."""
+    return [(group, cells) for group in groups if (cells := measure.cells(group[measure]))]
+
+
+def measure_tables(named: Sequence[tuple[str, Comparison]]) -> list[tuple[str, list[str], list[list[str]]]]:
+    """Return title, headings and rows of each table that a measure has of its own, a row for each comparison.
+
+    The drift has a row for each set of prompts. Measures that no comparison has are left out.
+    """
+    tables = []
+    for measure in PANELS:
+        cells = [(name, measure.cells(one.all[measure])) for name, one in named]
+        tables.append((measure.title, measure.headings, [[name, *shown.values()] for name, shown in cells if shown]))
+    rows = [[f"{name}, {of}", *cells.values()] for name, one in named for of, cells in drift_rows(one.drift or {})]
+    tables.append((DRIFT.title, DRIFT.headings, rows))
+    return [(title, ["", *headings.values()], rows) for title, headings, rows in tables if rows]
+
+
+def drift_rows(drift: Mapping[str, LookDrift]) -> list[tuple[str, dict[str, str]]]:
+    """Return (Name of the set, its cells) of each set of prompts."""
+    return [(SET_NAMES.get(name, name), DRIFT.cells(found)) for name, found in drift.items()]
+
+
+def drift_looks(trajectory: Trajectory, most: int) -> dict[int, Mapping[str, LookDrift]]:
+    """Return the drift at some looks of a run, by step; empty if the baseline alone has one, which is 0."""
+    shown = spread_looks(trajectory, most)
+    return {step: drift for step, drift in trajectory.drift.items() if step in shown}
+
+
+def spread_looks(trajectory: Trajectory, most: int) -> list[int]:
+    """Return the steps of at most about `most` looks after the baseline: every n-th from the first on, and the last."""
+    steps = trajectory.steps[1:]
+    stride = -(-len(steps) // most)
+    return [step for at, step in enumerate(steps) if at % stride == 0 or at == len(steps) - 1]
+
+
+_LEVELS: Final[tuple[Level, ...]] = ("all", "category", "task")
+_NAME: Final = 20
+
+
+def stage_lines(matrix: StageMatrix) -> Lines:
+    """Return the table of the stages for a console: a row for the base, and one for each stage."""
+    table = Lines(box=None, pad_edge=False, header_style="bold")
+    table.add_column("stage", no_wrap=True)
+    for heading in ("right %", "since the base, points", "since the stage before, points"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_row(_short(matrix.base), percent(matrix.rows[0].since_first.all.accuracy_before), "", "")
+    for row in matrix.rows:
+        first, previous = row.since_first.all, row.since_previous.all
+        table.add_row(_short(row.name), percent(first.accuracy_after), _since(first), _since(previous))
+    return table
+
+
+def paths_sentence(matrix: StageMatrix) -> str:
+    """Return the sentence on the paths of the questions that base and all ends have."""
+    paths, names = matrix.paths, [one_line(row.name) for row in matrix.rows]
+    lost = [f"{count(number)} in {name}" for number, name in zip(paths.lost, names, strict=True) if number]
+    text = f"of {count(paths.questions)} questions {count(paths.kept)} were right throughout"
+    text += f", {count(sum(paths.lost))} lost" + (f" ({', '.join(lost)})" if lost else "")
+    recovered = sum(paths.recovered)
+    text += f", {count(recovered)} lost and recovered"
+    if not math.isnan(paths.recovered_if_guessed):
+        text += f" ({paths.recovered_if_guessed:.1f} by a model that guesses anew at each stage)"
+    text += f", {count(paths.learned)} learned, {count(paths.passing)} right for a time"
+    return f"{text}, {count(paths.never)} never right"
+
+
+def stage_table(matrix: StageMatrix) -> tuple[list[str], list[list[str]]]:
+    """Return headings and rows of the table of all questions, a row for each stage."""
+    headings = ["stage", "right %"]
+    for since in ("base", "stage before"):
+        headings += [f"{what} since the {since}" for what in ("forgotten", "gained", "points")]
+    base = matrix.rows[0].since_first.all
+    rows = [[one_line(matrix.base), _share(base.accuracy_before, base.n), *[""] * 6]]
+    for row in matrix.rows:
+        first, previous = row.since_first.all, row.since_previous.all
+        rows.append([one_line(row.name), _share(first.accuracy_after, first.n), *_flips(first), *_flips(previous)])
+    return headings, rows
+
+
+def category_table(matrix: StageMatrix) -> tuple[list[str], list[list[str]]]:
+    """Return headings and rows of the matrix: categories, with the share right after each stage, and what changed."""
+    headings = ["category", one_line(matrix.base), *(one_line(row.name) for row in matrix.rows)]
+    rows = []
+    for name, shares in matrix.accuracy("category").items():
+        cells = [percent(shares[0]) if shares[0] == shares[0] else ""]
+        for at, row in enumerate(matrix.rows, start=1):
+            share = percent(shares[at]) if shares[at] == shares[at] else ""
+            group = row.since_first.by("category").get(name)
+            since = "" if group is None or not group.n else f" (-{count(group.forgotten)} +{count(group.gained)})"
+            cells.append(share + since)
+        rows.append([one_line(name) or "(none)", *cells])
+    return headings, rows
+
+
+def stages_json(matrix: StageMatrix) -> dict[str, Any]:
+    """Return the JSON values of the matrix and the paths."""
+    found: dict[str, Any] = json_value(
+        {
+            "base": matrix.base,
+            "stages": [row.name for row in matrix.rows],
+            "matrix": list(_cells(matrix)),
+            "paths": vars(matrix.paths),
+            "questions": [
+                {"task": task, "item_id": item, "category": category, "path": path}
+                for task, item, category, path in matrix.path_of_each()
+            ],
+        }
+    )
+    return found
+
+
+_CHANGES: Final = ("forgotten", "gained", "change", "low", "high")
+
+
+def _cells(matrix: StageMatrix) -> Iterator[dict[str, Any]]:
+    """Yield a row for each stage and group: accuracy, and changes since the base and since the stage before."""
+    for row in matrix.rows:
+        for level in _LEVELS:
+            previous = row.since_previous.by(level)
+            for name, group in row.since_first.by(level).items():
+                if not group.n:
+                    continue
+                low, high = wilson(group.accuracy_after * group.n, group.n)
+                cells = {"stage": row.name, "level": level, "name": name, "items": group.n}
+                cells |= {"right": group.accuracy_after, "right_low": low, "right_high": high}
+                yield cells | _changes("base", group) | _changes("previous", previous.get(name))
+
+
+def _changes(since: str, group: Group | None) -> dict[str, float | None]:
+    if group is None or not group.n:
+        return dict.fromkeys(f"{name}_since_{since}" for name in _CHANGES)
+    change, (low, high) = estimated(group)
+    values = {"forgotten": group.forgotten, "gained": group.gained, "change": change, "low": low, "high": high}
+    return {f"{name}_since_{since}": value for name, value in values.items()}
+
+
+def _since(group: Group) -> str:
+    change, interval = estimated(group)
+    return f"-{count(group.forgotten)} +{count(group.gained)}  {points(change)} ({between(interval, points)})"
+
+
+def _flips(group: Group) -> list[str]:
+    change, interval = estimated(group)
+    return [count(group.forgotten), count(group.gained), f"{points(change)} ({between(interval, points)})"]
+
+
+def _share(share: float, n: float) -> str:
+    return f"{percent(share)} ({between(wilson(share * n, n), percent)})"
+
+
+def _short(name: str) -> str:
+    return fit_ends(one_line(name.rstrip("/").rsplit("/", maxsplit=1)[-1]), _NAME).rstrip()
+
 
 GROUPS: Final = 200
 """Groups of a level in a table; of more, those that lost most."""

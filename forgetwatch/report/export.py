@@ -10,6 +10,22 @@ and one column for each quantity of the JSON document, and where the drift was m
 
 Markdown is for a pull request, a chat, or the summary of a pipeline: plain tables, no HTML. `comparison_markdown` shows
 the losses of the largest margin with their texts; `ci_summary`, of a gate, shows no text of a question or answer.
+
+What a fine-tuning forgot, as a section of a model card, and as results that the hub reads (``model-index``).
+
+    <!-- forgetwatch -->
+    ## What it forgot
+    ...
+    <!-- end of forgetwatch -->
+
+The section is replaced where a card has one, and appended where it has none; the other text of the card stays. The
+metadata at its head are written anew by huggingface_hub, without their comments. The section holds numbers and names of
+categories, and no text of a question.
+
+The result of a policy as Markdown for a pull request, and as annotations of a workflow.
+
+A comment begins and ends with a marker that names the policy, by which a later one takes its place: `put_comment`
+replaces the part of a file between the markers, and a workflow finds its comment by the first.
 """
 
 from __future__ import annotations
@@ -18,9 +34,12 @@ import csv
 import io
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 import numpy as np
+import yaml
 
 from forgetwatch.comparing import (
     TOLERANCE,
@@ -44,24 +63,40 @@ from forgetwatch.comparing import (
     ranked_categories,
     sort_flips,
 )
+from forgetwatch.errors import SnapshotError
+from forgetwatch.extras import missing
+from forgetwatch.files import write_text
+from forgetwatch.gates import PolicyResult, Ruling
 from forgetwatch.measures import (
     DRIFT_KEY,
+    MEASURES,
     NET_ESTIMATE,
     QUANTITIES,
     Again,
     GroupMeasure,
+    Quantity,
     drift_json,
     drift_row,
     json_value,
     value_at,
 )
 from forgetwatch.metrics import DEFINITION, TAU
-from forgetwatch.pairing import shorten
-from forgetwatch.report.cells import HEADINGS, group_cells, measure_rows
-from forgetwatch.report.document import Aside, Bullets, Heading, Part, Table, document
-from forgetwatch.report.front import best_by_both
-from forgetwatch.report.stage_tables import stages_json
-from forgetwatch.report.summary import WORST_HEADINGS, Summary, summary
+from forgetwatch.pairing import count, items, shorten
+from forgetwatch.report.advice import best_by_both
+from forgetwatch.report.document import (
+    HEADINGS,
+    Aside,
+    Bullets,
+    Heading,
+    Part,
+    Table,
+    document,
+    group_cells,
+    measure_rows,
+    stages_json,
+)
+from forgetwatch.report.sentences import WORST_HEADINGS, Summary, summary
+from forgetwatch.version import VERSION
 from forgetwatch.visible_text import csv_cell, visible, without_folders
 
 SCHEMA: Final = "forgetwatch/comparison@1"
@@ -428,3 +463,208 @@ def causes_json(found: Causes) -> dict[str, Any]:
         if found.between is None
         else {"rank_correlation": found.between[0], "p_value": found.between[1]},
     }
+
+
+CARD: Final = "README.md"
+_BEGIN: Final = "<!-- forgetwatch -->"
+_END: Final = "<!-- end of forgetwatch -->"
+_SECTION: Final = re.compile(rf"^{re.escape(_BEGIN)}$.*?^{re.escape(_END)}$", re.MULTILINE | re.DOTALL)
+_TYPE: Final = "forgetwatch"
+
+
+def card_section(trajectory: Trajectory, *, tolerance: Tolerance = TOLERANCE) -> str:
+    """Return the section on a run's last look: verdict, facts, worst categories, and how it was measured."""
+    comparison = trajectory.comparisons[-1]
+    first = summary(comparison, trajectory=trajectory, tolerance=tolerance)
+    probe = _probe(comparison)
+    measured = (
+        ("probe", f"{_name(comparison)}, {probe.get('rendering', '?')} prompt"),
+        ("fingerprint", str(probe.get("fingerprint", "?"))[:16]),
+        ("steps", f"{comparison.before.get('step', '?')} to {comparison.after.get('step', '?')}"),
+        ("measured with", f"forgetwatch {VERSION}"),
+    )
+    lines = [_BEGIN, "## What it forgot", "", f"**{first.word}** {escaped(first.sentence)}", ""]
+    lines += [*table(("", ""), [*first.facts, *measured]), ""]
+    if first.worst:
+        lines += [*table(WORST_HEADINGS, first.worst), ""]
+    lines += ["Brackets hold 95 % intervals; changes are in percentage points.", _END]
+    return "\n".join(lines)
+
+
+def write_card(path: Path, trajectory: Trajectory, *, tolerance: Tolerance = TOLERANCE) -> None:
+    """Write the section of a run's last look, and its results, into a model card, which is made if there is none.
+
+    Raises:
+        SnapshotError: If the metadata of the card cannot be read, or the package huggingface_hub is not installed.
+    """
+    try:
+        from huggingface_hub import EvalResult, ModelCard, ModelCardData
+    except ModuleNotFoundError as error:
+        raise SnapshotError(missing(error, what="a model card") or str(error)) from error
+    comparison = trajectory.comparisons[-1]
+    try:
+        text = path.read_bytes().decode("utf-8-sig") if path.is_file() else f"---\n{ModelCardData()}\n---\n"
+        card = ModelCard(text)
+        data: Any = card.data
+        others = [one for one in data.eval_results or [] if one.dataset_type != _TYPE]
+        if len({str(model.get("name")) for model in _models(text)}) > 1:
+            raise ValueError("its model-index is of several models")
+    except (ValueError, TypeError, KeyError, yaml.YAMLError) as error:
+        raise SnapshotError(f"{path}: the metadata at its head cannot be read ({error}); mend or delete it") from error
+    probe = _probe(comparison)
+    numbers = [one for measure in MEASURES for one in measure.quantities if isinstance(one, Quantity) and one.tracked]
+    data.eval_results = others + [
+        EvalResult(
+            task_type="text-generation",
+            dataset_type=_TYPE,
+            dataset_name=_name(comparison),
+            dataset_revision=str(probe.get("fingerprint", ""))[:16],
+            metric_type=one.name,
+            metric_name=one.name.replace("_", " "),
+            metric_value=round(value, 4),
+        )
+        for one in numbers  # those that every tracker gets
+        if (value := comparison.all[one.name]) is not None
+    ]
+    data.model_name = data.model_name or path.resolve().parent.name
+    section = card_section(trajectory, tolerance=tolerance)
+    old = _SECTION.search(card.text)
+    before, after = (card.text[: old.start()], card.text[old.end() :]) if old else (card.text, "")
+    card.text = "\n\n".join(part for part in (before.strip("\n"), section, after.strip("\n")) if part) + "\n"
+    write_text(path, str(card))
+
+
+def _models(text: str) -> list[dict[str, Any]]:
+    """Return the models of the ``model-index`` at the head of a card."""
+    from huggingface_hub.repocard import REGEX_YAML_BLOCK
+
+    head = REGEX_YAML_BLOCK.search(text)
+    found = yaml.safe_load(head[2]) if head else None
+    return list((found or {}).get("model-index") or [])
+
+
+def _name(comparison: Comparison) -> str:
+    return f"{_probe(comparison).get('name', '?')}, {items(comparison.items.compared)}"
+
+
+def _probe(comparison: Comparison) -> dict[str, Any]:
+    found = comparison.after.get("probe")
+    return found if isinstance(found, dict) else {}
+
+
+QUESTIONS: Final = 10
+"""Lost questions in a comment."""
+
+_ANSWER: Final = 60
+"""Characters of an answer."""
+
+_FIRST: Final = ("PASS", "FAIL", "MISSING")
+"""Answers of limits of groups that are not folded: they fail, are missing, or show a small loss."""
+
+_LEVELS: Final = {"FAIL": "error", "INCONCLUSIVE": "warning", "MISSING": "warning"}
+
+
+def marker(policy: str) -> str:
+    """Return the marker of the comments of a policy."""
+    return f"<!-- forgetwatch policy: {quote(policy, safe=' ')} -->"
+
+
+def policy_comment(result: PolicyResult, changed: Sequence[Flip] = (), *, names: tuple[str, str] | None = None) -> str:
+    """Return the result as Markdown between its markers: the answer, the limits, and the worst questions folded.
+
+    Args:
+        result: The result.
+        changed: Items whose answer changed.
+        names: Names of the two sides, where their labels are equal; None for the labels.
+    """
+    whole, own = result.comparison.all, marker(result.policy.name)
+    against = () if result.answer == "PASS" else result.deciding
+    first = [one for one in result.shown if one in against or one.answer in _FIRST or ":" not in one.what]
+    labels = result.comparison.labels
+    before, after = map(escaped, names if names and labels[0] == labels[1] else labels)
+    lines = [
+        own,
+        f"### forgetwatch: {result.word}, policy {escaped(result.policy.name)} {result.answer}",
+        "",
+        f"{before} → {after}: {count(whole.forgotten)} forgotten and {count(whole.gained)} gained of "
+        f"{count(whole.n)} questions. {policy_sentence(result)}",
+        "",
+        *_limits(first),
+        "",
+    ]
+    if folded := [one for one in result.shown if one not in first]:
+        lines += [f"<details><summary>{count(len(folded))} limits of groups that are unclear</summary>", ""]
+        lines += [*_limits(folded), "", "</details>", ""]
+    if held := len(result.rulings) - len(result.shown):
+        lines += [f"{count(held)} more limit{'' if held == 1 else 's'} hold{'s' if held == 1 else ''}.", ""]
+    lost = [flip for flip in sort_flips(changed) if flip.what == "forgotten"]
+    if lost:
+        rows = [
+            [
+                flip.task,
+                flip.item_id,
+                shorten(flip.question or ""),
+                *(shorten(flip.answer(side) or "", _ANSWER) for side in (flip.before, flip.after)),
+            ]
+            for flip in lost[:QUESTIONS]
+        ]
+        shown = min(len(lost), QUESTIONS)
+        lines += [
+            f"<details><summary>{shown} of {count(len(lost))} forgotten questions, the surest first</summary>",
+            "",
+            *table(["task", "id", "question", "before", "after"], rows),
+            "",
+            "</details>",
+            "",
+        ]
+    text = "\n".join(lines[1:]).replace("@", "@\N{ZERO WIDTH SPACE}")  # nobody is called by the text of a question
+    return "\n".join([own, text, own.replace("<!-- ", "<!-- end of ")]) + "\n"
+
+
+def _limits(rulings: Sequence[Ruling]) -> list[str]:
+    rows = [[one.tier, one.what, one.limit, one.measured, _shows(one)] for one in rulings]
+    return table(["tier", "limit on", "limit", "measured", "shows"], rows)
+
+
+def _shows(ruling: Ruling) -> str:
+    parts = [ruling.word, ruling.excused, ruling.note]
+    return "; ".join(part for part in parts if part)
+
+
+def policy_sentence(result: PolicyResult) -> str:
+    """Return what decides, and the error, in one or two sentences."""
+    deciding = result.deciding
+    if not deciding:
+        return "Nothing that decides was measured."
+    if result.answer == "PASS":
+        held = sum(one.answer == "PASS" for one in deciding)
+        first = "The limit holds" if len(deciding) == 1 else f"{count(held)} of {count(len(deciding))} limits hold"
+        first += ", and the others may be unclear" if held < len(deciding) else ""
+    else:
+        first = "; ".join(f"{one.what} {one.measured}: {one.word}" for one in deciding[:2])
+        first += f"; {count(len(deciding) - 2)} more" if len(deciding) > 2 else ""
+    if not result.limits or all(one.of_gain for one in result.rulings if one.decides):
+        return f"{first}."
+    error = f"Of unchanged models {100 * result.policy.error:g} % at most fail a limit on a loss"
+    together = f", over {count(result.limits)} limits together" if result.limits > 1 else ""
+    return f"{first}. {error}{together}."
+
+
+def put_comment(text: str, comment: str) -> str:
+    """Return a text with a comment in place of the earlier one of its policy, or at its end."""
+    first, last = comment.splitlines()[0], comment.rstrip("\n").splitlines()[-1]
+    start, end = text.find(first), text.find(last)
+    if start == -1 or end < start:
+        return f"{text.rstrip()}\n\n{comment}" if text.strip() else comment
+    return text[:start] + comment.rstrip("\n") + text[end + len(last) :]
+
+
+def step_annotations(result: PolicyResult) -> list[str]:
+    """Return a line for each limit that decides against the model, in the form that GitHub's steps annotate."""
+
+    def quoted(text: str) -> str:
+        return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+    title = quoted(f"forgetwatch {result.policy.name}").replace(":", "%3A").replace(",", "%2C")
+    against = () if result.answer == "PASS" else result.deciding
+    return [f"::{_LEVELS[one.answer]} title={title}::{quoted(one.line)}" for one in against]

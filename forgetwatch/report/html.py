@@ -44,15 +44,25 @@ from forgetwatch.pairing import count, passages
 from forgetwatch.probe import Probe
 from forgetwatch.probes import answers_of
 from forgetwatch.report import plots
-from forgetwatch.report.advice import advice_in_short
-from forgetwatch.report.cells import HEADINGS, PANELS, group_cells, measure_rows
-from forgetwatch.report.document import LEVELS, Aside, Bullets, Heading, Part, Table, document
+from forgetwatch.report.advice import advice_in_short, model_names
+from forgetwatch.report.document import (
+    HEADINGS,
+    LEVELS,
+    PANELS,
+    Aside,
+    Bullets,
+    Heading,
+    Part,
+    Table,
+    document,
+    group_cells,
+    measure_rows,
+)
 from forgetwatch.report.flip_list import flip_list, script_json
 from forgetwatch.report.heatmap import heatmap, heatmap_caption, heatmap_figure
 from forgetwatch.report.pictures import svg
-from forgetwatch.report.places import model_names
+from forgetwatch.report.sentences import WORST_HEADINGS, Summary, alarm_sentences, summary
 from forgetwatch.report.several_models import RANKING, matrix_cells, ranking_cells, ranking_figure, several_words
-from forgetwatch.report.summary import WORST_HEADINGS, Summary, alarm_sentences, summary
 from forgetwatch.run_folder import run_probe
 from forgetwatch.version import VERSION
 from forgetwatch.visible_text import visible, without_folders

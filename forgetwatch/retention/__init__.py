@@ -2,16 +2,15 @@
 
     loss      RetentionLoss: a term of a trainer's loss that penalises answers which turn from right to wrong
     replay    texts that the base writes, fit to be mixed into a fine-tuning
-    topics    the shipped prompts of it
 
 `docs/how-to/replay.md` shows how they are used.
 """
 
 from forgetwatch.retention.loss import Retention, RetentionLoss
+from forgetwatch.retention.replay import TOPICS as TOPICS
+from forgetwatch.retention.replay import Prompt as Prompt
 from forgetwatch.retention.replay import Replay as Replay
 from forgetwatch.retention.replay import sample_replay
-from forgetwatch.retention.topics import TOPICS as TOPICS
-from forgetwatch.retention.topics import Prompt as Prompt
-from forgetwatch.retention.topics import shipped_prompts as shipped_prompts
+from forgetwatch.retention.replay import shipped_prompts as shipped_prompts
 
 __all__ = ["Retention", "RetentionLoss", "sample_replay"]

@@ -4,14 +4,17 @@
 
 A row of the probe in the training set would hide what the model forgets, so that every text that holds a question of
 the probe or of `confirmation`, or shares eight words in a row with one, is dropped and counted.
+
+Topics of the shipped prompts of `forgetwatch replay`, by the categories of the shipped probes.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -23,8 +26,46 @@ from forgetwatch.grading import loops
 from forgetwatch.item import Item
 from forgetwatch.probe import Probe
 from forgetwatch.probes import plain, shares_words
-from forgetwatch.retention.topics import Prompt
 from forgetwatch.scoring import ModelGenerator, ModelInfo, check_arguments, encode_prompts
+
+
+def _read() -> dict[str, tuple[str, ...]]:
+    """Read the file of topics: a category on a line of its own, and below it its topics, indented."""
+    found: dict[str, list[str]] = {}
+    for line in Path(__file__).with_name("topics.txt").read_text(encoding="utf-8").splitlines():
+        if line.startswith(" "):
+            found[next(reversed(found))].append(line.strip())
+        else:
+            found[line] = []
+    return {category: tuple(topics) for category, topics in found.items()}
+
+
+TOPICS: Final = _read()
+"""Topics of each category."""
+
+_CHAT: Final = ("Explain {} in a few sentences.", "What should one know about {}?", "Write a short text about {}.")
+_PLAIN: Final = ("A short explanation of {}.\n\n", "What one should know about {}:\n\n", "Notes on {}.\n\n")
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A prompt, and the category that it is about; empty if none is known."""
+
+    text: str
+    category: str
+
+
+def shipped_prompts(*, chat: bool, categories: Iterable[str] = ()) -> list[Prompt]:
+    """Return the shipped prompts: each topic in three wordings, and categories without topics as topics themselves."""
+    topics = {**TOPICS, **{name: (name,) for name in categories if name and name not in TOPICS}}
+    wordings = _CHAT if chat else _PLAIN
+    return [
+        Prompt(wording.format(topic), category)
+        for category, of_category in topics.items()
+        for topic in of_category
+        for wording in wordings
+    ]
+
 
 FEWEST_WORDS: Final = 8
 """Words of the shortest text that is kept."""

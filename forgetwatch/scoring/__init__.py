@@ -13,25 +13,13 @@
     engine        choice of a layout, and scores of all items
     parity        test of a layout on the model itself
     generation    texts that a model generates, each with a seed of its own, and items that they answer
-    checkpoints   snapshots of checkpoints, adapters and model ids, kept by what determines them
-    pretrained    models and tokenizers of checkpoint folders, adapters and model ids
-    model         facts of a model; contexts that leave it, and all random states, as they were
+    loading       checkpoint folders, adapters and model ids: loaded, fingerprinted, scored once by what determines them
+    model         facts of a model; contexts that leave it, and all random states, as they were; versions
     processes     sharing of the work among processes
 
 Start with `scorer`.
 """
 
-from forgetwatch.scoring.checkpoints import (
-    DECIDING,
-    deciding_files,
-    file_digests,
-    is_deciding,
-    non_finite,
-    not_finite_explained,
-    score_checkpoint,
-    score_derived,
-    weights_identity,
-)
 from forgetwatch.scoring.encoding import (
     Encoded,
     Ids,
@@ -44,7 +32,6 @@ from forgetwatch.scoring.encoding import (
     tokenizer_state,
 )
 from forgetwatch.scoring.engine import Engine
-from forgetwatch.scoring.fingerprint import model_fingerprint
 from forgetwatch.scoring.forward import ForwardPass
 from forgetwatch.scoring.generation import (
     Generated,
@@ -73,6 +60,29 @@ from forgetwatch.scoring.layout import (
     tensors_of,
     tree_options,
 )
+from forgetwatch.scoring.loading import (
+    ADAPTER,
+    DECIDING,
+    base_of_adapter,
+    check_path,
+    deciding_files,
+    file_digests,
+    has_tokenizer,
+    is_deciding,
+    load_model,
+    load_outline,
+    load_tokenizer,
+    missing_base,
+    model_fingerprint,
+    non_finite,
+    not_finite_explained,
+    pretrained_tokenizer,
+    score_checkpoint,
+    score_derived,
+    silence_loading,
+    size_of,
+    weights_identity,
+)
 from forgetwatch.scoring.model import (
     CPU_TOKENS,
     CUDA_TOKENS,
@@ -91,19 +101,6 @@ from forgetwatch.scoring.model import (
     random_states,
     unwrapped,
     without_wrappers,
-)
-from forgetwatch.scoring.pretrained import (
-    ADAPTER,
-    base_of_adapter,
-    check_path,
-    has_tokenizer,
-    load_model,
-    load_outline,
-    load_tokenizer,
-    missing_base,
-    pretrained_tokenizer,
-    silence_loading,
-    size_of,
 )
 from forgetwatch.scoring.processes import (
     all_gather,

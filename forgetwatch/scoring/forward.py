@@ -20,7 +20,6 @@ from torch import Tensor, nn
 
 from forgetwatch.errors import ScoringError
 from forgetwatch.progress import Done, Progress
-from forgetwatch.scoring.compatibility import cache_argument, takes_use_cache
 from forgetwatch.scoring.encoding import Encoded, Ids
 from forgetwatch.scoring.head import LOGIT_BUDGET, Wanted, head_in_fp32, only_at, read_logits
 from forgetwatch.scoring.layout import (
@@ -33,7 +32,16 @@ from forgetwatch.scoring.layout import (
     tensors_of,
     tree_options,
 )
-from forgetwatch.scoring.model import ModelInfo, attention_of, base_model, device_of, text_config, vocabulary_size
+from forgetwatch.scoring.model import (
+    ModelInfo,
+    attention_of,
+    base_model,
+    cache_argument,
+    device_of,
+    takes_use_cache,
+    text_config,
+    vocabulary_size,
+)
 from forgetwatch.scoring.readout import Beside, Readout, Scores
 
 _REFUSALS: Final = (AssertionError, AttributeError, LookupError, RuntimeError, ScoringError, TypeError, ValueError)

@@ -40,8 +40,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from transformers import DynamicCache
 
-from forgetwatch.scoring.compatibility import PreTrainedConfig
 from forgetwatch.scoring.encoding import Encoded, Ids, common_length
+from forgetwatch.scoring.model import PreTrainedConfig
 
 Layout = Literal["prefix", "trie", "rows"]
 

@@ -2,6 +2,21 @@
 
 Facts are its sizes, its wrappers from training, and the inputs that it takes. A model under training is measured
 without a trace: mode, settings and random states come back.
+
+State that modules keep besides their weights, and that a forward pass changes also in evaluation mode.
+
+    dynamic rotary embeddings      inv_freq and max_seq_len_cached follow the longest text so far
+    observers of quantisation      min_val, max_val, scale follow what they see
+    spectral norms, counters       buffers and plain numbers
+
+A look reads other texts than the training. Without this, the next training step would compute with what the look left.
+Buffers of any kind and plain attributes (numbers, texts, tensors, and lists or dicts of numbers and texts) are saved
+before a look and put back after it, if they changed. What lies outside the modules, such as a count in a user's own
+hook, is not seen. A large buffer is not copied: if a look changes it, that is logged.
+
+What differs between the versions of transformers that forgetwatch supports, 4.56.2 to the newest.
+
+Everything else is the same in all of them, or is read from the model itself.
 """
 
 from __future__ import annotations
@@ -9,18 +24,140 @@ from __future__ import annotations
 import inspect
 import os
 import random
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
+from copy import copy
 from dataclasses import dataclass
-from typing import Any, Final, Self, TypeGuard
+from typing import Any, Final, Self, TypeAlias, TypeGuard
 
 import numpy as np
 import torch
+import transformers
+from packaging.version import Version
 from torch import Tensor, distributed, nn
+from transformers import PretrainedConfig
 
 from forgetwatch.errors import ScoringError
-from forgetwatch.scoring.compatibility import PreTrainedConfig
-from forgetwatch.scoring.module_state import kept_state
+from forgetwatch.progress import log
+
+_LARGEST: Final = 2**16
+"""Bytes of the largest tensor that is copied; larger ones are tables of constants, or quantised weights."""
+_LONGEST: Final = 1000
+"""Length of the longest list or dict that is kept."""
+_PLAIN: Final = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device)
+_OWN: Final = frozenset({"training", *vars(nn.Module())})
+"""Attributes of every module: its parameters, hooks and mode."""
+
+
+@contextmanager
+def kept_state(model: nn.Module) -> Iterator[None]:
+    """Put back what a forward pass inside this context changes in the modules, weights apart."""
+    before = [(module, _saved(module._buffers), _saved(_attributes(module))) for module in model.modules()]
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            lost = [
+                f"{type(module).__name__}.{name}"
+                for module, buffers, attributes in before
+                for name in [*_restore(module._buffers, buffers), *_restore(vars(module), attributes)]
+            ]
+        if lost:
+            log(f"a look changes {lost[0]}, which is too large to be kept: the training differs from one without looks")
+
+
+def _attributes(module: nn.Module) -> dict[str, Any]:
+    return {name: value for name, value in vars(module).items() if name not in _OWN}
+
+
+def _saved(values: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Return each value that can be kept, and a copy of its content.
+
+    Of a large tensor the count of its changes in place.
+    """
+    return {name: (value, _content(value)) for name, value in values.items() if _is_kept(value)}
+
+
+def _is_kept(value: Any) -> bool:
+    if isinstance(value, Tensor):
+        return not (isinstance(value, nn.Parameter) or value.is_meta)
+    if isinstance(value, (list, tuple, set, deque, dict)):
+        parts = value.values() if isinstance(value, dict) else value
+        return len(value) <= _LONGEST and all(isinstance(part, _PLAIN) for part in parts)
+    return isinstance(value, _PLAIN)
+
+
+def _content(value: Any) -> Any:
+    if not isinstance(value, Tensor):
+        return copy(value)
+    if value.numel() * value.element_size() <= _LARGEST:
+        return value.detach().clone()
+    return 0 if value.is_inference() else value._version  # tensors of inference mode do not count
+
+
+def _restore(now: dict[str, Any], before: dict[str, tuple[Any, Any]]) -> list[str]:
+    """Put the values back into a module, and return the names of those whose content is lost."""
+    lost = []
+    for name, (value, content) in before.items():
+        if not _refill(value, content):
+            lost.append(name)
+        if name not in now or now[name] is not value:
+            now[name] = value
+    for name in [name for name, value in now.items() if name not in before and name not in _OWN and _is_kept(value)]:
+        del now[name]  # made by the first forward pass, and so it will be by that of the training
+    return lost
+
+
+def _refill(value: Any, content: Any) -> bool:
+    """Give a value its content back; return False if that was not copied and has changed."""
+    if isinstance(value, Tensor):
+        if not isinstance(content, Tensor):
+            return value.is_inference() or value._version == content
+        if value.shape != content.shape or not torch.equal(value, content):
+            value.resize_(content.shape).copy_(content)
+    elif isinstance(value, (list, set, deque, dict)) and value != content:
+        value.clear()
+        value.extend(content) if isinstance(value, (list, deque)) else value.update(content)
+    return True
+
+
+OLDEST: Final = "4.56.2"
+"""The oldest version of transformers that is supported. TRL 1.16 asks for the same."""
+
+# Before anything is scored: an older version fails at some later call, with a message about that call.
+if Version(transformers.__version__) < Version(OLDEST):
+    raise ScoringError(
+        f"needed transformers {OLDEST} or newer, found {transformers.__version__}; pip install -U transformers"
+    )
+
+PreTrainedConfig: TypeAlias = PretrainedConfig
+"""The name that 5.0 gave the class, which 4.x does not have; 5.x keeps the old one."""
+
+
+def cache_argument(kind: type[nn.Module]) -> str:
+    """Return the name under which the forward of a model class takes keys and values of earlier tokens.
+
+    It is ``cache`` since transformers 5.24 and ``past_key_values`` before. A subclass may pass its arguments on
+    unnamed, so that the name is read from the first class that has one.
+
+    Raises:
+        ScoringError: If no class has either name.
+    """
+    for base in kind.__mro__:
+        if (forward := vars(base).get("forward")) is not None:
+            parameters = inspect.signature(forward).parameters
+            for name in ("cache", "past_key_values"):
+                if name in parameters:
+                    return name
+    raise ScoringError(f"{kind.__name__} takes neither cache nor past_key_values")
+
+
+def takes_use_cache(kind: type[nn.Module]) -> bool:
+    """Return whether the forward of a model class takes `use_cache`; encoders of 4.x take no other arguments."""
+    parameters = inspect.signature(kind.forward).parameters.values()
+    return any(one.name == "use_cache" or one.kind is one.VAR_KEYWORD for one in parameters)
+
 
 CPU_TOKENS: Final = 1024
 CUDA_TOKENS: Final = 16384
@@ -271,7 +408,7 @@ def random_states() -> Iterator[None]:
 def isolated(model: nn.Module) -> Iterator[None]:
     """Switch to evaluation mode without gradients; afterwards restore all that a look would leave in the model.
 
-    That is each module's mode, its buffers and plain attributes (see `module_state`), and all random states.
+    That is each module's mode, its buffers and plain attributes (see above), and all random states.
 
     Inside, modules that were compiled in place run as they are written: each shape of a batch would be compiled anew,
     and after a few of them torch would no longer compile the training step's own code either. Weights that FSDP 2 has

@@ -30,7 +30,7 @@ from forgetwatch.scoring import (
     tokenizer_settings,
 )
 from forgetwatch.snapshot import Snapshot
-from forgetwatch.watch.budget import Trial
+from forgetwatch.watch.schedule import Trial
 
 _DIFFERING: Final = 0.04
 """Largest share of the checked items with another outcome; noise moves fewer."""

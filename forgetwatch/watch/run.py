@@ -57,7 +57,7 @@ from forgetwatch.run_folder import (
 )
 from forgetwatch.scoring import on_main_process, rank, versions
 from forgetwatch.snapshot import Snapshot, read_snapshot
-from forgetwatch.watch.budget import Budget, Decision, stored_decision
+from forgetwatch.watch.schedule import Budget, Decision, stored_decision
 
 STAGE: Final = "stage"
 """Name in keys of the comparison with the start of this stage, in a run of a later stage."""

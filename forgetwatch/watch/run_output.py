@@ -34,17 +34,17 @@ from forgetwatch.report.terminal import run_table
 from forgetwatch.run_folder import REPORT, GuardFinding, checkpoint_folder, task_figure
 from forgetwatch.scoring import rank
 from forgetwatch.visible_text import visible
-from forgetwatch.watch.budget import (
+from forgetwatch.watch.run import Look, Run
+from forgetwatch.watch.schedule import (
     Budget,
     Decision,
+    Schedule,
     Trial,
     look_seconds,
     looks_seconds,
     predicted_seconds,
     start_seconds,
 )
-from forgetwatch.watch.run import Look, Run
-from forgetwatch.watch.schedule import Schedule
 
 _PAGE_SHARE: Final = 0.005
 """Share of the time that drawing pages may take, 0 to 1."""

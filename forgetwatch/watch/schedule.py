@@ -1,21 +1,39 @@
-"""Steps of a run that have a look.
+"""Steps of a run that have a look, and the items and looks for which the time suffices.
 
     every=None     the start, every save, the last step, and between them 2 %, 5 %, 10 % and every 10 % of the run
     every=200      every 200 steps;   every=[10, 50]   at those steps;   "save", "epoch"   at those events
 
 The start and the last step always have a look. Looks that `every` names are required, and so are those at evaluations
 by which the trainer chooses its best checkpoint. The other looks of the default schedule may be left out for want of
-time (`budget`): first those between saves, so that each look has a checkpoint, then saves.
+time (`Budget`): first those between saves, so that each look has a checkpoint, then saves.
+
+    Trial     seconds of a few items, before anything is measured
+    Clock     seconds of the first steps, and of a look outside evaluating the probe
+    Decision  the items that are evaluated, and the number of looks
+    Budget    decides both before the baseline, and drops looks after the first steps if they take too long
+
+The training is predicted from the tokens of its examples, a step being three forward passes. All looks together may
+take a minute, or their share of the training if that is more. Generated answers are left out first, then items, down
+to 500; then looks of the default schedule are dropped. The items are never changed again, because looks over different
+items cannot be compared; they are the first of the probe: see `comparing.checks`. After ten steps looks are dropped if
+all of them would take half as much again as they may, or if the training could not be predicted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import statistics
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Final, Literal, Self, TypeGuard
+from typing import Any, Final, Literal, Self, TypeGuard
 
+from forgetwatch.comparing import Subset
 from forgetwatch.errors import WatchError
+from forgetwatch.item import Item
+from forgetwatch.probe import Probe
+from forgetwatch.scoring import on_main_process
 
 Every = int | Sequence[int] | Literal["save", "epoch"] | None
 
@@ -160,3 +178,341 @@ def event_steps(strategy: str, *, every: float | None, epoch: int | None, max_st
 def _is_step(value: object) -> TypeGuard[int]:
     # True is an Integral too.
     return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 0
+
+
+FEWEST_ITEMS: Final = 500
+"""Minimum number of items of a look, also if they exceed the budget: with fewer most verdicts are NOT CLEAR."""
+
+TIMED_STEPS: Final = 10
+"""Steps after which looks may be dropped."""
+
+CHECKED_ITEMS: Final = 50
+"""Items of the second measurement of a baseline; what flips is the noise of the measurement."""
+
+TWICE_ITEMS: Final = 500
+"""Its items if one of the first flips."""
+
+HALVES: Final = 1.15
+"""Seconds of an item in batches of half the size, as a multiple of those in whole ones; measured on a CPU."""
+
+_VERDICTS: Final = 0.007
+"""Seconds an item of simulating the verdicts to expect."""
+
+_START_SECONDS: Final = 60.0
+_START_SHARE: Final = 0.02
+"""The baseline and its second measurement take at most so many seconds, or this share of the predicted training."""
+
+LOOKS_SECONDS: Final = 60.0
+"""Seconds that all looks after the start may take in any training."""
+
+_FORWARDS: Final = 3.0
+"""Forward passes that take as long as one training step on the same tokens."""
+
+_OFF: Final = 1.5
+"""Multiple of the seconds that looks may take, from which on looks of a predicted training are dropped."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """Seconds of a few items of a probe, before anything is measured.
+
+    Attributes:
+        question: Seconds of a question; see `evaluated_worth`.
+        token: Seconds of a token in one process.
+        answer: Seconds of a generated answer; 0 if none was timed.
+        begin: Seconds of the tests with which each measurement begins, but a look.
+        known: Baselines in the cache, by their items and whether answers are generated: they are only checked.
+    """
+
+    question: float
+    token: float
+    answer: float = 0.0
+    begin: float = 0.0
+    known: tuple[tuple[int, bool], ...] = ()
+
+
+def last_timed_step(step: int, *, max_steps: int) -> int:
+    """Return the step after which looks may be dropped in a training that begins or resumes at a step.
+
+    The tenth, not the last.
+
+    A training that resumes later than that times ten steps of its own.
+    """
+    last = max_steps - 1
+    return min(TIMED_STEPS if step < TIMED_STEPS else step + TIMED_STEPS, last)
+
+
+class Clock:
+    """Seconds of the first steps of a training.
+
+    Attributes:
+        extra: Seconds of the latest look outside evaluating the probe: counting, the guard, logging, the drift.
+    """
+
+    def __init__(self, *, extra: float = 0.0) -> None:
+        self.extra = extra
+        self._steps: list[float] = []
+        self._since = 0.0
+
+    def begin_step(self) -> None:
+        """Start timing a step, unless it runs already: the micro-batches of a step count once."""
+        self._since = self._since or time.perf_counter()
+
+    def end_step(self) -> None:
+        """Stop timing a step; those after the first ten are not counted."""
+        if len(self._steps) < TIMED_STEPS:
+            self._steps.append(time.perf_counter() - self._since)
+
+    def restart_step(self) -> None:
+        """Start timing the next step now, after the looks at the end of the last one."""
+        self._since = time.perf_counter()
+
+    def add_look(self, seconds: float, *, evaluation: float) -> None:
+        """Count a look of so many seconds, of which `evaluation` went into evaluating the probe."""
+        self.extra = max(0.0, seconds - evaluation)
+
+    @property
+    def step(self) -> float | None:
+        """Median seconds of the steps so far; None if none was timed."""
+        # Not the mean: the first steps are slower than all later ones.
+        return statistics.median(self._steps) if self._steps else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """Items and looks of a run, decided once.
+
+    Attributes:
+        step: Step after which `looks` are counted: looks of the default schedule before it are left out but at saves.
+        items: Length of the prefix of the probe that the looks evaluate; None for the whole probe.
+        generates: False if the looks leave out items whose answers are generated, other than `must_pass` ones.
+        looks: Number of looks after the step that are kept; None for all that are planned.
+    """
+
+    step: int = 0
+    items: int | None = None
+    generates: bool = True
+    looks: int | None = None
+
+    @classmethod
+    def of(cls, stored: Mapping[str, Any]) -> Self | None:
+        """Return the decision in the memory or in the description of a run; None if none was made."""
+        if not stored.get("decided"):
+            return None
+        return cls(
+            step=int(stored.get("decided_after") or 0),
+            items=stored.get("items"),
+            generates=bool(stored.get("writes", True)),
+            looks=stored.get("kept_looks"),
+        )
+
+
+def stored_decision(decision: Decision | None) -> dict[str, Any]:
+    """Return the entries of the memory and of the description of a run that hold its decision, as JSON values."""
+    made = decision or Decision()
+    return {
+        "items": made.items,
+        "writes": made.generates,
+        "decided": decision is not None,
+        "decided_after": made.step,
+        "kept_looks": made.looks,
+    }
+
+
+class Budget:
+    """Items and looks of one training, decided before its baseline; after its first steps looks may be dropped.
+
+    Attributes:
+        overhead: Share of the training's time that the looks may take, 0 to 1; None for any.
+        schedule: The looks that are taken.
+        clock: Times the first steps.
+        is_final: True once no look is dropped any more.
+        is_predicted: True if the looks were decided from a prediction of the training.
+
+    Args:
+        planned: All looks of the training.
+        overhead: As the attribute.
+        items: Number of items that the user names; None for none.
+    """
+
+    def __init__(self, planned: Schedule, *, overhead: float | None, items: int | None) -> None:
+        self.overhead = overhead
+        self.schedule = self._planned = planned
+        self.clock = Clock()
+        self.is_final = False
+        self.is_predicted = False
+        self._began_at = self._checked_at = 0
+        self._items = items
+
+    def decide(self, probe: Probe, trial: Trial | None, step_tokens: float | None, *, after: int) -> Decision:
+        """Return the items and looks of a training that begins after a step, and follow them.
+
+        Args:
+            probe: The probe.
+            trial: Seconds of a few items; None if they were not timed.
+            step_tokens: Tokens of a training step in one process; None if they are not known.
+            after: The step.
+        """
+        named = self._items if self._items is not None and self._items < len(probe) else None
+        decision, overhead = Decision(items=named), self.overhead
+        step_tokens = step_tokens if trial is not None and trial.token else None  # answers alone predict no training
+        if overhead is not None and trial is not None:
+            # Clocks differ between processes, and every process must come to the same items and looks.
+            decision = on_main_process(
+                lambda: decide_start(
+                    trial,
+                    overhead,
+                    probe=probe,
+                    step_tokens=step_tokens,
+                    schedule=self._planned,
+                    items=named if self._items is None else min(self._items, len(probe)),
+                )
+            )
+            self.is_predicted = step_tokens is not None
+        if overhead is not None and not self.is_predicted:
+            decision = replace(decision, step=last_timed_step(after, max_steps=self._planned.max_steps))
+        self.follow(decision)
+        return decision
+
+    def set_out(self, step: int, *, is_final: bool = False, before: Budget | None = None) -> None:
+        """Begin to time the training at a step; `is_final` if its looks were decided for good, by a budget `before`."""
+        self.is_predicted |= before is not None and before.is_predicted
+        self._began_at, self._checked_at = step, last_timed_step(step, max_steps=self._planned.max_steps)
+        self.is_final = is_final or self.overhead is None or self._checked_at <= step
+
+    def is_to_check(self, step: int) -> bool:
+        """Return True at the last timed step of a training whose looks may still be dropped."""
+        return step == self._checked_at and not self.is_final
+
+    def check(self, decision: Decision, *, step: int, each: float, spent: float) -> Decision:
+        """Return the decision with fewer looks from a step on, if all of them take too long; it is final then.
+
+        Args:
+            decision: The decision so far.
+            step: The step.
+            each: Seconds of a look.
+            spent: Seconds of the looks so far, without the baseline.
+        """
+        self.is_final, seconds, overhead = True, self.clock.step, self.overhead
+        if seconds is None or overhead is None:
+            return decision
+
+        def checked() -> Decision:
+            most = looks_seconds(overhead, seconds * (self._planned.max_steps - self._began_at)) - spent
+            if self.schedule.looks_after(step) * each <= most * (_OFF if self.is_predicted else 1.0):
+                return decision
+            made = replace(decision, step=step, looks=max(0, math.floor(most / each)))
+            return made if self._planned_for(made).looks_after(step) < self.schedule.looks_after(step) else decision
+
+        made = on_main_process(checked)
+        self.follow(made)
+        return made
+
+    def follow(self, decision: Decision) -> None:
+        """Take the looks of a decision."""
+        self.schedule = self._planned_for(decision)
+
+    def _planned_for(self, decision: Decision) -> Schedule:
+        schedule = self._planned.starting_after(decision.step) if decision.step else self._planned
+        return schedule if decision.looks is None else schedule.thinned(decision.looks, after=decision.step)
+
+
+def looks_seconds(overhead: float, training: float) -> float:
+    """Return the seconds that all looks may take beside so many of training: a share of these, or a minute."""
+    return max(LOOKS_SECONDS, overhead * training)
+
+
+def decide_start(
+    trial: Trial,
+    overhead: float,
+    *,
+    probe: Probe,
+    step_tokens: float | None,
+    schedule: Schedule,
+    items: int | None = None,
+) -> Decision:
+    """Return the items and looks of a run, decided before its baseline from the seconds of a few items.
+
+    The number of items is 500, 1,000 and so on or the whole probe, so that it seldom depends on other work of the
+    machine, and a baseline that was measured before can be used again.
+
+    Args:
+        trial: Seconds of a few items.
+        overhead: Share of the training's time that the looks may take, 0 to 1.
+        probe: The probe.
+        step_tokens: Tokens of a training step in one process; None if they are not known.
+        schedule: The looks that are planned.
+        items: Number of items that the user names; None for none.
+    """
+    training = 0.0 if step_tokens is None else predicted_seconds(trial, step_tokens, steps=schedule.max_steps)
+    bound, looks = max(_START_SECONDS, _START_SHARE * training), schedule.looks_after(0)
+    most = math.inf if step_tokens is None else looks_seconds(overhead, training)
+    sizes = start_sizes(len(probe)) if items is None else [items]
+    choices = [Decision(items=size if size < len(probe) else None) for size in reversed(sizes)]
+    if generated_items(probe):
+        without = [replace(one, generates=False) for one in choices]
+        enough = [one for one in without if len(evaluated(probe, one)) >= FEWEST_ITEMS]
+        choices = [choices[0], *(enough or without[:1])]
+    choices = [one for one in choices if start_seconds(trial, probe, one) <= bound] or choices[-1:]
+    made = next((one for one in choices if looks * look_seconds(trial, probe, one) <= most), choices[-1])
+    each = look_seconds(trial, probe, made)
+    return made if looks * each <= most else replace(made, looks=max(schedule.fewest, math.floor(most / each)))
+
+
+def start_sizes(items: int) -> list[int]:
+    """Return the numbers of items that a baseline may have: 500, 1,000, 2,000, ..., and all."""
+    sizes = [FEWEST_ITEMS]
+    while sizes[-1] < items:
+        sizes.append(2 * sizes[-1])
+    return [*(size for size in sizes if size < items), items]
+
+
+def look_seconds(trial: Trial, probe: Probe, decision: Decision) -> float:
+    """Return the seconds of a look at the items of a decision."""
+    kept = evaluated(probe, decision)
+    answers = sum(probe.is_generated(item) for item, _ in kept)
+    return trial.question * (math.fsum(worth for _, worth in kept) - answers) + trial.answer * answers
+
+
+def start_seconds(trial: Trial, probe: Probe, decision: Decision, *, again: int = 1) -> float:
+    """Return the seconds of a baseline and its second measurement; of one in the cache those of the latter alone.
+
+    `again` is the number of times that its first items are measured after it. The verdicts to expect take some, too.
+    """
+    items = decision.items or len(probe)
+    few = look_seconds(trial, probe, replace(decision, items=min(items, CHECKED_ITEMS)))
+    seconds = again * (trial.begin + HALVES * few) + _VERDICTS * items
+    is_known = (items, decision.generates) in trial.known
+    return seconds + (0.0 if is_known else trial.begin + look_seconds(trial, probe, decision))
+
+
+def predicted_seconds(trial: Trial, step_tokens: float, *, steps: int) -> float:
+    """Return the seconds of a training of so many steps, from the tokens of a step in one process."""
+    return _FORWARDS * trial.token * step_tokens * steps
+
+
+def evaluated_worth(probe: Probe, decision: Decision) -> float:
+    """Return the worth of the items of a probe that the looks of a run evaluate, in questions."""
+    return math.fsum(worth for _, worth in evaluated(probe, decision))
+
+
+def evaluated(probe: Probe, decision: Decision) -> list[tuple[Item, float]]:
+    """Return the items of a probe that the looks of a run evaluate, and each one's worth in questions.
+
+    The time of an item grows with its text. A question is worth 1, and a passage its length over the mean length of the
+    questions, worked examples left out: these are read once for many questions.
+    """
+    left_out = Subset.from_probe(probe, items=None, generates=decision.generates).left_out
+    questions = [len(str(item.prompt)) + sum(map(len, item.choices)) for item in probe if not item.is_passage]
+    question = statistics.fmean(questions) if any(questions) else 1.0
+    return [
+        (item, len(item.choices[0]) / question if item.is_passage else 1.0)
+        for item in probe.items[: decision.items]
+        if (item.task, item.id) not in left_out
+    ]
+
+
+def generated_items(probe: Probe) -> int:
+    """Return the number of items of a probe whose answers may be left out; 0 unless it has answers of both kinds."""
+    generated = [item for item in probe if probe.is_generated(item)]
+    return 0 if len(generated) == len(probe) else sum(not item.must_pass for item in generated)

@@ -9,7 +9,7 @@ from torch import nn
 from forgetwatch.probe import Probe
 from forgetwatch.progress import log
 from forgetwatch.scoring import Scorer, execution, generation_obstacle, rank, world_size
-from forgetwatch.watch.budget import FEWEST_ITEMS, Decision, Trial, evaluated_worth
+from forgetwatch.watch.schedule import FEWEST_ITEMS, Decision, Trial, evaluated_worth
 
 _ITEMS: Final = 32
 """Items of a trial, two batches on a CPU."""

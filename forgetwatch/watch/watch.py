@@ -48,10 +48,10 @@ from forgetwatch.scoring import (
     tokenizer_settings,
 )
 from forgetwatch.snapshot import Snapshot
-from forgetwatch.watch.budget import CHECKED_ITEMS, HALVES, TWICE_ITEMS, Decision, Trial, look_seconds, start_sizes
 from forgetwatch.watch.known_baseline import KnownBaseline, differing, without_trial
 from forgetwatch.watch.run import Look, Run, checked_step
 from forgetwatch.watch.run_again import with_again
+from forgetwatch.watch.schedule import CHECKED_ITEMS, HALVES, TWICE_ITEMS, Decision, Trial, look_seconds, start_sizes
 from forgetwatch.watch.trial import time_items
 
 _DELAY: Final = 5.0
@@ -79,7 +79,7 @@ class Watch:
         task: Questions of the new task, whose share of right answers at each look is its figure, and never forgetting.
             None: the figure that a trainer logs.
         drift: True to measure at each look how far the model is from that of the first look, on short texts that the
-            latter generates (`drift.run_drift`); `Trajectory.drift` has the numbers.
+            latter generates (`drift.base_texts`); `Trajectory.drift` has the numbers.
         folder: Name of the run folder in `output_dir`.
         examples: Training examples for the drift, which is measured after their prompts too: a sequence of texts, or
             of examples as TRL's trainers take them. None: after the probe's prompts alone.

@@ -12,7 +12,7 @@ from support import probe
 
 from forgetwatch.report import html
 from forgetwatch.watch import Follower
-from forgetwatch.watch.checkpoint_queue import CheckpointQueue
+from forgetwatch.watch.follow import CheckpointQueue
 
 
 @pytest.fixture(scope="module")

@@ -39,7 +39,7 @@ import os, signal
 from forgetwatch.cli import main
 from forgetwatch.errors import ScoringError
 from forgetwatch.cli import score_command
-from forgetwatch.scoring import checkpoints
+from forgetwatch.scoring import loading
 from forgetwatch.scoring import scorer
 def refuse(*given, **named):
     raise ScoringError("no model today")
@@ -47,7 +47,7 @@ def die(*given, **named):
     os.kill(os.getpid(), signal.SIGKILL)
 if os.environ["RANK"] == os.environ["FAILS"]:
     place, name = os.environ["AT"].split()
-    places = {"checkpoints": checkpoints, "Scorer": scorer.Scorer, "score_command": score_command}
+    places = {"checkpoints": loading, "Scorer": scorer.Scorer, "score_command": score_command}
     setattr(places[place], name, globals()[os.environ["ACT"]])
 main()
 """

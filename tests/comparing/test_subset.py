@@ -12,7 +12,7 @@ from support import probe, snapshot
 from forgetwatch import Item, Probe, Snapshot, Trajectory, compare, save_snapshot
 from forgetwatch.comparing import Subset, read_stages
 from forgetwatch.errors import MismatchError, SnapshotError
-from forgetwatch.report.summary import summary
+from forgetwatch.report.sentences import summary
 
 LEFT_OUT = "unscored: its answer was not asked for"
 

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forgetwatch.errors import SnapshotError
-from forgetwatch.files import Document, first_object, json_lines, json_pieces, spans
+from forgetwatch.files import Document, first_object, json_lines, rows, spans
 
 VALUES = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text(max_size=8)),
@@ -40,7 +40,7 @@ def test_a_document_is_the_same_in_pieces_and_at_once(
     value: Any, chunk: int, indent: int | None, ascii_only: bool
 ) -> None:
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(json_pieces, "_CHUNK", chunk)
+        patch.setattr(rows, "_CHUNK", chunk)
         path = Path(folder) / "a.json"
         path.write_text(json.dumps(value, indent=indent, ensure_ascii=ascii_only), encoding="utf-8", errors="replace")
         expected = json.loads(path.read_text(encoding="utf-8"))
@@ -56,7 +56,7 @@ def test_a_cut_document_is_refused_in_pieces_and_at_once(value: Any, chunk: int,
     content = json.dumps(value).encode()
     content = content[: data.draw(st.integers(0, len(content) - 1))]
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(json_pieces, "_CHUNK", chunk)
+        patch.setattr(rows, "_CHUNK", chunk)
         path = Path(folder) / "a.json"
         path.write_bytes(content)
         for read in (in_pieces, Document.value):
@@ -109,15 +109,15 @@ def test_the_first_object_of_a_file_is_found_in_every_layout(tmp_path: Path, tex
     assert first_object(path) == found
 
 
-SMALL = json_pieces._SMALL
+SMALL = rows._SMALL
 
 
 def picked(data: bytes, wanted: Collection[str]) -> dict[str, Any]:
     """The picked members, which a small and a large object must give alike."""
     # Spaces make an object large, so that it is stepped through.
     large = data[:1] + b" " * SMALL + data[1:]
-    stepped = json_pieces.pick(large, 0, len(large), wanted)
-    assert json_pieces.pick(data, 0, len(data), wanted) == stepped
+    stepped = rows.pick(large, 0, len(large), wanted)
+    assert rows.pick(data, 0, len(data), wanted) == stepped
     return stepped
 
 
@@ -163,14 +163,14 @@ def test_a_cut_or_damaged_text_is_a_value_error_or_read(data: st.DataObject) -> 
 )
 def test_an_error_names_its_cause(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        json_pieces.pick(text.encode(), 0, SMALL + 1, ("a",))
+        rows.pick(text.encode(), 0, SMALL + 1, ("a",))
 
 
 def test_skipped_members_use_no_memory() -> None:
     events = '[{"tokens": [1, 2, 3], "text": "\\u00e4"}, [], {}]'
     data = ('{"events": [' + ",".join([events] * 20_000) + '], "id": 3}').encode()
     tracemalloc.start()
-    assert json_pieces.pick(data, 0, len(data), ("id",)) == {"id": 3}
+    assert rows.pick(data, 0, len(data), ("id",)) == {"id": 3}
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 2**18

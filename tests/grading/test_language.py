@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from forgetwatch.grading import LANGUAGES, without_echo
-from forgetwatch.grading.language import language
+from forgetwatch.grading.traits import language
 
 SENTENCES = {
     "en": """The cat sleeps on the warm stove.

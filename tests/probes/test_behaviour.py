@@ -12,7 +12,7 @@ import pytest
 
 from forgetwatch import load_probe
 from forgetwatch.grading import check_item, grade, loops
-from forgetwatch.grading.language import language
+from forgetwatch.grading.traits import language
 from forgetwatch.item import Item
 from forgetwatch.probe import read_probe
 from forgetwatch.probes.shipped import CANARY

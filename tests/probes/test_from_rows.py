@@ -16,7 +16,7 @@ from forgetwatch import Probe, load_probe
 from forgetwatch.errors import ProbeError
 from forgetwatch.grading import grade
 from forgetwatch.probes import probe_from
-from forgetwatch.probes.from_rows import make_plan
+from forgetwatch.probes.tables import make_plan
 
 ROW: dict[str, Any] = {"question": "Capital of Chile?", "options": ["Lima", "Santiago"], "answer": "Santiago"}
 

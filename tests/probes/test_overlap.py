@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from forgetwatch import Item, Probe
 from forgetwatch.errors import ProbeError
 from forgetwatch.probes import exact_overlap, plain, training_text, training_texts
-from forgetwatch.probes.overlap import overlap
+from forgetwatch.probes.checking import overlap
 
 WORDS = [f"w{letter}" for letter in "abcdefghijklmnopqr"]
 LONG = " ".join(WORDS)

@@ -19,7 +19,8 @@ from forgetwatch.cli import app
 from forgetwatch.errors import SnapshotError
 from forgetwatch.files import parquet_batches
 from forgetwatch.grading import patterns
-from forgetwatch.readers import ColumnMap, concatenate, mapping, read_mapped
+from forgetwatch.readers import ColumnMap, concatenate, read_mapped
+from forgetwatch.readers import table as mapping
 
 ROWS: list[dict[str, Any]] = [
     {"q": f"Is {number} prime?", "truth": truth, "who": who, "reply": reply, "marks": {"small.model": {"ok": ok}}}

@@ -30,10 +30,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(autouse=True, scope="module")
 def still_fewer_drift_prompts(few_drift_prompts: None) -> Iterator[None]:
     """Measure the drift on two prompts of each set: the real model writes one completion a second."""
-    from forgetwatch.drift import run_drift
+    from forgetwatch.drift import base_texts
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run_drift, "PROMPTS", 2)
+        patch.setattr(base_texts, "PROMPTS", 2)
         yield
 
 

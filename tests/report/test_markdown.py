@@ -10,7 +10,7 @@ from support import snapshot
 from forgetwatch import compare
 from forgetwatch.comparing.flips import flips
 from forgetwatch.report import ITEMS, comparison_markdown, escaped
-from forgetwatch.report.summary import summary
+from forgetwatch.report.sentences import summary
 
 
 def tables(text: str) -> list[list[str]]:

@@ -13,7 +13,7 @@ from support import snapshot
 from forgetwatch import Trajectory
 from forgetwatch.comparing import Tolerance
 from forgetwatch.report import comparison_detail
-from forgetwatch.report.front import best_look
+from forgetwatch.report.advice import best_look
 from forgetwatch.report.terminal import run_table
 from forgetwatch.run_folder import GuardFinding
 

@@ -21,7 +21,7 @@ from forgetwatch.comparing.flips import flips
 from forgetwatch.measures import KNOWN
 from forgetwatch.pairing import listed, questions, shorten
 from forgetwatch.report import Summary
-from forgetwatch.report.summary import alarm_sentences, summary
+from forgetwatch.report.sentences import alarm_sentences, summary
 from forgetwatch.run_folder import GuardFinding
 
 

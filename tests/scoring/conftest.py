@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from support import model, tokenizer
 
-from forgetwatch.scoring import checkpoints, load_model
+from forgetwatch.scoring import load_model, loading
 
 
 @pytest.fixture
@@ -36,5 +36,5 @@ def loads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         seen.append(given)
         return load_model(given, **options)
 
-    monkeypatch.setattr(checkpoints, "load_model", counted)
+    monkeypatch.setattr(loading, "load_model", counted)
     return seen

@@ -10,7 +10,7 @@ from architectures import SIZES, TOK, items, largest_error
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from forgetwatch.scoring import Scorer
-from forgetwatch.scoring.compatibility import cache_argument
+from forgetwatch.scoring.model import cache_argument
 
 OWN = cache_argument(LlamaForCausalLM)
 """Name in the installed version of transformers."""

@@ -25,7 +25,9 @@ from forgetwatch.cli import app
 from forgetwatch.cli.options import check_device_map
 from forgetwatch.errors import ScoringError
 from forgetwatch.loading import Loading
-from forgetwatch.scoring import Scorer, checkpoints, explain_out_of_memory, load_model, pretrained, score_checkpoint
+from forgetwatch.scoring import Scorer, explain_out_of_memory, load_model, score_checkpoint
+from forgetwatch.scoring import loading as checkpoints
+from forgetwatch.scoring import loading as pretrained
 
 TOK = tokenizer()
 
@@ -259,7 +261,7 @@ _RANK = """
 from support import model, probe, tokenizer
 from forgetwatch import Probe
 from forgetwatch.errors import ForgetwatchError
-from forgetwatch.scoring import checkpoints, processes
+from forgetwatch.scoring import loading, processes
 from forgetwatch.scoring.encoding import encode
 from forgetwatch.scoring.scorer import Scorer
 

@@ -10,7 +10,7 @@ import torch
 from peft import LoraConfig, get_peft_model
 from support import model, tokenizer
 
-from forgetwatch.scoring import fingerprint, model_fingerprint
+from forgetwatch.scoring import loading, model_fingerprint
 
 TOK = tokenizer()
 
@@ -80,4 +80,4 @@ def test_the_settings_of_a_trained_adapter_count() -> None:
 
 def test_a_slice_of_a_flat_buffer_has_the_sums_of_its_copy() -> None:
     flat = torch.arange(101, dtype=torch.float32)
-    assert fingerprint._sums(flat[3:]) == fingerprint._sums(flat[3:].clone())
+    assert loading._sums(flat[3:]) == loading._sums(flat[3:].clone())

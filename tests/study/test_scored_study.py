@@ -68,7 +68,7 @@ def test_each_side_is_sampled_in_its_own_rendering_and_kept(saved: Path, monkeyp
     assert (pair["samples"], pair["items"]["compared"]) == (2, 12)
     # Again without the cache, and with no model to load.
     monkeypatch.setenv("FORGETWATCH_CACHE", str(saved / "empty"))
-    monkeypatch.setattr("forgetwatch.scoring.checkpoints.load_model", None)
+    monkeypatch.setattr("forgetwatch.scoring.loading.load_model", None)
     before = (saved / "out" / "study.json").read_text()
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 0, done.output

@@ -8,13 +8,13 @@ from __future__ import annotations
 import pytest
 
 from forgetwatch.comparing import expected
-from forgetwatch.watch import budget, callback, trial
+from forgetwatch.watch import callback, schedule, trial
 
 
 @pytest.fixture(autouse=True)
 def floor(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(expected, "_ENDS", 2)
-    monkeypatch.setattr(budget, "LOOKS_SECONDS", 0.0)  # or every look of a tiny training would fit
+    monkeypatch.setattr(schedule, "LOOKS_SECONDS", 0.0)  # or every look of a tiny training would fit
     if request.node.get_closest_marker("usual_floor") is None:
-        for module in (budget, callback, trial):
+        for module in (schedule, callback, trial):
             monkeypatch.setattr(module, "FEWEST_ITEMS", 250)

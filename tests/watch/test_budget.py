@@ -23,7 +23,6 @@ from forgetwatch.watch import (
     Schedule,
     Trial,
     Watch,
-    budget,
     callback,
     decide_start,
     evaluated_worth,
@@ -31,9 +30,10 @@ from forgetwatch.watch import (
     last_timed_step,
     trackers,
 )
+from forgetwatch.watch import schedule as budget
 from forgetwatch.watch import watch as watch_module
-from forgetwatch.watch.budget import Budget, start_seconds
-from forgetwatch.watch.trainer import step_tokens
+from forgetwatch.watch.callback import step_tokens
+from forgetwatch.watch.schedule import Budget, start_seconds
 
 ITEMS = "eval_forget/all/items"
 TINY = 1e-6

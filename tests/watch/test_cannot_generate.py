@@ -16,8 +16,8 @@ from forgetwatch.errors import ScoringError
 from forgetwatch.probe import combine
 from forgetwatch.scoring import Scorer
 from forgetwatch.watch import callback as callback_module
+from forgetwatch.watch import callback as trainer_module
 from forgetwatch.watch import default_probe
-from forgetwatch.watch import trainer as trainer_module
 
 TOK = tokenizer()
 REASON = "its weights are spread over several processes"

@@ -12,8 +12,7 @@ from support import tokenizer, trained, trainer
 from forgetwatch import ForgetWatchCallback, load_probe
 from forgetwatch.errors import WatchError
 from forgetwatch.probe import combine
-from forgetwatch.watch import default_probe
-from forgetwatch.watch import trainer as module
+from forgetwatch.watch import callback, default_probe
 
 TEMPLATE = "{% for m in messages %}{{ m.content }} {% endfor %}"
 
@@ -39,7 +38,7 @@ def test_resume_keeps_the_probe() -> None:
 def test_a_resume_with_another_norm_than_the_run_began_with_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(module, "load_probe", lambda name: load_probe(name).head(40))
+    monkeypatch.setattr(callback, "load_probe", lambda name: load_probe(name).head(40))
     options = {"save_strategy": "steps", "save_steps": 2}
     old = replace(load_probe("standard").head(40), norm="bytes")
     trainer(tmp_path, steps=2, callbacks=[ForgetWatchCallback(old, every=2)], **options).train()
@@ -50,7 +49,7 @@ def test_a_resume_with_another_norm_than_the_run_began_with_is_refused(
 
 
 def test_no_file_and_no_network_are_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "load_probe", lambda name: load_probe(name).head(40))
+    monkeypatch.setattr(callback, "load_probe", lambda name: load_probe(name).head(40))
     trained(tmp_path, steps=2, callbacks=[ForgetWatchCallback(every=2, max_overhead=None)])
     described = json.loads((tmp_path / "_forgetwatch" / "run.json").read_text())
     assert (described["probe"]["name"], described["probe"]["items"]) == ("standard", 40)

@@ -117,7 +117,7 @@ class Counting:
 
 
 def test_prompts_of_a_large_probe_are_chosen_before_they_are_encoded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("forgetwatch.drift.run_drift.PROMPTS", 64)  # the tests have fewer
+    monkeypatch.setattr("forgetwatch.drift.base_texts.PROMPTS", 64)  # the tests have fewer
     large = probe(items=400)
     everything = [one.context for one in encode(large, TOK, max_length=512)]
     counting = Counting()

@@ -23,9 +23,10 @@ from forgetwatch import Trajectory, load_snapshot
 from forgetwatch.errors import WatchError
 from forgetwatch.loading import Loading
 from forgetwatch.run_folder import GuardFinding
-from forgetwatch.scoring import checkpoints
-from forgetwatch.watch import CheckpointQueue, CheckpointStore, Guard, saved_checkpoints
+from forgetwatch.scoring import loading as checkpoints
+from forgetwatch.watch import CheckpointQueue, CheckpointStore, Guard
 from forgetwatch.watch import follow as module
+from forgetwatch.watch import follow as saved_checkpoints
 from forgetwatch.watch import run as run_module
 
 FOLDER = "_forgetwatch_follow"
@@ -528,7 +529,7 @@ def test_a_remote_checkpoint_that_is_written_while_it_is_copied_is_copied_again(
         return done
 
     monkeypatch.setattr(memory, "get_file", get)
-    monkeypatch.setattr("forgetwatch.watch.checkpoint_queue._REVISIT", 0.0)
+    monkeypatch.setattr("forgetwatch.watch.follow._REVISIT", 0.0)
     made = runs.followed("memory://run-2", base, run=tmp_path / "looks")
     assert made.scored == [10, 20]
     expected = runs.followed(shutil.copytree(other, tmp_path / "local/checkpoint-20").parent, base)

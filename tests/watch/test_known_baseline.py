@@ -17,7 +17,7 @@ from support import model, probe, tokenizer, trained, trainer
 from forgetwatch import ForgetWatchCallback, Snapshot, load_snapshot
 from forgetwatch import cache as cache_module
 from forgetwatch.cache import cache_files
-from forgetwatch.scoring import fingerprint
+from forgetwatch.scoring import loading
 from forgetwatch.scoring import scorer as scorer_module
 from forgetwatch.snapshot import read_snapshot, save_snapshot
 from forgetwatch.watch import Watch, known_baseline
@@ -158,8 +158,8 @@ def test_a_baseline_of_a_moment_is_not_kept(tmp_path: Path, cache: Path, monkeyp
 
 def test_the_weights_are_read_once_in_a_run(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[object] = []
-    digest = fingerprint._digest
-    monkeypatch.setattr(fingerprint, "_digest", lambda network: (read.append(network), digest(network))[1])
+    digest = loading._digest
+    monkeypatch.setattr(loading, "_digest", lambda network: (read.append(network), digest(network))[1])
     begin(tmp_path / "a", items=probe(300))
     begin(tmp_path / "b", items=probe(300))  # that finds its baseline
     assert len(read) == 2

@@ -159,11 +159,11 @@ import json, os, sys
 from pathlib import Path
 from events import curve
 from forgetwatch import ForgetWatchCallback
-from forgetwatch.watch import budget, known_baseline
+from forgetwatch.watch import known_baseline, schedule
 from support import probe, trained
 
 folder, found = Path(sys.argv[1]), {}
-known_baseline.KEPT_SECONDS = budget.LOOKS_SECONDS = 0.0
+known_baseline.KEPT_SECONDS = schedule.LOOKS_SECONDS = 0.0
 os.environ["FORGETWATCH_CACHE"] = str(folder / "cache")
 for name in ("first", "second"):
     callback = ForgetWatchCallback(probe(520), max_overhead=1e-6)

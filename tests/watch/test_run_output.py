@@ -12,8 +12,7 @@ from support import model, probe, tokenizer, trained, trainer
 from forgetwatch import ForgetWatchCallback, Watch
 from forgetwatch.progress import seconds
 from forgetwatch.run_folder import REPORT
-from forgetwatch.watch import ReportPage, cost_line
-from forgetwatch.watch import run_output as module
+from forgetwatch.watch import ReportPage, cost_line, run_output
 
 TOK = tokenizer()
 
@@ -36,8 +35,8 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr(module, "time", made)
-    monkeypatch.setattr(module, "run_page", made.run_page)
+    monkeypatch.setattr(run_output, "time", made)
+    monkeypatch.setattr(run_output, "run_page", made.run_page)
     return made
 
 
@@ -49,15 +48,15 @@ def looked(folder: Path) -> Watch:
 
 def test_the_page_is_written_again_at_each_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     headings = list[str]()
-    monkeypatch.setattr(module, "_PAGE_SHARE", 1e9)  # these looks follow within a second
-    written = module.write_text
+    monkeypatch.setattr(run_output, "_PAGE_SHARE", 1e9)  # these looks follow within a second
+    written = run_output.write_text
 
     def noted(path: Path, text: str) -> None:
         written(path, text)
         if path.name == REPORT:
             headings.append(re.findall(r"to step (\d+);", path.read_text(encoding="utf-8"))[-1])
 
-    monkeypatch.setattr(module, "write_text", noted)
+    monkeypatch.setattr(run_output, "write_text", noted)
     trainer(tmp_path, steps=4, callbacks=[ForgetWatchCallback(probe(), every=2, max_overhead=None)]).train()
     assert headings == ["2", "4"]
     assert (tmp_path / "_forgetwatch" / REPORT).is_file()
@@ -66,12 +65,12 @@ def test_the_page_is_written_again_at_each_look(tmp_path: Path, monkeypatch: pyt
 def test_a_page_that_cannot_be_written_is_logged_once_and_the_run_continues(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_PAGE_SHARE", 1e9)
+    monkeypatch.setattr(run_output, "_PAGE_SHARE", 1e9)
 
     def full(path: Path, text: str) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(module, "write_text", full)
+    monkeypatch.setattr(run_output, "write_text", full)
     run = trained(tmp_path, steps=6, callbacks=[ForgetWatchCallback(probe(), every=1, max_overhead=None)])
     assert run.state.global_step == 6
     logged = capsys.readouterr().err

@@ -17,7 +17,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 from safetensors.numpy import save_file
 
 from forgetwatch.errors import WatchError
-from forgetwatch.watch import CheckpointGoneError, CheckpointQueue, CheckpointStore, SavedCheckpoint, checkpoint_queue
+from forgetwatch.watch import CheckpointGoneError, CheckpointQueue, CheckpointStore, SavedCheckpoint, follow
 
 
 def write(folder: Path, *names: str) -> Path:
@@ -246,7 +246,7 @@ def test_the_end_waits_for_a_folder_that_has_just_been_made_and_for_one_that_gro
 def test_processes_that_wait_hear_from_the_main_one_now_and_then(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checkpoint_queue, "_ROUND", 0.1)
+    monkeypatch.setattr(follow, "_ROUND", 0.1)
     queue = queue_of(tmp_path, idle=5)
     assert queue.next() is None
 
@@ -256,7 +256,7 @@ def test_reading_once_ends_although_a_checkpoint_is_not_complete(
     tmp_path: Path, brief: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where every wait is as long as the main process keeps the others waiting."""
-    monkeypatch.setattr(checkpoint_queue, "_ROUND", 0.0)
+    monkeypatch.setattr(follow, "_ROUND", 0.0)
     (tmp_path / "checkpoint-10").mkdir()
     queue = queue_of(tmp_path, once=True)
     assert [queue.next(brief=brief) for _ in range(2)] == [None, "once"]
@@ -280,7 +280,7 @@ def test_a_remote_checkpoint_that_was_dealt_with_is_read_again_after_a_while_onl
     monkeypatch.setattr(CheckpointStore, "read", lambda *_: reads.append(1))
     queue._scan()
     assert bool(reads) is (store.path is not None)
-    monkeypatch.setattr(checkpoint_queue, "_REVISIT", 0.0)
+    monkeypatch.setattr(follow, "_REVISIT", 0.0)
     queue._scan()
     assert reads
 

@@ -11,7 +11,7 @@ import saved_runs as runs
 from accelerate import tracking
 
 from forgetwatch.errors import WatchError
-from forgetwatch.watch import trackers as module
+from forgetwatch.watch import trackers
 
 
 class Board:
@@ -57,7 +57,7 @@ def test_each_look_is_sent_once_with_the_keys_of_the_callback(
 ) -> None:
     monkeypatch.setitem(tracking.LOGGER_TYPE_TO_CLASS, "wandb", Board)
     monkeypatch.setitem(tracking.LOGGER_TYPE_TO_CLASS, "dvclive", Board)
-    monkeypatch.setattr(module, "get_available_trackers", lambda: ["wandb", "dvclive"])
+    monkeypatch.setattr(trackers, "get_available_trackers", lambda: ["wandb", "dvclive"])
     monkeypatch.setattr(Board, "made", [])
     runs.save(tmp_path, 10)
     runs.followed(tmp_path, base, report_to=("wandb", "dvclive"), group="mine")
@@ -85,17 +85,17 @@ def test_a_snapshot_as_base_is_step_zero_and_the_file_of_another_run_counts_for_
     tmp_path: Path, base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(tracking.LOGGER_TYPE_TO_CLASS, "dvclive", Board)
-    monkeypatch.setattr(module, "get_available_trackers", lambda: ["dvclive"])
+    monkeypatch.setattr(trackers, "get_available_trackers", lambda: ["dvclive"])
     monkeypatch.setattr(Board, "made", [])
     runs.save(tmp_path, 10)
     first = runs.followed(tmp_path, base, report_to=("dvclive",))
     folder = tmp_path / "other"
     folder.mkdir()
-    (folder / module.SENT).write_text((first.watch.run.folder.path / module.SENT).read_text())
+    (folder / trackers.SENT).write_text((first.watch.run.folder.path / trackers.SENT).read_text())
     snapshot = first.watch.run.folder.path / "baseline.parquet"
     runs.follower(tmp_path, snapshot, run=folder, report_to=("dvclive",)).follow()
     assert [[step for step, _ in board.rows] for board in Board.made] == [[0, 10], [0, 10]]
-    assert module._sent(first.watch.run.folder.path / module.SENT, "another") == {}
+    assert trackers._sent(first.watch.run.folder.path / trackers.SENT, "another") == {}
 
 
 def test_nothing_is_sent_unasked_and_a_tracker_that_fails_stops_nothing(
@@ -105,7 +105,7 @@ def test_nothing_is_sent_unasked_and_a_tracker_that_fails_stops_nothing(
         raise ConnectionError("no network")
 
     monkeypatch.setitem(tracking.LOGGER_TYPE_TO_CLASS, "wandb", Board)
-    monkeypatch.setattr(module, "get_available_trackers", lambda: ["wandb"])
+    monkeypatch.setattr(trackers, "get_available_trackers", lambda: ["wandb"])
     monkeypatch.setattr(Board, "made", [])
     monkeypatch.setattr(Board, "start", fail)
     runs.save(tmp_path, 10)
@@ -116,7 +116,7 @@ def test_nothing_is_sent_unasked_and_a_tracker_that_fails_stops_nothing(
     assert made.scored == [20]
     assert "sending the row at step 20 failed, following continues: no network" in capsys.readouterr().err
     folder = made.watch.run.folder
-    assert json.loads((folder.path / module.SENT).read_text()) == {"run": folder.run, "wandb": []}
+    assert json.loads((folder.path / trackers.SENT).read_text()) == {"run": folder.run, "wandb": []}
 
 
 def test_tensorboard_gets_the_rows_on_their_steps(tmp_path: Path, base: Path) -> None:
@@ -140,7 +140,7 @@ def test_an_unknown_tracker_is_refused_at_once(tmp_path: Path, base: Path, name:
 def test_a_tracker_that_is_not_installed_is_refused_at_once(
     tmp_path: Path, base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "get_available_trackers", lambda: [])
+    monkeypatch.setattr(trackers, "get_available_trackers", lambda: [])
     with pytest.raises(WatchError, match="--report-to wandb: its package is not installed"):
         runs.follower(tmp_path, base, report_to=("wandb",))
 
@@ -152,6 +152,6 @@ def test_a_tracker_that_is_not_installed_is_refused_at_once(
 def test_a_run_is_resumed_in_one_tracker_that_can(
     tmp_path: Path, base: Path, monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...], got: str
 ) -> None:
-    monkeypatch.setattr(module, "get_available_trackers", lambda: list(names))
+    monkeypatch.setattr(trackers, "get_available_trackers", lambda: list(names))
     with pytest.raises(WatchError, match=rf"--resume-run x1: needed one of mlflow, trackio, wandb as .*, got {got}$"):
         runs.follower(tmp_path, base, report_to=names, resume_run="x1")

@@ -4,14 +4,12 @@
 
     alike             whether two models compute alike, by configurations and tokenizers
     weights           two models in memory, and the points between them; an adapter is scaled
-    sweep             the points: scored, and compared with both ends
-    choice            the point that keeps a share of what was known, and whether a second probe confirms it
+    sweep             the points: scored, compared with both ends, and the one that keeps a share of what was known
     report            a sweep as tables, page, Markdown, JSON and CSV
 
 Start with `weights`.
 """
 
-from forgetwatch.study.merging.choice import Choice, choose
 from forgetwatch.study.merging.report import (
     choice_json,
     merge_detail,
@@ -24,5 +22,5 @@ from forgetwatch.study.merging.report import (
     side_by_side,
     sweep_table,
 )
-from forgetwatch.study.merging.sweep import MergedPoint, MergeSweep, ProbeSweep, run_sweep
+from forgetwatch.study.merging.sweep import Choice, MergedPoint, MergeSweep, ProbeSweep, choose, run_sweep
 from forgetwatch.study.merging.weights import RECIPE, Method, ModelPair, WeightDistance, mixed

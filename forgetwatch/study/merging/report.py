@@ -39,8 +39,7 @@ from forgetwatch.report import (
     table,
     target_text,
 )
-from forgetwatch.study.merging.choice import Choice
-from forgetwatch.study.merging.sweep import MergeSweep, ProbeSweep
+from forgetwatch.study.merging.sweep import Choice, MergeSweep, ProbeSweep
 from forgetwatch.visible_text import csv_cell, without_folders
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ objects, a column each, or columns of wrong ones beside the right answer. A blan
 keep their letters. True and false without options are ``yes`` and ``no``. For log-likelihoods an option that does not
 begin with a space gets one, so that it does not stick to the question.
 
-**Answers.** How a column names the right option is decided over all rows (`probes.plan`). Without options the answer is
+**Answers.** How a column names the right option is decided over all rows (`read_key`). Without options the answer is
 open, and graded by the column `match`, or else by its form: ``5``, ``$5`` and ``5 %`` as a number, ``Apollo 11`` as
 words that the output must contain. Of solutions that end in ``#### 5`` or in a box that part is the answer.
 
@@ -25,6 +25,32 @@ words that the output must contain. Of solutions that end in ``#### 5`` or in a 
 pictures, sound, a turn of the assistant at the end, and equal questions with unlike answers.
 
 An error lists the mistakes of the first five wrong rows.
+
+How a table of questions is read: decided once from all names and all values of its columns, never row by row.
+
+    what            a column or columns                                     found by
+    question        the question itself                                     its name
+    before          passage, context, instruction: put before the question  its name
+    options         one column of lists, a column for each option, or       its name
+                    columns of wrong options beside the right answer
+    key             the right option, read in one way in every row          its values
+    answer          without options: the text that an output must match     its values
+    not used        all other columns that hold a value                     shown, so that one can be pinned
+
+A key is a text of an option, a label that the table gives the option, a letter, an index from 0 or from 1, or a mark
+for each option. Each way is tried on the whole column. Where two ways fit every row and name unlike options, nothing is
+guessed: the error names both, and the setting that decides.
+
+    answers of all rows      ways that fit          read as
+    0 2 1 3                  from-0                 index from 0
+    4 1 2                    from-1                 index from 1, of four options
+    1 2 1                    from-0, from-1         an error: --key from-0 or --key from-1 decides
+
+Files of rows: questions, and the examples of a training set.
+
+A table is CSV, TSV, JSON lines, Parquet, or one JSON document: a list of objects, or an object that holds one such list
+among other members. A text beside that list that belongs before each question, such as the `task_prefix` of BIG-bench,
+is a column of every row.
 """
 
 from __future__ import annotations
@@ -33,33 +59,473 @@ import ast
 import difflib
 import hashlib
 import json
+import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 from forgetwatch.decoding import Decoding
-from forgetwatch.errors import ProbeError, did_you_mean
+from forgetwatch.errors import ProbeError, SnapshotError, did_you_mean
+from forgetwatch.files import begins_array, file_errors, regular_size, table_rows, table_suffix
+from forgetwatch.grading import find_numbers, normalise_numbers
+from forgetwatch.grading.mathematics import check_installed
 from forgetwatch.item import Item, Rendering
-from forgetwatch.probe import Norm, Probe, Scoring
-from forgetwatch.probes.checking import unanswerable
-from forgetwatch.probes.overlap import training_text
-from forgetwatch.probes.plan import (
-    BEFORE,
-    Key,
-    KeyReading,
-    OpenAnswers,
-    Options,
-    Plan,
-    cells,
-    is_filled,
-    read_key,
-    read_open_answers,
-)
-from forgetwatch.probes.row_files import Rows, flat, read_rows
+from forgetwatch.probe import LETTERS, Norm, Probe, Scoring
+from forgetwatch.probes.checking import training_text, unanswerable
 from forgetwatch.progress import log
+
+Key = Literal["text", "label", "letter", "from-0", "from-1", "one-hot"]
+KEYS: Final[tuple[Key, ...]] = get_args(Key)
+"""Ways in which a column can name the right option."""
+
+BEFORE: Final = (
+    *("instruction", "passage", "context", "article", "paragraph", "background", "story", "document", "support"),
+    *("premise", "body", "task_prefix"),
+)
+"""Usual names of columns that belong before the question."""
+
+_SPELLED: Final[dict[Key, str]] = {
+    "text": "texts of the options",
+    "label": "labels of the options",
+    "letter": "letters",
+    "from-0": "indices from 0",
+    "from-1": "indices from 1",
+    "one-hot": "a mark for each option",
+}
+
+_LONG: Final = 30
+"""Median number of words beyond which an open answer is a rationale, which no output repeats."""
+
+_FORMULAS: Final = 0.05
+"""Share of formulas among the open answers of a column from which on it is read as mathematics."""
+
+_FORMULA: Final = re.compile(r"\\[a-zA-Z]{2,}|\^|\A\$[^$]+\$\Z")
+_SYMBOLS: Final = re.compile(r"[\[({].*[,;].*[\])}]|[=<>+*/|≤≥π√∞]|\$.*\$|\d[a-z]\b")
+_COMMAND: Final = re.compile(r"\\[a-zA-Z]+")
+_WORD: Final = re.compile(r"[^\W\d_]{3,}")
+_LATEX_UNIT: Final = re.compile(r"[\s~]*\\(?:text|mbox|mathrm)\s*\{[^{}]*\}\s*\Z")
+_MARK: Final = re.compile(r"\s*(?:\(([A-Za-z])\)|([A-Z])[.)])\s*")
+"""A letter as a list of options marks it: (a), A. or B)."""
+
+_LETTER_LINE: Final = re.compile(r"\s*\(?([A-Z])[).:]?[ \t]*\n\s*\S.*", re.DOTALL)
+"""A letter on a line of its own, and below it what explains it."""
+_FINAL: Final = re.compile(r"####\s*(.+?)\s*\Z", re.DOTALL)
+_WITH_UNIT: Final = re.compile(r"\s*([-+]?\d[\d.,/:]*)\s*\([^()]*\)\s*")
+_BOXED: Final = re.compile(r"\\boxed\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}")
+
+
+class Options(NamedTuple):
+    """Options of a row.
+
+    Attributes:
+        texts: Their texts in order, None for a blank one.
+        labels: The labels that the table gives them; empty for none.
+        are_numbers: True if the table has them as numbers, not as texts.
+    """
+
+    texts: tuple[str | None, ...]
+    labels: tuple[str, ...] = ()
+    are_numbers: bool = False
+
+
+def is_filled(cell: Any) -> bool:
+    """Return whether a cell holds a value; None, NaN, blank text and empty lists hold none."""
+    if cell is None or (isinstance(cell, float) and math.isnan(cell)):
+        return False
+    return bool(str(cell).strip()) and cell not in ([], (), {})
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeyReading:
+    """The way in which the right options of all rows are read.
+
+    Attributes:
+        key: The way.
+        indices: Right options of each row, None where this way names none.
+    """
+
+    key: Key
+    indices: tuple[tuple[int, ...] | None, ...]
+
+    @property
+    def fits(self) -> bool:
+        """True if every row has a right option."""
+        return None not in self.indices
+
+
+def read_key(answers: Sequence[Any], options: Sequence[Options], *, column: str, key: Key | None) -> KeyReading:
+    """Decide in which way a column names the right options of all rows.
+
+    Args:
+        answers: Cell of each row.
+        options: Options of each row.
+        column: Name of the column, for messages.
+        key: The way, if it is given.
+
+    Raises:
+        ProbeError: If two ways fit every row and name unlike options.
+    """
+    ways = KEYS if key is None else (key,)
+    found = [KeyReading(key=way, indices=tuple(map(_named(way), answers, options))) for way in ways]
+    fitting = [one for one in found if one.fits]
+    if not fitting:
+        return max(found, key=lambda one: sum(row is not None for row in one.indices))
+    # The table's own labels are meant where it has them: ARC has labels 1 to 4, and keys 1 to 4.
+    if fitting[0].key != "text" or len({one.indices for one in fitting}) == 1:
+        labelled = [one for one in fitting if one.key == "label"]
+        fitting = labelled or fitting
+    unlike = {one.indices: one for one in reversed(fitting)}
+    if len(unlike) > 1:
+        one, other = sorted(unlike.values(), key=lambda reading: KEYS.index(reading.key))[:2]
+        row = next(at for at, pair in enumerate(zip(one.indices, other.indices, strict=True)) if pair[0] != pair[1])
+        raise ProbeError(
+            f"column {column!r} can hold {_SPELLED[one.key]} or {_SPELLED[other.key]}: both fit every row, and "
+            f"{str(answers[row])!r:.40} would be {_shown(one, row, options)} or {_shown(other, row, options)}; "
+            f"key={one.key!r} or key={other.key!r} says which, in the shell --key {one.key} or --key {other.key}"
+        )
+    return next(iter(unlike.values()))
+
+
+def _shown(reading: KeyReading, row: int, options: Sequence[Options]) -> str:
+    indices = reading.indices[row] or (0,)
+    return f"{str(options[row].texts[indices[0]]).strip()!r:.40}"
+
+
+def _named(way: Key) -> Callable[[Any, Options], tuple[int, ...] | None]:
+    """Return the function from a cell and the options of its row to the right options.
+
+    None if it names none in this way.
+    """
+
+    def found(answer: Any, options: Options) -> tuple[int, ...] | None:
+        texts = options.texts
+        if way == "one-hot":
+            return _marked(answer, texts)
+        one = _ONE[way]
+        parts = list(answer) if isinstance(answer, (list, tuple)) else [answer]
+        if way == "letter" and isinstance(answer, str) and len(parts[0].strip()) > 1:
+            # Several right options are written as "A,C" and "AC".
+            bare = re.sub(r"[\s,;.()]|and", "", answer)
+            if len(bare) > 1 and bare.isupper() and list(bare) == sorted(set(bare)) and bare[0] >= "A":
+                parts = list(bare)
+        indices = [one(part, options) for part in parts]
+        named = tuple(index for index in indices if index is not None and texts[index] is not None)
+        return named if named and len(set(named)) == len(indices) else None
+
+    return found
+
+
+def _number(answer: Any) -> int | None:
+    """Return the whole number of a cell; a column of whole numbers with an empty cell may be read as floats."""
+    if isinstance(answer, float) and answer.is_integer():
+        return int(answer)
+    if isinstance(answer, int) and not isinstance(answer, bool):
+        return answer
+    text = answer.strip() if isinstance(answer, str) else ""
+    return int(text.removesuffix(".0")) if text.isascii() and text.removesuffix(".0").isdigit() else None
+
+
+def _by_text(answer: Any, options: Options) -> int | None:
+    # A number is the text of an option only where the options are numbers: among texts it is an index.
+    if isinstance(answer, bool) or not (isinstance(answer, str) or options.are_numbers):
+        return None
+    number = _number(answer)
+    wanted = answer.strip() if isinstance(answer, str) else str(answer if number is None else number)
+    bare = [None if text is None else text.strip() for text in options.texts]
+    return bare.index(wanted) if bare.count(wanted) == 1 else None
+
+
+def _by_label(answer: Any, options: Options) -> int | None:
+    text = str(answer).strip()
+    return options.labels.index(text) if text in options.labels else None
+
+
+def _by_letter(answer: Any, options: Options) -> int | None:
+    bare = answer.strip().strip("().").upper() if isinstance(answer, str) else ""  # "(b)" and "B." are letters too
+    return LETTERS.index(bare) if len(bare) == 1 and bare in LETTERS[: len(options.texts)] else None
+
+
+def _from_0(answer: Any, options: Options) -> int | None:
+    number = _number(answer)
+    return number if number is not None and 0 <= number < len(options.texts) else None
+
+
+def _from_1(answer: Any, options: Options) -> int | None:
+    number = _number(answer)
+    return number - 1 if number is not None and 1 <= number <= len(options.texts) else None
+
+
+_ONE: Final[Mapping[str, Callable[[Any, Options], int | None]]] = {
+    "text": _by_text,
+    "label": _by_label,
+    "letter": _by_letter,
+    "from-0": _from_0,
+    "from-1": _from_1,
+}
+
+
+def _marked(answer: Any, texts: Sequence[str | None]) -> tuple[int, ...] | None:
+    if not isinstance(answer, (list, tuple)) or len(answer) != len(texts) or len(texts) < 2:
+        return None
+    if any(mark not in (0, 1) for mark in answer) or not any(answer):
+        return None
+    return tuple(index for index, mark in enumerate(answer) if mark)
+
+
+_AnswerPart = Literal["####", "\\boxed{}", "(unit)", "(letter)", ""]
+
+
+@dataclass(frozen=True)
+class OpenAnswers:
+    r"""What of a column of open answers an output can match.
+
+    Attributes:
+        kind: ``####`` or ``\boxed{}`` for the part that these mark; ``(unit)`` for the number before a unit in
+            brackets; ``(letter)`` for the letter in the first line; empty for the whole text.
+        mathematical: True if the column holds formulas: those are compared by their value.
+    """
+
+    kind: _AnswerPart = ""
+    mathematical: bool = False
+
+    def text(self, answer: str) -> str:
+        """Return the part of an answer that an output can match."""
+        part = self._part(answer)
+        if mark := _MARK.fullmatch(part):
+            return (mark[1] or mark[2]).upper()
+        bare = _LATEX_UNIT.sub("", part) if self.mathematical else ""
+        return bare if any(map(str.isdigit, bare)) else part
+
+    def match(self, text: str) -> str:
+        """Return the rule by which an output is compared with such a part, by its form."""
+        bare = normalise_numbers(text.strip())
+        if _is_number(bare):
+            return "number"
+        if len(bare) == 1 and bare in LETTERS:
+            return "letter"  # "A" as a word is in most English sentences
+        is_short = len(_WORD.findall(_COMMAND.sub(" ", bare))) < 2
+        if self.mathematical and (_FORMULA.search(bare) or (is_short and _SYMBOLS.search(bare))):
+            return "math"
+        return "contains"
+
+    def _part(self, answer: str) -> str:
+        if self.kind == "####" and (found := _FINAL.search(answer)):
+            return found[1]
+        if self.kind == "\\boxed{}" and (boxes := _BOXED.findall(answer)):
+            return str(boxes[-1]).strip()
+        if self.kind == "(unit)" and (number := _WITH_UNIT.fullmatch(answer)):
+            return number[1]
+        if self.kind == "(letter)" and (letter := _LETTER_LINE.fullmatch(answer)):
+            return letter[1]
+        return answer
+
+
+def _is_number(text: str) -> bool:
+    """Return True for one number with at most a sign next to it: ``$5``, ``5 %``, not ``Apollo 11``."""
+    found = find_numbers(text)
+    return len(found) == 1 and len(text) <= found[0].end + 2 and not any(map(str.isalpha, text[: found[0].start]))
+
+
+def read_open_answers(answers: Iterable[Any], *, column: str) -> OpenAnswers:
+    """Decide what of the open answers of a column an output can match.
+
+    Raises:
+        ProbeError: If they are rationales, which no output repeats, or formulas, and the package that compares these
+            is not installed.
+    """
+    each = (one for answer in answers for one in (answer if isinstance(answer, (list, tuple)) else (answer,)))
+    texts = [text for text in each if isinstance(text, str) and text.strip()]
+    found = OpenAnswers(_kind(texts, column))
+    parts = [found.text(text) for text in texts]
+    formulas = sum(found.match(part) != "number" and _FORMULA.search(part) is not None for part in parts)
+    if formulas < _FORMULAS * len(parts) or not formulas:
+        return found
+    try:
+        check_installed()
+    except ProbeError as error:
+        raise ProbeError(f"column {column!r} holds formulas such as {_first_formula(parts)!r:.60}: {error}") from error
+    return replace(found, mathematical=True)
+
+
+def _first_formula(parts: Iterable[str]) -> str:
+    return next(part for part in parts if _FORMULA.search(part))
+
+
+def _kind(texts: Sequence[str], column: str) -> _AnswerPart:
+    """Return the mark of the part that an output can match, in all answers of a column."""
+    if texts and all(map(_FINAL.search, texts)):
+        return "####"
+    if texts and all(map(_BOXED.search, texts)):
+        return "\\boxed{}"
+    if texts and 2 * sum(_WITH_UNIT.fullmatch(text) is not None for text in texts) >= len(texts):
+        return "(unit)"
+    if texts and all(map(_LETTER_LINE.fullmatch, texts)):
+        return "(letter)"
+    words = sorted(len(text.split()) for text in texts)
+    if words and words[len(words) // 2] > _LONG:
+        raise ProbeError(
+            f"column {column!r} holds texts of {words[len(words) // 2]} words at the median, which no output repeats; "
+            "name a column with the short answer, or a column `match` that says how to grade"
+        )
+    return ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """The columns of a table of questions, and what they are for.
+
+    Attributes:
+        question: Column of the question.
+        before: Columns that are put before the question, in this order.
+        options: The column of all options, or one column each; empty for open answers.
+        wrong: Columns of wrong options beside the right answer.
+        answer: Column of the right option, or of the open answer.
+        key: Way in which it names the right option; None for an open answer, and beside wrong options.
+        open: What of an open answer an output can match.
+        not_used: Columns that hold a value and are not used.
+        framed: Questions are asked as ``Question: ...`` and ``Answer:``, as those of the shipped probes.
+    """
+
+    question: str
+    before: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+    wrong: tuple[str, ...] = ()
+    answer: str
+    key: Key | None = None
+    open: OpenAnswers = OpenAnswers()
+    not_used: tuple[str, ...] = ()
+    framed: bool = False
+
+    def __str__(self) -> str:
+        parts = [f"question: {self.question}" + (f" after {', '.join(self.before)}" if self.before else "")]
+        parts[0] += ", asked as 'Question: ... Answer:'" if self.framed else ""
+        if self.wrong:
+            parts.append(f"options: {self.answer} and {', '.join(self.wrong)}")
+        elif self.options:
+            shown = self.options if len(self.options) < 3 else (self.options[0], "...", self.options[-1])
+            parts.append(f"options: {', '.join(shown)}")
+        if self.key is not None:
+            parts.append(f"key: {_SPELLED[self.key]} in {self.answer}")
+        elif not self.wrong:
+            part = {
+                "####": " after ####",
+                "\\boxed{}": " in \\boxed{}",
+                "(unit)": " without its unit",
+                "(letter)": " in the first line",
+            }
+            as_formulas = ", formulas by their value" if self.open.mathematical else ""
+            parts.append(f"answer: {self.answer}{part.get(self.open.kind, '')}{as_formulas}")
+        if self.not_used:
+            parts.append(f"not used: {', '.join(self.not_used)}")
+        return "; ".join(parts)
+
+
+def cells(rows: Iterable[Mapping[str, Any]], column: str) -> list[Any]:
+    """Return the cells of a column, None where a row lacks it."""
+    return [row.get(column) for row in rows]
+
+
+SUFFIXES: Final = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
+"""Suffixes of files of rows."""
+
+Rows = list[tuple[str, Mapping[str, Any]]]
+"""Rows, each after its position in the file, for messages."""
+
+
+def read_rows(path: str | Path) -> Rows:
+    """Read the rows of a file; ProbeError if it cannot be read as a table."""
+    path = Path(path)
+    if table_suffix(path) not in SUFFIXES:
+        raise ProbeError(f"{path}: needed a file that ends in {', '.join(SUFFIXES)}")
+    try:
+        rows = list(table_rows(path))
+        is_document = table_suffix(path) == ".json" and len(rows) == 1 and not begins_array(path)
+    except SnapshotError as error:
+        raise ProbeError(str(error)) from error
+    if not is_document:
+        return [*rows]
+    return [(f"row {number}", row) for number, row in enumerate(_listed_rows(rows[0][1], path), start=1)]
+
+
+def _listed_rows(given: Mapping[str, Any], path: Path) -> list[dict[str, Any]]:
+    """Return the rows of an object with one list of objects, and texts that belong to each row."""
+    lists = {name: rows for name, rows in given.items() if _are_rows(rows)}
+    if len(lists) != 1:
+        found = f", got an object with several: {', '.join(lists)}" if lists else ""
+        raise ProbeError(f"{path}: needed a list of objects, one a question, or an object with one such list{found}")
+    (rows,) = lists.values()
+    shared = {name: text for name, text in given.items() if name.lower() in BEFORE and isinstance(text, str)}
+    return [{**shared, **row} for row in rows]
+
+
+def _are_rows(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(row, dict) for row in value)
+
+
+def flat(rows: Rows) -> Rows:
+    """Return rows without the objects in which some data sets hold a question, and the scores of its options.
+
+    {"question": {"stem": "Capital?", "choices": [...]}, "answerKey": "B"}     ARC, OpenBookQA, CommonsenseQA
+    {"messages": [..., {"role": "assistant", "content": "Lima"}]}               the last turn is the answer
+    {"input": "Capital?", "target_scores": {"Lima": 0, "Santiago": 1}}          BIG-bench
+    """
+    if all(isinstance(row.get("question"), Mapping) and "stem" in row["question"] for _, row in rows):
+        rows = [
+            (at, {**row["question"], **{name: row[name] for name in row if name != "question"}}) for at, row in rows
+        ]
+    if all(_ends_with_answer(row.get("messages")) and len(row) == 1 for _, row in rows):
+        rows = [
+            (at, {"messages": list(row["messages"][:-1]), "answer": row["messages"][-1]["content"]}) for at, row in rows
+        ]
+    if all(_is_scored(row.get("target_scores")) and "answer" not in row for _, row in rows):
+        rows = [(at, _with_options(row)) for at, row in rows]
+    return rows
+
+
+def _ends_with_answer(value: Any) -> bool:
+    """Return True for messages of which the last is a text by the assistant, after another one."""
+    last = value[-1] if isinstance(value, (list, tuple)) and len(value) > 1 else None
+    return isinstance(last, Mapping) and last.get("role") == "assistant" and isinstance(last.get("content"), str)
+
+
+def _is_scored(value: Any) -> bool:
+    return isinstance(value, Mapping) and len(value) > 1 and set(value.values()) == {0, 1}
+
+
+def _with_options(row: Mapping[str, Any]) -> dict[str, Any]:
+    scores = row["target_scores"]
+    kept = {name: cell for name, cell in row.items() if name not in ("target_scores", "target")}
+    right = [LETTERS[index] for index, mark in enumerate(scores.values()) if mark]
+    return {**kept, "choices": list(scores), "answer": right}
+
+
+def training_texts(paths: Iterable[Path]) -> Iterator[str]:
+    """Yield the rows of training files one after the other, each as one text; every line of a file of another format.
+
+    JSONL and Parquet are read row by row, whatever their size.
+
+    Raises:
+        ProbeError: If a file cannot be read.
+    """
+    for path in paths:
+        suffix = table_suffix(path)
+        try:
+            if suffix == ".json":
+                yield from (training_text(row) for _, row in read_rows(path))
+            elif suffix in SUFFIXES:
+                yield from (training_text(row) for _, row in table_rows(path, kept=False))
+            else:
+                with file_errors(path, "training data"):
+                    regular_size(path)
+                    # A wrong byte somewhere in a training set must not end the search.
+                    with path.open(encoding="utf-8", errors="replace") as file:
+                        yield from map(training_text, file)
+        except SnapshotError as error:
+            raise ProbeError(str(error)) from error
+
 
 _EXAMPLES: Final = 3
 """Questions that are logged with their keys."""

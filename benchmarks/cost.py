@@ -18,7 +18,7 @@ import time
 import numpy as np
 
 from forgetwatch.comparing import Comparison, Items, Trajectory, count_groups, paper_compat
-from forgetwatch.comparing.category_means import category_means
+from forgetwatch.comparing.comparison import category_means
 from forgetwatch.measures import Rows
 from forgetwatch.pairing import AlignedPairs, Labels
 from forgetwatch.snapshot import Snapshot

@@ -1,10 +1,22 @@
-"""One question, or one passage, with a stable id, and the hash of its content.
+r"""One question, or one passage, with a stable id, and the hash of its content.
 
     question    prompt, choices or an open answer, and which answer is right
     passage     choices=(text,), an empty prompt and no answer: its log-likelihood is measured, nothing is right
 
 The content hash covers prompt, choices, answers and everything else that the model sees, and neither the id nor the
 position in a file: two logs hold the same question if and only if their hashes are equal.
+
+A wording: another frame around a question, with its worked examples in that frame.
+
+    shipped    Question: What is a whisk made for?\nAnswer:          as the probe has it
+    short      Q: What is a whisk made for?\nA:
+    right      What is a whisk made for?\nThe right answer is:
+    bare       Question: What is a whisk made for?\nAnswer:          without worked examples
+    chat       What is a whisk made for?                             in the tokenizer's chat template
+
+Question, options and key stay; only what stands around the question changes, and a text before "Question:" stays too. A
+line that the options continue gets a beginning instead. All other prompts have no wording: nothing shows where their
+question begins. `probes.wordings` has the wordings that are shipped, and gives them to the items of a probe.
 """
 
 from __future__ import annotations
@@ -19,7 +31,128 @@ from typing import Any, Final, Literal, Self, get_args
 
 from forgetwatch.errors import ProbeError, did_you_mean
 from forgetwatch.files import holds_text, is_text
-from forgetwatch.wording import SHIPPED, Wording
+
+PLACE: Final = "{question}"
+
+SHIPPED: Final = "shipped"
+"""Name of the wording that a probe itself has. Questions that are asked in several have it too; others have none."""
+
+_FRAMED: Final = re.compile(
+    r"(?P<context>(?:.*\n)?)(?:(?:Question|Q):[ ]*)(?P<question>.+?)\n(?:Answer|A):"
+    r"|(?P<bare>.+?)\n(?:Answer|A):",
+    re.DOTALL,
+)
+"""A question behind its label, perhaps after a text that it is about, or without one; and the label of the answer."""
+
+_ANSWERED: Final = re.compile(r"(?:(?:Question|Q):[ ]*)?(?P<question>.+?)\n(?:Answer|A):(?P<answer> .+)", re.DOTALL)
+
+_TO_CONTINUE: Final = re.compile(r"[^\n]*[\w,'’-]")
+"""A line that does not end as a sentence does: the options continue it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wording:
+    """A way to ask a question.
+
+    Attributes:
+        name: Its name.
+        frame: The text around the question, with `PLACE` for it; None keeps that of the probe.
+        beginning: Stands before a line that the options continue; with a space after it.
+        shots: True to keep the worked examples, in the same frame.
+        rendering: ``chat`` asks in the tokenizer's chat template; None as the probe does.
+
+    Raises:
+        ProbeError: If the frame has no place for the question, or its end would become a part of an option.
+    """
+
+    name: str
+    frame: str | None = None
+    beginning: str = ""
+    shots: bool = True
+    rendering: Literal["chat"] | None = None
+
+    def __post_init__(self) -> None:
+        """Check the name, the frame and the types."""
+        is_own = (self.frame, self.beginning, self.shots, self.rendering) == (None, "", True, None)
+        if not is_text(self.name) or not self.name or (self.name == SHIPPED and not is_own):
+            raise ProbeError(f"a wording needs a name other than {SHIPPED!r}, got {self.name!r:.80}")
+        wrong = [
+            (name, expected)
+            for name, fits, expected in (
+                ("frame", self.frame is None or is_text(self.frame), "text"),
+                ("beginning", is_text(self.beginning), "text"),
+                ("shots", isinstance(self.shots, bool), "true or false"),
+                ("rendering", self.rendering in (None, "chat"), "chat, or left out"),
+            )
+            if not fits
+        ]
+        if wrong:
+            name, expected = wrong[0]
+            raise ProbeError(f"wording {self.name!r}: {name} must be {expected}, got {getattr(self, name)!r:.80}")
+        if self.frame is None:
+            return
+        if self.frame.count(PLACE) != 1:
+            raise ProbeError(f"wording {self.name!r}: needed {PLACE} once in its frame, got {self.frame!r:.80}")
+        if self.frame != self.frame.rstrip():
+            raise ProbeError(
+                f"wording {self.name!r}: its frame ends in a space, which would change the tokens of the options; "
+                "options begin with the space themselves"
+            )
+
+    def asks(self, prompt: str, shots: str = "") -> tuple[str, str] | None:
+        """Return a prompt and its worked examples in this wording; None if it has none, or would change nothing."""
+        if self.name == SHIPPED:
+            return prompt, shots
+        found = _FRAMED.fullmatch(prompt)
+        if found is None:
+            if _TO_CONTINUE.fullmatch(prompt) is None:
+                return None
+            asked = f"{self.beginning} {prompt}" if self.beginning else prompt
+        elif self.frame is None:
+            asked = prompt
+        else:
+            asked = (found["context"] or "") + self.frame.replace(PLACE, found["question"] or found["bare"])
+        shown = self._examples(shots) if self.shots else ""
+        if shown is None or ((asked, shown) == (prompt, shots) and self.rendering is None):
+            return None
+        return asked, shown
+
+    def _examples(self, shots: str) -> str | None:
+        """Return worked examples in the frame; None if they are not in that of a question and its answer."""
+        if self.frame is None or not shots:
+            return shots
+        blocks, framed = shots.rstrip("\n").split("\n\n"), []
+        for block in blocks:
+            found = _ANSWERED.fullmatch(block)
+            if found is None:
+                return None
+            framed.append(self.frame.replace(PLACE, found["question"]) + found["answer"])
+        return "\n\n".join(framed) + shots[len(shots.rstrip("\n")) :]
+
+    @property
+    def content(self) -> tuple[Any, ...]:
+        """Everything but the name: wordings of equal content ask alike."""
+        return tuple(getattr(self, spec.name) for spec in fields(self) if spec.name != "name")
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the wording as a JSON object; fields that hold their default are left out."""
+        return {spec.name: value for spec in fields(self) if (value := getattr(self, spec.name)) != spec.default}
+
+    @classmethod
+    def from_json(cls, given: Mapping[str, Any]) -> Self:
+        """Return the wording that a JSON object describes.
+
+        Raises:
+            ProbeError: If a field is missing, unknown, or wrong.
+        """
+        known = {spec.name for spec in fields(cls)}
+        if unknown := sorted(set(given) - known):
+            near = did_you_mean(unknown[0], known)
+            raise ProbeError(f"wording: unknown field {unknown[0]!r}{near}; a wording has {', '.join(sorted(known))}")
+        if "name" not in given:
+            raise ProbeError("a wording needs a name")
+        return cls(**given)
+
 
 Message = Mapping[str, Any]
 

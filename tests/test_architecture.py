@@ -19,7 +19,6 @@ ORDER = (
         "progress",
         "decoding",
         "loading",
-        "wording",
         "item",
         "probe",
         "snapshot",

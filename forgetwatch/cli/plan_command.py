@@ -15,7 +15,7 @@ from rich.console import Console
 from forgetwatch.cli.options import share
 from forgetwatch.cli.output import print_hanging, result_console
 from forgetwatch.comparing import ALPHA, compare
-from forgetwatch.comparing.expected import LOSS, expected_verdicts
+from forgetwatch.comparing.decision import LOSS, expected_verdicts
 from forgetwatch.metrics import (
     alarm_level,
     detectable_change,

@@ -1,6 +1,6 @@
 """Comparison of two snapshots item by item, and of the looks of a run: the engine that every way in uses.
 
-    comparison       `compare`: pair, check, group and count; `Comparison`
+    comparison       `compare`: pair, check, group and count; `Comparison`, also as a frame; the paper's mean of means
     trajectory       `Trajectory`: the looks of one or several runs in order, each against the baseline; alarms; the
                      stages of one model: groups by stage, and the path of each question
     causes           were the lost answers barely known, or near the new data?
@@ -12,16 +12,13 @@
     checks           settings, questions, prompts and the norm that two snapshots must agree in; items of all looks
     groups           all items, kinds, wordings, categories and tasks, counted
     by_wording       did the wordings change alike?
-    category_means   the paper's mean of means
 
 Read `comparison` first, then `groups`. The pairs are from `pairing`, the numbers of a group from `measures`. Nothing
 here imports torch or renders text for people.
 """
 
-from forgetwatch.comparing.again import ask_again, marked_flips
-from forgetwatch.comparing.by_wording import WordingChanges, wording_changes
-from forgetwatch.comparing.category_means import CategoryMeans, Spread, paper_compat
-from forgetwatch.comparing.causes import COLUMNS, Cause, Causes, Nearness, why_lost
+from forgetwatch.comparing.by_wording import WordingChanges
+from forgetwatch.comparing.causes import COLUMNS, Cause, Causes, why_lost
 from forgetwatch.comparing.checks import (
     OnMismatch,
     Subset,
@@ -34,27 +31,38 @@ from forgetwatch.comparing.checks import (
 )
 from forgetwatch.comparing.comparison import (
     RENDERERS,
+    CategoryMeans,
     ChanceRule,
     Comparison,
     Items,
+    Spread,
     compare,
     first_samples,
+    paper_compat,
     vanished_note,
 )
 from forgetwatch.comparing.decision import (
     WORDS,
     Conclusion,
     Decision,
-    RaisedAlarm,
     Word,
     at_start,
     conclude,
     decide,
+    expected_verdicts,
     loss_phrase,
     luck_phrase,
 )
-from forgetwatch.comparing.expected import expected_verdicts
-from forgetwatch.comparing.flips import Flip, Side, What, first_forgotten, prompt_text, sort_flips
+from forgetwatch.comparing.flips import (
+    Flip,
+    Side,
+    What,
+    ask_again,
+    first_forgotten,
+    marked_flips,
+    prompt_text,
+    sort_flips,
+)
 from forgetwatch.comparing.groups import Group, Level, count_groups, group_values
 from forgetwatch.comparing.ranking import (
     ModelComparison,
@@ -67,9 +75,7 @@ from forgetwatch.comparing.ranking import (
 from forgetwatch.comparing.trajectory import (
     ALPHA,
     Alarm,
-    Paths,
     StageMatrix,
-    StageRow,
     Trajectory,
     against_first_base,
     read_stages,
@@ -90,7 +96,6 @@ from forgetwatch.comparing.verdict import (
     is_beyond,
     knowledge_leg,
     leg_interval,
-    legs_of,
     ranked_categories,
     side_of_zero,
     worst,

@@ -42,10 +42,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from forgetwatch.errors import MismatchError, SnapshotError, did_you_mean
+from forgetwatch.item import SHIPPED
 from forgetwatch.pairing import Pairing, item_codes, pair
 from forgetwatch.probe import Probe
 from forgetwatch.snapshot import LEFT_OUT, NONE, Snapshot, codes
-from forgetwatch.wording import SHIPPED
 
 _WHOLE: Final = re.compile(r"0*(\d+)(?:\.0+)?")
 OnMismatch = Literal["error", "intersect"]

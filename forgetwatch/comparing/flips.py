@@ -5,25 +5,36 @@
 
 Every list of flipped items comes from `flips`: the command, the page, exports and the table of a tracker. Questions and
 options come from the probe, or from the log that was read; without them an item is shown by its id.
+
+Clearly known answers that were lost, asked again in other wordings, with as many that were kept beside them.
+
+    before, after, probe ─▶ the lost, and as many kept ones at random ─▶ other wordings ─▶ both models ─▶ `Again`
+
+A loss of the shipped wording need not be a loss of the knowledge: a model may still answer when it is asked otherwise.
+An item that the probe asks in another wording than its own is asked in its own in place of that. What a probe asks in
+each wording is known already.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from forgetwatch.comparing.checks import is_of_run
 from forgetwatch.comparing.trajectory import Trajectory
-from forgetwatch.item import PRIVATE, Item
-from forgetwatch.measures import Status, read_again
+from forgetwatch.errors import SnapshotError
+from forgetwatch.item import PRIVATE, SHIPPED, Item
+from forgetwatch.measures import Again, LostElsewhere, Status, lost_elsewhere, read_again
 from forgetwatch.metrics import Loss
 from forgetwatch.pairing import AlignedPairs, pair
 from forgetwatch.probe import LETTERS, Probe
+from forgetwatch.probes import OTHERS, worded_probe, wordings_of
 from forgetwatch.readers import QuestionText
 from forgetwatch.snapshot import NONE, Snapshot
 
@@ -272,3 +283,118 @@ def prompt_text(prompt: str | Sequence[Mapping[str, Any]]) -> str:
     if isinstance(prompt, str):
         return prompt
     return "\n\n".join(f"{message.get('role', '')}: {message.get('content', '')}" for message in prompt)
+
+
+SEED: Final = 0
+
+Score = Callable[[Probe], tuple[Snapshot, Snapshot]]
+"""Function of a probe to the outcomes of both models on it."""
+
+
+def marked_flips(found: Again, changed: Sequence[Flip]) -> list[Flip]:
+    """Return items whose answer changed, those that were asked again with what became of them."""
+    return [replace(flip, again=found.status.get((flip.task, flip.item_id))) for flip in changed]
+
+
+def ask_again(
+    before: Snapshot,
+    after: Snapshot,
+    probe: Probe,
+    score: Score,
+    *,
+    names: Sequence[str] = OTHERS,
+    most: int | None = None,
+    seed: int = SEED,
+) -> Again:
+    """Ask what was clearly known and is lost again in other wordings, and as many kept ones.
+
+    Args:
+        before: Outcomes of the base.
+        after: Outcomes of the tuned model on the same probe.
+        probe: The probe, whose items are asked otherwise.
+        score: Scores both models on a probe.
+        names: Names of the wordings; see `probes.WORDINGS`.
+        most: Number of lost items that are asked at most, drawn at random; None for all.
+        seed: Seed of the draws.
+
+    Raises:
+        SnapshotError: If the questions of the snapshots are not those of the probe.
+        ProbeError: If a wording is unknown.
+    """
+    wordings = wordings_of(names)
+    items = {(item.task, item.id): item for item in probe}
+    named = {(item.task, f"{item.id}@{name}") for item in probe if _is_own(item) for name in names}
+    each = not named.isdisjoint(items)
+    lost, kept = clearly_known(before, after)
+    if each:  # every question once, in the wording of the probe
+        lost, kept = ([key for key in keys if key not in items or _is_own(items[key])] for keys in (lost, kept))
+    if missing := [key for key in lost if key not in items]:
+        raise SnapshotError(f"needed the probe of both sides; it lacks the question {missing[0][1]!r}, which was lost")
+    _, usable = worded_probe(probe, [items[key] for key in lost], wordings)
+    _, of_kept = worded_probe(probe, [items[key] for key in kept if key in items], wordings)
+    rng = np.random.default_rng(seed)
+    if most is not None and len(usable) > most:
+        usable = [usable[at] for at in sorted(rng.permutation(len(usable))[:most])]
+    drawn = [of_kept[at] for at in sorted(rng.permutation(len(of_kept))[: len(usable)])]
+    asked, _ = worded_probe(probe, [*usable, *drawn], wordings)
+    if asked is None:
+        nothing = LostElsewhere(lost=0, lost_elsewhere=0, kept=0, kept_elsewhere=0)
+        return Again(wordings=tuple(names), counts=nothing, by_wording={}, left_out=len(lost), status={})
+    is_scored = each and all((item.task, item.id) in items for item in asked)
+    outcomes = (before, after) if is_scored else score(asked)
+    sides = [_outcomes(one, [*usable, *drawn], names) for one in outcomes]
+    scored: NDArray[np.bool_] = np.logical_and.reduce(np.isfinite(sides[0] + sides[1]), axis=1)
+    scored &= _differ([*usable, *drawn], names, before, outcomes[0])
+    right = [side == 1 for side in sides]
+    everywhere = lost_elsewhere(*right)
+    still = right[1].all(axis=1)
+    status: dict[tuple[str, str], Status] = {}
+    for at, item in enumerate(usable):
+        if scored[at]:
+            told: Status = "right when asked otherwise" if still[at] else "not clear"
+            status[item.task, item.id] = "lost in every wording" if everywhere[at] else told
+    of_lost = np.arange(len(scored)) < len(usable)
+    counts = LostElsewhere(
+        lost=int((scored & of_lost).sum()),
+        lost_elsewhere=int((everywhere & scored & of_lost).sum()),
+        kept=int((scored & ~of_lost).sum()),
+        kept_elsewhere=int((everywhere & scored & ~of_lost).sum()),
+    )
+    in_each = right[0] & ~right[1] & (scored & of_lost)[:, None]
+    called = [
+        [SHIPPED if item.wording and item.wording.name == name else name for name in names]
+        for item in [*usable, *drawn]
+    ]
+    by_wording = Counter({name: 0 for name in (*names, SHIPPED) if any(name in row for row in called)})
+    by_wording.update(np.array(called, object)[in_each].tolist())
+    return Again(
+        wordings=tuple(names),
+        counts=counts,
+        by_wording=dict(by_wording),
+        left_out=len(lost) - counts.lost,
+        status=status,
+    )
+
+
+def _is_own(item: Item) -> bool:
+    return item.wording is None or item.wording.name == SHIPPED
+
+
+def _differ(items: Sequence[Item], names: Sequence[str], before: Snapshot, asked: Snapshot) -> NDArray[np.bool_]:
+    """Return which items the tokenizer spells otherwise in each wording, bool [items]."""
+    hashes: dict[tuple[str, str], str] = {}
+    for one in (before, asked):
+        keys = zip(one.texts("task").tolist(), one.texts("item_id").tolist(), strict=True)
+        hashes |= dict(zip(keys, one.texts("prompt_hash").tolist(), strict=True))
+    found = []
+    for item in items:
+        own = [hashes.get((item.task, name)) for name in (item.id, *(f"{item.id}@{name}" for name in names))]
+        found.append(not all(own) or len(set(own)) == len(own))  # snapshots of other sources have no hashes
+    return np.array(found, bool)
+
+
+def _outcomes(snapshot: Snapshot, items: Sequence[Item], names: Sequence[str]) -> NDArray[np.float64]:
+    """Return whether each item is right in each wording, float64 [items, wordings]; nan where it is not scored."""
+    keys = zip(snapshot.texts("task").tolist(), snapshot.texts("item_id").tolist(), strict=True)
+    right = dict(zip(keys, snapshot.floats("correct").tolist(), strict=True))
+    return np.array([[right.get((item.task, f"{item.id}@{name}"), np.nan) for name in names] for item in items], float)

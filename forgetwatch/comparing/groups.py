@@ -43,7 +43,7 @@ class Group(Flips):
     JSON document.
 
     Attributes:
-        level: ``all``, ``kind``, ``wording``, ``category`` or ``task``; there are kinds if some answers were scored by
+        level: ``all``, ``kind``, ``item``, ``category`` or ``task``; there are kinds if some answers were scored by
             log-likelihood (``scored``) and others generated (``written``), and wordings if questions have several.
         name: The category's or task's name; ``all`` for the whole.
         found: Results of the measures, by their keys.

@@ -34,8 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forgetwatch.comparing.checks import Subset
-from forgetwatch.comparing.comparison import RENDERERS, Comparison, compare
-from forgetwatch.comparing.frame import frame, long_rows
+from forgetwatch.comparing.comparison import RENDERERS, Comparison, compare, frame, long_rows
 from forgetwatch.comparing.groups import Group, Level
 from forgetwatch.errors import MismatchError, SnapshotError
 from forgetwatch.measures import DRIFT_KEY, KNOWN, NET_ESTIMATE, NULL, History, LookDrift, Measure

@@ -6,7 +6,7 @@
 Start with `RunDrift`. The estimators are in `metrics.divergence`, the numbers of a look in `measures.drift`.
 """
 
-from forgetwatch.drift.adapters import AdapterStart, adapter_start, adapters_off, holds_its_base
+from forgetwatch.drift.adapters import adapter_start, adapters_off, holds_its_base
 from forgetwatch.drift.base_texts import (
     SCHEMA,
     Completions,

@@ -29,7 +29,6 @@ from forgetwatch.files.reading import (
 )
 from forgetwatch.files.rows import (
     ABSENT,
-    DOCUMENT,
     NEEDED,
     Document,
     Progress,
@@ -39,7 +38,6 @@ from forgetwatch.files.rows import (
     first_object,
     json_array,
     json_lines,
-    json_values,
     pick,
     read_rows,
     spans,

@@ -11,15 +11,11 @@ Start with `policy`.
 from forgetwatch.gates.condition import Condition, parse_fraction
 from forgetwatch.gates.policy import (
     READY,
-    Exemption,
     Policy,
-    Rule,
-    Selection,
     check_groups,
     limits_of,
     load_policy,
     parse_no_worse_than,
     parse_policy,
-    policy_text,
 )
 from forgetwatch.gates.ruling import PolicyResult, Ruling, Sides, apply_policy

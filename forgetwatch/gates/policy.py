@@ -48,9 +48,9 @@ from forgetwatch.comparing import TOLERANCE, Tolerance
 from forgetwatch.errors import GateError, did_you_mean
 from forgetwatch.files import MAX_SIZE, Plain, file_errors, parse_plain_yaml, read_text
 from forgetwatch.gates.condition import Condition, parse_fraction
+from forgetwatch.item import SHIPPED
 from forgetwatch.measures import HISTORY
 from forgetwatch.probe import Probe
-from forgetwatch.wording import SHIPPED
 
 Tier = Literal["critical", "supporting", "advisory"]
 Kind = Literal["accuracy", "known", "category", "no worsening", "gain", "metric", "condition"]

@@ -51,12 +51,12 @@ from forgetwatch.comparing import (
 from forgetwatch.errors import GateError, did_you_mean
 from forgetwatch.gates.condition import Condition
 from forgetwatch.gates.policy import EVERY, MustPass, Policy, Rule, Selection, Tier
+from forgetwatch.item import SHIPPED
 from forgetwatch.measures import NET_ESTIMATE, value_at
 from forgetwatch.metrics import FEWEST, Interval
 from forgetwatch.pairing import one_line
 from forgetwatch.probe import Probe
 from forgetwatch.snapshot import Snapshot
-from forgetwatch.wording import SHIPPED
 
 _CLOSE: Final = 1e-9
 """Gain of a metric that rounding alone makes."""

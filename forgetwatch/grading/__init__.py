@@ -4,12 +4,11 @@ Read `grader` first: `grade` removes the thinking block, extracts the answer by 
 the item's answers.
 
     grader          grade, and the check that an item can be graded
-    text            thinking blocks, bounded and normalised text, the places where it states its final answer
+    text            thinking blocks, bounded and normalised text, the places where it states its final answer; whether
+                    it holds another text as words of its own
     letters         the option that an output names by letter or by text
     mathematics     numbers as exact fractions, boxes, equality of expressions
-    words           whether a text is in another as words of its own
-    patterns        exact, contains, regular expressions
-    json_values     JSON values and tool calls
+    patterns        exact, contains, regular expressions; JSON values and tool calls
     traits          properties of the output itself: does it stop, loop, refuse; its length, case and language; the
                     instructions of IFEval that have an exact check
 
@@ -20,9 +19,9 @@ text that a model generated.
 
 from typing import Final
 
-from forgetwatch.grading.grader import Grade, Judge, NoAnswer, check_item, grade, ungradable_reason
+from forgetwatch.grading.grader import Grade, check_item, grade, ungradable_reason
 from forgetwatch.grading.mathematics import find_numbers, normalise_numbers
-from forgetwatch.grading.text import TAIL, after_thinking, collapse_spaces, fold, is_thinking_tag, opening_tag, tail
+from forgetwatch.grading.text import after_thinking, fold, is_thinking_tag, opening_tag, tail
 from forgetwatch.grading.traits import LANGUAGES, UNCHECKED, count, limits, loops, refuses, without_echo
 
 RULES: Final = 5

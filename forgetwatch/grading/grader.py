@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from forgetwatch.errors import ProbeError
-from forgetwatch.grading import json_values, mathematics, patterns, traits
+from forgetwatch.grading import mathematics, patterns, traits
 from forgetwatch.grading.letters import extract_letter, extract_option_text
 from forgetwatch.grading.text import NOTHING, Extracted, after_thinking, before_next_question, plain, statements
 from forgetwatch.item import TRAITS, Item
@@ -183,9 +183,9 @@ def _extract(item: Item, body: str) -> tuple[Extracted, bool]:
             return patterns.match_contained(body, answers)
         case "json" | "json:only" | "json:keys" | "json:keys:only":
             only = item.match.endswith(":only")
-            return json_values.match_json(body, answers, keys=item.match.startswith("json:keys"), only=only)
+            return patterns.match_json(body, answers, keys=item.match.startswith("json:keys"), only=only)
         case "tool_call":
-            return json_values.match_tool_calls(body, answers)
+            return patterns.match_tool_calls(body, answers)
         case str() as match if match in TRAITS:
             return traits.match_trait(match, body, answers, _prompt_text(item))
         case "instructions":
@@ -237,7 +237,7 @@ def _json_problem(item: Item) -> str | None:
             value = json.loads(text)
         except (ValueError, RecursionError):
             return f"match {item.match!r} needs an answer in JSON"
-        if item.match == "tool_call" and not list(json_values.read_calls(value)):
+        if item.match == "tool_call" and not list(patterns.read_calls(value)):
             return "match 'tool_call' needs a name with arguments, or a list of them"
         if item.match in ("json:keys", "json:keys:only") and not isinstance(value, (dict, list)):
             return f"match {item.match!r} needs a list of names, or an object"

@@ -38,6 +38,7 @@ from forgetwatch.grading.text import (
     AMBIGUOUS,
     NOTHING,
     Extracted,
+    find_words,
     first_sentence,
     normalise,
     plain,
@@ -45,7 +46,6 @@ from forgetwatch.grading.text import (
     same_sentence,
     statements,
 )
-from forgetwatch.grading.words import find_words
 from forgetwatch.probe import LETTERS
 
 # Letters of other scripts and signs, and the Latin letters that they look like.

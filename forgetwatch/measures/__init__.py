@@ -7,35 +7,15 @@
     scores           the log score, and bits per byte of passages
     estimate         the net change by margins and flips together
     option_mass      mass and conditional of the options
-    noise_floors     a second measurement, losses of form
+    noise_floors     a second measurement, losses of form, lost items in other wordings
     chance           corrections for guessing
     drift            distance of a model from its base, for each look
     history          items through all looks of a run
-    asked_again      lost items in other wordings
 
 To add a measure, write its module and put it into `MEASURES`. Read `base` first, then `scores`.
 """
 
-from forgetwatch.measures.asked_again import (
-    AGAIN_KEY,
-    Again,
-    LostElsewhere,
-    Status,
-    lost_elsewhere,
-    read_again,
-    stored_again,
-)
-from forgetwatch.measures.base import (
-    MISSING_CELL,
-    Bounds,
-    GroupMeasure,
-    Measure,
-    Quantity,
-    Rows,
-    Unit,
-    json_value,
-    sentence_of,
-)
+from forgetwatch.measures.base import MISSING_CELL, GroupMeasure, Measure, Quantity, Rows, Unit, json_value, sentence_of
 from forgetwatch.measures.chance import ASSUMES, CHANCE, Chance, chance_rows
 from forgetwatch.measures.drift import (
     DRIFT,
@@ -52,11 +32,22 @@ from forgetwatch.measures.drift import (
     read_drift,
     stored_drift,
 )
-from forgetwatch.measures.estimate import NET_ESTIMATE, NetEstimate, margin_rule, net_estimate
+from forgetwatch.measures.estimate import NET_ESTIMATE, margin_rule
 from forgetwatch.measures.flips import FLIPS, VANISHED, VANISHED_SHARE_NOTED, Flips, Vanished, net_change
 from forgetwatch.measures.history import HISTORY, History
 from forgetwatch.measures.known_items import KNOWN, net_of_luck
-from forgetwatch.measures.noise_floors import FORM, NULL, RIGHT_LOST
+from forgetwatch.measures.noise_floors import (
+    AGAIN_KEY,
+    FORM,
+    NULL,
+    RIGHT_LOST,
+    Again,
+    LostElsewhere,
+    Status,
+    lost_elsewhere,
+    read_again,
+    stored_again,
+)
 from forgetwatch.measures.option_mass import CONSTANT_MASS, MASS, mass_mode
 from forgetwatch.measures.quantities import (
     BEYOND_GROUPS,

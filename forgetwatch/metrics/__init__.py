@@ -86,7 +86,6 @@ from forgetwatch.metrics.margin_change import (
     FallTest,
     MarginRule,
     NetMargin,
-    Shrunk,
     boundary,
     fall_test,
     margins,
@@ -117,11 +116,9 @@ from forgetwatch.metrics.transitions import (
     equal_change_p_value,
     guesser_history,
     item_history,
-    over_samples,
     ratio,
 )
 from forgetwatch.metrics.trend import (
-    FEWEST_OF_EACH,
     Explained,
     Separation,
     Slope,

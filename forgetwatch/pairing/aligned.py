@@ -42,6 +42,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from forgetwatch.errors import SnapshotError
+from forgetwatch.item import SHIPPED
 from forgetwatch.metrics import (
     UNITS,
     Answers,
@@ -59,7 +60,6 @@ from forgetwatch.metrics import (
     split,
 )
 from forgetwatch.snapshot import LEFT_OUT, NONE, Snapshot, codes
-from forgetwatch.wording import SHIPPED
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

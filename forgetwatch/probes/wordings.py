@@ -1,4 +1,4 @@
-"""The wordings that are shipped, and probes whose items are asked in them; see `wording`.
+"""The wordings that are shipped, and probes whose items are asked in them; see `item`.
 
     one     each item in one of the probe's own wording, `short` and `right`: by the hash of its content alone, so that
             it has the same one in every selection of items. The total is over the wordings, and takes little longer
@@ -25,9 +25,8 @@ from typing import Any, Final, Literal, get_args
 
 from forgetwatch.decoding import Ask, Decoding
 from forgetwatch.errors import ProbeError
-from forgetwatch.item import Item
+from forgetwatch.item import PLACE, SHIPPED, Item, Wording
 from forgetwatch.probe import LETTERS, Probe
-from forgetwatch.wording import PLACE, SHIPPED, Wording
 
 AskedIn = Literal["one", "each"]
 """Number of wordings in which each item of a probe is asked."""

@@ -4,7 +4,7 @@
     sentences                           the first screen with the decision, the sentences below its fold
     document                            the sections below it as data, with tables of groups, measures and stages
     html, flip_list                     the page, with its template in page/, and what a notebook shows
-    plots, heatmap, pictures            figures, as files and in the page
+    plots, pictures                     figures, as files and in the page
     several_models                      ranking and matrix of several models, as text and as figures
     advice                              which checkpoint to keep, names and places of models, what to do about a loss
     export, tracker_rows                JSON, CSV, Markdown, the model card, a policy's comment, rows of trackers
@@ -13,16 +13,7 @@ Read `terminal` first.
 """
 
 from forgetwatch.comparing import RENDERERS
-from forgetwatch.report.advice import (
-    FrontLook,
-    front_looks,
-    merge_command,
-    more_command,
-    places_of,
-    run_title,
-    saved_look,
-    worth_keeping,
-)
+from forgetwatch.report.advice import merge_command, more_command, run_title
 from forgetwatch.report.document import HEADINGS, group_cells, measure_tables
 from forgetwatch.report.export import (
     CARD,
@@ -40,7 +31,6 @@ from forgetwatch.report.export import (
     write_card,
 )
 from forgetwatch.report.flip_list import LONGEST, MOST, ROOM, flip_json, flip_lines, marked
-from forgetwatch.report.heatmap import FORGOTTEN, GAINED, SAME, UNSCORED, heatmap_caption, heatmap_figure
 from forgetwatch.report.html import comparison_fragment, made_line, page, render, run_page, trajectory_fragment
 from forgetwatch.report.pictures import (
     SUFFIXES,
@@ -52,8 +42,22 @@ from forgetwatch.report.pictures import (
     save_run,
     svg,
 )
-from forgetwatch.report.plots import LOST, PANELS, ROWS, bars_figure, name_in, set_tooltip, trajectory_figure
-from forgetwatch.report.sentences import Summary, alarm_sentences
+from forgetwatch.report.plots import (
+    FORGOTTEN,
+    GAINED,
+    LOST,
+    PANELS,
+    ROWS,
+    SAME,
+    UNSCORED,
+    bars_figure,
+    heatmap_caption,
+    heatmap_figure,
+    name_in,
+    set_tooltip,
+    trajectory_figure,
+)
+from forgetwatch.report.sentences import Summary
 from forgetwatch.report.several_models import (
     MODELS,
     ranking_figure,
@@ -72,7 +76,6 @@ from forgetwatch.report.terminal import (
     drift_line,
     note_lines,
     other_lines,
-    run_table,
 )
 from forgetwatch.report.tracker_rows import FLIPPED, FLIPPED_TEXTS, PREFIX, flipped_rows, tracker_name, tracker_row
 

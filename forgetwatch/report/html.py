@@ -59,8 +59,8 @@ from forgetwatch.report.document import (
     measure_rows,
 )
 from forgetwatch.report.flip_list import flip_list, script_json
-from forgetwatch.report.heatmap import heatmap, heatmap_caption, heatmap_figure
 from forgetwatch.report.pictures import svg
+from forgetwatch.report.plots import heatmap, heatmap_caption, heatmap_figure
 from forgetwatch.report.sentences import WORST_HEADINGS, Summary, alarm_sentences, summary
 from forgetwatch.report.several_models import RANKING, matrix_cells, ranking_cells, ranking_figure, several_words
 from forgetwatch.run_folder import run_probe

@@ -18,7 +18,7 @@ from forgetwatch.comparing import Comparison, ModelComparison, Trajectory
 from forgetwatch.errors import SnapshotError
 from forgetwatch.files import write_atomically
 from forgetwatch.report import plots
-from forgetwatch.report.heatmap import heatmap_figure
+from forgetwatch.report.plots import heatmap_figure
 from forgetwatch.report.several_models import ranking_figure
 from forgetwatch.visible_text import visible
 

@@ -9,15 +9,25 @@
 
 Shapes, line styles and hatches tell curves and bars apart as well as colours do. The plotting library is imported when
 a figure is drawn. Names come from files of other people: `name_in` keeps them from becoming a formula.
+
+Heatmap of the items of a run that changed: one row for each item, one column for each look.
+
+    right at the start     pale while right, dark red while forgotten        first forgotten first
+    wrong at the start     pale while wrong, green while gained              first gained first
+
+Rows are sorted by the look at which the item first changed. Items that never changed are left out and counted. The
+plotting library is imported when a figure is drawn.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from forgetwatch.comparing import (
     Comparison,
@@ -37,6 +47,7 @@ if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
 
 PANELS: Final = 12
 """Categories in the figure of a run; of more, those with most forgotten items at the end."""
@@ -392,3 +403,93 @@ def set_tooltip(artist: Artist, text: str) -> None:
 def name_in(width: int, name: str) -> str:
     """Return the name of at most `width` columns for a figure, in one line; a dollar sign does not begin a formula."""
     return fit_ends(name, width).rstrip().replace("$", r"\$")
+
+
+MAP_ROWS: Final = 2000
+"""Maximum number of rows that are drawn; of more, a sample at even distances."""
+
+_LOST: Final = "#d0453c"
+_WON: Final = "#2f9457"
+"""Colours of cells, which are pixels and so the same on a light and on a dark page."""
+
+SAME, FORGOTTEN, GAINED, UNSCORED = range(4)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Heatmap:
+    """Cells of a heatmap, uint8 [rows, looks with the baseline], each `SAME`, `FORGOTTEN`, `GAINED` or `UNSCORED`.
+
+    `forgotten` rows were right at the baseline, and come first. `changed` items changed at some look, drawn or not, and
+    `unchanged` ones never.
+    """
+
+    cells: NDArray[np.uint8]
+    forgotten: int
+    changed: int
+    unchanged: int
+
+
+def heatmap(trajectory: Trajectory, *, rows: int = MAP_ROWS) -> Heatmap:
+    """Return the heatmap of a run, of at most so many rows, sorted by the look at which each item first changed."""
+    right = trajectory.right
+    start = right[0]
+    lost, won = (start == 1) & (right == 0), (start == 0) & (right == 1)
+    cells = np.where(np.isnan(right), UNSCORED, np.where(lost, FORGOTTEN, np.where(won, GAINED, SAME))).astype(np.uint8)
+    changed = np.flatnonzero((lost | won).any(axis=0))
+    first = np.argmax((lost | won)[:, changed], axis=0)
+    often = -(lost | won)[:, changed].sum(axis=0)
+    # lexsort takes the last key first: right at the start, then the first change, then those that changed most often.
+    order = changed[np.lexsort([often, first, start[changed] != 1])]
+    if len(order) > rows:
+        # Even distances keep the shares of the kinds.
+        order = order[np.linspace(0, len(order) - 1, rows).astype(int)]
+    return Heatmap(
+        cells=cells[:, order].T,
+        forgotten=int((start[order] == 1).sum()),
+        changed=len(changed),
+        unchanged=right.shape[1] - int(trajectory.baseline.is_passage.sum()) - len(changed),
+    )
+
+
+def heatmap_caption(found: Heatmap) -> str:
+    """Return the sentences on the rows of a heatmap and on those left out."""
+    drawn = len(found.cells)
+    text = f"Each row is one of {drawn:,} answers that changed at some look; the upper rows were right at the start."
+    if drawn < found.changed:
+        text += f" {found.changed - drawn:,} more changed and are left out, at even distances."
+    return text + f" {found.unchanged:,} never changed and are left out."
+
+
+def heatmap_figure(trajectory: Trajectory) -> Figure | None:
+    """Return the figure of the heatmap; None if nothing changed."""
+    from matplotlib.colors import ListedColormap
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Patch
+
+    found = heatmap(trajectory)
+    if not found.changed:
+        return None
+    # With alpha, for a light and a dark page; unscored cells are transparent.
+    colors = ["#9a969f33", _LOST, _WON, "#00000000"]
+    looks = len(trajectory.steps)
+    figure = Figure(figsize=(10, 1.5 + min(6.0, max(1.2, 0.02 * len(found.cells)))), layout="constrained")
+    panel = figure.subplots()
+    # Half a unit around the codes 0 to 3, so that each has one colour.
+    panel.imshow(found.cells, aspect="auto", interpolation="nearest", cmap=ListedColormap(colors), vmin=-0.5, vmax=3.5)
+    if 0 < found.forgotten < len(found.cells):
+        # Pixel rows are centred on whole numbers: the line runs between two of them.
+        panel.axhline(found.forgotten - 0.5, color="#000000", linewidth=0.8)
+    # At most twelve labels, or they would overlap.
+    shown = range(0, looks, -(-looks // 12))
+    panel.set_xticks(list(shown), [f"{trajectory.steps[look]:,}" if look else "start" for look in shown], fontsize=9)
+    parts = [("right", 0, found.forgotten), ("wrong", found.forgotten, len(found.cells))]
+    parts = [part for part in parts if part[1] < part[2]]
+    names = [f"{name} at\nthe start:\n{end - start:,}" for name, start, end in parts]
+    panel.set_yticks([(start + end - 1) / 2 for _, start, end in parts], names, fontsize=9)
+    panel.tick_params(axis="y", length=0)
+    panel.set_xlabel("optimizer step of the look", fontsize=10)
+    kinds = {"forgotten at this look": _LOST, "gained at this look": _WON, "as at the start": "#9a969f55"}
+    handles = [Patch(facecolor=color, label=label) for label, color in kinds.items()]
+    above = (0.5, 1.0)
+    panel.legend(handles=handles, loc="lower center", bbox_to_anchor=above, ncols=3, frameon=False, fontsize=9)
+    return figure

@@ -19,26 +19,14 @@ at all. Checkpoints carry copies of the baseline and the latest look in ``checkp
 folder of one look. A process that follows the run from outside it writes such a folder of its own,
 ``_forgetwatch_follow``, and takes part in none of the above.
 
-    description    names of the files; ``run.json``, and the findings of the guard in it
-    contents       the rule by which a file is a look of a run; StoredRun, which everything that only reads uses
+    description    names of the files; ``run.json``, and the findings of the guard in it; the rule by which a file is a
+                   look of a run; StoredRun, which everything that only reads uses
     lineage        the trainings before this one, and the base of the first
     folder         RunFolder, through which a run writes; one process at a time has an output_dir
 
 None of them needs torch.
 """
 
-from forgetwatch.run_folder.contents import (
-    FIGURES,
-    TRAINER_STATE,
-    StoredRun,
-    TaskFigure,
-    find_run_folder,
-    is_run_folder,
-    logged_figure,
-    look_files,
-    run_probe,
-    task_figure,
-)
 from forgetwatch.run_folder.description import (
     BASELINE,
     CARRIED,
@@ -49,20 +37,26 @@ from forgetwatch.run_folder.description import (
     PROBE,
     REPORT,
     RUN_FOLDER,
+    TRAINER_STATE,
     Description,
     GuardFinding,
+    StoredRun,
+    TaskFigure,
     carried_baseline,
     carried_look,
     checkpoint_folder,
     files_digest,
+    find_run_folder,
+    is_run_folder,
+    logged_figure,
     look_name,
     own_checkpoint,
-    write_description,
+    run_probe,
+    task_figure,
 )
 from forgetwatch.run_folder.folder import Resumed, RunFolder
 from forgetwatch.run_folder.lineage import (
     NAMED,
-    Ancestor,
     Lineage,
     check_one_model,
     folder_of,

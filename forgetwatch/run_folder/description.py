@@ -6,6 +6,16 @@
 
 Readers obey it: the number of planned looks sets the level of the alarms, and the list shows which looks there must be.
 A description that is missing or damaged is never used in part.
+
+The snapshots of a run folder: the rule by which a file is a look of its run, and `StoredRun`, which reads them all.
+
+    name               step-000200.parquet, no other spelling
+    its own checksum   matches its rows and metadata
+    metadata           ``step`` 200, ``look`` "step", ``run`` the id of the run
+
+A file that breaks the rule is left out, and one note names it and the reason; another one names the looks that
+``run.json`` lists and that are not there. A ``probe.jsonl`` is left out too of which ``run.json`` has another checksum,
+or whose questions are not those that the baseline's rows name by content hash.
 """
 
 from __future__ import annotations
@@ -14,14 +24,16 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Literal, Self
 
-from forgetwatch.errors import SnapshotError
-from forgetwatch.files import checksum_with, write_atomically
+from forgetwatch.errors import ForgetwatchError, ProbeError, SnapshotError
+from forgetwatch.files import checksum_with, read_content, write_atomically
+from forgetwatch.probe import Probe, read_probe
+from forgetwatch.snapshot import Snapshot, read_snapshot
 from forgetwatch.visible_text import visible
 
 RUN_FOLDER: Final = "_forgetwatch"
@@ -328,3 +340,276 @@ def _whole_number(value: object) -> int:
     if type(value) is not int:
         raise TypeError(f"needed a whole number, got {value!r}")
     return value
+
+
+TRAINER_STATE: Final = "trainer_state.json"
+"""File of a checkpoint in which the trainer logs metrics."""
+
+_NAMED: Final = 10
+"""Number of looks that a note names."""
+
+
+@dataclass
+class Contents:
+    """Looks of a run in its folder.
+
+    Attributes:
+        looks: Looks after the baseline, by rising step.
+        notes: Sentences on files that are missing or left out.
+        rejected: Files with the name of a look that are none of this run.
+    """
+
+    looks: dict[int, Snapshot] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    rejected: list[Path] = field(default_factory=list)
+
+
+def read_contents(folder: Path, described: Description, *, run: str | None, until: int | None = None) -> Contents:
+    """Read the looks in a run folder.
+
+    Args:
+        folder: The folder.
+        described: Its ``run.json``, which lists what must be there.
+        run: Id of the run; None if unknown.
+        until: The last step whose look may be missing; None for any. A run that resumes drops later looks.
+    """
+    found, files = Contents(), look_files(folder)
+    for path in sorted(folder.glob("step-*.parquet")):
+        if _step_of(path) is None:
+            found.notes.append(f"{path.name} has not the name of a file that a run writes (a copy?); it is left out")
+    for step, path in files.items():
+        try:
+            found.looks[step] = _own(path, look="step", run=run, step=step)
+        except SnapshotError as error:
+            found.notes.append(f"{_short(error, path)}; it is left out")
+            if not _is_passing(error):
+                found.rejected.append(path)
+    if gone := [step for step in described.listed if step not in files and (until is None or step <= until)]:
+        found.notes.append(_missing(gone))
+    return found
+
+
+def read_baseline(folder: Path, described: Description) -> Snapshot:
+    """Read the baseline in a run folder; a SnapshotError if it cannot be read, or is not that of the run."""
+    return _own(folder / BASELINE, look="baseline", run=described.run)
+
+
+def read_null(folder: Path, described: Description, *, run: str | None) -> tuple[Snapshot | None, tuple[str, ...]]:
+    """Return (Second measurement of the baseline in a run folder, None without one; notes on one that is not used)."""
+    path, without = folder / NULL, "; the noise of the measurement is not known"
+    if not path.is_file():
+        missing = f"{NULL}, the second measurement of the baseline, is missing{without}"
+        return None, (missing,) if described.has_null else ()
+    try:
+        return _own(path, look="null", run=run), ()
+    except SnapshotError as error:
+        return None, (f"{_short(error, path)}; it is left out{without}",)
+
+
+def read_questions(folder: Path, described: Description, baseline: Snapshot) -> tuple[Probe | None, tuple[str, ...]]:
+    """Return (Probe of a run, for the text of its questions, None without one; notes on one that is not used)."""
+    path, without = folder / PROBE, "; questions are shown by their ids"
+    # Then its rows hold the content hashes of the questions, and a file with another question is not used.
+    is_known = (baseline.meta.get("probe") or {}).get("fingerprint") is not None
+    # A checkpoint carries no text.
+    if not path.exists() and (not is_known or folder.name == CARRIED):
+        return None, ()
+    try:
+        found = read_probe(path)
+        is_changed = described.probe_checksum not in (None, checksum_of(path))
+        if is_changed or (is_known and not _holds_questions(found, baseline)):
+            raise ProbeError(f"{path}: its items are not those of the run")
+    except ProbeError as error:
+        return None, (f"{_short(error, path)}{without}",)
+    return found, ()
+
+
+def checksum_of(path: Path) -> str:
+    """Return the first 32 hex digits of SHA-256 over the bytes of a file."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:32]
+
+
+def _holds_questions(probe: Probe, baseline: Snapshot) -> bool:
+    hashes = {(item.task, item.id): item.content_hash for item in probe}
+    rows = zip(*(baseline.texts(name) for name in ("task", "item_id", "content_hash")), strict=True)
+    return all(hashes.get((task, item_id)) == content_hash for task, item_id, content_hash in rows)
+
+
+def look_files(folder: Path) -> dict[int, Path]:
+    """Return the files of the looks by step, in rising order; other spellings of a name are none."""
+    # By number: from step 1,000,000 on the names do not sort like the steps.
+    named = ((step, path) for path in folder.glob("step-*.parquet") if (step := _step_of(path)) is not None)
+    return dict(sorted(named))
+
+
+def _is_passing(error: SnapshotError) -> bool:
+    """Return True if a file could not be read for a reason that may pass, such as a slow network disk."""
+    cause = error.__cause__
+    # Errors of decoders have no number.
+    return isinstance(cause, MemoryError) or (isinstance(cause, OSError) and cause.errno is not None)
+
+
+def _own(path: Path, *, look: Look, run: str | None, step: int | None = None) -> Snapshot:
+    """Return the snapshot in a file; a SnapshotError if it is not the one that this name in this run must hold."""
+    found = read_snapshot(path)
+    meta = found.meta
+    if meta.get("look", look) != look:
+        raise SnapshotError(f"{path}: does not match its name, it holds a snapshot of another kind ({meta['look']!r})")
+    if type(meta.get("step")) is not int:
+        raise SnapshotError(f"{path}: its metadata name no step, got {meta.get('step')!r}")
+    if step is not None and meta["step"] != step:
+        raise SnapshotError(f"{path}: does not match its name, it holds step {meta['step']}")
+    if run is not None and meta.get("run") != run:
+        raise SnapshotError(f"{path}: belongs to another run (id {meta.get('run')!r}, needed {run!r})")
+    return found
+
+
+def _step_of(path: Path) -> int | None:
+    """Return the step in the name of a look's file; None if the name is another one."""
+    match = re.fullmatch(r"step-([0-9]{1,18})\.parquet", path.name)
+    return int(match[1]) if match and path.name == look_name(int(match[1])) else None
+
+
+def _missing(steps: Sequence[int]) -> str:
+    if len(steps) == 1:
+        return f"the look at step {steps[0]} is missing ({look_name(steps[0])})"
+    more = f" and {len(steps) - _NAMED:,} more" if len(steps) > _NAMED else ""
+    return f"{len(steps):,} looks are missing: {', '.join(map(look_name, steps[:_NAMED]))}{more}"
+
+
+def _short(error: ForgetwatchError, path: Path) -> str:
+    """Return the message of an error on a file, with the name of the file in place of its path."""
+    return f"{path.name}: {str(error).removeprefix(f'{path}: ').replace(f'{path}, ', '')}"
+
+
+FIGURES: Final = ("eval_accuracy", "eval_reward", "eval_loss", "reward", "loss")
+"""Figures of the new task in the trainer's log; the first that is there is shown."""
+
+
+def task_figure(output_dir: Path) -> TaskFigure | None:
+    """Return the figure of the new task in the trainer's state of the latest checkpoint.
+
+    None if nothing usable is stored.
+    """
+    folders = [path.parent for path in output_dir.glob(f"checkpoint-*/{TRAINER_STATE}")]
+    numbers = [int(end) for folder in folders if (end := folder.name.rpartition("-")[2]).isdecimal()]
+    steps = {step: folder for step in numbers if (folder := own_checkpoint(output_dir, step)) is not None}
+    if not steps:
+        return None
+    try:
+        state = json.loads(read_content(steps[max(steps)] / TRAINER_STATE, "a trainer's state"))
+        entries = [entry for entry in state["log_history"] if isinstance(entry, dict)]
+    except (ForgetwatchError, OSError, ValueError, TypeError, KeyError, RecursionError):
+        return None  # the report is about what was forgotten, and does without this line
+    return logged_figure(entries)
+
+
+def logged_figure(entries: Sequence[Mapping[str, object]], *, chosen: str | None = None) -> TaskFigure | None:
+    """Return the figure of the new task in the rows of a trainer's log; None if none has one.
+
+    `chosen` is the metric by which the trainer chooses its best checkpoint, None for none.
+    """
+    for name in (*([] if chosen is None else [chosen, f"eval_{chosen}"]), *FIGURES):
+        logged = [(entry.get("step"), entry.get(name)) for entry in entries]
+        values = [(at, value) for at, value in logged if type(at) is int and isinstance(value, int | float)]
+        if finite := [(at, float(value)) for at, value in values if math.isfinite(value)]:
+            return TaskFigure(name, tuple(finite))
+    return None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class StoredRun:
+    """All snapshots in a run folder that are those of its run.
+
+    Attributes:
+        folder: The folder.
+        baseline: The snapshot that every look is compared with.
+        looks: The looks after it, by rising step.
+        null: The second measurement of the baseline; None if there is none.
+        planned: Looks planned after the baseline; None if unknown.
+        findings: Findings of the guard, in the order in which they were made.
+        notes: Sentences on files that are missing, damaged, or of another run.
+        task: Figure of the new task, if the trainer's checkpoints are beside the folder and one logged it.
+        described: Its ``run.json``.
+    """
+
+    folder: Path
+    baseline: Snapshot
+    looks: tuple[Snapshot, ...]
+    null: Snapshot | None
+    planned: int | None
+    findings: tuple[GuardFinding, ...] = ()
+    notes: tuple[str, ...] = ()
+    task: TaskFigure | None = None
+    described: Description = field(default_factory=Description)
+
+    @classmethod
+    def read(cls, given: str | Path) -> Self:
+        """Read a run folder; `given` is that folder or the output_dir that holds it.
+
+        Raises:
+            SnapshotError: If its baseline is missing, damaged or of another run, or if another version wrote it.
+        """
+        path = find_run_folder(given)
+        described = Description.read(path)
+        baseline = read_baseline(path, described)
+        run = described.run or baseline.meta.get("run")
+        on_description, (null, on_null) = description_notes(described), read_null(path, described, run=run)
+        if described.problem is not None:  # a reader has no other source of what it holds
+            rule = "alarms follow the rule that needs no plan, and findings of the guard are not shown"
+            on_description = (f"{on_description[0]}; {rule}",)
+        contents = read_contents(path, described, run=run)
+        return cls(
+            folder=path,
+            baseline=baseline,
+            looks=tuple(contents.looks.values()),
+            null=null,
+            planned=described.planned,
+            findings=described.findings,
+            notes=(
+                *on_description,
+                *(f"since the resume from step {step}: {note}" for step, note in described.notes),
+                *on_null,
+                *contents.notes,
+                *read_questions(path, described, baseline)[1],
+            ),
+            task=described.task or task_figure(path.parent),
+            described=described,
+        )
+
+
+def is_run_folder(given: str | Path) -> bool:
+    """Return True if the path is a run folder, or the output_dir that holds one."""
+    inside = any((Path(given) / name).is_dir() for name in (RUN_FOLDER, FOLLOW_FOLDER))
+    return inside or (Path(given) / BASELINE).is_file()
+
+
+def find_run_folder(given: str | Path) -> Path:
+    """Return the path of the run folder: the given folder itself, or the run folder in it, that of the training first.
+
+    Raises:
+        SnapshotError: If it holds no baseline.
+    """
+    folder = Path(given)
+    for name in (RUN_FOLDER, FOLLOW_FOLDER):
+        if (folder / name).is_dir():
+            folder /= name
+            break
+    if not (folder / BASELINE).is_file():
+        raise SnapshotError(
+            f"{folder}: needed a run folder with {BASELINE}, found none there; give the output_dir of a run, "
+            f"or the {RUN_FOLDER} in it"
+        )
+    return folder
+
+
+def run_probe(given: str | Path) -> Probe | None:
+    """Return the probe of a run, for the text of its questions.
+
+    None if it cannot be read, or is that of another run.
+    """
+    try:
+        folder = find_run_folder(given)
+        return read_questions(folder, Description.read(folder), read_snapshot(folder / BASELINE))[0]
+    except SnapshotError:
+        return None

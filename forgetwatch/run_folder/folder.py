@@ -22,7 +22,6 @@ from filelock import FileLock, Timeout
 from forgetwatch.errors import LostBaselineError, SnapshotError, WatchError
 from forgetwatch.files import NO_SOFT, write_atomically
 from forgetwatch.probe import Probe
-from forgetwatch.run_folder.contents import Contents, checksum_of, look_files, read_baseline, read_contents, read_null
 from forgetwatch.run_folder.description import (
     BASELINE,
     CARRIED,
@@ -32,11 +31,17 @@ from forgetwatch.run_folder.description import (
     NULL,
     PROBE,
     RUN_FOLDER,
+    Contents,
     Description,
     Look,
     checkpoint_folder,
+    checksum_of,
     description_notes,
+    look_files,
     look_name,
+    read_baseline,
+    read_contents,
+    read_null,
     write_description,
 )
 from forgetwatch.run_folder.lineage import Lineage, read_first, stored_lineage

@@ -15,8 +15,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from forgetwatch.errors import SnapshotError
-from forgetwatch.run_folder.contents import look_files, read_baseline
-from forgetwatch.run_folder.description import BASELINE, CARRIED, FIRST, RUN_FOLDER, Description
+from forgetwatch.run_folder.description import (
+    BASELINE,
+    CARRIED,
+    FIRST,
+    RUN_FOLDER,
+    Description,
+    look_files,
+    read_baseline,
+)
 from forgetwatch.snapshot import Snapshot, read_snapshot
 
 _WORDS: Final = {

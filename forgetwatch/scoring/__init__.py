@@ -62,7 +62,6 @@ from forgetwatch.scoring.layout import (
 )
 from forgetwatch.scoring.loading import (
     ADAPTER,
-    DECIDING,
     base_of_adapter,
     check_path,
     deciding_files,
@@ -75,7 +74,6 @@ from forgetwatch.scoring.loading import (
     missing_base,
     model_fingerprint,
     non_finite,
-    not_finite_explained,
     pretrained_tokenizer,
     score_checkpoint,
     score_derived,

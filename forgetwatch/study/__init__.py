@@ -12,10 +12,10 @@ A study imports no torch where only files of outcomes are named. Start with `pla
 Beside it, `merging`: points between two models (`forgetwatch merge`).
 """
 
-from forgetwatch.study.factors import Finding, Trend, findings, trends
+from forgetwatch.study.factors import findings
 from forgetwatch.study.figures import radar_figures, scale_figure, scales
 from forgetwatch.study.pairs import Sources, Study, Value, is_model, run_study
-from forgetwatch.study.plan import Pair, Plan, read_plan
+from forgetwatch.study.plan import Pair, read_plan
 from forgetwatch.study.publication import (
     PAGE,
     draw_figures,

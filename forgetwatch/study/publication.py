@@ -39,7 +39,7 @@ from rich.console import Group as Lines
 from rich.text import Text
 
 from forgetwatch.comparing import group_values
-from forgetwatch.comparing.frame import long_rows
+from forgetwatch.comparing.comparison import long_rows
 from forgetwatch.files import write_text
 from forgetwatch.measures import MISSING_CELL, chance_rows, drift_json, json_value
 from forgetwatch.metrics import Slope

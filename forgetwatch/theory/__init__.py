@@ -7,9 +7,8 @@
 It needs numpy and scipy, and no torch. Each module says what is cited and what is derived here. Read `mixture` first.
 """
 
-from forgetwatch.theory.mixture import Flow, SampledFlow, flow, joint_flow, sampled
+from forgetwatch.theory.mixture import Flow, flow, joint_flow, sampled
 from forgetwatch.theory.near_on_policy import (
-    Condition,
     PolicyFlow,
     Teacher,
     oapl,

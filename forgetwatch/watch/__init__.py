@@ -1,9 +1,9 @@
 """Watch a model while it is trained.
 
     callback     a watch inside a trainer: its events, the looks, the sinks of a look, and all that is read from it
-    run          Run: the state of a training, in memory and in its folder
+    run          Run: the state of a training, in memory and in its folder; the stages before it
     watch        Watch: measures a model, and adds what it measured to the run
-    trial, known_baseline   the seconds of a few items; baselines in the cache
+    known_baseline          the seconds of a few items; baselines in the cache
     schedule                steps of the looks; the items and looks for which the time suffices
     guard                   bounds on losses, and the action beyond them; back to the last good checkpoint
     run_again               the lost asked in other words at the last look
@@ -39,7 +39,6 @@ from forgetwatch.watch.schedule import (
     Schedule,
     Trial,
     decide_start,
-    evaluated,
     evaluated_worth,
     event_steps,
     generated_items,

@@ -76,8 +76,7 @@ from forgetwatch.scoring import (
 from forgetwatch.snapshot import Snapshot, read_snapshot
 from forgetwatch.watch import run_output
 from forgetwatch.watch.guard import STOPS, Action, Guard, finding_lines, roll_back
-from forgetwatch.watch.lineage import BY_FOLDER, LineageSetting, join_lineage
-from forgetwatch.watch.run import Look, Run
+from forgetwatch.watch.run import BY_FOLDER, LineageSetting, Look, Run, join_lineage
 from forgetwatch.watch.schedule import (
     FEWEST_ITEMS,
     Budget,

@@ -1,7 +1,7 @@
 """The lost of a run asked again at its last look, where the model has its base in it.
 
 A model with adapters is its base once they are switched off. At the last look what was clearly known at the start and
-is lost now is asked in other wordings, of both, beside as many kept questions (`comparing.again`). That takes at most
+is lost now is asked in other wordings, of both, beside as many kept questions (`comparing.flips`). That takes at most
 `SHARE` of the questions of a look.
 """
 

@@ -48,11 +48,10 @@ from forgetwatch.scoring import (
     tokenizer_settings,
 )
 from forgetwatch.snapshot import Snapshot
-from forgetwatch.watch.known_baseline import KnownBaseline, differing, without_trial
+from forgetwatch.watch.known_baseline import KnownBaseline, differing, time_items, without_trial
 from forgetwatch.watch.run import Look, Run, checked_step
 from forgetwatch.watch.run_again import with_again
 from forgetwatch.watch.schedule import CHECKED_ITEMS, HALVES, TWICE_ITEMS, Decision, Trial, look_seconds, start_sizes
-from forgetwatch.watch.trial import time_items
 
 _DELAY: Final = 5.0
 """Seconds of a look during the training before its progress is shown."""

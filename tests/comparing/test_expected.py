@@ -10,7 +10,8 @@ from scipy.special import ndtr
 from support import decided, snapshot
 
 from forgetwatch import compare
-from forgetwatch.comparing import decide, expected, expected_verdicts
+from forgetwatch.comparing import decide, expected_verdicts
+from forgetwatch.comparing import decision as expected
 from forgetwatch.metrics import boundary
 
 

@@ -9,8 +9,8 @@ import pytest
 from support import snapshot
 
 from forgetwatch import Trajectory, compare
-from forgetwatch.comparing import frame as module
-from forgetwatch.comparing.frame import frame
+from forgetwatch.comparing import comparison as module
+from forgetwatch.comparing.comparison import frame
 
 
 def looks() -> list[Any]:

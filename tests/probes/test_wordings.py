@@ -12,8 +12,8 @@ import pytest
 
 from forgetwatch import Item, Probe
 from forgetwatch.errors import ProbeError
+from forgetwatch.item import Wording
 from forgetwatch.probes import WORDINGS, load_probe, questions_once, reworded, worded, worded_probe, wordings_of
-from forgetwatch.wording import Wording
 
 SHORT, RIGHT, BARE, CHAT = WORDINGS
 SHOTS = "Question: Where do bats hang?\nAnswer: in caves\n\nQuestion: How does sandpaper feel?\nAnswer: rough\n\n"

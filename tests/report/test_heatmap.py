@@ -6,7 +6,7 @@ import numpy as np
 from pages import watched
 
 from forgetwatch.report import FORGOTTEN, GAINED, SAME, UNSCORED, heatmap_caption, heatmap_figure
-from forgetwatch.report.heatmap import heatmap
+from forgetwatch.report.plots import heatmap
 
 
 def test_rows_are_sorted_by_when_they_were_first_lost_those_right_at_the_start_above() -> None:

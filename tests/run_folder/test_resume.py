@@ -11,7 +11,8 @@ from run_folders import write_run
 from support import probe, snapshot
 
 from forgetwatch import Snapshot
-from forgetwatch.run_folder import GuardFinding, Resumed, RunFolder, StoredRun, contents
+from forgetwatch.run_folder import GuardFinding, Resumed, RunFolder, StoredRun
+from forgetwatch.run_folder import description as contents
 
 ITEMS = 12
 

@@ -10,9 +10,9 @@ from support import facts, model, tokenizer
 
 from forgetwatch import Item, Probe, score
 from forgetwatch.errors import ScoringError
+from forgetwatch.item import Wording
 from forgetwatch.probes import WORDINGS, worded
 from forgetwatch.scoring.encoding import check_wordings, encode
-from forgetwatch.wording import Wording
 
 SHORT, _, _, CHAT = WORDINGS
 

@@ -566,7 +566,7 @@ def test_no_torch_where_only_files_are_named(tmp_path: Path) -> None:
     code = f"""
 import sys
 from forgetwatch.cli import app
-from forgetwatch.comparing.category_means import Spread
+from forgetwatch.comparing.comparison import Spread
 app(["study", {str(path)!r}, "-o", {str(tmp_path / "out")!r}], standalone_mode=False)
 print(sorted({{"torch", "transformers", "datasets"}} & set(sys.modules)))
 """

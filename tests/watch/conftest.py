@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-from forgetwatch.comparing import expected
-from forgetwatch.watch import callback, schedule, trial
+from forgetwatch.comparing import decision as expected
+from forgetwatch.watch import callback, schedule
+from forgetwatch.watch import known_baseline as trial
 
 
 @pytest.fixture(autouse=True)

@@ -213,7 +213,7 @@ def test_the_guard_acts_on_the_losses_of_this_stage_alone(
         table = found.first.table.set_column(column, "correct", pa.array([True] * len(found.first)))
         return replace(found, first=replace(found.first, table=table))
 
-    monkeypatch.setattr("forgetwatch.watch.lineage.lineage_after", knowing)
+    monkeypatch.setattr("forgetwatch.watch.run.lineage_after", knowing)
     capfd.readouterr()
     second = stage(tmp_path / "b", network, rate=0.0, guard=Guard("stop", no_worse_than="1%"))
     assert second.state.global_step == 8  # it was not stopped

@@ -1,9 +1,8 @@
 """Points between two models: merged in memory, scored, compared with both ends (`forgetwatch merge`).
 
-    A, B ─▶ alike ─▶ weights ─▶ sweep ─▶ report
+    A, B ─▶ weights ─▶ sweep ─▶ report
 
-    alike             whether two models compute alike, by configurations and tokenizers
-    weights           two models in memory, and the points between them; an adapter is scaled
+    weights           two models in memory that compute alike, and the points between them; an adapter is scaled
     sweep             the points: scored, compared with both ends, and the one that keeps a share of what was known
     report            a sweep as tables, page, Markdown, JSON and CSV
 
@@ -23,4 +22,4 @@ from forgetwatch.study.merging.report import (
     sweep_table,
 )
 from forgetwatch.study.merging.sweep import Choice, MergedPoint, MergeSweep, ProbeSweep, choose, run_sweep
-from forgetwatch.study.merging.weights import RECIPE, Method, ModelPair, WeightDistance, mixed
+from forgetwatch.study.merging.weights import RECIPE, Method, ModelPair, WeightDistance

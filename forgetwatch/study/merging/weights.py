@@ -16,6 +16,8 @@ The scaled adapter is the linear merge of the base and the merged adapter, witho
 weights. What an adapter adds in another way than by such a product is refused: it would not follow alpha.
 
 Slerp: Shoemake, Animating rotation with quaternion curves, SIGGRAPH 1985.
+
+Whether two models compute alike and cut text alike, by configurations and tokenizers: else they have no mean.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ from typing import Any, Final, Literal
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
+from transformers import AutoConfig
 
 from forgetwatch.errors import ScoringError
 from forgetwatch.loading import Loading
@@ -44,10 +47,82 @@ from forgetwatch.scoring import (
     base_of_adapter,
     load_model,
     non_finite,
+    pretrained_tokenizer,
     size_of,
     weights_identity,
 )
-from forgetwatch.study.merging.alike import check_alike
+
+_SETTINGS: Final = frozenset(
+    (
+        *("_name_or_path", "transformers_version", "_commit_hash", "auto_map", "dtype", "torch_dtype", "use_cache"),
+        *("bos_token_id", "eos_token_id", "pad_token_id", "max_position_embeddings", "initializer_range"),
+        *("attn_implementation", "_attn_implementation_autoset", "attention_dropout", "hidden_dropout"),
+        *("output_attentions", "output_hidden_states", "return_dict", "pretraining_tp"),
+        *("id2label", "label2id", "problem_type", "model_name", "unsloth_version", "unsloth_fixed"),
+    )
+)
+"""Keys of a configuration that change nothing in what the weights compute."""
+
+
+def check_alike(a: str, b: str, *, loading: Loading = Loading()) -> None:
+    """Raise ScoringError unless two models compute alike and cut text into the same tokens; name a difference."""
+    configs = []
+    for given in (a, b):
+        try:
+            config = AutoConfig.from_pretrained(given, trust_remote_code=loading.trust_remote_code).to_dict()
+        except Exception as error:  # whatever a loader of foreign files raises
+            missing = "" if Path(given).is_dir() else "no folder here, and as a model id "
+            raise ScoringError(f"{given}: {missing}its configuration cannot be read ({error})") from error
+        if config.get("quantization_config"):
+            raise ScoringError(f"{given}: its weights are quantized; merge the models that were not quantized yet")
+        configs.append(_computing(config))
+    first, second = configs
+    # The type first: of two architectures nearly every key differs.
+    for key in sorted(first.keys() | second.keys(), key=lambda name: (name != "model_type", name)):
+        if first.get(key) != second.get(key):
+            raise ScoringError(
+                f"{a} and {b} do not compute alike: {key} is {first.get(key)!r:.80} in the first and "
+                f"{second.get(key)!r:.80} in the second; needed two models of one architecture"
+            )
+    (words, rules), (other_words, other_rules) = (_tokenizer_parts(given, loading=loading) for given in (a, b))
+    if words != other_words:
+        unlike = min(words.items() ^ other_words.items())[0]
+        raise ScoringError(
+            f"{a} and {b} have unlike vocabularies: {len(words):,} and {len(other_words):,} tokens, {unlike!r:.40} is "
+            "not the same in both; needed the same tokenizer"
+        )
+    if differ := [name for name in rules if rules[name] != other_rules[name]]:
+        raise ScoringError(
+            f"{a} and {b}: their tokenizers have the same vocabulary, and differ in their {differ[0]}; needed the same "
+            "tokenizer"
+        )
+
+
+def _computing(config: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    """Return the keys of a configuration that change what the weights compute, those of its parts with a dot."""
+    found: dict[str, Any] = {}
+    for key, value in config.items():
+        name = str(key)
+        if name in _SETTINGS or name.endswith(("_dropout", "_pdrop")) or value is None:
+            continue
+        found |= _computing(value, f"{above}{name}.") if isinstance(value, dict) else {above + name: value}
+    return found
+
+
+def _tokenizer_parts(given: str, *, loading: Loading) -> tuple[dict[str, int], dict[str, Any]]:
+    """Return the vocabulary of a tokenizer, and the rules by which it cuts text."""
+    try:
+        tokenizer = pretrained_tokenizer(given, loading=loading)
+    except ScoringError:
+        raise
+    except Exception as error:  # whatever a loader of foreign files raises
+        raise ScoringError(f"{given}: its tokenizer cannot be read ({error})") from error
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    rules = {} if backend is None else json.loads(backend.to_str())
+    return tokenizer.get_vocab(), {
+        name: rules.get(name) for name in ("normalizer", "pre_tokenizer", "post_processor", "model")
+    }
+
 
 Method = Literal["linear", "slerp"]
 

@@ -6,7 +6,7 @@ r"""One question, or one passage, with a stable id, and the hash of its content.
 The content hash covers prompt, choices, answers and everything else that the model sees, and neither the id nor the
 position in a file: two logs hold the same question if and only if their hashes are equal.
 
-A wording: another frame around a question, with its worked examples in that frame.
+**Wording.** A wording: another frame around a question, with its worked examples in that frame.
 
     shipped    Question: What is a whisk made for?\nAnswer:          as the probe has it
     short      Q: What is a whisk made for?\nA:

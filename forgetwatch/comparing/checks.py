@@ -15,7 +15,8 @@ The norm of the score that decides (`metrics.choices`) is a setting of the probe
 no training has changed, so a comparison needs one. In another tool's log unlike metrics are refused, and unlike norms
 noted. Without content hashes nothing shows that the options of the two sides are the same.
 
-Subset: the items of a probe that every look of a run evaluates, and the one rule by which snapshots are cut to them.
+**Subset**: the items of a probe that every look of a run evaluates, and the one rule by which snapshots are cut
+to them.
 
     probe             i1  i2  i3  g4  i5 ... i2000        g: the model generates its answer
     baseline          x   x   x   x   x  ... x

@@ -8,7 +8,8 @@ Questions, settings and the token ids of the prompts are checked before anything
 unlike norms are refused (`comparing.checks`). Unscored items are in no
 cell; their number is given. Passages are in no cell either: each group has their bits per byte.
 
-The paper's aggregation of its adjusted rates: tasks to categories to one number, each an unweighted mean.
+**Means of categories.** The paper's aggregation of its adjusted rates: tasks to categories to one number, each an
+unweighted mean.
 
     category_means    with each item's own k, nothing clipped: the definition in the paper's text
     paper_compat      as its released code computes it: one k a task, clipped at once, its own categories
@@ -16,7 +17,7 @@ The paper's aggregation of its adjusted rates: tasks to categories to one number
 Source: Harmon et al. 2025, arXiv 2510.17776, and github.com/post-forget/post-forget at 5a5ca678. Pooling over items is
 not this mean: they differ by the covariance of the two accuracies over tasks.
 
-Numbers in long form, for people who draw themselves: a row for each group and quantity.
+**Frame.** Numbers in long form, for people who draw themselves: a row for each group and quantity.
 
 level     name   quantity      value
 all       all    forgotten     68

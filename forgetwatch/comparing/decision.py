@@ -12,7 +12,7 @@ sentence follows its word: it begins in lower case and has no full stop. Every b
 
 Passages decide nothing: where there is nothing else, there is no verdict.
 
-Verdicts to expect of a run, before its first step: how often they will be KEPT or FORGOT.
+**Expected.** Verdicts to expect of a run, before its first step: how often they will be KEPT or FORGOT.
 
 Each of 100 simulated ends has the margins of the baseline, moved:
 

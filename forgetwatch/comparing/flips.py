@@ -6,7 +6,8 @@
 Every list of flipped items comes from `flips`: the command, the page, exports and the table of a tracker. Questions and
 options come from the probe, or from the log that was read; without them an item is shown by its id.
 
-Clearly known answers that were lost, asked again in other wordings, with as many that were kept beside them.
+**Asked again.** Clearly known answers that were lost, asked again in other wordings, with as many that were kept beside
+them.
 
     before, after, probe ─▶ the lost, and as many kept ones at random ─▶ other wordings ─▶ both models ─▶ `Again`
 

@@ -14,7 +14,7 @@ same look. Where also biases, embeddings or copies of modules are trained, it wo
 Only what shows on the model itself is tested. Adapters that were trained before the run are a part of its base: there
 the model without them is compared with what the base gave.
 
-Completions by the base model, stored to measure how far a model moves from it: token ids and log-probabilities.
+**Completions** by the base model are stored, to measure how far a model moves from it: token ids, log-probabilities.
 
     set       prompt        tokens          logprobs              top_ids                 top_logprobs
     probe     [84, 17, 9]   [205, 12, 1]    [-0.9, -0.1, -0.2]    [[205, 7, ...], ...]    [[-0.9, -1.2, ...], ...]
@@ -26,15 +26,14 @@ the rise on the sampled one. 128 completions of 32 tokens with 20 likeliest each
 No text is stored. On disk they are one Parquet file with metadata as JSON under the schema key ``forgetwatch`` and a
 checksum of the columns and of all other metadata, like a snapshot.
 
-Drift of a run from its base on texts that the base generated at the start.
+**Of a run.** Drift of a run from its base on texts that the base generated at the start.
 
     at the baseline   prompts ─▶ completions of the base, and what it gives them
     at a look         completions ─▶ read under the model ─▶ KL, overlap
     compare --drift   completions of the first model ─┬─▶ read under the second ─▶ KL, overlap
                                                       └─▶ read under the third ...
 
-Two sets of prompts, each a fixed sample: of the probe, and of the training examples. Completions are sampled once, at
-the baseline; each look computes their log-probabilities again, and from these KL and overlap per token.
+Two sets of prompts, each a fixed sample: of the probe, and of the training examples.
 """
 
 from __future__ import annotations

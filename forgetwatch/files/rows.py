@@ -15,7 +15,7 @@
 Members that are no rows, such as a `type` beside them, are passed over. Every reader of logs, probes and training
 files reads rows here, so that a file means one thing wherever it is given.
 
-Large JSON files in pieces, so that a log of a gigabyte needs no gigabytes of memory.
+**Pieces.** Large JSON files in pieces, so that a log of a gigabyte needs no gigabytes of memory.
 
     {"results": {...}, "samples": {"arc": [ROW, ROW, ...]}}      `Document`: one document, its rows one by one
     ROW, end of line, ROW, end of line, ...                      `json_lines`: one document a line

@@ -109,7 +109,7 @@ class Condition:
         quantities += named[:1] if match["left"] in BEYOND_GROUPS else []
         if not quantities:
             near = did_you_mean(match["left"], BEYOND_GROUPS) or did_you_mean(parts[-1], QUANTITIES)
-            remedy = near or f"; they are {', '.join(QUANTITIES)}"
+            remedy = near or f"; docs/reference/statistics.md lists them, as {', '.join(QUANTITIES[:6])}"
             raise GateError(f"gate {text!r}: {parts[-1]!r} is not a quantity{remedy}")
         bound = text.strip().removeprefix(match["left"]).strip()
         condition = cls(text=text.strip(), left=match["left"], op=match["op"], limit=limit, bound=bound)
@@ -230,10 +230,12 @@ class Condition:
         measure, _, rest = self.left.partition(".")
         found: object
         if measure == HISTORY.key:
-            found, needed = None if trajectory is None else trajectory[HISTORY], "a run with a look after its baseline"
+            found = None if trajectory is None else trajectory[HISTORY]
+            needed = "a run with a look after its baseline (forgetwatch report)"
         else:
             name = rest.partition(".")[0]
-            found, needed = (comparison[DRIFT] or {}).get(name), f"a drift that was measured after the {name} prompts"
+            found = (comparison[DRIFT] or {}).get(name)
+            needed = f"a drift that was measured after the {name} prompts (--drift)"
         value = None if found is None else BEYOND_GROUPS[self.left].read(found)
         if value is None or math.isnan(value):
             raise GateError(f"gate {self.text!r}: {self.left} has no number; needed {needed}")

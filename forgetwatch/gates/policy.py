@@ -364,10 +364,8 @@ def _share(text: str, where: str) -> float:
     with suppress(ValueError):
         if 0 < (value := parse_fraction(text)) < 1:
             return value
-    raise GateError(
-        f"{where}: needed a share above 0 and below 1, such as 2%, got {_short(text)}: "
-        "with another one the limit would never fail, or never pass"
-    )
+    meant = f", did you mean {text}%?" if text.isdigit() and 0 < int(text) < 100 else ""
+    raise GateError(f"{where}: needed a share above 0 and below 1, such as 2%, got {_short(text)}{meant}")
 
 
 def _error(given: Plain, source: str) -> float:

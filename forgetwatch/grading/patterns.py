@@ -18,7 +18,7 @@ stops, and the output is unscored, with the reason. The time is that of the whol
 then: some searches take a few times as long. Memory is not bounded; patterns with large counts within counts, which
 would take most of it when they are compiled, and patterns that call themselves are refused.
 
-JSON values and tool calls in an output.
+**JSON** values and tool calls in an output.
 
 Match ``json`` compares values: the order of keys and white space do not matter, 1 is 1.0, and true is not 1. Match
 ``json:keys`` requires an object with the keys of the answer (a list of names), or with its keys and values (an object).

@@ -21,7 +21,7 @@ each option: A. ...") states nothing. A statement has an *asked form* if it is o
 on a line of its own, as in zero-shot chain of thought (arXiv 2510.17776), a box, a tag or ``####``. "The answer is X"
 is prose, without an asked form.
 
-Whether a text is in another as words of its own, in scripts with and without spaces between words.
+**Words.** Whether a text is in another as words of its own, in scripts with and without spaces between words.
 
     "5" in "15", "Paris" in "Parisian"        no: a letter, digit or mark follows or precedes
     "東京" in "答えは東京です。"                    yes: は precedes and です follows

@@ -35,7 +35,7 @@ length: "at most 20 words", "3 lines", "2 to 4 sentences", "at least 5 words". W
 contain a letter or a digit. A sentence ends with a stop, a question or an exclamation mark before white space, a quote
 or the end. Lines contain a letter or a digit too, so that neither a blank line nor a rule counts.
 
-Language of a text, one of eight: by its script, and for Latin letters by their function words.
+**Language** of a text, one of eight: by its script, and for Latin letters by their function words.
 
     Кошка спит.                   ru    Cyrillic, and no letter that Russian lacks
     猫在睡觉。                      zh    Chinese characters, and no kana next to them
@@ -48,7 +48,7 @@ are known too, so that neither is taken for Spanish or German. A text that is to
 A model that only repeats its prompt does not answer in a language: `without_echo` takes the prompt's text out.
 The package's own detector keeps a grade independent of the version of another one.
 
-The instructions of IFEval that have an exact check: does an output follow all of them?
+**Instructions.** The instructions of IFEval that have an exact check: does an output follow all of them?
 
     answer    [["length_constraints:number_words", {"relation": "at least", "num_words": 300}],
                ["punctuation:no_comma", {}]]

@@ -3,7 +3,8 @@
 Also the share of the right answers that is lost beyond guessing and noise. See `metrics.noise`, `metrics.known` and
 `metrics.guessing`.
 
-Lost, or only asked otherwise? Lost items of one wording, asked again in others, beside as many that were kept.
+**Asked again.** Lost, or only asked otherwise? Lost items of one wording, asked again in others, beside as many that
+were kept.
 
     item        short    right        lost elsewhere: right before and wrong after in every other wording
     lost   1    1 -> 0   1 -> 0       yes

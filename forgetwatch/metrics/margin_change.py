@@ -30,7 +30,7 @@ Derived for this project. On 19 pairs of real models the interval of 250 items c
 were not drawn in .92 to .98 of the draws. Where S is off by more, it covers less: .88 in a simulated world in which the
 margins of all items fall alike.
 
-Shrinkage of the changes of many groups towards the change of all, against the winner's curse.
+**Shrinkage** of the changes of many groups towards the change of all, against the winner's curse.
 
 The group that looks worst among many is partly the worst by chance: its shown fall is larger than its true one. With
 e_g the estimated change of group g, v_g its variance, and e the change of all items:

@@ -17,7 +17,7 @@ accuracy; here it is the share of 0->1 items (Harmon et al. 2025, arXiv 2510.177
 Every count of "ever" or "some" grows with the number of looks by noise alone. `guesser_history` gives the reference for
 each: the same count of a model that only guesses, afresh at each look.
 
-Did several sets of items change alike? A randomisation test.
+**Alike.** Did several sets of items change alike? A randomisation test.
 
     D = sum over sets of w (mean change of set w - mean of all)^2, w = n / variance of the set (Welch)
     p = (1 + number of exchanges whose D is as large) / (1 + number of exchanges)

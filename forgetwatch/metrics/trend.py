@@ -11,7 +11,8 @@ Two kinds of study have no interval, since theirs would be too narrow by far: on
 and one in which a covariate varies by one family alone, such as the only one that was trained in another way. The
 residuals of that family are 0 or cancel, and the error is then that of the others.
 
-Does a column separate what was lost from what was kept, within strata? The stratified Mann-Whitney test.
+**Separation.** Does a column separate what was lost from what was kept, within strata? The stratified Mann-Whitney
+test.
 
     stratum     kept, column      lost, column         U: pairs in which the lost one is higher
     History     0.1  0.4          0.3  0.9             3 of 4

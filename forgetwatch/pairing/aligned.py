@@ -6,7 +6,7 @@ any other item. The pairs of items with an answer that was not scored are apart 
 
 A column that a snapshot lacks is None or nan.
 
-Pairs of rows of two snapshots that are answers to the same question.
+**Pairs** of rows of two snapshots that are answers to the same question.
 
     before              after                pairs on
     a  hash 1           a  hash 1            id and hash
@@ -19,7 +19,7 @@ repeat within a task in real benchmarks. An item without a content hash on eithe
 guarantees then that it is the same question, and gold or k that differ show that it is not. Within a pair of items
 sample j pairs with sample j.
 
-Columns of a snapshot as arrays, one value per row.
+**Columns** of a snapshot as arrays, one value per row.
 
     Labels           a text column as codes: grouping a million rows is a sort, not a million comparisons of text
     option_scores    the scores that decided, from the stored log-likelihoods, by the norm of each row's task

@@ -14,7 +14,8 @@
 that fits is taken, and a whole name takes precedence over prefixes. A task that the map does not name keeps its
 category, and is counted.
 
-A probe for each task of a sequence of trainings, as one probe: what an earlier stage taught is watched in the next.
+**Tasks of a sequence.** A probe for each task of a sequence of trainings, as one probe: what an earlier stage taught is
+watched in the next.
 
     {"base": "standard", "task1": "a.csv"}    by name; the questions of `base` keep their tasks and categories
     TRACE/                                    a folder: FOMC/test.json, ScienceQA/test.json, ... one task a folder

@@ -19,7 +19,7 @@ and by over two: the log-likelihood of a longer text is lower whatever it says, 
 favours one of them. Items that are answered by yes or no change together when a model comes to prefer one of the words;
 with the same `cluster` they are not counted as independent.
 
-Overlap of a probe with a training set: whole questions, and runs of 13 or 8 words.
+**Overlap** of a probe with a training set: whole questions, and runs of 13 or 8 words.
 
 A question that was trained on measures memory instead of knowledge. Texts are compared as lower-case words, whatever
 stands between them, and each item can be found in two ways:
@@ -35,7 +35,7 @@ their number.
 Runs are compared by their 64-bit hashes, in sets. A collision would count an item that shares no words, so the error is
 upwards; for natural text it is about (runs in the probe) * (runs in the rows) / 2^64.
 
-How near the questions of a probe are to the rows of a training set: the best BM25 score of each.
+**Nearness.** How near the questions of a probe are to the rows of a training set: the best BM25 score of each.
 
 BM25 counts the words of a question that a row has, the rare ones more, with long rows discounted (Robertson and
 Zaragoza 2009; the package bm25s). A question with its right answer is compared with all rows, and the score is that of

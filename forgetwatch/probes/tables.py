@@ -26,7 +26,7 @@ pictures, sound, a turn of the assistant at the end, and equal questions with un
 
 An error lists the mistakes of the first five wrong rows.
 
-How a table of questions is read: decided once from all names and all values of its columns, never row by row.
+**Plan.** How a table of questions is read: decided once from all names and all values of its columns, never row by row.
 
     what            a column or columns                                     found by
     question        the question itself                                     its name
@@ -46,7 +46,7 @@ guessed: the error names both, and the setting that decides.
     4 1 2                    from-1                 index from 1, of four options
     1 2 1                    from-0, from-1         an error: --key from-0 or --key from-1 decides
 
-Files of rows: questions, and the examples of a training set.
+**Files** of rows: questions, and the examples of a training set.
 
 A table is CSV, TSV, JSON lines, Parquet, or one JSON document: a list of objects, or an object that holds one such list
 among other members. A text beside that list that belongs before each question, such as the `task_prefix` of BIG-bench,

@@ -8,7 +8,7 @@ Prompts of text whose options are scored as continuations have wordings. Chat me
 answers, passages and items that must pass are asked as they are written, and so is an item that lacks one of the
 wordings.
 
-Text around a question: its listed options, the instruction how to answer, and worked examples before it.
+**Prompts.** Text around a question: its listed options, the instruction how to answer, and worked examples before it.
 
 Models see this text: changing one byte of it changes measurements.
 

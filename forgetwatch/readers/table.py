@@ -18,7 +18,7 @@ Scores that no model gives are counted as missing, or refused, here and in the l
 
 Minus infinity for some of the options is a score: the token was ruled out.
 
-Tables with column names of their own to a Snapshot, by a map that the command line gives.
+**A map.** Tables with column names of their own to a Snapshot, by a map that the command line gives.
 
     --map correct=6b_finetuning.is_correct     a column of the snapshot from a field of the row; dots enter objects
     --map question=query                       the field that defines the question: it is hashed, and pairs the rows

@@ -11,7 +11,8 @@
 In a later stage the advice is about the stage, if it shows a loss, and else about the earlier ones. The figures beside
 a proposal for another training are those of one model (docs/how-to/replay.md), and say so.
 
-Which look of a run to keep: what is kept of the known, against the trainer's own figure of the new task.
+**What to keep.** Which look of a run to keep: what is kept of the known, against the trainer's own figure of the new
+task.
 
     kept       share of what was clearly known that is not lost, less luck; or of the right answers that are still right
     figure     loss or reward that the trainer logged, at the look or before it
@@ -22,7 +23,8 @@ one-sided, at 5 % over all looks, because it is chosen among them. Of several th
 largest sum of both, each from 0 to 1 over the run; without a figure, the one of the highest estimated accuracy. What a
 look shows is partly so by chance, the more so the more looks there are; `benchmarks/optimism.py` measures how much.
 
-Names of models for people, and where those of a run are: the base, the start of a stage, the last checkpoint.
+**Places.** Names of models for people, and where those of a run are: the base, the start of a stage, the last
+checkpoint.
 
 A run records the name by which its model was loaded. A folder may be recorded relative to where the training ran; it is
 searched from here, and from each folder above the run.

@@ -8,7 +8,7 @@
 `document` builds it once. The page, Markdown and the detail in a terminal render it: each has one way to show a table.
 The page adds figures, the list of questions and the method, which only a page can show.
 
-The numbers of a group as cells, for Markdown, page and notebook; each measure rounds its own.
+**Cells.** The numbers of a group as cells, for Markdown, page and notebook; each measure rounds its own.
 
     group_cells     one text for each quantity in `HEADINGS`, the columns of the table of all groups
     PANELS          measures that have a table of their own, with `measure_rows`
@@ -18,7 +18,7 @@ The numbers of a group as cells, for Markdown, page and notebook; each measure r
 Rates are in percent and differences in points, both to one decimal, changes of a log score in nats; brackets hold 95 %
 intervals.
 
-Stages of one model as text: the matrix, and the paths of the questions.
+**Stages** of one model as text: the matrix, and the paths of the questions.
 
 stage_lines      the first table in a terminal: a line for each stage
 stage_parts      tables of the page and of Markdown: each stage, and each category by stage

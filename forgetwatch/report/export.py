@@ -1,4 +1,4 @@
-"""Documents of comparisons and runs: JSON and CSV in full precision, and Markdown.
+"""Documents of comparisons and runs: JSON and CSV in full precision, Markdown, a model card, a policy's comment.
 
     forgetwatch/comparison@1     one comparison
     forgetwatch/comparisons@1    several with one base, with their matrix and ranking
@@ -9,9 +9,9 @@ quantity is null, never 0 or nan. Later versions add keys and redefine none. The
 and one column for each quantity of the JSON document, and where the drift was measured its numbers in the line of all.
 
 Markdown is for a pull request, a chat, or the summary of a pipeline: plain tables, no HTML. `comparison_markdown` shows
-the losses of the largest margin with their texts; `ci_summary`, of a gate, shows no text of a question or answer.
+the losses of the largest margin with their texts.
 
-What a fine-tuning forgot, as a section of a model card, and as results that the hub reads (``model-index``).
+**Model card.** What a fine-tuning forgot, as a section, and as results that the hub reads (``model-index``).
 
     <!-- forgetwatch -->
     ## What it forgot
@@ -22,7 +22,7 @@ The section is replaced where a card has one, and appended where it has none; th
 metadata at its head are written anew by huggingface_hub, without their comments. The section holds numbers and names of
 categories, and no text of a question.
 
-The result of a policy as Markdown for a pull request, and as annotations of a workflow.
+**Policy comment.** The result of a policy as Markdown for a pull request, and as annotations of a workflow.
 
 A comment begins and ends with a marker that names the policy, by which a later one takes its place: `put_comment`
 replaces the part of a file between the markers, and a workflow finds its comment by the first.

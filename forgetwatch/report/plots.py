@@ -10,13 +10,12 @@
 Shapes, line styles and hatches tell curves and bars apart as well as colours do. The plotting library is imported when
 a figure is drawn. Names come from files of other people: `name_in` keeps them from becoming a formula.
 
-Heatmap of the items of a run that changed: one row for each item, one column for each look.
+**Heatmap** of the items of a run that changed: one row for each item, one column for each look.
 
     right at the start     pale while right, dark red while forgotten        first forgotten first
     wrong at the start     pale while wrong, green while gained              first gained first
 
-Rows are sorted by the look at which the item first changed. Items that never changed are left out and counted. The
-plotting library is imported when a figure is drawn.
+Rows are sorted by the look at which the item first changed. Items that never changed are left out and counted.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
 A row of the probe in the training set would hide what the model forgets, so that every text that holds a question of
 the probe or of `confirmation`, or shares eight words in a row with one, is dropped and counted.
 
-Topics of the shipped prompts of `forgetwatch replay`, by the categories of the shipped probes.
+**Topics** of the shipped prompts of `forgetwatch replay`, by the categories of the shipped probes.
 """
 
 from __future__ import annotations

@@ -7,7 +7,8 @@
 Readers obey it: the number of planned looks sets the level of the alarms, and the list shows which looks there must be.
 A description that is missing or damaged is never used in part.
 
-The snapshots of a run folder: the rule by which a file is a look of its run, and `StoredRun`, which reads them all.
+**Contents.** The snapshots of a run folder: the rule by which a file is a look of its run, and `StoredRun`, which reads
+them all.
 
     name               step-000200.parquet, no other spelling
     its own checksum   matches its rows and metadata

@@ -1,6 +1,6 @@
 """Models and tokenizers of checkpoint folders, adapters and model ids, loaded whole in each process.
 
-Snapshots of checkpoints, adapters and model ids; each is scored once and cached (`forgetwatch.cache`).
+**Snapshots** of checkpoints, adapters and model ids; each is scored once and cached (`forgetwatch.cache`).
 
 The key is a digest of everything that determines the rows: the model's files (or the hub's commit), the probe's
 fingerprint and labels, the scorer and the grading rules with their versions, and the device. A snapshot holds its key
@@ -10,7 +10,7 @@ Processes that want the same snapshot at once wait for the first of them to scor
 process that ends, in whatever way. Where a file system has no locks, or the folder cannot be written, each process
 scores for itself.
 
-Fingerprint of a model in memory: equal for equal weights, on any device, in any process.
+**Fingerprint** of a model in memory: equal for equal weights, on any device, in any process.
 
 Two sums over the words of each tensor, each word times an odd number that depends on its place: a tensor that differs
 in any bit, or of which two words changed places, has other sums. They are computed where the tensor is, in the time

@@ -3,7 +3,7 @@
 Facts are its sizes, its wrappers from training, and the inputs that it takes. A model under training is measured
 without a trace: mode, settings and random states come back.
 
-State that modules keep besides their weights, and that a forward pass changes also in evaluation mode.
+**State** that modules keep besides their weights, and that a forward pass changes also in evaluation mode.
 
     dynamic rotary embeddings      inv_freq and max_seq_len_cached follow the longest text so far
     observers of quantisation      min_val, max_val, scale follow what they see
@@ -14,9 +14,7 @@ Buffers of any kind and plain attributes (numbers, texts, tensors, and lists or 
 before a look and put back after it, if they changed. What lies outside the modules, such as a count in a user's own
 hook, is not seen. A large buffer is not copied: if a look changes it, that is logged.
 
-What differs between the versions of transformers that forgetwatch supports, 4.56.2 to the newest.
-
-Everything else is the same in all of them, or is read from the model itself.
+**Versions.** What differs between the versions of transformers that forgetwatch supports, 4.56.2 to the newest.
 """
 
 from __future__ import annotations

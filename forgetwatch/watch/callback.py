@@ -18,7 +18,8 @@ to any machine, and names the run and its decision.
 A failure after the baseline is logged and counted, and the training continues, unless the run is strict. In a training
 of several processes all make the same calls; only the main process writes and logs.
 
-Everything that is read from a trainer: itself, its fitness for a watched run, its checkpoints and its examples.
+**The trainer.** Everything that is read from a trainer: itself, its fitness for a watched run, its checkpoints and its
+examples.
 
     find it      calling_trainer, resume_checkpoint
     check it     check_trainer, check_choice, chosen_by

@@ -12,7 +12,7 @@ checkpoint is there.
 
 Several processes that a launcher began follow together: the main process decides what is scored, all score.
 
-Checkpoints of a training in the order in which a follower scores them, and the end of it.
+**Queue.** Checkpoints of a training in the order in which a follower scores them, and the end of it.
 
     the folder is listed every few seconds
         complete, not scored      the next one
@@ -24,7 +24,7 @@ Checkpoints of a training in the order in which a follower scores them, and the 
 
 Only the main process lists the folder.
 
-Checkpoints of a training as another process sees them: complete or not, and held while they are read.
+**Checkpoints** of a training as another process sees them: complete or not, and held while they are read.
 
     checkpoint-200         transformers, and with it TRL, axolotl, LLaMA-Factory and unsloth
     global_step200_hf      OpenRLHF

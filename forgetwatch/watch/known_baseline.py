@@ -3,7 +3,7 @@
 The next run of the same model takes a baseline that took seconds from there; 50 items of it are measured again before
 it is used.
 
-A trial: the seconds of a few items of a probe, before anything is measured.
+**Trial.** A trial: the seconds of a few items of a probe, before anything is measured.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ run at the same steps, and all get the same answers; the main process alone writ
 A look that cannot be written, such as on a full disk, stays in memory (`pending`) until the next one, or `store`, finds
 room. That is said once.
 
-The lineage of the model that a training begins with, found by its folder, or by name.
+**Lineage.** The lineage of the model that a training begins with, found by its folder, or by name.
 
     by its folder     a checkpoint has a copy of its run, or the run folder is beside it
     by name           ``lineage="runs/sft"``: for a model that was handed on in memory, merged, cast or quantised

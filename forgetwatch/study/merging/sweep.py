@@ -8,7 +8,7 @@ sweep that was killed resumes with the first point that has no outcomes. Points 
 Nothing here prefers a point. One that is chosen on a probe because it looks best there owes a part of that to chance;
 the same numbers on a second probe, on which nothing was chosen, do not.
 
-The point of a sweep that a limit chooses, and whether questions that chose nothing confirm it.
+**Choice.** The point of a sweep that a limit chooses, and whether questions that chose nothing confirm it.
 
 The limit is a share of what A clearly knew, such as 98 %. Of the points that keep as much on the first probe, and whose
 verdict there is not FORGOT, the one with the most of B is chosen. It is the best of several, and so looks better than

@@ -17,7 +17,8 @@ weights. What an adapter adds in another way than by such a product is refused: 
 
 Slerp: Shoemake, Animating rotation with quaternion curves, SIGGRAPH 1985.
 
-Whether two models compute alike and cut text alike, by configurations and tokenizers: else they have no mean.
+**Alike.** Whether two models compute alike and cut text alike, by configurations and tokenizers: else they have no
+mean.
 """
 
 from __future__ import annotations

@@ -19,8 +19,7 @@ import numpy as np
 
 from forgetwatch.comparing import Comparison, Items, Trajectory, count_groups, paper_compat
 from forgetwatch.comparing.comparison import category_means
-from forgetwatch.measures import Rows
-from forgetwatch.pairing import AlignedPairs, Labels
+from forgetwatch.measures import AlignedPairs, Labels, Rows
 from forgetwatch.snapshot import Snapshot
 
 TASKS, CATEGORIES = 100, 10

@@ -18,8 +18,8 @@ from dataclasses import replace
 import torch
 from peft import LoraConfig, get_peft_model
 
-from forgetwatch.drift import drift_prompts, read_under, sample_completions
 from forgetwatch.probes import load_probe
+from forgetwatch.run import drift_prompts, read_under, sample_completions
 from forgetwatch.scoring import Scorer, load_model
 
 

@@ -23,8 +23,8 @@ from sampled import chances, forgetful, scored, with_outcomes
 from support import snapshot
 
 from forgetwatch import compare
-from forgetwatch.gates import Sides, apply_policy, limits_of
 from forgetwatch.metrics import Cells, newcombe
+from forgetwatch.policy import Sides, apply_policy, limits_of
 
 TOLERANCE = 0.02
 RIGHT = 0.6

@@ -124,7 +124,7 @@ def studied(folder: Path, pairs: int) -> tuple[float, float]:
 
 def counted(folder: Path) -> tuple[float, float, dict[str, list[float]]]:
     """Seconds of reading the first pair, of pairing its rows and counting the cells of its groups, and the cells."""
-    from forgetwatch.pairing import Labels, pair
+    from forgetwatch.measures import Labels, pair
     from forgetwatch.readers import ColumnMap, read_mapped
 
     started = time.process_time()

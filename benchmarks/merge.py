@@ -14,8 +14,8 @@ import threading
 import time
 from pathlib import Path
 
+from forgetwatch.merge import ModelPair
 from forgetwatch.scoring import size_of
-from forgetwatch.study.merging import ModelPair
 
 
 class Peak(threading.Thread):

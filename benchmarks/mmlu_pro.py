@@ -13,7 +13,7 @@ from pathlib import Path
 
 from forgetwatch import compare
 from forgetwatch.comparing import Group, Spread
-from forgetwatch.pairing import between, count, percent, points
+from forgetwatch.text import between, count, percent, points
 
 PAIRS = {
     "Llama-3.1-8B": ("Meta-Llama-3_1-8B", "Meta-Llama-3_1-8B-Instruct"),

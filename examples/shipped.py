@@ -22,7 +22,7 @@ from transformers import (
 )
 
 from forgetwatch import compare, load_probe
-from forgetwatch.drift import model_drifts
+from forgetwatch.run import model_drifts
 from forgetwatch.scoring import load_model, score_checkpoint
 
 

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from forgetwatch.probe import Probe
     from forgetwatch.probes import load_probe
     from forgetwatch.readers import load_snapshot
+    from forgetwatch.run import ForgetWatchCallback, Guard, Watch
     from forgetwatch.scoring import score
     from forgetwatch.snapshot import Snapshot, save_snapshot
-    from forgetwatch.watch import ForgetWatchCallback, Guard, Watch
 
 __all__ = [
     "Comparison",
@@ -39,13 +39,13 @@ __all__ = [
 
 _MODULES = {
     "Comparison": "comparing",
-    "ForgetWatchCallback": "watch",
-    "Guard": "watch",
+    "ForgetWatchCallback": "run",
+    "Guard": "run",
     "Item": "item",
     "Probe": "probe",
     "Snapshot": "snapshot",
     "Trajectory": "comparing",
-    "Watch": "watch",
+    "Watch": "run",
     "compare": "comparing",
     "load_probe": "probes",
     "load_snapshot": "readers",
@@ -62,7 +62,7 @@ def __getattr__(name: str) -> Any:
             if module == "comparing":
                 import_module("forgetwatch.report")  # which makes the documents of what was compared
         except ModuleNotFoundError as error:
-            sentence = _missing(error, what=f"forgetwatch.{name}", training=module == "watch")
+            sentence = _missing(error, what=f"forgetwatch.{name}", training=module == "run")
             if sentence is None:
                 raise
             raise ModuleNotFoundError(sentence) from error

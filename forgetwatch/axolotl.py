@@ -20,8 +20,8 @@ from axolotl.integrations.base import BasePlugin
 from pydantic import BaseModel, Field, field_validator
 
 from forgetwatch.errors import WatchError
+from forgetwatch.run import ForgetWatchCallback
 from forgetwatch.trl import settings
-from forgetwatch.watch import ForgetWatchCallback
 
 if TYPE_CHECKING:
     from transformers import Trainer

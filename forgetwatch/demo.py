@@ -38,8 +38,8 @@ from forgetwatch.errors import ForgetwatchError
 from forgetwatch.files import write_text
 from forgetwatch.probes import Fact, demo_probe, facts
 from forgetwatch.report import PREFIX, save_figure, trajectory_figure
+from forgetwatch.run import ForgetWatchCallback
 from forgetwatch.run_folder import RUN_FOLDER
-from forgetwatch.watch import ForgetWatchCallback
 
 SEED: Final = 1
 KNOWN_SHARE: Final = 0.62

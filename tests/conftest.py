@@ -74,7 +74,7 @@ def few_drift_prompts() -> Iterator[None]:
     """Measure the drift of a run on few prompts: every training of the tests begins with these completions."""
     with pytest.MonkeyPatch.context() as patch:
         # Tests that load no torch have none to shorten.
-        if (module := sys.modules.get("forgetwatch.drift.base_texts")) is not None:
+        if (module := sys.modules.get("forgetwatch.run.drift")) is not None:
             patch.setattr(module, "PROMPTS", FEW_PROMPTS)
         yield
 

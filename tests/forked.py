@@ -27,7 +27,7 @@ _IMPORTED = [
     "trl.trainer.sft_trainer",
     "forgetwatch.cli",
     "forgetwatch.scoring.loading",
-    "forgetwatch.watch.watch",
+    "forgetwatch.run.watch",
 ]
 
 

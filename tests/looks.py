@@ -13,15 +13,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from forgetwatch.comparing import ALPHA
-from forgetwatch.metrics import (
-    FEWEST_TESTED,
-    Boundary,
-    alarm_level,
-    boundary,
-    fall_test,
-    loss_p_value,
-    smallest_loss,
-)
+from forgetwatch.metrics import Boundary, alarm_level, boundary, fall_test, loss_p_value, smallest_loss
+from forgetwatch.metrics.margin_change import FEWEST_TESTED
 
 Floats = NDArray[np.float64]
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from forgetwatch import Snapshot, compare
 from forgetwatch.comparing import ModelComparison, Target, rank_models, transition_matrix
-from forgetwatch.study.merging import MergedPoint, MergeSweep, ProbeSweep, WeightDistance
+from forgetwatch.merge import MergedPoint, MergeSweep, ProbeSweep, WeightDistance
 
 ALPHAS = (0.0, 0.2, 0.5, 0.8, 1.0)
 

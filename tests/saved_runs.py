@@ -13,7 +13,7 @@ import pytest
 import torch
 from support import model, probe, tokenizer
 
-from forgetwatch.watch import Follower, FollowSettings
+from forgetwatch.run import Follower, FollowSettings
 
 
 def base(folder: Path) -> Path:

@@ -16,8 +16,8 @@ def no_picture(draw: Any, *, name: str, label: str) -> Markup:
 
 def shorten() -> None:
     """Measure the drift on few prompts, and draw no pictures, in the rest of this process."""
-    from forgetwatch.drift import base_texts
     from forgetwatch.report import html
+    from forgetwatch.run import drift
 
-    base_texts.PROMPTS = FEW_PROMPTS  # type: ignore[misc]
+    drift.PROMPTS = FEW_PROMPTS  # type: ignore[misc]
     html.svg = no_picture  # type: ignore[assignment]

@@ -26,21 +26,21 @@ ORDER = (
     ),
     *(
         "metrics",
+        "text",
         "grading",
         "probes",
         "readers",
         "run_folder",
-        "pairing",
         "measures",
         "comparing",
-        "gates",
+        "policy",
         "report",
     ),
     *(
         "scoring",
-        "drift",
         "retention",
-        "watch",
+        "run",
+        "merge",
         "study",
         "theory",
         "trl",
@@ -54,7 +54,7 @@ ORDER = (
 """From bottom to top: a module may import its own part and those before it."""
 
 HEAVY = {"torch", "transformers", "trl", "accelerate", "peft", "datasets", "tokenizers"}
-MAY_BE_HEAVY = {"scoring", "drift", "retention", "lm_eval", "watch", "study", "trl", "axolotl", "demo"}
+MAY_BE_HEAVY = {"scoring", "retention", "lm_eval", "run", "merge", "study", "trl", "axolotl", "demo"}
 METRICS_MAY_USE = {"numpy", "scipy", "math", "dataclasses", "typing", "collections", "forgetwatch", "__future__"}
 
 FILES = sorted(ROOT.rglob("*.py"))

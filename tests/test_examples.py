@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from forgetwatch import Trajectory, demo, load_probe
 from forgetwatch.cli import app
 from forgetwatch.comparing import read_stages
-from forgetwatch.gates import Sides, apply_policy, load_policy
+from forgetwatch.policy import Sides, apply_policy, load_policy
 from forgetwatch.probes import RELATIONS
 from forgetwatch.study.plan import read_plan
 

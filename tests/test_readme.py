@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 import forgetwatch
 from forgetwatch import retention
 from forgetwatch.cli import app
-from forgetwatch.gates import parse_policy
 from forgetwatch.measures import QUANTITIES
+from forgetwatch.policy import parse_policy
 from forgetwatch.probe import read_probe
 from forgetwatch.study import read_plan
 

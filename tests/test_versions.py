@@ -72,7 +72,7 @@ ARGUMENTS = {
     "follow": ["r", "--base", "b"],
 }
 NEEDS = {
-    "watch": "train",
+    "run": "train",
     "report/export.py": "score",
     "trl.py": "train",
     "demo.py": "train",
@@ -83,7 +83,7 @@ NEEDS = {
     "probes/checking.py": "why",
 }
 """Extra that a part of the package needs, beside `score` for what reads a model."""
-SCORES = ("scoring", "drift", "retention", "study/merging", "lm_eval.py", "watch", "demo.py", "axolotl.py")
+SCORES = ("scoring", "retention", "merge", "lm_eval.py", "run", "demo.py", "axolotl.py")
 ALSO = {"peft"}
 """Packages that are imported only where a user's file asks for them."""
 

@@ -27,8 +27,8 @@ from texts import NOUNS, QUESTIONS
 from tqdm import tqdm
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from forgetwatch.drift import Reading, read_under, sample_completions
-from forgetwatch.metrics import first_tokens
+from forgetwatch.metrics.divergence import first_tokens
+from forgetwatch.run import Reading, read_under, sample_completions
 from forgetwatch.scoring import Ids, end_tokens, sample, seeds_of
 
 TOKENS: Final = 24

@@ -21,19 +21,10 @@ from rich.progress import track
 
 from forgetwatch import Snapshot, load_snapshot
 from forgetwatch.comparing import decided_by
-from forgetwatch.metrics import (
-    TAU,
-    Change,
-    Confidence,
-    LogScore,
-    clustered_mean,
-    count_known,
-    is_known,
-    log_shares,
-    mcnemar,
-)
-from forgetwatch.metrics.log_score import log_score
-from forgetwatch.pairing import AlignedPairs, pair
+from forgetwatch.measures import AlignedPairs, pair
+from forgetwatch.metrics import TAU, Change, Confidence, LogScore, count_known, is_known, mcnemar
+from forgetwatch.metrics.intervals import clustered_mean
+from forgetwatch.metrics.log_score import log_score, log_shares
 
 SEED: Final = 20261122
 TAUS: Final = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)

@@ -39,7 +39,9 @@ from trl import GRPOConfig, GRPOTrainer, SFTConfig, SFTTrainer
 
 from forgetwatch import Probe, compare, load_probe, load_snapshot, save_snapshot, score
 from forgetwatch.comparing import Group
-from forgetwatch.drift import (
+from forgetwatch.metrics import Interval, wilson
+from forgetwatch.report import comparison_json, save_figure
+from forgetwatch.run import (
     Completions,
     drift_prompts,
     read_completions,
@@ -47,8 +49,6 @@ from forgetwatch.drift import (
     sample_completions,
     save_completions,
 )
-from forgetwatch.metrics import Interval, wilson
-from forgetwatch.report import comparison_json, save_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

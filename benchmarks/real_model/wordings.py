@@ -35,8 +35,8 @@ from numpy.typing import NDArray
 
 from forgetwatch import Probe, Snapshot, compare, load_snapshot, save_snapshot
 from forgetwatch.measures import KNOWN
+from forgetwatch.measures.rows import option_scores
 from forgetwatch.metrics import TAU, boundary, equal_change_p_value, margins
-from forgetwatch.pairing import option_scores
 from forgetwatch.probes import OTHERS, reworded, wordings_of
 
 Floats = NDArray[np.float64]

@@ -11,8 +11,8 @@ from rich.table import Table
 from forgetwatch.cache import LIMIT, cache_files, cache_folder
 from forgetwatch.cli.output import echo, result_console
 from forgetwatch.errors import SnapshotError
-from forgetwatch.pairing import count, fit_ends
 from forgetwatch.snapshot import read_snapshot
+from forgetwatch.text import count, fit_ends
 
 cache_app: Final = typer.Typer(
     help="List or clear the cache of baselines and scored checkpoints.",

@@ -62,9 +62,8 @@ from forgetwatch.comparing import (
 )
 from forgetwatch.comparing.flips import flips
 from forgetwatch.errors import SnapshotError
-from forgetwatch.gates import Policy, PolicyResult, Sides
 from forgetwatch.loading import Loading
-from forgetwatch.pairing import count
+from forgetwatch.policy import Policy, PolicyResult, Sides
 from forgetwatch.probe import Probe
 from forgetwatch.probes import Categories, load_probe
 from forgetwatch.progress import is_first_process
@@ -82,6 +81,7 @@ from forgetwatch.report import (
     several_table,
 )
 from forgetwatch.snapshot import Snapshot
+from forgetwatch.text import count
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -308,7 +308,7 @@ def _with_drift(options: Options, comparisons: list[Comparison]) -> list[Compari
         return comparisons
     echo(f"drift: sampling short completions of {options.before}, whose probability each model after gives", err=True)
     # Not at the top: this imports torch, which comparing files does not need.
-    from forgetwatch.drift import model_drifts
+    from forgetwatch.run import model_drifts
 
     drifts = model_drifts(options.before, options.after, options.items, loading=Loading(device_map=options.device_map))
     return [replace(one, drift=drift) for one, drift in zip(comparisons, drifts, strict=True)]

@@ -17,10 +17,10 @@ from forgetwatch.comparing import Flip, Trajectory, first_forgotten, select, sor
 from forgetwatch.comparing.flips import flips
 from forgetwatch.errors import SnapshotError
 from forgetwatch.files import write_text
-from forgetwatch.pairing import one_line
 from forgetwatch.probes import load_probe
 from forgetwatch.report import flip_json, flip_lines
 from forgetwatch.run_folder import is_run_folder, run_probe
+from forgetwatch.text import one_line
 
 _What = Literal["forgotten", "known_lost", "gained", "churned"]
 

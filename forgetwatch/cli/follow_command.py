@@ -12,9 +12,9 @@ from forgetwatch.cli.options import DeviceMapOption, TrustOption, check_device_m
 from forgetwatch.cli.output import echo, shared_work
 from forgetwatch.errors import WatchError
 from forgetwatch.loading import Loading
-from forgetwatch.pairing import listed
 from forgetwatch.probes import load_probe
 from forgetwatch.progress import is_first_process, log
+from forgetwatch.text import listed
 
 _tracker_option = partial(typer.Option, rich_help_panel="Trackers")
 _limit_option = partial(typer.Option, rich_help_panel="When it ends")
@@ -80,8 +80,8 @@ def run(
     items = load_probe(probe)
     if is_first_process():
         log(f"loading {base} ...")  # at once: importing what loads it takes seconds
+    from forgetwatch.run import Follower, FollowSettings, Guard
     from forgetwatch.scoring import silence_loading
-    from forgetwatch.watch import Follower, FollowSettings, Guard
 
     silence_loading()
     settings = FollowSettings(

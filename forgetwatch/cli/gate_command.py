@@ -39,12 +39,12 @@ from forgetwatch.comparing import OnMismatch, compare
 from forgetwatch.comparing.flips import flips
 from forgetwatch.errors import GateError
 from forgetwatch.files import read_text, write_text
-from forgetwatch.gates import READY, PolicyResult, Sides, apply_policy, load_policy
 from forgetwatch.loading import Loading
-from forgetwatch.pairing import count, listed
+from forgetwatch.policy import READY, PolicyResult, Sides, apply_policy, load_policy
 from forgetwatch.probes import load_probe
 from forgetwatch.progress import is_first_process
 from forgetwatch.report.export import policy_comment, policy_sentence, put_comment, step_annotations
+from forgetwatch.text import count, listed
 
 _MOST_COMMENT: Final = 2**22
 """Bytes of a file that a comment is put into."""

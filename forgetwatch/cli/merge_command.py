@@ -96,8 +96,7 @@ def run(
     announce_import()
     with shared_work():
         # Not at the top: this imports torch, which the other commands do not need.
-        from forgetwatch.scoring import silence_loading
-        from forgetwatch.study.merging import (
+        from forgetwatch.merge import (
             ModelPair,
             choice_json,
             choose,
@@ -107,6 +106,7 @@ def run(
             merge_table,
             run_sweep,
         )
+        from forgetwatch.scoring import silence_loading
 
         silence_loading()
         loading = Loading(trust_remote_code=trust_remote_code, device_map=device_map)

@@ -17,7 +17,7 @@ import typer
 
 from forgetwatch.comparing import TOLERANCE, Tolerance
 from forgetwatch.errors import GateError, ScoringError
-from forgetwatch.gates import READY, Policy, limits_of, parse_fraction, parse_no_worse_than
+from forgetwatch.policy import READY, Policy, limits_of, parse_fraction, parse_no_worse_than
 from forgetwatch.progress import launched_count
 
 if TYPE_CHECKING:

@@ -27,8 +27,8 @@ from forgetwatch.cli.targets import MARK
 from forgetwatch.comparing import Answer, Causes, Comparison, Flip, ModelComparison, Tolerance, Trajectory, worst
 from forgetwatch.errors import GateError
 from forgetwatch.files import write_text
-from forgetwatch.gates import Policy, PolicyResult, Sides, apply_policy
 from forgetwatch.measures import json_value
+from forgetwatch.policy import Policy, PolicyResult, Sides, apply_policy
 from forgetwatch.probe import Probe
 from forgetwatch.progress import Done, Progress, is_first_process, launched_count, log, shown
 from forgetwatch.report import (

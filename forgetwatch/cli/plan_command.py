@@ -24,9 +24,9 @@ from forgetwatch.metrics import (
     items_needed,
 )
 from forgetwatch.metrics.margin_change import FEWEST_TESTED
-from forgetwatch.pairing import brief, count, fit, percent
 from forgetwatch.probes import load_probe, questions_once
 from forgetwatch.readers import load_snapshot
+from forgetwatch.text import brief, count, fit, percent
 
 _FLIPS = (0.05, 0.10, 0.20)
 _COLUMNS = 3

@@ -21,7 +21,6 @@ from forgetwatch.cli.output import echo, print_hanging, print_text
 from forgetwatch.cli.targets import check_probe_file
 from forgetwatch.errors import ProbeError
 from forgetwatch.item import PRIVATE, Item
-from forgetwatch.pairing import fit
 from forgetwatch.probe import Norm, Probe
 from forgetwatch.probes import (
     SUFFIXES,
@@ -36,6 +35,7 @@ from forgetwatch.probes import (
     training_texts,
 )
 from forgetwatch.probes.checking import overlap
+from forgetwatch.text import fit
 
 PROBLEMS = 1
 

@@ -15,11 +15,11 @@ from forgetwatch.cli.targets import check_rows
 from forgetwatch.comparing import Trajectory
 from forgetwatch.errors import ForgetwatchError
 from forgetwatch.loading import Loading
-from forgetwatch.pairing import count, one_line
 from forgetwatch.probe import Probe
 from forgetwatch.probes import SUFFIXES, load_probe, read_rows, training_text, training_texts
 from forgetwatch.progress import Done, log, shown
 from forgetwatch.run_folder import run_probe
+from forgetwatch.text import count, one_line
 
 
 def run(

@@ -43,14 +43,14 @@ from forgetwatch.comparing import (
 from forgetwatch.comparing.flips import flips
 from forgetwatch.errors import ForgetwatchError, SnapshotError, WatchError
 from forgetwatch.extras import missing
-from forgetwatch.gates import Sides, load_policy
-from forgetwatch.pairing import count, fit_ends, one_line, percent, run_name
+from forgetwatch.policy import Sides, load_policy
 from forgetwatch.probes import answers_of, category_words, nearness_to, training_texts
 from forgetwatch.report import CARD, causes_json, comparison_detail, save_run, trajectory_json, write_card
 from forgetwatch.report.advice import PAGE, Advice, advise
 from forgetwatch.report.document import paths_sentence, stage_lines
 from forgetwatch.report.terminal import run_table
 from forgetwatch.run_folder import REPORT, RUN_FOLDER, find_run_folder, run_probe
+from forgetwatch.text import count, fit_ends, one_line, percent, run_name
 
 _CATEGORIES: Final = 8
 

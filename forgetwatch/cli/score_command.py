@@ -16,7 +16,7 @@ from forgetwatch.cli.targets import check_snapshot
 from forgetwatch.comparing import repeated_prompts
 from forgetwatch.errors import SnapshotError
 from forgetwatch.loading import Loading
-from forgetwatch.pairing import snapshot_bits
+from forgetwatch.measures import snapshot_bits
 from forgetwatch.probes import load_probe
 from forgetwatch.progress import is_first_process
 from forgetwatch.snapshot import Snapshot, save_snapshot

@@ -15,9 +15,9 @@ from typing import Final
 import numpy as np
 
 from forgetwatch.comparing.groups import Group
-from forgetwatch.measures import NET_ESTIMATE, margin_rule
+from forgetwatch.measures import NET_ESTIMATE, AlignedPairs, margin_rule
 from forgetwatch.metrics import FEWEST, equal_change_p_value
-from forgetwatch.pairing import AlignedPairs, points, probability
+from forgetwatch.text import points, probability
 
 _SEED: Final = 0
 

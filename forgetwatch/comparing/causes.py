@@ -27,10 +27,11 @@ from typing import Final, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from forgetwatch.measures import pair
 from forgetwatch.metrics import Explained, Separation, explained, mean_ranks, separation
-from forgetwatch.pairing import count, one_line, pair
 from forgetwatch.probes import RightAnswer
 from forgetwatch.snapshot import Snapshot
+from forgetwatch.text import count, one_line
 
 _DOUBT: Final = 0.05
 _PERMUTATIONS: Final = 10_000

@@ -58,16 +58,21 @@ from forgetwatch.measures import (
     QUANTITIES,
     VANISHED_SHARE_NOTED,
     Again,
+    AlignedPairs,
+    AlignedPassages,
     GroupMeasure,
+    Labels,
     LookDrift,
     Measure,
+    Pairing,
     Rows,
+    item_codes,
+    pair,
     read_again,
     read_drift,
     value_at,
 )
 from forgetwatch.metrics import as_released, count_known, paper
-from forgetwatch.pairing import AlignedPairs, AlignedPassages, Labels, Pairing, item_codes, pair
 from forgetwatch.probes import UNMAPPED, Categories, PaperTasks
 from forgetwatch.readers import check_metric, load_snapshot
 from forgetwatch.snapshot import Snapshot

@@ -54,13 +54,13 @@ from forgetwatch.comparing.verdict import (
     ranked_categories,
     side_of_zero,
 )
-from forgetwatch.measures import CONSTANT_MASS, FORM, KNOWN, RIGHT_LOST, Rows, net_of_luck
+from forgetwatch.measures import CONSTANT_MASS, FORM, KNOWN, RIGHT_LOST, AlignedPairs, Rows, net_of_luck, pair
+from forgetwatch.measures.rows import Floats
 from forgetwatch.metrics import FEWEST, boundary
 from forgetwatch.metrics import decide as choose
-from forgetwatch.pairing import AlignedPairs, count, listed, one_line, pair
-from forgetwatch.pairing.aligned import Floats
 from forgetwatch.run_folder import GuardFinding
 from forgetwatch.snapshot import Snapshot
+from forgetwatch.text import count, listed, one_line
 
 Word = Literal["KEPT", "FORGOT", "NOT CLEAR", "NO VERDICT"]
 Next = Literal["nothing", "measure", "measure twice", "vanished", "measure or mend", "mend"]

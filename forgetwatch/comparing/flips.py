@@ -31,9 +31,8 @@ from forgetwatch.comparing.checks import is_of_run
 from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.errors import SnapshotError
 from forgetwatch.item import PRIVATE, SHIPPED, Item
-from forgetwatch.measures import Again, LostElsewhere, Status, lost_elsewhere, read_again
+from forgetwatch.measures import Again, AlignedPairs, LostElsewhere, Status, lost_elsewhere, pair, read_again
 from forgetwatch.metrics import Loss
-from forgetwatch.pairing import AlignedPairs, pair
 from forgetwatch.probe import LETTERS, Probe
 from forgetwatch.probes import OTHERS, worded_probe, wordings_of
 from forgetwatch.readers import QuestionText

@@ -24,12 +24,12 @@ from forgetwatch.measures import (
     Chance,
     Flips,
     GroupMeasure,
+    Labels,
     Rows,
     Vanished,
     document,
     margin_rule,
 )
-from forgetwatch.pairing import Labels
 
 Level = Literal["all", "kind", "wording", "category", "task"]
 R = TypeVar("R")

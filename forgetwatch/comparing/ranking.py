@@ -27,8 +27,8 @@ from forgetwatch.comparing.trajectory import right_answers
 from forgetwatch.comparing.verdict import TOLERANCE, Tolerance, estimated
 from forgetwatch.errors import SnapshotError
 from forgetwatch.files import file_errors, read_text
+from forgetwatch.measures import item_codes
 from forgetwatch.metrics import Interval, flip_interval
-from forgetwatch.pairing import item_codes
 from forgetwatch.snapshot import Snapshot
 
 

@@ -37,7 +37,18 @@ from forgetwatch.comparing.checks import Subset
 from forgetwatch.comparing.comparison import RENDERERS, Comparison, compare, frame, long_rows
 from forgetwatch.comparing.groups import Group, Level
 from forgetwatch.errors import MismatchError, SnapshotError
-from forgetwatch.measures import DRIFT_KEY, KNOWN, NET_ESTIMATE, NULL, History, LookDrift, Measure
+from forgetwatch.measures import (
+    DRIFT_KEY,
+    KNOWN,
+    NET_ESTIMATE,
+    NULL,
+    History,
+    LookDrift,
+    Measure,
+    guess_chance,
+    pair,
+    rows_of_baseline,
+)
 from forgetwatch.metrics import (
     GuesserHistory,
     ItemHistory,
@@ -45,9 +56,9 @@ from forgetwatch.metrics import (
     guesser_history,
     item_history,
 )
-from forgetwatch.pairing import guess_chance, one_line, pair, rows_of_baseline, run_name
 from forgetwatch.run_folder import GuardFinding, StoredRun, TaskFigure, check_one_model, read_first, stored_lineage
 from forgetwatch.snapshot import Snapshot
+from forgetwatch.text import one_line, run_name
 
 
 @dataclass(frozen=True, kw_only=True)

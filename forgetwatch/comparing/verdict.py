@@ -46,7 +46,7 @@ from forgetwatch.comparing.groups import Group
 from forgetwatch.comparing.trajectory import FEWEST_TO_KEEP
 from forgetwatch.measures import KNOWN, NET_ESTIMATE, RIGHT_LOST, VANISHED
 from forgetwatch.metrics import FEWEST, FEWEST_RIGHT, Interval, shrunk
-from forgetwatch.pairing import count, one_line
+from forgetwatch.text import count, one_line
 
 Answer = Literal["PASS", "FAIL", "INCONCLUSIVE"]
 LegName = Literal["accuracy", "knowledge", "category"]

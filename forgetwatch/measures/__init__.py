@@ -1,5 +1,6 @@
-"""One module for each thing that a group of items shows: its result, its numbers, its words.
+"""The aligned rows of two snapshots, and one module for each thing that they show: its result, its numbers, its words.
 
+    rows             rows of the two snapshots that answer the same question, as arrays of equal length; stored columns
     base             Measure, Quantity, Bounds: what every measure has, and the rows that it counts
     quantities       MEASURES, their order, and the loops over all numbers
     flips            the four cells, their rates, intervals and tests; items that were scored on one side alone
@@ -12,7 +13,7 @@
     drift            distance of a model from its base, for each look
     history          items through all looks of a run
 
-To add a measure, write its module and put it into `MEASURES`. Read `base` first, then `scores`.
+To add a measure, write its module and put it into `MEASURES`. Read `rows` first, then `base` and `scores`.
 """
 
 from forgetwatch.measures.base import MISSING_CELL, GroupMeasure, Measure, Quantity, Rows, Unit, json_value, sentence_of
@@ -22,7 +23,6 @@ from forgetwatch.measures.drift import (
     DRIFT_KEY,
     ESTIMATORS,
     SET_NAMES,
-    Floor,
     LookDrift,
     best_estimator,
     drift_interval,
@@ -48,7 +48,7 @@ from forgetwatch.measures.noise_floors import (
     read_again,
     stored_again,
 )
-from forgetwatch.measures.option_mass import CONSTANT_MASS, MASS, mass_mode
+from forgetwatch.measures.option_mass import CONSTANT_MASS, MASS
 from forgetwatch.measures.quantities import (
     BEYOND_GROUPS,
     INTERVALS,
@@ -60,4 +60,15 @@ from forgetwatch.measures.quantities import (
     unit_of,
     value_at,
 )
-from forgetwatch.measures.scores import LOG_SCORE, PASSAGES
+from forgetwatch.measures.rows import (
+    AlignedPairs,
+    AlignedPassages,
+    Labels,
+    Pairing,
+    guess_chance,
+    item_codes,
+    pair,
+    rows_of_baseline,
+    snapshot_bits,
+)
+from forgetwatch.measures.scores import PASSAGES

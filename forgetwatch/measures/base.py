@@ -18,8 +18,9 @@ from typing import Any, Final, Generic, Literal, TypeVar
 
 import numpy as np
 
+from forgetwatch.measures.rows import AlignedPairs, AlignedPassages
 from forgetwatch.metrics import Change, Interval, MarginRule, false_discovery
-from forgetwatch.pairing import AlignedPairs, AlignedPassages, bits, count, nats
+from forgetwatch.text import bits, count, nats
 
 R = TypeVar("R")
 Unit = Literal["count", "share", "nats", "bits", "ratio"]

@@ -16,7 +16,7 @@ from forgetwatch.metrics import (
     guess_corrected,
     paper,
 )
-from forgetwatch.pairing import between, count, percent
+from forgetwatch.text import between, count, percent
 
 ASSUMES: Final = {
     "paper": "before and after are unrelated; too high if guesses change, too low if not",

@@ -10,6 +10,7 @@ from scipy import special
 
 from forgetwatch.measures.base import Bounds, GroupMeasure, Quantity, Rows, mean_change
 from forgetwatch.measures.flips import vanished_rows, worst_before, worst_cells, worth_cells
+from forgetwatch.measures.rows import AlignedPairs
 from forgetwatch.metrics import (
     FEWEST,
     Boundary,
@@ -27,7 +28,7 @@ from forgetwatch.metrics import (
     pooled,
     sign_flip,
 )
-from forgetwatch.pairing import AlignedPairs, between, points
+from forgetwatch.text import between, points
 
 _POWER: Final = float(special.ndtri(0.975) + special.ndtri(0.8))
 """Standard errors of a change that is found with 80 % power, two-sided at 5 %."""

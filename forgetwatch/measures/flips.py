@@ -25,6 +25,7 @@ from typing import Final
 import numpy as np
 
 from forgetwatch.measures.base import Bounds, GroupMeasure, Quantity, Rows, intervals, numbers, with_q_values
+from forgetwatch.measures.rows import AlignedPairs
 from forgetwatch.metrics import (
     TAU,
     Cells,
@@ -43,7 +44,7 @@ from forgetwatch.metrics import (
     wilson,
 )
 from forgetwatch.metrics.transitions import Bools, Ints
-from forgetwatch.pairing import AlignedPairs, between, count, percent, points, probability
+from forgetwatch.text import between, count, percent, points, probability
 
 
 @dataclass(frozen=True, kw_only=True)

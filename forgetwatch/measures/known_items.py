@@ -8,7 +8,7 @@ from typing import Final
 
 from forgetwatch.measures.base import MISSING_CELL, Bounds, GroupMeasure, Quantity, Rows, numbers
 from forgetwatch.metrics import Interval, Known, count_known, effective_items, flip_interval
-from forgetwatch.pairing import count
+from forgetwatch.text import count
 
 
 @dataclass(frozen=True, kw_only=True)

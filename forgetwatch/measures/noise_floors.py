@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from forgetwatch.errors import SnapshotError
 from forgetwatch.measures.base import Bounds, GroupMeasure, Quantity, Rows, numbers
 from forgetwatch.metrics import Interval, Losses, Null, RightLost, count_losses, noise_floor, null, right_lost, wilson
-from forgetwatch.pairing import count
+from forgetwatch.text import count
 
 
 def _losses(rows: Rows) -> Losses | None:

@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 from forgetwatch.measures.base import GroupMeasure, Quantity, Rows, mean_change
 from forgetwatch.metrics import MassChanges, mass_changes
-from forgetwatch.pairing import count, nats
+from forgetwatch.text import count, nats
 
 Mode = Literal["mass", "both", "conditional", "neither"]
 

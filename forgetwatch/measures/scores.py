@@ -12,7 +12,7 @@ from typing import Final
 from forgetwatch.measures.base import GroupMeasure, Quantity, Rows, mean_change, numbers, with_interval, with_q_values
 from forgetwatch.metrics import BitsPerByte, LogScore, bits_per_byte
 from forgetwatch.metrics.log_score import log_score
-from forgetwatch.pairing import count, probability
+from forgetwatch.text import count, probability
 
 
 @dataclass(frozen=True, kw_only=True)

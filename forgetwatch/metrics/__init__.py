@@ -24,17 +24,8 @@ torch. Arrays are by row, one row for each sample of an item, and some arguments
     samples        rows per item; counts are divided by it
 """
 
-from forgetwatch.metrics.choices import (
-    NORMS,
-    UNITS,
-    OptionScores,
-    decide,
-    normalise,
-    option_mask,
-    ranking,
-    right_at_constant_mass,
-)
-from forgetwatch.metrics.divergence import NOT_ALWAYS, Drift, bucketed_kl, drift, first_tokens
+from forgetwatch.metrics.choices import UNITS, OptionScores, decide, normalise, option_mask, right_at_constant_mass
+from forgetwatch.metrics.divergence import NOT_ALWAYS, Drift, bucketed_kl, drift
 from forgetwatch.metrics.guessing import (
     FEWEST_RIGHT,
     Answers,
@@ -46,16 +37,7 @@ from forgetwatch.metrics.guessing import (
     paper,
     right_lost,
 )
-from forgetwatch.metrics.intervals import (
-    Interval,
-    cluster_codes,
-    clustered_mean,
-    effective_items,
-    flip_interval,
-    mean_interval,
-    newcombe,
-    wilson,
-)
+from forgetwatch.metrics.intervals import Interval, effective_items, flip_interval, mean_interval, newcombe, wilson
 from forgetwatch.metrics.known import (
     DEFINITION,
     TAU,
@@ -68,20 +50,9 @@ from forgetwatch.metrics.known import (
     is_known,
     lost_form,
 )
-from forgetwatch.metrics.log_score import (
-    FEWEST_SCORED,
-    BitsPerByte,
-    Change,
-    LogScore,
-    Passages,
-    best_temperature,
-    bits_per_byte,
-    log_shares,
-    rate,
-)
+from forgetwatch.metrics.log_score import BitsPerByte, Change, LogScore, Passages, bits_per_byte, rate
 from forgetwatch.metrics.margin_change import (
     FEWEST,
-    FEWEST_TESTED,
     Boundary,
     FallTest,
     MarginRule,
@@ -103,7 +74,6 @@ from forgetwatch.metrics.significance import (
     false_discovery,
     items_needed,
     loss_p_value,
-    luck,
     mcnemar,
     sign_flip,
     smallest_loss,

@@ -45,7 +45,6 @@ from forgetwatch.report.pictures import (
 from forgetwatch.report.plots import (
     FORGOTTEN,
     GAINED,
-    LOST,
     PANELS,
     ROWS,
     SAME,

@@ -45,9 +45,8 @@ import numpy as np
 
 from forgetwatch.comparing import TOLERANCE, Comparison, Conclusion, Tolerance, Trajectory, conclude, decide, estimated
 from forgetwatch.errors import SnapshotError
-from forgetwatch.measures import KNOWN
+from forgetwatch.measures import KNOWN, item_codes
 from forgetwatch.metrics import sign_flip
-from forgetwatch.pairing import count, fit_ends, item_codes, points, run_name
 from forgetwatch.run_folder import (
     PROBE,
     RUN_FOLDER,
@@ -58,6 +57,7 @@ from forgetwatch.run_folder import (
     own_checkpoint,
     stored_lineage,
 )
+from forgetwatch.text import count, fit_ends, points, run_name
 from forgetwatch.visible_text import without_folders
 
 _DOUBT: Final = 0.05

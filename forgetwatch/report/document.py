@@ -64,8 +64,8 @@ from forgetwatch.measures import (
     sentence_of,
 )
 from forgetwatch.metrics import wilson
-from forgetwatch.pairing import between, count, fit_ends, one_line, percent, points
 from forgetwatch.report.sentences import LEG_HEADINGS, Summary, alarm_sentences, capital
+from forgetwatch.text import between, count, fit_ends, one_line, percent, points
 from forgetwatch.visible_text import without_folders
 
 _COLUMNS: Final = (

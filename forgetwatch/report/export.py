@@ -66,7 +66,6 @@ from forgetwatch.comparing import (
 from forgetwatch.errors import SnapshotError
 from forgetwatch.extras import missing
 from forgetwatch.files import write_text
-from forgetwatch.gates import PolicyResult, Ruling
 from forgetwatch.measures import (
     DRIFT_KEY,
     MEASURES,
@@ -81,7 +80,7 @@ from forgetwatch.measures import (
     value_at,
 )
 from forgetwatch.metrics import DEFINITION, TAU
-from forgetwatch.pairing import count, items, shorten
+from forgetwatch.policy import PolicyResult, Ruling
 from forgetwatch.report.advice import best_by_both
 from forgetwatch.report.document import (
     HEADINGS,
@@ -96,6 +95,7 @@ from forgetwatch.report.document import (
     stages_json,
 )
 from forgetwatch.report.sentences import WORST_HEADINGS, Summary, summary
+from forgetwatch.text import count, items, shorten
 from forgetwatch.version import VERSION
 from forgetwatch.visible_text import csv_cell, visible, without_folders
 

@@ -24,7 +24,7 @@ from rich.console import Group as Lines
 from rich.text import Text
 
 from forgetwatch.comparing import Flip, Side, sort_flips
-from forgetwatch.pairing import count, nats, shorten
+from forgetwatch.text import count, nats, shorten
 from forgetwatch.visible_text import visible
 
 MOST: Final = 500

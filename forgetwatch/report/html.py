@@ -40,7 +40,6 @@ from forgetwatch.comparing import (
 from forgetwatch.comparing.flips import flips
 from forgetwatch.measures import DRIFT, PASSAGES
 from forgetwatch.metrics import TAU
-from forgetwatch.pairing import count, passages
 from forgetwatch.probe import Probe
 from forgetwatch.probes import answers_of
 from forgetwatch.report import plots
@@ -64,6 +63,7 @@ from forgetwatch.report.plots import heatmap, heatmap_caption, heatmap_figure
 from forgetwatch.report.sentences import WORST_HEADINGS, Summary, alarm_sentences, summary
 from forgetwatch.report.several_models import RANKING, matrix_cells, ranking_cells, ranking_figure, several_words
 from forgetwatch.run_folder import run_probe
+from forgetwatch.text import count, passages
 from forgetwatch.version import VERSION
 from forgetwatch.visible_text import visible, without_folders
 

@@ -40,7 +40,7 @@ from forgetwatch.comparing import (
 )
 from forgetwatch.measures import NULL, PASSAGES, SET_NAMES, LookDrift, drift_interval
 from forgetwatch.metrics import Interval
-from forgetwatch.pairing import count, fit_ends
+from forgetwatch.text import count, fit_ends
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist

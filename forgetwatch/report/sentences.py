@@ -43,20 +43,9 @@ from forgetwatch.comparing import (
 )
 from forgetwatch.measures import FORM, KNOWN, NET_ESTIMATE, NULL, PASSAGES, net_of_luck
 from forgetwatch.metrics import Interval
-from forgetwatch.pairing import (
-    between,
-    count,
-    fit_ends,
-    is_or_are,
-    listed,
-    one_line,
-    passages,
-    percent,
-    points,
-    questions,
-)
 from forgetwatch.report.advice import best_look, model_names, task_text
 from forgetwatch.report.flip_list import Lost, lost_examples
+from forgetwatch.text import between, count, fit_ends, is_or_are, listed, one_line, passages, percent, points, questions
 
 
 def how_sure(comparison: Comparison, found: Conclusion | None, trajectory: Trajectory | None) -> list[str]:

@@ -20,10 +20,10 @@ from rich.console import Group as Lines
 from rich.text import Text
 
 from forgetwatch.comparing import ModelComparison, RankedModel
-from forgetwatch.pairing import between, count, fit_ends, items, one_line, percent, points
 from forgetwatch.report.export import escaped, table
 from forgetwatch.report.plots import BLUE, GREY, name_in, set_tooltip
 from forgetwatch.report.terminal import note_lines
+from forgetwatch.text import between, count, fit_ends, items, one_line, percent, points
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

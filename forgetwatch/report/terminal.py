@@ -47,13 +47,13 @@ from forgetwatch.comparing import (
     loss_phrase,
     vanished_note,
 )
-from forgetwatch.gates import PolicyResult
 from forgetwatch.measures import ESTIMATORS, MEASURES, PASSAGES, best_estimator, kl_text
-from forgetwatch.pairing import between, fit, fit_ends, items, one_line, points
+from forgetwatch.policy import PolicyResult
 from forgetwatch.report.advice import model_names, more_of_run, run_title, saved_look, shortened
 from forgetwatch.report.document import HEADINGS, Aside, Bullets, Heading, Part, Table, document
 from forgetwatch.report.sentences import fact_rows, short_name, summary
 from forgetwatch.run_folder import RUN_FOLDER
+from forgetwatch.text import between, fit, fit_ends, items, one_line, points
 from forgetwatch.visible_text import visible
 
 WIDTH: Final = 100

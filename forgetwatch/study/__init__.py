@@ -9,7 +9,6 @@
 
 A study imports no torch where only files of outcomes are named. Start with `plan`.
 
-Beside it, `merging`: points between two models (`forgetwatch merge`).
 """
 
 from forgetwatch.study.factors import findings

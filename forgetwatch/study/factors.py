@@ -23,9 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forgetwatch.metrics import Interval, Slope, family_mean, family_slopes
-from forgetwatch.pairing import between, count, percent, points
 from forgetwatch.study.pairs import RATES, Compared, Rate, Study
 from forgetwatch.study.plan import Kind, Pair
+from forgetwatch.text import between, count, percent, points
 
 Floats = NDArray[np.float64]
 Answer = Literal["supported", "contradicted", "cannot tell here"]

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from forgetwatch.pairing import count
 from forgetwatch.report import name_in, set_tooltip
 from forgetwatch.study.factors import TENFOLD, Trend, number_of, trends
 from forgetwatch.study.pairs import RATES, Compared, Rate, Study
+from forgetwatch.text import count
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -48,14 +48,14 @@ from forgetwatch.comparing import (
 from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ForgetwatchError, SnapshotError, StudyError
 from forgetwatch.extras import missing
-from forgetwatch.measures import MISSING_CELL
-from forgetwatch.pairing import between, item_codes, listed, percent, points
+from forgetwatch.measures import MISSING_CELL, item_codes
 from forgetwatch.probe import Probe
 from forgetwatch.probes import Categories, answers_of, load_probe, nearness_to, training_texts
 from forgetwatch.progress import log
 from forgetwatch.readers import SUFFIXES, concatenate, is_outcomes, read_mapped
 from forgetwatch.snapshot import Snapshot, read_snapshot, save_snapshot
 from forgetwatch.study.plan import DISTANCE, MEASURED, Pair, Plan, Source
+from forgetwatch.text import between, listed, percent, points
 from forgetwatch.version import VERSION
 
 Rate = Literal["forgetting", "backward transfer"]
@@ -330,7 +330,7 @@ class Sources:
         if pair.covariates.get(DISTANCE) != MEASURED:
             return pair
         # Not at the top: it imports torch, which files of outcomes do not need.
-        from forgetwatch.study.merging import ModelPair
+        from forgetwatch.merge import ModelPair
 
         try:
             if not all(is_model(source) for source in (pair.before[0], pair.after[0])):

@@ -43,7 +43,6 @@ from forgetwatch.comparing.comparison import long_rows
 from forgetwatch.files import write_text
 from forgetwatch.measures import MISSING_CELL, chance_rows, drift_json, json_value
 from forgetwatch.metrics import Slope
-from forgetwatch.pairing import between, brief, count, fit_ends, percent, points
 from forgetwatch.progress import Done, Progress
 from forgetwatch.report import (
     SUFFIXES,
@@ -63,6 +62,7 @@ from forgetwatch.report import (
 from forgetwatch.study.factors import Finding, Trend, findings, not_asked, trends
 from forgetwatch.study.figures import NAMELESS, radar_figures, scale_figure, scales
 from forgetwatch.study.pairs import RATES, Compared, Failed, Rate, Study, Value
+from forgetwatch.text import between, brief, count, fit_ends, percent, points
 from forgetwatch.visible_text import csv_cell, without_folders
 
 if TYPE_CHECKING:

@@ -22,9 +22,9 @@ from forgetwatch.cli import app
 from forgetwatch.comparing import Group
 from forgetwatch.comparing.flips import flips
 from forgetwatch.measures import KNOWN
-from forgetwatch.pairing import brief, fit, fit_ends
 from forgetwatch.report import comparison_detail, comparison_table, flip_lines
 from forgetwatch.report.terminal import run_table
+from forgetwatch.text import brief, fit, fit_ends
 
 NAMES = {
     "plain": "Maths",

@@ -11,8 +11,8 @@ from commands import Run
 from support import probe
 
 from forgetwatch.report import html
-from forgetwatch.watch import Follower
-from forgetwatch.watch.follow import CheckpointQueue
+from forgetwatch.run import Follower
+from forgetwatch.run.follow import CheckpointQueue
 
 
 @pytest.fixture(scope="module")

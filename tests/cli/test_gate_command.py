@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from forgetwatch import load_snapshot
 from forgetwatch.cli import app
-from forgetwatch.gates import load_policy
+from forgetwatch.policy import load_policy
 from forgetwatch.report.export import put_comment
 from forgetwatch.snapshot import save_snapshot
 

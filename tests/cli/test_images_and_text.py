@@ -16,8 +16,8 @@ from transformers import AutoConfig, AutoModelForImageTextToText, Trainer, Train
 
 from forgetwatch import ForgetWatchCallback, Trajectory
 from forgetwatch.errors import ScoringError
+from forgetwatch.run import Follower, FollowSettings
 from forgetwatch.scoring import Scorer, encode, load_model
-from forgetwatch.watch import Follower, FollowSettings
 
 TOK = tokenizer()
 TEXT: dict[str, Any] = {

@@ -25,8 +25,8 @@ from typer.testing import CliRunner
 from forgetwatch import Probe, compare
 from forgetwatch.cli import app
 from forgetwatch.errors import ScoringError
+from forgetwatch.merge import sweep, weights
 from forgetwatch.scoring import score_checkpoint
-from forgetwatch.study.merging import sweep, weights
 
 
 @pytest.fixture(scope="module")

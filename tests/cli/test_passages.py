@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from forgetwatch import Probe, load_snapshot, save_snapshot
 from forgetwatch.cli import app
-from forgetwatch.pairing import snapshot_bits
+from forgetwatch.measures import snapshot_bits
 
 BEFORE = np.random.default_rng(0).uniform(0.8, 1.6, 20)
 QUESTIONS = [True, True, False, True, False, True]

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import snapshot
 
-from forgetwatch.pairing import AlignedPairs, Labels, guess_chance, pair
+from forgetwatch.measures import AlignedPairs, Labels, guess_chance, pair
 from forgetwatch.snapshot import Snapshot
 
 

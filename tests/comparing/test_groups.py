@@ -13,7 +13,7 @@ from support import decided, snapshot
 
 from forgetwatch import compare
 from forgetwatch.comparing import Comparison, group_values
-from forgetwatch.measures import LOG_SCORE
+from forgetwatch.measures.scores import LOG_SCORE
 from forgetwatch.metrics import detectable_change
 
 

@@ -11,7 +11,8 @@ from scipy.special import softmax
 from support import decided
 
 from forgetwatch import Snapshot, Trajectory
-from forgetwatch.metrics import FEWEST_TESTED, alarm_level
+from forgetwatch.metrics import alarm_level
+from forgetwatch.metrics.margin_change import FEWEST_TESTED
 
 
 def as_look(scores: NDArray[np.float64], step: int) -> Snapshot:

@@ -12,7 +12,8 @@ from support import decided, holds, snapshot
 from forgetwatch import Snapshot, compare
 from forgetwatch.comparing import Group, group_values
 from forgetwatch.comparing.flips import flips
-from forgetwatch.measures import MASS, mass_mode
+from forgetwatch.measures import MASS
+from forgetwatch.measures.option_mass import mass_mode
 from forgetwatch.metrics import MassChanges
 from forgetwatch.report import flip_json, tracker_row
 

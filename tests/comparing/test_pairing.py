@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from support import snapshot
 
 from forgetwatch import Snapshot
-from forgetwatch.pairing import pair
+from forgetwatch.measures import pair
 
 
 def rows(*keys: tuple[str, str]) -> Snapshot:
@@ -146,7 +146,7 @@ def test_sides_of_the_same_rows_pair_as_sorting_pairs_them(given: list[tuple[str
     both = [snapshot([True] * len(columns["task"]), category=["c"] * len(columns["task"]), **columns) for _ in range(2)]
     found = pair(*both)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("forgetwatch.pairing.aligned._are_aligned", lambda *_: False)
+        patch.setattr("forgetwatch.measures.rows._are_aligned", lambda *_: False)
         sorted_ = pair(*both)
     assert {name: np.asarray(value).tolist() for name, value in vars(found).items()} == {
         name: np.asarray(value).tolist() for name, value in vars(sorted_).items()

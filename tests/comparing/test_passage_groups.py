@@ -12,9 +12,9 @@ from passage_texts import read
 
 from forgetwatch import Trajectory, compare, load_snapshot, save_snapshot
 from forgetwatch.comparing import conclude, group_values, side_of_zero
-from forgetwatch.gates import Condition
 from forgetwatch.measures import QUANTITIES, value_at
 from forgetwatch.metrics import false_discovery
+from forgetwatch.policy import Condition
 from forgetwatch.report import comparison_json, trajectory_json
 
 RNG = np.random.default_rng(0)

@@ -12,7 +12,7 @@ from forgetwatch import Snapshot, Trajectory
 from forgetwatch.comparing import first_forgotten
 from forgetwatch.errors import MismatchError, SnapshotError
 from forgetwatch.report import trajectory_json
-from forgetwatch.watch import Guard
+from forgetwatch.run import Guard
 
 
 def look(step: int | None, correct: list[bool | None], **columns: Any) -> Snapshot:

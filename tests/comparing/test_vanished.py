@@ -12,11 +12,11 @@ from support import holds, snapshot
 
 from forgetwatch import Snapshot, Trajectory, compare
 from forgetwatch.comparing import Comparison, Tolerance, conclude, decide, rank_models
-from forgetwatch.gates import Ruling, Sides, apply_policy, limits_of
 from forgetwatch.metrics import Cells, newcombe
+from forgetwatch.policy import Ruling, Sides, apply_policy, limits_of
 from forgetwatch.report import comparison_json, comparison_table
+from forgetwatch.run import Guard
 from forgetwatch.snapshot import LEFT_OUT
-from forgetwatch.watch import Guard
 
 Right = list[bool | None]
 

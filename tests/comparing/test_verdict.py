@@ -20,9 +20,9 @@ from forgetwatch.comparing import (
     side_of_zero,
     worst,
 )
-from forgetwatch.gates import Sides, apply_policy, limits_of
+from forgetwatch.policy import Sides, apply_policy, limits_of
 from forgetwatch.report import comparison_fragment, comparison_table
-from forgetwatch.watch import Guard
+from forgetwatch.run import Guard
 
 LOST = {"PASS": 0, "INCONCLUSIVE": 5, "FAIL": 60}
 """Forgotten of 400 items, by the answer at the usual tolerance."""

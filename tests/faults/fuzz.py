@@ -35,11 +35,11 @@ from faults import seeds
 from faults.cases import Outcome, WrongResultError, attempt
 from forgetwatch import Snapshot, cli, compare, load_snapshot, save_snapshot
 from forgetwatch.comparing import read_target
-from forgetwatch.drift import read_completions
 from forgetwatch.errors import ForgetwatchError, MismatchError
 from forgetwatch.probe import read_probe
 from forgetwatch.probes import Categories, check_probe, load_probe
 from forgetwatch.readers import ColumnMap, read_mapped
+from forgetwatch.run import read_completions
 
 ADDRESS_SPACE = 6 * 2**30
 """Bytes of address space of the child."""

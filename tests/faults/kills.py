@@ -304,7 +304,7 @@ class Kills:
             "trl.trainer.grpo_trainer",
             "peft",
             "datasets",
-            "forgetwatch.watch",
+            "forgetwatch.run",
         ):
             importlib.import_module(name)
 

@@ -27,9 +27,9 @@ from tool_logs import RIGHT, WRITERS
 from zips import DEFLATED, STORED, ZSTANDARD, write_zip
 
 from forgetwatch import Item, Probe, Snapshot, save_snapshot
-from forgetwatch.drift import SCHEMA as COMPLETIONS
-from forgetwatch.drift import Completions, Reading, save_completions
 from forgetwatch.files import KEY, write_table
+from forgetwatch.run import SCHEMA as COMPLETIONS
+from forgetwatch.run import Completions, Reading, save_completions
 from forgetwatch.snapshot import FORMAT, SCHEMA
 
 Rng = random.Random

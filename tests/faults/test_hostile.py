@@ -15,7 +15,7 @@ from support import PATIENCE, growth
 from faults.cases import attempt
 from forgetwatch import Item, Snapshot, load_snapshot, save_snapshot
 from forgetwatch.errors import GateError, ProbeError, SnapshotError
-from forgetwatch.gates import load_policy
+from forgetwatch.policy import load_policy
 from forgetwatch.probe import read_probe
 from forgetwatch.probes import Categories, load_probe, training_texts
 from forgetwatch.readers import ColumnMap, read_mapped

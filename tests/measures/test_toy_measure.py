@@ -41,7 +41,7 @@ _LOOK = """
 import io, json
 from rich.console import Console
 import forgetwatch
-from forgetwatch.gates import Condition
+from forgetwatch.policy import Condition
 from forgetwatch.report import comparison_detail, comparison_markdown, comparison_table, comparisons_csv, page
 from forgetwatch.report import tracker_row
 from support import snapshot

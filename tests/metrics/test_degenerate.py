@@ -16,7 +16,6 @@ from forgetwatch.metrics import (
     Confidence,
     OptionScores,
     as_released,
-    clustered_mean,
     count_cells,
     count_known,
     detectable_change,
@@ -37,6 +36,7 @@ from forgetwatch.metrics import (
     smallest_loss,
     wilson,
 )
+from forgetwatch.metrics.intervals import clustered_mean
 from forgetwatch.metrics.log_score import log_score
 
 CASES = {

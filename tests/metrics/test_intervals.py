@@ -12,16 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from forgetwatch.metrics import (
-    Cells,
-    cluster_codes,
-    clustered_mean,
-    effective_items,
-    flip_interval,
-    mean_interval,
-    newcombe,
-    wilson,
-)
+from forgetwatch.metrics import Cells, effective_items, flip_interval, mean_interval, newcombe, wilson
+from forgetwatch.metrics.intervals import cluster_codes, clustered_mean
 
 
 @pytest.mark.parametrize(("count", "n"), [(0, 10), (1, 10), (37, 100), (10, 10), (1127, 12032)])

@@ -10,8 +10,8 @@ import pytest
 from scipy import optimize, stats
 from worlds import draw_rows, option_scores, score_changes
 
-from forgetwatch.metrics import FEWEST_SCORED, OptionScores, best_temperature, log_shares
-from forgetwatch.metrics.log_score import log_score
+from forgetwatch.metrics import OptionScores
+from forgetwatch.metrics.log_score import FEWEST_SCORED, best_temperature, log_score, log_shares
 
 N = 400
 

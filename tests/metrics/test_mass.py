@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import logsumexp
 
-from forgetwatch.metrics import OptionScores, clustered_mean, log_shares, mass_changes, split
+from forgetwatch.metrics import OptionScores, mass_changes, split
+from forgetwatch.metrics.intervals import clustered_mean
+from forgetwatch.metrics.log_score import log_shares
 
 Rows = list[list[float]]
 

@@ -10,14 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from forgetwatch.metrics import (
-    Confidence,
-    count_known,
-    detectable_change,
-    detectable_known_lost,
-    items_needed,
-    luck,
-)
+from forgetwatch.metrics import Confidence, count_known, detectable_change, detectable_known_lost, items_needed
+from forgetwatch.metrics.significance import luck
 
 
 @pytest.mark.parametrize(

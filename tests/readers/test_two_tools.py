@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 from forgetwatch import Snapshot, compare, load_snapshot, save_snapshot
 from forgetwatch.cli import app
 from forgetwatch.errors import SnapshotError
+from forgetwatch.measures.rows import option_scores
 from forgetwatch.metrics import decide
-from forgetwatch.pairing import option_scores
 from forgetwatch.readers import concatenate
 
 ITEMS = 1500

@@ -30,10 +30,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(autouse=True, scope="module")
 def still_fewer_drift_prompts(few_drift_prompts: None) -> Iterator[None]:
     """Measure the drift on two prompts of each set: the real model writes one completion a second."""
-    from forgetwatch.drift import base_texts
+    from forgetwatch.run import drift
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(base_texts, "PROMPTS", 2)
+        patch.setattr(drift, "PROMPTS", 2)
         yield
 
 

@@ -14,8 +14,8 @@ import pytest
 from real_model.plain import recount
 
 from forgetwatch import Comparison, Snapshot, compare, load_snapshot
+from forgetwatch.measures import AlignedPairs, pair
 from forgetwatch.metrics import Known, count_known
-from forgetwatch.pairing import AlignedPairs, pair
 
 pytestmark = pytest.mark.full
 STEPS = 12

@@ -11,8 +11,8 @@ from scipy.special import logsumexp
 from support import log_likelihood
 
 from forgetwatch import load_probe, score
+from forgetwatch.measures.rows import option_scores
 from forgetwatch.metrics import split
-from forgetwatch.pairing import option_scores
 
 
 @pytest.mark.full

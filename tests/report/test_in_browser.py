@@ -16,8 +16,8 @@ from support import PATIENCE
 
 from forgetwatch.cli.output import write_report
 from forgetwatch.comparing import TOLERANCE
+from forgetwatch.merge.report import merge_page
 from forgetwatch.report import LONGEST
-from forgetwatch.study.merging.report import merge_page
 from forgetwatch.visible_text import visible
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

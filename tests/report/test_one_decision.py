@@ -16,7 +16,7 @@ from support import probe, snapshot
 
 from forgetwatch import Snapshot, Trajectory, compare
 from forgetwatch.comparing import Comparison, Conclusion, conclude, estimated, is_beyond
-from forgetwatch.gates import limits_of
+from forgetwatch.policy import limits_of
 from forgetwatch.report import (
     LINES,
     WIDTH,
@@ -26,7 +26,7 @@ from forgetwatch.report import (
     page,
     trajectory_fragment,
 )
-from forgetwatch.watch import Guard, Run
+from forgetwatch.run import Guard, Run
 
 Floats = NDArray[np.float64]
 Change = Callable[[Floats, NDArray[np.str_], int, np.random.Generator], Floats]

@@ -19,10 +19,10 @@ from forgetwatch import Item, Probe, Trajectory, compare
 from forgetwatch.comparing import Comparison, Tolerance, conclude, decide
 from forgetwatch.comparing.flips import flips
 from forgetwatch.measures import KNOWN
-from forgetwatch.pairing import listed, questions, shorten
 from forgetwatch.report import Summary
 from forgetwatch.report.sentences import alarm_sentences, summary
 from forgetwatch.run_folder import GuardFinding
+from forgetwatch.text import listed, questions, shorten
 
 
 def said(comparison: Comparison, **options: Any) -> str:

@@ -13,8 +13,8 @@ from scipy.special import logsumexp
 from support import facts, log_likelihood, model, probe, tokenizer
 
 from forgetwatch import Probe, compare, score
+from forgetwatch.measures.rows import option_scores
 from forgetwatch.metrics import split
-from forgetwatch.pairing import option_scores
 from forgetwatch.scoring import encode
 
 TOK = tokenizer()

@@ -13,7 +13,7 @@ from ranks import in_processes
 from support import WORDS, model, probe, tokenizer
 
 from forgetwatch import Item, Probe, score
-from forgetwatch.pairing import snapshot_bits
+from forgetwatch.measures import snapshot_bits
 from forgetwatch.scoring import Scorer, encode
 
 

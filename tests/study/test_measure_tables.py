@@ -10,9 +10,9 @@ from passage_texts import read
 
 from forgetwatch import compare, load_snapshot, save_snapshot
 from forgetwatch.measures import LookDrift
+from forgetwatch.merge import merge_markdown, merge_page
 from forgetwatch.report import measure_tables
 from forgetwatch.study import Sources, publication, read_plan, run_study, study_markdown
-from forgetwatch.study.merging import merge_markdown, merge_page
 
 BITS = [1.0, 1.1, 1.2, 1.3]
 MOVED = LookDrift(completions=9, tokens=90, kl_sampled=0.06, kl_sampled_se=0.01, overlap=0.8, overlap_se=0.02)

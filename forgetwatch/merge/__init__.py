@@ -1,0 +1,25 @@
+"""Points between two models: merged in memory, scored, compared with both ends (`forgetwatch merge`).
+
+    A, B ─▶ weights ─▶ sweep ─▶ report
+
+    weights           two models in memory that compute alike, and the points between them; an adapter is scaled
+    sweep             the points: scored, compared with both ends, and the one that keeps a share of what was known
+    report            a sweep as tables, page, Markdown, JSON and CSV
+
+Start with `weights`.
+"""
+
+from forgetwatch.merge.report import (
+    choice_json,
+    merge_detail,
+    merge_figure,
+    merge_json,
+    merge_markdown,
+    merge_page,
+    merge_report,
+    merge_table,
+    side_by_side,
+    sweep_table,
+)
+from forgetwatch.merge.sweep import Choice, MergedPoint, MergeSweep, ProbeSweep, choose, run_sweep
+from forgetwatch.merge.weights import Method, ModelPair, WeightDistance

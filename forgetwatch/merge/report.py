@@ -1,0 +1,331 @@
+"""A sweep between two models for people and programs: the first table, its detail, page, Markdown, JSON and CSV.
+
+    alpha     lost gained  net against base       lost gained  net against tuned
+    0.2 *       12     10  -0.4 (-2.3 to +1.5)      31     24  -1.4 (-3.6 to +0.8)
+
+The columns are those of both ends. An asterisk marks the front, if there is a target. The table prefers no point:
+below it are the same numbers on the second probe.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any, Final
+
+from rich.console import Group as Lines
+from rich.text import Text
+
+from forgetwatch.comparing import Group
+from forgetwatch.measures import KNOWN, MISSING_CELL, json_value, net_change, net_of_luck
+from forgetwatch.merge.sweep import Choice, MergeSweep, ProbeSweep
+from forgetwatch.report import (
+    comparison_json,
+    comparisons_csv,
+    escaped,
+    made_line,
+    measure_tables,
+    name_in,
+    note_lines,
+    ranking_figure,
+    render,
+    several_json,
+    several_markdown,
+    several_words,
+    svg,
+    table,
+    target_text,
+)
+from forgetwatch.text import brief, count, fit_ends, items, percent, points
+from forgetwatch.visible_text import csv_cell, without_folders
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SCHEMA: Final = "forgetwatch/merge@1"
+_WIDTH: Final = 80
+_LINES: Final = 12
+_END: Final = 35
+_FRONT: Final = "*"
+_HEADINGS: Final = ("lost", "gained", "net points", "known and lost, less luck")
+"""Headings of the columns of one end."""
+_CURVES: Final = "Curves: net change of each point against both models; the table below has the numbers."
+_RANKING: Final = "Share that each point kept of what the first model had right, against the target."
+_COLORS: Final = ("#1f3b73", "#777777")
+
+
+def merge_table(sweep: MergeSweep) -> Lines:
+    """Return the first table of a sweep, of at most 12 lines.
+
+    As many points as fit, and one line each for what else there is.
+    """
+    title = Text().append("forgetwatch  ", style="bold cyan")
+    facts = f"  {sweep.method}, {_short(sweep.chosen_on.probe)}, {items(sweep.chosen_on.n)}"
+    room = _WIDTH - len(title) - len(facts)
+    title.append(fit_ends(f"merge {' and '.join(sweep.ends)}", room).rstrip(), style="bold").append(facts, style="dim")
+    notes = note_lines(sweep.notes, 1)
+    rest = [sweep.targets, sweep.confirmed_on, notes]
+    most, there = _LINES - 4 - sum(map(bool, rest)), len(sweep.chosen_on.points)
+    shown = there if there <= most else most - 1
+    lines = [title, *_rows(sweep, sweep.chosen_on, shown)]
+    if there > shown:
+        lines.append(Text(f"{there - shown} more; --detail has all", style="dim"))
+    if sweep.confirmed_on is not None:
+        nets = ", ".join(points(point.from_a.all.net_change) for point in sweep.confirmed_on.points[:shown])
+        name = f"net against {_short(sweep.ends[0])} on {_short(sweep.confirmed_on.probe)}"
+        if len(name) + len(nets) + 2 > _WIDTH:
+            name = fit_ends(f"net on {sweep.confirmed_on.probe}", _WIDTH - len(nets) - 2).strip()
+        lines.append(Text(f"{name}: {nets}"))
+    return Lines(*lines, Text(distance_sentence(sweep), style="dim"), *notes)
+
+
+def merge_detail(sweep: MergeSweep) -> Lines:
+    """Return all points on each probe, what was lost of the clearly known, and the distance of each layer."""
+    lines: list[Text] = []
+    for one in sweep.everywhere.values():
+        lines += [Text(f"{one.probe}, {items(one.n)}", style="bold"), *_rows(sweep, one, len(one.points))]
+        lines.append(Text("known and lost, less luck", style="bold"))
+        for point in one.points:
+            known = (f"{_lost_net(end.all):<{_END}}" for end in point.ends)
+            lines.append(Text(f"{f'{point.alpha:g}':<8}{''.join(known)}".rstrip()))
+        lines.append(Text())
+    lines += [Text("distance of the weights, relative to the first model's", style="bold")]
+    lines += [Text(f"{fit_ends(name, 50)} {text}") for name, text in distance_rows(sweep)]
+    return Lines(*lines, *(Text(sentence, style="dim") for sentence in [*merge_words(sweep), *sweep.notes]))
+
+
+def _rows(sweep: MergeSweep, one: ProbeSweep, most: int) -> list[Text]:
+    """Return the headings and one line for each point."""
+    has_target = bool(sweep.targets) and one is sweep.chosen_on
+    ends = "".join(f"{fit_ends(f'against {_short(end)}', _END - 1):<{_END}}" for end in sweep.ends)
+    heads = f"{'lost':>5}{'gained':>7} {'net points':<{_END - 13}}" * 2
+    lines = [Text(f"{'':<8}{ends}".rstrip(), style="bold"), Text(f"{'alpha':<8}{heads}".rstrip(), style="bold")]
+    for point in one.points[:most]:
+        front = _FRONT if has_target and sweep.targets[point.alpha][1] else ""
+        cells = "".join(
+            f"{brief(end.all.forgotten, 5):>5}{brief(end.all.gained, 6):>7} {net_change(end.all):<{_END - 13}}"
+            for end in point.ends
+        )
+        lines.append(Text(f"{f'{point.alpha:g} {front}':<8}{cells}".rstrip()))
+    if has_target and sweep.ranking.target is not None:
+        values = f": {', '.join(target_text(sweep.targets[point.alpha][0]) for point in one.points[:most])}"
+        legend = f"; {_FRONT} the front"
+        name = fit_ends(sweep.ranking.target.name, max(_WIDTH - len(values) - len(legend), 20)).strip()
+        lines += map(Text, wrap(f"{name}{values}{legend}", _WIDTH))
+    return lines
+
+
+def _short(name: str, width: int = 20) -> str:
+    return fit_ends(name, width).strip()
+
+
+def distance_sentence(sweep: MergeSweep) -> str:
+    """Return the sentence on how far apart the weights of the two models are."""
+    found = sweep.distance
+    share, base = 100 * found.overall, _short(sweep.ends[0], 12 if sweep.method == "slerp" else 20)
+    sentence = f"weights {f'{share:.2g}' if share < 100 else f'{share:.0f}'} % of {base}'s norm apart"
+    if math.isnan(share):
+        sentence = f"the distance of the weights from {base}'s is unknown"
+    if sweep.method == "slerp":
+        sentence += f"; slerp: {found.tensors - found.turned} of {found.tensors} tensors linear"
+    return sentence
+
+
+def distance_rows(sweep: MergeSweep) -> list[list[str]]:
+    """Return the rows of the table of distances: layer, distance relative to its norm; a dash where it is unknown."""
+    layers = sweep.distance.layers.items()
+    return [[name, MISSING_CELL if math.isnan(value) else f"{value:.5f}"] for name, value in layers]
+
+
+def merge_words(sweep: MergeSweep) -> list[str]:
+    """Return the sentences on how to read the table, and on what it does not decide."""
+    a, b = sweep.ends
+    words = [
+        f"Alpha is the share of {b}: 0 is {a}, 1 is {b}. Lost and gained count questions, against the model that heads "
+        "the columns; brackets hold 95 % intervals.",
+        "The table prefers no point. One that looks best among several owes a part of that to chance, the more so the "
+        "more points there are: its numbers on a probe on which nothing was chosen do not.",
+    ]
+    if sweep.method == "slerp":
+        words += ["Where two versions of a tensor are nearly parallel, slerp is linear."]
+    if sweep.targets:
+        words.append(
+            f"{_FRONT} The front: no other point is at least as good in both what is kept of {a} on "
+            f"{sweep.chosen_on.probe} and the target, and better in one."
+        )
+    return words
+
+
+def merge_markdown(sweep: MergeSweep) -> str:
+    """Return the Markdown of a sweep: both probes, the distance, and the ranking if there is a target."""
+    a, b = map(escaped, sweep.ends)
+    lines = [f"# Between {a} and {b}, {sweep.method}", "", *(escaped(one) for one in merge_words(sweep)), ""]
+    for one in sweep.everywhere.values():
+        lines += [f"## {escaped(one.probe)}, {items(one.n)}", "", *table(*sweep_table(sweep, one)), ""]
+    for one in sweep.everywhere.values():
+        for title, headings, rows in _measure_tables(sweep, one):
+            lines += [f"## {title}, {escaped(one.probe)}", "", *table(headings, rows), ""]
+    lines += [f"{escaped(distance_sentence(sweep))}.", ""]
+    lines += [*table(["layer", "relative distance"], distance_rows(sweep)), ""]
+    if sweep.ranking.target is not None:
+        lines += [several_markdown(sweep.ranking).replace("# ", "## ", 1)]
+    return "\n".join([*lines, *(f"* {escaped(note)}" for note in sweep.notes)]).rstrip() + "\n"
+
+
+def sweep_table(sweep: MergeSweep, one: ProbeSweep) -> tuple[list[str], list[list[str]]]:
+    """Return the headings and rows of the points on one probe."""
+    headings = ["alpha", "right %"]
+    headings += [f"{name}, against {_short(end)}" for end in sweep.ends for name in _HEADINGS]
+    rows = []
+    for point in one.points:
+        cells = [f"{point.alpha:g}", percent(point.from_a.all.accuracy_after)]
+        for group in (end.all for end in point.ends):
+            cells += [count(group.forgotten), count(group.gained), net_change(group), _lost_net(group)]
+        rows.append(cells)
+    return headings, rows
+
+
+def _measure_tables(sweep: MergeSweep, one: ProbeSweep) -> list[tuple[str, list[str], list[list[str]]]]:
+    """Return the tables that measures have of their own on a probe, with a row for each point and end."""
+    return measure_tables(
+        [
+            (f"{point.alpha:g}, against {_short(name)}", point.ends[side])
+            for side, name in enumerate(sweep.ends)
+            for point in one.points
+        ]
+    )
+
+
+def side_by_side(sweep: MergeSweep) -> tuple[list[str], list[list[str]]]:
+    """Return the headings and rows with the net change of each point on both probes, next to each other."""
+    headings = ["alpha", *(f"against {_short(end)}, on {one.probe}" for end in sweep.ends for one in sweep.sweeps)]
+    rows = []
+    for number, point in enumerate(sweep.chosen_on.points):
+        ends = zip(*(one.points[number].ends for one in sweep.sweeps), strict=True)
+        rows.append([f"{point.alpha:g}", *(net_change(one.all) for of_end in ends for one in of_end)])
+    if sweep.ranking.target is not None:
+        headings += [sweep.ranking.target.name, "front"]
+        for row, point in zip(rows, sweep.chosen_on.points, strict=True):
+            value, is_front = sweep.targets[point.alpha]
+            row += [target_text(value), _FRONT if is_front else ""]
+    return headings, rows
+
+
+def merge_json(sweep: MergeSweep) -> dict[str, Any]:
+    """Return the JSON document of a sweep; undefined quantities are null."""
+    return {
+        "schema": SCHEMA,
+        "a": sweep.ends[0],
+        "b": sweep.ends[1],
+        "method": sweep.method,
+        "probes": [
+            {
+                "part": part,
+                "probe": one.probe,
+                "points": [
+                    {"alpha": at.alpha, "from_a": comparison_json(at.from_a), "from_b": comparison_json(at.from_b)}
+                    for at in one.points
+                ],
+            }
+            for part, one in sweep.everywhere.items()
+        ],
+        **several_json(sweep.ranking),
+        "distance": json_value(vars(sweep.distance)),
+        "notes": list(sweep.notes),
+        "kept": None if sweep.kept is None else str(sweep.kept),
+    }
+
+
+def choice_json(choice: Choice) -> dict[str, Any]:
+    """Return the JSON values of the point that a limit chooses."""
+    return {
+        "keep_known": choice.limit,
+        "alpha": choice.alpha,
+        "chosen": None if choice.chosen is None else json_value(vars(choice.chosen)),
+        "confirmed": None if choice.confirmed is None else json_value(vars(choice.confirmed)),
+        "outcome": choice.outcome,
+    }
+
+
+def merge_csv(sweep: MergeSweep) -> str:
+    """Return the CSV table with a line for each probe, point, end and group, and a column for each quantity."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    rows = []
+    for one in sweep.everywhere.values():
+        for point in one.points:
+            for comparison in point.ends:
+                headings, *lines = csv.reader(io.StringIO(comparisons_csv([comparison])))
+                rows += [[csv_cell(one.probe), f"{point.alpha:g}", *line] for line in lines]
+    writer.writerows([["probe", "alpha", *headings], *rows])
+    return text.getvalue()
+
+
+def _lost_net(group: Group) -> str:
+    """Return the known and lost items less luck with their interval; a dash where that is not measured."""
+    return str(net_of_luck(group[KNOWN]) or MISSING_CELL)
+
+
+def merge_report(sweep: MergeSweep, suffix: str) -> str:
+    """Return the text of a report in the format of a suffix: .html, .md, .csv or .json."""
+    makers = {".html": merge_page, ".md": merge_markdown, ".csv": merge_csv}
+    if suffix in makers:
+        return makers[suffix](sweep)
+    return json.dumps(merge_json(sweep), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def merge_page(sweep: MergeSweep) -> str:
+    """Return the page of a sweep, as text."""
+    distance, ranking = distance_sentence(sweep), None
+    if sweep.ranking.target is not None:
+        ranking = {
+            "words": several_words(sweep.ranking),
+            "picture": svg(lambda: ranking_figure(sweep.ranking), name="ranking", label=_RANKING),
+            "caption": f"Kept on {sweep.chosen_on.probe}, against {sweep.ranking.target.name}.",
+        }
+    return render(
+        "merge.html",
+        a=sweep.ends[0],
+        b=sweep.ends[1],
+        facts=", ".join([sweep.method, *(f"{one.probe} ({items(one.n)})" for one in sweep.sweeps)]),
+        words=merge_words(sweep),
+        curves=svg(lambda: merge_figure(sweep), name="merge", label=_CURVES),
+        confirmed=sweep.confirmed_on is not None,
+        both=side_by_side(sweep),
+        probes=[(one.probe, *sweep_table(sweep, one)) for one in sweep.everywhere.values()],
+        measures=[(one.probe, *found) for one in sweep.everywhere.values() for found in _measure_tables(sweep, one)],
+        ranking=ranking,
+        distance=f"{distance[0].upper()}{distance[1:]}.",
+        layers=distance_rows(sweep),
+        notes=[without_folders(note) for note in sweep.notes],
+        made=made_line(),
+    )
+
+
+def merge_figure(sweep: MergeSweep) -> Figure:
+    """Return the figure of the net change in points against alpha, one panel for each end, one curve for each probe."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 3.8), layout="constrained")
+    panels = figure.subplots(1, 2, sharey=True)
+    for side, panel in enumerate(panels):
+        for number, one in enumerate(sweep.sweeps):
+            groups = [point.ends[side].all for point in one.points]
+            # Two probes beside each other: at equal alpha their intervals would cover one another.
+            at = [point.alpha + 0.008 * number for point in one.points]
+            low, high = zip(*(group.net_change_interval for group in groups), strict=True)
+            color = _COLORS[number]
+            panel.vlines(at, [100 * end for end in low], [100 * end for end in high], color=color, linewidth=1.5)
+            style = {"marker": "os"[number], "linestyle": ("-", "--")[number], "linewidth": 1.2, "markersize": 5}
+            fill = "none" if number else color
+            changes = [100 * group.net_change for group in groups]
+            panel.plot(at, changes, color=color, markerfacecolor=fill, label=name_in(30, one.probe), **style)
+        panel.axhline(0, color="#000000", linewidth=0.8)
+        panel.set_title(f"net change against {name_in(30, sweep.ends[side])}, points", fontsize=11)
+        panel.set_xlabel(f"alpha, the share of {name_in(30, sweep.ends[1])}", fontsize=10)
+        panel.grid(alpha=0.25)
+        panel.legend(frameon=False, fontsize=9)
+    return figure

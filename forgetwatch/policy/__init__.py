@@ -1,0 +1,21 @@
+"""Gates: limits that a comparison has to keep for a pipeline to continue.
+
+    condition      a quantity of a group set against a number: category:Math.forgetting>5%
+    policy         limits in three tiers with one error, as YAML or of options; the policies that are shipped
+    ruling         a policy applied to two models
+
+A gate never passes for lack of a number. PASS, FAIL and INCONCLUSIVE of accuracy are those of `comparing.verdict`.
+Start with `policy`.
+"""
+
+from forgetwatch.policy.condition import Condition, parse_fraction
+from forgetwatch.policy.policy import (
+    READY,
+    Policy,
+    check_groups,
+    limits_of,
+    load_policy,
+    parse_no_worse_than,
+    parse_policy,
+)
+from forgetwatch.policy.ruling import PolicyResult, Ruling, Sides, apply_policy

@@ -1,0 +1,543 @@
+"""A policy applied to two models: the answer to each limit, and the answer of all.
+
+    FAIL          a critical or supporting limit fails
+    INCONCLUSIVE  a critical limit is unclear or missing, or more supporting ones than the policy allows
+    PASS          otherwise
+
+All intervals of critical and supporting limits hold together: of m limits each has the level 1 - error/m, so that a
+model whose answers changed by chance alone fails in at most that share, however many limits there are. Advisory limits
+have the same level. A word says what a limit shows:
+
+    no worsening shown   its interval reaches 0
+    small but sure       a loss is shown, and is within the limit
+    beyond the limit     the whole interval is
+    worse                a loss is shown where none is allowed
+    unclear              the interval contains the limit; ``worse, how far is unclear`` if it shows a loss
+    missing              it was not measured
+    before training ...  the model before answered no better than guessing: there is next to nothing to lose
+    excused              it is excepted until a day
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime
+from typing import Final, Literal, cast
+
+import numpy as np
+import pyarrow as pa
+
+from forgetwatch.comparing import (
+    WORDS,
+    Answer,
+    Comparison,
+    Group,
+    Leg,
+    Level,
+    OnMismatch,
+    Trajectory,
+    Word,
+    accuracy_leg,
+    at_level,
+    at_start,
+    category_leg,
+    compare,
+    group_values,
+    knowledge_leg,
+    select,
+    worst,
+)
+from forgetwatch.errors import GateError, did_you_mean
+from forgetwatch.item import SHIPPED
+from forgetwatch.measures import NET_ESTIMATE, value_at
+from forgetwatch.metrics import FEWEST, Interval
+from forgetwatch.policy.condition import Condition
+from forgetwatch.policy.policy import EVERY, MustPass, Policy, Rule, Selection, Tier
+from forgetwatch.probe import Probe
+from forgetwatch.snapshot import Snapshot
+from forgetwatch.text import one_line
+
+_CLOSE: Final = 1e-9
+"""Gain of a metric that rounding alone makes."""
+
+VANISHED_OPEN: Final = ", without the answers that vanished"
+
+Ruled = Literal["PASS", "FAIL", "INCONCLUSIVE", "MISSING"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ruling:
+    """Answer to one limit.
+
+    Attributes:
+        tier: Its tier.
+        what: The group and what is limited.
+        limit: The limit, as text.
+        measured: What was measured, as text.
+        answer: The answer.
+        word: What it shows.
+        value: The value; None if not measured.
+        interval: Its interval; None without one.
+        items: Number of items of the group; None where it is of no group.
+        excused: Reason and last day of an exception that holds; empty without one. Then it does not decide.
+        note: What else a reader should know, such as an exception that has ended.
+        of_gain: True if it is a limit on a gain, so that no loss fails it.
+    """
+
+    tier: Tier
+    what: str
+    limit: str
+    measured: str
+    answer: Ruled
+    word: str
+    value: float | None = None
+    interval: Interval | None = None
+    items: float | None = None
+    excused: str = ""
+    note: str = ""
+    of_gain: bool = False
+
+    @property
+    def decides(self) -> bool:
+        """True if it takes part in the answer of the policy."""
+        return self.tier != "advisory" and not self.excused
+
+    @property
+    def line(self) -> str:
+        """The limit and what was measured in one line."""
+        return f"{self.what} {self.measured} ({self.limit}): {self.word}" + (f"; {self.note}" if self.note else "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicyResult:
+    """Answer of a policy to two models.
+
+    Attributes:
+        policy: The policy.
+        comparison: The comparison.
+        rulings: The answers to its limits, in the order of the policy.
+        level: Level of each interval, 0 to 1.
+        limits: Number of limits that share the error.
+    """
+
+    policy: Policy
+    comparison: Comparison = field(repr=False)
+    rulings: tuple[Ruling, ...]
+    level: float
+    limits: int
+
+    @property
+    def answer(self) -> Answer:
+        """The answer of all limits."""
+        answers = {one.answer for one in self.rulings if one.decides}
+        if "FAIL" in answers:
+            return "FAIL"
+        # What nothing was measured for does not pass.
+        return "INCONCLUSIVE" if self._open or "PASS" not in answers else "PASS"
+
+    @property
+    def word(self) -> Word:
+        """KEPT, FORGOT or NOT CLEAR: the answer for people, of the limits on losses alone if only gains fail."""
+        losses = {one.answer for one in self.rulings if one.decides and not one.of_gain}
+        return WORDS[self.answer] if self.answer != "FAIL" or "FAIL" in losses else WORDS[_rest(losses)]
+
+    @property
+    def line(self) -> str:
+        """The answer and the limits that make it so, in one line."""
+        return f"gate {self.answer}: {'; '.join(one.line for one in self.deciding)}"
+
+    @property
+    def _open(self) -> tuple[Ruling, ...]:
+        """The limits that leave the answer open: critical ones, and supporting ones if they are more than allowed."""
+        found = [one for one in self.rulings if one.decides and one.answer in ("INCONCLUSIVE", "MISSING")]
+        supporting = sum(one.tier == "supporting" for one in found)
+        allowed = self.policy.unclear is None or supporting <= self.policy.unclear
+        return tuple(one for one in found if one.tier == "critical" or not allowed)
+
+    @property
+    def shown(self) -> tuple[Ruling, ...]:
+        """The limits of all items, and those of groups that do not simply hold."""
+        return tuple(
+            one
+            for one in self.rulings
+            if one.answer != "PASS" or one.word == "small but sure" or one.note or ":" not in one.what
+        )
+
+    @property
+    def deciding(self) -> tuple[Ruling, ...]:
+        """The limits that make the answer what it is; all that decide if it is PASS."""
+        deciding = tuple(one for one in self.rulings if one.decides)
+        failed = tuple(one for one in deciding if one.answer == "FAIL")
+        return deciding if self.answer == "PASS" else failed or self._open
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sides:
+    """What a policy is applied to.
+
+    Attributes:
+        before: Outcomes before.
+        after: Outcomes after.
+        probe: The probe, for tags and marked items; None without one.
+        metrics: Values before and after of metrics that the snapshots do not have, by name.
+        trajectory: The run, if there is one.
+    """
+
+    before: Snapshot
+    after: Snapshot
+    probe: Probe | None = None
+    metrics: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    trajectory: Trajectory | None = None
+
+
+def apply_policy(
+    policy: Policy,
+    sides: Sides,
+    *,
+    comparison: Comparison | None = None,
+    today: date | None = None,
+    looks: int = 1,
+    on_mismatch: OnMismatch = "error",
+) -> PolicyResult:
+    """Apply a policy to two models.
+
+    Args:
+        policy: The policy.
+        sides: The models.
+        comparison: Their comparison, if it is known.
+        today: The day on which exceptions hold; by default today, in UTC.
+        looks: Number of looks that share the policy's error.
+        on_mismatch: What is done about items of one side alone, as in `compare`, where the policy has a subset.
+
+    Raises:
+        GateError: If a group does not exist, or an item that must pass is missing.
+    """
+    whole, asked = comparison, sides
+    if policy.subset != Selection():
+        before, after = (select(side, **vars(policy.subset)) for side in (sides.before, sides.after))
+        whole, asked = None, replace(sides, before=before, after=after)
+    whole = compare(before=asked.before, after=asked.after, on_mismatch=on_mismatch) if whole is None else whole
+    day = datetime.now(UTC).date() if today is None else today
+    for one in policy.exemptions:
+        if not one.of.endswith(f":{EVERY}"):
+            _group(one.of, asked, whole)  # a name that does not exist is an error
+    rules = [_named(rule, asked, whole) for rule in policy.rules]
+    expanded = [(rule, group) for rule in rules for group in _groups_of(rule, asked, whole)]
+    sharing = sum(rule.tier != "advisory" and rule.has_interval for rule, _ in expanded)
+    level = 1 - policy.error / max(sharing * looks, 1)
+    rulings = [_with_exception(_rule(rule, of, asked, whole, level), of, policy, day) for rule, of in expanded]
+    rulings += [_required(of, asked, whole) for of in policy.required]
+    if policy.must_pass:
+        rulings.append(_of_items(policy.must_pass, sides))
+    return PolicyResult(
+        policy=policy,
+        comparison=whole,
+        rulings=tuple(rulings),
+        level=level,
+        limits=sharing,
+    )
+
+
+def _named(rule: Rule, sides: Sides, comparison: Comparison) -> Rule:
+    """Return the limit with the group that its condition names; its quantity has a number there, or that is an error.
+
+    Raises:
+        GateError: If there is no such group, or the quantity is undefined there.
+    """
+    if rule.of or rule.condition is None:
+        return rule
+    of, condition = rule.condition.about(comparison)
+    group = _group(of, sides, comparison)
+    condition.measure(comparison, sides.trajectory, group=comparison.all if group is None else group)
+    return replace(rule, of=of, condition=condition)
+
+
+def _rest(answers: set[Ruled]) -> Answer:
+    return "PASS" if answers == {"PASS"} else "INCONCLUSIVE"
+
+
+def _groups_of(rule: Rule, sides: Sides, comparison: Comparison) -> list[str]:
+    """Return the groups that a limit is about; ``*`` names all with questions on any side, measured or not.
+
+    Raises:
+        GateError: If ``*`` names none in a critical limit, or tags without a probe.
+    """
+    level, _, name = rule.of.partition(":")
+    if name != EVERY:
+        return [rule.of]
+    if level == "tag":
+        found = list(dict.fromkeys(tag for item in sides.probe or () for tag in item.tags))
+    else:
+        found = [group.name for group in comparison.by(cast(Level, level)).values() if group.n]
+        found += sorted(_names(sides, level) - {*found, ""})
+    if not found and (rule.tier == "critical" or level == "tag"):
+        needed = "name the probe, which has the tags, with --probe" if level == "tag" else "limit all, or another level"
+        raise GateError(f"policy: {rule.of} is about no group: there is no {level}; {needed}")
+    return [f"{level}:{one}" for one in found]
+
+
+def _names(sides: Sides, level: str) -> set[str]:
+    """Return the names of the groups of a level that have questions on any side."""
+    names: set[str] = set()
+    for side in (sides.before, sides.after):
+        asked = ~side.is_passage
+        names |= {str(one or (SHIPPED if level == "wording" else "")) for one in side.texts(level)[asked]}
+    # One wording alone is no group.
+    return set() if level == "wording" and len(names) == 1 else names
+
+
+def _group(of: str, sides: Sides, comparison: Comparison) -> Group | None:
+    """Return a group; None if it exists and none of its items was scored on both sides.
+
+    Raises:
+        GateError: If there is no such group.
+    """
+    if of == "all":
+        return comparison.all if comparison.all.n or comparison.all.passages else None
+    level, _, name = of.partition(":")
+    if level == "tag":
+        return _tagged(name, sides)
+    there = comparison.by(cast(Level, level))
+    if name in there and (there[name].n or there[name].passages):
+        return there[name]
+    known = _names(sides, level) | set(there)
+    if name not in known and not any(getattr(item, level, None) == name for item in sides.probe or ()):
+        near = did_you_mean(name, sorted(known))
+        listed = ", ".join(f"{level}:{one}" for one in sorted(known - {""})[:20]) or f"no {level} at all"
+        raise GateError(f"policy: no group {of!r}{near}; there are {listed}")
+    return None
+
+
+def _tagged(tag: str, sides: Sides) -> Group | None:
+    if sides.probe is None:
+        raise GateError(f"policy: tag:{tag} needs the probe, which has the tags; name it with --probe")
+    keys = {(item.task, item.id) for item in sides.probe if tag in item.tags}
+    if not keys:
+        tags = sorted({one for item in sides.probe for one in item.tags})
+        raise GateError(f"policy: no item of the probe has the tag {tag!r}{did_you_mean(tag, tags)}")
+    before, after = (_items(side, keys) for side in (sides.before, sides.after))  # perhaps none of its items is there
+    if not len(before) or not len(after):
+        return None
+    found = replace(
+        compare(before=before, after=after, on_mismatch="intersect").all, level=cast(Level, "tag"), name=tag
+    )
+    return found if found.n else None
+
+
+def _items(snapshot: Snapshot, keys: set[tuple[str, str]]) -> Snapshot:
+    names = zip(snapshot.texts("task").tolist(), snapshot.texts("item_id").tolist(), strict=True)
+    return replace(snapshot, table=snapshot.table.filter(pa.array([one in keys for one in names])))
+
+
+def _required(of: str, sides: Sides, comparison: Comparison) -> Ruling:
+    group = _group(of, sides, comparison)
+    missing = 0 if group is None else _left_out(of, group, sides)
+    measured = "not measured" if group is None else f"{group.n:g} items"
+    return Ruling(
+        tier="critical",
+        what=f"{of} required",
+        limit="all of it is measured",
+        measured=measured + (f", {missing:,} left out" if missing else ""),
+        answer="MISSING" if group is None or missing else "PASS",
+        word="missing" if group is None or missing else "measured",
+        items=0.0 if group is None else group.n,
+    )
+
+
+def _left_out(of: str, group: Group, sides: Sides) -> int:
+    """Return the number of items of a group that one side alone has; 0 for a tag or a wording."""
+    level, _, name = of.partition(":")
+    if level in ("tag", "wording"):
+        return 0
+    sizes = []
+    for side in (sides.before, sides.after):
+        own = ~side.is_passage & (np.full(len(side), True) if of == "all" else side.texts(level) == name)
+        sizes.append(len(set(zip(side.texts("task")[own], side.texts("item_id")[own], strict=True))))
+    without = group.outcomes
+    paired = group.n + (without.unscored_before + without.unscored_after + without.vanished) / 2
+    return max(0, *(size - round(paired) for size in sizes))
+
+
+def _with_exception(found: Ruling, of: str, policy: Policy, day: date) -> Ruling:
+    """Return a ruling with the exception that is about its group, if it does not pass."""
+    if found.answer == "PASS":
+        return found
+    for one in policy.exemptions:
+        if one.excuses(of):
+            if day <= one.until:
+                return replace(found, excused=f"{one.reason}, until {one.until}", word=f"excused ({found.word})")
+            return replace(found, note=f"its exception ended on {one.until}")
+    return found
+
+
+def _rule(rule: Rule, of: str, sides: Sides, comparison: Comparison, level: float) -> Ruling:
+    what = replace(rule, of=of).name
+    missing = Ruling(
+        tier=rule.tier, what=what, limit=rule.words, measured="not measured", answer="MISSING", word="missing"
+    )
+    if rule.kind == "metric":
+        return _of_metric(rule, sides, missing)
+    group = _group(of, sides, comparison)
+    if group is None and rule.condition is not None and rule.condition.counts_unmeasured:
+        at, _, name = of.partition(":")
+        group = comparison.by(cast(Level, at)).get(name) if name else comparison.all
+    if group is None:
+        return missing
+    missing = replace(missing, items=group.n)
+    if rule.condition is not None:
+        return _of_condition(rule.condition, group, comparison, sides, level, missing)
+    if rule.kind == "category":
+        found = _of_leg(rule, category_leg(comparison, -rule.limit, level), missing)
+    elif rule.kind == "known":
+        found = _of_leg(rule, knowledge_leg(group, rule.limit, level=level), missing)
+    else:
+        found = _of_accuracy(rule, group, level, missing)
+    if rule.kind != "gain" and found.answer != "MISSING" and (start := at_start(comparison.all)):
+        return replace(found, answer="INCONCLUSIVE", word=start)
+    return found
+
+
+def _of_metric(rule: Rule, sides: Sides, missing: Ruling) -> Ruling:
+    if rule.metric not in sides.metrics:
+        return missing
+    before, after = sides.metrics[rule.metric]
+    gained = after - before >= rule.limit - _CLOSE
+    return replace(
+        missing,
+        measured=f"{before:g} -> {after:g} ({100 * (after - before):+.1f} points)",
+        value=after - before,
+        answer="PASS" if gained else "FAIL",
+        word="gained" if gained else "gained too little",
+        of_gain=True,
+    )
+
+
+def _of_accuracy(rule: Rule, group: Group, level: float, missing: Ruling) -> Ruling:
+    allowed = rule.loss_allowed(group.accuracy_before)
+    leg = accuracy_leg(group, -allowed, level=level)
+    if leg is None or leg.interval is None or leg.value is None or leg.worst is None:
+        return missing
+    low, high = leg.interval
+    measured = f"{100 * leg.value:+.1f} points ({100 * low:+.1f} to {100 * high:+.1f})"
+    if leg.is_open_by_vanished:
+        measured += f", to {100 * leg.worst:+.1f} in the worst case of the answers that vanished"
+    measured += f"; {leg.reason}" if leg.reason and rule.kind != "gain" else ""
+    answer, word = cast(Ruled, leg.answer), _loss_word(low, high)
+    if rule.kind == "gain":
+        answer = "PASS" if min(low, leg.worst) >= rule.limit else "FAIL" if high < rule.limit else "INCONCLUSIVE"
+        word = {"PASS": "gained", "FAIL": "gained too little"}.get(answer, "unclear")
+    elif rule.kind == "no worsening":
+        estimate = group[NET_ESTIMATE]
+        worst = None if estimate is None else estimate.interval_at(level, worst=True)
+        hidden = group.n < FEWEST or (worst is not None and worst[1] < 0 <= high)
+        answer = "FAIL" if high < 0 else "INCONCLUSIVE" if hidden else "PASS"
+        word = "worse" if high < 0 else "unclear" if hidden else word
+    elif answer == "FAIL":
+        word = "beyond the limit"
+    elif answer == "INCONCLUSIVE":
+        word = "worse, how far is unclear" if high < 0 else "unclear"
+    made = replace(missing, measured=measured, value=leg.value, interval=leg.interval, answer=answer, word=word)
+    return replace(made, of_gain=rule.kind == "gain")
+
+
+def _observations(group: Group) -> int | None:
+    estimate = group[NET_ESTIMATE]
+    return None if estimate is None else estimate.change.observations
+
+
+def _loss_word(low: float, high: float) -> str:
+    return "small but sure" if high < 0 else "better" if low > 0 else "no worsening shown"
+
+
+def _of_leg(rule: Rule, leg: Leg, missing: Ruling) -> Ruling:
+    """Return the answer of a leg of the verdict, which also passes if it shows no loss."""
+    if leg.interval is None or leg.value is None:
+        return replace(missing, measured=f"not measured: {leg.reason}")
+    low, high = (100 * end for end in leg.interval)
+    measured = f"{100 * leg.value:.1f} % lost ({low:.1f} to {high:.1f})"
+    if rule.kind == "category":
+        measured = f"{one_line(leg.group)} {100 * leg.value:+.1f} points ({low:+.1f} to {high:+.1f})"
+    measured += f"; {leg.reason}" if leg.reason else ""
+    answer: Ruled = "PASS" if leg.is_tolerable else cast(Ruled, leg.answer)
+    return replace(missing, measured=measured, value=leg.value, interval=leg.interval, answer=answer, word=leg.shows)
+
+
+def _of_condition(
+    condition: Condition, group: Group, comparison: Comparison, sides: Sides, level: float, missing: Ruling
+) -> Ruling:
+    try:
+        value = condition.measure(comparison, sides.trajectory, group=group)
+    except GateError:
+        return missing
+    ends = None if condition.interval is None else value_at(group_values(group), condition.interval)
+    interval = None
+    if ends is not None and not np.isnan(ends).any():
+        interval = at_level(value, (ends[0], ends[1]), level, _observations(group))
+    met = [condition.is_met_by(end) for end in interval or (value,)]
+    is_open = condition.is_open(group)
+    answer: Ruled = "FAIL" if all(met) else "INCONCLUSIVE" if any(met) or is_open else "PASS"
+    word: Final = {"PASS": "within the limit", "FAIL": "beyond the limit", "INCONCLUSIVE": "unclear"}[answer]
+    scale, unit = (100, " %") if condition.bound.endswith("%") else (1, "")
+    told, *ends = (f"{scale * one:.6g}" for one in (value, *(interval or ())))
+    told += unit + (f" ({' to '.join(f'{float(end):.4g}' for end in ends)})" if ends else "")
+    told += VANISHED_OPEN * is_open
+    return replace(missing, measured=told, value=float(value), interval=interval, answer=answer, word=word)
+
+
+def _of_items(items: MustPass, sides: Sides) -> Ruling:
+    """Return the answer to items that must be right, whatever they were before.
+
+    One that is wrong in any answer fails; one that is unscored, or was left out of the probe, leaves it open.
+
+    Raises:
+        GateError: If an item is missing, or an id is in several tasks and none is named.
+    """
+    after, left_out = sides.after, {item.id for item in sides.probe or ()}
+    correct = after.floats("correct")
+    rows: dict[str, dict[str, list[int]]] = {}  # by id and task
+    for row, (task, item_id) in enumerate(zip(after.texts("task"), after.texts("item_id"), strict=True)):
+        rows.setdefault(item_id, {}).setdefault(task, []).append(row)
+    states: dict[Answer, list[str]] = {"PASS": [], "FAIL": [], "INCONCLUSIVE": []}
+    for of_task, item_id in items:
+        if item_id not in rows and item_id in left_out:
+            states["INCONCLUSIVE"].append(item_id)
+            continue
+        answers = correct[_rows_of(rows, after, of_task, item_id)]
+        # A wrong answer fails whatever else is unscored; an unscored one alone decides nothing.
+        unscored: Answer = "INCONCLUSIVE" if np.isnan(answers).any() else "PASS"
+        states["FAIL" if (answers == 0).any() else unscored].append(item_id)
+    measured = f"{len(states['PASS']):,} of {len(items):,} right"
+    measured += _first("wrong", states["FAIL"]) + _first("unscored", states["INCONCLUSIVE"])
+    answer = worst(word for word, named in states.items() if named)
+    return Ruling(
+        tier="critical",
+        what="must_pass",
+        limit="each right in every answer",
+        measured=measured,
+        answer=answer,
+        word={"PASS": "right", "FAIL": "wrong", "INCONCLUSIVE": "unclear"}[answer],
+    )
+
+
+def _rows_of(rows: dict[str, dict[str, list[int]]], after: Snapshot, task: str | None, item_id: str) -> list[int]:
+    tasks = rows.get(item_id, {})
+    if task is None and len(tasks) > 1:
+        raise GateError(
+            f"must_pass: item {item_id!r} is in {len(tasks)} tasks of {after.label} ({', '.join(sorted(tasks)[:5])}); "
+            "name the task: must_pass: {TASK: [ID, ...]}"
+        )
+    for name, found in tasks.items():
+        if task in (None, name):
+            return found
+    where = "" if task is None else f" of task {task!r}"
+    raise GateError(
+        f"must_pass: item {item_id!r}{where} is not among the items of {after.label}; "
+        f"its ids are such as {', '.join(repr(one) for one in list(rows)[:3])}"
+    )
+
+
+def _first(state: str, items: Sequence[str]) -> str:
+    """Return the first items in a state, and the number of others; empty for no item."""
+    named, more = items[:5], len(items) - 5
+    return f"; {state}: {', '.join(named)}{f' and {more:,} more' if more > 0 else ''}" if items else ""

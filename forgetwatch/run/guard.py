@@ -1,0 +1,279 @@
+"""A guard: limits on the losses of a run, and the action when it exceeds them.
+
+It trips on an alarm, over all looks and groups (`Trajectory.alarms`), of a net loss or of a loss of what was clearly
+known, which gains may hide; on a limit of ``no_worse_than``, as `forgetwatch gate --no-worse-than` has it, at any look;
+on a `must_pass` item that was right and is wrong; and on more than 1 % of the answers that were scored at the start and
+have no outcome now. Those are in no count, so that nothing else would show them.
+
+With a policy it trips where the policy fails instead (`policy.policy`), and the action is the policy's. Looks share the
+error of the limits.
+
+`rollback` stops, too, and at the end of the training loads the weights of the last saved checkpoint whose look did not
+fail.
+
+Each finding is stored with the run. The log of a look has at most one line on alarms and one on the rest.
+
+A run that the guard has stopped, and that resumes, stops again after its first step, unless the guard has
+``override=True``: a job script that starts ended runs again must not undo a stop.
+
+The training has ended by then and does not go on: what is saved after it are these weights. Optimizer and schedule stay
+as they were. Only a folder counts that this run saved, with the files that it had then, and what was loaded is compared
+with what was saved: an output_dir may hold the checkpoints of an earlier training under the same names.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal, cast, get_args
+
+from torch import nn
+
+from forgetwatch.comparing import Alarm, Comparison, Group, Trajectory, compare, decide, estimated
+from forgetwatch.comparing.checks import cut_to_common
+from forgetwatch.errors import WatchError, did_you_mean
+from forgetwatch.measures import KNOWN, VANISHED_SHARE_NOTED
+from forgetwatch.policy import (
+    READY,
+    Policy,
+    PolicyResult,
+    Sides,
+    apply_policy,
+    check_groups,
+    limits_of,
+    load_policy,
+    parse_no_worse_than,
+)
+from forgetwatch.probe import Probe
+from forgetwatch.run.run import Run
+from forgetwatch.run_folder import GuardFinding, look_name, own_checkpoint
+from forgetwatch.scoring import model_fingerprint, on_all_processes, on_main_process
+from forgetwatch.snapshot import read_snapshot
+from forgetwatch.text import count, listed, one_line, percent
+
+if TYPE_CHECKING:
+    from transformers import Trainer
+
+
+Action = Literal["warn", "save", "stop", "rollback"]
+STOPS: Final = ("stop", "rollback")
+"""Actions that end the training."""
+
+
+@dataclass(frozen=True)
+class Guard:
+    """Limits on the losses of a run, and the action when it exceeds them.
+
+    Attributes:
+        action: ``warn`` logs a warning; ``save`` also requests a checkpoint; ``stop`` also ends the run; ``rollback``
+            ends it and loads the last saved checkpoint whose look did not fail.
+        no_worse_than: Losses that are tolerated, such as ``2%`` or ``2%,known=5%,category=5%``; None for no such limit.
+        override: True to continue a run that the guard has stopped.
+        policy: Decides in place of alarms and all other limits; None for none.
+        probe: The probe, for the policy's tags; None for none.
+
+    Raises:
+        WatchError: If the action is none.
+        GateError: If the losses cannot be read.
+    """
+
+    action: Action = "warn"
+    no_worse_than: str | None = "2%"
+    override: bool = False
+    policy: Policy | None = None
+    probe: Probe | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, given: Guard | str | Path | None, probe: Probe) -> Guard | None:
+        """Return the guard that an action, or the name or file of a policy, means.
+
+        Raises:
+            WatchError: If it is neither.
+            GateError: If the policy cannot be read, or names a group that the probe does not have.
+        """
+        if given is None or isinstance(given, Guard):
+            return given
+        if str(given) in get_args(Action):
+            return cls(cast(Action, str(given)))
+        if str(given) not in READY and not Path(given).exists():
+            known = (*get_args(Action), *READY)
+            near = did_you_mean(str(given), known)
+            raise WatchError(f"guard={str(given)!r}: needed {', '.join(known)}, or the file of a policy{near}")
+        policy = load_policy(str(given), probe)
+        check_groups(policy, probe)
+        return cls(policy.on_fail, policy=policy, probe=probe)
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        if self.action not in get_args(Action):
+            raise WatchError(f"guard={self.action!r}: needed one of {', '.join(get_args(Action))}")
+        if self.no_worse_than is not None:
+            parse_no_worse_than(self.no_worse_than)
+
+    def findings(self, trajectory: Trajectory, lost: Sequence[str] = ()) -> list[GuardFinding]:
+        """Return everything beyond a limit at the latest look, at which these `must_pass` items are `lost`."""
+        step = trajectory.steps[-1]
+        if self.policy is not None:
+            return self._of_limits(self.policy, trajectory)
+        raised = [alarm for alarm in trajectory.verdicts() if alarm.step == step and alarm.raised]
+        # The whole first, then the largest fall.
+        raised.sort(key=lambda alarm: (alarm.group.level != "all", estimated(alarm.group)[0]))
+        found = [
+            GuardFinding(
+                "alarm" if alarm.kind == "net" else "known",
+                _name(alarm.group),
+                step,
+                f"ALARM: {_fall(alarm)} (step {step})",
+            )
+            for alarm in raised
+        ]
+        if self.no_worse_than is not None:
+            found += self._of_limits(limits_of(no_worse_than=self.no_worse_than), trajectory)
+        found += _vanished(trajectory.comparisons[-1].all, step)
+        for item in lost:
+            line = f"item {item}, which must pass, was right and is wrong at step {step}"
+            found.append(GuardFinding("must_pass", item, step, line))
+        return found
+
+    def judged(self, sides: Sides, comparison: Comparison, *, look: int, planned: int | None) -> PolicyResult | None:
+        """Return what the policy says about a look, which is one of those that share its error; None without a policy.
+
+        Args:
+            sides: The baseline and the look.
+            comparison: Their comparison.
+            look: Number of the look, from 1.
+            planned: Looks planned after the baseline; None if unknown.
+        """
+        return None if self.policy is None else _applied(self.policy, sides, comparison, look, planned)
+
+    def _of_limits(self, policy: Policy, trajectory: Trajectory) -> list[GuardFinding]:
+        """Return the limits of a policy that fail at the latest look; none unless the policy does."""
+        look, step = len(trajectory.steps) - 1, trajectory.steps[-1]
+        if not look:
+            return []
+        sides = Sides(before=trajectory.baseline, after=trajectory.last, probe=self.probe, trajectory=trajectory)
+        found = _applied(policy, sides, trajectory.comparisons[-1], look, trajectory.planned)
+        name = f"policy {one_line(policy.name)}: " if policy is self.policy else ""
+        return [
+            GuardFinding("policy", one.what, step, f"{name}{one_line(one.line)} at step {step}")
+            for one in (found.deciding if found.answer == "FAIL" else ())
+        ]
+
+
+def _applied(policy: Policy, sides: Sides, comparison: Comparison, look: int, planned: int | None) -> PolicyResult:
+    # K planned looks and all beyond them share the error as K and 1; without a plan as 1/k^2, whose sum is known.
+    planned = planned or 0
+    beyond = max(look - planned, 0)
+    share = 1.0 if not beyond else math.pi**2 * beyond**2 / 6
+    looks = math.ceil((planned + 1) * share) if planned else math.ceil(share)
+    return apply_policy(policy, sides, comparison=comparison, looks=looks)
+
+
+def _vanished(whole: Group, step: int) -> list[GuardFinding]:
+    """Return the finding on answers that were scored at the start and are not now; none if they are few."""
+    if whole.outcomes.newly_unscored <= VANISHED_SHARE_NOTED * (whole.n + whole.outcomes.vanished):
+        return []
+    line = (
+        f"{whole.outcomes.newly_unscored:,} answers that were scored at the start have no outcome at step {step}, "
+        f"{count(whole.vanished_right)} of them right before"
+    )
+    return [GuardFinding("vanished", _name(whole), step, line)]
+
+
+def finding_lines(new: Sequence[GuardFinding], *, stops: int | None = None) -> list[str]:
+    """Return the lines of the log on the new findings of a look: at most one on alarms, and one on all others.
+
+    Args:
+        new: The findings of the look that were not reported before.
+        stops: Step at which they end the run; None if they do not.
+    """
+    of = {what: [one for one in new if one.what == what] for what in ("alarm", "known", "must_pass", "policy")}
+    parts = []
+    if of["policy"]:
+        more = len(of["policy"]) - 1
+        parts.append(of["policy"][0].line + (f", and {more:,} more limit{'s' if more > 1 else ''}" if more else ""))
+    if len(of["must_pass"]) == 1:
+        parts.append(of["must_pass"][0].line)
+    elif names := [one.name for one in of["must_pass"]]:
+        parts.append(f"items {listed(names)}, which must pass, were right and are wrong at step {new[0].step}")
+    parts += [one.line for one in new if one.what == "vanished"]
+    told = "; ".join(parts)
+    if stops is not None:
+        told = f"the guard stops the run at step {stops}{': ' if told else ''}{told}"
+    elif told:
+        told = f"guard: {told}"
+    raised = [one.line for one in of["known"]] + ([_and_others(of["alarm"])] if of["alarm"] else [])
+    alarms = [f"ALARM: {'; '.join(one.removeprefix('ALARM: ') for one in raised)}; see the page"] if raised else []
+    return [*alarms, *([told] if told else [])]
+
+
+def _and_others(findings: Sequence[GuardFinding]) -> str:
+    """Return the line of the first finding, and the number of categories among the others."""
+    first, others = findings[0], len(findings) - 1
+    more = "" if first.name.startswith("all:") else "more "
+    return first.line + (f", and {others:,} {more}categor{'y' if others == 1 else 'ies'}" if others else "")
+
+
+def _fall(alarm: Alarm) -> str:
+    known = alarm.group[KNOWN]
+    if alarm.kind == "known" and known is not None:
+        return f"{percent(known.lost_net_share or 0.0)} % of what it clearly knew is lost"
+    change = 100 * estimated(alarm.group)[0]
+    return f"{one_line(alarm.group.name)} {change:.{0 if abs(change) >= 9.95 else 1}f} points"
+
+
+def _name(group: Group) -> str:
+    return f"{group.level}:{group.name}"
+
+
+def roll_back(
+    trainer: Trainer, guard: Guard, run: Run, saved: Mapping[int, str], *, log: Callable[[str], object]
+) -> None:
+    """Load the weights of the last own checkpoint whose look did not fail, in every process; log what was done.
+
+    One that cannot be loaded, or gives other weights than were saved, is named, and the one before it is tried.
+
+    Args:
+        trainer: The trainer, after its training.
+        guard: The guard, whose policy decides; without one the verdict does.
+        run: The run, with its looks.
+        saved: Fingerprint of the weights that were saved, by step.
+        log: Called with a line in every process.
+    """
+    tried = False
+    for step, folder in on_main_process(lambda: list(good_checkpoints(guard, run))):
+        if getattr(trainer, "is_deepspeed_enabled", False):
+            log(f"{folder}: the last good checkpoint; DeepSpeed's weights are not replaced here, so load it")
+            return
+        tried = True
+        try:
+            on_all_processes(partial(trainer._load_from_checkpoint, str(folder)))
+        except Exception as error:  # whatever reading the files of a checkpoint raises
+            log(f"{folder} cannot be loaded ({' '.join(str(error).split()):.200}); the one before it is tried")
+            continue
+        if saved.get(step) not in (None, model_fingerprint(cast(nn.Module, trainer.model))):
+            log(f"{folder} does not hold the weights that this run saved; the one before it is tried")
+            continue
+        log(f"the weights are those of {folder}, the last checkpoint whose look did not fail")
+        return
+    end = "are not those of a good checkpoint: do not use them" if tried else "stay as they are"
+    log(f"this run has no checkpoint that can be loaded and whose look did not fail: the weights {end}")
+
+
+def good_checkpoints(guard: Guard, run: Run) -> Iterator[tuple[int, Path]]:
+    """Yield step and folder of the checkpoints that this run saved and whose look did not fail, the last first."""
+    steps = sorted(run.comparisons)
+    for number, step in reversed(list(enumerate(steps))[1:]):  # the first look is the baseline
+        stored = run.folder.path / look_name(step)
+        folder = own_checkpoint(run.folder.output_dir, step)
+        if folder is None or not stored.is_file() or run.baseline is None:
+            continue
+        before, after, _ = cut_to_common(run.baseline, read_snapshot(stored))
+        comparison = compare(before=before, after=after)
+        sides = Sides(before=before, after=after, probe=guard.probe)
+        judged = guard.judged(sides, comparison, look=number, planned=run.planned)
+        if (decide(comparison) if judged is None else judged).answer != "FAIL":
+            yield step, folder

@@ -1,0 +1,176 @@
+"""Baselines in the cache: found again by the weights in memory and everything else that determines their rows.
+
+The next run of the same model takes a baseline that took seconds from there; 50 items of it are measured again before
+it is used.
+
+**Trial.** A trial: the seconds of a few items of a probe, before anything is measured.
+"""
+
+from __future__ import annotations
+
+import platform
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, Final, Self
+
+import torch
+from torch import nn
+
+from forgetwatch.cache import KEPT_SECONDS, CacheEntry
+from forgetwatch.decoding import Decoding
+from forgetwatch.errors import ForgetwatchError
+from forgetwatch.grading import RULES
+from forgetwatch.probe import Probe
+from forgetwatch.progress import log
+from forgetwatch.run.schedule import FEWEST_ITEMS, Decision, Trial, evaluated_worth
+from forgetwatch.scoring import (
+    SCORER,
+    Scorer,
+    execution,
+    generation_obstacle,
+    is_exact,
+    model_fingerprint,
+    on_main_process,
+    rank,
+    tokenizer_settings,
+    world_size,
+)
+from forgetwatch.snapshot import Snapshot
+
+_DIFFERING: Final = 0.04
+"""Largest share of the checked items with another outcome; noise moves fewer."""
+
+_TRIAL: Final = "trial"
+"""Key of the metadata for the seconds of a question, of a token and of an answer."""
+
+
+class KnownBaseline:
+    """Entries of the cache for one model, tokenizer and probe, one for each number of items."""
+
+    def __init__(self, probe: Probe, parts: Sequence[Any]) -> None:
+        self._probe, self._parts = probe, parts
+
+    @classmethod
+    def of(
+        cls, model: nn.Module, tokenizer: Any, probe: Probe, *, token_budget: int | None, weights: str | None
+    ) -> Self | None:
+        """Return the entries; None where weights or tokenizer cannot be known whole.
+
+        None too where a template names the date, or answers are sampled. All processes call it together. `weights` is
+        the fingerprint of the model; None if it is not known.
+        """
+        settings = tokenizer_settings(tokenizer)
+        if any(map(probe.is_generated, probe)) and Decoding.of(probe.decoding).temperature > 0:
+            return None
+        if settings is None or "strftime_now" in settings[1]:
+            return None
+        ran = execution(model)
+        cpu = (platform.processor(), torch.backends.cpu.get_cpu_capability())
+        device = torch.cuda.get_device_name() if ran["device"] == "cuda" else cpu
+        own = [getattr(tokenizer, "model_max_length", None), str(tokenizer.special_tokens_map)]
+        try:
+            weights = weights or model_fingerprint(model)
+        except Exception:  # of any kind of tensor that cannot be read here: the baseline is measured
+            return None
+        precision = [_mixed_precision(), is_exact(model)]
+        parts = [weights, settings, own, ran, precision, device, token_budget, SCORER, RULES]
+        return cls(probe, ["baseline", *parts, probe.name, probe.fingerprint])
+
+    def read(self, items: int, *, whole: bool = True) -> Snapshot | None:
+        """Return the baseline of the first items of the probe; None if there is none.
+
+        `whole` is False for one without generated answers.
+        """
+        found = on_main_process(lambda: self._entry(items, whole=whole).read())
+        return found if found is not None and len(found) >= items else None
+
+    def trial(self, sizes: Sequence[int]) -> Trial | None:
+        """Return the seconds that were measured with baselines of these sizes, and which are known; None for none."""
+        both = ((size, whole) for size in sizes for whole in (True, False))
+        found = {key: one for key in both if (one := self.read(key[0], whole=key[1])) is not None}
+        for baseline in reversed(found.values()):
+            if isinstance(known := baseline.meta.get(_TRIAL), list) and len(known) == 4:
+                question, token, answer, begin = map(float, known)
+                return Trial(question=question, token=token, answer=answer, begin=begin, known=tuple(found))
+        return None
+
+    def write(self, snapshot: Snapshot, items: int, trial: Trial | None, *, whole: bool) -> None:
+        """Keep a baseline that took seconds; the cache is optional."""
+        # By the clock of the main process: all processes take part in what follows, or none.
+        if on_main_process(lambda: float(snapshot.meta.get("seconds") or 0.0)) < KEPT_SECONDS:
+            return
+        known = {} if trial is None else {_TRIAL: [trial.question, trial.token, trial.answer, trial.begin]}
+
+        def write() -> None:
+            with suppress(OSError, ForgetwatchError):
+                self._entry(items, whole=whole).write(replace(snapshot, meta={**snapshot.meta, **known}))
+
+        on_main_process(write)
+
+    def _entry(self, items: int, *, whole: bool) -> CacheEntry:
+        labels = [[item.task, item.id, item.category, item.cluster] for item in self._probe.items[:items]]
+        return CacheEntry.of([*self._parts, labels, whole])
+
+
+def _mixed_precision() -> str:
+    """Return the precision that accelerate casts to inside the model's `forward`, which torch does not show."""
+    state = sys.modules.get("accelerate.state")
+    is_set = state is not None and state.AcceleratorState._shared_state
+    return str(state.AcceleratorState().mixed_precision) if state is not None and is_set else "no"
+
+
+def without_trial(snapshot: Snapshot, *, model: str, step: int) -> Snapshot:
+    """Return a baseline of the cache as the measurement of a model at a step."""
+    meta = {name: value for name, value in snapshot.meta.items() if name != _TRIAL}
+    return replace(snapshot, meta={**meta, "model": model, "step": step})
+
+
+def differing(found: Snapshot, checked: Snapshot) -> int | None:
+    """Return the number of checked items with another outcome than in the baseline; None if they are too many."""
+    pairs = zip(found.floats("correct")[: len(checked)].tolist(), checked.floats("correct").tolist(), strict=True)
+    number = sum(before != after and not (before != before and after != after) for before, after in pairs)
+    return number if number <= _DIFFERING * len(checked) else None
+
+
+_ITEMS: Final = 32
+"""Items of a trial, two batches on a CPU."""
+_ANSWERS: Final = 16
+_ON_CPU: Final = 2
+"""Generated answers of a trial, on a GPU and on a CPU."""
+
+
+def time_items(model: nn.Module, tokenizer: Any, probe: Probe, *, token_budget: int | None) -> Trial | None:
+    """Time the first items that are scored, read twice, since the first time is slower, and a few answers.
+
+    None if no item fits into the context.
+    """
+    if rank() == 0:
+        log(f"timing a few of the {len(probe):,} items of {probe.name}, to decide how many are measured")
+    scored = [item for item in probe if not probe.is_generated(item)]
+    answer = _answer_seconds(model, tokenizer, probe, token_budget=token_budget)
+    if not scored:
+        return Trial(question=0.0, token=0.0, answer=answer)
+    few = Scorer(probe.with_items(scored[:_ITEMS]), tokenizer, model, token_budget=token_budget)
+    first, again = (float(few.score(model).meta["seconds"]) for _ in range(2))
+    token = again / max(few.engine.tokens, 1)
+    if not token:
+        return None
+    # More items share more of their beginnings, and read fewer tokens each.
+    more = probe.with_items(scored[:FEWEST_ITEMS])
+    engine = Scorer(more, tokenizer, model, token_budget=token_budget).engine
+    tokens = engine.planned_tokens(few.engine.layout or "rows", few.engine.attention)
+    question = token * tokens / evaluated_worth(more, Decision())
+    begin = max(0.0, first - again)
+    return Trial(question=question, token=token * world_size(), answer=answer, begin=begin)
+
+
+def _answer_seconds(model: nn.Module, tokenizer: Any, probe: Probe, *, token_budget: int | None) -> float:
+    """Time the first items whose answers are generated, and return the seconds of one; 0 if there are none."""
+    generated = [item for item in probe if probe.is_generated(item)]
+    if not generated or generation_obstacle(model):
+        return 0.0
+    few = probe.with_items(generated[: _ANSWERS if execution(model)["device"] == "cuda" else _ON_CPU])
+    timed = Scorer(few, tokenizer, model, token_budget=token_budget).score(model)
+    return float(timed.meta["seconds"]) / len(few)

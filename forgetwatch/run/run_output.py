@@ -1,0 +1,284 @@
+"""Output of a run for its user, besides the trackers.
+
+start_line, share_line, ...  lines for the log: the cost of the looks, the budget, the guard's stop
+show                         prints the table of the last look
+ReportPage                   writes ``report.html`` in the run folder
+Command                      a command of the user's that is started after a look (`on_look`)
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import string
+import subprocess
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+
+from forgetwatch.comparing import Comparison, Group, Subset, Trajectory, at_start, estimated, expected_verdicts
+from forgetwatch.comparing.verdict import FEWEST_ITEMS as FEWEST_TO_PASS
+from forgetwatch.errors import WatchError
+from forgetwatch.files import write_text
+from forgetwatch.measures import PASSAGES
+from forgetwatch.probe import Probe
+from forgetwatch.progress import log, seconds
+from forgetwatch.report import WIDTH, run_page, run_title
+from forgetwatch.report.terminal import run_table
+from forgetwatch.run.run import Look, Run
+from forgetwatch.run.schedule import (
+    Budget,
+    Decision,
+    Schedule,
+    Trial,
+    look_seconds,
+    looks_seconds,
+    predicted_seconds,
+    start_seconds,
+)
+from forgetwatch.run_folder import REPORT, GuardFinding, checkpoint_folder, task_figure
+from forgetwatch.scoring import rank
+from forgetwatch.text import change_points, count, listed, run_name
+from forgetwatch.visible_text import visible
+
+_PAGE_SHARE: Final = 0.005
+"""Share of the time that drawing pages may take, 0 to 1."""
+
+_FIELDS: Final = frozenset({"step", "checkpoint", "folder"})
+_LOCK: Final = threading.Lock()
+
+
+def start_line(run: Run, budget: Budget, trial: Trial | None, *, step_tokens: float | None, again: int) -> str:
+    """Return the line before the first batch: what is evaluated, and what that costs.
+
+    Args:
+        run: The run, whose items are decided.
+        budget: Its looks.
+        trial: Seconds of a few items; None if none were timed.
+        step_tokens: Tokens of a training step; None if the training cannot be predicted.
+        again: Number of times that the first items are measured after the baseline.
+    """
+    probe, decision, schedule = run.probe, run.decision or Decision(), budget.schedule
+    items, looks = decision.items or len(probe), schedule.looks_after(0)
+    line = f"{probe.name}: {f'the first {items:,} of ' if items < len(probe) else ''}{len(probe):,} items"
+    if trial is None:
+        return f"{line}; {looks} look{'' if looks == 1 else 's'}"
+    start, each = start_seconds(trial, probe, decision, again=again), look_seconds(trial, probe, decision)
+    line += f"; about {seconds(start)} before the first step; {looks} look{'s'[: looks != 1]} of {seconds(each)}"
+    if step_tokens is None or not trial.token:
+        return f"{line}; this training cannot be predicted, and its first steps decide which are kept"
+    training = predicted_seconds(trial, step_tokens, steps=schedule.max_steps)
+    share = looks * each / (looks * each + training)
+    return f"{line}, about {100 * share:.1f} % of the run's time{_over(looks * each, training, budget.overhead)}"
+
+
+def unwatched_line(schedule: Schedule) -> str:
+    """Return the line that names the checkpoints without a look."""
+    names = listed([f"checkpoint-{step}" for step in schedule.unwatched])
+    return f'no time for a look at {names}; every="save" looks at all'
+
+
+def cost_line(run: Run, *, left: int, each: float) -> str:
+    """Return the line before the first step.
+
+    The cost of the baseline and of the looks, and the verdicts to expect.
+
+    Args:
+        run: The run.
+        left: Number of looks that are still planned.
+        each: Seconds of a look.
+    """
+    spent = sum(run.seconds.values())
+    # A run that resumes, or compares with a baseline from elsewhere, has not measured it.
+    took = run.seconds.get(run.baseline.meta["step"]) if run.baseline else None
+    also = ", second measurement included" if run.null else ""
+    looks = "" if took is None else f"the baseline took {seconds(took)}{also}; "
+    looks += f"{left} look{'' if left == 1 else 's'} planned, {seconds(each)} each: "
+    looks += f"about {seconds(spent + left * each)} in all"
+    items = run.items or len(run.probe)
+    if all(item.is_passage for item in run.probe.items[:items]):
+        return f"{items:,} passages; {looks}; what changes is their bits per byte: no answer is right or wrong"
+    return "; ".join(filter(None, [f"{items:,} items; {looks}", _expected(run)]))
+
+
+def look_line(whole: Group, *, step: int, max_steps: int | None, took: float) -> str:
+    """Return the line of `follow` on a checkpoint that was scored in so many seconds."""
+    parts = [f"step {step}:" if max_steps is None else f"step {step} of {max_steps}:"]
+    if whole.n:
+        change = change_points(*estimated(whole))
+        parts.append(f"forgotten {whole.forgotten:g}, gained {whole.gained:g}, net change {change},")
+    if (read := whole[PASSAGES]) is not None:
+        parts.append(f"{read.after:.3f} bits per byte,")
+    return " ".join([*parts, seconds(took)])
+
+
+def not_generated_line(probe: Probe) -> str:
+    """Return the line that answers are no longer generated, and which categories are lost with them."""
+    lost = Subset.from_probe(probe, items=None, generates=False).missing_categories
+    return (
+        "generated answers would take the looks beyond max_overhead: only log-likelihood items and generated must_pass "
+        "ones are evaluated"
+        + (f"; no item of {', '.join(lost)} is among them" if lost else "")
+        + "; max_overhead=None evaluates all"
+    )
+
+
+def dropped_line(budget: Budget, *, after: int, each: float) -> str:
+    """Return the line on the looks of so many seconds that are left after a step."""
+    later = sorted(step for step in budget.schedule.steps if step > after)
+    looks, training = len(later) * each, (budget.clock.step or 0.0) * budget.schedule.max_steps
+    return (
+        f"looks take longer than they may: those at step{'' if len(later) == 1 else 's'} {', '.join(map(str, later))} "
+        f"are left, about {100 * looks / (looks + training):.1f} % of the run's time; max_overhead=None takes all"
+    )
+
+
+def _over(looks: float, training: float, max_overhead: float | None) -> str:
+    """Return the clause on looks that take longer than they may; less than a tenth is within the error of timing."""
+    if max_overhead is None or looks <= 1.1 * looks_seconds(max_overhead, training):
+        return ""
+    return f"; that is more than a minute and than max_overhead={max_overhead:g}: fewer would decide next to nothing"
+
+
+def stopped_line(stopped: int, *, found: Sequence[GuardFinding], stops_again: bool) -> str:
+    """Return the line at the resume of a run that the guard has stopped, for what it found at that step."""
+    line = f"the guard stopped this run at step {stopped}{f': {found[0].line}' if found else ''}"
+    line += f", and {len(found) - 1:,} more" if len(found) > 1 else ""
+    if not stops_again:
+        return f"{line}; the training continues all the same"
+    return f'{line}; the training stops again after its first step; Guard("stop", override=True) continues it'
+
+
+def show(run: Run, *, page: ReportPage, max_steps: int | None, against: str = "the start") -> None:
+    """Print the table of the last look, with the decisions on the run, and the path of the report.
+
+    A page that does not show the last look is not named: it could not be written.
+    """
+    if run.baseline is None:
+        return
+    trajectory = _with_task(run)
+    title = run_title(trajectory, run.folder.path, of=max_steps, against=against)
+    console = Console(highlight=False)
+    console.width = min(console.width, 120) if console.is_terminal else WIDTH
+    console.print(run_table(trajectory, title=title, run=run.folder.path), soft_wrap=True)
+    folder = run.folder.path
+    line = f"report: {folder / REPORT}" if page.is_current(run) else f"looks: {folder}"
+    console.print(visible(line), soft_wrap=True, markup=False)
+
+
+def _with_task(run: Run) -> Trajectory:
+    """Return the run with the figure of its new task, as a report of its folder shows it."""
+    return replace(run.trajectory(), task=run.task or task_figure(run.folder.output_dir))
+
+
+class ReportPage:
+    """The page ``report.html`` in the run folder, written again after looks so that it can be watched.
+
+    Drawing takes half a second. Where looks follow so closely that this would be more than a two-hundredth of the time,
+    a page is left out; the last one, at the end of the run, makes up for it.
+    """
+
+    def __init__(self) -> None:
+        self._seconds = 0.0
+        self._written = 0.0
+        self._shown: Comparison | None = None
+
+    def is_current(self, run: Run) -> bool:
+        """Return True if the page was written by this object, and shows the latest look."""
+        return run.comparisons[max(run.comparisons)] is self._shown
+
+    def take(self, look: Look) -> None:
+        """Write the page of a look's run, in the main process."""
+        if rank() == 0:
+            self.write(look.run)
+
+    def write(self, run: Run, *, at_once: bool = False) -> None:
+        """Write the page, unless it shows the latest look, comes too soon (never `at_once`), or there is no folder."""
+        started = time.perf_counter()
+        too_soon = self._seconds > _PAGE_SHARE * (started - self._written)
+        # A step that was saved again with other weights has another look.
+        if self.is_current(run) or not run.folder.is_started or (too_soon and not at_once):
+            return
+        path = run.folder.path
+        write_text(path / REPORT, run_page(_with_task(run), probe=run.probe, title=run_name(path), folder=path))
+        self._shown, self._written = run.comparisons[max(run.comparisons)], time.perf_counter()
+        self._seconds = self._written - started
+
+
+def _expected(run: Run) -> str:
+    """Return the clause on the verdicts to expect; empty where nothing shows how often they will be what."""
+    start = None if run.baseline is None else run.comparisons.get(run.baseline.meta["step"])
+    if run.baseline is None or start is None:
+        return ""
+    if (whole := start.all).n < FEWEST_TO_PASS or whole.little_to_lose:
+        return at_start(whole) or f"{count(whole.n)} questions are too few to say that it kept"
+    null = None if run.null is None else run.subset.apply(run.null)
+    found = expected_verdicts(start, run.subset.apply(run.baseline), null)
+    if found is None:
+        return ""
+    text = f"a harmless run will read KEPT in about {100 * found.kept:.0f} %"
+    return text + ("" if found.forgot is None else f", a loss of 4 points FORGOT in about {100 * found.forgot:.0f} %")
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command line with ``{step}``, ``{checkpoint}`` and ``{folder}`` as fields."""
+
+    template: str
+    _failed: set[int] = field(init=False, repr=False, compare=False, default_factory=set)
+    """Exit statuses of the failures that were logged."""
+
+    @property
+    def needs_checkpoint(self) -> bool:
+        """True if it names the checkpoint, which must be saved first."""
+        # Without the closing brace, since a field may have a conversion or a format.
+        return "{checkpoint" in self.template
+
+    def start(self, *, step: int, output_dir: Path, folder: Path) -> None:
+        """Start the command without a shell, in a session of its own: it outlives the run."""
+        values = {"step": step, "checkpoint": checkpoint_folder(output_dir, step), "folder": folder}
+        # Split before the fields are filled in: a path with a space stays one word.
+        words = [word.format(**values) for word in shlex.split(self.template)]
+        process = subprocess.Popen(words, stdin=subprocess.DEVNULL, start_new_session=True, env=_own_environment())
+        # Reaps it, if it ends before the run.
+        threading.Thread(target=lambda: self._log_failure(process.wait(), step), daemon=True).start()
+
+    def _log_failure(self, status: int, step: int) -> None:
+        """Log that the command ended with a status other than 0, once for each status."""
+        with _LOCK:  # commands of several steps may end at once
+            is_new = status not in self._failed
+            self._failed.add(status)
+        if status and is_new:
+            how = f"exit status {status}" if status > 0 else f"signal {-status}"
+            log(
+                f"on_look={self.template!r} failed at step {step} with {how}; the run continues, and later failures "
+                "with it are not logged"
+            )
+
+
+def _own_environment() -> dict[str, str]:
+    """Return the environment without the variables that would make the command a process of this distributed run."""
+    names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "ROLE_RANK", "ROLE_WORLD_SIZE")
+    prefixes = ("MASTER_", "TORCHELASTIC_", "ACCELERATE_")
+    return {name: value for name, value in os.environ.items() if name not in names and not name.startswith(prefixes)}
+
+
+def checked_command(template: str | None) -> Command | None:
+    """Return the command of a template, None for None; a WatchError if it is no command line, or has other fields."""
+    if template is None:
+        return None
+    try:
+        words = shlex.split(template)
+        named = {name for word in words for _, name, _, _ in string.Formatter().parse(word) if name is not None}
+    except ValueError as error:
+        raise WatchError(f"on_look={template!r}: cannot be read as a command ({error})") from error
+    if not words or named - _FIELDS:
+        raise WatchError(
+            f"on_look={template!r}: needed a command whose fields are among {{step}}, {{checkpoint}}, {{folder}}"
+        )
+    return Command(template)

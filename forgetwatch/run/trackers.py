@@ -1,0 +1,530 @@
+"""Trackers: a row of numbers per look, its verdict as a text, one table of flipped items, alerts.
+
+    in a training    TrainerLogger     rows go through the trainer's own log, and so to every tracker that it reports to
+    `follow`         FollowerLogger    rows go to runs of its own, as the training has others; only where it is asked to
+
+The texts, the table and the alerts go to the trackers of `TRACKERS` that have a run in this process, whoever began it.
+A tracker with peculiarities has a class of its own: `row` and `begin` for the runs of a follower, `text`, `table` and
+`alert` for both.
+
+The rows of a follower have the keys that the callback's have in the same tracker, on the step of the checkpoint. A file
+in its run folder names the looks that each tracker has, so that a follower that was stopped sends each once. A step
+that is saved again keeps its look, and its row.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from accelerate import PartialState
+from accelerate.tracking import LOGGER_TYPE_TO_CLASS, get_available_trackers
+from transformers import PrinterCallback, ProgressCallback, Trainer, TrainerControl, TrainerState
+from transformers.integrations.integration_utils import rewrite_logs
+
+from forgetwatch.comparing import Comparison, decide
+from forgetwatch.comparing.flips import flips
+from forgetwatch.errors import WatchError, did_you_mean
+from forgetwatch.extras import install
+from forgetwatch.files import write_text
+from forgetwatch.measures import drift_row
+from forgetwatch.report import PREFIX, flipped_rows, tracker_row
+from forgetwatch.run.run import STAGE, Look, Run
+from forgetwatch.scoring import rank
+from forgetwatch.version import VERSION
+
+TABLE: Final = "forgetwatch/flipped"
+"""Name of the table of flipped items."""
+
+_TEXT: Final = "forgetwatch/{}"
+"""Name of a text: that of the verdict on the latest look, or of the latest alarm."""
+
+_GAIN: Final = "loss_and_gain"
+_TITLE: Final = "forgetwatch"
+"""Title of an alert."""
+
+SENT: Final = "trackers.json"
+"""Name of the file in the run folder that names the looks that each tracker has."""
+
+_STEP: Final = "train/global_step"
+"""Metric by which transformers sends the step to trackers whose own step counts calls, and may not go back."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flipped:
+    """The items that flipped until the look at a step, one row each; and the open writers of TensorBoard."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+    step: int
+    tensorboard_writers: Sequence[Any]
+
+
+class Tracker:
+    """A tracker of `accelerate` without peculiarities."""
+
+    def __init__(self, name: str, *, is_rewritten: bool = False, can_resume: bool = False) -> None:
+        self.name = name  # in `accelerate` and transformers
+        self.can_resume = can_resume  # it can continue a run of another process, by the id of the run
+        self.is_rewritten = is_rewritten  # transformers writes ``eval_forget/...`` as ``eval/forget/...`` to it
+
+    def begin(self, run: Run, named: Mapping[str, Any]) -> Any:
+        """Return a tracker of `accelerate` with a begun run.
+
+        That of an earlier process goes on where trackers allow it.
+        """
+        kind = LOGGER_TYPE_TO_CLASS[self.name]
+        place = ("runs", str(run.folder.path)) if kind.requires_logging_directory else (self._project(),)
+        begun = kind(*place, **self._options(run, named))
+        begun.start()
+        return begun
+
+    def row(self, run: Any, values: Mapping[str, float], *, step: int) -> None:
+        """Send a row to a run that `begin` gave."""
+        run.log(values, step=step)
+
+    def table(self, flipped: Flipped) -> None:
+        """Send the flipped items, if the tracker can show a table and has a run."""
+
+    def text(self, name: str, text: str, *, step: int, tensorboard_writers: Sequence[Any]) -> None:
+        """Send a text, if the tracker can show one and has a run; a later one of that name may replace it."""
+
+    def alert(self, text: str) -> None:
+        """Send an alert, if the tracker has alerts and a run."""
+
+    def about(self, run: Run) -> None:
+        """Name what the looks ask in the run's configuration, if the tracker has a run, and draw loss and gain."""
+
+    def _project(self) -> str:
+        # The projects in which transformers puts the runs of trainings.
+        return os.environ.get(f"{self.name.upper()}_PROJECT", "huggingface")
+
+    def _options(self, run: Run, named: Mapping[str, Any]) -> dict[str, Any]:
+        return {}
+
+
+class _WithTables(Tracker):
+    """A tracker with tables, whose own step counts calls of log: the step of the training is a metric."""
+
+    def running(self) -> Any:
+        """Return the module, if it is imported and has a run; else None."""
+        return _running(self.name, "run")
+
+    def row(self, run: Any, values: Mapping[str, float], *, step: int) -> None:
+        run.log({**values, _STEP: step})
+
+    def table(self, flipped: Flipped) -> None:
+        if module := self.running():
+            table = module.Table(columns=list(flipped.columns), data=[list(row) for row in flipped.rows])
+            module.log({TABLE: table, _STEP: flipped.step})
+
+
+class _WandB(_WithTables):
+    def begin(self, run: Run, named: Mapping[str, Any]) -> Any:
+        begun = super().begin(run, named)
+        begun.tracker.define_metric(_STEP)
+        begun.tracker.define_metric("*", step_metric=_STEP, step_sync=True)
+        return begun
+
+    def text(self, name: str, text: str, *, step: int, tensorboard_writers: Sequence[Any]) -> None:
+        if wandb := self.running():
+            wandb.run.summary[_TEXT.format(name)] = text
+
+    def about(self, run: Run) -> None:
+        if not (wandb := self.running()) or run.baseline is None:
+            return
+        described = run.baseline.meta["probe"]
+        about = {name: described.get(name) for name in ("name", "fingerprint")}
+        about |= {"items": run.items or len(run.probe), "version": VERSION}
+        wandb.config.update({"forgetwatch": about}, allow_val_change=True)
+        figures = {} if run.task is None else {step: run.task.at(step) for step in run.comparisons}
+        known = [(step, one) for step, one in sorted(figures.items()) if one is not None]
+        if run.task is not None and len(known) > 1:
+            lost = [100 * run.comparisons[step].all.forgetting for step, _ in known]
+            curves, names = [lost, [one for _, one in known]], ["forgotten, %", run.task.name]
+            chart = wandb.plot.line_series([step for step, _ in known], curves, names, "loss and gain", "step")
+            wandb.log({f"{_TITLE}/{_GAIN}": chart, _STEP: known[-1][0]})
+
+    def alert(self, text: str) -> None:
+        if wandb := self.running():
+            wandb.alert(title=_TITLE, text=text, level=wandb.AlertLevel.WARN)
+
+    def _options(self, run: Run, named: Mapping[str, Any]) -> dict[str, Any]:
+        config, other = named["config"], named["run"]
+        if other is not None:  # of the training, which has a name and a group of its own
+            return {"config": config, "id": other, "resume": "must"}
+        own = {"name": named["name"], "group": named["group"], "id": f"follow-{run.folder.run}"}
+        return {**own, "config": config, "resume": "allow"}
+
+
+class _Trackio(_WithTables):
+    def alert(self, text: str) -> None:
+        # Older versions have no alerts.
+        if send := getattr(self.running(), "alert", None):
+            send(title=_TITLE, text=text)
+
+    def _options(self, run: Run, named: Mapping[str, Any]) -> dict[str, Any]:
+        still = {"config": named["config"], "embed": False, "auto_log_gpu": False, "auto_log_cpu": False}
+        if named["run"] is not None:
+            return {**still, "name": named["run"], "resume": "must"}
+        # The id tells runs of one name apart.
+        return {
+            **still,
+            "name": f"{named['name']} {str(run.folder.run)[:4]}",
+            "group": named["group"],
+            "resume": "allow",
+        }
+
+    def running(self) -> Any:
+        if "trackio" not in sys.modules:
+            return None
+        try:
+            # The current run has no public accessor, and this module may move in another version.
+            from trackio import context_vars
+
+            return sys.modules["trackio"] if context_vars.current_run.get() is not None else None
+        except (ImportError, AttributeError, LookupError):
+            return None
+
+
+class _MLflow(Tracker):
+    """MLflow; its metrics take letters of any script, and the bridges of transformers and `accelerate` do not."""
+
+    def row(self, run: Any, values: Mapping[str, float], *, step: int) -> None:
+        import mlflow
+
+        mlflow.log_metrics(dict(values), step=step)
+
+    def table(self, flipped: Flipped) -> None:
+        if mlflow := self.running():
+            data = {name: [row[index] for row in flipped.rows] for index, name in enumerate(flipped.columns)}
+            mlflow.log_table(data=data, artifact_file=f"{TABLE}.json")
+
+    def text(self, name: str, text: str, *, step: int, tensorboard_writers: Sequence[Any]) -> None:
+        if mlflow := self.running():
+            mlflow.set_tag(_TEXT.format(name), text)
+
+    def running(self) -> Any:
+        return _running("mlflow", "active_run")
+
+    def _project(self) -> str:
+        return "Default"
+
+    def _options(self, run: Run, named: Mapping[str, Any]) -> dict[str, Any]:
+        if named["run"] is None:
+            return {"run_name": named["name"]}
+        if (other := os.environ.get("MLFLOW_RUN_ID")) not in (None, named["run"]):  # accelerate would take that one
+            raise WatchError(f"--resume-run {named['run']}: MLFLOW_RUN_ID is {other}; unset it, or name the same run")
+        return {"run_id": named["run"]}
+
+
+class _TensorBoard(Tracker):
+    """TensorBoard, which renders text as Markdown."""
+
+    def table(self, flipped: Flipped) -> None:
+        # A bar or a line break ends a cell.
+        lines = [" | ".join(flipped.columns), " | ".join("---" for _ in flipped.columns)]
+        lines += [" | ".join(str(cell).replace("|", "\\|").replace("\n", " ") for cell in row) for row in flipped.rows]
+        for writer in flipped.tensorboard_writers:
+            writer.add_text(TABLE, "\n".join(lines), flipped.step)
+
+    def text(self, name: str, text: str, *, step: int, tensorboard_writers: Sequence[Any]) -> None:
+        for writer in tensorboard_writers:
+            writer.add_text(_TEXT.format(name), text, step)
+
+
+_MLFLOW: Final = _MLflow("mlflow", can_resume=True)
+
+TRACKERS: Final = (
+    _WandB("wandb", is_rewritten=True, can_resume=True),
+    _Trackio("trackio", is_rewritten=True, can_resume=True),
+    _MLFLOW,
+    _TensorBoard("tensorboard", is_rewritten=True),
+    Tracker("comet_ml", is_rewritten=True),
+    Tracker("swanlab", is_rewritten=True),
+)
+"""Trackers with peculiarities; a row suits all others as it is."""
+
+
+def _running(name: str, run: str) -> Any:
+    """Return the module of a tracker, if it is imported and has a run; else None."""
+    # Not imported: a tracker that the run does not use must not be loaded.
+    module = sys.modules.get(name)
+    current = getattr(module, run, None)
+    return module if (current() if callable(current) else current) is not None else None
+
+
+class TrainerLogger:
+    """The trackers of a trainer, during one of its events; see `look_row`, and `share_text` of the callback."""
+
+    def __init__(
+        self,
+        trainer: Trainer,
+        state: TrainerState,
+        control: TrainerControl,
+        *,
+        full: bool = False,
+        chosen_by: str | None = None,
+        share_text: bool = False,
+    ) -> None:
+        self._trainer = trainer
+        self._state = state
+        self._control = control
+        self._full, self._chosen_by, self._share_text = full, chosen_by, share_text
+
+    def take(self, look: Look) -> None:
+        """Log a look, and at the last step the items that flipped: later the trackers may have closed."""
+        self.log_look(look.run, step=look.step)
+        if self._state.is_world_process_zero and look.step == self._state.max_steps:
+            log_flipped(
+                look.run,
+                step=look.step,
+                tensorboard_writers=self._tensorboard_writers,
+                share_text=self._share_text,
+            )
+
+    def log_look(self, run: Run, *, step: int) -> None:
+        """Log the row and the verdict of a look and nothing else; the trainer's own rows are as they would have been.
+
+        A look is logged once, also if a resumed run takes it again; nothing is logged for a step without one.
+        """
+        if any(row.get("step") == step and f"{PREFIX}/all/forgotten" in row for row in self._state.log_history):
+            return
+        if not (row := look_row(run, step=step, full=self._full, chosen_by=self._chosen_by)):
+            return
+        # The trainer's bridge to MLflow writes an underscore for each letter that is not ASCII. Where that makes two
+        # keys equal, the later one is logged: the one that needed no change.
+        other_scripts = {key: value for key, value in row.items() if not key.isascii()}
+        row = other_scripts | {key: value for key, value in row.items() if key.isascii()}
+        # Logging clears should_log, and with it the trainer's own loss row of this step.
+        keep = self._control.should_log
+        if step != self._state.global_step:
+            # The base class stamps the step of the trainer's state, and trackers read it from there too: a copy of the
+            # state as it was before the first step, whose `log_history` is the trainer's own.
+            self._trainer.state = start = copy.copy(self._state)
+            start.global_step, start.epoch, start.num_input_tokens_seen = 0, 0.0, 0
+        # The console gets a short line, and not a row of numbers for trackers.
+        handler, printers = self._trainer.callback_handler, (PrinterCallback, ProgressCallback)
+        callbacks = handler.callbacks
+        handler.callbacks = [one for one in callbacks if not isinstance(one, printers)]
+        try:
+            # The base class's own method: TRL's overrides flush their metric buffers into the row.
+            Trainer.log(self._trainer, row)
+        finally:
+            handler.callbacks = callbacks
+            self._trainer.state = self._state
+            self._control.should_log = keep
+        if other_scripts and _MLFLOW.running() is not None:
+            _MLFLOW.row(None, other_scripts, step=step)  # MLflow itself takes letters of any script
+        if self._state.is_world_process_zero:
+            for tracker in TRACKERS:
+                tracker.about(run)
+        if step > min(run.comparisons) and self._state.is_world_process_zero:
+            for tracker in TRACKERS:
+                tracker.text(
+                    "verdict",
+                    look_verdict(run, step=step),
+                    step=step,
+                    tensorboard_writers=self._tensorboard_writers,
+                )
+
+    def alert(self, text: str, *, step: int) -> None:
+        """Send an alert through the trackers that have alerts or texts."""
+        alert(text, step=step, tensorboard_writers=self._tensorboard_writers)
+
+    @property
+    def _tensorboard_writers(self) -> list[Any]:
+        callbacks = self._trainer.callback_handler.callbacks
+        return [writer for one in callbacks if (writer := getattr(one, "tb_writer", None)) is not None]
+
+
+class FollowerLogger:
+    """One run, named by its `title`, in each of some trackers, which must be installed; begun at the first row.
+
+    `config` are settings that the runs show; no text of items. W&B and trackio have groups of runs. `resume_run` is the
+    id of a run that is continued in place of a new one.
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        *,
+        title: str,
+        group: str | None,
+        resume_run: str | None,
+        config: Mapping[str, Any],
+        full: bool,
+    ) -> None:
+        installed = {str(getattr(one, "value", one)) for one in get_available_trackers()}
+        for name in names:
+            if name not in LOGGER_TYPE_TO_CLASS:
+                near = did_you_mean(name, LOGGER_TYPE_TO_CLASS)
+                raise WatchError(f"--report-to {name}: needed one of {', '.join(sorted(LOGGER_TYPE_TO_CLASS))}{near}")
+            if name not in installed:
+                raise WatchError(f"--report-to {name}: its package is not installed: {install(name)}")
+        known = {tracker.name: tracker for tracker in TRACKERS}
+        self._trackers = [known.get(name, Tracker(name)) for name in dict.fromkeys(names)]
+        if resume_run is not None and (len(self._trackers) != 1 or not self._trackers[0].can_resume):
+            able = sorted(tracker.name for tracker in TRACKERS if tracker.can_resume)
+            got = ", ".join(tracker.name for tracker in self._trackers) or "no --report-to"
+            raise WatchError(f"--resume-run {resume_run}: needed one of {', '.join(able)} as --report-to, got {got}")
+        self._named = {"name": title, "group": group, "run": resume_run, "config": dict(config)}
+        self._full = full
+        self._running: dict[str, Any] = {}
+
+    def take(self, look: Look) -> None:
+        """Send the rows of a look's run that a tracker does not have yet, in the main process."""
+        if rank() == 0:
+            self.send(look.run)
+
+    def send(self, run: Run) -> None:
+        """Send the rows of all looks that a tracker does not have yet, by rising step.
+
+        Whatever a tracker raises is raised when the others have their rows.
+        """
+        if not self._trackers:
+            return
+        path = run.folder.path / SENT
+        sent, failed = _sent(path, run.folder.run), None
+        for tracker in self._trackers:
+            place = tracker.name if self._named["run"] is None else f"{tracker.name} {self._named['run']}"
+            of_tracker = sent.setdefault(place, [])
+            try:
+                for step in sorted(run.comparisons):
+                    if step not in of_tracker:
+                        if tracker.name not in self._running:
+                            PartialState()  # the loggers of `accelerate` need one
+                            self._running[tracker.name] = tracker.begin(run, self._named)
+                        row = look_row(run, step=step, full=self._full)
+                        values = rewrite_logs(row) if tracker.is_rewritten else row
+                        tracker.row(self._running[tracker.name], values, step=max(step, 0))
+                        if step > min(run.comparisons):
+                            text = verdict_text(run.comparisons[step])
+                            tracker.text("verdict", text, step=step, tensorboard_writers=self._tensorboard_writers)
+                        of_tracker.append(step)
+            except Exception as error:  # of any kind: a tracker is foreign code
+                failed = error
+        write_text(path, json.dumps({"run": run.folder.run, **sent}))
+        if failed is not None:
+            raise failed
+
+    def finish(self, run: Run) -> None:
+        """Log the items that flipped until the latest look, without their texts, and close the runs."""
+        try:
+            if self._running and len(run.comparisons) > 1:
+                log_flipped(
+                    run, step=max(run.comparisons), tensorboard_writers=self._tensorboard_writers, share_text=False
+                )
+        finally:
+            for begun in self._running.values():
+                with suppress(Exception):  # each of the others is closed all the same
+                    begun.finish()
+            self._running = {}
+
+    def alert(self, text: str, *, step: int) -> None:
+        """Send an alert through the trackers that have alerts or texts."""
+        alert(text, step=step, tensorboard_writers=self._tensorboard_writers)
+
+    @property
+    def _tensorboard_writers(self) -> list[Any]:
+        board = self._running.get("tensorboard")
+        return [] if board is None else [board.tracker]
+
+
+def _sent(path: Path, run: str | None) -> dict[str, list[int]]:
+    """Return the steps that each tracker has of this run."""
+    try:
+        stored = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    if not isinstance(stored, dict) or stored.pop("run", None) != run:
+        return {}
+    return {name: steps for name, steps in stored.items() if isinstance(steps, list)}
+
+
+def log_flipped(run: Run, *, step: int, tensorboard_writers: Sequence[Any], share_text: bool) -> None:
+    """Log the items that flipped until the latest look, to every running tracker that can show a table."""
+    if run.baseline is None or run.latest() is None:
+        return
+    made = run.trajectory()
+    changed = flips(made.baseline, made.last, probe=run.probe if share_text else None)
+    columns, rows = flipped_rows(changed, texts=share_text)
+    for tracker in TRACKERS:
+        tracker.table(Flipped(columns=columns, rows=rows, step=step, tensorboard_writers=tensorboard_writers))
+
+
+def alert(text: str, *, step: int, tensorboard_writers: Sequence[Any]) -> None:
+    """Send an alert through the running trackers that have alerts; those with texts keep it."""
+    for tracker in TRACKERS:
+        tracker.alert(text)
+        tracker.text("alarm", text, step=step, tensorboard_writers=tensorboard_writers)
+
+
+def verdict_text(comparison: Comparison) -> str:
+    """Return the verdict on a comparison in one sentence."""
+    found = decide(comparison)
+    return f"{found.word}: {found.sentence}"
+
+
+def look_verdict(run: Run, *, step: int) -> str:
+    """Return the verdict on a look in one sentence; in a later stage against the first base, and against its start."""
+    if step not in run.firsts:
+        return verdict_text(run.comparisons[step])
+    return (
+        f"against the first base: {verdict_text(run.firsts[step])}; against the start of this stage: "
+        f"{verdict_text(run.comparisons[step])}"
+    )
+
+
+def look_row(run: Run, *, step: int, full: bool, chosen_by: str | None = None) -> dict[str, float]:
+    """Return the numbers of the look at a step by tracker key; empty if there is no look.
+
+    Args:
+        run: The run.
+        step: Step of the look.
+        full: True for the numbers of every group, and the drift.
+        chosen_by: Key by which the best checkpoint is chosen; the row has it in any case.
+    """
+    if step not in run.comparisons:
+        return {}
+    also, seconds = chosen_by or "", run.seconds.get(step, 0.0)
+    trajectory = run.trajectory() if full or also else None
+    row = tracker_row(run.headline[step], seconds=seconds, full=full, trajectory=trajectory, also=also)
+    drift = {f"{PREFIX}/all/{name}": value for name, value in drift_row(run.comparisons[step].drift or {}).items()}
+    row |= {key: value for key, value in drift.items() if math.isfinite(value) and (full or key == also)}
+    if run.task is not None and (figure := run.task.at(step)) is not None:
+        row[f"{PREFIX}/task"] = figure
+    if run.firsts:
+        # Only the first: the prefix may occur in the name of a category too.
+        own = f"{PREFIX}_{STAGE}/"
+        other = tracker_row(run.comparisons[step], seconds=None, full=full, also=also.replace(own, f"{PREFIX}/", 1))
+        row |= {key.replace(f"{PREFIX}/", own, 1): value for key, value in other.items()}
+    return row
+
+
+def composite_row(retention: float, metrics: Mapping[str, float], name: str | None) -> dict[str, float]:
+    """Return the harmonic mean of retention and a metric of the trainer's evaluation, as a row.
+
+    Empty if there is no retention.
+
+    Retention alone is highest for a model that has not learned anything. `retention` is a share, nan for none; `name`
+    is that of the metric, from 0 to 1 and higher for better; None for no composite.
+    """
+    if name is None or math.isnan(retention):
+        return {}
+    task = metrics.get(f"eval_{name.removeprefix('eval_')}")
+    if not isinstance(task, (int, float)) or not 0 <= task <= 1:
+        known = ", ".join(sorted(key.removeprefix("eval_") for key, value in metrics.items() if 0 <= value <= 1))
+        raise WatchError(
+            f"composite={name!r} is {'not in the evaluation' if task is None else task}; needed a metric from 0 to 1, "
+            f"such as {known or 'none of these'}"
+        )
+    return {f"{PREFIX}/all/composite": 2 * task * retention / (task + retention) if task + retention > 0 else 0.0}

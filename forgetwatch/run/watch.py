@@ -1,0 +1,443 @@
+"""Watch: measures a model again and again. A baseline, then looks, which its `Run` compares and stores.
+
+    watch = Watch(probe, "run/")
+    watch.look(model, tokenizer, step=0)        # the baseline
+    ...
+    watch.look(model, tokenizer, step=200)      # a Comparison: baseline -> step 200
+
+A look is one evaluation of the probe during the run. A Watch needs no Trainer; `ForgetWatchCallback` and `Follower`
+call it with the same lines. If several processes train one model, each must call it at the same steps: they share the
+work, all get the comparison, and the main process writes.
+
+    baseline              the items that were decided on, or those in the cache
+    second measurement    the first of them again in smaller batches: what flips is noise
+    look                  the items that the run evaluates
+
+Outcomes near a tie depend on the composition of a batch, so the batches of the baseline are those of the run, also
+after a resume. The model, its mode and all random states come back as they were.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import nullcontext, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, SupportsIndex
+
+import numpy as np
+from torch import nn
+
+from forgetwatch.comparing import Comparison, Subset, Trajectory, repeated_prompts
+from forgetwatch.errors import ScoringError, WatchError
+from forgetwatch.probe import Probe
+from forgetwatch.probes import load_probe
+from forgetwatch.progress import Failures, Progress, log, shown
+from forgetwatch.run.adapters import adapter_start, adapters_off
+from forgetwatch.run.drift import RunDrift
+from forgetwatch.run.known_baseline import KnownBaseline, differing, time_items, without_trial
+from forgetwatch.run.run import Look, Run, checked_step
+from forgetwatch.run.run_again import with_again
+from forgetwatch.run.schedule import CHECKED_ITEMS, HALVES, TWICE_ITEMS, Decision, Trial, look_seconds, start_sizes
+from forgetwatch.run_folder import RUN_FOLDER, TaskFigure
+from forgetwatch.scoring import (
+    CANNOT_GENERATE,
+    Scorer,
+    all_gather,
+    check_arguments,
+    model_name,
+    on_all_processes,
+    rank,
+    tokenizer_settings,
+)
+from forgetwatch.snapshot import Snapshot
+
+_DELAY: Final = 5.0
+"""Seconds of a look during the training before its progress is shown."""
+
+_FEWEST_TOKENS: Final = 64
+"""Tokens of the smallest batch with which the baseline is measured again."""
+
+_NAMES: Final = ("_name_or_path", "transformers_version")
+"""Settings of a model's configuration by which no outcome changes."""
+
+
+class Watch:
+    """Evaluates one probe again and again during a run, and follows the outcome of every item.
+
+    Attributes:
+        run: The state of the run: its baseline, its looks and its folder.
+        look_seconds: Seconds of the latest evaluation; after a resume those of the baseline, for as many items.
+
+    Args:
+        probe: A probe, or the path of one.
+        output_dir: Folder of the run's files; the run folder is made in it.
+        resume: True to resume the run in the existing run folder; by default an older one is renamed at the first look.
+        twice: True to measure the baseline twice, for the flips of noise.
+        task: Questions of the new task, whose share of right answers at each look is its figure, and never forgetting.
+            None: the figure that a trainer logs.
+        drift: True to measure at each look how far the model is from that of the first look, on short texts that the
+            latter generates (`run.drift`); `Trajectory.drift` has the numbers.
+        folder: Name of the run folder in `output_dir`.
+        examples: Training examples for the drift, which is measured after their prompts too: a sequence of texts, or
+            of examples as TRL's trainers take them. None: after the probe's prompts alone.
+        token_budget: Tokens of a batch of the baseline, and so of the run; None for what suits the device.
+        strict: True to raise what fails beside the evaluation, such as the drift, which is logged otherwise.
+        by_trainer: True if a callback notes the checkpoints that are saved.
+
+    Raises:
+        ProbeError: If the probe cannot be loaded.
+        SnapshotError: If a reference cannot be read.
+        WatchError: If `resume` finds no baseline, or one of another probe.
+    """
+
+    def __init__(
+        self,
+        probe: Probe | str | Path,
+        output_dir: str | Path,
+        *,
+        resume: bool = False,
+        twice: bool = True,
+        task: Probe | str | Path | None = None,
+        drift: bool = False,
+        examples: Any = None,
+        folder: str = RUN_FOLDER,
+        token_budget: int | None = None,
+        strict: bool = False,
+        by_trainer: bool = False,
+    ) -> None:
+        probe = probe if isinstance(probe, Probe) else load_probe(probe)
+        measured = RunDrift(wanted=drift, examples=examples, strict=strict)
+        self.run = Run(probe, output_dir, folder=folder, drift=measured, by_trainer=by_trainer)
+        self.look_seconds = 0.0
+        self._task = load_probe(task) if isinstance(task, (str, Path)) else task
+        self._task_scorer: Scorer | None = None
+        self._failures = Failures(strict=strict, is_main_process=rank() == 0)
+        self._twice = twice
+        self._token_budget = token_budget
+        self._scorer: Scorer | None = None
+        self._kind: tuple[Any, ...] = ()  # of model and tokenizer, see `restart_for`
+        self._encoded_at = 0  # step of the look whose tokenizer encoded the items
+        self._obstacle_logged = False
+        self._is_announced = False  # a line says already what the baseline measures
+        self._trial: Trial | None = None
+        self._known: KnownBaseline | None = None  # reading all weights for it takes a while
+        self._repeated: set[int] = set()  # steps of which a repeated call was logged
+        if resume:
+            self.resume()
+
+    @property
+    def probe(self) -> Probe:
+        """The items, in the order in which the run evaluates them."""
+        return self.run.probe
+
+    @property
+    def comparisons(self) -> Mapping[int, Comparison]:
+        """Baseline against each look so far, by step."""
+        return self.run.comparisons
+
+    @property
+    def pending(self) -> tuple[int, ...]:
+        """Steps of the looks that are not stored yet, since they could not be written; rising."""
+        return self.run.pending
+
+    def trajectory(self) -> Trajectory:
+        """Return all looks so far, in order; a WatchError if there is none yet."""
+        return self.run.trajectory()
+
+    def store_pending(self) -> None:
+        """Store the looks that are not stored yet; nothing if all are.
+
+        Raises:
+            OSError: If they still cannot be written.
+        """
+        if self.pending and (failure := self.run.store()) is not None:
+            raise failure
+
+    def forget_after(self, step: SupportsIndex) -> None:
+        """Drop the looks later than `step`: the run takes those steps again; see `Run.forget_after`."""
+        self.run.forget_after(step)
+
+    def resume(self, **known: Any) -> None:
+        """Resume the run in the run folder; `known` is what a checkpoint knows of it, as `Run.resume` takes it."""
+        self.run.resume(**known, token_budget=self._token_budget)
+        start = self.run.baseline
+        if start is not None:
+            share = (self.run.items or len(start)) / len(start)
+            self.look_seconds = share * float(start.meta.get("seconds") or 0.0)
+
+    def look(
+        self, model: nn.Module, tokenizer: Any, *, step: SupportsIndex, origin: Mapping[str, Any] | None = None
+    ) -> Comparison:
+        """Evaluate the model on every item, store the snapshot, and compare it with the baseline.
+
+        The first look is the baseline. A second call at the latest step measures nothing: it logs that once, and
+        returns the first one's comparison. A look that cannot be written is `pending`, which is logged once.
+
+        Args:
+            model: A causal language model of transformers, as it is being trained.
+            tokenizer: Its tokenizer; each look needs one that encodes the questions as that of the first look.
+            step: Optimizer steps taken so far, a whole number from 0 to `LAST_STEP`. It rises from look to look, unless
+                `origin` is given.
+            origin: Metadata of the snapshot on the origin of weights that were saved, JSON values; None for those of
+                the training at this moment.
+
+        Raises:
+            ScoringError: If the model cannot be scored.
+            WatchError: If `step` is no whole number in its range, or below that of the latest look, or another process
+                trains in the output_dir.
+        """
+        return self.take(model, tokenizer, step=step, origin=origin).comparison
+
+    def take(
+        self,
+        model: nn.Module,
+        tokenizer: Any,
+        *,
+        step: SupportsIndex,
+        origin: Mapping[str, Any] | None = None,
+        is_last: bool = False,
+    ) -> Look:
+        """Return the look that `look` takes; at the last of a run the lost are asked in other words too."""
+        run, step = self.run, checked_step(step)
+        on_all_processes(lambda: check_arguments(model, tokenizer))  # or the others would wait for this one
+        latest = max(run.comparisons, default=step)
+        if step < latest and origin is None:
+            raise WatchError(self._falling(step, latest=latest))
+        if step in run.comparisons:
+            if step not in self._repeated and rank() == 0:
+                log(f"step {step} has its look already; nothing was measured")
+            self._repeated.add(step)
+            if step in run.pending:
+                run.store()
+            return Look(run=run, step=step, comparison=run.comparisons[step], seconds=0.0)
+        run.open()
+        started, null = time.perf_counter(), None
+        if run.baseline is None:
+            try:
+                snapshot, null = self._measure_start(model, tokenizer, step=step)
+            except BaseException:
+                run.abandon()
+                raise
+        else:
+            # Nothing is awaited during the training: only a look that takes long is shown.
+            with shown(f"look at step {step}", delay=_DELAY if step else 0.0, is_main_process=rank() == 0) as progress:
+                snapshot = self._evaluate(model, tokenizer, step=step, progress=progress)
+        snapshot = replace(snapshot, meta={**snapshot.meta, **(origin or {})})
+        budget = self._token_budget
+        snapshot = run.drift.added_to(snapshot, model, tokenizer, run.probe, step=step, token_budget=budget)
+        if run.baseline is not None and is_last:
+            with self._failures.tolerate("asking the lost in other words", step=step):
+                snapshot = with_again(snapshot, run.baseline, model, tokenizer, run.probe, token_budget=budget)
+        if self._task is not None:
+            with self._failures.tolerate("asking the new task", step=step):
+                run.note_task(self._task_figure(model, tokenizer, self._task, step=step))
+        return run.add(snapshot, step=step, null=null, seconds=time.perf_counter() - started)
+
+    def _task_figure(self, model: nn.Module, tokenizer: Any, task: Probe, *, step: int) -> TaskFigure | None:
+        """Return the figure of the new task with its share of right answers now, among those with an outcome."""
+        if self._task_scorer is None:
+            self._task_scorer = Scorer(task, tokenizer, model, token_budget=self._token_budget)
+        right = self._task_scorer.score(model, step=step).floats("correct")
+        if not np.isfinite(right).any():
+            return None
+        values = () if self.run.task is None else self.run.task.values
+        return TaskFigure(f"{task.name}_accuracy", (*values, (step, float(np.nanmean(right)))))
+
+    def announce(self) -> None:
+        """Note that a line says already what the baseline will measure."""
+        self._is_announced = True
+
+    def time_start(self, model: nn.Module, tokenizer: Any, *, items: int | None, weights: str | None) -> Trial | None:
+        """Time a few items before the baseline, or take what was measured with one in the cache.
+
+        `items` is the number of items that is set by hand, `weights` the fingerprint of the model; None for none.
+        """
+        sizes = start_sizes(len(self.probe)) if items is None else [min(items, len(self.probe))]
+        known = self._known_baseline(model, tokenizer, weights)
+        self._trial = None if known is None else known.trial(sizes)
+        if self._trial is None:
+            self._trial = time_items(model, tokenizer, self.probe, token_budget=self._token_budget)
+        return self._trial
+
+    def _known_baseline(self, model: nn.Module, tokenizer: Any, weights: str | None) -> KnownBaseline | None:
+        if self._known is None:
+            budget = self._token_budget
+            self._known = KnownBaseline.of(model, tokenizer, self.probe, token_budget=budget, weights=weights)
+        return self._known
+
+    def _look_seconds(self, measured: float) -> float:
+        """Return the seconds of a look, from those of a baseline: a look has none of its tests."""
+        if self._trial is None:
+            return measured
+        return max(measured - self._trial.begin, look_seconds(self._trial, self.probe, self.run.decision or Decision()))
+
+    def use_batches(self, token_budget: int | None) -> None:
+        """Set the tokens of a batch of the baseline, before it is measured."""
+        self._token_budget = token_budget
+
+    def restart_for(self, model: nn.Module, tokenizer: Any) -> None:
+        """Encode the items and lay out the batches anew, if the model or tokenizer is of another kind than before."""
+        words = tokenizer_settings(tokenizer) or object()  # another one each time: encoded again
+        config: Any = getattr(model, "config", None)
+        values = {} if config is None else config.to_dict()
+        settings = str({name: value for name, value in values.items() if name not in _NAMES})
+        kind = type(model), settings, str(getattr(model, "peft_config", None)), words
+        if kind != self._kind:
+            self._scorer = None
+        self._kind = kind
+
+    def _measure_start(self, model: nn.Module, tokenizer: Any, *, step: int) -> tuple[Snapshot, Snapshot | None]:
+        """Return the outcomes of what the run begins with (`run.adapters`), and those of a second measurement."""
+        start = adapter_start(model)
+        with adapters_off(model) if start.is_off else nullcontext():
+            weights = None if start.is_off else self.run.started_with  # that of the model as it is
+            measured = self._measure_baseline(model, tokenizer, step=step, weights=weights)
+        changed = ""
+        if start.is_off:
+            number, items = self._changed(measured[0], model, tokenizer, step=step)
+            changed = f"; the adapter changes {number} of the first {items} answers before step 1"
+        if start.line and rank() == 0:
+            log(start.line + changed)
+        return measured
+
+    def _measure_baseline(
+        self, model: nn.Module, tokenizer: Any, *, step: int, weights: str | None
+    ) -> tuple[Snapshot, Snapshot | None]:
+        run, is_main = self.run, rank() == 0
+        probe, items, whole = run.probe, run.items or len(run.probe), not run.subset.left_out
+        again = min(CHECKED_ITEMS, items) if self._twice else 0
+        known = self._known_baseline(model, tokenizer, weights)
+        if known is not None and (found := known.read(items, whole=whole)) is not None:
+            found = without_trial(found, model=model_name(model), step=step)
+            checked: Snapshot | None = None
+            with suppress(ScoringError):  # what was right when it was measured may be impossible here
+                checked = self._again(found, model, tokenizer, step=step, items=CHECKED_ITEMS, progress=None)
+            number = None if checked is None else differing(found, checked)
+            if is_main:
+                made = str(found.meta.get("time"))[:10]
+                line = f"baseline: measured on {made} already; {min(CHECKED_ITEMS, items)} items measured again"
+                line += ", which differ: it is measured anew" if number is None else f", {number} with another outcome"
+                log(line)
+            if number is not None and checked is not None:
+                self.look_seconds = self._look_seconds(float(found.meta.get("seconds") or 0.0))
+                _check_baseline(found, probe, step=step)
+                self._obstacle_logged = True
+                return found, checked if self._twice else None
+        opening = ""
+        if not self._is_announced:
+            which = "all" if again == items else f"the first {again:,}"
+            opening = f"baseline: {probe.name}, {items:,} items"
+            opening += f", then {which} of them again for the noise" if self._twice else ""
+        with shown("baseline", opening=opening, again=HALVES * again / items, is_main_process=is_main) as progress:
+            snapshot = self._evaluate(model, tokenizer, step=step, progress=progress)
+        self.look_seconds = self._look_seconds(self.look_seconds)
+        _check_baseline(snapshot, probe, step=step)
+        self._obstacle_logged = True  # with the other unscored items
+        if known is not None:
+            known.write(snapshot, items, self._trial, whole=whole)
+        null = None
+        if self._twice:
+            with shown("second measurement", is_main_process=is_main) as progress:
+                null = self._again(snapshot, model, tokenizer, step=step, items=CHECKED_ITEMS, progress=progress)
+                if differing(snapshot, null) != 0 and len(null) < items:
+                    null = self._again(snapshot, model, tokenizer, step=step, items=TWICE_ITEMS, progress=progress)
+        return snapshot, null
+
+    def _changed(self, baseline: Snapshot, model: nn.Module, tokenizer: Any, *, step: int) -> tuple[int, int]:
+        """Return (Answers to the first items that differ from those of the baseline, number of these items)."""
+        now = self._again(baseline, model, tokenizer, step=step, items=CHECKED_ITEMS, progress=None)
+        (was_right, right), (was, chosen) = (
+            (baseline.head(len(now)).floats("correct"), now.floats("correct")),
+            (baseline.head(len(now)).ints("chosen"), now.ints("chosen")),
+        )
+        return int(((was != chosen) | ((was_right != right) & (right == right))).sum()), len(now)
+
+    def _evaluate(self, model: nn.Module, tokenizer: Any, *, step: int, progress: Progress | None) -> Snapshot:
+        """Return the outcomes of the model on the items that the looks evaluate, in the batches of the baseline."""
+        run = self.run
+        if self._scorer is None:
+            self._encoded_at = step
+            made = run.baseline.meta if run.baseline else {}
+            # The same batches also after a resume: outcomes near a tie depend on the composition of a batch.
+            self._scorer = Scorer(
+                run.probe.head(run.items or len(run.probe)),
+                tokenizer,
+                model,
+                layout=made.get("way"),
+                attention=made.get("attention"),
+                noise=made.get("noise"),
+                token_budget=(made.get("batch") or {}).get("tokens") or self._token_budget,
+                left_out=run.subset.left_out,
+                progress=progress,
+            )
+        scorer = self._scorer
+        if not all(all_gather(lambda: scorer.encodes_alike(tokenizer))):
+            raise ScoringError(
+                f"the tokenizer at step {step} encodes the questions differently from the one at step "
+                f"{self._encoded_at}; needed one tokenizer for all looks of a run"
+            )
+        snapshot = scorer.score(model, step=step, progress=progress)
+        # Once: answers of a baseline from elsewhere may be impossible to generate here.
+        reasons = Counter(outcome for outcome in snapshot.texts("outcome") if outcome.startswith(CANNOT_GENERATE))
+        if run.baseline is not None and reasons and not self._obstacle_logged:
+            self._obstacle_logged = True
+            if rank() == 0:
+                log(f"{reasons.total():,} of {len(snapshot):,} items are unscored at every look: {_reasons(reasons)}")
+        self.look_seconds = float(snapshot.meta.get("seconds") or 0.0)
+        return run.subset.describe(snapshot, fingerprint=run.probe.fingerprint)
+
+    def _again(
+        self, first: Snapshot, model: nn.Module, tokenizer: Any, *, step: int, items: int, progress: Progress | None
+    ) -> Snapshot:
+        """Measure a baseline's weights again, over its first items, in batches of half the tokens."""
+        run, made = self.run, first.meta
+        probe = run.probe.head(min(items, run.items or len(run.probe)))
+        twice = Scorer(
+            probe,
+            tokenizer,
+            model,
+            layout=made["way"],
+            attention=made["attention"],
+            noise=made["noise"],
+            token_budget=max(_FEWEST_TOKENS, made["batch"]["tokens"] // 2),
+            left_out=run.subset.left_out,
+            progress=progress,
+        )
+        null = twice.score(model, step=step, progress=progress, again=True)
+        subset = Subset.from_probe(run.probe, items=len(probe), generates=run.generates)
+        return subset.describe(null, fingerprint=run.probe.fingerprint)
+
+    def _falling(self, step: int, *, latest: int) -> str:
+        remedy = "count the steps over the whole run, not anew in each epoch"
+        if step >= min(self.run.comparisons):
+            remedy = f"call forget_after({step}) if the training went back to this step, or {remedy}"
+        return f"look: needed a step that rises, got step {step} after step {latest}; {remedy}"
+
+
+def _check_baseline(snapshot: Snapshot, probe: Probe, *, step: int) -> None:
+    """Raise if a baseline has no scored item, and log how many items are unscored or wrong by rule."""
+    outcomes = list(zip(snapshot.texts("outcome"), snapshot.is_unscored, strict=True))
+    unscored = Counter(outcome for outcome, without in outcomes if without)
+    wrong = Counter(outcome for outcome, without in outcomes if outcome != "ok" and not without)
+    if unscored.total() == len(snapshot):
+        raise ScoringError(
+            f"no item of probe {probe.name!r} ({len(snapshot):,} items) can be scored: {_reasons(unscored)}"
+        )
+    # Every process has checked the baseline, so that all stop; only the main process logs.
+    if rank() != 0:
+        return
+    if unscored:
+        log(f"{unscored.total():,} of {len(snapshot):,} items are unscored: {_reasons(unscored)}")
+    if repeated := repeated_prompts(snapshot):
+        log(repeated)
+    if wrong:
+        log(f"{wrong.total():,} of {len(snapshot):,} answers count as wrong: {_reasons(wrong)}")
+    if step > 0:
+        log(f"the baseline is taken at step {step}: losses before it cannot be seen")
+
+
+def _reasons(outcomes: Counter[str]) -> str:
+    return "; ".join(f"{count:,} {why.removeprefix('unscored: ')}" for why, count in outcomes.most_common(3))

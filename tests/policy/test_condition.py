@@ -1,0 +1,205 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+from pages import choices, clusters, samples, sure
+from support import holds, snapshot
+
+from forgetwatch import compare
+from forgetwatch.comparing import Comparison, group_values
+from forgetwatch.errors import GateError
+from forgetwatch.measures import QUANTITIES, range_of, unit_of, value_at
+from forgetwatch.policy import Condition, parse_fraction
+
+
+@pytest.fixture
+def comparison() -> Comparison:
+    labels = {"category": ["Math", "Math", "v1.5"], "task": ["Math", "x", "y"], "k": [4, 4, 4]}
+    return compare(before=snapshot([True, True, False], **labels), after=snapshot([False, True, False], **labels))
+
+
+@pytest.mark.parametrize(
+    ("text", "measured"),
+    [
+        ("forgetting>=0", 1 / 3),
+        ("all.forgotten > 0.5", 1),
+        ("category:Math.forgetting<1", 0.5),
+        ("task:Math.forgotten<=1", 1),
+        ("v1.5.missed>0", 1),
+        ("chance.paper.forgetting>0", 1 / 3 - (1 / 3) * (2 / 3) / 3),
+        ("category:Math.chance.n>1e0", 2),
+    ],
+)
+def test_a_condition_measures_a_quantity_of_a_group(comparison: Comparison, text: str, measured: float) -> None:
+    condition = Condition.parse(text)
+    assert condition.measure(comparison) == pytest.approx(measured)
+    assert holds(condition.text, comparison)
+
+
+@pytest.mark.parametrize(("op", "expected"), [(">", False), (">=", True), ("<", False), ("<=", True)])
+def test_each_operator_includes_or_excludes_equality(comparison: Comparison, op: str, expected: bool) -> None:
+    assert holds(f"forgotten{op}1", comparison) is expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["forgetting", "forgetting>", ">0.5", "forgetting=0.5", "forgetting>much", "forgetting>nan", "forgetting<inf", ""],
+)
+def test_text_that_is_no_condition_is_refused(text: str) -> None:
+    with pytest.raises(GateError, match="needed"):
+        Condition.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("category:Physics.forgetting>0", "no such group; the groups are all, category:Math, category:v1.5"),
+        ("category:Math.known_lost>0", "'known_lost' has no number"),
+        ("Math.forgetting>0", "may mean forgetting of category 'Math' or forgetting of task 'Math'"),
+    ],
+)
+def test_an_unknown_or_undefined_quantity_is_an_error_and_never_a_pass(
+    comparison: Comparison, text: str, says: str
+) -> None:
+    with pytest.raises(GateError, match=says):
+        holds(text, comparison)
+
+
+@pytest.mark.parametrize(
+    "text", ["speed>0", "all.speed>0", "all.name>0", "all.net_change_interval>0", "chance.paper>0"]
+)
+def test_an_unknown_quantity_is_refused_before_anything_is_measured(text: str) -> None:
+    with pytest.raises(GateError, match=r"is not a quantity(; .*lists them, as n, retained|, did you mean)"):
+        Condition.parse(text)
+
+
+def test_a_misspelt_quantity_suggests_the_nearest_one() -> None:
+    with pytest.raises(GateError, match=r"'forgeting' is not a quantity, did you mean 'forgetting'\?$"):
+        Condition.parse("all.forgeting>5%")
+
+
+def test_every_quantity_that_can_be_named_is_in_the_document(comparison: Comparison) -> None:
+    for name in QUANTITIES:
+        value: object = group_values(comparison.all)
+        # The two ends of an interval are in the document as a list.
+        path = re.sub(r"_(low|high)$", "", name) if "_interval" in name else name
+        for part in path.split("."):
+            value = {} if value is None else value[part]  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("forgetting>5", "forgetting is a share, 0 to 1: the gate would never fail; needed a fraction or a percentage, "
+         "as in forgetting>5%, or the count forgotten>5"),
+        ("category:Math.forgetting>5", "as in category:Math.forgetting>5%, or the count category:Math.forgotten>5"),
+        ("net_change<-2", "net_change is a share, -1 to 1: the gate would never fail; .*net_change<-2%"),
+        ("known_lost_net_share>=3", "as in known_lost_net_share>=3%, or the count known_lost_net>=3"),
+        ("chance.paper.forgetting>5", "as in chance.paper.forgetting>5%"),
+        ("retention<80", "retention is a share, 0 to 1: the gate would always fail; .*retention<80%"),
+        ("forgetting>100%", "the gate would never fail; needed a limit inside that range"),
+        ("p_value<0", "p_value is a share, 0 to 1: the gate would never fail"),
+        ("forgotten<0", "forgotten is a count, at least 0: the gate would never fail"),
+        ("log_score_after>0", "log_score_after is in nats, at most 0: the gate would never fail"),
+        ("forgetting>-5%", "the gate would always fail; needed a limit inside that range"),
+        ("n>-1", "n is a count, at least 0: the gate would always fail"),
+        ("net_change<100.5%", "the gate would always fail"),
+        ("forgotten>१", "needed .*quantity OP number"),
+    ],
+)  # fmt: skip
+def test_a_limit_that_a_quantity_cannot_reach_is_refused_with_the_remedy(text: str, says: str) -> None:
+    with pytest.raises(GateError, match=says):
+        Condition.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("forgotten>5%", "forgotten is a count, not a share; needed a number, as in forgotten>5, or the share "
+         "forgetting>5%"),
+        ("task:a.known_lost_net>2%", "as in task:a.known_lost_net>2, or the share task:a.known_lost_net_share>2%"),
+        ("chance.n<20%", r"chance\.n is a count, not a share; needed a number, as in chance\.n<20$"),
+        ("log_score_change_calibrated<-2%", "is in nats, not a share; needed a number, as in .*_calibrated<-0.02$"),
+        ("drift.probe.overlap<100%", "is a ratio, not a share"),
+    ],
+)  # fmt: skip
+def test_a_percentage_of_what_is_no_share_is_refused_with_the_remedy(text: str, says: str) -> None:
+    with pytest.raises(GateError, match=says):
+        Condition.parse(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("known_lost_net>20", "known_lost_net<-3", "known_lost_net_share>2%", "log_score_change_calibrated<-0.05"),
+        *("log_score_change<1", "forgetting>=100%", "net_change<-99%", "chance.n<20", "temperature_after>3"),
+    ],
+)
+def test_a_limit_that_a_quantity_can_reach_is_accepted(text: str) -> None:
+    assert Condition.parse(text).text == text
+
+
+def test_the_net_of_the_known_and_the_log_score_are_measured_in_any_group() -> None:
+    made = sure().comparison
+    assert holds("known_lost_net>=7", made)
+    assert not holds("known_lost_net>7", made)
+    assert Condition.parse("known_lost_net_share>10%").measure(made) == pytest.approx(7 / (60 - 40 / 3))
+    for name in ("known_lost_net", "log_score_change_calibrated", "log_score_q_value"):
+        assert Condition.parse(f"{name}>0").measure(made) == made.all[name]
+        measured = Condition.parse(f"category:A.{name}>0").measure(made)
+        assert measured == made.by("category")["A"][name] != made.all[name]
+
+
+def test_every_quantity_is_inside_its_range() -> None:
+    made = [sure().comparison, choices().comparison, samples().comparison, clusters().comparison]
+    measured = set()
+    for group in (group for comparison in made for group in comparison.groups):
+        for name in QUANTITIES:
+            if (value := value_at(group_values(group), name)) is not None:
+                low, high = range_of(name)
+                assert low <= value <= high, (group.name, name)
+                measured.add(name)
+    assert len(measured) > 60
+
+
+def test_twice_the_items_double_the_counts_and_leave_shares_and_nats() -> None:
+    once, twice = (group_values(sure(times).comparison.all) for times in (1, 2))
+    # The estimate of the net change weighs margins less, the more items there are.
+    precision = ("_se", "p_value", "q_value", "detectable_change", "_low", "_high", "_estimate")
+    for name in QUANTITIES:
+        if (value := value_at(once, name)) is not None and not name.endswith(precision):
+            factor = 2 if unit_of(name) == "count" else 1
+            assert value_at(twice, name) == pytest.approx(factor * value, abs=1e-9), name
+
+
+def test_names_that_look_like_quantities_are_distinguished_or_refused() -> None:
+    labels = {"category": ["chance", "Math.chance", "Math", "all"], "k": [4] * 4}
+    made = compare(before=snapshot([True] * 4, **labels), after=snapshot([False, False, True, True], **labels))
+    assert Condition.parse("category:chance.n>0").measure(made) == 1
+    assert Condition.parse("category:Math.chance.paper.forgetting>0").measure(made) == 0
+    assert Condition.parse("category:Math.chance.forgetting>0").measure(made) == 1
+    assert Condition.parse("chance.paper.forgetting>0").measure(made) == pytest.approx(0.5)
+    assert Condition.parse("all.n>0").measure(made) == 4
+    assert Condition.parse("category:all.n>0").measure(made) == 1
+    with pytest.raises(GateError, match=r"may mean chance\.n of all 'all' or n of category 'chance'"):
+        Condition.parse("chance.n>0").measure(made)
+
+
+@pytest.mark.parametrize(("text", "value"), [("0.7%", 0.007), ("5%", 0.05), ("-2 %", -0.02), ("1e-3", 0.001), ("3", 3)])
+def test_a_percentage_is_exactly_its_fraction(text: str, value: float) -> None:
+    """0.7 / 100 is less than 0.007: seven items of a thousand would be more than 0.7%."""
+    assert parse_fraction(text) == value
+
+
+@pytest.mark.parametrize("text", ["", "%", "much", "nan", "inf%", "1e999999", "1e99999999999999999999", "1/2"])
+def test_text_that_is_no_finite_number_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=text or None):
+        parse_fraction(text)
+
+
+def test_a_misspelt_group_gets_the_nearest_name() -> None:
+    both = snapshot([True, False], category=["Math", "Law"])
+    comparison = compare(before=both, after=both)
+    with pytest.raises(GateError, match=r"no such group, did you mean 'category:Math'\?; the groups are all, "):
+        Condition.parse("category:Mth.forgotten>0").measure(comparison)

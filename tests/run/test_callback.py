@@ -1,0 +1,479 @@
+"""The callback inside TRL's trainer."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from events import At, curve, interrupt, losses, stop, weights
+from support import model, probe, tokenizer, trained, trainer
+from transformers import TrainerCallback
+
+from forgetwatch import ForgetWatchCallback, Probe, Trajectory, load_snapshot, score
+from forgetwatch.errors import ForgetwatchError, ProbeError, WatchError
+from forgetwatch.run import Watch
+from forgetwatch.run import token_budget as _token_budget
+from forgetwatch.run_folder import RunFolder
+from forgetwatch.scoring import Scorer
+
+
+def test_the_run_is_bitwise_what_it_would_have_been(tmp_path: Path) -> None:
+    options = {"steps": 8, "gradient_accumulation_steps": 2, "save_strategy": "steps", "save_steps": 4}
+    without = trained(tmp_path / "a", **options)
+    watched = trained(tmp_path / "b", callbacks=[ForgetWatchCallback(probe(), every=3)], **options)
+    assert weights(watched) == weights(without)
+    assert losses(watched) == losses(without)
+    assert len(losses(watched)) == 4
+    assert sorted(curve(watched)) == [0, 3, 6, 8]
+    assert any(sum(counts) for counts in curve(watched).values())
+
+
+def test_the_log_rows_are_our_own_and_hold_plain_numbers(tmp_path: Path) -> None:
+    run = trained(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=2)])
+    rows = [row for row in run.state.log_history if "eval_forget/all/forgotten" in row]
+    for row in rows:
+        assert not {"loss", "entropy", "mean_token_accuracy"} & set(row)
+        assert all(type(value) in (int, float) for value in row.values())
+    assert {"eval_forget/a/forgotten", "eval_forget/b/net_change_estimate", "eval_forget/all/seconds"} <= set(rows[-1])
+
+
+@pytest.mark.parametrize(
+    ("every", "options", "steps"),
+    [
+        ([1, 4], {}, [0, 1, 4, 6]),
+        ("save", {"save_strategy": "steps", "save_steps": 2}, [0, 2, 4, 6]),
+        ("epoch", {"max_steps": -1, "num_train_epochs": 2, "per_device_train_batch_size": 8}, [0, 4, 8]),
+        (None, {"save_strategy": "steps", "save_steps": 5, "max_overhead": None}, [0, 1, 2, 3, 4, 5, 6]),
+        (None, {"save_strategy": "steps", "save_steps": 5}, [0, 2, 5, 6]),  # at least three, among them the save
+        (100, {}, [0, 6]),
+    ],
+)
+def test_looks_follow_the_schedule(tmp_path: Path, every: Any, options: dict[str, Any], steps: list[int]) -> None:
+    watch = ForgetWatchCallback(probe(), every=every, max_overhead=options.pop("max_overhead", 0.02))
+    run = trained(tmp_path, callbacks=[watch], **options)
+    assert sorted(curve(run)) == steps
+
+
+def test_a_resumed_run_has_the_same_curve_and_weights(tmp_path: Path) -> None:
+    options = {"steps": 9, "save_strategy": "steps", "save_steps": 4}
+    whole = trained(tmp_path / "a", callbacks=[ForgetWatchCallback(probe(), every=3)], **options)
+    with pytest.raises(KeyboardInterrupt):
+        trained(tmp_path / "b", callbacks=[ForgetWatchCallback(probe(), every=3), At(7, interrupt)], **options)
+    again = trained(tmp_path / "b", callbacks=[ForgetWatchCallback(probe(), every=3)], **options, resume=True)
+    assert weights(again) == weights(whole)
+    assert curve(again) == curve(whole)
+    names = sorted(path.name for path in (tmp_path / "b" / "_forgetwatch").glob("*.parquet"))
+    assert names == ["baseline.parquet", "null.parquet", *(f"step-00000{step}.parquet" for step in (3, 6, 9))]
+
+
+def test_a_longer_resume_plans_all_its_looks_and_keeps_its_items(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    options = {"save_strategy": "steps", "save_steps": 5}
+    items = probe(260)
+    trainer(tmp_path, callbacks=[ForgetWatchCallback(items, every=5, max_overhead=1e-6)], steps=10, **options).train()
+    assert "toy: the first 250 of 260 items; " in capfd.readouterr().err
+    callback = ForgetWatchCallback(items, every=[12, 16], max_overhead=1e-6)
+    trainer(tmp_path, callbacks=[callback], steps=20, **options).train(resume_from_checkpoint=True)
+    trajectory = callback.watch.trajectory()
+    assert trajectory.steps == (0, 5, 10, 12, 16, 20)
+    assert trajectory.planned == len(trajectory) - 1
+    assert {one.all.n for one in trajectory.comparisons} == {250}
+
+
+def test_a_checkpoint_carries_its_history_to_another_folder(tmp_path: Path) -> None:
+    options = {"steps": 8, "save_strategy": "steps", "save_steps": 4}
+    with pytest.raises(KeyboardInterrupt):
+        trained(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=3), At(7, interrupt)], **options)
+    for path in (tmp_path / "_forgetwatch").iterdir():
+        path.unlink()
+    (tmp_path / "_forgetwatch").rmdir()
+    again = trained(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=3)], **options, resume=True)
+    assert sorted(curve(again)) == [0, 3, 6, 8]
+    # the checkpoint at 4 carried the baseline and its latest look
+    names = sorted(path.name for path in (tmp_path / "_forgetwatch").glob("*.parquet"))
+    assert names == ["baseline.parquet", "null.parquet", *(f"step-00000{step}.parquet" for step in (3, 6, 8))]
+
+
+def test_a_look_that_is_taken_again_is_logged_once(tmp_path: Path) -> None:
+    options = {"steps": 8, "save_strategy": "steps", "save_steps": 4}
+    with pytest.raises(KeyboardInterrupt):
+        trained(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=2), At(7, interrupt)], **options)
+    (tmp_path / "_forgetwatch" / "step-000004.parquet").unlink()
+    (tmp_path / "checkpoint-4" / "forgetwatch" / "step-000004.parquet").unlink()
+    again = trained(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=2)], **options, resume=True)
+    assert sorted(curve(again)) == [0, 2, 4, 6, 8]  # the row of step 4 came back in the trainer's state
+    assert (tmp_path / "_forgetwatch" / "step-000004.parquet").is_file()
+
+
+def test_a_checkpoint_without_its_history_gets_it_at_the_resume(tmp_path: Path) -> None:
+    class Interrupts(TrainerCallback):
+        def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            raise KeyboardInterrupt
+
+    options = {"steps": 6, "save_strategy": "steps", "save_steps": 4}
+    run = trainer(tmp_path, callbacks=[Interrupts(), ForgetWatchCallback(probe(), every=2)], **options)
+    with pytest.raises(KeyboardInterrupt):
+        run.train()
+    assert not (tmp_path / "checkpoint-4" / "forgetwatch").exists()
+    again = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=2), At(5, interrupt)], **options)
+    with pytest.raises(KeyboardInterrupt):
+        again.train(resume_from_checkpoint=True)
+    carried = sorted(path.name for path in (tmp_path / "checkpoint-4" / "forgetwatch").iterdir())
+    assert carried == ["baseline.parquet", "null.parquet", "run.json", "step-000004.parquet"]
+
+
+def test_resume_with_another_probe_or_without_a_baseline_fails_before_the_first_step(tmp_path: Path) -> None:
+    options = {"save_strategy": "steps", "save_steps": 2}
+    trainer(tmp_path / "a", callbacks=[ForgetWatchCallback(probe())], **options).train()
+    other = trainer(tmp_path / "a", callbacks=[ForgetWatchCallback(probe(20))], **{**options, "steps": 8})
+    with pytest.raises(WatchError, match="made with probe 'toy'"):
+        other.train(resume_from_checkpoint=True)
+    trainer(tmp_path / "b", **options).train()
+    late = trainer(tmp_path / "b", callbacks=[ForgetWatchCallback(probe())], **{**options, "steps": 8})
+    with pytest.raises(WatchError, match="names no baseline"):
+        late.train(resume_from_checkpoint=True)
+
+
+def test_the_look_after_an_early_stop_goes_to_files_only(tmp_path: Path) -> None:
+    callback = ForgetWatchCallback(probe(), every=100)
+    run = trained(tmp_path, callbacks=[callback, At(4, stop)])
+    assert sorted(curve(run)) == [0]
+    assert sorted(callback.watch.comparisons) == [0, 4]
+    assert (tmp_path / "_forgetwatch" / "step-000004.parquet").is_file()
+
+
+def test_a_second_train_keeps_the_first_baseline(tmp_path: Path) -> None:
+    callback = ForgetWatchCallback(probe(), every=3)
+    run = trained(tmp_path, callbacks=[callback])
+    assert callback.watch.run.baseline is not None
+    baseline, first = callback.watch.run.baseline.checksum, callback.watch.comparisons[6].all
+    run.train()
+    assert callback.watch.run.baseline.checksum == baseline
+    assert sorted(callback.watch.comparisons) == [0, 3, 6]
+    assert callback.watch.comparisons[6].all != first
+
+
+def test_a_look_that_fails_is_logged_once_and_training_continues(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    look = Watch.take
+
+    def failing(self: Watch, network: Any, tok: Any, *, step: int, **options: Any) -> Any:
+        if step:
+            raise OSError("No space left on device")
+        return look(self, network, tok, step=step, **options)
+
+    monkeypatch.setattr(Watch, "take", failing)
+    run = trained(tmp_path / "a", callbacks=[ForgetWatchCallback(probe(), every=2)])
+    assert run.state.global_step == 6
+    logged = capsys.readouterr().err
+    assert logged.count("training continues: No space left on device") == 1
+    assert "the look failed 3 times in this run" in logged
+    strict = trainer(tmp_path / "b", callbacks=[ForgetWatchCallback(probe(), every=2, strict=True)])
+    with pytest.raises(OSError, match="No space left"):
+        strict.train()
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyError, MemoryError, OSError])
+def test_no_failure_of_a_look_stops_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    look = Watch.take
+
+    def failing(self: Watch, network: Any, tok: Any, *, step: int, **options: Any) -> Any:
+        if step == 2:
+            raise error("boom")
+        return look(self, network, tok, step=step, **options)
+
+    monkeypatch.setattr(Watch, "take", failing)
+    run = trained(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=2)])
+    assert sorted(curve(run)) == [0, 4, 6]
+
+
+def test_a_look_that_cannot_be_written_is_still_logged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(self: RunFolder, look: Any, *, step: int) -> Path:
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(RunFolder, "add", full)
+    run = trained(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=2)])
+    assert sorted(curve(run)) == [0, 2, 4, 6]
+    logged = capsys.readouterr().err
+    assert logged.count("step 2: scored, and not stored: No space left on device") == logged.count("not stored:") == 1
+    assert "looks that are not stored, and lost with this process: steps 2, 4, 6" in logged
+
+
+@pytest.mark.parametrize("full_at", [4, 6])
+def test_a_look_that_met_a_full_disk_is_stored_with_the_next_or_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], full_at: int
+) -> None:
+    add, tried = RunFolder.add, []
+
+    def full_once(self: RunFolder, look: Any, *, step: int) -> Path:
+        tried.append(step)
+        if tried.count(full_at) == 1 and step == full_at:
+            raise OSError("No space left on device")
+        return add(self, look, step=step)
+
+    monkeypatch.setattr(RunFolder, "add", full_once)
+    options = {"save_strategy": "steps", "save_steps": 6}
+    trained(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=2, guard=None, drift=False)], **options)
+    logged = capsys.readouterr().err
+    line = f"step {full_at}: scored, and not stored: No space left on device"
+    assert logged.count(line) == logged.count("not stored: ") == logged.count("what was not stored is stored now") == 1
+    assert Trajectory.from_run(tmp_path).steps == (0, 2, 4, 6)
+    trained(tmp_path, callbacks=[callback := ForgetWatchCallback(probe(), every=2)], steps=8, **options, resume=True)
+    assert sorted(callback.watch.comparisons) == [0, 2, 4, 6, 8]
+    assert callback.watch.run.notes == ()
+
+
+def test_another_callback_that_fails_on_our_row_does_not_stop_the_run(tmp_path: Path) -> None:
+    class Narrow(TrainerCallback):
+        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
+            if "train_loss" not in logs:
+                logs["loss"]
+
+    run = trained(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=2), Narrow()])
+    assert run.state.global_step == 6
+
+
+def test_one_callback_in_two_trainers_takes_two_baselines(tmp_path: Path) -> None:
+    callback = ForgetWatchCallback(probe(), every=3)
+    trained(tmp_path / "one", callbacks=[callback])
+    before = load_snapshot(tmp_path / "one" / "_forgetwatch" / "step-000006.parquet").checksum
+    second = trained(tmp_path / "two", callbacks=[callback], learning_rate=1e-3)
+    assert load_snapshot(tmp_path / "one" / "_forgetwatch" / "step-000006.parquet").checksum == before
+    assert sorted(path.name for path in (tmp_path / "two" / "_forgetwatch").glob("*.parquet")) == [
+        "baseline.parquet", "null.parquet", "step-000003.parquet", "step-000006.parquet",
+    ]  # fmt: skip
+    assert sorted(curve(second)) == [0, 3, 6]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
+def test_a_baseline_that_is_tried_again_leaves_the_earlier_run_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
+) -> None:
+    trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=2)]).train()
+    before = {path.name: path.read_bytes() for path in (tmp_path / "_forgetwatch").iterdir()}
+    look, calls = Watch.take, []
+
+    def failing_once(self: Watch, network: Any, tok: Any, *, step: int, **options: Any) -> Any:
+        calls.append(step)
+        if len(calls) == 1:
+            raise error("boom")
+        return look(self, network, tok, step=step, **options)
+
+    monkeypatch.setattr(Watch, "take", failing_once)
+    run = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=3)])
+    with pytest.raises(SystemExit if error is KeyboardInterrupt else error):
+        run.train()
+    run.train()
+    assert {path.name: path.read_bytes() for path in (tmp_path / "_forgetwatch-1").iterdir()} == before
+    assert sorted(curve(run)) == [0, 3, 6]
+
+
+def test_a_resume_over_the_folder_of_another_run_keeps_the_two_apart(tmp_path: Path) -> None:
+    options = {"steps": 6, "save_strategy": "steps", "save_steps": 2}
+    with pytest.raises(KeyboardInterrupt):
+        trained(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=3), At(3, interrupt)], **options)
+    other = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=1), At(1, interrupt)], **options)
+    with torch.no_grad():
+        other.model.get_output_embeddings().weight.add_(1.0).mul_(torch.randn(other.model.config.vocab_size, 1))
+    with pytest.raises(KeyboardInterrupt):
+        other.train()
+    foreign = {path.name: path.read_bytes() for path in (tmp_path / "_forgetwatch").iterdir()}
+    assert "step-000001.parquet" in foreign
+    trained(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=3)], **options, resume=True)
+    assert {path.name: path.read_bytes() for path in (tmp_path / "_forgetwatch-2").iterdir()} == foreign
+    names = sorted(path.name for path in (tmp_path / "_forgetwatch").glob("*.parquet"))
+    assert names == ["baseline.parquet", "null.parquet", "step-000003.parquet", "step-000006.parquet"]
+
+
+def test_a_callback_in_a_second_trainer_starts_anew(tmp_path: Path) -> None:
+    callback = ForgetWatchCallback(probe(), every=[40])
+    trainer(tmp_path / "one", callbacks=[callback], steps=3).train()
+    trained(tmp_path / "two", callbacks=[callback, At(3, stop)])
+    assert sorted(callback.watch.comparisons) == [0, 3]
+
+
+def test_two_callbacks_in_one_trainer_are_refused_before_the_first_step(tmp_path: Path) -> None:
+    run = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe()), ForgetWatchCallback(probe(20))])
+    with pytest.raises(WatchError, match="2 ForgetWatchCallbacks"):
+        run.train()
+
+
+def test_a_baseline_that_fails_stops_the_run_before_its_first_step(tmp_path: Path) -> None:
+    too_long = probe(rendering="chat")
+    run = trainer(tmp_path, callbacks=[ForgetWatchCallback(too_long)], tok=tokenizer(template=False))
+    with pytest.raises(ForgetwatchError, match="no chat template"):
+        run.train()
+    assert run.state.global_step == 0
+
+
+def test_cost_before_the_first_step_and_a_table_after_the_last(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=2)], steps=12).train()
+    captured = capsys.readouterr()
+    assert "forgetwatch: toy: 30 items; 6 looks\n" in captured.err
+    assert "forgetwatch: 30 items; the baseline took " in captured.err
+    assert ", second measurement included; 6 looks planned, " in captured.err
+    assert " in all; before training" in captured.err
+    shown = " ".join(captured.out.split())
+    assert "step 12 of 12 against the start" in shown
+    assert re.search(r"NOT CLEAR|KEPT|FORGOT", shown)
+    assert str(tmp_path / "_forgetwatch") in captured.out
+
+
+def test_the_trainer_is_found_or_can_be_named(tmp_path: Path) -> None:
+    callback = ForgetWatchCallback(probe(), every=3)
+    run = trainer(tmp_path)
+    run.add_callback(callback)
+    run.train()
+    assert sorted(curve(run)) == [0, 3, 6]
+    attached = ForgetWatchCallback(probe(), every=3)
+    attached.attach(run)
+    other = trained(tmp_path / "other", callbacks=[attached])
+    assert sorted(curve(other)) == [0, 3, 6]  # not those of the trainer that does not train
+    assert (tmp_path / "other" / "_forgetwatch" / "baseline.parquet").is_file()
+    lonely = ForgetWatchCallback(probe())
+    with pytest.raises(WatchError, match="attach"):
+        lonely.on_train_begin(run.args, run.state, run.control, model=run.model, processing_class=run.processing_class)
+
+
+def test_an_attached_trainer_needs_no_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    callback = ForgetWatchCallback(probe(), every=3)
+    run = trainer(tmp_path, callbacks=[callback])
+    callback.attach(run)
+
+    def search() -> None:
+        raise AssertionError("the trainer was searched for")
+
+    monkeypatch.setattr("forgetwatch.run.callback.calling_trainer", search)
+    run.train()
+    assert sorted(curve(run)) == [0, 3, 6]
+
+
+def test_a_restart_that_failed_loses_no_look_of_the_finished_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    callback = ForgetWatchCallback(probe(), every=3)
+    run = trained(tmp_path, callbacks=[callback])
+
+    def full(self: RunFolder) -> Path:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunFolder, "copy_aside", full)
+        with pytest.raises(OSError, match="No space"):
+            run.train()
+    run.train()
+    looks = [path.name for path in sorted((tmp_path / "_forgetwatch-1").glob("step-*.parquet"))]
+    assert looks == ["step-000003.parquet", "step-000006.parquet"]
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_memory_that_cannot_be_stored_stops_only_a_strict_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], strict: bool
+) -> None:
+    callback = ForgetWatchCallback(probe(), every=3, strict=strict)
+    run = trainer(tmp_path, callbacks=[callback])
+    kept = ForgetWatchCallback._store_memory
+
+    def store(self: ForgetWatchCallback, state: Any) -> None:
+        if self.watch is not None and len(self.watch.comparisons) > 1:
+            raise RuntimeError("no memory")
+        kept(self, state)
+
+    monkeypatch.setattr(ForgetWatchCallback, "_store_memory", store)
+    if strict:
+        with pytest.raises(RuntimeError, match="no memory"):
+            run.train()
+    else:
+        run.train()
+        assert sorted(curve(run)) == [0, 3, 6]
+        assert "storing the run's state at step 3 failed, training continues" in "".join(capsys.readouterr())
+
+
+@pytest.mark.parametrize("arguments", [{"every": "step"}, {"every": 0}, {"max_overhead": 1.5}, {"guard": "halt"}])
+def test_an_argument_out_of_range_fails_in_the_constructor(arguments: dict[str, Any]) -> None:
+    with pytest.raises(WatchError):
+        ForgetWatchCallback(probe(), **arguments)
+    with pytest.raises(ProbeError):
+        ForgetWatchCallback("no-such-probe")
+
+
+def test_the_baseline_is_that_of_the_untrained_model(tmp_path: Path) -> None:
+    trainer(tmp_path, callbacks=[ForgetWatchCallback(probe())]).train()
+    baseline = load_snapshot(tmp_path / "_forgetwatch" / "baseline.parquet")
+    tok = tokenizer()
+    untrained = model(tok)
+    # In the same batches: floats are equal bit for bit only where the kernels see tensors of the same shapes.
+    scorer = Scorer(probe(), tok, untrained, token_budget=baseline.meta["batch"]["tokens"])
+    assert baseline.checksum == scorer.score(untrained).checksum
+
+
+def test_the_run_folder_knows_how_many_looks_were_planned(tmp_path: Path) -> None:
+    callback = ForgetWatchCallback(probe(), every=2)
+    trainer(tmp_path, callbacks=[callback], steps=6).train()
+    assert json.loads((tmp_path / "_forgetwatch" / "run.json").read_text())["planned_looks"] == 3
+    assert callback.watch.trajectory().planned == Trajectory.from_run(tmp_path / "_forgetwatch").planned == 3
+
+
+def test_an_alarm_is_logged_once_when_it_rises(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """A model whose weights are thrown away loses its known items; all groups are in one line, and once."""
+    tok = tokenizer()
+    known = self_answered(probe(400), tok)
+
+    def ruin(model: Any) -> None:
+        with torch.no_grad():
+            for weight in model.parameters():
+                weight.copy_(torch.randn_like(weight))
+
+    made = trainer(tmp_path, callbacks=[ForgetWatchCallback(known, every=2, max_overhead=None)], steps=6, tok=tok)
+    made.add_callback(At(1, lambda control: ruin(made.model)))
+    made.train()
+    logged = [line for line in capfd.readouterr().err.splitlines() if "ALARM" in line]
+    assert len(logged) == 1
+    assert re.search(r"ALARM: all -\d+ points \(step 2\), and 2 categories; see the page$", logged[0])
+
+
+def self_answered(probe: Any, tok: Any) -> Any:
+    """The probe with the untrained model's own answers as gold: it knows all of them."""
+    chosen = score(model(tok), tok, probe).ints("chosen")
+    items = [dataclasses.replace(item, answer=int(c)) for item, c in zip(probe, chosen, strict=True)]
+    return Probe(items, name="own")
+
+
+def test_the_full_log_reaches_the_trainer(tmp_path: Path) -> None:
+    made = trained(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=3, log="full")])
+    rows = [row for row in made.state.log_history if "eval_forget/all/forgotten" in row]
+    assert "eval_forget/all/ever_forgotten" in rows[-1]
+    assert "eval_forget/all/forgetting_paper" in rows[-1]
+    with pytest.raises(WatchError, match="log='all'"):
+        ForgetWatchCallback(probe(), log="all")  # type: ignore[arg-type]
+
+
+def test_a_look_takes_no_more_tokens_than_a_micro_batch(tmp_path: Path) -> None:
+    wide = {"max_length": 256, "per_device_train_batch_size": 3}
+    for name, options, tokens in (("a", wide, 768), ("b", {"max_length": 32}, 512)):
+        trained(tmp_path / name, callbacks=[ForgetWatchCallback(probe(), every=3)], steps=3, **options)
+        looks = [load_snapshot(path) for path in sorted((tmp_path / name / "_forgetwatch").glob("*.parquet"))]
+        assert {look.meta["batch"]["tokens"] for look in looks} == {tokens, tokens // 2}  # the null in other batches
+
+
+def test_without_a_length_in_the_arguments_the_examples_give_it() -> None:
+    args = SimpleNamespace(device=torch.device("cpu"), per_device_train_batch_size=2)
+    examples = [{"input_ids": [1] * length} for length in (3, 400, 7)]
+    for given, tokens in ((examples, 800), (iter(examples), None), ([{"text": "a"}], None), (None, None)):
+        assert _token_budget(args, given) == tokens  # type: ignore[arg-type]
+    args.max_completion_length = 300
+    assert _token_budget(args, None) == 600  # type: ignore[arg-type]

@@ -75,6 +75,10 @@ def make_tokenizer(folder: Path) -> None:
     PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="!").save_pretrained(folder)
 
 
+def added(one: Any) -> list[str]:
+    return [*one.choices, *(text for texts in one.spellings for text in texts)]
+
+
 def encode_straightforwardly(probe: Probe, tokenizer: Any) -> list[encoding.Encoded]:
     """The same items, each whole text tokenized by itself."""
     rendered = [render(item, probe, tokenizer) for item in probe]
@@ -82,15 +86,13 @@ def encode_straightforwardly(probe: Probe, tokenizer: Any) -> list[encoding.Enco
     wholes = [
         context + one.context[len(context) :] + text
         for one, context in zip(rendered, contexts, strict=True)
-        for text in encoding._continuations(one)
+        for text in added(one)
     ]
     ids = [tuple(row) for row in tokenizer(contexts, add_special_tokens=False)["input_ids"]]
     whole_ids = iter([tuple(row) for row in tokenizer(wholes, add_special_tokens=False)["input_ids"]])
     bos = encoding._added_bos(tokenizer)
     return [
-        encoding._encode_item(
-            one, context, [next(whole_ids)[len(context) :] for _ in encoding._continuations(one)], bos, tokenizer, 8192
-        )
+        encoding._encode_item(one, context, [next(whole_ids)[len(context) :] for _ in added(one)], bos, tokenizer, 8192)
         for one, context in zip(rendered, ids, strict=True)
     ]
 

@@ -19,10 +19,10 @@ GATE_MINUTES = 12
 """Minutes that the README's test command may take on two idle cores; `.ci/run` prints what it took."""
 
 AT_MOST = {
-    "modules of the package": 167,
-    "lines of code of the package": 32_529,
-    "characters of the package": 2_287_019,
-    "lines of code of the tests": 38_734,
+    "modules of the package": 160,
+    "lines of code of the package": 32_420,
+    "characters of the package": 2_281_095,
+    "lines of code of the tests": 38_664,
     "public names": 13,
     "files that name bits_per_byte": 6,
     "files that name known_lost_net": 7,
@@ -39,20 +39,20 @@ ROOMS = {
         "errors extras files loading progress ranges visible_text decoding item probe snapshot cache",
         1891,
     ),
-    "metrics": ("metrics measures", 2881),
+    "metrics": ("metrics measures", 2864),
     "theory": ("theory", 512),
     "grading": ("grading", 1546),
     "probes": ("probes", 1990),
     "readers": ("readers files/json_pieces files/rows", 2724),
-    "compare": ("text measures/rows comparing", 3172),
+    "compare": ("text measures/rows comparing", 3155),
     "policy": ("policy", 915),
-    "report": ("report", 3383),
-    "scoring": ("scoring", 3164),
+    "report": ("report", 3371),
+    "scoring": ("scoring", 3126),
     "retention": ("retention", 361),
     "run": ("run run_folder", 4939),
     "merge": ("merge", 828),
     "study": ("study", 1420),
-    "ways in": ("trl axolotl lm_eval demo version cli __init__ __main__", 2963),
+    "ways in": ("trl axolotl lm_eval demo version cli __init__ __main__", 2938),
 }
 """Parts of the package that make a room, and the most lines of code of the room."""
 

@@ -1,6 +1,6 @@
-"""The command line, one file for each command but `demo`.
+"""The command line, a module for each group of commands; `demo` is here.
 
-The file of a command is imported when that command runs, and torch when it scores: help and version take little time.
+The module of a command is imported when that command runs, and torch when it scores: help and version take little time.
 
 Processes of a launcher (torchrun, accelerate) share the work of the commands that score; of any other command, the
 first process does all. That one prints and writes; an error is printed once.
@@ -53,7 +53,9 @@ COMMANDS: Final = {
     "probe": "List, show, build, check and plan probes.",
     "cache": "List or clear the cache of baselines and scored checkpoints.",
 }
-"""Commands in files of their own, ``<name>_command.py``, and the first sentence of their help."""
+"""Commands in modules of their own, and the first sentence of their help."""
+_BESIDE: Final = {"flips": "compare", "convert": "score", "cache": "replay"}
+"""Commands in the module of another."""
 
 
 class _Commands(TyperGroup):
@@ -71,11 +73,11 @@ class _Commands(TyperGroup):
 
 
 def _imported(name: str) -> Any:
-    module = import_module(f"forgetwatch.cli.{name}_command")
+    module = import_module(f"forgetwatch.cli.{_BESIDE.get(name, name)}")
     found = getattr(module, f"{name}_app", None)
     if found is None:
         found = typer.Typer(add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False)
-        found.command(name)(module.run)
+        found.command(name)(getattr(module, f"{name}_command"))
     command = typer.main.get_command(found)
     command.name = name
     return command

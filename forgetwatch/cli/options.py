@@ -1,27 +1,34 @@
-"""Options that commands share: panels of `--help`, gates, device maps, and shares such as 2%.
+"""Options that commands share, and the files that they write; all are checked before the work.
 
-All are checked before the work. The path ``-`` is standard output; `cli.targets` checks the files that are written.
+A path to write is refused if its folder is missing, if it is a folder, if its suffix is that of another format, if it
+is a file that the command reads, or if there is a file that forgetwatch did not write in this format. The path ``-`` is
+standard output.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields
 from functools import partial, wraps
 from inspect import Parameter, Signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar, get_type_hints
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import typer
 
 from forgetwatch.comparing import TOLERANCE, Tolerance
-from forgetwatch.errors import GateError, ScoringError
+from forgetwatch.errors import GateError, ScoringError, SnapshotError
 from forgetwatch.policy import READY, Policy, limits_of, parse_fraction, parse_no_worse_than
 from forgetwatch.progress import launched_count
+from forgetwatch.snapshot import is_snapshot
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
+
 
 ITEMS: Final = "Items"
 item_option = partial(typer.Option, rich_help_panel=ITEMS)
@@ -138,3 +145,146 @@ def command_of(options: type[_Options]) -> Callable[[Callable[[_Options], None]]
         return command
 
     return decorated
+
+
+MARK: Final = "<!-- forgetwatch -->"
+"""Last line of a Markdown file of a command."""
+
+_HEAD: Final = 1000
+"""Bytes at the start of a file by which its writer is recognised."""
+
+
+def check_json(path: Path | None, inputs: Iterable[object] = (), *, kind: str = "") -> None:
+    """Check the path of a JSON document; one of another `kind`, such as ``gate``, is not replaced."""
+    _check(path, (".json",), "a JSON document", inputs, kind=kind)
+
+
+def check_distinct(*paths: Path | None) -> None:
+    """Refuse two outputs of one name: one of them would be lost."""
+    named = [path.absolute() for path in paths if path is not None and path != STDOUT]
+    if twice := next((path for path in named if named.count(path) > 1), None):
+        raise typer.BadParameter(f"{twice}: two outputs have this name, and one would be lost; give one another name")
+
+
+def check_rows(path: Path) -> None:
+    """Check the path of training rows: a file of them has no mark of its writer, so that none is replaced."""
+    if path.suffix != ".jsonl":
+        raise typer.BadParameter(f"--output {path}: needed a name that ends in .jsonl")
+    if path.is_file() and path.stat().st_size:
+        raise SnapshotError(f"{path}: there is a file already; move it away, or give another name")
+    _check(path, (".jsonl",), "a file of rows", ())
+
+
+def check_comment(path: Path | None, inputs: Iterable[object] = ()) -> None:
+    """Check the path of a Markdown file into which a comment is put beside what is there."""
+    read = [Path(str(one)) for one in inputs if one is not None]
+    is_there = path is not None and path.suffix == ".md" and path.is_file()
+    if not is_there or any(one.is_file() and one.samefile(str(path)) for one in read):
+        _check(path, (".md",), "a comment", read)
+
+
+def check_lines(path: Path | None, inputs: Iterable[object] = ()) -> None:
+    """Check the path of a list of items as JSON lines."""
+    _check(path, (".jsonl",), "a list of items", inputs)
+
+
+def check_probe_file(path: Path, inputs: Iterable[object] = ()) -> None:
+    """Check the path of a probe file."""
+    _check(path, (".jsonl",), "a probe", inputs)
+
+
+def check_snapshot(path: Path, inputs: Iterable[object] = ()) -> None:
+    """Check the path of a snapshot."""
+    _check(path, (".parquet",), "a snapshot", inputs)
+
+
+def check_report(path: Path | None, inputs: Iterable[object] = ()) -> None:
+    """Check the path of a report, whose suffix decides its format."""
+    _check(path, (".html", ".md", ".csv", ".json"), "a report", inputs)
+
+
+def check_pictures(folder: Path | None) -> None:
+    """Check a folder of pictures, which may be missing."""
+    if folder is None:
+        return
+    above = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
+    if not above.is_dir():
+        raise SnapshotError(f"{folder}: needed a folder for the pictures, and {above} is a file")
+
+
+def check_study(folder: Path) -> None:
+    """Check the folder of a study: it may be missing or empty, or hold an earlier study."""
+    check_pictures(folder)
+    numbers = folder / "study.json"
+    is_empty = not folder.exists() or not any(folder.iterdir())
+    # A study that was stopped has scored models, and no numbers yet.
+    if not is_empty and not (_is_own(numbers, "a JSON document") or (folder / "snapshots").is_dir()):
+        raise SnapshotError(f"{folder}: contains files that no study wrote; name an empty folder with --output")
+
+
+def _check(
+    path: Path | None, suffixes: tuple[str, ...], what: str, inputs: Iterable[object], *, kind: str = ""
+) -> None:
+    if path is None or path == STDOUT:
+        return
+    if path.suffix not in suffixes:
+        formats = ", ".join(suffixes[:-1]) + (" or " if suffixes[:-1] else "") + suffixes[-1]
+        raise SnapshotError(f"{path}: {what} ends in {formats}; give it another name")
+    if path.is_dir():
+        raise SnapshotError(f"{path}: needed a file to write to, and this is a folder")
+    if not path.absolute().parent.is_dir():
+        raise SnapshotError(f"{path}: needed a folder that exists, and {path.parent} does not; make it first")
+    if not path.exists():
+        return
+    for given in inputs:
+        if given is not None and Path(str(given)).is_file() and path.samefile(str(given)):
+            raise SnapshotError(f"{path}: the command reads this file, and would overwrite it; give it another name")
+    if not _is_own(path, kind or what):
+        raise SnapshotError(
+            f"{path}: there is a file that is not {what} of forgetwatch{kind and f' ({kind})'}; move it away, or give "
+            "another name"
+        )
+
+
+def _is_own(path: Path, what: str) -> bool:
+    """Return True if forgetwatch wrote a file, in the format of its suffix; an empty file is anybody's."""
+    try:
+        if path.is_file() and not path.stat().st_size:
+            return True
+        return path.is_file() and _OWN[path.suffix](path, what)
+    except (OSError, pa.ArrowException):
+        return False
+
+
+def _is_json(path: Path, what: str) -> bool:
+    kind = "" if " " in what else what
+    return _begins(rf'\A\s*\{{\s*"schema": "forgetwatch/{kind}')(path, what)
+
+
+def _begins(*patterns: str) -> Callable[[Path, str], bool]:
+    def is_own(path: Path, _: str) -> bool:
+        with path.open("rb") as file:
+            head = file.read(_HEAD).decode("utf-8", "replace")
+        return any(re.search(pattern, head) is not None for pattern in patterns)
+
+    return is_own
+
+
+def _lines(path: Path, what: str) -> bool:
+    return _begins(r"\A\{\"forgetwatch_probe\": " if what == "a probe" else r"\A\{\"what\": ")(path, what)
+
+
+def _ends_in_mark(path: Path, _: str) -> bool:
+    with path.open("rb") as file:
+        file.seek(max(path.stat().st_size - len(MARK) - 2, 0))
+        return file.read().decode("utf-8", "replace").rstrip().endswith(MARK)
+
+
+_OWN: Final[Mapping[str, Callable[[Path, str], bool]]] = {
+    ".html": _begins(r'<meta name="generator" content="forgetwatch '),
+    ".json": _is_json,
+    ".md": _ends_in_mark,
+    ".csv": _begins(r"\Abefore,after,level,name,", r"\Aprobe,alpha,before,after,"),
+    ".jsonl": _lines,
+    ".parquet": lambda path, _: is_snapshot(pq.read_schema(path)),
+}

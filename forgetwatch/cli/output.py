@@ -22,8 +22,7 @@ from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingCo
 from rich.progress import Progress as BytesBar
 from rich.text import Text
 
-from forgetwatch.cli.options import STDOUT
-from forgetwatch.cli.targets import MARK
+from forgetwatch.cli.options import MARK, STDOUT
 from forgetwatch.comparing import Answer, Causes, Comparison, Flip, ModelComparison, Tolerance, Trajectory, worst
 from forgetwatch.errors import GateError
 from forgetwatch.files import write_text

@@ -17,21 +17,6 @@ else EOS. BOS is added if the tokenizer itself would add it, and never twice.
 
 A passage is a choice after an empty context. Where the tokenizer has neither BOS nor EOS nothing precedes its first
 token, which has no probability then: the first token is the context, and the rest of the text is scored.
-
-A context is tokenized once, in chunks of items, and of texts that begin like another one only the ends:
-
-    known text    .................................... A tail of the context         ids known
-    new text      .................................... A tail of the context, and a continuation
-                                                      └ cut: white space, both tails are tokenized alone
-
-    ids of the new text = ids of the known text up to the tail + ids of the new tail
-
-A tokenizer may read the tail alone otherwise than within its text: a space is put before it, a token spans the cut. So
-the ids are joined only where the ids of the known tail, after the first few, are those at the end of the known text,
-and where the next `_ANCHORS` of them also begin the new tail. For BPE this is exact: ids are those of a text if every
-two neighbours are those of their own text, and each pair of neighbours in the joined ids is in the ids of one of the
-texts that were tokenized. For tokenizers that read words one by one it is exact because a word never spans a cut at
-white space. Everything else is tokenized whole, and so are all texts of a call if a sample of the joined ids is wrong.
 """
 
 from __future__ import annotations
@@ -58,22 +43,15 @@ _CHUNK: Final = 500
 
 Ids = tuple[int, ...]
 _TAIL: Final = 96
-"""Characters of a known text that are tokenized again at least, for white space and `_ANCHORS` in any script."""
+"""Characters of a context that are tokenized again at least, for white space and `_ANCHORS` in any script."""
 
 _ANCHORS: Final = 6
-"""Tokens after the cut that have to be the same in all tails."""
-
-_BEGINNING: Final = 256
-"""Characters by which texts with a common beginning are found; a shorter beginning is not worth it."""
-
+"""Tokens after the cut that have to be the same in all ends."""
 _WORDED: Final = 8
 """Items of each wording whose options are compared with those of the probe's own wording."""
 
 _FEW: Final = 4
 """Questions from which on they are compared."""
-
-_CHECKED: Final = 4
-"""Contexts, and whole texts, of a call that are also tokenized whole."""
 
 NO_TOOLS: Final = "the chat template has no place for tools"
 """Reason of an item whose tools the model never sees."""
@@ -336,55 +314,36 @@ def tokenize_continued(texts: Sequence[tuple[str, Sequence[str]]], tokenizer: An
     """Return the token ids of contexts, and those that a whole text has after as many ids as its context has alone.
 
     The texts are each context with what is appended to it; some hundreds at a time, because calls are slow and a
-    tokenizer returns much more than ids.
+    tokenizer returns much more than ids. Of a whole text only the end is tokenized, from a white space in its context
+    on, unless a tokenizer reads this end otherwise than within the text: the ids of the context must end as those of
+    its own end, and `_ANCHORS` of the latter must begin the end of the whole text. For BPE that is exact: ids are those
+    of a text if every two neighbours are those of their own text.
     """
-    contexts = _joins_of_contexts(dict.fromkeys(context for context, _ in texts))
-    cuts = {context: _cut(context) for context in contexts}
-    wholes = {
-        context + text: _Join(context, context + text, cuts[context]) for context, added in texts for text in added
-    }
-    # Spread over the texts; both the contexts and their continuations.
-    checked = [
-        *list(contexts)[:: -(-len(contexts) // _CHECKED) or 1],
-        *list(wholes)[:: -(-len(wholes) // _CHECKED) or 1],
-    ]
-    joins = [*contexts.values(), *wholes.values()]
-    wanted = list(dict.fromkeys([*checked, *(text for join in joins for text in join.tails)]))
-    alone = dict(zip(wanted, tokenize(wanted, tokenizer), strict=True))
-    ids = _joined(contexts, alone, alone, tokenizer)
-    # The ids of the contexts are the known ones of their continuations.
-    ids |= _joined(wholes, ids, alone, tokenizer)
-    if any(ids[text] != alone[text] for text in checked):
-        all_texts = [*contexts, *wholes]
-        ids = dict(zip(all_texts, tokenize(all_texts, tokenizer), strict=True))
-    return [(ids[context], [ids[context + text][len(ids[context]) :] for text in added]) for context, added in texts]
+    ends = {context: context[_cut(context) :] for context, _ in texts}
+    wanted = [one for context, added in texts for one in (context, *(ends[context] + x for x in ("", *added)))]
+    ids = dict(zip(wanted, tokenize(wanted, tokenizer), strict=True))
+    whole = list(
+        {
+            context + x: None
+            for context, added in texts
+            for x in added
+            if not _continues(ids[context], ids[ends[context]], ids[ends[context] + x])
+        }
+    )
+    ids_of_whole = dict(zip(whole, tokenize(whole, tokenizer), strict=True))
+
+    def continuation(context: str, text: str) -> Ids:
+        of_whole, end = ids_of_whole.get(context + text), ends[context]
+        return ids[end + text][len(ids[end]) :] if of_whole is None else of_whole[len(ids[context]) :]
+
+    return [(ids[context], [continuation(context, text) for text in added]) for context, added in texts]
 
 
-@dataclass(frozen=True)
-class _Join:
-    """A text to be tokenized from a known one, where both tails begin at a white space `cut`; at 0, whole."""
-
-    known: str
-    text: str
-    cut: int
-
-    @property
-    def tails(self) -> tuple[str, ...]:
-        """The texts that have to be tokenized."""
-        return (self.known[self.cut :], self.text[self.cut :]) if self.cut else (self.text,)
-
-
-def _joins_of_contexts(contexts: Iterable[str]) -> dict[str, _Join]:
-    """Return each context from the first one that begins like it; that one is tokenized whole."""
-    first: dict[str, str] = {}
-    joins = {}
-    for context in contexts:
-        known = first.setdefault(context[:_BEGINNING], context)
-        common = common_length(known, context) if known is not context else 0
-        # Tails longer than the common beginning cost more than they save.
-        cut = _cut(context[:common]) if 2 * common > max(len(context), _BEGINNING) else 0
-        joins[context] = _Join(known, context, cut)
-    return joins
+def _continues(context: Ids, end: Ids, continued: Ids) -> bool:
+    """Return True if a context ends with the ids of its end, and these begin those of the end with a continuation."""
+    kept = common_length(context[: -len(end) - 1 : -1], end[::-1])
+    anchored = len(end) - kept + _ANCHORS
+    return kept >= _ANCHORS and continued[:anchored] == end[:anchored]
 
 
 def _cut(text: str) -> int:
@@ -396,28 +355,6 @@ def _cut(text: str) -> int:
     while index > 0 and not (text[index].isspace() and not text[index + 1].isspace()):
         index -= 1
     return max(index, 0)
-
-
-def _joined(
-    joins: Mapping[str, _Join], known: Mapping[str, Ids], alone: Mapping[str, Ids], tokenizer: Any
-) -> dict[str, Ids]:
-    """Return the ids of each text, from the ids of the known texts and those of texts that were tokenized alone."""
-    ids: dict[str, Ids] = {}
-    skipped: dict[tuple[str, int], int] = {}
-    for text, join in joins.items():
-        if not join.cut:
-            ids[text] = alone[text]
-            continue
-        before, tail, whole = alone[join.known[join.cut :]], alone[text[join.cut :]], known[join.known]
-        if (join.known, join.cut) not in skipped:
-            kept = common_length(tuple(reversed(whole)), tuple(reversed(before)))
-            skipped[join.known, join.cut] = len(before) - kept
-        first = skipped[join.known, join.cut]
-        anchors = before[first : first + _ANCHORS]
-        if len(anchors) == _ANCHORS and tail[: first + _ANCHORS] == before[: first + _ANCHORS]:
-            ids[text] = whole[: len(whole) - len(before) + first] + tail[first:]
-    missing = [text for text in joins if text not in ids]
-    return ids | dict(zip(missing, tokenize(missing, tokenizer), strict=True))
 
 
 _Text = TypeVar("_Text", Ids, bytes, str)

@@ -12,7 +12,8 @@ from support import model, teach, tokenizer
 from typer.testing import CliRunner
 
 from forgetwatch import Item, Probe
-from forgetwatch.cli import app, compare_command
+from forgetwatch.cli import app
+from forgetwatch.cli import compare as compare_command
 from forgetwatch.comparing import ask_again
 from forgetwatch.probes import WORDINGS, reworded
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from pages import choices, hostile, run
 
+from forgetwatch.cli.options import check_report
 from forgetwatch.cli.output import write_report
-from forgetwatch.cli.targets import check_report
 from forgetwatch.comparing import TOLERANCE, Tolerance, decide
 from forgetwatch.errors import SnapshotError
 

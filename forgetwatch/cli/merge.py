@@ -16,6 +16,9 @@ from forgetwatch.cli.options import (
     ReportOption,
     TrustOption,
     check_device_map,
+    check_distinct,
+    check_json,
+    check_report,
     item_option,
     output_option,
     share,
@@ -30,7 +33,6 @@ from forgetwatch.cli.output import (
     write_json,
     write_marked,
 )
-from forgetwatch.cli.targets import check_distinct, check_json, check_report
 from forgetwatch.errors import ScoringError
 from forgetwatch.loading import Loading
 from forgetwatch.probes import load_probe
@@ -39,7 +41,7 @@ from forgetwatch.progress import is_first_process
 _NONE = "none"
 
 
-def run(
+def merge_command(
     a: Annotated[str, typer.Argument(metavar="A", help="The base: a checkpoint folder or a model id.")],
     b: Annotated[
         str, typer.Argument(metavar="B", help="Its fine-tuned version: a checkpoint, a model id, or an adapter of A.")

@@ -25,7 +25,7 @@ _UNSTORED = 1
 """Exit status if looks were taken and could not be stored."""
 
 
-def run(
+def follow_command(
     output_dir: Annotated[
         str, typer.Argument(help="The training's output_dir with its checkpoints, a folder or a URL such as s3://...")
     ],

@@ -18,7 +18,9 @@ from forgetwatch.cli.options import (
     JsonOption,
     NoWorseThanOption,
     PolicyOption,
+    check_comment,
     check_device_map,
+    check_json,
     limits,
 )
 from forgetwatch.cli.output import (
@@ -34,7 +36,6 @@ from forgetwatch.cli.output import (
     write_json,
 )
 from forgetwatch.cli.resolve import resolve_all
-from forgetwatch.cli.targets import check_comment, check_json
 from forgetwatch.comparing import OnMismatch, compare
 from forgetwatch.comparing.flips import flips
 from forgetwatch.errors import GateError
@@ -93,7 +94,7 @@ class _Call:
         return result, of_both
 
 
-def run(
+def gate_command(
     before: Annotated[str | None, typer.Argument(metavar="BEFORE", help="As for compare.", show_default=False)] = None,
     after: Annotated[str | None, typer.Argument(metavar="AFTER", help="As for compare.", show_default=False)] = None,
     policy: PolicyOption = None,

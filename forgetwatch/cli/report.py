@@ -15,6 +15,10 @@ from forgetwatch.cli.options import (
     NoWorseThanOption,
     PolicyOption,
     ToleranceOption,
+    check_distinct,
+    check_json,
+    check_pictures,
+    check_report,
     limits,
     tolerated,
 )
@@ -29,7 +33,6 @@ from forgetwatch.cli.output import (
     write_json,
     write_report,
 )
-from forgetwatch.cli.targets import check_distinct, check_json, check_pictures, check_report
 from forgetwatch.comparing import (
     COLUMNS,
     Cause,
@@ -55,7 +58,7 @@ from forgetwatch.text import count, fit_ends, one_line, percent, run_name
 _CATEGORIES: Final = 8
 
 
-def run(
+def report_command(
     runs: Annotated[
         list[Path],
         typer.Argument(

@@ -9,10 +9,17 @@ from typing import Annotated, Final
 
 import typer
 
-from forgetwatch.cli.options import STDOUT, DeviceMapOption, JsonOption, TrustOption, check_device_map
+from forgetwatch.cli.options import (
+    STDOUT,
+    DeviceMapOption,
+    JsonOption,
+    TrustOption,
+    check_device_map,
+    check_json,
+    check_study,
+)
 from forgetwatch.cli.output import echo, result_console, shared_work, write_json
 from forgetwatch.cli.resolve import resolve
-from forgetwatch.cli.targets import check_json, check_study
 from forgetwatch.errors import StudyError
 from forgetwatch.loading import Loading
 from forgetwatch.probe import Probe
@@ -38,7 +45,7 @@ _NAMED: Final = 5
 """Maximum number of pairs that the last message names."""
 
 
-def run(
+def study_command(
     study: Annotated[
         Path,
         typer.Argument(metavar="STUDY.yaml", help="The pairs, in stages; configs/paper.yaml of the repository is one."),

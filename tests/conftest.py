@@ -87,6 +87,6 @@ def trainings_without_pictures(request: pytest.FixtureRequest) -> Iterator[None]
     """
     folder = request.path.relative_to(Path(__file__).parent).parts[0]
     with pytest.MonkeyPatch.context() as patch:
-        if folder == "watch" and (module := sys.modules.get("forgetwatch.report.html")) is not None:
+        if folder == "run" and (module := sys.modules.get("forgetwatch.report.html")) is not None:
             patch.setattr(module, "svg", no_picture)
         yield

@@ -1,4 +1,4 @@
-"""Six base models and their post-trained versions on MMLU-Pro: the table of docs/reference/statistics.md.
+"""Six base models and their post-trained versions on MMLU-Pro: the table of statistics_results.md.
 
     FORGETWATCH_REAL_DATA=... python benchmarks/mmlu_pro.py
 

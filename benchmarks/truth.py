@@ -1,4 +1,4 @@
-"""Error of each correction against a planted truth: the tables of docs/reference/statistics.md.
+"""Error of each correction against a planted truth: the tables of statistics_results.md.
 
     python benchmarks/truth.py [replications [part ...]]
 

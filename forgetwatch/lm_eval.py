@@ -41,7 +41,7 @@ class ForgetwatchLM(HFLM):  # type: ignore[misc]
     def _loglikelihood_tokens(
         self, requests: Sequence[Request], disable_tqdm: bool = False, override_bs: int | None = None
     ) -> list[tuple[float, bool]]:
-        """Log-likelihood of each continuation, nats, and whether greedy decoding would generate it; in order."""
+        """Return each continuation's log-likelihood, nats, and whether greedy decoding would generate it; in order."""
         if self.backend != "causal" or is_sharded(self.model):  # every rank must make as many calls as the harness does
             answers: list[tuple[float, bool]] = super()._loglikelihood_tokens(requests, disable_tqdm, override_bs)
             return answers
@@ -72,7 +72,7 @@ class ForgetwatchLM(HFLM):  # type: ignore[misc]
         return answers
 
     def _scores(self, items: Mapping[Ids, Iterable[Ids]], *, disable_tqdm: bool, windows: bool) -> dict[int, Scores]:
-        """Scores of each context and its continuations, by index.
+        """Return the scores of each context and its continuations, by index.
 
         `windows` are contexts of long texts, which come in small batches and share nothing.
         """

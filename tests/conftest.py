@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -27,17 +28,26 @@ with suppress(ModuleNotFoundError):  # most tests need no generated examples
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--full", action="store_true", help="run the tests that take long, too")
+    parser.addoption("--full", action="store_true", help="run the repetitions, too")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the tests that take long, unless they are asked for by the option, by name, or by their marker."""
+    """Leave out repetitions, unless they are asked for by the option, by name, or by their marker."""
     if config.getoption("--full") or config.option.markexpr or any("::" in given for given in config.args):
         return
-    left_out = [item for item in items if item.get_closest_marker("full")]
+    lines = (Path(__file__).parent / "left_out.txt").read_text(encoding="utf-8").splitlines()
+    names = tuple(f"tests/{line.strip()}" for line in lines if line.startswith("    "))
+    left_out = [item for item in items if item.get_closest_marker("full") or item.nodeid.startswith(names)]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if not item.get_closest_marker("full")]
+        gone = set(left_out)
+        items[:] = [item for item in items if item not in gone]
+
+
+def pytest_collection_finish() -> None:
+    """Keep what was imported out of every later search for garbage, which each training makes and waits for."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_configure(config: pytest.Config) -> None:

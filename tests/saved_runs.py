@@ -1,17 +1,26 @@
-"""Folders of checkpoints as a training saves them, and followers of them; made without a trainer."""
+"""Folders of checkpoints as a training saves them, and followers of them; made without a trainer.
+
+Events in a training, something done at the end of a step; and what is read of a training afterwards.
+
+Data, a reward and an adapter for tiny trainings by the trainers of TRL.
+"""
 
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import os
+import random
 import shutil
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from support import model, probe, tokenizer
+from support import WORDS, model, probe, tokenizer
+from transformers import TrainerCallback
 
 from forgetwatch.run import Follower, FollowSettings
 
@@ -96,3 +105,77 @@ def fill_disk(patch: pytest.MonkeyPatch, *names: str, number: int = errno.ENOSPC
 def delete(folder: Path) -> None:
     """Delete a checkpoint, as rotation does."""
     shutil.rmtree(folder)
+
+
+class At(TrainerCallback):
+    """Does something with the trainer's control, or with another argument of the event, at the end of a step."""
+
+    def __init__(self, step: int, act: Callable[[Any], object], *, to: str = "control") -> None:
+        self.step, self.act, self.to = step, act, to
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if state.global_step == self.step:
+            self.act({"control": control, **kwargs}[self.to])
+
+
+def stop(control: Any) -> None:
+    """Let the trainer stop after this step."""
+    control.should_training_stop = True
+
+
+def interrupt(control: Any) -> None:
+    """Interrupt the training, as a user does."""
+    raise KeyboardInterrupt
+
+
+def weights(run: Any) -> str:
+    return hashlib.sha256(b"".join(p.detach().numpy().tobytes() for p in run.model.parameters())).hexdigest()
+
+
+def curve(run: Any) -> dict[int, tuple[int, int]]:
+    """Forgotten and gained by step, as the trainer logged them, each step once."""
+    rows = [row for row in run.state.log_history if "eval_forget/all/forgotten" in row]
+    assert len({row["step"] for row in rows}) == len(rows)
+    return {row["step"]: (row["eval_forget/all/forgotten"], row["eval_forget/all/gained"]) for row in rows}
+
+
+def losses(run: Any) -> list[float]:
+    return [row["loss"] for row in run.state.log_history if "loss" in row]
+
+
+def log_lines(capfd: pytest.CaptureFixture[str]) -> list[str]:
+    """Our lines on stderr."""
+    return [line for line in capfd.readouterr().err.splitlines() if line.startswith("forgetwatch:")]
+
+
+EXAMPLES = 16
+LORA = {"r": 4, "lora_alpha": 32, "lora_dropout": 0.1, "target_modules": "all-linear"}
+
+
+def examples(kind: str) -> Any:
+    """Random words as the examples of one kind of training."""
+    from datasets import Dataset
+
+    rng = random.Random(0)
+
+    def words(count: int) -> str:
+        return " ".join(rng.choices(WORDS[:40], k=count))
+
+    def example(at: int) -> dict[str, Any]:
+        prompt = [{"role": "user", "content": words(4)}]
+        answers = [[{"role": "assistant", "content": words(6)}] for _ in range(2)]
+        return {
+            "text": {"text": words(12)},
+            "prompt": {"prompt": prompt},
+            "chat": {"messages": prompt + answers[0]},
+            "pair": {"prompt": prompt, "chosen": answers[0], "rejected": answers[1]},
+            "context": {"prompt": prompt, "privileged_context": words(4)},
+            "label": {"prompt": prompt, "completion": answers[0], "label": at % 2 == 0},
+        }[kind]
+
+    return Dataset.from_list([example(at) for at in range(EXAMPLES)])
+
+
+def length(completions: Sequence[Any], **_: Any) -> list[float]:
+    """A reward: the characters of what was written."""
+    return [float(len(completion[0]["content"])) for completion in completions]

@@ -136,7 +136,7 @@ def test_axolotls_manager_loads_the_plugin_and_hands_its_callback_out(tmp_path: 
 
 
 def test_the_block_of_the_page_is_accepted(plugin_module: ModuleType) -> None:
-    page = (Path(__file__).parent.parent / "docs" / "how-to" / "trainers" / "axolotl.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parent.parent / "docs" / "how-to" / "trainers.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"```yaml\n(.*?)```", page, flags=re.DOTALL)
     read = yaml.safe_load(block)
     plugin = read["plugins"][0].rsplit(".", 1)

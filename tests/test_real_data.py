@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from test_import_is_light import loaded
+from test_public_names import loaded
 
 from forgetwatch import Snapshot, compare
 from forgetwatch.errors import MismatchError

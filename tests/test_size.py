@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import io
 import tokenize
+from functools import cache
 from pathlib import Path
 
 import forgetwatch
@@ -20,9 +21,9 @@ GATE_MINUTES = 12
 
 AT_MOST = {
     "modules of the package": 160,
-    "lines of code of the package": 32_420,
+    "lines of code of the package": 32_419,
     "characters of the package": 2_281_095,
-    "lines of code of the tests": 38_664,
+    "lines of code of the tests": 38_007,
     "public names": 13,
     "files that name bits_per_byte": 6,
     "files that name known_lost_net": 7,
@@ -47,7 +48,7 @@ ROOMS = {
     "compare": ("text measures/rows comparing", 3155),
     "policy": ("policy", 915),
     "report": ("report", 3371),
-    "scoring": ("scoring", 3126),
+    "scoring": ("scoring", 3125),
     "retention": ("retention", 361),
     "run": ("run run_folder", 4939),
     "merge": ("merge", 828),
@@ -67,6 +68,7 @@ def sources(folder: str) -> list[str]:
     return [path.read_text(encoding="utf-8") for path in sorted((ROOT / folder).rglob("*.py"))]
 
 
+@cache
 def code_lines(text: str) -> int:
     """Return the number of lines that hold code.
 

@@ -1,4 +1,4 @@
-"""Tables of the measurements that `measure.py` has stored: the figures of docs/explanation/real-model.md.
+"""Tables of the measurements that `measure.py` has stored: the tables of benchmarks/real_model/results.md.
 
     python benchmarks/real_model/report.py OUT > tables.md
 

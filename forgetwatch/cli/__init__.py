@@ -159,7 +159,7 @@ def main() -> None:
     try:
         status = app(standalone_mode=False)
     except typer.Abort:
-        status = _STOPPED
+        _fail("stopped", status=_STOPPED)
     except ReportedElsewhereError as error:
         sys.exit(2 if isinstance(error.__cause__, _USAGE_ERROR) else 1)
     except OSError as error:
@@ -178,8 +178,6 @@ def main() -> None:
         _fail(_unexpected(error), status=1)
     finally:
         warnings.formatwarning = formatted
-    if status == _STOPPED:
-        _fail("stopped", status=_STOPPED)
     sys.exit(status if isinstance(status, int) else 0)
 
 
@@ -187,6 +185,8 @@ def _unexpected(error: Exception) -> str:
     """Return the message about an error that no input should cause, or about a package that is not installed."""
     if sentence := missing(error, what="this command", training="follow" in sys.argv[1:2]):
         return sentence
+    if (package := type(error).__module__.partition(".")[0]) in ("wandb", "trackio", "mlflow"):
+        return f"{package}: {error}"
     return f"unexpected {type(error).__name__}: {error} (a bug in forgetwatch; {_TRACEBACK}=1 shows where)"
 
 

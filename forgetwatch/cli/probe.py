@@ -1,7 +1,5 @@
 """`forgetwatch probe list|show|build|check|plan`: probes by name, their contents, probes of your own, and their faults.
 
-The commands come first; below them are the functions that give the lines they print.
-
 `forgetwatch probe plan`: how many items for which change, and what a probe can see.
 """
 

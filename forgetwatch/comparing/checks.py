@@ -339,7 +339,7 @@ class Subset:
     """Items of a probe that the looks of a run evaluate; all of them by default.
 
     Attributes:
-        items: Length of the prefix of the probe, in items; None for the whole probe.
+        items: Number of probe items that the looks evaluate; None for all.
         total: Items of the whole probe; None if `items` is None.
         left_out: Task and id of the items whose answers are not generated.
         missing_categories: Categories of the probe of which no item is evaluated, by name.

@@ -329,7 +329,7 @@ def ask_again(
     if each:  # every question once, in the wording of the probe
         lost, kept = ([key for key in keys if key not in items or _is_own(items[key])] for keys in (lost, kept))
     if missing := [key for key in lost if key not in items]:
-        raise SnapshotError(f"needed the probe of both sides; it lacks the question {missing[0][1]!r}, which was lost")
+        raise SnapshotError(f"--probe is not the one that scored these files: question {missing[0][1]!r} is missing")
     _, usable = worded_probe(probe, [items[key] for key in lost], wordings)
     _, of_kept = worded_probe(probe, [items[key] for key in kept if key in items], wordings)
     rng = np.random.default_rng(seed)

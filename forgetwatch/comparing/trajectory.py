@@ -374,7 +374,7 @@ class Trajectory:
             MismatchError: If a look does not contain the baseline's questions.
         """
         if not looks:
-            raise SnapshotError("the run has no looks; needed at least its baseline")
+            raise SnapshotError("the run has no looks, not even a baseline")
         for look in looks:
             if type(look.meta.get("step")) is not int:
                 raise SnapshotError(f"{look.label}: its metadata name no step, got {look.meta.get('step')!r}")

@@ -140,7 +140,7 @@ class Document:
                 return ""
 
     def members(self) -> Iterator[str]:
-        """Names of the members of the object that begins here."""
+        """Return the names of the members of the object that begins here."""
         for _ in self._parts("{", "}"):
             name = self.value() if self.peek() == '"' else None
             if not isinstance(name, str):

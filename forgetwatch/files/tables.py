@@ -138,7 +138,7 @@ def _decoded_size(array: pa.Array) -> int:
         lengths = np.asarray(pc.fill_null(pc.binary_length(array.dictionary), 0), np.int64)
         used = np.asarray(array.indices.drop_null(), np.int64)
         if used.size and used.max() >= len(lengths):
-            raise ValueError("an index beyond its dictionary")
+            raise ValueError("dictionary index out of range")
         return int(lengths[used].sum()) + int(array.indices.nbytes)
     if pa.types.is_struct(kind):
         return sum(map(_decoded_size, array.flatten()))

@@ -13,7 +13,7 @@
     drift            distance of a model from its base, for each look
     history          items through all looks of a run
 
-To add a measure, write its module and put it into `MEASURES`. Read `rows` first, then `base` and `scores`.
+To add a measure, write its module and put it into `MEASURES`. Read `base`, then `scores`; `rows` has what they count.
 """
 
 from forgetwatch.measures.base import MISSING_CELL, GroupMeasure, Measure, Quantity, Rows, Unit, json_value, sentence_of

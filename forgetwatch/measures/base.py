@@ -75,7 +75,7 @@ class Quantity(Number[R]):
 
     Attributes:
         read: The number; None or nan where it is undefined.
-        heading: Heading of its column; empty for none.
+        heading: Heading of its column in the panel of the page; empty for none.
         text: Text of its cell; None for that of a count.
         tracked: Rows of trackers that have it by default.
         tracker: Its name in trackers, if another.

@@ -37,7 +37,7 @@ ESTIMATORS: Final = {"kl_summed": "summed", "kl_sampled": "sampled"}
 
 _OTHER_FORM: Final = 0.25
 """Share of the KL at the first token from which on another form explains it: measured were 48 to 68 % where a format
-took over, and 5 to 6 % under noise in the weights (docs/explanation/why.md)."""
+took over, and 5 to 6 % under noise in the weights (benchmarks/real_model/why_results.md)."""
 
 
 @dataclass(frozen=True, kw_only=True)

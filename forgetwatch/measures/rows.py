@@ -281,7 +281,7 @@ def guess_chance(snapshot: Snapshot) -> Floats:
 
 
 def option_scores(snapshot: Snapshot) -> OptionScores | None:
-    """Scores that decided, of each row that has them for all its options; None if no row has.
+    """Return the scores that decided, of each row that has them for all its options; None if no row has.
 
     Raises:
         SnapshotError: If the metadata name an unknown norm.

@@ -86,7 +86,7 @@ class OptionScores:
     factors: Floats | None = None
 
     def take(self, rows: NDArray[Any]) -> OptionScores:
-        """Scores of some rows."""
+        """Return the scores of some rows."""
         index = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
         k, starts = self.k[index], (np.cumsum(self.k) - self.k)[index]
         # 0, 1, ... within each row, without a loop over the rows.
@@ -134,7 +134,7 @@ class OptionScores:
         return np.asarray(np.where(golds, 0.0, shares).max(axis=1))
 
     def dense(self) -> tuple[Floats, Bools]:
-        """Scores, -inf where a row has no such option, and right options, as arrays [rows, most options]."""
+        """Return the scores, -inf where a row has no such option, and right options, as arrays [rows, most options]."""
         there = np.arange(int(self.k.max(initial=0))) < self.k[:, None]
         scores, golds = np.full(there.shape, -np.inf), np.zeros(there.shape, bool)
         scores[there], golds[there] = self.scores, self.golds

@@ -153,7 +153,7 @@ def first_tokens(tops: Sequence[tuple[Floats, Floats]]) -> tuple[Ints, Floats]:
     where a new form takes over and the old answers stay as they were. It errs downwards: a word as good as the base's
     counts as lost. The plain sum of the probabilities now, without the smaller of both, stays high where the new form
     begins with a token that the base had among its likeliest. Derived here; tried on one model
-    (docs/explanation/why.md).
+    (benchmarks/real_model/why_results.md).
 
     Args:
         tops: Log-probabilities of the base's likeliest tokens under the base and now, nats [tokens, likeliest] each.

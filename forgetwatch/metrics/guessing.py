@@ -58,7 +58,7 @@ class Answers:
     samples: int = 1
 
     def take(self, rows: NDArray[Any]) -> Answers:
-        """Answers of some rows."""
+        """Return the answers of some rows."""
         taken = {name: values[rows] for name, values in vars(self).items() if isinstance(values, np.ndarray)}
         return replace(self, **taken)
 

@@ -54,7 +54,7 @@ from forgetwatch.metrics.transitions import Bools, Floats, Ints, over_samples
 TAU: Final = 0.8
 """Share of the options' probability from which an answer is confident.
 
-Chosen on real fine-tunings of a model with 135M weights (docs/explanation/real-model.md): of .5 to .95 the value with
+Chosen on real fine-tunings of a model with 135M weights (benchmarks/real_model/results.md): of .5 to .95 the value with
 the largest median z of `lost_net` on damage among those for which keys drawn at random give nothing, and for
 which z stays below 1.96 at every dose at which neither accuracy nor the calibrated log score fell. Lower values see
 more, and also read partial knowledge that moves as loss.

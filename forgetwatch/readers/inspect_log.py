@@ -335,7 +335,7 @@ def _is_shortened(record: Mapping[str, Any]) -> bool:
 
 
 def _scores(record: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str], dict[str, str]]:
-    """Scores, grades "P" and "N", and extracted answers of a record, by name."""
+    """Return the scores, grades "P" and "N", and extracted answers of a record, by name."""
     given = record.get("scores")
     if given is None:
         given = {} if record.get("score") is None else {"score": record["score"]}  # before there were several scorers

@@ -100,7 +100,7 @@ def _latest(folder: Path) -> tuple[list[Path], tuple[str, ...]]:
 
 
 def _answers(path: Path) -> Iterator[Answer]:
-    """Answers in a file, row by row; SnapshotError names a row that is not what lighteval writes."""
+    """Return the answers in a file, row by row; SnapshotError names a row that is not what lighteval writes."""
     with file_errors(path, "details of lighteval in Parquet"):
         with path.open("rb") as file:
             refuse_lfs_pointer(path, file.read(64))

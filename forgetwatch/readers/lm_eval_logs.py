@@ -437,7 +437,7 @@ def _by_sample(metrics: dict[str, Any], resps: list[Any]) -> list[dict[str, Any]
 
 
 def _logprobs(resps: list[Any]) -> list[float] | None:
-    """Log-likelihood of each response, nats, nan if it is no number; None if responses are texts."""
+    """Return the log-likelihood of each response, nats, nan if it is no number; None if responses are texts."""
     found = []
     for resp in resps:
         answer = resp[0] if isinstance(resp, list) and resp else None

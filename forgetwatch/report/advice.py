@@ -330,7 +330,7 @@ def merge_command(before: Path | str, after: Path | str, probe: str | None = Non
 
 
 def model_names(comparison: Comparison) -> tuple[str, str]:
-    """Names of the two models for people: folder or id, and step; never a class of a library."""
+    """Return the names of the two models for people: folder or id, and step; never a class of a library."""
     sides = (comparison.before, comparison.after)
     before, after = (_name(meta, label) for meta, label in zip(sides, comparison.labels, strict=True))
     return before, after

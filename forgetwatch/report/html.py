@@ -15,12 +15,12 @@ import base64
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import partial
+from functools import cache, partial
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
 from forgetwatch.comparing import (
@@ -212,11 +212,6 @@ def render(
         "\n".join(folder.joinpath(name).read_text(encoding="utf-8") for name in names)
         for names in ([template], styles, scripts)
     )
-    environment = Environment(
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=lambda value: visible(value) if type(value) is str else value,
-    )
     assets = {
         "style": Markup(style),
         "script": Markup(script_text),
@@ -224,7 +219,15 @@ def render(
         "hash": base64.b64encode(hashlib.sha256(script_text.encode("utf-8")).digest()).decode(),
         "version": VERSION,
     }
-    return environment.from_string(text).render(assets=assets, **sections)
+    return _compiled(text).render(assets=assets, **sections)
+
+
+@cache
+def _compiled(template: str) -> Template:
+    def shown(value: Any) -> Any:
+        return visible(value) if type(value) is str else value
+
+    return Environment(autoescape=True, undefined=StrictUndefined, finalize=shown).from_string(template)
 
 
 def _facts(comparison: Comparison) -> str:

@@ -420,7 +420,7 @@ def _likeliest(
 def _scores(
     model: nn.Module, encoded: Sequence[Encoded], beside: Beside, *, token_budget: int | None, progress: Progress | None
 ) -> list[Scores]:
-    """Scores of completions; none if there is nothing to read."""
+    """Return the scores of completions; none if there is nothing to read."""
     if not encoded:
         return []
     info = ModelInfo.of(model)

@@ -201,7 +201,7 @@ class CheckpointStore:
         return Path(self._root) if isinstance(self._fs, LocalFileSystem) else None
 
     def names(self) -> dict[int, str]:
-        """Names of the checkpoint folders, by rising step; empty if there is none.
+        """Return the names of the checkpoint folders, by rising step; empty if there is none.
 
         Raises:
             OSError: If a folder that is there cannot be read.
@@ -232,7 +232,7 @@ class CheckpointStore:
         return dict(sorted(found.items()))
 
     def others(self) -> list[str]:
-        """Names of folders that are there: below the root, and with a number at its end below one of these."""
+        """Return the names of folders: below the root, and with a number at its end below one of these."""
         try:
             below = [one["name"].rstrip("/") for one in self._fs.ls(self._root, detail=True) if self._is_folder(one)]
             below = [path for path in below if path.rsplit("/", 1)[-1][0] not in "._"]
@@ -478,7 +478,7 @@ def _digest(identity: Sequence[str]) -> str:
 _ROUND: Final = 20.0
 """Seconds after which processes that wait for the main one hear from it; their backend gives up after minutes."""
 _REVISIT: Final = 60.0
-"""Seconds after which a remote checkpoint that was dealt with is read again: each reading is a request."""
+"""Seconds after which a finished remote checkpoint is read again: each reading is a request."""
 
 End = Literal["last checkpoint", "idle", "stopped", "once", "guard"]
 """Reason for which a follower ends."""
@@ -533,7 +533,7 @@ class CheckpointQueue:
         self._poll, self._idle, self._once = poll, idle, once
         self._looks_again = once  # a folder that is still being written is looked at once more
         self._is_new = store.path is not None and not store.path.is_dir()
-        self._done: dict[int, str] = {}  # signature of each checkpoint that is dealt with
+        self._done: dict[int, str] = {}  # signature of each checkpoint that is scored or left out
         self._pending: dict[int, str] = {}  # signature at the latest listing
         self._seen: dict[int, str] = {}  # names of the folders that were ever there, one a step
         self._failed: dict[int, str] = {}  # names
@@ -602,7 +602,7 @@ class CheckpointQueue:
             return None
 
     def _scan(self) -> SavedCheckpoint | None:
-        """Return the first complete checkpoint that is not dealt with; what else is found is logged once."""
+        """Return the next complete, unscored checkpoint; log what is left out once."""
         looks, found = self._looks(), None
         for step, name in self._list(looks).items():
             if (checkpoint := self._read_safely(step, name)) is None:

@@ -284,7 +284,7 @@ class Decision:
 
     Attributes:
         step: Step after which `looks` are counted: looks of the default schedule before it are left out but at saves.
-        items: Length of the prefix of the probe that the looks evaluate; None for the whole probe.
+        items: Number of probe items that the looks evaluate; None for all.
         generates: False if the looks leave out items whose answers are generated, other than `must_pass` ones.
         looks: Number of looks after the step that are kept; None for all that are planned.
     """

@@ -313,23 +313,19 @@ def tokenize(texts: Sequence[str], tokenizer: Any) -> list[Ids]:
 def tokenize_continued(texts: Sequence[tuple[str, Sequence[str]]], tokenizer: Any) -> list[tuple[Ids, list[Ids]]]:
     """Return the token ids of contexts, and those that a whole text has after as many ids as its context has alone.
 
-    The texts are each context with what is appended to it; some hundreds at a time, because calls are slow and a
-    tokenizer returns much more than ids. Of a whole text only the end is tokenized, from a white space in its context
-    on, unless a tokenizer reads this end otherwise than within the text: the ids of the context must end as those of
-    its own end, and `_ANCHORS` of the latter must begin the end of the whole text. For BPE that is exact: ids are those
-    of a text if every two neighbours are those of their own text.
+    The texts are each context with what is appended to it, some hundreds at a time. Of a whole text only the end is
+    tokenized, from a white space on: exact for BPE where the context's ids end as those of its end, and `_ANCHORS` of
+    these begin the whole text's end, since ids are those of a text if every two neighbours are. Else it is read whole.
     """
     ends = {context: context[_cut(context) :] for context, _ in texts}
     wanted = [one for context, added in texts for one in (context, *(ends[context] + x for x in ("", *added)))]
     ids = dict(zip(wanted, tokenize(wanted, tokenizer), strict=True))
-    whole = list(
-        {
-            context + x: None
-            for context, added in texts
-            for x in added
-            if not _continues(ids[context], ids[ends[context]], ids[ends[context] + x])
-        }
-    )
+    whole = [
+        context + x
+        for context, added in texts
+        for x in added
+        if not _continues(ids[context], ids[ends[context]], ids[ends[context] + x])
+    ]
     ids_of_whole = dict(zip(whole, tokenize(whole, tokenizer), strict=True))
 
     def continuation(context: str, text: str) -> Ids:
@@ -342,8 +338,7 @@ def tokenize_continued(texts: Sequence[tuple[str, Sequence[str]]], tokenizer: An
 def _continues(context: Ids, end: Ids, continued: Ids) -> bool:
     """Return True if a context ends with the ids of its end, and these begin those of the end with a continuation."""
     kept = common_length(context[: -len(end) - 1 : -1], end[::-1])
-    anchored = len(end) - kept + _ANCHORS
-    return kept >= _ANCHORS and continued[:anchored] == end[:anchored]
+    return kept >= _ANCHORS and common_length(continued, end) >= len(end) - kept + _ANCHORS
 
 
 def _cut(text: str) -> int:

@@ -126,7 +126,7 @@ class Engine:
         return _tokens(self._plan(layout, attention))
 
     def score(self, model: nn.Module, progress: Progress | None = None) -> dict[int, Scores]:
-        """Scores of all items that can be scored, by index. The model and all random states come back as they were.
+        """Return the scores of all items that can be scored, by index. Model and random states come back as they were.
 
         Raises:
             ScoringError: If the model does not return finite logits over its vocabulary, or is not causal.
@@ -186,7 +186,7 @@ class Engine:
         return scores
 
     def _confirm_layout(self, model: nn.Module, progress: Progress | None) -> dict[int, Scores]:
-        """Scores with the layout that was decided before this engine was made, if it is right here too.
+        """Return the scores with the layout that was decided before this engine was made, if it is right here too.
 
         Raises:
             ScoringError: If shared rows are wrong on this model, with these versions, on this device.
@@ -208,7 +208,7 @@ class Engine:
     def _read_shared(
         self, model: nn.Module, layout: Layout, attention: str, progress: Progress | None
     ) -> tuple[dict[int, Scores], float, str]:
-        """Scores in shared rows, the noise of the margins in nats, and the reason why the rows are wrong.
+        """Return the scores in shared rows, the noise of the margins in nats, and the reason why the rows are wrong.
 
         The reason is empty if none shows, and the same in all processes: each tests, and the main one's result counts.
         Each decides only by that result what it calls next.
@@ -241,7 +241,7 @@ class Engine:
         )
 
     def _read(self, model: nn.Module, layout: Layout, progress: Progress | None) -> dict[int, Scores]:
-        """Scores of all items: each process reads its shard of the batches, and all get all scores."""
+        """Return the scores of all items: each process reads its shard of the batches, and all get all scores."""
         self._batches = self._batches or self._plan(layout, self.attention)
         batches = self._forward.narrowed(self._batches) if self._together else self._batches
 

@@ -94,7 +94,7 @@ class ForwardPass:
         beside: Beside = 0,
         progress: Progress | None = None,
     ) -> dict[int, Scores]:
-        """Scores of all items in the batches, which have this layout, by index in the probe.
+        """Return the scores of all items in the batches, which have this layout, by index in the probe.
 
         With `greedy` the choices that greedy decoding would generate are found too, and `beside` names other tokens to
         be read at each position. A model that does not return finite logits over its vocabulary is an error.

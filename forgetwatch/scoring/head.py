@@ -144,7 +144,7 @@ class Wanted:
 
 
 def read_logits(logits: Tensor, wanted: Wanted) -> Tensor:
-    """Log-probabilities and most likely tokens that are wanted, float [cells + likeliest], from [needed, vocabulary].
+    """Return wanted log-probabilities and most likely tokens, float [cells + likeliest], from [needed, vocabulary].
 
     After these come the `most` likeliest tokens of each position, and their log-probabilities, each float
     [needed * most].

@@ -521,7 +521,7 @@ def weight_bytes(model: nn.Module) -> int:
 
 
 def _free_memory(devices: Iterable[torch.device]) -> str:
-    """Free and whole memory of each GPU among devices, and of the machine for the CPU.
+    """Return the free and whole memory of each GPU among devices, and of the machine for the CPU.
 
     Without either among them it is that of the current GPU, or of the machine if there is none. No other GPU is asked,
     since that would take some of its memory, once in each process.

@@ -227,7 +227,7 @@ class ParityCheck:
         )
 
     def _read(self, model: nn.Module, texts: Sequence[Row], layout: Layout, prefix: int = 0) -> Tensor:
-        """Log-probabilities of texts that are read in one batch, fp32 [texts, read positions, vocabulary].
+        """Return the log-probabilities of texts that are read in one batch, fp32 [texts, read positions, vocabulary].
 
         The texts have one shape; their first tokens, as many as `prefix`, are the same and are read as a prefix.
         """
@@ -242,7 +242,7 @@ class ParityCheck:
     def _single_rows(
         self, model: nn.Module, keys: Sequence[str], encoded: Sequence[Encoded], token_budget: int
     ) -> list[NDArray[np.float64]]:
-        """Log-likelihoods of the choices in single rows, nats, float64 [choices] by item."""
+        """Return the log-likelihoods of the choices in single rows, nats, float64 [choices] by item."""
         batches = plan(keys, encoded, token_budget=token_budget, layout="rows")
         read = self._forward.score(model, batches, encoded, layout="rows")
         return [read[index].logprobs for index in range(len(encoded))]

@@ -49,7 +49,7 @@ class Scores:
 
     @classmethod
     def of(cls, choices: int) -> Self:
-        """Scores of an item before any of its choices is read."""
+        """Return the scores of an item before any of its choices is read."""
         return cls(logprobs=np.full(choices, np.nan), tokens=[np.empty(0)] * choices, greedy=np.zeros(choices, bool))
 
     def merged(self, other: Scores) -> Scores:

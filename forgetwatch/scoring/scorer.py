@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
 
@@ -358,6 +359,7 @@ def execution(model: nn.Module) -> dict[str, Any]:
     }
 
 
+@cache
 def versions() -> dict[str, str]:
     """Return the versions of the packages that compute, by name; without those that are not installed."""
     found = {"python": sys.version.split(maxsplit=1)[0]}

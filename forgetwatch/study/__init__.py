@@ -8,7 +8,6 @@
     factors        what forgetting goes with over the pairs, and the findings of the paper
 
 A study imports no torch where only files of outcomes are named. Start with `plan`.
-
 """
 
 from forgetwatch.study.factors import findings

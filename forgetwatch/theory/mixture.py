@@ -68,30 +68,30 @@ class Flow:
 
 
 def overlap(separation: float) -> float:
-    """Bhattacharyya coefficient of the two modes, 1 if they are the same."""
+    """Return the Bhattacharyya coefficient of the two modes, 1 if they are the same."""
     return math.exp(-(separation**2) / 8)
 
 
 def responsibility(x: Array, *, separation: float, mass: float) -> Array:
-    """Probability that points come from the old mode, which lies at 0; the new one lies at `separation`."""
+    """Return the probability that points come from the old mode, which lies at 0; the new one lies at `separation`."""
     return expit(logit(mass) - separation * (x - separation / 2))
 
 
 def misassignment(*, separation: float, mass: float) -> float:
-    """Mean probability that a text of the new behaviour counts as an old one."""
+    """Return the mean probability that a text of the new behaviour counts as an old one."""
     x = grid(separation)
     return integral(normal(x - separation) * responsibility(x, separation=separation, mass=mass), x)
 
 
 def misassignment_bound(*, separation: float, mass: float) -> float:
-    """Upper bound of `misassignment`: min(b, sqrt(b / (1 - b)) BC / 2), since r <= sqrt(r (1 - r)) where r <= 1/2."""
+    """Bound `misassignment` from above: min(b, sqrt(b / (1 - b)) BC / 2), since r <= sqrt(r (1 - r)) where r <= 1/2."""
     if mass == 1.0:  # the limit: the second bound is infinite, whatever the overlap
         return mass
     return min(mass, 0.5 * math.sqrt(mass / (1 - mass)) * overlap(separation))
 
 
 def reverse_rate(*, separation: float, target: float) -> float:
-    """Rate per unit of time at which reverse KL closes a small distance from the target, in the logit.
+    """Return the rate per unit of time at which reverse KL closes a small distance from the target, in the logit.
 
     It is the variance of the responsibility under the target: a (1 - a) - E[r (1 - r)], 0 for modes that are the same.
     """
@@ -109,7 +109,7 @@ def flow(
     replay: float = 0.0,
     target: float | None = None,
 ) -> Flow:
-    """Gradient flow of the old behaviour's mass; the modes stay.
+    """Return the gradient flow of the old behaviour's mass; the modes stay.
 
     Args:
         objective: ``forward``: KL from data of the new behaviour, of which the share `replay` is old. ``reverse``: KL
@@ -141,7 +141,7 @@ def flow(
 
 
 def expectation_maximization(*, separation: float, mass: float, steps: int) -> Flow:
-    """Old mass after each step of expectation maximization on new data alone: b := E_new[r_b]."""
+    """Return the old mass after each step of expectation maximization on new data alone: b := E_new[r_b]."""
     check_start(separation=separation, mass=mass, time=steps)
     masses = [mass]
     for _ in range(steps):
@@ -248,7 +248,7 @@ def sampled(
 def reverse_gradients(
     x: Array, *, separation: float, mass: float, target: float, replay: float = 0.0
 ) -> tuple[Array, Array]:
-    """Gradient of the reverse KL in phi by each sample, and the samples' importance weights, float64 [samples].
+    """Return the reverse KL's gradient in phi by each sample, and the samples' importance weights, float64 [samples].
 
     Their mean over samples of (1 - replay) p_b + replay N_old is the population gradient.
     """
@@ -279,7 +279,7 @@ def _forward(separation: float, replay: float) -> Slope:
 
 
 def _reverse(x: Array, separation: float, log_target: Array) -> Slope:
-    """Slope towards a target whose log-density may lack a constant: the difference of the modes integrates to 0."""
+    """Return the slope to a target whose log-density may lack a constant: the modes' difference integrates to 0."""
     difference = normal(x) - normal(x - separation)
 
     def slope(mass: float) -> float:
@@ -323,5 +323,5 @@ def _mixture(x: Array, separation: float, mass: float) -> Array:
 
 
 def _log_mixture(x: Array, separation: float, mass: float) -> Array:
-    """Log-density without the constant of a normal density."""
+    """Return the log-density without the constant of a normal density."""
     return np.logaddexp(math.log(mass) - x**2 / 2, math.log1p(-mass) - (x - separation) ** 2 / 2)

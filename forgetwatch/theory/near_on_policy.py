@@ -82,7 +82,7 @@ def sdft(
     shift: float = 0.0,
     moves: bool = True,
 ) -> PolicyFlow:
-    """Flow of self-distillation: reverse KL to the teacher, drawn towards what demonstrations show.
+    """Return the flow of self-distillation: reverse KL to the teacher, drawn towards what demonstrations show.
 
     The target is (1 - strength) teacher + strength demonstrator, in logit and means.
 
@@ -143,7 +143,7 @@ def sdft_condition(*, mass: float, strength: float, teacher: Teacher, demonstrat
 def ttt_discover(
     *, separation: float, mass: float, log_utility: float, weight: float, time: float, moves: bool = True
 ) -> PolicyFlow:
-    """Flow of test-time training for discovery: the entropic utility of a reward, less a weighted KL to the start.
+    """Return the flow of test-time training: the entropic utility of a reward, less a weighted KL to the start.
 
     The reward is a step: a verifier accepts what lies beyond the middle between the modes.
 
@@ -234,7 +234,7 @@ def oapl(
     syncs: int,
     moves: bool = True,
 ) -> Flow:
-    """Flow of advantage regression to a lagged policy, which becomes the learner after each period.
+    """Return the flow of advantage regression to a lagged policy, which becomes the learner after each period.
 
     Args:
         separation: Distance of the modes.
@@ -302,7 +302,7 @@ def _check_oapl(gap: float, beta: float, syncs: int) -> None:
 
 
 def _log_density(x: Array, state: Sequence[float] | Array) -> Array:
-    """Log-density of a mixture, without the constant of a normal density."""
+    """Return the log-density of a mixture, without the constant of a normal density."""
     phi, old, new = state
     return np.logaddexp(log_expit(phi) - (x - old) ** 2 / 2, log_expit(-phi) - (x - new) ** 2 / 2)
 
@@ -314,7 +314,7 @@ def _responsibility(x: Array, state: Sequence[float] | Array) -> Array:
 
 
 def _reverse_gradient(x: Array, state: Array, target: Mixture, *, moves: bool) -> Array:
-    """Gradient of KL(learner || target) in logit and means."""
+    """Return the gradient of KL(learner || target) in logit and means."""
     b, old, new = float(expit(state[0])), state[1], state[2]
     of_old, of_new = normal(x - old), normal(x - new)
     log_ratio = _log_density(x, state) - _log_density(x, target)
@@ -326,7 +326,7 @@ def _reverse_gradient(x: Array, state: Array, target: Mixture, *, moves: bool) -
 
 
 def _gate(x: Array, state: Array, target: Mixture) -> float:
-    """Force on the old mode beyond that towards the target's old mode."""
+    """Return the force on the old mode beyond that towards the target's old mode."""
     of_old = normal(x - state[1])
     own = integral(of_old * (1 - _responsibility(x, state)), x) * (state[2] - state[1])
     theirs = integral(of_old * (1 - _responsibility(x, target)), x) * (target[2] - target[1])
@@ -336,7 +336,7 @@ def _gate(x: Array, state: Array, target: Mixture) -> float:
 def _regression(
     x: Array, reference: Array, weights: Array, aim: Array, *, beta: float, moves: bool
 ) -> Callable[[float, Array], Array]:
-    """Slope of the squared error of beta log(p / p_ref) against the advantage, on samples of the reference."""
+    """Return the slope of the squared error of beta log(p / p_ref) against the advantage, on reference samples."""
 
     def slope(_: float, state: Array) -> Array:
         r = _responsibility(x, state)
@@ -362,7 +362,7 @@ def _start_force(separation: float, mass: float) -> float:
 
 
 def _push(separation: float, mass: float, log_utility: float) -> float:
-    """Force of the entropic utility on the logit, divided by b (1 - b)."""
+    """Return the force of the entropic utility on the logit, divided by b (1 - b)."""
     gain, beyond = math.expm1(log_utility), float(ndtr(separation / 2))
     return gain * (2 * beyond - 1) / (1 + gain * (mass * (1 - beyond) + (1 - mass) * beyond))
 

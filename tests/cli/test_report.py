@@ -1,18 +1,28 @@
-"""`forgetwatch report` on run folders."""
+"""`forgetwatch report` on run folders.
+
+The section of a model card, and the results in its head, as the hub's own library reads them.
+
+`forgetwatch report --train` says whether what was lost was barely known, or near the training rows.
+"""
 
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
+from commands import Run
+from huggingface_hub import EvalResult, ModelCard, ModelCardData
 from run_folders import write_run
-from support import probe, snapshot
+from support import decided, probe, snapshot, trainer
 from typer.testing import CliRunner
 
-from forgetwatch import Snapshot
+from forgetwatch import ForgetWatchCallback, Snapshot, Trajectory
 from forgetwatch.cli import app
 from forgetwatch.errors import GateError, SnapshotError
+from forgetwatch.report import write_card
 
 LOOKS = {5: [False] * 30 + [True] * 10, 9: [False] * 25 + [True] * 15}
 
@@ -163,3 +173,144 @@ def test_stages_are_shown_as_a_matrix(tmp_path: Path) -> None:
     printed = CliRunner().invoke(app, ["report", *folders]).stdout
     assert "paths: of 8 questions 3 were right throughout, 0 lost, 1 lost and recovered" in printed
     assert max(map(len, printed.split("report: ")[0].partition("\n\n")[2].splitlines()[:-1])) <= 100
+
+
+@pytest.fixture(scope="module")
+def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Output of a training of TRL with the callback, which writes the card of TRL's own README."""
+    folder = tmp_path_factory.mktemp("card") / "tuned"
+    watch = ForgetWatchCallback(probe(40, norm="bytes"), every=2, max_overhead=None, drift=False, model_card=True)
+    trainer(folder, steps=4, callbacks=[watch], save_strategy="steps", save_steps=2).train()
+    return folder
+
+
+def test_a_training_writes_its_result_into_the_card_of_trl(output: Path) -> None:
+    card = ModelCard((output / "README.md").read_text(encoding="utf-8"))
+    assert "SFT" in card.text
+    assert card.text.count("## What it forgot") == 1
+    whole = Trajectory.from_run(output).comparisons[-1].all
+    assert f"{whole.forgotten} of 40 forgotten, {whole.gained} gained" in card.text
+    found = {result.metric_type: result.metric_value for result in card.data.eval_results}
+    assert found["accuracy_after"] == round(whole.accuracy_after, 4)
+    assert (found["forgotten"], found["gained"]) == (whole.forgotten, whole.gained)
+
+
+def test_a_card_holds_no_text_of_a_question(output: Path) -> None:
+    text = (output / "README.md").read_text(encoding="utf-8")
+    assert not any(item.prompt in text for item in probe(40))
+
+
+def test_the_command_replaces_the_section_and_keeps_everything_else(output: Path, command: Run, tmp_path: Path) -> None:
+    other = EvalResult(
+        task_type="text-generation", dataset_type="wikitext", dataset_name="W", metric_type="loss", metric_value=3.0
+    )
+    path = output / "README.md"
+    head = ModelCardData(model_name="mine", license="mit", eval_results=[other])
+    path.write_text(f"---\n{head}\n---\nBefore.\n\n<!-- forgetwatch -->\nold\n<!-- end of forgetwatch -->\n\nAfter.\n")
+    first = command("report", str(output), "--model-card", "-o", str(tmp_path / "r.html"))
+    assert (first.status, first.stdout.splitlines()[-1]) == (0, f"model card: {path}")
+    written = path.read_text(encoding="utf-8")
+    card = ModelCard(written)
+    assert card.text.startswith("Before.\n\n<!-- forgetwatch -->\n## What it forgot")
+    assert card.text.endswith("<!-- end of forgetwatch -->\n\nAfter.\n")
+    assert (card.data.model_name, card.data.license) == ("mine", "mit")
+    assert {result.dataset_type for result in card.data.eval_results} == {"wikitext", "forgetwatch"}
+    command("report", str(output), "--model-card", "-o", str(tmp_path / "r.html"))
+    assert path.read_text(encoding="utf-8") == written
+
+
+def test_a_card_is_made_where_there_is_none(output: Path, tmp_path: Path) -> None:
+    write_card(tmp_path / "model" / "README.md", Trajectory.from_run(output))
+    card = ModelCard((tmp_path / "model" / "README.md").read_text(encoding="utf-8"))
+    assert card.data.model_name == "model"
+    assert card.text.startswith("<!-- forgetwatch -->")
+
+
+def test_a_marker_within_a_text_is_no_section(output: Path, tmp_path: Path) -> None:
+    path = tmp_path / "README.md"
+    path.write_text("Put `<!-- forgetwatch -->` there.\n\n# Usage\n\nkeep me\n")
+    write_card(path, Trajectory.from_run(output))
+    assert ModelCard(path.read_text()).text.startswith(
+        "Put `<!-- forgetwatch -->` there.\n\n# Usage\n\nkeep me\n\n<!--"
+    )
+
+
+def test_a_folder_that_is_no_output_of_a_training_gets_no_card(output: Path, command: Run, tmp_path: Path) -> None:
+    shutil.copytree(output / "_forgetwatch", tmp_path / "results")
+    done = command("report", str(tmp_path / "results"), "--model-card", "-o", str(tmp_path / "r.html"))
+    assert (done.status, (tmp_path / "README.md").exists()) == (1, False)
+    assert "--model-card: needed the output_dir of a training or its _forgetwatch, got" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "head", ["model-index:\n- 3", "tags: [a", "model-index:\n- name: a\n  results: []\n- name: b\n  results: []"]
+)
+def test_a_card_whose_head_cannot_be_read_is_left_as_it_is(output: Path, tmp_path: Path, head: str) -> None:
+    path = tmp_path / "README.md"
+    path.write_text(f"---\n{head}\n---\ntext\n")
+    with pytest.raises(SnapshotError, match=r"README.md: the metadata at its head cannot be read"):
+        write_card(path, Trajectory.from_run(output))
+    assert path.read_text() == f"---\n{head}\n---\ntext\n"
+
+
+ITEMS = 200
+
+
+def look(step: int, lost: np.ndarray) -> Snapshot:
+    """A look at questions of which each is surer than the one before."""
+    scores = np.full((ITEMS, 4), -3.0)
+    scores[:, 0] = -3.0 + np.linspace(0.1, 4.0, ITEMS)
+    if step:
+        scores[lost, 1] = 5.0
+    share = np.exp(scores[:, 0]) / np.exp(scores).sum(axis=1)
+    return decided(scores, meta={"model": "m", "step": step}, gold_share=share.tolist())
+
+
+@pytest.fixture
+def run_of_why(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(0)
+    lost = np.flatnonzero(rng.random(ITEMS) < np.linspace(0.6, 0.0, ITEMS))
+    write_run(tmp_path / "run", probe(ITEMS), look(0, lost), {5: look(5, lost)})
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps({"text": str(item.prompt)}) + "\n" for item in probe(9)))
+    return tmp_path / "run"
+
+
+def test_with_rows_both_are_asked_and_json_has_them(run_of_why: Path, tmp_path: Path) -> None:
+    pytest.importorskip("bm25s")
+    path = tmp_path / "why.json"
+    arguments = ["report", str(run_of_why), "--train", str(tmp_path / "rows.jsonl"), "--json", str(path)]
+    done = CliRunner().invoke(app, arguments, catch_exceptions=False)
+    assert "its words in the rows, per 1,000" in done.stdout
+    assert "lost of each tenth, %" in done.stdout
+    document = json.loads(path.read_text())["why"]
+    assert [one["column"] for one in document["columns"]] == ["sure", "near"]
+    assert document["columns"][0]["explains"] is True
+    assert sum(part["items"] for part in document["columns"][0]["parts"]) == document["items"] == ITEMS
+    assert document["columns"][0]["explained"] > document["columns"][0]["explained_by_chance"] > 0
+
+
+def test_the_page_shows_both_columns(run_of_why: Path, tmp_path: Path) -> None:
+    pytest.importorskip("bm25s")
+    arguments = ["report", str(run_of_why), "--train", str(tmp_path / "rows.jsonl")]
+    done = CliRunner().invoke(app, [*arguments, "-o", str(tmp_path / "page.html")], catch_exceptions=False)
+    assert done.exit_code == 0
+    page = (tmp_path / "page.html").read_text()
+    for heading in ("Which knowledge it lost", "by words", "its words in the training rows"):
+        assert heading in page
+    done = CliRunner().invoke(
+        app, ["report", str(run_of_why), "-o", str(tmp_path / "plain.html")], catch_exceptions=False
+    )
+    plain = (tmp_path / "plain.html").read_text()
+    assert "Within categories, it lost the less sure of its right answers." in plain
+    assert "by words" not in plain
+
+
+def test_what_is_missing_is_told(run_of_why: Path, tmp_path: Path) -> None:
+    pytest.importorskip("bm25s")
+    for name, looks in (("empty", {}), ("run", None)):
+        if looks is not None:
+            write_run(tmp_path / name, probe(ITEMS), look(0, np.array([], int)), looks)
+        (tmp_path / "blank.jsonl").write_text('{"text": ""}\n')
+        done = CliRunner().invoke(app, ["report", str(tmp_path / name), "--train", str(tmp_path / "blank.jsonl")])
+        said = {"empty": "--train needs a look after the start", "run": "needed training rows with words, found none"}
+        assert said[name] in str(done.exception)

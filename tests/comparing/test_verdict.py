@@ -1,13 +1,23 @@
-"""One decision for every output."""
+"""One decision for every output.
+
+Verdicts to expect: simulated ends read as the same ends would that were compared as snapshots.
+
+Alarms of whole runs: simulated runs have the alarms of a trajectory, and unchanged ones are silent.
+"""
 
 from __future__ import annotations
 
 import io
 import math
+from collections import Counter
 
 import numpy as np
 import pytest
+from looks import CATEGORIES, damaged_run, fall_p_value, null_run, raised, run_tests, skewed
+from numpy.typing import NDArray
 from rich.console import Console
+from scipy import stats
+from scipy.special import ndtr, softmax
 from support import decided, snapshot
 
 from forgetwatch import Snapshot, Trajectory, compare
@@ -15,11 +25,15 @@ from forgetwatch.comparing import (
     Tolerance,
     conclude,
     decide,
+    expected_verdicts,
     is_beyond,
     ranked_categories,
     side_of_zero,
     worst,
 )
+from forgetwatch.comparing import decision as expected
+from forgetwatch.metrics import alarm_level, boundary
+from forgetwatch.metrics.margin_change import FEWEST_TESTED
 from forgetwatch.policy import Sides, apply_policy, limits_of
 from forgetwatch.report import comparison_fragment, comparison_table
 from forgetwatch.run import Guard
@@ -270,3 +284,124 @@ def test_a_run_says_what_became_of_its_alarms(looks: tuple[int, ...], alarms: in
     found = conclude(run.comparisons[-1], trajectory=run)
     assert (len(found.alarms), found.is_run, found.looks, found.groups) == (alarms, True, 2, 3)
     assert {one.state for one in found.alarms} <= states
+
+
+def base(items: int = 300, *, seed: int = 0) -> np.ndarray:
+    """Scores of four options, the first right; most answers are right, and some clearly known."""
+    scores = np.random.default_rng(seed).normal(0, 1, (items, 4))
+    scores[:, 0] += 1.5
+    return scores
+
+
+def categories_of_expected(items: int) -> dict[str, list[str]]:
+    return {"category": [f"c{n % 5}" for n in range(items)]}
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_simulated_ends_read_as_compared_snapshots_do(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(expected, "_ENDS", 20)
+    scores = base(seed=seed)
+    before = decided(scores, **categories_of_expected(300))
+    found = expected_verdicts(compare(before=before, after=before), before)
+    margins = scores[:, 0] - scores[:, 1:].max(axis=1)
+    width = boundary(margins, margins)
+    assert width is not None
+    draws = np.random.default_rng(0).normal(size=(20, 300))
+    shifts, target = np.linspace(-2, 2, 4_001), float((margins > 0).mean()) - 0.04
+    accuracies = ndtr((margins - shifts[:, None]) / (0.3 * width.h)).mean(axis=1)
+    shift = shifts[np.argmin(np.abs(accuracies - target))]
+
+    def share(word: str, by: float) -> float:
+        words = Counter[str]()
+        for draw in draws:
+            moved = scores.copy()
+            moved[:, 0] += 0.3 * width.h * draw - by
+            words[decide(compare(before=before, after=decided(moved, **categories_of_expected(300)))).word] += 1
+        return words[word] / 20
+
+    assert found is not None
+    assert found.kept == share("KEPT", 0.0)
+    assert found.forgot == pytest.approx(share("FORGOT", shift), abs=0.051)
+
+
+def test_more_questions_decide_more_often() -> None:
+    kept, forgot = [], []
+    for items in (100, 1000):
+        before = decided(base(items), **categories_of_expected(items))
+        found = expected_verdicts(compare(before=before, after=before), before)
+        assert found is not None
+        assert found.forgot is not None
+        kept.append(found.kept)
+        forgot.append(found.forgot)
+    assert kept[0] < kept[1]
+    assert forgot[0] < forgot[1]
+
+
+def test_nothing_is_expected_without_margins_or_with_nothing_to_lose() -> None:
+    bare = snapshot([True] * 60)
+    assert expected_verdicts(compare(before=bare, after=bare), bare) is None
+    scores = base(100)
+    scores[:, 0] -= 20
+    scores[:2, 0] += 40
+    wrong = decided(scores)
+    found = expected_verdicts(compare(before=wrong, after=wrong), wrong)
+    assert found is not None
+    assert found.forgot is None
+
+
+def as_look(scores: NDArray[np.float64], step: int) -> Snapshot:
+    """Snapshot of a look with the scores of the options [items, k]; option 0 is right."""
+    return decided(
+        scores - scores.max(),
+        category=np.repeat([f"c{i}" for i in range(len(CATEGORIES))], CATEGORIES).tolist(),
+        gold_share=softmax(scores, axis=1)[:, 0].tolist(),
+        meta={"step": step},
+    )
+
+
+@pytest.mark.parametrize("damage", [False, True])
+def test_simulated_runs_have_the_alarms_of_a_trajectory(damage: bool) -> None:
+    rng = np.random.default_rng(11)
+    scores = damaged_run(rng, noise=4.0, lost=0.3) if damage else null_run(rng, noise=1.0, factor=2.0)
+    chosen = [1, 10, 20]  # a trajectory of all looks would take seconds
+    trajectory = Trajectory.of([as_look(scores[look], look) for look in [0, *chosen]], planned=20)
+    found = run_tests(scores)
+    alarms = raised(found)
+    names = ["all", *(f"c{i}" for i in range(len(CATEGORIES)))]
+    verdicts = [one for one in trajectory.verdicts() if one.kind == "net"]
+    assert len(verdicts) == len(chosen) * len(names)
+    for test in verdicts:
+        at = test.step - 1, names.index(test.group.name)
+        assert test.by == ("margins" if test.group.n >= FEWEST_TESTED else "flips")
+        if test.by == "flips":
+            assert test.p_value == pytest.approx(found[at], rel=1e-9)
+            assert test.raised == alarms[at]
+    assert any(test.raised for test in verdicts) == damage
+
+
+def test_of_margins_the_same_p_values() -> None:
+    scores = damaged_run(np.random.default_rng(11), noise=2.0)
+    trajectory = Trajectory.of([as_look(scores[look], look) for look in (0, 20)], planned=20)
+    found = run_tests(scores)[19]
+    whole, *categories = (one for one in trajectory.verdicts() if one.kind == "net")
+    assert whole.p_value == pytest.approx(found[0], rel=1e-6)
+    assert categories[0].p_value == pytest.approx(found[1], rel=1e-6)
+
+
+@pytest.mark.parametrize("factor", [1.0, 2.0])
+def test_unchanged_runs_of_twenty_looks_are_silent(factor: float) -> None:
+    """At most 5 % of runs have an alarm: 60 runs, a bound that more than 5 % would break in time."""
+    rng = np.random.default_rng(12)
+    alarmed = sum(raised(run_tests(null_run(rng, noise=0.7, factor=factor))).any() for _ in range(60))
+    assert stats.binom.sf(alarmed - 1, 60, 0.05) > 1e-3
+
+
+@pytest.mark.parametrize("few_rises", [True, False])
+@pytest.mark.parametrize("items", [50, 250])
+def test_changes_that_are_skewed_and_0_on_average_raise_no_alarm(few_rises: bool, items: int) -> None:
+    rng, level = np.random.default_rng(13), alarm_level(1, groups=1, planned=20, alpha=0.025)
+    alarmed = sum(
+        any(fall_p_value(look) <= level for look in skewed(rng, (20, items), mean=0.0, right=few_rises))
+        for _ in range(60)
+    )
+    assert stats.binom.sf(alarmed - 1, 60, 0.05) > 1e-3

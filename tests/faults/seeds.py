@@ -18,13 +18,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import lighteval_files
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from harness_rows import DATE, choice_row, open_row, results
-from tool_logs import RIGHT, WRITERS
-from zips import DEFLATED, STORED, ZSTANDARD, write_zip
+import tool_logs
+from tool_logs import DATE, DEFLATED, RIGHT, STORED, WRITERS, ZSTANDARD, choice_row, open_row, results, write_zip
 
 from forgetwatch import Item, Probe, Snapshot, save_snapshot
 from forgetwatch.files import KEY, write_table
@@ -232,14 +230,14 @@ def inspect_json(folder: Path, rng: Rng) -> Path:
 
 
 def lighteval(folder: Path, rng: Rng) -> Path:
-    rows = lighteval_files.scored(1, items=6)
+    rows = tool_logs.scored(1, items=6)
     made = (
-        lighteval_files.write_old(folder / "made.parquet", rows)
+        tool_logs.write_old(folder / "made.parquet", rows)
         if rng.random() < 0.4
-        else lighteval_files.write(folder / "made.parquet", rows, "new")
+        else tool_logs.write(folder / "made.parquet", rows, "new")
     )
     listed = changed(pq.read_table(made).to_pylist(), rng)
-    return parquet(folder / f"details_toy|0_{lighteval_files.DATE}.parquet", listed, rng)
+    return parquet(folder / f"details_toy|0_{tool_logs.LIGHTEVAL_DATE}.parquet", listed, rng)
 
 
 def further_tools(folder: Path, rng: Rng) -> Path:

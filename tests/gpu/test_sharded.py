@@ -3,7 +3,7 @@
     python3 -m pytest tests/gpu/test_sharded.py                               two CUDA devices, accelerate
     FORGETWATCH_TEST_DEVICE=cpu python3 -m pytest tests/gpu/test_sharded.py   the plain case, in two processes
 
-The same rules are tested on the CPU with FSDP itself, in tests/scoring/test_processes.py. Not yet run on two devices.
+The same rules are tested on the CPU with FSDP itself, in tests/scoring/test_devices.py. Not yet run on two devices.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""Outputs to open questions and their grades."""
+"""Outputs to open questions and their grades.
+
+Words of their own within a text: scripts without spaces, particles, prefixes, marks and case.
+
+Properties of grading that hold for every text: no exception, one grade per text, a planted answer is extracted.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +11,12 @@ import importlib.util
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from forgetwatch import Item
 from forgetwatch.errors import ForgetwatchError, ProbeError
-from forgetwatch.grading import check_item, grade
+from forgetwatch.grading import Grade, after_thinking, check_item, find_numbers, fold, grade, normalise_numbers, tail
 
 NUMBERS: list[tuple[str, bool | str | None, list[str]]] = [
     # answer, right (None = no answer, "two" = ambiguous), outputs
@@ -394,3 +401,162 @@ def test_equal_expressions_are_right(answer: str, output: str, right: bool | Non
     pytest.importorskip("math_verify")
     graded = grade(Item(id="1", task="t", prompt="p", answer=answer, match="math"), output)
     assert (graded.correct, graded.outcome) == (right is True, "no answer" if right is None else "ok")
+
+
+RIGHT = """
+東京|答えは東京です。 東京|首都是東京。 北京|中国的首都是北京。 巴黎|巴黎是法国的首都
+パリ|フランスの首都はパリです さくら|答え：さくらです 五|答案是：五 5|答えは5です 5|5年 Paris|答案是Paris。
+서울|서울입니다. 서울|수도는_서울이다. 서울|서울은_수도 กรุงเทพ|คำตอบคือกรุงเทพ กรุงเทพ|เมืองหลวงคือกรุงเทพครับ
+İstanbul|istanbul'da istanbul|İSTANBUL ırak|IRAK ISPARTA|ısparta ירושלים|בירושלים שלום|שָׁלוֹם القاهرة|الْقَاهِرَةُ
+قاهرة|القاهرة باريس|في_باريس باريس|بباريس हिंदी|यह_हिंदी_है eau|de_l'eau
+"""
+OTHER = """
+京都|東京都 京都|東京都です 大阪|大阪城 東|東京 国|中国 三|三十 北|北京 話|話す 山|富士山 水|水曜日 一|一月
+月|月曜日 人|人口 地|目的地 日本|日本語 中国|中国語 ローマ|ローマン パリ|パリコレ いぬ|こいぬです
+なび|答えははなびです うち|はうちわです 5|15 5|5.2 5|1.5 5|5万 5|5천 서울|서울대학교 사|사과 고양|고양이
+대문|남대문 음악|음악가 경기|경기도 나|나이 นก|คือนกยูง ไทย|ไทยแลนด์ กา|กาแฟ हिंद|हिंदी शहर|शहरी शाम|शामि
+שלום|ירושלום בית|בבית כלב|כלבים דינה|מדינה ما|ماء ما|مال دين|مدينة لندن|للندنية Paris|Parisian ма|мама cafe|café
+e|é sınır|sinir sinir|sınır
+"""
+
+
+def _graded(pair: str, **given: object) -> bool | None:
+    answer, output = pair.replace("_", " ").split("|")
+    return grade(Item(id="1", task="t", prompt="Q", answer=answer, match="contains"), output).correct
+
+
+@pytest.mark.parametrize("pair", RIGHT.split())
+def test_an_answer_within_a_sentence_is_right(pair: str) -> None:
+    assert _graded(pair) is True
+
+
+def test_an_answer_that_is_a_part_of_another_word_is_never_right() -> None:
+    pairs = OTHER.split()
+    assert len(pairs) >= 50
+    assert not [pair for pair in pairs if _graded(pair)]
+
+
+def test_what_cannot_be_decided_is_unscored_with_the_reason() -> None:
+    item = Item(id="1", task="t", prompt="Q", answer="京都", match="contains")
+    assert grade(item, "東京都").outcome == "unscored: it cannot be decided whether '京都' is a word of its own there"
+    assert grade(item, "大阪").correct is False
+
+
+def test_an_option_is_named_in_a_sentence_without_spaces() -> None:
+    item = Item(id="1", task="t", prompt="Q", choices=("東京", "大阪", "京都"), answer=0)
+    assert grade(item, "首都は東京です。").correct is True
+    assert grade(item, "大阪です").correct is False
+    assert grade(item, "東京都").correct is None
+
+
+ITEMS = [
+    Item(id="choices", task="t", prompt="p", choices=(" x", " a dog", "5", "-"), answer=1),
+    *(
+        Item(id=match, task="t", prompt="p", answer=answer, match=match)
+        for match, answer in {
+            "exact": "Lima",
+            "exact:fold": "Lima",
+            "contains": "Lima",
+            "number": "42",
+            "letter": "B",
+            "regex": r"li(ma)?\s*$",
+            r"regex:is (\w+)": "Lima",
+            "json": '{"a": 1}',
+            "json:keys": '["a"]',
+            "tool_call": CALL,
+            "boxed": r"\frac12",
+        }.items()
+    ),
+]
+PIECES = st.sampled_from(
+    [
+        *("Answer:", "answer is", "\\boxed{", "}", "<think>", "</think>", "####", "```json\n", "```", "A", "b", "I"),
+        *(
+            "a",
+            "or",
+            "not",
+            ",",
+            ".",
+            "\n",
+            " ",
+            "42",
+            "1,5",
+            "-",
+            "½",
+            "1/2",
+            "%",
+            "{",
+            "[",
+            '"',
+            "a",
+            ":",
+            "(",
+            ")",
+            "²",
+        ),
+        *("<tool_call>", "</tool_call>", "f(x=", "Lima", "is", "\\", "\u200f", "А", "10^", "e5", "\x00", "字", "🅱️"),
+    ]
+)
+TEXTS = st.one_of(
+    st.text(), st.lists(PIECES).map("".join), st.lists(st.one_of(PIECES, st.text(max_size=5))).map(" ".join)
+)
+PROSE = st.lists(st.one_of(PIECES, st.text()), max_size=20).map(" ".join)
+
+
+@pytest.mark.parametrize("item", ITEMS, ids=[item.id for item in ITEMS])
+@given(output=TEXTS, truncated=st.booleans())
+def test_no_text_raises_and_grading_is_deterministic(item: Item, output: str, truncated: bool) -> None:
+    graded = grade(item, output, truncated=truncated)
+    assert graded == grade(item, output, truncated=truncated)
+    assert graded.outcome in ("ok", "no answer", "ambiguous", "truncated", "truncated in thinking")
+    assert isinstance(graded.correct, bool)
+    if graded.outcome != "ok":
+        assert graded == Grade(False, outcome=graded.outcome)
+    if item.choices and graded.chosen is not None:
+        assert graded.correct == (graded.chosen in item.answers)
+
+
+@given(
+    before=PROSE,
+    letter=st.sampled_from("ABCD"),
+    form=st.sampled_from(["Answer: {}", "**Answer:** ({})", r"\boxed{{{}}}"]),
+)
+def test_a_planted_letter_is_extracted_after_any_text(before: str, letter: str, form: str) -> None:
+    if after_thinking(before) is None:
+        before += "</think>"
+    if after_thinking(before) is None:
+        return
+    graded = grade(ITEMS[0], f"{before}\n\n{form.format(letter)}")
+    assert (graded.outcome, graded.chosen, graded.form) == ("ok", "ABCD".index(letter), True)
+
+
+@given(before=PROSE, value=st.decimals(allow_nan=False, allow_infinity=False, places=3, min_value=-1e9, max_value=1e9))
+def test_a_planted_number_is_extracted_after_any_text(before: str, value: object) -> None:
+    if after_thinking(before) is None:
+        return
+    item = Item(id="1", task="t", prompt="p", answer=str(value), match="number")
+    assert grade(item, f"{before}\n#### {value}").correct is True
+    assert grade(item, f"{before}\nAnswer: {value:,}").correct is True
+
+
+@given(before=st.text().filter(lambda text: not set("{[`<") & set(text)))
+def test_planted_json_and_calls_are_extracted_after_prose(before: str) -> None:
+    by_id = {item.id: item for item in ITEMS}
+    assert grade(by_id["json"], f'{before}\n```json\n{{"a": 1}}\n```').correct is True
+    assert grade(by_id["tool_call"], f"{before}\n<tool_call>{CALL}</tool_call>").correct is True
+    assert grade(by_id["boxed"], f"{before}\n\\boxed{{\\frac12}}").correct is True
+    assert grade(by_id["contains"], f"{before}\nLima").correct is True
+    assert grade(by_id["regex"], f"{before}\nLima").correct is True
+
+
+@given(text=st.text(), limit=st.integers(1, 50))
+def test_a_tail_is_the_end_of_its_text_and_folding_is_idempotent(text: str, limit: int) -> None:
+    assert len(tail(text, limit)) <= limit
+    assert text.rstrip().endswith(tail(text, limit))
+    assert fold(fold(text)) == fold(text)
+
+
+@given(value=st.fractions(max_denominator=999, min_value=-(10**12), max_value=10**12))
+def test_a_fraction_is_read_exactly(value: object) -> None:
+    (number,) = find_numbers(normalise_numbers(f"it is {value} metres"))
+    assert number.value == value

@@ -1,19 +1,53 @@
-"""Intervals and tests against scipy, statsmodels-free published values, and their own definitions."""
+"""Intervals and tests against scipy, statsmodels-free published values, and their own definitions.
+
+Sampled decoding and measuring twice, on worked numbers and simulated samples.
+
+Every quantity is defined where there is little to count: no item, one item, all right, all wrong, k = 1, k mixed.
+"""
 
 from __future__ import annotations
 
 import math
 import statistics
+from dataclasses import asdict, is_dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from forgetwatch.metrics import Cells, effective_items, flip_interval, mean_interval, newcombe, wilson
+from forgetwatch.metrics import (
+    Answers,
+    Cells,
+    Confidence,
+    OptionScores,
+    as_released,
+    count_cells,
+    count_known,
+    detectable_change,
+    effective_items,
+    false_discovery,
+    flip_interval,
+    guess_corrected,
+    guesser_history,
+    item_history,
+    items_needed,
+    loss_p_value,
+    mcnemar,
+    mean_interval,
+    newcombe,
+    noise_floor,
+    null,
+    paper,
+    sign_flip,
+    smallest_loss,
+    wilson,
+)
 from forgetwatch.metrics.intervals import cluster_codes, clustered_mean
+from forgetwatch.metrics.log_score import log_score
 
 
 @pytest.mark.parametrize(("count", "n"), [(0, 10), (1, 10), (37, 100), (10, 10), (1127, 12032)])
@@ -164,3 +198,157 @@ def test_few_clusters_are_worth_less_by_their_t_quantile() -> None:
 def test_equal_values_have_no_standard_error() -> None:
     assert math.isnan(clustered_mean(np.full(9, 0.25))[1])
     assert math.isnan(clustered_mean(np.full(9, 0.25), np.arange(9) // 3)[1])
+
+
+def samples(rng: np.random.Generator, shares: np.ndarray, number: int) -> np.ndarray:
+    """Right answers, bool [items * number], samples of an item side by side."""
+    return (rng.random((len(shares), number)) < shares[:, None]).ravel()
+
+
+def test_an_unchanged_model_is_at_its_noise_floor() -> None:
+    rng = np.random.default_rng(1)
+    shares, number = rng.beta(0.5, 0.5, 4000), 4
+    item = np.repeat(np.arange(4000), number)
+    found = noise_floor(samples(rng, shares, number), samples(rng, shares, number), item, samples=number)
+    assert found == pytest.approx(np.mean(shares * (1 - shares)), abs=0.004)
+
+
+def test_pairs_of_the_same_sample_are_not_counted() -> None:
+    """Two samples that were drawn with common numbers agree sample by sample; that says nothing about the noise."""
+    right = np.array([True, False, True, False])
+    found = noise_floor(right, right, np.array([0, 0, 1, 1]), samples=2)
+    assert found == 0.5
+
+
+def test_the_floor_needs_two_samples() -> None:
+    assert noise_floor(np.array([True]), np.array([True]), np.array([0]), samples=1) is None
+    assert noise_floor(np.zeros(0, bool), np.zeros(0, bool), np.zeros(0, int), samples=2) is None
+
+
+def test_rows_of_an_item_may_come_in_any_order() -> None:
+    rng = np.random.default_rng(4)
+    before, after, item = rng.random(30) < 0.5, rng.random(30) < 0.5, np.repeat(np.arange(10), 3)
+    order = rng.permutation(30)
+    assert noise_floor(before, after, item, samples=3) == noise_floor(
+        before[order], after[order], 7 * item[order], samples=3
+    )
+
+
+def test_measuring_twice_counts_the_flips() -> None:
+    before, again = np.array([True, True, False, False]), np.array([1.0, 0.0, 1.0, np.nan])
+    found = null(before, again)
+    assert (found.measured, found.null_lost, found.null_gained) == (3, 1, 1)
+    assert null(before, np.full(4, np.nan)) is None
+    halves = null(before, again, samples=2)
+    assert halves.null_lost == 0.5
+
+
+CASES = {
+    "no item": (0, [], []),
+    "one item, lost": (1, [True], [False]),
+    "one item, kept": (1, [True], [True]),
+    "all right": (5, [True] * 5, [True] * 5),
+    "all wrong": (5, [False] * 5, [False] * 5),
+    "all lost": (5, [True] * 5, [False] * 5),
+}
+OPTIONS = {"k = 1": [1], "k = 2": [2], "k = 4": [4], "k mixed": [1, 2, 3, 4, 10], "open answers": [-1]}
+
+
+def everything(before: np.ndarray, after: np.ndarray, k: np.ndarray, *, clustered: bool) -> list[Any]:
+    """Each quantity once."""
+    n = len(before)
+    cluster = np.arange(n) // 2 if clustered else None
+    share = np.linspace(0.05, 0.95, n)
+    cells = count_cells(before, after)
+    rows = k >= 2
+    options = np.maximum(k[rows], 2)
+    answers = Answers(
+        before=before[rows],
+        after=after[rows],
+        chosen_before=np.where(before[rows], 0, options - 1),
+        chosen_after=np.where(after[rows], 0, 1),
+        k=options,
+        golds=np.ones(len(options), np.int64),
+        task=np.zeros(len(options), np.int64),
+        cluster=None if cluster is None else cluster[rows],
+    )
+    sizes = np.maximum(k, 0)
+    scores = OptionScores(sizes, np.linspace(-3, 0, sizes.sum()), np.arange(sizes.sum()) % 3 == 0)
+    clear = Confidence(
+        before=before,
+        after=after,
+        share_before=share,
+        share_after=share,
+        wrong_share=share,
+        other_wrong=~before & ~after,
+        k=k,
+        golds=np.ones(n, np.int64),
+        cluster=cluster,
+    )
+    change = after.astype(np.int64) - before
+    lost, won = int(cells.forgotten), int(cells.gained)
+    return [
+        cells.net_change,
+        cells.retention,
+        count_known(clear),
+        paper(before, after, k, cluster=cluster),
+        as_released(before, after, k=4),
+        guess_corrected(answers),
+        noise_floor(before, after, np.arange(n), samples=1),
+        null(before, after.astype(float)),
+        wilson(lost, n),
+        flip_interval(lost, n),
+        newcombe(cells),
+        clustered_mean(change.astype(float), cluster),
+        effective_items(change.astype(float), np.arange(n) // 2),
+        mcnemar(lost, won),
+        mcnemar(lost, won, mid=False),
+        loss_p_value(lost, won),
+        sign_flip(change, np.arange(n) // 2),
+        false_discovery(np.array([mcnemar(lost, won)] * min(n, 1))).tolist(),
+        newcombe(cells),
+        detectable_change(n, (lost + won) / n if n else math.nan),
+        items_needed(cells.net_change, (lost + won) / n if n else math.nan),
+        smallest_loss(lost + won, 0.001),
+        item_history(np.stack([before, after])).temporal_forgetting,
+        guesser_history(1 / k[k >= 1], looks=2).temporal_forgetting,
+        log_score(scores, scores.take(np.arange(n)[::-1]), cluster=cluster),
+    ]
+
+
+def numbers(value: Any) -> list[float]:
+    if is_dataclass(value) and not isinstance(value, type):
+        value = asdict(value)
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, (list, tuple)):
+        return [number for part in value for number in numbers(part)]
+    return [] if value is None or isinstance(value, str) else [float(value)]
+
+
+@pytest.mark.parametrize("clustered", [False, True])
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+@pytest.mark.parametrize(("n", "before", "after"), CASES.values(), ids=CASES)
+def test_every_quantity_is_a_number_or_says_that_it_is_none(
+    n: int, before: list[bool], after: list[bool], options: list[int], clustered: bool
+) -> None:
+    k = np.resize(np.array(options), n)
+    found = everything(np.array(before, bool), np.array(after, bool), k, clustered=clustered)
+    for number in numbers(found):
+        assert math.isnan(number) or math.isinf(number) or -1e6 < number < 1e6
+    if n == 0:  # rates of nothing are nan, never 0
+        assert math.isnan(found[0])
+        assert math.isnan(found[3].forgetting)
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 2**32 - 1), st.integers(0, 30), st.booleans())
+def test_rates_stay_in_their_range_and_intervals_hold_them(seed: int, n: int, clustered: bool) -> None:
+    rng = np.random.default_rng(seed)
+    before, after, k = rng.random(n) < 0.5, rng.random(n) < 0.5, rng.integers(1, 6, n)
+    cluster = rng.integers(0, 5, n) if clustered else None
+    found = paper(before, after, k, cluster=cluster)
+    if found.n:
+        assert -1 <= found.forgetting_unclipped <= 1
+        low, high = found.forgetting_interval
+        assert math.isnan(low) or low <= found.forgetting_unclipped <= high

@@ -1,16 +1,27 @@
+"""Gates on the drift of a model and on the history of a run, which no group of items has.
+
+Conditions on what vanished answers bound are undecided; rows that only one side has are named, and not measured.
+"""
+
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from pages import choices, clusters, samples, sure
 from support import holds, snapshot
+from typer.testing import CliRunner
 
-from forgetwatch import compare
-from forgetwatch.comparing import Comparison, group_values
+from forgetwatch import Trajectory, compare
+from forgetwatch.cli import app
+from forgetwatch.comparing import Comparison, Tolerance, group_values
 from forgetwatch.errors import GateError
-from forgetwatch.measures import QUANTITIES, range_of, unit_of, value_at
-from forgetwatch.policy import Condition, parse_fraction
+from forgetwatch.measures import DRIFT, QUANTITIES, LookDrift, range_of, sentence_of, unit_of, value_at
+from forgetwatch.measures.drift import Floor
+from forgetwatch.policy import Condition, Sides, apply_policy, limits_of, parse_fraction, parse_policy
+from forgetwatch.snapshot import Snapshot, save_snapshot
 
 
 @pytest.fixture
@@ -203,3 +214,115 @@ def test_a_misspelt_group_gets_the_nearest_name() -> None:
     comparison = compare(before=both, after=both)
     with pytest.raises(GateError, match=r"no such group, did you mean 'category:Math'\?; the groups are all, "):
         Condition.parse("category:Mth.forgotten>0").measure(comparison)
+
+
+MOVED = LookDrift(
+    completions=32,
+    tokens=1000,
+    kl_sampled=0.06,
+    kl_sampled_se=0.01,
+    overlap=0.8,
+    overlap_se=0.02,
+    floor=Floor(kl_sampled=1e-7),
+)
+RUN = ([True, True, True, False], [False, False, True, False], [True, False, True, False])
+
+
+def run() -> Trajectory:
+    return Trajectory.of([snapshot(right, meta={"step": step}, k=[4] * 4) for step, right in enumerate(RUN)])
+
+
+def test_the_drift_of_each_set_can_be_gated() -> None:
+    comparison = replace(compare(before=snapshot([True]), after=snapshot([True])), drift={"probe": MOVED})
+    assert holds("drift.probe.kl_sampled>0.05", comparison)
+    assert holds("drift.probe.overlap<0.7", comparison) is False
+    assert holds("drift.probe.floor.kl_sampled<1e-6", comparison)
+    for text in ("drift.probe.kl_summed>0.1", "drift.training.kl_sampled>0.1"):
+        with pytest.raises(GateError, match="has no number; needed a drift that was measured after the"):
+            Condition.parse(text).measure(comparison)
+    with pytest.raises(GateError, match=r"did you mean 'drift\.probe\.kl_sampled'"):
+        Condition.parse("drift.probe.kl_sample>0.1")
+    with pytest.raises(GateError, match="in nats, at least 0: the gate would always fail"):
+        Condition.parse("drift.probe.kl_summed>-1")
+    assert comparison[DRIFT] == {"probe": MOVED}
+
+
+def test_the_history_of_a_run_can_be_gated() -> None:
+    trajectory = run()
+    last = trajectory.comparisons[-1]
+    limits = limits_of(fail_if=["history.ever_forgotten>1"])
+    sides = Sides(before=trajectory.baseline, after=trajectory.last, trajectory=trajectory)
+    result = apply_policy(limits, sides, comparison=last)
+    assert result.line == "gate FAIL: all history.ever_forgotten 2 (fails if >1): beyond the limit"
+    assert Condition.parse("history.regained>=1").measure(last, trajectory) == 1
+    assert Condition.parse("history.temporal_forgetting>10%").measure(last, trajectory) == 0.25
+    with pytest.raises(GateError, match="needed a run with a look after its baseline"):
+        apply_policy(limits, replace(sides, trajectory=None), comparison=last)
+
+
+def test_the_drift_has_a_sentence() -> None:
+    assert sentence_of(DRIFT, MOVED) == (
+        "texts that it generated at the start are less likely now, by 0.060 nats a token (95 %: 0.040 to 0.080)."
+    )
+    still = replace(MOVED, kl_sampled=0.001)
+    assert sentence_of(DRIFT, still) == (
+        "texts that it generated at the start are about as likely as before (KL 0.0010 (-0.019 to 0.021))."
+    )
+    assert (
+        sentence_of(DRIFT, replace(MOVED, kl_sampled=float("inf"))) == "it rules out texts that it wrote at the start."
+    )
+
+
+def test_to_dict_is_the_json_document() -> None:
+    trajectory = run()
+    document = trajectory.to_dict(tolerance=Tolerance(accuracy=0.1))
+    assert document["schema"] == "forgetwatch/trajectory@1"
+    last = trajectory.comparisons[-1].to_dict(tolerance=Tolerance(accuracy=0.1))
+    assert document["looks"][-1]["comparison"] == last
+    assert last["verdict"]["legs"]["accuracy"]["limit"] == -0.1
+
+
+N = 800
+BEFORE = [at < 640 for at in range(N)]
+
+
+def sides(vanished: int) -> tuple[Snapshot, Snapshot]:
+    after = [None if at < vanished else right for at, right in enumerate(BEFORE)]
+    return snapshot(BEFORE), snapshot(after)
+
+
+@pytest.mark.parametrize(
+    "condition",
+    ["net_change<-2%", "net_change_estimate<-2%", "forgetting>5%", "accuracy_after<50%", "forgotten>20"],
+)
+@pytest.mark.parametrize("vanished", [0, 5, 320])
+def test_a_condition_is_open_beyond_one_percent_vanished(condition: str, vanished: int, tmp_path: Path) -> None:
+    before, after = sides(vanished)
+    if condition.startswith("net"):  # the others are no limits of a policy
+        policy = parse_policy(f'critical: ["{condition}"]', "p")
+        answer = apply_policy(policy, Sides(before=before, after=after)).answer
+        assert answer == ("INCONCLUSIVE" if vanished > 8 else "PASS")
+    for name, side in (("b", before), ("a", after)):
+        save_snapshot(side, tmp_path / f"{name}.parquet")
+    words = ["compare", str(tmp_path / "b.parquet"), str(tmp_path / "a.parquet"), "--fail-if", condition]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == (4 if vanished > 8 else 0), done.output
+    assert ("without the answers that vanished" in done.output.replace("\n", " ")) == (vanished > 8)
+
+
+def test_a_condition_on_what_vanished_itself_decides() -> None:
+    before, after = sides(320)
+    policy = parse_policy('critical: ["newly_unscored>10"]', "p")
+    assert apply_policy(policy, Sides(before=before, after=after)).answer == "FAIL"
+
+
+def test_rows_that_one_side_alone_has_are_said_and_are_not_all_of_a_group(tmp_path: Path) -> None:
+    before = snapshot(BEFORE, category=["Math"] * N)
+    save_snapshot(before, tmp_path / "b.parquet")
+    save_snapshot(before.head(480), tmp_path / "a.parquet")
+    (tmp_path / "p.yaml").write_text("required: [category:Math]\ncritical: ['net_change<-2%']")
+    words = ["gate", *(str(tmp_path / f"{name}.parquet") for name in "ba"), "--policy", str(tmp_path / "p.yaml")]
+    done = CliRunner().invoke(app, [*words, "--on-mismatch", "intersect"])
+    assert "left out: 320 items that one side alone has; 480 are compared" in done.stdout
+    assert re.search(r"category:Math required: 480 items, 320 left out", done.stdout)
+    assert done.exit_code == 4

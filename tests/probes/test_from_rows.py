@@ -1,9 +1,18 @@
-"""A table of questions becomes a probe, and an error lists what is wrong with it."""
+"""A table of questions becomes a probe, and an error lists what is wrong with it.
+
+Parts of a question that a table has are asked, named, or refused: none is dropped without a word.
+
+Tables of questions that are generated with a known truth, in any form: read right or refused, never read wrong.
+"""
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import json
+import random
+from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -474,3 +483,259 @@ def test_only_a_bare_question_is_framed() -> None:
         item = only({"options": ["Lima", "Santiago"], "answer": "B"} | row)
         assert item.prompt == prompt
     assert only({"question": "How many?", "answer": "3"}).prompt == "How many?"
+
+
+CITIES = ["Santiago", "Lima", "Quito", "Paris"]
+TURN = {"role": "user", "content": "Which city?"}
+
+
+def rows(**more: Any) -> list[dict[str, Any]]:
+    """Four questions with these columns; a callable makes the cell of each row."""
+    made = []
+    for at, city in enumerate(CITIES):
+        cells = {name: cell(at) if callable(cell) else cell for name, cell in more.items()}
+        made.append({"question": f"Which city is number {at}?", "answer": city, **cells})
+    return [{name: cell for name, cell in row.items() if cell is not None} for row in made]
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"image": {"bytes": b"x", "path": "a.png"}}, "'image' holds pictures or sound"),
+        ({"scan": b"x"}, "'scan' holds pictures or sound"),
+        ({"pages": [{"bytes": b"x", "path": None}]}, "'pages' holds pictures or sound"),
+        ({"clip": {"array": [0.1], "path": "a.wav", "bytes": b"x"}}, "'clip' holds pictures or sound"),
+        ({"photo": {"path": "a.png", "bytes": None}, "question": lambda at: f"<image> {at}?"}, "picture or sound"),
+        ({"question": lambda at: f"<image 1> Which is {at}?"}, r"place for a picture or sound \(<image 1>\)"),
+        ({"question": lambda at: f"<|audio|> Which is {at}?"}, r"place for a picture or sound \(<\|audio\|>\)"),
+        ({"question": "Which is it?", "turns": [["I go to Chile."]]}, r"asked again with another answer.*turns"),
+        ({"question": "Which is it?", "year": lambda at: at}, r"asked again with another answer.*year"),
+        ({"question": lambda at: [TURN, {"role": "assistant", "content": "Lima"}]}, "ends with a turn of the assist"),
+        ({"answer": {"start": 3}}, "holds an object or a list, not a text"),
+        ({"answer": {"labels": [0, 1]}}, "holds an object or a list, not a text"),
+        ({"answer": [["Lima"], ["Quito"]]}, "holds an object or a list, not a text"),
+        ({"answer": None, "label": lambda at: ["safe", "unsafe"][at % 2]}, "labels .safe, unsafe. that no question"),
+        ({"answer": None, "class": lambda at: ["good", "bad"][at % 2]}, "known to hold the answer"),
+        ({"passage_text": "It is far."}, "named like what belongs before a question"),
+    ],
+)
+def test_what_cannot_be_asked_whole_is_refused(more: dict[str, Any], words: str) -> None:
+    with pytest.raises(ProbeError, match=words):
+        probe_from(rows(**more))
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"turns": [["I go to Chile."]]},
+        {"completion": lambda at: CITIES[at]},
+        {"hint": "no"},
+        {"units": 3},
+        {"table": {"a": [1, 2]}},
+        {"audio_path": "a.wav"},
+        {"rule": "x" * 5000},
+    ],
+)
+def test_what_is_not_used_is_named_whatever_it_holds(more: dict[str, Any]) -> None:
+    (name,) = more
+    assert f"not used: {name}" in str(probe_from(rows(**more)).plan)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"text": ["Santiago"], "answer_start": [0]},
+        {"value": "Santiago", "aliases": ["Santiago de Chile"]},
+        [{"role": "assistant", "content": "Santiago"}],
+        {"role": "assistant", "content": "Santiago"},
+        "{'text': ['Santiago'], 'answer_start': [0]}",
+    ],
+)
+def test_the_text_within_an_object_is_the_answer(answer: Any) -> None:
+    (item,) = probe_from([{"question": "The capital of Chile?", "answer": answer}])
+    assert grade(item, "It is Santiago.").correct is True
+
+
+@pytest.mark.parametrize("letters", ["أبجد", "АБВГ", "αβγδ", "अबसद", "甲乙丙丁"])
+def test_columns_that_are_letters_of_any_script_hold_options(letters: str) -> None:
+    options = dict(zip(letters, CITIES, strict=True))
+    probe = probe_from([{"question": f"Which is {n}?", **options, "answer": letters[n]} for n in (1, 3, 0)])
+    assert [item.choices[int(item.answers[0])].strip() for item in probe] == ["Lima", "Paris", "Santiago"]
+
+
+def test_one_file_has_one_form_of_question() -> None:
+    asked = ["Which is it?", "Which was it?", "Name the capital of Peru."]
+    made = probe_from([{"question": text, "A": "Lima", "B": "Quito", "answer": "A"} for text in asked])
+    assert [str(item.prompt) for item in made] == [f"Question: {text}\nAnswer:" for text in asked]
+    assert "asked as 'Question: ... Answer:'" in str(made.plan)
+    bare = probe_from([{"question": text, "A": "Lima", "B": "Quito", "answer": "A"} for text in ["It is", *asked[1:]]])
+    assert [str(item.prompt) for item in bare] == ["It is", *asked[1:]]
+
+
+def test_messages_of_a_training_end_with_the_answer() -> None:
+    (item,) = probe_from([{"messages": [TURN, {"role": "assistant", "content": "Lima"}]}])
+    assert (list(item.prompt), item.answers) == ([TURN], ("Lima",))
+
+
+def test_the_beginning_of_a_long_question_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    probe_from([{"question": f"An unusual beginning {'and so on ' * 20} end?", "answer": "x"}])
+    assert "0: 'An unusual beginning" in capsys.readouterr().err
+
+
+def test_packed_files_are_read_or_named(tmp_path: Path) -> None:
+    lines = "".join(json.dumps(row) + "\n" for row in rows()).encode()
+    for name in ("a.jsonl.gz", "plain_name.jsonl"):
+        (tmp_path / name).write_bytes(gzip.compress(lines))
+        assert len(load_probe(tmp_path / name)) == len(CITIES)
+    (tmp_path / "b.jsonl.bz2").write_bytes(bz2.compress(lines))
+    with pytest.raises(ProbeError, match="got a file that bzip2 packed; unpack it first"):
+        load_probe(tmp_path / "b.jsonl.bz2")
+
+
+def test_a_folder_of_datasets_is_named(tmp_path: Path) -> None:
+    (tmp_path / "dataset_info.json").write_text("{}")
+    with pytest.raises(ProbeError, match=r"load_from_disk\(.*\)\.to_parquet"):
+        load_probe(tmp_path)
+
+
+WORDS = ("ferry", "noon", "river", "stone", "lamp", "green", "seven", "market", "bread", "tower", "wind", "glass")
+LETTERS = "ABCDE"
+QUESTIONS = ("question", "query", "problem", "Question", "stem")
+BEFORE = (None, None, "passage", "context", "article", "story", "support")
+COLUMNS = ("{upper}", "option{one}", "option_{zero}", "ans{zero}", "choice_{lower}", "op{lower}")
+LISTS = ("options", "choices", "objects", "parallel", "labelled")
+KEYS = ("letter", "lower", "zero", "one", "text", "marks")
+NAMES = ("answer", "label", "gold", "correct", "target", "answer_key", "answerKey")
+
+
+@dataclass
+class Truth:
+    question: str
+    before: str
+    right: str
+    k: int
+
+
+def generated(seed: int) -> tuple[list[dict[str, Any]], list[Truth]]:
+    """Rows of one form, their columns in one order, and what they mean."""
+    rng = random.Random(seed)
+    k, form, key = rng.randint(2, 5), rng.choice((*COLUMNS, *LISTS, "distractors")), rng.choice(KEYS)
+    question, before, answer = rng.choice(QUESTIONS), rng.choice(BEFORE), rng.choice(NAMES)
+    extras = [name for name in ("explanation", "source", "id") if rng.random() < 0.4]
+    as_text = form not in LISTS and rng.random() < 0.5
+    rows, truths = [], []
+    for number in range(rng.randint(3, 14)):
+        options = [f"{' '.join(rng.choices(WORDS, k=2))} {number}{index}" for index in range(k)]
+        right = rng.randrange(k)
+        truth = Truth(f"What about {' '.join(rng.choices(WORDS, k=4))} {number}?", "", options[right], k)
+        row: dict[str, Any] = {question: truth.question}
+        if before is not None:
+            row[before] = truth.before = f"Once {' '.join(rng.choices(WORDS, k=9))}. Then it rained."
+        row |= {name: f"{' '.join(rng.choices(WORDS, k=6))} {number}" for name in extras}
+        row |= columns_of(form, options, right)
+        texts = row["options"] if form == "labelled" else options
+        if form != "distractors":
+            row[answer] = {
+                "letter": LETTERS[right],
+                "lower": LETTERS[right].lower(),
+                "zero": right,
+                "one": right + 1,
+                "text": texts[right],
+                "marks": [int(index == right) for index in range(k)] if form in LISTS else right,
+            }[key]
+        order = sorted(row)
+        random.Random(seed).shuffle(order)
+        rows.append({name: str(row[name]) if as_text else row[name] for name in order})
+        truths.append(truth)
+    return rows, truths
+
+
+def columns_of(form: str, options: list[str], right: int) -> dict[str, Any]:
+    """Columns that hold the options."""
+    if form in COLUMNS:
+        names = [
+            form.format(upper=LETTERS[at], lower=LETTERS[at].lower(), zero=at, one=at + 1) for at in range(len(options))
+        ]
+        return dict(zip(names, options, strict=True))
+    if form == "distractors":
+        wrong = [text for at, text in enumerate(options) if at != right]
+        return {"correct_answer": options[right]} | {f"distractor{at + 1}": text for at, text in enumerate(wrong)}
+    labels = list(LETTERS[: len(options)])
+    lists = {
+        "options": {"options": options},
+        "choices": {"choices": options},
+        "objects": {"choices": [{"label": name, "text": text} for name, text in zip(labels, options, strict=True)]},
+        "parallel": {"choices": {"text": options, "label": labels}},
+        "labelled": {"options": [f"({name}){text}" for name, text in zip(labels, options, strict=True)]},
+    }
+    return dict(lists[form])
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_no_generated_table_is_read_wrong() -> None:
+    found = Counter[str]()
+    for seed in range(2000):
+        rows, truths = generated(seed)
+        try:
+            items = list(load_probe(rows))
+        except ProbeError as error:
+            found["two readings fit" if "both fit every row" in str(error) else str(error)] += 1
+            continue
+        for item, truth in zip(items, truths, strict=True):
+            assert isinstance(item.answer, int), (seed, item)
+            assert item.choices[item.answer].endswith(truth.right), (seed, item)
+            assert len(item.choices) == truth.k, (seed, item)
+            assert truth.question in item.prompt, (seed, item)
+            assert truth.before in item.prompt, (seed, item)
+        found["right"] += 1
+    assert set(found) == {"right", "two readings fit"}
+    assert found["right"] > 1800
+
+
+def meaning(rows: list[dict[str, Any]], **settings: Any) -> Counter[tuple[str, tuple[str, ...], tuple[int, ...]]] | str:
+    """Count of each question with its options and right ones; or why the table is refused, without its values."""
+    try:
+        probe = load_probe(rows, **settings)
+    except ProbeError as error:
+        return "both fit every row" if "both fit every row" in str(error) else str(error)
+    return Counter((item.prompt, tuple(item.choices), tuple(map(int, item.answers))) for item in probe)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("seed", range(0, 400, 2))
+def test_order_of_rows_and_columns_and_usual_names_change_no_item(seed: int) -> None:
+    rows, _ = generated(seed)
+    expected, rng = meaning(rows), random.Random(seed)
+    names = list(rows[0])
+    shuffled = [{name: row[name] for name in rng.sample(names, len(names))} for row in rng.sample(rows, len(rows))]
+    assert meaning(shuffled) == expected
+    families = [QUESTIONS, *([NAMES] if "correct_answer" not in names else []), [name for name in BEFORE if name]]
+    other = {name: rng.choice(family) for family in families for name in names if name in family}
+    assert meaning([{other.get(name, name): cell for name, cell in row.items()} for row in rows]) == expected
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("seed", range(200))
+def test_base_of_the_key_and_order_of_the_options_change_no_right_answer(seed: int) -> None:
+    rng = random.Random(seed)
+    k, form = rng.randint(2, 5), rng.choice((*COLUMNS, "options", "objects", "parallel"))
+    options = [[f"{rng.choice(WORDS)} {n}{at}" for at in range(k)] for n in range(8)]
+    # The last index occurs, and so does the first: then one base alone fits.
+    rights = [0, k - 1, *(rng.randrange(k) for _ in range(6))]
+    orders = [rng.sample(range(k), k) for _ in options]
+
+    def table(base: int | None, orders: list[list[int]]) -> list[dict[str, Any]]:
+        rows = []
+        for n, (texts, right, order) in enumerate(zip(options, rights, orders, strict=True)):
+            at = order.index(right)
+            key = LETTERS[at] if base is None else at + base
+            rows.append({"question": f"What {n}?", **columns_of(form, [texts[i] for i in order], at), "answer": key})
+        return rows
+
+    straight = [list(range(k))] * 8
+    expected = meaning(table(None, straight))
+    assert meaning(table(0, straight)) == meaning(table(1, straight)) == expected
+    permuted = load_probe(table(None, orders))
+    assert [str(item.choices[int(item.answers[0])]).strip() for item in permuted] == [
+        texts[right] for texts, right in zip(options, rights, strict=True)
+    ]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from zips import DEFLATED, STORED, ZSTANDARD, write_zip
+from tool_logs import DEFLATED, STORED, ZSTANDARD, write_zip
 
 from forgetwatch import compare
 from forgetwatch.errors import SnapshotError

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from lighteval_files import DATE, PER_CHARACTER, new, scored, write, write_new
+from tool_logs import DATE, PER_CHARACTER, new, scored, write, write_new
 
 from forgetwatch import compare
 from forgetwatch.errors import SnapshotError

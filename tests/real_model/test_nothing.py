@@ -1,18 +1,28 @@
-"""A real model that does not change: nothing may be seen, and nothing of the watching may be left in it."""
+"""A real model that does not change: nothing may be seen, and nothing of the watching may be left in it.
+
+Mass and conditional of a real model, against a plain forward for each option.
+
+Prompts of the shipped probe in a real tokenizer: their text, and the tokens of the choices.
+"""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from scipy.special import logsumexp
+from support import log_likelihood
 
-from forgetwatch import ForgetWatchCallback, Snapshot, load_probe, load_snapshot
-from forgetwatch.scoring import Scorer
+from forgetwatch import ForgetWatchCallback, Probe, Snapshot, load_probe, load_snapshot, score
+from forgetwatch.measures.rows import option_scores
+from forgetwatch.metrics import split
+from forgetwatch.scoring import Encoded, Scorer, encode
 
 Train = Callable[..., Any]
 Load = Callable[..., Any]
@@ -114,3 +124,54 @@ def differences(one: Snapshot, other: Snapshot) -> tuple[Any, Any, float]:
     margins = one.floats("margin"), other.floats("margin")
     change = np.where(flipped, margins[0] + margins[1], np.abs(margins[0] - margins[1]))
     return flipped, change, one.meta["noise"] + other.meta["noise"]
+
+
+@pytest.mark.full
+def test_mass_and_conditional_of_standard_are_those_of_plain_forwards(tok: Any, load: Callable[..., Any]) -> None:
+    network, probe = load(), load_probe("standard").head(16)
+    options = option_scores(score(network, tok, probe))
+    assert options is not None
+    found = split(options, options)
+    assert found is not None
+    assert found.measured.all()
+    for row, item in enumerate(probe):
+        prompt = f"{item.shots}{item.prompt}"
+        context = tok(prompt)["input_ids"]
+        rest = [tok(prompt + choice)["input_ids"][len(context) :] for choice in item.choices]
+        logs = [log_likelihood(network, tuple(context), tuple(ids)) for ids in rest]
+        golds = [logs[int(answer)] for answer in item.answers]
+        assert found.mass_before[row] == pytest.approx(logsumexp(logs), abs=1e-4), item.id
+        assert found.conditional_before[row] == pytest.approx(logsumexp(golds) - logsumexp(logs), abs=1e-4), item.id
+    assert np.median(np.exp(found.mass_before)) < 0.5
+
+
+def encoded(tok: Any, rendering: Any) -> tuple[Probe, list[Encoded]]:
+    probe = replace(load_probe("standard"), rendering=rendering)
+    return probe, encode(probe, tok, max_length=8192)
+
+
+def test_a_plain_prompt_is_the_text_of_the_question(tok: Any) -> None:
+    probe, items = encoded(tok, "plain")
+    assert [tok.decode(one.context) for one in items] == [item.full_prompt for item in probe]
+
+
+def test_a_chat_prompt_is_the_template_with_the_question_as_the_users_turn(tok: Any) -> None:
+    probe, items = encoded(tok, "chat")
+    header = tok.apply_chat_template([{"role": "user", "content": "@"}], tokenize=False, add_generation_prompt=True)
+    opening, closing = header.split("@")
+    assert closing.strip() != ""
+    assert [tok.decode(one.context) for one in items] == [f"{opening}{item.full_prompt}{closing}" for item in probe]
+
+
+@pytest.mark.parametrize("rendering", ["plain", "chat"])
+def test_every_choice_keeps_its_own_tokens(tok: Any, rendering: str) -> None:
+    probe, items = encoded(tok, rendering)
+    assert not any(one.unscored for one in items)
+    merged = []
+    for item, one in zip(probe, items, strict=True):
+        for choice, ids in zip(item.choices or (), one.choices, strict=True):
+            whole = tok.decode(one.context) + choice
+            # Together they are the tokens of the whole text, and the border of the texts is a border of tokens.
+            assert tuple(tok(whole, add_special_tokens=False).input_ids) == one.context + ids
+            merged += [(item.id, choice)] if tok.decode(ids) != choice else []
+    assert merged == []

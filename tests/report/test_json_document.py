@@ -1,13 +1,22 @@
 from __future__ import annotations
 
+import csv
+import io
 import json
+import re
 
 import pytest
-from pages import compared, sure
+from hypothesis import given
+from hypothesis import strategies as st
+from pages import choices, compared, hostile, run, sure, written
+from support import snapshot
 
+from forgetwatch import compare
 from forgetwatch.comparing import Tolerance, decide, ranked_categories
+from forgetwatch.comparing.flips import flips
 from forgetwatch.metrics import TAU
-from forgetwatch.report import comparison_json, comparisons_json
+from forgetwatch.report import ITEMS, comparison_json, comparison_markdown, comparisons_csv, comparisons_json, escaped
+from forgetwatch.report.sentences import summary
 
 GROUP = {
     *("level", "name", "n", "retained", "forgotten", "gained", "missed", "known", "known_lost", "newly_known"),
@@ -122,3 +131,131 @@ def test_the_ranked_categories_are_in_the_document() -> None:
     assert [one["name"] for one in document["ranked"]] == ["a", "b"]
     assert document["ranked"][0]["change"] == ranked[0].change
     assert document["ranked"][0]["interval"] == list(ranked[0].interval)
+
+
+def rows(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_each_group_of_each_comparison_is_a_line() -> None:
+    one, other = choices(60).comparison, choices(90).comparison
+    found = rows(comparisons_csv([one, other]))
+    assert [(row["level"], row["name"]) for row in found] == [
+        (group.level, group.name) for comparison in (one, other) for group in comparison.groups
+    ]
+    assert {row["n"] for row in found if row["level"] == "all"} == {"57", "85"}
+
+
+def test_what_is_undefined_is_an_empty_cell() -> None:
+    row = rows(comparisons_csv([compared([False], [False])]))[0]
+    assert row["retention"] == row["known"] == row["known_lost_interval_low"] == row["chance.paper.forgetting"] == ""
+    assert row["forgotten"] == "0"
+
+
+def test_the_csv_table_has_no_nan() -> None:
+    text = comparisons_csv([compared([None], [None])])
+    assert "nan" not in text
+    assert "inf" not in text
+
+
+def test_names_with_commas_quotes_and_line_breaks_come_back() -> None:
+    names = ['a,b "c"', "line\nbreak", "1=1"]
+    same = compared([True] * 3, [True] * 3, category=names)
+    assert [row["name"] for row in rows(comparisons_csv([same])) if row["level"] == "category"] == names
+    of = hostile()
+    assert len(rows(comparisons_csv([of.comparison]))) == len(of.comparison.groups)
+
+
+def test_no_cell_begins_as_a_formula_and_numbers_stay_numbers() -> None:
+    names = [
+        '=HYPERLINK("http://evil","x")',
+        "+1+cmd|' /C calc'!A0",
+        "@SUM(1+1)",
+        "-1",
+        "\t=1",
+        "\r=1",
+        " =1",
+        "a\x1b[31m",
+    ]
+    labels = {"category": names, "task": names, "k": [4] * len(names), "gold": [0] * len(names)}
+    made = compared([True] * len(names), [False] * len(names), meta={"model": "=1+1"}, **labels)
+    text = comparisons_csv([made])
+    for row in rows(text):
+        assert all(row[name][0] not in "=+-@\t\r" for name in ("before", "after", "level", "name"))
+        assert float(row["net_change"]) == -1
+    assert {row["name"] for row in rows(text)} > {'\'=HYPERLINK("http://evil","x")', "'-1", "a⟨U+001B⟩[31m"}
+    assert "\x1b" not in text
+
+
+def tables(text: str) -> list[list[str]]:
+    """The blocks of lines that begin with a bar."""
+    return [block.splitlines() for block in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE)]
+
+
+def cells(line: str) -> int:
+    return len(re.findall(r"(?<!\\)\|", line)) - 1
+
+
+def test_the_first_page_is_above_the_tables() -> None:
+    of = choices()
+    lines = comparison_markdown(of.comparison, changed=of.changed).splitlines()
+    first = summary(of.comparison, changed=of.changed)
+    assert lines[0] == f"**{first.word}** {first.sentence}"
+    assert lines[2] == "What changed in toy from step 0 to step 100"
+    assert "| accuracy |" in lines[6]
+    above = lines[: lines.index("## How sure is that?")]
+    assert "**Worst categories**" in above
+    assert "**Lost questions of Math**" in above
+    assert sum(line.startswith("* “Question number") for line in above) == 3
+    assert [line[3:] for line in lines if line.startswith("## ")] == [
+        "How sure is that?",
+        "All numbers",
+        "Which questions",
+    ]
+
+
+def test_every_row_has_the_cells_of_its_head_whatever_the_text() -> None:
+    for of in (choices(), written(), hostile()):
+        text = comparison_markdown(of.comparison, changed=of.changed)
+        assert tables(text)
+        for table in tables(text):
+            assert len({cells(line) for line in table}) == 1
+
+
+def test_alarms_and_the_worst_categories_are_named() -> None:
+    trajectory, _ = run(2400)
+    text = comparison_markdown(trajectory.comparisons[-1], trajectory=trajectory)
+    assert re.search(r"\| since \| .*Math: step \d+", text)
+    assert re.search(r"^\| Math \| -\d+\.\d \| -\d+\.\d to -\d+\.\d \|", text, re.MULTILINE)
+    assert re.search(r"### Alarms\n\n(\* .*\n)*\* Math, step \d+: -", text)
+
+
+def test_losses_of_the_largest_margin_are_listed_and_the_others_counted() -> None:
+    rows = ITEMS + 7
+    before, after = snapshot([True] * rows), snapshot([False] * rows)
+    text = comparison_markdown(compare(before=before, after=after), changed=flips(before, after))
+    assert f"{ITEMS} of {rows} forgotten, those of the largest margin:" in text
+    assert len(tables(text)[-1]) == 2 + ITEMS
+
+
+def test_the_level_of_the_groups_can_be_chosen() -> None:
+    comparison = choices().comparison
+    by_task = comparison_markdown(comparison, by="task")
+    assert "| task 3 |" in by_task
+    assert "| Math |" not in by_task.partition("## All numbers")[2]
+    assert "| Math |" not in comparison_markdown(comparison, by="all").partition("## All numbers")[2]
+
+
+def test_foreign_text_is_not_markup() -> None:
+    of = hostile()
+    text = comparison_markdown(of.comparison, changed=of.changed)
+    assert not re.search(r"(?<!\\)<", text)
+    assert not re.search(r"(?<!\\)[`\[]", text)
+    text.encode("utf-8")
+
+
+@given(st.text())
+def test_an_escaped_text_is_one_line_and_ends_no_cell(text: str) -> None:
+    made = escaped(text)
+    assert "\n" not in made
+    assert not re.search(r"(?<!\\)(?:\\\\)*\|", made)

@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from events import weights
 from ranks import launched
+from saved_runs import examples, weights
 from support import model, probe, tokenizer
-from trl_examples import examples
 
 from forgetwatch import Item, Probe
 from forgetwatch.errors import WatchError

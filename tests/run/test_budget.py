@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from events import At, interrupt, stop
+from saved_runs import At, interrupt, stop
 from support import model, probe, tokenizer, trained, trainer
 from transformers import TrainerCallback
 

@@ -1,23 +1,46 @@
-"""The callback inside TRL's trainer."""
+"""The callback inside TRL's trainer.
+
+A callback that is given no probe.
+
+The search for the probe in the training examples.
+
+Edge cases of a run: options combined, a second training, events after the training.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import math
+import os
 import re
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
-from events import At, curve, interrupt, losses, stop, weights
-from support import model, probe, tokenizer, trained, trainer
+from datasets import Dataset
+from saved_runs import At, curve, interrupt, log_lines, losses, stop, weights
+from support import model, probe, snapshot, tokenizer, trained, trainer
 from transformers import TrainerCallback
 
-from forgetwatch import ForgetWatchCallback, Probe, Trajectory, load_snapshot, score
+from forgetwatch import ForgetWatchCallback, Item, Probe, Trajectory, load_probe, load_snapshot, score
 from forgetwatch.errors import ForgetwatchError, ProbeError, WatchError
-from forgetwatch.run import Watch
+from forgetwatch.probe import combine
+from forgetwatch.run import (
+    Watch,
+    callback,
+    checked_command,
+    composite_row,
+    default_probe,
+    evaluation_weights,
+    held_out,
+    overlap_line,
+    resume_checkpoint,
+)
 from forgetwatch.run import token_budget as _token_budget
 from forgetwatch.run_folder import RunFolder
 from forgetwatch.scoring import Scorer
@@ -477,3 +500,215 @@ def test_without_a_length_in_the_arguments_the_examples_give_it() -> None:
         assert _token_budget(args, given) == tokens  # type: ignore[arg-type]
     args.max_completion_length = 300
     assert _token_budget(args, None) == 600  # type: ignore[arg-type]
+
+
+TEMPLATE = "{% for m in messages %}{{ m.content }} {% endfor %}"
+
+
+def test_the_default_probe_is_standard_and_behaviour_where_generating_is_cheap() -> None:
+    chat, plain = tokenizer(), tokenizer()
+    chat.chat_template, plain.chat_template = TEMPLATE, None
+    assert default_probe(chat, fast=True)[0].name == "standard+behaviour"
+    assert default_probe(chat, fast=False)[0].name == default_probe(plain, fast=True)[0].name == "standard"
+    assert "needs a chat template" in default_probe(plain, fast=True)[1]
+
+
+def test_resume_keeps_the_probe() -> None:
+    plain = tokenizer()
+    plain.chat_template = None
+    both = combine(load_probe("standard"), load_probe("behaviour"))
+    assert default_probe(plain, fast=False, fingerprint=both.fingerprint)[0].name == "standard+behaviour"
+    chat = tokenizer()
+    chat.chat_template = TEMPLATE
+    assert default_probe(chat, fast=True, fingerprint=load_probe("standard").fingerprint)[0].name == "standard"
+
+
+def test_a_resume_with_another_norm_than_the_run_began_with_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(callback, "load_probe", lambda name: load_probe(name).head(40))
+    options = {"save_strategy": "steps", "save_steps": 2}
+    old = replace(load_probe("standard").head(40), norm="bytes")
+    trainer(tmp_path, steps=2, callbacks=[ForgetWatchCallback(old, every=2)], **options).train()
+    capfd.readouterr()
+    resumed = trainer(tmp_path, steps=4, callbacks=[ForgetWatchCallback(every=2)], **options)
+    with pytest.raises(WatchError, match=r"the run's baseline was made with probe .* resume with the probe in .*probe"):
+        resumed.train(resume_from_checkpoint=True)
+
+
+def test_no_file_and_no_network_are_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(callback, "load_probe", lambda name: load_probe(name).head(40))
+    trained(tmp_path, steps=2, callbacks=[ForgetWatchCallback(every=2, max_overhead=None)])
+    described = json.loads((tmp_path / "_forgetwatch" / "run.json").read_text())
+    assert (described["probe"]["name"], described["probe"]["items"]) == ("standard", 40)
+    assert [look["step"] for look in described["looks"]] == [2]
+
+
+ITEMS = [
+    Item(
+        id=str(n),
+        task="t",
+        prompt=f"w{n} w{n + 1} w{n + 2} w{n + 3} w{n + 4} w{n + 5}",
+        choices=(" w1", " w2"),
+        answer=0,
+    )
+    for n in range(0, 40, 8)
+]
+
+
+def test_questions_are_found_in_text_and_in_token_ids() -> None:
+    tok, probe = tokenizer(), Probe(ITEMS)
+    texts = [f"w50 {ITEMS[2].prompt} w51", "w7 w8"]
+    for rows in ([{"text": text} for text in texts], [{"input_ids": tok(text)["input_ids"]} for text in texts]):
+        found = held_out(probe, Dataset.from_list(rows), tok)
+        assert found is not None
+        assert [name for _, name in found.exact] == ["16"]
+        assert found.rows == found.of_rows
+    assert "remove it from" in overlap_line(found)
+
+
+def test_a_stream_is_not_searched() -> None:
+    assert held_out(Probe(ITEMS), Dataset.from_list([{"text": "w1"}]).to_iterable_dataset(), tokenizer()) is None
+    assert held_out(Probe(ITEMS), None, tokenizer()) is None
+
+
+def test_the_search_stops_in_time_and_reports_its_share() -> None:
+    found = held_out(Probe(ITEMS), [{"text": "w1 " * 50}] * 200_000, tokenizer(), seconds=0.05)
+    assert found is not None
+    assert found.of_rows is not None
+    assert found.rows < found.of_rows
+    assert "remove it from" not in overlap_line(found)
+
+
+def test_a_run_logs_the_search_for_its_probe(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    run: Any = trainer(tmp_path, steps=1, callbacks=[ForgetWatchCallback(Probe(ITEMS), every=1, max_overhead=None)])
+    run.train()
+    lines = [line for line in capfd.readouterr().err.splitlines() if "is the probe held out?" in line]
+    assert len(lines) == 1
+    assert f"of {len(ITEMS)} questions are in them word for word" in lines[0]
+
+
+TOK = tokenizer()
+
+
+def choosing(steps: int = 4) -> dict[str, Any]:
+    return {
+        "steps": steps, "save_strategy": "steps", "save_steps": 2, "eval_strategy": "steps", "eval_steps": 2,
+        "metric_for_best_model": "forget/all/retention", "load_best_model_at_end": True,
+    }  # fmt: skip
+
+
+def test_a_look_that_fails_does_not_stop_a_run_that_chooses_by_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    look = Watch.take
+
+    def failing(self: Watch, network: Any, tok: Any, *, step: int, **options: Any) -> Any:
+        if step == 2:
+            raise RuntimeError("once")
+        return look(self, network, tok, step=step, **options)
+
+    monkeypatch.setattr(Watch, "take", failing)
+    run = trained(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=2)], **choosing())
+    assert run.state.global_step == 4
+    assert any("no look at step 2" in line for line in log_lines(capfd))
+
+
+def test_choosing_by_retention_where_nothing_can_be_retained_is_refused(tmp_path: Path) -> None:
+    network = model(TOK)
+    rows = score(network, TOK, probe()).table.to_pylist()
+    wrong = {row["item_id"] for row in rows if not row["correct"]}
+    items = Probe([item for item in probe() if item.id in wrong], name="all wrong")
+    run = trainer(tmp_path, callbacks=[ForgetWatchCallback(items, every=2)], **choosing())
+    with pytest.raises(WatchError, match="no answer of the baseline is right"):
+        run.train()
+    assert run.state.global_step == 0
+
+
+def test_an_evaluation_after_the_training_is_no_look(tmp_path: Path) -> None:
+    run = trained(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=[2])], **choosing())
+    before = sorted(path.name for path in (tmp_path / "_forgetwatch").iterdir())
+    metrics = run.evaluate()
+    assert not [name for name in metrics if "forget" in name]
+    assert sorted(path.name for path in (tmp_path / "_forgetwatch").iterdir()) == before
+
+
+def test_a_second_training_keeps_the_looks_of_the_first(tmp_path: Path) -> None:
+    run = trained(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=2)], steps=4)
+    first = load_snapshot(tmp_path / "_forgetwatch" / "step-000004.parquet").checksum
+    run.train()
+    assert load_snapshot(tmp_path / "_forgetwatch-1" / "step-000004.parquet").checksum == first
+    assert Trajectory.from_run(tmp_path).steps == (0, 2, 4)
+
+
+def test_later_looks_do_not_change_the_alarm_level_of_a_look() -> None:
+    looks = [snapshot([True] * 40, meta={"step": 0})]
+    looks += [snapshot([n >= 9 for n in range(40)], meta={"step": step}) for step in (1, 2, 3, 4)]
+    levels = [
+        [verdict.alarm_level for verdict in Trajectory.of(looks[:count], planned=2).verdicts()]
+        for count in (2, 3, 4, 5)
+    ]
+    for shorter, longer in pairwise(levels):
+        assert longer[: len(shorter)] == shorter
+
+
+def test_a_started_command_gets_no_variables_of_the_process_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "TORCHELASTIC_RUN_ID", "ACCELERATE_USE_CPU"):
+        monkeypatch.setenv(name, "1")
+    monkeypatch.setenv("MINE", "kept")
+    seen: dict[str, Any] = {}
+
+    class Started:
+        def __init__(self, words: list[str], **options: Any) -> None:
+            seen.update(options)
+
+        def wait(self) -> int:
+            return 0
+
+    monkeypatch.setattr("forgetwatch.run.run_output.subprocess.Popen", Started)
+    command = checked_command("true {step}")
+    assert command is not None
+    command.start(step=1, output_dir=tmp_path, folder=tmp_path)
+    assert seen["env"]["MINE"] == "kept"
+    assert not {"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "TORCHELASTIC_RUN_ID"} & set(seen["env"])
+    assert os.environ["RANK"] == "1"
+
+
+def test_a_new_baseline_removes_the_null_of_the_old_one(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    base = snapshot([True, False], meta={"step": 0})
+    folder.start(probe(), base, base)
+    folder.start(probe(), base)
+    assert not (folder.path / "null.parquet").exists()
+
+
+def test_resume_accepts_a_checkpoint_as_a_path_object(tmp_path: Path) -> None:
+    trained(
+        tmp_path / "a", callbacks=[ForgetWatchCallback(probe(), every=2)], steps=2, save_strategy="steps", save_steps=2
+    )
+    again = trainer(tmp_path / "b", callbacks=[ForgetWatchCallback(probe(), every=2)], steps=4)
+    again.train(resume_from_checkpoint=tmp_path / "a" / "checkpoint-2")
+    own = load_snapshot(tmp_path / "a" / "_forgetwatch" / "baseline.parquet").checksum
+    assert load_snapshot(tmp_path / "b" / "_forgetwatch" / "baseline.parquet").checksum == own
+    assert resume_checkpoint() is None
+
+
+def test_a_composite_of_a_metric_outside_0_to_1_is_refused() -> None:
+    assert composite_row(0.8, {"eval_acc": 0.4}, "acc") == {"eval_forget/all/composite": pytest.approx(0.64 / 1.2)}
+    assert composite_row(0.8, {"eval_acc": 0.4}, None) == composite_row(math.nan, {"eval_acc": 0.4}, "acc") == {}
+    with pytest.raises(WatchError, match=r"'loss' is 2\.5; needed a metric from 0 to 1, such as acc"):
+        composite_row(0.8, {"eval_acc": 0.4, "eval_loss": 2.5}, "loss")
+    with pytest.raises(WatchError, match="not in the evaluation"):
+        composite_row(0.8, {"eval_acc": 0.4}, "accuracy")
+
+
+def test_a_look_uses_the_evaluation_weights_of_a_schedule_free_optimizer() -> None:
+    seen: list[str] = []
+    inner = SimpleNamespace(eval=lambda: seen.append("eval"), train=lambda: seen.append("train"))
+    with evaluation_weights(SimpleNamespace(optimizer=inner)):
+        seen.append("look")
+    assert seen == ["eval", "look", "train"]
+    with evaluation_weights(torch.optim.SGD([torch.zeros(1)])):
+        pass

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from events import At, log_lines, losses, weights
+from saved_runs import At, log_lines, losses, weights
 from support import probe, trained, trainer
 from transformers import TrainerCallback
 

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import torch
-from events import curve, weights
+from saved_runs import curve, weights
 from support import model, probe, tokenizer, trained, trainer
 
 from forgetwatch import ForgetWatchCallback, Snapshot, load_snapshot

@@ -14,10 +14,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 import torch
-from events import curve, weights
+from saved_runs import LORA, curve, examples, length, weights
 from support import model, probe, tokenizer, trained
 from transformers import AutoModelForCausalLM
-from trl_examples import LORA, examples, length
 
 from forgetwatch import ForgetWatchCallback, Guard, Item, Probe, Snapshot, Trajectory, load_snapshot
 from forgetwatch.comparing import read_stages

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 import torch
-from events import At, interrupt, log_lines
 from safetensors.torch import load_file
+from saved_runs import At, interrupt, log_lines
 from support import model, probe, tokenizer, trained, trainer, wait_until
 from transformers import EarlyStoppingCallback, TrainerCallback
 

@@ -1,18 +1,28 @@
-"""The page of a run, written during the run."""
+"""The page of a run, written during the run.
+
+A run that began with another probe, or an earlier version of the grading rules, and is resumed.
+
+What the new task gained, beside what was forgotten: the trainer's own figure, or questions of its own.
+"""
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support import model, probe, tokenizer, trained, trainer
 
-from forgetwatch import ForgetWatchCallback, Watch
+from forgetwatch import ForgetWatchCallback, Item, Probe, Trajectory, Watch, load_probe, score
+from forgetwatch.errors import WatchError
+from forgetwatch.grading import RULES
 from forgetwatch.progress import seconds
+from forgetwatch.report import trajectory_json
 from forgetwatch.run import ReportPage, cost_line, run_output
-from forgetwatch.run_folder import REPORT
+from forgetwatch.run_folder import REPORT, TaskFigure, logged_figure
+from forgetwatch.scoring import scorer
 
 TOK = tokenizer()
 
@@ -139,3 +149,102 @@ def test_the_last_look_of_a_fast_run_is_in_its_page(tmp_path: Path) -> None:
     text = (tmp_path / "_forgetwatch" / REPORT).read_text(encoding="utf-8")
     assert "to step 5;" in text
     assert [int(step) for step in re.findall(r'data-group="look:(\d+)"', text)] == [1, 2, 3, 4, 5]
+
+
+SAVES = {"save_strategy": "steps", "save_steps": 2}
+
+
+def old_version() -> Probe:
+    """Forty items of `standard` with other prompts."""
+    items = [replace(item, prompt=f"Tell me. {item.prompt}") for item in load_probe("standard").head(40)]
+    return replace(load_probe("standard"), items=tuple(items))
+
+
+def new_version(name: str) -> Probe:
+    return load_probe(name).head(40)
+
+
+def train(folder: Path, callback: ForgetWatchCallback, *, steps: int) -> None:
+    trainer(folder, steps=steps, callbacks=[callback], **SAVES).train(resume_from_checkpoint=steps > 2)
+
+
+def test_a_run_with_a_probe_of_the_users_own_is_not_resumed_with_another(tmp_path: Path) -> None:
+    train(tmp_path, ForgetWatchCallback(old_version(), every=2), steps=2)
+    with pytest.raises(WatchError, match=r"resume with the probe in .*probe\.jsonl"):
+        train(tmp_path, ForgetWatchCallback(new_version("standard"), every=2), steps=4)
+
+
+def test_a_run_whose_answers_were_graded_by_other_rules_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = Item(id="w", task="t", prompt="w1 w2", answer="no", match="loops")
+    probe = Probe([*load_probe("standard").head(10), written], decoding={"tokens": 4})
+    monkeypatch.setattr(scorer, "RULES", 2)
+    train(tmp_path, ForgetWatchCallback(probe, every=2, max_overhead=None), steps=2)
+    monkeypatch.undo()
+    with pytest.raises(
+        WatchError, match=f"by version 2 of the grading rules, and this forgetwatch has version {RULES}"
+    ):
+        train(tmp_path, ForgetWatchCallback(probe, every=2, max_overhead=None), steps=4)
+
+
+def questions() -> Probe:
+    return Probe([*probe(80)][60:], name="mine")
+
+
+def test_questions_of_the_task_are_counted_apart_and_never_as_forgotten(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ForgetWatchCallback(probe(60), every=2, task=questions())
+    run = trained(tmp_path, callbacks=[asked], steps=4, save_strategy="steps", save_steps=4)
+    found = Trajectory.from_run(tmp_path)
+    assert found.task is not None
+    assert (found.task.name, [step for step, _ in found.task.values]) == ("mine_accuracy", [0, 2, 4])
+    right = float((score(run.model, TOK, questions()).floats("correct") == 1).mean())
+    assert found.task.at(4) == pytest.approx(right)
+    assert {one.all.n for one in found.comparisons} == {60}
+    rows = {row["step"]: row["eval_forget/task"] for row in run.state.log_history if "eval_forget/task" in row}
+    assert rows == {step: found.task.at(step) for step in (0, 2, 4)}
+    assert "new task      mine accuracy" in capsys.readouterr().out
+    assert trajectory_json(found)["task"]["name"] == "mine_accuracy"
+    # A run that resumes keeps what it asked before.
+    trained(tmp_path, callbacks=[ForgetWatchCallback(probe(60), every=2, task=questions())], steps=6, resume=True)
+    again = Trajectory.from_run(tmp_path).task
+    assert again is not None
+    assert again.values[:3] == found.task.values
+    assert [step for step, _ in again.values] == [0, 2, 4, 6]
+
+
+def test_the_trainers_figure_is_there_from_its_first_value_to_its_last(tmp_path: Path) -> None:
+    run = trained(tmp_path, callbacks=[ForgetWatchCallback(probe(60), every=2)], steps=5, logging_steps=1)
+    losses = [(row["step"], row["loss"]) for row in run.state.log_history if "loss" in row]
+    found = Trajectory.from_run(tmp_path).task
+    assert found is not None
+    assert found.name == "loss"
+    assert found.values == tuple(losses)
+
+
+@pytest.mark.parametrize(
+    ("rows", "chosen", "name", "falls"),
+    [
+        ([{"loss": 2.0, "eval_loss": 1.0, "step": 1}], None, "eval_loss", True),
+        ([{"loss": 2.0, "eval_loss": 1.0, "eval_accuracy": 0.5, "step": 1}], None, "eval_accuracy", False),
+        ([{"eval_loss": 1.0, "eval_f1": 0.5, "step": 1}], "f1", "eval_f1", False),
+        ([{"eval_loss": 1.0, "eval_f1": 0.5, "step": 1}], "eval_f1", "eval_f1", False),
+        ([{"loss": 2.0, "reward": 0.5, "step": 1}], None, "reward", False),
+    ],
+)
+def test_the_figure_is_that_of_the_evaluation_then_a_reward_then_the_loss(
+    rows: list[dict[str, Any]], chosen: str | None, name: str, falls: bool
+) -> None:
+    found = logged_figure(rows, chosen=chosen)
+    assert found is not None
+    assert (found.name, found.falls) == (name, falls)
+
+
+def test_a_loop_of_ones_own_asks_the_task_too(tmp_path: Path) -> None:
+    watch, network = Watch(probe(60), tmp_path, task=questions()), model(TOK)
+    watch.look(network, TOK, step=0)
+    watch.look(network, TOK, step=5)
+    assert isinstance(watch.run.task, TaskFigure)
+    assert [step for step, _ in watch.run.task.values] == [0, 5]

@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 import torch
-from events import curve
+from saved_runs import LORA, curve, examples, length
 from support import model, probe, tokenizer
-from trl_examples import LORA, examples, length
 
 from forgetwatch import ForgetWatchCallback, load_snapshot
 from forgetwatch.errors import ForgetwatchError

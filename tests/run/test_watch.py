@@ -1,8 +1,14 @@
-"""Watch in a training loop without a Trainer."""
+"""Watch in a training loop without a Trainer.
+
+The lost of a run with adapters, asked again at its last look.
+
+A run whose probe has passages: its curve, its files, and a resume.
+"""
 
 from __future__ import annotations
 
 import errno
+import io
 import json
 import re
 from dataclasses import replace
@@ -12,13 +18,19 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from support import model, probe, tokenizer
+from passage_texts import passages
+from rich.console import Console
+from support import model, probe, teach, tokenizer, trained, trainer
+from typer.testing import CliRunner
 
 import forgetwatch.files.tables
-from forgetwatch import Item, Probe, Snapshot, Trajectory, Watch, load_snapshot, score
+from forgetwatch import ForgetWatchCallback, Item, Probe, Snapshot, Trajectory, Watch, load_snapshot, score
+from forgetwatch.cli import app
 from forgetwatch.comparing.flips import flips
 from forgetwatch.errors import ProbeError, ScoringError, WatchError
 from forgetwatch.files import write_atomically
+from forgetwatch.probes import wordings_of
+from forgetwatch.report.terminal import run_table
 from forgetwatch.run_folder import GuardFinding, RunFolder, StoredRun
 from forgetwatch.scoring import scorer
 
@@ -458,3 +470,150 @@ def test_answers_that_vanish_are_logged_at_the_first_look_that_misses_them(
     lines = [line for line in capsys.readouterr().err.splitlines() if "were scored on one side alone" in line]
     assert len(lines) == 1
     assert lines[0].startswith("forgetwatch: step 10: 1 of ")
+
+
+ITEMS = 64
+
+
+def probe_of_run_again() -> Probe:
+    return Probe(
+        [
+            Item(
+                id=str(n),
+                task="t",
+                prompt=f"w{n}",  # the tokenizer spells frames with a label alike
+                choices=[f" w{n + 30}", f" w{n + 31}", f" w{n + 32}"],
+                answer=0,
+            )
+            for n in range(ITEMS)
+        ],
+        name="taught",
+    )
+
+
+@pytest.fixture(scope="module")
+def weights() -> dict[str, torch.Tensor]:
+    """A model that knows all questions in every wording."""
+    asked = [None, *wordings_of(["short", "right"])]
+    prompts = [
+        (item, one.asks(str(item.prompt)) if one else (item.prompt, ""))
+        for item in probe_of_run_again()
+        for one in asked
+    ]
+    texts = [f"{made[0]}{item.choices[0]}" for item, made in prompts if made]
+    return dict(teach(model(TOK, dropout=0.0), TOK, texts, 120).state_dict())
+
+
+def knowing(weights: dict[str, torch.Tensor]) -> Any:
+    network = model(TOK, dropout=0.0)
+    network.load_state_dict(weights)
+    return network
+
+
+def test_the_last_look_with_adapters_asks_the_lost_in_other_words(
+    tmp_path: Path, weights: dict[str, torch.Tensor], capsys: pytest.CaptureFixture[str]
+) -> None:
+    peft = pytest.importorskip("peft")
+    lora = peft.LoraConfig(r=4, target_modules=["q_proj", "v_proj", "up_proj"], task_type="CAUSAL_LM")
+    options: dict[str, Any] = {"peft_config": lora, "learning_rate": 5e-2}
+    watched = ForgetWatchCallback(probe=probe_of_run_again(), every=3, max_overhead=None)
+    run = trained(tmp_path / "a", callbacks=[watched], network=knowing(weights), **options)
+    plain = trained(tmp_path / "b", network=knowing(weights), **options)
+    pairs = zip(run.model.parameters(), plain.model.parameters(), strict=True)
+    assert all(torch.equal(one, other) for one, other in pairs)
+    assert "questions in other words, of the model with and without its adapters" in capsys.readouterr().err
+    trajectory = Trajectory.from_run(tmp_path / "a")
+    *earlier, last = trajectory.comparisons
+    assert not any(look.again for look in earlier)
+    assert last.again is not None
+    counts = last.again.counts
+    assert 0 < counts.lost <= ITEMS // 16
+    assert counts.kept <= counts.lost
+    assert last.again.wordings == ("short", "right")
+    marked = {flip.item_id: flip.again for flip in flips(trajectory.baseline, trajectory.last) if flip.again}
+    assert marked == {item: status for (_, item), status in last.again.status.items()}
+    page = (tmp_path / "a" / "_forgetwatch" / "report.html").read_text()
+    assert f"Of {counts.lost} clearly known answers that were lost, {counts.lost_elsewhere} are lost in every" in page
+    assert last.to_dict()["again"]["lost"] == counts.lost
+
+
+def test_without_adapters_and_with_adapters_of_another_training_nothing_is_asked(
+    tmp_path: Path, weights: dict[str, torch.Tensor], capsys: pytest.CaptureFixture[str]
+) -> None:
+    peft = pytest.importorskip("peft")
+    trained(
+        tmp_path / "a", callbacks=[ForgetWatchCallback(probe=probe_of_run_again(), every=3)], network=knowing(weights)
+    )
+    lora = peft.LoraConfig(r=4, target_modules=["up_proj"], init_lora_weights=True, task_type="CAUSAL_LM")
+    adapted = peft.get_peft_model(knowing(weights), lora)
+    with torch.no_grad():
+        for name, weight in adapted.named_parameters():
+            if "lora_B" in name:
+                weight.normal_()
+    trained(tmp_path / "b", callbacks=[ForgetWatchCallback(probe=probe_of_run_again(), every=3)], network=adapted)
+    assert "in other words" not in capsys.readouterr().err
+    for name in ("a", "b"):
+        assert Trajectory.from_run(tmp_path / name).comparisons[-1].again is None
+
+
+def curve(run: Any) -> dict[int, float]:
+    return {
+        row["step"]: row["eval_forget/all/bits_per_byte"]
+        for row in run.state.log_history
+        if "eval_forget/all/bits_per_byte" in row
+    }
+
+
+@pytest.mark.parametrize("questions", [0, 30])
+def test_a_run_logs_bits_per_byte_at_every_look(tmp_path: Path, questions: int, capsys: Any) -> None:
+    items = [*(probe(questions) if questions else ()), *passages()]
+    run = trained(tmp_path, callbacks=[ForgetWatchCallback(Probe(items, name="texts"), every=2, max_overhead=None)])
+    shown = capsys.readouterr()
+    found = curve(run)
+    assert list(found) == [0, 2, 4, 6]
+    assert len(set(found.values())) == 4
+    stored = Trajectory.from_run(tmp_path)
+    assert [one.all["bits_per_byte_after"] for one in stored.comparisons] == pytest.approx(list(found.values()))
+    assert "passages      12; bits per byte" in shown.out
+    assert "items are unscored" not in shown.err
+    assert "the noise is not known" not in shown.out
+    assert ("12 passages" in shown.err) is not bool(questions)
+    console = Console(width=80, file=io.StringIO(), record=True)
+    console.print(run_table(stored))
+    assert ("NO VERDICT" in shown.out) is not bool(questions)
+    assert (tmp_path / "_forgetwatch" / "report.html").read_text().count('id="passages"') == 1
+
+
+def test_a_resumed_run_keeps_its_passages(tmp_path: Path) -> None:
+    texts = Probe([*probe(12), *passages()], name="texts")
+
+    def watched(steps: int) -> Any:
+        options = {"save_strategy": "steps", "save_steps": 3, "steps": steps}
+        return trainer(tmp_path, callbacks=[ForgetWatchCallback(texts, every=3, max_overhead=None)], **options)
+
+    watched(3).train()
+    resumed = watched(6)
+    resumed.train(resume_from_checkpoint=True)
+    run = Trajectory.from_run(tmp_path)
+    assert run.steps == (0, 3, 6)
+    assert [one.all.passages for one in run.comparisons] == [12, 12, 12]
+
+
+def test_the_commands_read_a_run_of_passages(tmp_path: Path) -> None:
+    trained(tmp_path, callbacks=[ForgetWatchCallback(Probe(passages(), name="texts"), every=3, max_overhead=None)])
+    folder = tmp_path / "_forgetwatch"
+    looks = [str(folder / name) for name in ("baseline.parquet", "step-000003.parquet", "step-000006.parquet")]
+    runner = CliRunner()
+    for arguments, says in (
+        (["report", str(folder)], "passages 12; bits per byte"),
+        (["report", str(folder), "--detail"], "passages 12; bits per byte"),
+        (["flips", str(folder)], "none forgotten; the 12 passages have no right answer, and none to flip"),
+        (["compare", *looks[:2]], "NO VERDICT"),
+        (["compare", *looks], "at step 6"),
+        (["compare", *looks[:2], "--fail-if", "bits_per_byte_change>5"], "gate PASS"),
+    ):
+        result = runner.invoke(app, arguments)
+        assert result.exit_code == 0, (arguments, result.output)
+        assert says in " ".join(result.output.split()) or says in result.output, (arguments, result.output)
+    failed = runner.invoke(app, ["compare", *looks[:2], "--fail-if", "bits_per_byte_change>-5"])
+    assert failed.exit_code != 0

@@ -1,10 +1,16 @@
-"""Generated answers: how they are generated and graded, and whether form or knowledge was lost."""
+"""Generated answers: how they are generated and graded, and whether form or knowledge was lost.
+
+The shipped probe `behaviour`, on a model and on a stand-in that answers well.
+"""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,12 +20,22 @@ from rich.console import Console
 from support import WORDS, facts, model, tokenizer
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from forgetwatch import Item, Probe, compare, score
+from forgetwatch import Item, Probe, compare, load_probe, score
 from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ProbeError
 from forgetwatch.grading import grade
 from forgetwatch.report import comparison_detail, comparison_json
-from forgetwatch.scoring import Generated, ModelGenerator, Scorer, answer_text, encode_prompts, scorer
+from forgetwatch.scoring import (
+    Generated,
+    GeneratedItems,
+    Ids,
+    ModelGenerator,
+    Scorer,
+    answer_text,
+    encode_prompts,
+    render_prompt,
+    scorer,
+)
 
 LETTERS = "ABCD"
 
@@ -387,3 +403,54 @@ def test_an_answer_after_worked_examples_ends_before_the_next_question(monkeypat
     alone = Scorer(Probe([shown], decoding={"tokens": 20}), TOK, network).score(network)
     assert alone.texts("output").tolist() == ["w1"]
     assert own.stops == [(), ("\n\nQ:",)]
+
+
+PROBE = load_probe("behaviour")
+WORDS_OF_BEHAVIOUR = [
+    str(item.prompt if isinstance(item.prompt, str) else item.prompt[-1]["content"]) for item in PROBE
+]
+TOK_OF_BEHAVIOUR = tokenizer(words_of=WORDS_OF_BEHAVIOUR)
+WITH_TOOLS = tokenizer(words_of=WORDS_OF_BEHAVIOUR)
+WITH_TOOLS.chat_template = "{% if tools %}{{ tools }} {% endif %}" + WITH_TOOLS.chat_template
+NO_TOOLS = "unscored: the chat template has no place for tools"
+
+
+class StandIn:
+    """Writes the good answers of the test table, and never ends where it is asked to stop."""
+
+    name = "stand-in"
+
+    def generate(
+        self, prompts: Sequence[Ids], decoding: Decoding, *, seed: int, progress: Callable[[int], None] | None = None
+    ) -> list[Generated]:
+        table = Path(__file__).parent.parent / "probes" / "behaviour_answers.jsonl"
+        good = {row["id"]: row["good"][0] for row in map(json.loads, table.read_text("utf-8").splitlines())}
+        items = [item for item in PROBE if not item.tools or len(prompts) == len(PROBE)]
+        return [Generated(good[item.id], item.match == "stops", ()) for item in items]
+
+
+def test_good_answers_are_right_and_those_that_do_not_stop_are_truncated_and_wrong() -> None:
+    written = GeneratedItems(PROBE, range(len(PROBE)), WITH_TOOLS, max_length=8192)
+    for index, (row,) in written.rows(StandIn()).items():
+        stops = PROBE[index].match == "stops"
+        assert (row["correct"], row["outcome"]) == ((False, "truncated") if stops else (True, "ok"))
+
+
+def test_a_random_model_answers_all_items_and_those_with_tools_are_unscored_without_a_place_for_them() -> None:
+    rows = score(model(TOK_OF_BEHAVIOUR, positions=256), TOK_OF_BEHAVIOUR, PROBE).table.to_pylist()
+    assert len(rows) == 180
+    for item, row in zip(PROBE, rows, strict=True):
+        if item.tools:
+            assert (row["outcome"], row["correct"]) == (NO_TOOLS, None)
+        else:
+            assert row["outcome"] in {"ok", "no answer", "truncated"}
+            assert isinstance(row["correct"], bool)
+            assert row["outcome"] == "ok" or not row["correct"]
+
+
+def test_only_a_template_that_leaves_the_tools_out_makes_an_item_unscored() -> None:
+    tool = {"type": "function", "function": {"name": "now"}}
+    item = Item(id="1", task="t", prompt="a b", answer='{"name": "now"}', match="tool_call", tools=[tool])
+    probe = Probe([item, replace(item, id="2", tools=None)], rendering="chat")
+    assert [bool(render_prompt(one, probe, TOK_OF_BEHAVIOUR).unscored) for one in probe] == [True, False]
+    assert [bool(render_prompt(one, probe, WITH_TOOLS).unscored) for one in probe] == [False, False]

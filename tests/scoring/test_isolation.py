@@ -1,6 +1,10 @@
+"""State that a forward pass changes besides the weights comes back after a look, so that a training does not notice."""
+
 from __future__ import annotations
 
 import random
+from collections import deque
+from collections.abc import Iterator
 from contextlib import nullcontext
 from typing import Any
 
@@ -8,10 +12,13 @@ import numpy as np
 import pytest
 import torch
 from support import model, probe, tokenizer
+from torch import Tensor, nn
+from torch.ao.quantization import FakeQuantize, MovingAverageMinMaxObserver
+from transformers import LlamaConfig, LlamaForCausalLM
 
 from forgetwatch import compare, score
 from forgetwatch.errors import ScoringError
-from forgetwatch.scoring import isolated, maskable
+from forgetwatch.scoring import Scorer, isolated, maskable
 
 WRITTEN: dict[str, Any] = {"scoring": "generate", "decoding": {"tokens": 4}}
 
@@ -127,3 +134,137 @@ def test_an_attention_without_masks_is_replaced_during_the_look() -> None:
     with pytest.raises(ValueError, match="boom"), maskable(network, "sdpa"):
         look()
     assert network.config._attn_implementation == "flash_attention_2"
+
+
+TOK = tokenizer()
+SIZES: dict[str, Any] = {
+    **{"vocab_size": len(TOK), "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2},
+    **{"num_attention_heads": 4, "num_key_value_heads": 2, "pad_token_id": 0, "bos_token_id": 3, "eos_token_id": 1},
+}
+
+
+class _Quantised(nn.Module):
+    """A linear layer behind an observer, which evaluation mode does not stop."""
+
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+        self.observer = FakeQuantize(MovingAverageMinMaxObserver, quant_min=0, quant_max=255)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        return self.inner(self.observer(hidden))
+
+
+class _Counting(nn.Module):
+    """Scales its input by what it has seen: in a number, a list, a dict, a tensor that is no buffer, and a new one."""
+
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner, self.calls, self.widths, self.seen = inner, 0, deque[int](maxlen=4), {"most": 0}
+        self.mean = torch.zeros(())
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        self.calls += 1
+        self.widths.append(hidden.shape[1])
+        self.seen["most"] = max(self.seen["most"], hidden.shape[1])
+        self.mean = self.mean * 0.9 + hidden.detach().abs().mean() * 0.1
+        if not hasattr(self, "first"):
+            self.first = hidden.detach().abs().max()
+        factor = 1 + self.calls / 100 + sum(self.widths) / 1000 + self.seen["most"] / 100
+        return self.inner(hidden) * factor * (1 + self.mean) / (1 + self.first)
+
+
+def dynamic() -> nn.Module:
+    """A model whose rotary frequencies follow the longest text so far."""
+    torch.manual_seed(0)
+    rope = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10000.0}
+    config = LlamaConfig(**SIZES, max_position_embeddings=16, rope_parameters=rope)
+    return LlamaForCausalLM(config)
+
+
+def wrapped(kind: type[nn.Module]) -> nn.Module:
+    torch.manual_seed(0)
+    made = LlamaForCausalLM(LlamaConfig(**SIZES, max_position_embeddings=128))
+    for layer in made.model.layers:
+        layer.mlp.up_proj = kind(layer.mlp.up_proj)
+    return made
+
+
+MODELS = {
+    "dynamic rotary embeddings": dynamic,
+    "observers of quantisation": lambda: wrapped(_Quantised),
+    "attributes": lambda: wrapped(_Counting),
+}
+
+
+def batches() -> Iterator[Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    for length in (40, 12, 60, 20, 30):
+        yield torch.randint(5, len(TOK), (2, length), generator=generator)
+
+
+def trained(network: nn.Module, *, looks: bool) -> list[Any]:
+    """Losses and weights of a few steps, with a look before each or without."""
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+    scorer = Scorer(probe(8), TOK, network) if looks else None
+    losses = []
+    for ids in batches():
+        if scorer is not None:
+            scorer.score(network)
+        network.train()
+        loss = network(input_ids=ids, labels=ids).loss
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.item())
+    return [*losses, *(weight.detach() for weight in network.parameters()), *network.buffers()]
+
+
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_a_training_with_looks_is_bitwise_the_one_without(name: str) -> None:
+    alone, watched = (trained(MODELS[name](), looks=looks) for looks in (False, True))
+    assert len(alone) == len(watched)
+    for own, other in zip(alone, watched, strict=True):
+        assert torch.equal(own, other) if isinstance(own, Tensor) else own == other
+
+
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_without_it_the_training_would_differ(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The three models are such that the test above can fail."""
+    from contextlib import nullcontext
+
+    monkeypatch.setattr("forgetwatch.scoring.model.kept_state", lambda network: nullcontext())
+    alone, watched = (trained(MODELS[name](), looks=looks) for looks in (False, True))
+    assert any(
+        not torch.equal(own, other) if isinstance(own, Tensor) else own != other
+        for own, other in zip(alone, watched, strict=True)
+    )
+
+
+def test_objects_stay_the_same_ones_and_what_a_look_adds_is_removed() -> None:
+    network = model(TOK)
+    network.lengths = [1, 2]
+    network.table = torch.zeros(3)
+    network.register_buffer("limit", torch.tensor([1.0]))
+    lengths, table, limit = network.lengths, network.table, network.limit
+    with isolated(network):
+        network.lengths.append(3)
+        network.table = torch.ones(3)
+        network.limit.resize_(2).fill_(7)
+        network.added = 5
+        network.register_buffer("another", torch.ones(1), persistent=False)
+    assert (network.lengths is lengths, network.table is table, network.limit is limit) == (True, True, True)
+    assert (lengths, table.tolist(), limit.tolist()) == ([1, 2], [0.0] * 3, [1.0])
+    assert not hasattr(network, "added")
+    assert "another" not in dict(network.named_buffers())
+
+
+def test_a_change_of_a_large_buffer_is_logged(capfd: pytest.CaptureFixture[str]) -> None:
+    network = model(TOK)
+    network.register_buffer("history", torch.zeros(2**15), persistent=False)
+    with isolated(network):
+        pass
+    assert "too large to be kept" not in capfd.readouterr().err
+    with isolated(network):
+        network.history[0] = 1
+    assert "a look changes Qwen3ForCausalLM.history, which is too large to be kept" in capfd.readouterr().err

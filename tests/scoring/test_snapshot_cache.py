@@ -1,4 +1,9 @@
-"""The cache of scored models: what makes a model another model, damaged files, and several processes at once."""
+"""The cache of scored models: what makes a model another model, damaged files, and several processes at once.
+
+The fingerprint of a model in memory: equal for equal weights, another for any other.
+
+The name under which a model takes keys and values: read from its own signature, whatever transformers calls it.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +23,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from architectures import SIZES, items, largest_error
+from peft import LoraConfig, get_peft_model
 from support import PATIENCE, model, probe, tokenizer
+from transformers import LlamaConfig, LlamaForCausalLM
 
 from forgetwatch import Snapshot, save_snapshot
 from forgetwatch.cache import CacheEntry
 from forgetwatch.errors import ScoringError
-from forgetwatch.scoring import file_digests, score_checkpoint
+from forgetwatch.scoring import Scorer, file_digests, loading, model_fingerprint, score_checkpoint
+from forgetwatch.scoring.model import cache_argument
 
 
 def in_shards(folder: Path, network: Any) -> None:
@@ -245,3 +255,149 @@ def test_many_owners_of_a_lock_never_overlap(tmp_path: Path) -> None:
 
     at_once(6, work)
     assert (most, wrong) == (1, [])
+
+
+TOK = tokenizer()
+
+
+def other_value(network: Any) -> None:
+    weight = network.model.layers[1].mlp.up_proj.weight.view(-1)
+    weight[77] = torch.nextafter(weight[77], weight[77] + 1)
+
+
+def exchanged(network: Any) -> None:
+    weight = network.model.embed_tokens.weight
+    weight[[3, 4]] = weight[[4, 3]].clone()
+
+
+def exchanged_layers(network: Any) -> None:
+    network.model.layers[0], network.model.layers[1] = network.model.layers[1], network.model.layers[0]
+
+
+def other_dtype(network: Any) -> None:
+    network.to(torch.bfloat16)
+
+
+def other_setting(network: Any) -> None:
+    network.config.rms_norm_eps *= 2
+
+
+def buffer(network: Any) -> None:
+    network.register_buffer("seen", torch.ones(3))
+
+
+@pytest.mark.parametrize("change", [other_value, exchanged, exchanged_layers, other_dtype, other_setting, buffer])
+def test_any_change_of_the_weights_or_settings_is_another_fingerprint(change: Callable[[Any], None]) -> None:
+    network = model(TOK)
+    assert model_fingerprint(network) == model_fingerprint(model(TOK))
+    with torch.no_grad():
+        change(network)
+    assert model_fingerprint(network) != model_fingerprint(model(TOK))
+
+
+def test_the_name_of_a_model_does_not_count_and_neither_does_its_mode() -> None:
+    network = model(TOK).eval()
+    network.config._name_or_path = "elsewhere"
+    assert model_fingerprint(network) == model_fingerprint(model(TOK).train())
+
+
+def test_an_adapter_that_changes_nothing_is_its_base_and_a_trained_one_is_not() -> None:
+    adapted = get_peft_model(model(TOK), LoraConfig(task_type="CAUSAL_LM", target_modules=["q_proj"]))
+    assert model_fingerprint(adapted) == model_fingerprint(model(TOK))
+    with torch.no_grad():
+        next(weight for name, weight in adapted.named_parameters() if "lora_B" in name)[0, 0] = 1e-3
+    assert model_fingerprint(adapted) != model_fingerprint(model(TOK))
+    dora = LoraConfig(task_type="CAUSAL_LM", target_modules=["q_proj"], use_dora=True)
+    assert model_fingerprint(get_peft_model(model(TOK), dora)) != model_fingerprint(model(TOK))
+
+
+def test_the_settings_of_a_trained_adapter_count() -> None:
+    found = []
+    for alpha in (8, 8, 16):
+        settings = LoraConfig(task_type="CAUSAL_LM", target_modules=["q_proj"], lora_alpha=alpha)
+        torch.manual_seed(0)
+        adapted = get_peft_model(model(TOK), settings)
+        with torch.no_grad():
+            next(weight for name, weight in adapted.named_parameters() if "lora_B" in name).fill_(1e-3)
+        found.append(model_fingerprint(adapted))
+    assert found[0] == found[1] != found[2]
+
+
+def test_a_slice_of_a_flat_buffer_has_the_sums_of_its_copy() -> None:
+    flat = torch.arange(101, dtype=torch.float32)
+    assert loading._sums(flat[3:]) == loading._sums(flat[3:].clone())
+
+
+OWN = cache_argument(LlamaForCausalLM)
+"""Name in the installed version of transformers."""
+
+
+class _New(LlamaForCausalLM):  # type: ignore[misc]
+    def forward(self, input_ids: Any = None, position_ids: Any = None, cache: Any = None, **rest: Any) -> Any:
+        assert "past_key_values" not in rest
+        return super().forward(input_ids=input_ids, position_ids=position_ids, **{OWN: cache}, **rest)
+
+
+class _Old(LlamaForCausalLM):  # type: ignore[misc]
+    def forward(self, input_ids: Any = None, position_ids: Any = None, past_key_values: Any = None, **rest: Any) -> Any:
+        assert "cache" not in rest
+        return super().forward(input_ids=input_ids, position_ids=position_ids, **{OWN: past_key_values}, **rest)
+
+
+class _Unnamed(_Old):
+    def forward(self, *rest: Any, position_ids: Any = None, **named: Any) -> Any:
+        return super().forward(*rest, position_ids=position_ids, **named)
+
+
+class _Refusing(LlamaForCausalLM):  # type: ignore[misc]
+    """Its cache has a third name, as after another renaming."""
+
+    def forward(self, input_ids: Any = None, position_ids: Any = None, cache: Any = None, **rest: Any) -> Any:
+        if cache is not None:
+            raise TypeError("unexpected keyword argument 'cache'")
+        return super().forward(input_ids=input_ids, position_ids=position_ids, **rest)
+
+
+class _Swallowing(LlamaForCausalLM):  # type: ignore[misc]
+    """Takes the cache without a word and does not use it."""
+
+    def forward(self, input_ids: Any = None, position_ids: Any = None, cache: Any = None, **rest: Any) -> Any:
+        return super().forward(input_ids=input_ids, position_ids=position_ids, **rest)
+
+
+class _Warning(LlamaForCausalLM):  # type: ignore[misc]
+    def forward(self, input_ids: Any = None, position_ids: Any = None, cache: Any = None, **rest: Any) -> Any:
+        if cache is not None:
+            raise FutureWarning("cache is deprecated")
+        return super().forward(input_ids=input_ids, position_ids=position_ids, **rest)
+
+
+def made(kind: type[LlamaForCausalLM]) -> Any:
+    torch.manual_seed(0)
+    return kind(LlamaConfig(**SIZES)).eval()
+
+
+@pytest.mark.parametrize(("kind", "name"), [(_New, "cache"), (_Old, "past_key_values"), (_Unnamed, "past_key_values")])
+def test_a_prefix_is_shared_under_either_name(kind: Any, name: str) -> None:
+    model = made(kind)
+    assert cache_argument(kind) == name
+    scorer = Scorer(items(), TOK, model, token_budget=128)
+    assert largest_error(model, scorer) < 1e-4
+    assert (scorer.engine.layout, scorer.engine.fallback_reason) == ("prefix", "")
+
+
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [
+        (_Refusing, "TypeError: unexpected keyword argument 'cache'"),
+        (_Swallowing, "shared rows differ from single ones"),
+        (_Warning, "FutureWarning: cache is deprecated"),
+    ],
+)
+def test_a_lost_prefix_leaves_a_reason(kind: Any, why: str) -> None:
+    model = made(kind)
+    scorer = Scorer(items(), TOK, model, token_budget=128)
+    assert largest_error(model, scorer) < 1e-4
+    assert scorer.engine.layout == "trie"
+    assert f"prefix with eager: {why}" in scorer.engine.fallback_reason.replace("sdpa", "eager")
+    assert scorer.score(model).meta["why_rows"] == scorer.engine.fallback_reason

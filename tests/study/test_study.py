@@ -1,10 +1,16 @@
-"""A study from its file to its pages: numbers, tables, seeds, resumption, and pairs that cannot be compared."""
+"""A study from its file to its pages: numbers, tables, seeds, resumption, and pairs that cannot be compared.
+
+Passages and drift in a study and in a merge: every measure with a table of its own has one there.
+
+Studies of models: each is scored once, by its own probe, in one process or in several.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -17,16 +23,23 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from matplotlib.figure import Figure
+from merge_sweeps import made_sweep
 from numpy.typing import NDArray
 from pages import HOSTILE
-from support import snapshot
+from passage_texts import read as read_measure_tables
+from ranks import launched
+from safetensors.torch import load_file, save_file
+from support import model, probe, snapshot, tokenizer
 from typer.testing import CliRunner
 
-from forgetwatch import Item, Probe, Snapshot, load_snapshot
+from forgetwatch import Item, Probe, Snapshot, compare, load_snapshot, save_snapshot
 from forgetwatch.cli import app
 from forgetwatch.comparing import Spread
 from forgetwatch.errors import ScoringError
+from forgetwatch.measures import LookDrift
+from forgetwatch.merge import merge_markdown, merge_page
 from forgetwatch.probes import few_shot
+from forgetwatch.report import measure_tables
 from forgetwatch.study import (
     Sources,
     Study,
@@ -898,3 +911,157 @@ def test_names_of_points_stay_at_their_points_unless_they_would_cover_each_other
     assert _apart(points, near=0.3, gap=0.1) == pytest.approx([0.9, 0.9, 0.8, 0.02, 0.0])
     many = _apart([(0.5, 0.01)] * 5, near=float("inf"), gap=0.1)
     assert many == pytest.approx([0.4, 0.3, 0.2, 0.1, 0.0])
+
+
+BITS = [1.0, 1.1, 1.2, 1.3]
+MOVED = LookDrift(completions=9, tokens=90, kl_sampled=0.06, kl_sampled_se=0.01, overlap=0.8, overlap_se=0.02)
+
+
+def test_a_study_has_the_tables_of_passages_and_drift(tmp_path: Path) -> None:
+    questions = [True, False, True, True]
+    for name, more in (("base", 0.0), ("tuned", 0.5)):
+        save_snapshot(
+            read_measure_tables(bits=[bits + more for bits in BITS], questions=questions), tmp_path / f"{name}.parquet"
+        )
+    (tmp_path / "made.yaml").write_text(
+        "stages:\n  - name: tuning\n    pairs:\n      - {name: one, before: base.parquet, after: tuned.parquet}\n"
+    )
+    plan = read_plan(tmp_path / "made.yaml")
+    study = run_study(plan, Sources(tmp_path, lambda given, *_: load_snapshot(given)), on_pair=lambda *_: None)
+    text = study_markdown(study)
+    assert "## Passages: what it can still predict" in text
+    assert "| one | 4 | 1.150 | 1.650 | +0.500 (+0.500 to +0.500) | " in text
+    assert "How far it moved" not in text
+    (pair,) = study.compared
+    moved = replace(study, results=(replace(pair, comparison=replace(pair.comparison, drift={"probe": MOVED})),))
+    text = study_markdown(moved)
+    assert "## How far it moved from the base" in text
+    assert "| one, probe prompts | 0.060 (0.040 to 0.080) | – | 0.80 | – |" in text
+    assert publication.study_json(moved)["stages"][0]["pairs"][0]["drift"]["probe"]["kl_sampled"] == 0.06
+    publication.write_numbers(moved, tmp_path / "out")
+    page = (tmp_path / "out" / "study.html").read_text()
+    assert page.count("<td>0.060 (0.040 to 0.080)</td>") == 1
+    assert "<td>1.650</td>" in page
+
+
+def test_a_merge_has_the_table_of_passages() -> None:
+    sweep = made_sweep()
+    assert "Passages" not in merge_markdown(sweep)
+    found = compare(
+        before=read_measure_tables(bits=BITS), after=read_measure_tables(bits=[bits + 0.5 for bits in BITS])
+    )
+    points = tuple(replace(point, from_a=found, from_b=found) for point in sweep.chosen_on.points)
+    with_texts = replace(sweep, chosen_on=replace(sweep.chosen_on, points=points))
+    row = "0.2, against tuned"
+    assert f"| {row} | 4 | 1.150 | 1.650 |" in merge_markdown(with_texts)
+    assert f"<bdi>{row}</bdi></th><td>4</td><td>1.150</td><td>1.650</td>" in merge_page(with_texts)
+
+
+def test_a_measure_that_no_comparison_has_makes_no_table() -> None:
+    found = compare(before=read_measure_tables(bits=BITS), after=read_measure_tables(bits=BITS))
+    ((title, headings, rows),) = measure_tables([("a", found), ("b", found)])
+    assert title.startswith("Passages")
+    assert headings[:2] == ["", "passages"]
+    assert [row[0] for row in rows] == ["a", "b"]
+    assert measure_tables([]) == []
+
+
+STUDY = """
+probe: chat.jsonl
+decoding: {temperature: 0.6, top_p: 0.95, samples: 2, tokens: 3}
+allow_prompt_mismatch: true
+stages:
+  - name: tuning
+    pairs:
+      - name: made
+        before: {path: base, probe: plain.jsonl}
+        after: tuned
+"""
+
+_LAUNCHED = """
+import sys
+from forgetwatch.scoring import model
+model.CPU_TOKENS = 64
+from forgetwatch.cli import main
+main()
+"""
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder, tok = tmp_path_factory.mktemp("scored"), tokenizer()
+    for seed, name in enumerate(("base", "tuned")):
+        model(tok, seed=seed).save_pretrained(folder / name)
+        tok.save_pretrained(folder / name)
+    chat = probe(12, scoring="generate", rendering="chat")
+    chat.save(folder / "chat.jsonl")
+    probe(12, scoring="generate").save(folder / "plain.jsonl")
+    probe(40).save(folder / "scored.jsonl")
+    (folder / "study.yaml").write_text(STUDY)
+    pair = "{name: made, before: base, after: tuned}"
+    (folder / "launched.yaml").write_text(f"probe: scored.jsonl\nstages: [{{name: tuning, pairs: [{pair}]}}]\n")
+    (folder / "launched.py").write_text(_LAUNCHED)
+    return folder
+
+
+def test_each_side_is_sampled_in_its_own_rendering_and_kept(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORGETWATCH_CACHE", str(saved / "cache"))
+    arguments = ["study", str(saved / "study.yaml"), "-o", str(saved / "out")]
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 0, done.output
+    kept = {path.name.split("-")[0]: load_snapshot(path) for path in (saved / "out" / "snapshots").iterdir()}
+    for name, rendering in (("base", "plain"), ("tuned", "chat")):
+        settings = kept[name].meta["probe"]
+        assert settings["rendering"] == rendering
+        decoding = settings["decoding"]
+        assert (decoding["temperature"], decoding["top_p"], decoding["samples"]) == (0.6, 0.95, 2)
+    (pair,) = json.loads((saved / "out" / "study.json").read_text())["stages"][0]["pairs"]
+    assert (pair["samples"], pair["items"]["compared"]) == (2, 12)
+    # Again without the cache, and with no model to load.
+    monkeypatch.setenv("FORGETWATCH_CACHE", str(saved / "empty"))
+    monkeypatch.setattr("forgetwatch.scoring.loading.load_model", None)
+    before = (saved / "out" / "study.json").read_text()
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 0, done.output
+    assert (saved / "out" / "study.json").read_text() == before
+
+
+def test_two_processes_write_the_study_of_one(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = ["launched.py", "study", "launched.yaml", "-o", "both"]
+    both = launched(command, cwd=saved, FORGETWATCH_CACHE=str(saved / "cache-both"))
+    assert [one.returncode for one in both] == [0, 0], both
+    assert "pair 1 of 1, made" in both[0].stderr
+    assert not both[1].stdout + both[1].stderr, "the second process prints nothing"
+    monkeypatch.setenv("FORGETWATCH_CACHE", str(saved / "cache-alone"))
+    done = CliRunner().invoke(app, ["study", str(saved / "launched.yaml"), "-o", str(saved / "alone")])
+    assert done.exit_code == 0, done.output
+    one, other = (json.loads((saved / name / "study.json").read_text()) for name in ("both", "alone"))
+    counts = [
+        [(group["name"], group["n"], group["forgotten"], group["gained"]) for group in pair["groups"]]
+        for document in (one, other)
+        for pair in document["stages"][0]["pairs"]
+    ]
+    assert counts[0] == counts[1]
+    assert counts[0][0][1] == 40
+
+
+def test_a_model_whose_logits_are_not_finite_is_named_with_its_tensor(
+    saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORGETWATCH_CACHE", str(tmp_path / "cache"))
+    name, broken = "model.layers.0.input_layernorm.weight", saved / "broken"
+    shutil.copytree(saved / "tuned", broken)
+    weights = load_file(broken / "model.safetensors")
+    weights[name][:3] = float("nan")
+    save_file(weights, broken / "model.safetensors", {"format": "pt"})
+    study = (saved / "launched.yaml").read_text().replace("after: tuned", "after: broken")
+    (saved / "broken.yaml").write_text(study)
+    done = CliRunner().invoke(app, ["study", str(saved / "broken.yaml"), "-o", str(tmp_path / "out")])
+    assert done.exit_code == 1
+    why = f"{broken}: the model's logits are not finite; its tensor {name} holds NaN (3 of "
+    assert f"forgetwatch: not compared: made: {why}" in done.stderr
+    items = str(saved / "scored.jsonl")
+    command = ["score", str(broken), "--probe", items, "-o", str(tmp_path / "s.parquet")]
+    failed = CliRunner().invoke(app, command)
+    assert str(failed.exception).startswith(why), failed.output
+    assert "diverged" not in done.stderr

@@ -484,7 +484,7 @@ def card_section(trajectory: Trajectory, *, tolerance: Tolerance = TOLERANCE) ->
         ("measured with", f"forgetwatch {VERSION}"),
     )
     lines = [_BEGIN, "## What it forgot", "", f"**{first.word}** {escaped(first.sentence)}", ""]
-    lines += [*table(("", ""), [*first.facts, *measured]), ""]
+    lines += [*table([*map(escaped, first.facts[0])], [*first.facts[1:], *measured]), ""]
     if first.worst:
         lines += [*table(WORST_HEADINGS, first.worst), ""]
     lines += ["Brackets hold 95 % intervals; changes are in percentage points.", _END]
@@ -570,7 +570,7 @@ def marker(policy: str) -> str:
 
 
 def policy_comment(result: PolicyResult, changed: Sequence[Flip] = (), *, names: tuple[str, str] | None = None) -> str:
-    """Return the result as Markdown between its markers: the answer, the limits, and the worst questions folded.
+    """Return the result as Markdown between its markers: answer, limits, and worst questions, folded.
 
     Args:
         result: The result.
@@ -599,20 +599,20 @@ def policy_comment(result: PolicyResult, changed: Sequence[Flip] = (), *, names:
         lines += [f"{count(held)} more limit{'' if held == 1 else 's'} hold{'s' if held == 1 else ''}.", ""]
     lost = [flip for flip in sort_flips(changed) if flip.what == "forgotten"]
     if lost:
+        asked = any(flip.question for flip in lost)
         rows = [
             [
                 flip.task,
                 flip.item_id,
-                shorten(flip.question or ""),
+                *([shorten(flip.question or "")] if asked else []),
                 *(shorten(flip.answer(side) or "", _ANSWER) for side in (flip.before, flip.after)),
             ]
             for flip in lost[:QUESTIONS]
         ]
-        shown = min(len(lost), QUESTIONS)
         lines += [
-            f"<details><summary>{shown} of {count(len(lost))} forgotten questions, the surest first</summary>",
+            f"<details><summary>{len(rows)} of {count(len(lost))} forgotten questions, the surest first</summary>",
             "",
-            *table(["task", "id", "question", "before", "after"], rows),
+            *table(["task", "id", *(["question"] if asked else []), "before", "after"], rows),
             "",
             "</details>",
             "",

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tool_logs import DATE, PER_CHARACTER, new, scored, write, write_new
+from tool_logs import LIGHTEVAL_DATE, PER_CHARACTER, new, scored, write, write_new
 
 from forgetwatch import compare
 from forgetwatch.errors import SnapshotError
@@ -120,15 +120,15 @@ def test_generated_answers_have_options_if_letters_name_them(tmp_path: Path, cho
 def test_a_folder_is_the_latest_run_of_one_model(tmp_path: Path) -> None:
     rows = scored(10)
     folder = tmp_path / "details" / "org" / "model"
-    for date, tasks in ((DATE, ("a", "b:c")), ("2026-01-01T00-00-00.000001", ("a", "b:c", "d"))):
+    for date, tasks in ((LIGHTEVAL_DATE, ("a", "b:c")), ("2026-01-01T00-00-00.000001", ("a", "b:c", "d"))):
         for task in tasks:
             write(folder / date / f"details_{task}|0_{date}.parquet", rows, "old")
     found = read(tmp_path, metric="acc")
     assert sorted(set(found.texts("task"))) == ["a|0", "b:c|0"]
     assert (len(found), found.meta["model"]) == (80, "org/model")
-    assert f"the run of {DATE}; 1 older in this folder left out" in found.notes
+    assert f"the run of {LIGHTEVAL_DATE}; 1 older in this folder left out" in found.notes
     assert lighteval.recognises(tmp_path)
-    write(tmp_path / "details" / "other" / DATE / f"details_a|0_{DATE}.parquet", rows, "old")
+    write(tmp_path / "details" / "other" / LIGHTEVAL_DATE / f"details_a|0_{LIGHTEVAL_DATE}.parquet", rows, "old")
     with pytest.raises(SnapshotError, match=r"details of 2 models \(org/model, other\)"):
         read(tmp_path, metric="acc")
 
@@ -137,7 +137,7 @@ def test_a_folder_without_details_or_with_a_pointer_is_refused(tmp_path: Path) -
     assert not lighteval.recognises(tmp_path)
     with pytest.raises(SnapshotError, match="found none"):
         read(tmp_path, metric=None)
-    (tmp_path / f"details_a|0_{DATE}.parquet").write_text("version https://git-lfs.github.com/spec/v1\n")
+    (tmp_path / f"details_a|0_{LIGHTEVAL_DATE}.parquet").write_text("version https://git-lfs.github.com/spec/v1\n")
     with pytest.raises(SnapshotError, match="Git LFS pointer"):
         read(tmp_path, metric=None)
 
@@ -222,7 +222,7 @@ def test_details_of_lightevals_own_writer_are_read(tmp_path: Path) -> None:
 
     made.general_config_logger.model_name = "org/model"
     listed = [asdict(detail) for detail in made.details_logger.details["toy|0"]]
-    made.save_details(DATE, {"toy|0": Dataset.from_list(listed)})
+    made.save_details(LIGHTEVAL_DATE, {"toy|0": Dataset.from_list(listed)})
     found = read(tmp_path, metric=None)
     assert found.table["correct"].to_pylist() == [row["acc"] == 1 for row in rows]
     assert found.meta["model"] == "org/model"

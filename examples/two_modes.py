@@ -37,7 +37,6 @@ JOINT_SEPARATIONS: Final = tuple(np.arange(0.5, 6.01, 0.25).tolist())
 STYLES: Final = (("#b3261e", "-"), ("#b36b00", "--"), ("#1b6e3c", "-."), ("#1f3b73", ":"))
 MASS: Final[dict[str, Any]] = {"color": "#b3261e", "marker": "v", "linestyle": "-"}
 DRIFT: Final[dict[str, Any]] = {"color": "#1f3b73", "marker": "o", "linestyle": "--"}
-SMALL: Final[dict[str, Any]] = {"fontsize": 8, "color": "#555555"}
 CITED: Final = "flow: arXiv 2603.12163; numbers: here"
 DERIVED: Final = "flow and numbers: derived here"
 
@@ -71,37 +70,20 @@ def table() -> str:
     return "\n".join(lines)
 
 
-def figure(near_on_policy: list[tuple[theory.Setting, list[Flow]]]) -> Figure:
-    """Figure: imitation without and with replay, reinforcement, mass against drift, and near-on-policy methods."""
+def figure() -> Figure:
+    """Figure: imitation of new data alone by time, and mass against drift by the distance of the modes."""
     from matplotlib.figure import Figure
 
-    drawn = Figure(figsize=(11, 12.5), layout="constrained")
-    panels = drawn.subplots(3, 2).ravel()
-    _draw(panels[0], [forward(d, SHOWN) for d in SEPARATIONS])
-    panels[0].set_title(f"Imitating new data alone: the old behaviour dies out\n{CITED}", fontsize=10)
-    _draw(panels[1], [forward(d, SHOWN, replay=REPLAY) for d in SEPARATIONS])
-    _level(panels[1], REPLAY, f"share of replay, {REPLAY:.0%}")
-    panels[1].set_title(f"With {REPLAY:.0%} replay: it survives at just that share\n{CITED}", fontsize=10)
-    _draw(panels[2], [reverse(d, SHOWN) for d in SEPARATIONS], "lower right")
-    _level(panels[2], TARGET, f"the target's share, {TARGET:.0%}")
-    panels[2].set_title(f"Reinforcement (reverse KL): it keeps the target's share\n{CITED}", fontsize=10)
-    _draw_joint(panels[3])
-    theory.draw(panels[4], panels[5], near_on_policy)
-    drawn.legend(*panels[4].get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=8)
-    drawn.suptitle("Why a model forgets: it stops going to the old behaviour, or it goes there and does something else")
+    drawn = Figure(figsize=(10, 4.2), layout="constrained")
+    left, right = drawn.subplots(1, 2)
+    for d, (color, line) in zip(SEPARATIONS, STYLES, strict=True):
+        found = forward(d, SHOWN)
+        left.plot(found.times, found.masses, color=color, linestyle=line, label=f"d = {d:g}")
+    left.set(xlabel="training time (steps of rate 1)", ylabel="share of the old behaviour", ylim=(-0.06, 1))
+    left.legend(title="distance of old and new")
+    left.set_title(f"Imitating new data alone: the old behaviour dies out\n{CITED}", fontsize=10)
+    _draw_joint(right)
     return drawn
-
-
-def _draw(panel: Axes, flows: Sequence[Flow], where: str = "upper right") -> None:
-    for d, (color, line), found in zip(SEPARATIONS, STYLES, flows, strict=True):
-        panel.plot(found.times, found.masses, color=color, linestyle=line, label=f"d = {d:g}")
-    panel.set(xlabel="training time (steps of rate 1)", ylabel="share of the old behaviour", ylim=(-0.06, 1))
-    panel.legend(title="distance of old and new", fontsize=8, title_fontsize=8, loc=where)
-
-
-def _level(panel: Axes, value: float, name: str) -> None:
-    panel.axhline(value, color="#777777", linewidth=1)
-    panel.annotate(name, (0.98, value - 0.015), xycoords=("axes fraction", "data"), ha="right", va="top", **SMALL)
 
 
 def _draw_joint(panel: Axes) -> None:
@@ -138,7 +120,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(table())
     found = theory.ends()
     print(f"\n{theory.table(found)}")
-    save_figure(figure(found), given.picture)
+    save_figure(figure(), given.picture)
     print(f"picture: {given.picture}")
 
 

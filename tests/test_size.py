@@ -21,9 +21,9 @@ GATE_MINUTES = 12
 
 AT_MOST = {
     "modules of the package": 160,
-    "lines of code of the package": 32_419,
-    "characters of the package": 2_281_095,
-    "lines of code of the tests": 38_007,
+    "lines of code of the package": 32_397,
+    "characters of the package": 2_279_772,
+    "lines of code of the tests": 38_002,
     "public names": 13,
     "files that name bits_per_byte": 6,
     "files that name known_lost_net": 7,
@@ -41,7 +41,7 @@ ROOMS = {
         1891,
     ),
     "metrics": ("metrics measures", 2864),
-    "theory": ("theory", 512),
+    "theory": ("theory", 490),
     "grading": ("grading", 1546),
     "probes": ("probes", 1990),
     "readers": ("readers files/json_pieces files/rows", 2724),

@@ -2,7 +2,7 @@
 
     mixture           two modes, the flows of imitation and reinforcement, replay, finite batches
     near_on_policy    SDFT, TTT-Discover and OAPL: flows, conditions under which the old mass stays, bounds of the drift
-    picture           all of them with their condition held and broken: `python -m forgetwatch.theory`
+    settings          all of them with their condition held and broken: `python -m forgetwatch.theory`
 
 It needs numpy and scipy, and no torch. Each module says what is cited and what is derived here. Read `mixture` first.
 """
@@ -19,4 +19,4 @@ from forgetwatch.theory.near_on_policy import (
     ttt_discover_condition,
     ttt_discover_threshold,
 )
-from forgetwatch.theory.picture import SEPARATIONS, SETTINGS, Setting, draw, ends, table
+from forgetwatch.theory.settings import SEPARATIONS, SETTINGS, Setting, ends, table

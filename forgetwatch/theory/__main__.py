@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from forgetwatch.theory.picture import ends, table
+from forgetwatch.theory.settings import ends, table
 
 if __name__ == "__main__":
     sys.stderr.write("solving 35 flows, about ten seconds\n")

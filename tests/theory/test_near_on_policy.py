@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 from scipy.special import expit, logit
 
 from forgetwatch import theory
@@ -246,14 +245,9 @@ def test_arguments_outside_their_range_are_refused(call: object, says: str) -> N
         call()  # type: ignore[operator]
 
 
-def test_the_table_and_the_picture_have_each_method_held_and_broken() -> None:
+def test_the_table_has_each_method_held_and_broken() -> None:
     settings = [one for one in theory.SETTINGS if one.method == "OAPL"]
     found = [(one, [one.run(d) for d in theory.SEPARATIONS]) for one in settings]
     text = theory.table(found)
     assert "OAPL, held            mass           0.686        0.502" in text
     assert max(map(len, text.splitlines())) <= 105
-    left, right = Figure().subplots(1, 2)
-    theory.draw(left, right, found)
-    assert [line.get_label() for line in left.get_lines()[:2]] == [f"{one.name}: {one.told}" for one in settings]
-    # Where nothing is left, no drift is drawn.
-    assert np.isnan(right.get_lines()[1].get_ydata()).tolist() == [False, False, True, True, True]

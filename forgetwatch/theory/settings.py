@@ -1,4 +1,4 @@
-"""The old behaviour under each method: its mass and drift by the distance of the modes, as text and picture.
+"""The old behaviour under each method: its mass and drift by the distance of the modes, as text.
 
 Each method is shown with its condition held and broken, beside imitation of new data alone. All means move.
 """
@@ -8,9 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
-
-import numpy as np
+from typing import Final
 
 from forgetwatch.theory.mixture import Flow, joint_flow
 from forgetwatch.theory.near_on_policy import (
@@ -22,9 +20,6 @@ from forgetwatch.theory.near_on_policy import (
     ttt_discover,
     ttt_discover_condition,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 SEPARATIONS: Final = (1.0, 2.0, 3.0, 4.0, 6.0)
 MASS: Final = 0.9
@@ -140,28 +135,3 @@ def _drift(flow: Flow) -> str:
     if isinstance(flow, PolicyFlow) and math.isfinite(flow.bound):
         text += f" ({flow.bound:.2f})"
     return text
-
-
-_COLORS: Final = {"imitation": "#555555", "SDFT": "#1f3b73", "TTT-Discover": "#b3261e", "OAPL": "#1b6e3c"}
-_MARKERS: Final = {"imitation": "x", "SDFT": "o", "TTT-Discover": "v", "OAPL": "s"}
-
-
-def draw(left: Axes, right: Axes, found: list[tuple[Setting, list[Flow]]]) -> None:
-    """Draw mass and drift of each setting into two panels."""
-    for one, flows in found:
-        style: dict[str, Any] = {
-            "color": _COLORS[one.method],
-            "marker": _MARKERS[one.method],
-            "linestyle": "--" if one.held is False else "-",
-            "markerfacecolor": "none" if one.held is False else _COLORS[one.method],
-        }
-        left.plot(SEPARATIONS, [flow.mass for flow in flows], **style, label=f"{one.name}: {one.told}")
-        # Where the old behaviour is gone, what is left of it has no place worth naming.
-        drifts = [float(flow.drifts.max()) if flow.mass > 0.01 else np.nan for flow in flows]
-        right.plot(SEPARATIONS, drifts, **style)
-    left.axhline(MASS, color="#777777", linewidth=1, linestyle=":")
-    left.set(xlabel="distance d of old and new", ylabel="share of the old behaviour at the end", ylim=(-0.03, 1))
-    left.set_title("Near on-policy: is the old behaviour still gone to?\nderived here", fontsize=10)
-    right.set(xlabel="distance d of old and new", ylabel="largest drift of the old mode (sd)")
-    right.set_yscale("symlog", linthresh=0.01)
-    right.set_title("Is it still the same? (where more than 1 % is left)\nderived here", fontsize=10)

@@ -3,8 +3,8 @@
     alpha     lost gained  net against base       lost gained  net against tuned
     0.2 *       12     10  -0.4 (-2.3 to +1.5)      31     24  -1.4 (-3.6 to +0.8)
 
-The columns are those of both ends. An asterisk marks the front, if there is a target. The table prefers no point:
-below it are the same numbers on the second probe.
+The columns are those of both ends. An asterisk marks the front, if there is a target. Below the
+table is the best point between the ends, with its number on the second probe, which did not choose it.
 """
 
 from __future__ import annotations
@@ -67,18 +67,18 @@ def merge_table(sweep: MergeSweep) -> Lines:
     room = _WIDTH - len(title) - len(facts)
     title.append(fit_ends(f"merge {' and '.join(sweep.ends)}", room).rstrip(), style="bold").append(facts, style="dim")
     notes = note_lines(sweep.notes, 1)
-    rest = [sweep.targets, sweep.confirmed_on, notes]
-    most, there = _LINES - 4 - sum(map(bool, rest)), len(sweep.chosen_on.points)
-    shown = there if there <= most else most - 1
+    most = _LINES - 4 - sum(map(bool, (sweep.targets, sweep.confirmed_on, notes)))
+    shown = there if (there := len(sweep.chosen_on.points)) <= most else most - 1
     lines = [title, *_rows(sweep, sweep.chosen_on, shown)]
     if there > shown:
         lines.append(Text(f"{there - shown} more; --detail has all", style="dim"))
-    if sweep.confirmed_on is not None:
-        nets = ", ".join(points(point.from_a.all.net_change) for point in sweep.confirmed_on.points[:shown])
-        name = f"net against {_short(sweep.ends[0])} on {_short(sweep.confirmed_on.probe)}"
-        if len(name) + len(nets) + 2 > _WIDTH:
-            name = fit_ends(f"net on {sweep.confirmed_on.probe}", _WIDTH - len(nets) - 2).strip()
-        lines.append(Text(f"{name}: {nets}"))
+    chosen, *confirmed = sweep.sweeps
+    for one in confirmed:
+        if between := [pair for pair in zip(chosen.points, one.points, strict=True) if 0 < pair[0].alpha < 1]:
+            best, again = max(between, key=lambda pair: pair[0].from_a.all.net_change)
+            first, second = (points(point.from_a.all.net_change) for point in (best, again))
+            against, on = _short(sweep.ends[0], 16), _short(one.probe, 16)
+            lines.append(Text(f"best: {best.alpha:g}, {first} points against {against}; {second} on {on}"))
     return Lines(*lines, Text(distance_sentence(sweep), style="dim"), *notes)
 
 

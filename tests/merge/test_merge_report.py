@@ -91,7 +91,7 @@ def test_the_first_table_is_12_lines_of_80_columns_whatever_the_names(
             shown = sum(bool(re.match(r"[01]", line)) and "more" not in line for line in lines)
             assert shown == len(alphas) or f"{len(alphas) - shown} more; --detail has all" in lines
             assert shown >= 4
-            assert any(line.startswith("net ") and line.count(",") == shown - 1 for line in lines)
+            assert sum(line.startswith("best: ") and line.count("; ") == 1 for line in lines) == 1
 
 
 def test_the_detail_has_the_target_of_every_point_in_lines_of_80_columns() -> None:

@@ -28,11 +28,11 @@ with suppress(ModuleNotFoundError):  # most tests need no generated examples
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--full", action="store_true", help="run the repetitions, too")
+    parser.addoption("--full", action="store_true", help="run repetitions and rarer cases, too")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out repetitions, unless they are asked for by the option, by name, or by their marker."""
+    """Leave out repetitions and rarer cases, unless they are asked for by the option, by name, or by their marker."""
     if config.getoption("--full") or config.option.markexpr or any("::" in given for given in config.args):
         return
     lines = (Path(__file__).parent / "left_out.txt").read_text(encoding="utf-8").splitlines()

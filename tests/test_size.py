@@ -16,7 +16,7 @@ from pathlib import Path
 import forgetwatch
 
 ROOT = Path(__file__).parent.parent
-GATE_MINUTES = 11
+GATE_MINUTES = 12
 """Minutes that the README's test command may take on two idle cores; `.ci/run` prints what it took."""
 
 AT_MOST = {
@@ -38,7 +38,7 @@ AT_MOST = {
 ROOMS = {
     "data": (
         "errors extras files loading progress ranges visible_text decoding item probe snapshot cache",
-        1891,
+        1728,
     ),
     "metrics": ("metrics measures", 2864),
     "theory": ("theory", 490),

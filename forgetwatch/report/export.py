@@ -477,18 +477,18 @@ def card_section(trajectory: Trajectory, *, tolerance: Tolerance = TOLERANCE) ->
     comparison = trajectory.comparisons[-1]
     first = summary(comparison, trajectory=trajectory, tolerance=tolerance)
     probe = _probe(comparison)
-    measured = (
+    facts = (
+        *first.facts,
         ("probe", f"{_name(comparison)}, {probe.get('rendering', '?')} prompt"),
         ("fingerprint", str(probe.get("fingerprint", "?"))[:16]),
         ("steps", f"{comparison.before.get('step', '?')} to {comparison.after.get('step', '?')}"),
         ("measured with", f"forgetwatch {VERSION}"),
     )
     lines = [_BEGIN, "## What it forgot", "", f"**{first.word}** {escaped(first.sentence)}", ""]
-    lines += [*table([*map(escaped, first.facts[0])], [*first.facts[1:], *measured]), ""]
+    lines += [*table([*map(escaped, facts[0])], facts[1:]), ""]
     if first.worst:
         lines += [*table(WORST_HEADINGS, first.worst), ""]
-    lines += ["Brackets hold 95 % intervals; changes are in percentage points.", _END]
-    return "\n".join(lines)
+    return "\n".join([*lines, "Brackets hold 95 % intervals; changes are in percentage points.", _END])
 
 
 def write_card(path: Path, trajectory: Trajectory, *, tolerance: Tolerance = TOLERANCE) -> None:

@@ -127,6 +127,7 @@ def test_a_comment_is_updated_in_place(files: dict[str, Path]) -> None:
         "Above.\n\n<!-- forgetwatch policy: release -->\n### forgetwatch: FORGOT, policy release FAIL"
     )
     assert "<details><summary>10 of " in first
+    assert "| task | id | before | after |" in first  # no probe names the questions
     files["comment"].write_text(first + "Below.\n")
     run(files["base"], files["kept"], *options)
     second = files["comment"].read_text()

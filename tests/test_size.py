@@ -23,7 +23,7 @@ AT_MOST = {
     "modules of the package": 160,
     "lines of code of the package": 32_397,
     "characters of the package": 2_279_772,
-    "lines of code of the tests": 38_002,
+    "lines of code of the tests": 37_999,
     "public names": 13,
     "files that name bits_per_byte": 6,
     "files that name known_lost_net": 7,

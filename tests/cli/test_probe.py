@@ -151,7 +151,7 @@ def test_check_measures_lengths_with_a_tokenizer(tmp_path: Path) -> None:
         (("build", "demo", "-o", "p.csv"), "a probe ends in .jsonl"),
         (("build", "demo", "-o", "no/p.jsonl"), "needed a folder that exists"),
         (("build", "a.csv", "-o", "p.jsonl", "--task", "t", "--shots", "5"), "are for tasks"),
-        (("show", "nothing"), "no such file, and no such shipped probe"),
+        (("show", "no-such"), "no such file, and no such shipped probe"),
     ],
 )
 def test_what_cannot_be_done_is_one_line(arguments: tuple[str, ...], why: str) -> None:

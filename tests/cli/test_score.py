@@ -67,7 +67,7 @@ def test_a_checkpoint_becomes_a_snapshot_file(saved: Path) -> None:
 def test_what_cannot_be_scored_is_refused_by_name(saved: Path) -> None:
     target = ["-o", str(saved / "s.parquet")]
     with pytest.raises(ProbeError, match="no such file"):
-        CliRunner().invoke(app, ["score", str(saved / "model"), "--probe", "none", *target], catch_exceptions=False)
+        CliRunner().invoke(app, ["score", str(saved / "model"), "--probe", "no-such", *target], catch_exceptions=False)
     with pytest.raises(ScoringError, match="cannot be loaded"):
         CliRunner().invoke(
             app, ["score", str(saved), "--probe", str(saved / "p.jsonl"), *target], catch_exceptions=False
@@ -111,11 +111,13 @@ ITEM = '{"id": "1", "task": "t", "prompt": "Q", "choices": [" w1", " w2"], "answ
         (None, "no such file, and no such shipped probe"),
     ],
 )
-def test_a_bad_probe_is_one_line_and_exit_status_one(tmp_path: Path, items: str | None, says: str) -> None:
+def test_a_bad_probe_is_one_line_and_exit_status_one(
+    tmp_path: Path, command: Run, items: str | None, says: str
+) -> None:
     if items is not None:
         (tmp_path / "p.jsonl").write_text(items)
-    done = run(tmp_path, "model", "--probe", "p.jsonl")
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    done = command("score", "model", "--probe", "p.jsonl", "-o", "s.parquet")
+    assert (done.status, done.stdout, done.stderr.count("\n")) == (1, "", 1)
     assert says in done.stderr
 
 

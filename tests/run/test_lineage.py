@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 from contextlib import redirect_stderr, redirect_stdout
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -90,6 +91,33 @@ def stages(printed: tuple[Path, str, str], tmp_path: Path) -> list[Path]:
     return [tmp_path / f"task{number}" for number in range(3)]
 
 
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any, Any]:
+    """Folder of two trainings of one model, a and b; its weights between them, and the second trainer."""
+    folder, network = tmp_path_factory.mktemp("two"), model(tokenizer())
+    stage(folder / "a", network)
+    between = deepcopy(network.state_dict())
+    return folder, between, stage(folder / "b", network)
+
+
+@pytest.fixture
+def network(two: tuple[Path, Any, Any], tmp_path: Path) -> Any:
+    """The model after the first training, whose folder is a copy in `tmp_path`."""
+    shutil.copytree(two[0] / "a", tmp_path / "a")
+    made = model(tokenizer())
+    made.load_state_dict(two[1])
+    LAST[id(made)] = tmp_path / "a"
+    MODELS.append(made)
+    return made
+
+
+@pytest.fixture
+def second(two: tuple[Path, Any, Any], network: Any, tmp_path: Path) -> Any:
+    """The trainer of the second training, whose folder is a copy in `tmp_path`, too."""
+    shutil.copytree(two[0] / "b", tmp_path / "b")
+    return two[2]
+
+
 def test_a_later_stage_counts_against_the_first_base_and_against_its_start(
     stages: list[Path], printed: tuple[Path, str, str]
 ) -> None:
@@ -113,10 +141,7 @@ def test_a_later_stage_counts_against_the_first_base_and_against_its_start(
     assert f"this stage    {lost} of 60 forgotten, {won} gained since its start" in out
 
 
-def test_trackers_get_both_and_the_keys_say_which(tmp_path: Path) -> None:
-    network = model(tokenizer())
-    stage(tmp_path / "a", network)
-    second = stage(tmp_path / "b", network)
+def test_trackers_get_both_and_the_keys_say_which(tmp_path: Path, second: Any) -> None:
     base, start = snapshot_of(tmp_path / "a", "baseline"), snapshot_of(tmp_path / "b", "baseline")
     for row, name in zip(rows(second), ("baseline", "step-000004", "step-000008"), strict=True):
         end = snapshot_of(tmp_path / "b", name)
@@ -169,40 +194,33 @@ def test_a_lineage_is_named_after_a_change_of_the_weights(
     assert (last.forgotten, last.gained) == flips(base, end)
 
 
-def test_it_can_be_turned_off(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    network = model(tokenizer())
-    stage(tmp_path / "a", network)
+def test_it_can_be_turned_off(tmp_path: Path, network: Any, capfd: pytest.CaptureFixture[str]) -> None:
     second = stage(tmp_path / "b", network, lineage=False)
     assert "of this model" not in capfd.readouterr().err
     assert not any(key.startswith("eval_forget_stage") for row in rows(second) for key in row)
 
 
 def test_a_resumed_stage_keeps_its_lineage_and_is_one_of_the_next(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, second: Any, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    network = model(tokenizer())
-    stage(tmp_path / "a", network)
-    whole = stage(tmp_path / "b", network)
     run = Trajectory.from_run(tmp_path / "b")
     for lost in ("_forgetwatch", "checkpoint-8"):  # the copy in the checkpoint is all that is left
         shutil.rmtree(tmp_path / "b" / lost)
     capfd.readouterr()
     again = stage(tmp_path / "b", model(tokenizer()), resume=True)
     same = Trajectory.from_run(tmp_path / "b")
-    assert weights(again) == weights(whole)
+    assert weights(again) == weights(second)
     assert same.number == run.number == 2
     assert [one.all.forgotten for one in same.comparisons] == [one.all.forgotten for one in run.comparisons]
-    assert curve(again)[8] == curve(whole)[8]
+    assert curve(again)[8] == curve(second)[8]
     stage(tmp_path / "c", again.model)
     assert "stage 3 of this model, after a and b" in capfd.readouterr().err
 
 
 def test_the_guard_acts_on_the_losses_of_this_stage_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, network: Any, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """The base of the first training is made to know everything, and the second one changes nothing."""
-    network = model(tokenizer())
-    stage(tmp_path / "a", network)
 
     def knowing(folder: Path, **options: Any) -> Any:
         found = lineage_after(folder, **options)
@@ -230,9 +248,7 @@ def with_other_probe(count: int) -> Probe:
     return Probe([*probe(60), *more], name="toy and more")
 
 
-def test_a_probe_with_more_questions_counts_those_that_the_base_has(tmp_path: Path) -> None:
-    network = model(tokenizer())
-    stage(tmp_path / "a", network)
+def test_a_probe_with_more_questions_counts_those_that_the_base_has(tmp_path: Path, network: Any) -> None:
     stage(tmp_path / "b", network, items=with_other_probe(10))
     run = Trajectory.from_run(tmp_path / "b")
     assert (run.comparisons[-1].all.n, run.own.comparisons[-1].all.n) == (60, 70)
@@ -245,11 +261,12 @@ def test_a_probe_with_more_questions_counts_those_that_the_base_has(tmp_path: Pa
 
 
 @pytest.mark.parametrize("named", [False, True])
-def test_the_report_of_stages_is_the_same_with_and_without_a_named_baseline(tmp_path: Path, *, named: bool) -> None:
-    network, folders = model(tokenizer()), [tmp_path / f"{number}" for number in range(3)]
-    for number, folder in enumerate(folders):
-        first = tmp_path / "0" / "_forgetwatch" / "baseline.parquet"
-        stage(folder, network, seed=number, **({"baseline": first} if named and number else {}))
+def test_the_report_of_stages_is_the_same_with_and_without_a_named_baseline(
+    stages: list[Path], tmp_path: Path, network: Any, *, named: bool
+) -> None:
+    folders = [tmp_path / name for name in "abc"] if named else stages
+    for number, folder in enumerate(folders[1:] if named else ()):
+        stage(folder, network, seed=number, baseline=tmp_path / "a" / "_forgetwatch" / "baseline.parquet")
     line = read_stages(folders)
     assert line.steps == (0, 4, 8, 12, 16, 20, 24)
     base, last = snapshot_of(folders[0], "baseline"), snapshot_of(folders[2], "step-000008")
@@ -281,10 +298,8 @@ def test_stages_that_do_not_belong_together_are_refused_in_one_sentence(
 
 
 def test_a_named_lineage_that_does_not_fit_is_an_error_and_a_found_one_is_left_out(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, network: Any, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    network = model(tokenizer())
-    stage(tmp_path / "a", network)
     tok = tokenizer()
     tok.add_tokens(["another"])
     with pytest.raises(WatchError, match="unlike tokenizers; name the right one"):
@@ -379,10 +394,9 @@ def test_adapters_are_stages_merged_and_unmerged(
 
 
 def test_a_training_without_the_callback_in_between_is_counted_with_the_next_stage(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, network: Any, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    network, folders = model(tokenizer()), [tmp_path / "a", tmp_path / "b"]
-    stage(folders[0], network)
+    folders = [tmp_path / "a", tmp_path / "b"]
     trained(tmp_path / "unwatched", network=network, steps=4, learning_rate=RATE)
     capfd.readouterr()
     stage(folders[1], network, lineage=folders[0])
@@ -420,10 +434,8 @@ def test_answers_that_were_generated_otherwise_are_not_counted(
 
 
 def test_a_prefix_that_shares_no_question_counts_this_stage_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, network: Any, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    network = model(tokenizer())
-    stage(tmp_path / "a", network)
     more = with_other_probe(40).items[60:]
     callback = ForgetWatchCallback(Probe([*more, *probe(60)], name="other first"), every=4, items=30, max_overhead=None)
     monkeypatch.setattr("forgetwatch.run.callback.stratified", lambda items, *, first: list(items))
@@ -456,12 +468,10 @@ def test_a_folder_whose_run_began_with_these_weights_is_no_ancestor(
 
 
 def test_new_weights_under_the_name_of_a_checkpoint_are_no_stage(
-    tmp_path: Path, cache: Path, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, network: Any, capfd: pytest.CaptureFixture[str]
 ) -> None:
     from transformers import AutoConfig
 
-    stage(tmp_path / "a", model(tokenizer()))
-    shutil.rmtree(cache, ignore_errors=True)
     config = AutoConfig.from_pretrained(tmp_path / "a" / "checkpoint-8")
     torch.manual_seed(11)
     network = AutoModelForCausalLM.from_config(config)
@@ -498,10 +508,7 @@ def test_a_named_baseline_in_between_keeps_the_chain(tmp_path: Path) -> None:
     read_stages([folders[0], folders[2]])
 
 
-def test_a_first_base_that_comes_back_counts_again(tmp_path: Path) -> None:
-    network = model(tokenizer())
-    stage(tmp_path / "a", network)
-    stage(tmp_path / "b", network)
+def test_a_first_base_that_comes_back_counts_again(tmp_path: Path, second: Any) -> None:
     shutil.rmtree(tmp_path / "b" / "checkpoint-8")
     file = tmp_path / "b" / "_forgetwatch" / "first.parquet"
     copy = tmp_path / "b" / "checkpoint-4" / "forgetwatch" / "first.parquet"
@@ -529,11 +536,9 @@ def test_a_base_that_was_resized_and_another_template_do_not_fit(tmp_path: Path)
         stage(tmp_path / "d", model(tok), tok=tok, lineage=tmp_path / "a", items=probe(60))
 
 
-def test_the_verdict_of_a_look_says_both(tmp_path: Path) -> None:
+def test_the_verdict_of_a_look_says_both(tmp_path: Path, network: Any) -> None:
     from forgetwatch.run.trackers import look_verdict
 
-    network = model(tokenizer())
-    stage(tmp_path / "a", network)
     callback = ForgetWatchCallback(probe(60), every=4, max_overhead=None, lineage=tmp_path / "a")
     trained(tmp_path / "b", callbacks=[callback], network=network, steps=8, learning_rate=RATE, **SAVES)
     text = look_verdict(callback.watch.run, step=8)

@@ -1,7 +1,5 @@
 """Tiny models of many architectures with large random weights, and items that share a prefix."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Settings of every test: no network, one thread, and the folder of real data where there is one."""
 
-from __future__ import annotations
-
 import gc
 import os
 import sys

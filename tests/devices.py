@@ -3,8 +3,6 @@
 FORGETWATCH_TEST_DEVICE (cpu, cuda) chooses; by default a CUDA device where there is one.
 """
 
-from __future__ import annotations
-
 import os
 import random
 from collections.abc import Callable

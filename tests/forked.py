@@ -4,8 +4,6 @@ The standard library's fork server imports them once for a process of pytest; th
 as the interpreter would, with an environment, a working folder and output of their own.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import runpy

@@ -4,8 +4,6 @@ A run is an array of scores [1 + looks, items, options]: the baseline, then the 
 alarms are those of `Trajectory.verdicts`, by the same metrics; a test holds them equal.
 """
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np

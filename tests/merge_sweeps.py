@@ -1,7 +1,5 @@
 """Sweeps between two models, of random answers, for tests of their reports."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

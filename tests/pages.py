@@ -1,7 +1,5 @@
 """Comparisons and runs for tests of pages: choices, samples, clusters, generated answers, and hostile text."""
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Sequence
@@ -52,6 +50,11 @@ def printed(*shown: object) -> str:
     for one in shown:
         console.print(one)
     return out.getvalue()
+
+
+def unfolded(table: str) -> str:
+    """The first table with each label's text in one line."""
+    return re.sub(r"\n {14}(?=\S)", " ", table)
 
 
 def compared(

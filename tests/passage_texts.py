@@ -1,7 +1,5 @@
 """Passages, and snapshots of passages, that several tests share."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Several processes of one group (gloo), as those of a training or of a command on several devices."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

@@ -1,7 +1,5 @@
 """Run folders with given looks, written as a run writes them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path

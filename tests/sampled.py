@@ -1,7 +1,5 @@
 """Simulated sampling model: each item has a probability of a right answer, and each scoring draws anew."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -5,8 +5,6 @@ Events in a training, something done at the end of a step; and what is read of a
 Data, a reward and an adapter for tiny trainings by the trainers of TRL.
 """
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Shorter looks for trainings of tests: a look of a tiny model takes less time than its drift, or than a picture."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from markupsafe import Markup

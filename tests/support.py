@@ -1,7 +1,5 @@
 """Fixtures that several tests share, made in memory: snapshots, a probe, a tokenizer, a model and a trainer."""
 
-from __future__ import annotations
-
 import csv
 import json
 import random

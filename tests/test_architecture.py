@@ -1,7 +1,5 @@
 """The imports of the package run one way, from the bottom of the data flow to its top."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The plugin for axolotl, with a stand-in of its base class; and with axolotl's own where that is installed."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import re

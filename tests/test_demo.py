@@ -1,7 +1,5 @@
 """The demo, run as a whole: it trains, forgets, and its files agree with its output."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """A tiny model through TRL's SFTTrainer: what was logged, against files that independent code recounts."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Every example runs with few steps, from one small trained base, and shows lost questions."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

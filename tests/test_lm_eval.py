@@ -3,8 +3,6 @@
 A run of lm-evaluation-harness before and after a few training steps, and what its logs say.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import sys

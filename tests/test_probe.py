@@ -1,7 +1,5 @@
 """A passage as an item: its form, its file, and the probes that it can stand in."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import json

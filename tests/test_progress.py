@@ -1,7 +1,5 @@
 """Progress of a measurement: lines in a log, a bar in a terminal, and estimates that hold."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import pty

@@ -1,7 +1,5 @@
 """Comparing files must not load torch; and a test that shows that this one can fail."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

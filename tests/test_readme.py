@@ -3,8 +3,6 @@
 `python -m forgetwatch.theory` prints the laboratory's table.
 """
 
-from __future__ import annotations
-
 import ast
 import importlib
 import re

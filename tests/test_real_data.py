@@ -1,7 +1,5 @@
 """Real per-question logs by others, against counts that were made independently of this package."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The page on security: what it promises is tested, and by tests that exist."""
 
-from __future__ import annotations
-
 import ast
 import json
 import os

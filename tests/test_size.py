@@ -5,8 +5,6 @@ characters, so that length is not hidden in width. The limits leave room for a m
 first the lines that it removes (CONTRIBUTING.md).
 """
 
-from __future__ import annotations
-
 import ast
 import io
 import tokenize
@@ -20,10 +18,10 @@ GATE_MINUTES = 12
 """Minutes that the README's test command may take on two idle cores; `.ci/run` prints what it took."""
 
 AT_MOST = {
-    "modules of the package": 160,
-    "lines of code of the package": 32_397,
-    "characters of the package": 2_279_772,
-    "lines of code of the tests": 37_999,
+    "modules of the package": 161,
+    "lines of code of the package": 32_609,
+    "characters of the package": 2_295_159,
+    "lines of code of the tests": 38_039,
     "public names": 13,
     "files that name bits_per_byte": 6,
     "files that name known_lost_net": 7,
@@ -43,17 +41,17 @@ ROOMS = {
     "metrics": ("metrics measures", 2864),
     "theory": ("theory", 490),
     "grading": ("grading", 1546),
-    "probes": ("probes", 1990),
+    "probes": ("probes", 2087),
     "readers": ("readers files/json_pieces files/rows", 2724),
-    "compare": ("text measures/rows comparing", 3155),
+    "compare": ("text measures/rows comparing", 3158),
     "policy": ("policy", 915),
-    "report": ("report", 3371),
+    "report": ("report", 3374),
     "scoring": ("scoring", 3125),
     "retention": ("retention", 361),
-    "run": ("run run_folder", 4939),
+    "run": ("run run_folder", 5018),
     "merge": ("merge", 828),
     "study": ("study", 1420),
-    "ways in": ("trl axolotl lm_eval demo version cli __init__ __main__", 2938),
+    "ways in": ("trl axolotl lm_eval demo version cli __init__ __main__", 2968),
 }
 """Parts of the package that make a room, and the most lines of code of the room."""
 

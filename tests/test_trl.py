@@ -1,7 +1,5 @@
 """TRL's own scripts with the callback in their trainers, run with the files in configs/."""
 
-from __future__ import annotations
-
 import inspect
 import json
 from pathlib import Path

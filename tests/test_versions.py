@@ -1,7 +1,5 @@
 """The tested versions: one file names them all, and other versions only show what their packages announce."""
 
-from __future__ import annotations
-
 import ast
 import re
 import subprocess

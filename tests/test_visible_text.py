@@ -1,7 +1,5 @@
 """Text of other people in a terminal, in a CSV table, and on pages that are passed on."""
 
-from __future__ import annotations
-
 import sys
 import unicodedata
 import warnings

@@ -7,8 +7,6 @@ Rows and files as lighteval writes its details, in both schemas, small and made 
 ZIP files as other tools write them, and damaged ones: any compression, any flags, wrong sizes.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import struct

@@ -1,7 +1,5 @@
 """Installed versions against those of constraints.txt, with which every test passes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path

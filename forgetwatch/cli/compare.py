@@ -53,7 +53,7 @@ from forgetwatch.cli.output import (
     write_json,
     write_report,
 )
-from forgetwatch.cli.resolve import questions_of_run, read_outcomes, resolve_all, with_questions
+from forgetwatch.cli.resolve import fitted, questions_of_run, read_outcomes, resolve_all, with_questions
 from forgetwatch.comparing import (
     ChanceRule,
     Comparison,
@@ -183,7 +183,13 @@ class Options:
 
     @cached_property
     def items(self) -> Probe | None:
-        """The probe that scores models and gives questions."""
+        """The probe that scores models and gives questions; a ladder at the levels that suit BEFORE."""
+        loading = Loading(device_map=self.device_map)
+        return None if self.named is None else fitted(self.named, self.before, loading=loading)
+
+    @cached_property
+    def named(self) -> Probe | None:
+        """The probe as it is named."""
         return None if self.probe is None else load_probe(self.probe)
 
     @cached_property
@@ -215,7 +221,7 @@ class Options:
 
     def check(self) -> None:
         """Read the small files that options name, and check what can be checked before the work."""
-        _ = self.items, self.limits, self.tolerated, self.labels
+        _ = self.named, self.limits, self.tolerated, self.labels
         if self.target is not None and len(self.after) < 2:
             raise typer.BadParameter(f"--target: ranks several AFTERs; needed at least two, got {len(self.after)}")
         if self.drift and self.probe is None:
@@ -378,7 +384,7 @@ def _show(
         write_json(document | ({"gate": [answer_json(one) for one in results]} if results else {}), options.json_path)
     if options.json_alone:
         return
-    console = result_console()
+    console = result_console(wide=options.detail)
     if several is not None:
         notes = [f"no {number}: {note}" for number, one in enumerate(comparisons, 1) for note in one.notes]
         console.print(several_table(several, notes=notes))

@@ -10,6 +10,7 @@ import typer
 
 from forgetwatch.cli.options import DeviceMapOption, TrustOption, check_device_map
 from forgetwatch.cli.output import echo, shared_work
+from forgetwatch.cli.resolve import fitted
 from forgetwatch.errors import WatchError
 from forgetwatch.loading import Loading
 from forgetwatch.probes import load_probe
@@ -77,7 +78,7 @@ def follow_command(
     Several processes share the items: torchrun --nproc-per-node 2 -m -- forgetwatch follow ...
     """
     check_device_map(device_map)
-    items = load_probe(probe)
+    named = load_probe(probe)
     if is_first_process():
         log(f"loading {base} ...")  # at once: importing what loads it takes seconds
     from forgetwatch.run import Follower, FollowSettings, Guard
@@ -98,6 +99,7 @@ def follow_command(
         loading=Loading(trust_remote_code=trust_remote_code, device_map=device_map),
     )
     with shared_work():
+        items = fitted(named, base, loading=settings.loading, run=output_dir)
         follower = Follower(output_dir, items, settings, run=folder, on_look=echo)
         end = follower.follow()
         follower.show()

@@ -33,6 +33,7 @@ from forgetwatch.cli.output import (
     write_json,
     write_marked,
 )
+from forgetwatch.cli.resolve import fitted
 from forgetwatch.errors import ScoringError
 from forgetwatch.loading import Loading
 from forgetwatch.probes import load_probe
@@ -112,6 +113,7 @@ def merge_command(
 
         silence_loading()
         loading = Loading(trust_remote_code=trust_remote_code, device_map=device_map)
+        chosen = fitted(chosen, a, loading=loading)
         ends = ModelPair(a=a, b=b, method=method, alphas=alphas, keep=keep, loading=loading)
         sweep = run_sweep(ends, chosen, confirmation=second, target=ranked, progress_of=scoring_unless_cached)
     if not is_first_process():
@@ -120,7 +122,7 @@ def merge_command(
     if json_path is not None:
         write_json({**merge_json(sweep), **({} if point is None else {"choice": choice_json(point)})}, json_path)
     if json_path != STDOUT:
-        console = result_console()
+        console = result_console(wide=detail)
         console.print(merge_table(sweep))
         if point is not None:
             print_hanging(str(point))

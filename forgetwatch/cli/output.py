@@ -31,8 +31,8 @@ from forgetwatch.policy import Policy, PolicyResult, Sides, apply_policy
 from forgetwatch.probe import Probe
 from forgetwatch.progress import Done, Progress, is_first_process, launched_count, log, shown
 from forgetwatch.report import (
+    DETAIL_WIDTH,
     SUFFIXES,
-    WIDTH,
     comparison_markdown,
     comparisons_csv,
     comparisons_json,
@@ -74,10 +74,10 @@ _has_joined: Final = ContextVar("has_joined", default=False)
 """True once this process has entered `shared_work` with others."""
 
 
-def result_console() -> Console:
-    """Return the console on standard output, 80 columns wide; up to 120 in a terminal that is wider."""
+def result_console(*, wide: bool = False) -> Console:
+    """Return the console on standard output, 80 columns wide, 100 for tables of detail, up to 120 in a terminal."""
     console = Console(highlight=False)
-    console.width = WIDTH if not console.is_terminal else min(console.width, 120)
+    console.width = (DETAIL_WIDTH if wide else 80) if not console.is_terminal else min(console.width, 120)
     return console
 
 

@@ -34,6 +34,7 @@ from forgetwatch.metrics import (
 from forgetwatch.metrics.margin_change import FEWEST_TESTED
 from forgetwatch.probe import Norm, Probe
 from forgetwatch.probes import (
+    LADDER,
     SUFFIXES,
     Categories,
     Finding,
@@ -271,6 +272,7 @@ def show_command(
         bool, typer.Option("--categories", help="Write the map of tasks to categories, as CSV to edit.")
     ] = False,
     examples: Annotated[int, typer.Option(min=0, help="Items to show in full.")] = 3,
+    level: Annotated[int | None, typer.Option(min=1, max=8, help="Level of the questions of ladder to show.")] = None,
     shots: _Shots = None,
     data: _Data = None,
     norm: _Norm = None,
@@ -284,6 +286,10 @@ def show_command(
     if name == "-":
         raise typer.BadParameter("needed a probe's name or file, or --categories")
     probe = _load(name, shots=shots, limit=limit, data=data, norm=norm, metric=metric)
+    if level is not None:
+        if not name.startswith(LADDER):
+            raise typer.BadParameter(f"--level: needed ladder, got {name}")
+        probe = probe.with_items(item for item in probe if item.task.endswith(f":{level}"))
     if categories:
         typer.echo(Categories({item.task: item.category for item in probe}).to_csv(), nl=False)
         return
@@ -449,6 +455,8 @@ def listing() -> Iterator[tuple[str, bool]]:
     yield line("standard-multilingual", "facts in six languages", "600", "k 4")
     yield line("standard-written", "word problems and instructions", "180", "open")
     yield line("passages", "texts, scored as bits per byte", "60", "none")
+    yield line("ladder", "harder ones, at a model's levels", "2,000", "k 2 to 5")
+    yield line("strata", "of languages, code, instructions", "160", "k 4, open")
     yield line("demo", "an invented world, for the demo", "360", "k 2 to 5")
     yield "tasks of lm-evaluation-harness: lm_eval:TASK, such as lm_eval:arc_easy", True
     yield line("paper", "those of arXiv 2510.17776 that it has", "about 41,000", "")

@@ -116,7 +116,7 @@ def report_command(
     if plots is not None:
         print_pictures(save_run(trajectory, plots), err=json_alone)
     if not json_alone:
-        console = result_console()
+        console = result_console(wide=detail)
         run_of = runs[0] if len(runs) == 1 else ""
         gate_result = results[0] if results else None
         table = run_table(trajectory, run=run_of, tolerance=tolerances, gate=gate_result, has_advice=bool(advice))

@@ -11,10 +11,10 @@ from typing import get_args
 import forgetwatch.run_folder as run_folder
 from forgetwatch.cli.output import announce_import, bytes_bar, echo, scoring_unless_cached
 from forgetwatch.comparing import Flip, Subset, What, sort_flips
-from forgetwatch.errors import SnapshotError, did_you_mean_path
+from forgetwatch.errors import ProbeError, SnapshotError, did_you_mean_path
 from forgetwatch.loading import Loading
 from forgetwatch.probe import Probe
-from forgetwatch.probes import SUFFIXES
+from forgetwatch.probes import SUFFIXES, at_levels, described_levels, is_pool, load_probe
 from forgetwatch.readers import QuestionStore, QuestionText, is_outcomes, load_snapshot
 from forgetwatch.snapshot import Snapshot, read_snapshot
 
@@ -136,6 +136,32 @@ def resolve(
 
         silence_loading()
         return score_checkpoint(given, probe, loading=loading, progress=progress)
+
+
+def fitted(probe: Probe, base: str, *, loading: Loading = Loading(), run: str | Path = "") -> Probe:
+    """Return the ladder at the levels of a run, of outcomes, or that suit a model; any other probe as it is.
+
+    Args:
+        probe: The probe.
+        base: What comparisons begin with: a model, or its outcomes.
+        loading: How the model is loaded.
+        run: A folder that may hold a run, whose levels are taken if it has any.
+
+    Raises:
+        ProbeError: If outcomes are given that were measured with another probe.
+    """
+    if not is_pool(probe):
+        return probe
+    made = run_folder.run_probe(run) if run and run_folder.is_run_folder(run) else None
+    if made is None or not described_levels(made.name):
+        if not is_outcomes(base):
+            made = at_levels(probe, lambda tried: resolve(base, tried, loading=loading))
+        elif described_levels(found := str((read_outcomes(Path(base)).meta.get("probe") or {}).get("name"))):
+            made = load_probe(found)
+        else:
+            raise ProbeError(f"{base}: outcomes of {found}; needed those of a ladder, or a model to fit it to")
+    echo(f"ladder: {described_levels(made.name)}", err=True)
+    return made
 
 
 def with_questions(changed: list[Flip], given: str, snapshot: Snapshot, metric: str | None) -> list[Flip]:

@@ -16,7 +16,7 @@ import typer
 
 from forgetwatch.cli.options import DeviceMapOption, TrustOption, check_device_map, check_snapshot
 from forgetwatch.cli.output import echo, scoring, shared_work
-from forgetwatch.cli.resolve import read_outcomes
+from forgetwatch.cli.resolve import fitted, read_outcomes
 from forgetwatch.comparing import repeated_prompts
 from forgetwatch.errors import SnapshotError
 from forgetwatch.loading import Loading
@@ -47,11 +47,12 @@ def score_command(
         if not os.access(folder := output.absolute().parent, os.W_OK):
             raise SnapshotError(f"{output}: needed a folder that can be written to, and {folder} cannot")
         check_device_map(device_map)
+        loading = Loading(trust_remote_code=trust_remote_code, device_map=device_map)
+        items = fitted(items, model, loading=loading)
         with scoring(model, items) as progress:
             from forgetwatch.scoring import score_checkpoint, silence_loading
 
             silence_loading()
-            loading = Loading(trust_remote_code=trust_remote_code, device_map=device_map)
             snapshot = score_checkpoint(model, items, loading=loading, progress=progress)
         if is_first_process():
             save_snapshot(snapshot, output)

@@ -195,7 +195,9 @@ def decide(comparison: Comparison, limits: Tolerance = TOLERANCE, *, chosen_amon
     reasons = _too_few(comparison)
     if whole.accuracy_before > _CEILING and not failed:
         right = f"{100 * whole.accuracy_before:.0f}"
-        reasons.append(f"it answered {right} % right: these questions are too easy to show a small loss")
+        reasons.append(
+            f"it answered {right} % right: these questions are too easy to show a small loss, ladder's are harder"
+        )
     if (named := _where_known(comparison, limits)) and not (failed and failed[0].name == "knowledge"):
         reasons.append(f"much of what it clearly knew is lost in {named}")
     if chosen_among > 1:

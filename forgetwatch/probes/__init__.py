@@ -54,9 +54,12 @@ from forgetwatch.probes.harness import (
     harness_stops,
     is_installed,
 )
+from forgetwatch.probes.ladder import TRIED, at_levels, described_levels, is_pool, named_ladder
 from forgetwatch.probes.shipped import (
+    LADDER,
     NAMES,
     RELATIONS,
+    STRATA,
     Fact,
     Relation,
     demo_probe,
@@ -177,7 +180,8 @@ def load_tasks(probes: Mapping[str, Probe | str | Path] | str | Path) -> Probe:
 def _is_local(name: str) -> bool:
     """Return True for a file, and for the name of a shipped probe or one near it."""
     parts = name.split("+")
-    return Path(name).exists() or any(did_you_mean(part, _LOCAL_NAMES) or part in _LOCAL_NAMES for part in parts)
+    is_named = any(did_you_mean(part, _LOCAL_NAMES) or part in _LOCAL_NAMES or LADDER in part for part in parts)
+    return Path(name).exists() or is_named
 
 
 def _local(
@@ -201,7 +205,10 @@ def _local(
             f"datasets.load_from_disk({str(path)!r}).to_parquet('questions.parquet') writes"
         )
     parts = str(name).split("+")
-    unknown = [part for part in parts if part not in _LOCAL_NAMES]
+    if LADDER in parts and len(parts) > 1:
+        raise ProbeError(f"{name}: needed the levels of a ladder beside another probe, such as ladder-3345212455")
+    ladders = {part: named_ladder(part) for part in parts}
+    unknown = [part for part in parts if part not in _LOCAL_NAMES and ladders[part] is None]
     if unknown:
         named, _, count = str(name).rpartition(":")
         if named and count.isdigit():
@@ -216,7 +223,7 @@ def _local(
             "or rows, or a task of lm-evaluation-harness, such as lm_eval:arc_easy"
             + ("" if is_installed() else f", which needs {install('lm_eval')}")
         )
-    return reduce(combine, [demo_probe() if part == "demo" else shipped_probe(part) for part in parts])
+    return reduce(combine, [demo_probe() if part == "demo" else ladders[part] or shipped_probe(part) for part in parts])
 
 
 def _refuse_plan(name: str | Path, columns: Mapping[str, str | Sequence[str]] | None, key: Key | None) -> None:

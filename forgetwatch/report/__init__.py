@@ -67,6 +67,7 @@ from forgetwatch.report.several_models import (
     target_text,
 )
 from forgetwatch.report.terminal import (
+    DETAIL_WIDTH,
     LINES,
     WIDTH,
     WORST,

@@ -1,17 +1,22 @@
-"""A comparison or a run in a terminal of 100 columns: the first table.
+"""A comparison or a run in a terminal of 78 columns: the first table.
 
     forgetwatch  tuned against base  standard, 2,000 items, plain prompt
-    FORGOT        29 % of what it clearly knew is gone (55 of 187 without lucky guesses; 95 %: 21 to
-                  37 %; limit 5 %), most in History (17 of 39) and Trade (16 of 42)
-    accuracy      70.3 -> 69.2 %; estimated true change -1.4 points (-4.2 to +1.4), limit -2
-    questions     68 of 360 forgotten, 64 gained; the same weights measured twice: none changes
-    clearly known 63 of the 195 it was sure of are now wrong, about 8 of them by luck; 50 newly known
-    new task      loss 2.24 -> 0.668; best by both: step 45 (0.9, not FORGOT, 23 forgotten)
-    worst         History -24.1 points (-36.0 to -12.2), Trade -15.3 (-28.1 to -2.5), limit -5
+    FORGOT        29 % of what it clearly knew is gone (55 of 187 without lucky
+                  guesses; 95 %: 21 to 37 %; limit 5 %), most in History (17
+                  of 39) and Trade (16 of 42)
+    accuracy      70.3 -> 69.2 %; estimated true change -1.4 points (-4.2 to
+                  +1.4), limit -2
+    questions     68 of 360 forgotten, 64 gained; the same weights measured
+                  twice: none changes
+    clearly known 63 of the 195 it was sure of are now wrong, about 8 of them
+                  guessed; 50 newly known
+    new task      loss 2.24 -> 0.668; best by both: step 45 (0.9, not FORGOT)
+    worst         History -24.1 points (-36.0 to -12.2), Trade -15.3 (-28.1 to
+                  -2.5), limit -5
     since         History: step 60; best look: step 45, +3.1 points
-    next          keep run/checkpoint-45; or forgetwatch report run; or forgetwatch flips run --category History
+    next          keep run/checkpoint-45; or forgetwatch report run
 
-A title and at most nine lines, for somebody who never read the glossary. The verdict is first, in a word and the
+At most 18 lines, for somebody who never read the glossary. The verdict is first, in a word and the
 sentence of `comparing.decision`; the facts are those of `report.sentences`. Every line has a label, every number a
 unit. A line that has nothing to say is left out; notes that do not fit are counted. `comparison_detail` has every
 correction, bound and diagnostic. Percentages are shares of the items, points are differences of percentages, brackets
@@ -56,9 +61,10 @@ from forgetwatch.run_folder import RUN_FOLDER
 from forgetwatch.text import between, fit, fit_ends, items, one_line, points
 from forgetwatch.visible_text import visible
 
-WIDTH: Final = 100
-LINES: Final = 10
-"""Maximum number of lines of the first table: its title and nine; the path of a report follows them."""
+WIDTH: Final = 78
+DETAIL_WIDTH: Final = 100
+LINES: Final = 18
+"""Maximum number of lines of the first table, its title among them; the path of a report follows them."""
 WORST: Final = 3
 """Maximum number of categories in it."""
 _VANISHED: Final = 0.05
@@ -109,19 +115,19 @@ def comparison_table(
     lines = _verdict_lines(comparison, found, gate)
     rows = dict(fact_rows(comparison, found, trajectory))
     first = ("accuracy", "questions", "clearly known", "new task", "this stage")
-    lines += [_fact(label, rows[label]) for label in first if label in rows]
+    lines += [line for label in first if label in rows for line in _fact(label, rows[label])]
     lines += _worst_line(found) if whole.n else []
     if whole.outcomes.vanished <= _VANISHED * (whole.n + whole.outcomes.vanished):
         rows.pop("vanished", None)
     if all(trip.what in ("alarm", "known") for trip in found.findings):  # the row on alarms names them
         rows.pop("guard", None)
-    lines += [_fact(label, rows[label]) for label in ("vanished",) if label in rows] + other_lines(whole)
+    lines += (_fact("vanished", rows["vanished"]) if "vanished" in rows else []) + other_lines(whole)
     if not whole.n:
         rose = sorted(
             comparison.by("category").values(), key=lambda one: -(read.change.mean if (read := one[PASSAGES]) else 0.0)
         )
         lines += passage_lines(rose, WORST)
-    lines += [_fact(label, rows[label]) for label in ("since", "looks", "guard") if label in rows]
+    lines += [line for label in ("since", "looks", "guard") if label in rows for line in _fact(label, rows[label])]
     lines += _next_line(comparison, found, flips, remedy, more)
     said = vanished_note(whole) if "vanished" in rows else None
     return Lines(_title(comparison, title), *_with_notes(lines, [note for note in comparison.notes if note != said]))
@@ -239,11 +245,12 @@ def _of_gate(result: PolicyResult, found: Conclusion) -> str:
     )
 
 
-def _fact(label: str, text: str) -> Text:
-    row = _row(label, text)
-    row.highlight_regex(r"\S+(?= of \S+ forgotten)|\S+(?= of the \S+ it was sure of)", f"bold {LOST}")
-    row.highlight_regex(r"\S+(?= gained)", f"bold {WON}")
-    return row
+def _fact(label: str, text: str) -> list[Text]:
+    rows = _hanging(f"{label:<{_LABEL}}", text, "bold")
+    for row in rows:
+        row.highlight_regex(r"\S+(?= of \S+ forgotten)|\S+(?= of the \S+ it was sure of)", f"bold {LOST}")
+        row.highlight_regex(r"\S+(?= gained)", f"bold {WON}")
+    return rows
 
 
 def _worst_line(found: Conclusion) -> list[Text]:
@@ -260,7 +267,7 @@ def _worst_line(found: Conclusion) -> list[Text]:
         won = f"; {_ranked(found.won[:WORST], 44)} gained" if found.won else ""
         return [_row("categories", f"none clearly fell{won}")]
     limit = "" if leg is None or leg.limit is None else f", limit {100 * leg.limit:g}"
-    return [_row("worst", _ranked(shown, WIDTH - _LABEL - len(limit)) + limit)]
+    return _hanging(f"{'worst':<{_LABEL}}", _ranked(shown, 2 * (WIDTH - _LABEL) - len(limit)) + limit, "bold")
 
 
 def _ranked(categories: Sequence[RankedCategory], room: int) -> str:
@@ -428,7 +435,7 @@ def _grid(table: Table) -> Grid:
     rows = [row for body in bodies for row in body]
     grid = Grid(table.of, box=None, padding=(0, _GAP, 0, 0), pad_edge=False, header_style="bold")
     grid.columns[0].no_wrap = True
-    names, room = list[str](), WIDTH - _INDENT - max(cell_len(name) for name, _ in rows)
+    names, room = list[str](), DETAIL_WIDTH - _INDENT - max(cell_len(name) for name, _ in rows)
     for name in _NARROW if table.headings is HEADINGS else table.headings:
         is_text = name == "text" or not table.attribute
         # Words are wrapped; a column of numbers for which there is no room is left out, with those after it.

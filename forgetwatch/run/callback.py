@@ -57,13 +57,27 @@ from transformers import (
 from forgetwatch.comparing import Comparison
 from forgetwatch.errors import LostBaselineError, WatchError
 from forgetwatch.probe import Probe, combine
-from forgetwatch.probes import Overlap, exact_overlap, load_probe, load_tasks, stratified, training_text
+from forgetwatch.probes import (
+    LADDER,
+    STRATA,
+    TRIED,
+    Overlap,
+    at_levels,
+    described_levels,
+    exact_overlap,
+    is_pool,
+    load_probe,
+    load_tasks,
+    stratified,
+    training_text,
+)
 from forgetwatch.progress import Done, Failures, Progress, log, shown
 from forgetwatch.report import CARD, PREFIX, write_card
 from forgetwatch.run import run_output
 from forgetwatch.run.adapters import adapter_start, adapters_off
 from forgetwatch.run.guard import STOPS, Action, Guard, finding_lines, roll_back
-from forgetwatch.run.run import BY_FOLDER, LineageSetting, Look, Run, join_lineage
+from forgetwatch.run.known_baseline import asked
+from forgetwatch.run.run import BY_FOLDER, LineageSetting, Look, Run, found_lineage, join_lineage
 from forgetwatch.run.schedule import (
     FEWEST_ITEMS,
     Budget,
@@ -363,32 +377,40 @@ def overlap_line(found: Overlap) -> str:
 def default_probe(
     tokenizer: Any, *, fast: bool, obstacle: str = "", fingerprint: str | None = None
 ) -> tuple[Probe, str]:
-    """Return the default probe and the reason for it: `standard`, with `behaviour` if generating is possible and cheap.
+    """Return the default probe and the reason for it: `standard`, with `strata` if generating is possible and cheap.
 
     Args:
-        tokenizer: The tokenizer; `behaviour` needs its chat template.
+        tokenizer: The tokenizer; `strata` needs its chat template.
         fast: True if generating is cheap: the model is on a GPU.
         obstacle: Reason why the model cannot generate; empty if it can.
         fingerprint: Fingerprint of the probe of a resumed run, which keeps it on any machine; None otherwise.
     """
     scored = load_probe("standard")
-    both = combine(scored, load_probe("behaviour"))
+    both = combine(scored, load_probe(STRATA))
     for probe in (scored, both):
         if probe.fingerprint == fingerprint:
             return probe, "the run's own"
     if not getattr(tokenizer, "chat_template", None):
-        return scored, "without behaviour, which needs a chat template"
+        return scored, "without strata, which needs a chat template"
     if obstacle:
-        return scored, f"without behaviour, whose answers this model cannot generate in training: {obstacle}"
+        return scored, f"without strata, whose answers this model cannot generate in training: {obstacle}"
     if not fast:
-        return scored, "without behaviour, whose answers take too long to generate on this machine"
-    return both, "answers of behaviour are generated if max_overhead allows it"
+        return scored, "without strata, whose answers take too long to generate on this machine"
+    return both, "answers of strata are generated if max_overhead allows it"
 
 
 def stateful(state: TrainerState) -> dict[str, Any]:
     """Return the part of the trainer's state that belongs to callbacks."""
     return cast(dict[str, Any], state.stateful_callbacks)  # annotated as a list, a dict from construction on
 
+
+_FIRST: Final = 100
+_AT_ONCE: Final = 32
+_CEILING: Final = 0.85
+"""Share of the first questions of `standard` above which they are too easy; so many of them are asked at once."""
+
+_HARDER_ITEMS: Final = 1000
+"""Fewest items of a run by default whose probe may be `ladder`: with fewer a kind has too few."""
 
 _STOPPED: Final = 130
 """Exit status after Ctrl-C."""
@@ -398,8 +420,9 @@ class ForgetWatchCallback(TrainerCallback):
     """Evaluates a probe before and during training, and logs what was forgotten and gained.
 
     Args:
-        probe: A probe, its name, or the path of one. By default `standard`, and `behaviour` if the tokenizer has a
-            chat template and generating is cheap (a GPU) and possible (not for a sharded model or prompt learning).
+        probe: A probe, its name, or the path of one. By default `standard`, and `strata` if the tokenizer has a
+            chat template and generating is cheap (a GPU) and possible (not for a sharded model or prompt learning);
+            `ladder` in place of `standard` where more than 85 % of the first 100 questions of the latter are right.
         probes: In place of `probe` a probe for each task of a sequence of trainings, by the name of the task, or the
             folder of a benchmark: ``{"base": "standard", "task1": "a.csv"}``. The name becomes the category of its
             questions, but for `base`. See `probes.categories`.
@@ -541,7 +564,13 @@ class ForgetWatchCallback(TrainerCallback):
             is_final = self._resume(watch, budget, state, kwargs, checkpoint=checkpoint)
         else:
             with _one_line_if_stopped(self):
-                self._begin(watch, budget, kwargs)
+                self._prepare(watch, budget, kwargs)
+                if self._is_near_ceiling(run, kwargs):
+                    watch = self._watch = self._new_watch(trainer, args, state, kwargs, harder=True)
+                    run = watch.run
+                    run.note_training(training_settings(trainer))
+                    self._prepare(watch, budget, kwargs)
+                self._begin(watch, kwargs)
         self._has_begun, self._ended = True, False  # only now: what failed is tried again in full
         budget.set_out(state.global_step, is_final=is_final, before=before if is_restart else None)
         budget.follow(run.decision or Decision())
@@ -684,8 +713,8 @@ class ForgetWatchCallback(TrainerCallback):
             with self._failures.tolerate("rolling back", step=step):
                 roll_back(self._trainer, self.guard, run, self._saved_weights, log=self._log)
 
-    def _begin(self, watch: Watch, budget: Budget, kwargs: dict[str, Any]) -> None:
-        """Decide items and looks, take the first look, and make the measurements that are made only once."""
+    def _prepare(self, watch: Watch, budget: Budget, kwargs: dict[str, Any]) -> None:
+        """Find the earlier trainings, and decide items and looks."""
         run, model, tokenizer = watch.run, kwargs["model"], tokenizer_of(kwargs)
         trainer = self._trainer
         examples = None if trainer is None else trainer.train_dataset
@@ -700,6 +729,46 @@ class ForgetWatchCallback(TrainerCallback):
             run.adopt(named)
         with adapters_off(model) if is_off else nullcontext():
             self._decide(watch, budget, model, tokenizer, tokens, after=0, again=2 if is_off else 1)
+
+    def _is_near_ceiling(self, run: Run, kwargs: dict[str, Any]) -> bool:
+        """Return True if the first questions of the default probe are too easy, and the run has time for others."""
+        items = (run.decision or Decision()).items or len(run.probe)
+        if not self._chooses_probe or items < _HARDER_ITEMS or LADDER in run.probe.name or self.baseline is not None:
+            return False
+        first, wrong = load_probe("standard").items[:_FIRST], 0
+        for some in (first[:_AT_ONCE], first[_AT_ONCE:]):  # a weaker model has answered enough after the first ones
+            answers = self._answers(load_probe("standard").with_items(some), kwargs)
+            wrong += int((answers.floats("correct") != 1).sum())
+            if _FIRST - wrong <= _CEILING * _FIRST:
+                return False
+        share = f"{_FIRST - wrong} of the first {_FIRST} questions of standard are right"
+        self._log(f"evaluating ladder: {share}, which are too easy to show a small loss")
+        return True
+
+    def _answers(self, probe: Probe, kwargs: dict[str, Any]) -> Snapshot:
+        """Return the answers of the model at the start to questions that decide what the run asks."""
+        model, trainer = kwargs["model"], self._trainer
+        budget = None if trainer is None else on_main_process(lambda: token_budget(trainer.args, trainer.train_dataset))
+        with random_states(), adapters_off(model) if adapter_start(model).is_off else nullcontext():
+            return asked(model, tokenizer_of(kwargs), probe, token_budget=budget)
+
+    def _fitted(self, probe: Probe, memory: Mapping[str, Any] | None, kwargs: dict[str, Any]) -> Probe:
+        """Return a ladder at the levels of the run that resumes, of the first base, or that suit the model."""
+        lineage = None if memory else on_main_process(lambda: found_lineage(kwargs["model"], self.lineage))
+        first = None if lineage is None or lineage.first is None else lineage.first.meta
+        made = ((memory or {}).get("made") or first or {}).get("probe") or {}
+        earlier = str(made.get("name"))
+        if described_levels(earlier) and (is_pool(probe) or self._chooses_probe):
+            return load_probe(earlier)
+        fitted = at_levels(probe, lambda tried: self._answers(tried, kwargs))
+        if fitted is not probe:
+            self._log(f"ladder: {described_levels(fitted.name)}, by {TRIED} questions that are compared nowhere")
+        return fitted
+
+    def _begin(self, watch: Watch, kwargs: dict[str, Any]) -> None:
+        """Take the first look, and make the measurements that are made only once."""
+        run, model, tokenizer = watch.run, kwargs["model"], tokenizer_of(kwargs)
+        examples = None if self._trainer is None else self._trainer.train_dataset
         look = watch.take(model, tokenizer, step=0)
         if look.unstored is not None:  # known before the first step
             raise look.unstored
@@ -973,9 +1042,15 @@ class ForgetWatchCallback(TrainerCallback):
         return Budget(schedule, overhead=self.max_overhead, items=self.items)
 
     def _new_watch(
-        self, trainer: Trainer, args: TrainingArguments, state: TrainerState, kwargs: dict[str, Any]
+        self,
+        trainer: Trainer,
+        args: TrainingArguments,
+        state: TrainerState,
+        kwargs: dict[str, Any],
+        *,
+        harder: bool = False,
     ) -> Watch:
-        """Watch of a run that has none in this process."""
+        """Watch of a run that has none in this process; of `ladder` if the default is to be `harder`."""
         tokenizer = tokenizer_of(kwargs)
         memory = _memory(state) if state.global_step else None
         if self._chooses_probe:
@@ -985,7 +1060,12 @@ class ForgetWatchCallback(TrainerCallback):
                 obstacle=generation_obstacle(kwargs["model"]),
                 fingerprint=(memory or {}).get("fingerprint"),
             )
-            self._log(f"evaluating {self.probe.name}: {why}")
+            if not harder:
+                self._log(f"evaluating {self.probe.name}: {why}")
+        strata = STRATA in self.probe.name
+        self.probe = self._fitted(load_probe(LADDER) if harder else self.probe, memory, kwargs)
+        if harder and strata and STRATA not in self.probe.name:
+            self.probe = combine(self.probe, load_probe(STRATA))
         if self.max_overhead is not None or self.items is not None:  # looks may evaluate its first items alone
             ordered = tuple(stratified(self.probe.items, first=self.items or FEWEST_ITEMS))
             self.probe = self.probe if ordered == self.probe.items else self.probe.with_items(ordered)

@@ -23,7 +23,7 @@ from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ForgetwatchError
 from forgetwatch.grading import RULES
 from forgetwatch.probe import Probe
-from forgetwatch.progress import log
+from forgetwatch.progress import log, shown
 from forgetwatch.run.schedule import FEWEST_ITEMS, Decision, Trial, evaluated_worth
 from forgetwatch.scoring import (
     SCORER,
@@ -119,6 +119,19 @@ def _mixed_precision() -> str:
     state = sys.modules.get("accelerate.state")
     is_set = state is not None and state.AcceleratorState._shared_state
     return str(state.AcceleratorState().mixed_precision) if state is not None and is_set else "no"
+
+
+def asked(model: nn.Module, tokenizer: Any, probe: Probe, *, token_budget: int | None) -> Snapshot:
+    """Return the answers to a few questions before a run, from the cache if they are in it."""
+    known = KnownBaseline.of(model, tokenizer, probe, token_budget=token_budget, weights=None)
+    found = None if known is None else known.read(len(probe))
+    if found is None:
+        with shown(f"{probe.name}, {len(probe):,} questions", is_main_process=rank() == 0) as progress:
+            scorer = Scorer(probe, tokenizer, model, token_budget=token_budget, progress=progress)
+            found = scorer.score(model, progress=progress)
+        if known is not None:
+            known.write(found, len(probe), None, whole=True)
+    return found
 
 
 def without_trial(snapshot: Snapshot, *, model: str, step: int) -> Snapshot:

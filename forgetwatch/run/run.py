@@ -754,18 +754,7 @@ def join_lineage(run: Run, model: nn.Module, tokenizer: Any, *, setting: Lineage
     """
     fingerprint = _fingerprint(model)
     run.note_model(facts_of(model, tokenizer), fingerprint)
-    if setting is False:
-        return ""
-    config: Any = getattr(without_wrappers(model), "config", None)
-    place = str(getattr(config, "_name_or_path", "") or "")
-
-    def search() -> Lineage | None:
-        if setting is not None:
-            return _named(Path(setting))
-        # The copy in a checkpoint knows best: two trainings may have ended with the same weights.
-        return _by_copy(place, fingerprint) or _by_folder(place, fingerprint)
-
-    lineage = on_main_process(search)
+    lineage = on_main_process(lambda: found_lineage(model, setting, fingerprint))
     if lineage is None:
         return ""
     if not counts:
@@ -794,6 +783,18 @@ def _fingerprint(model: nn.Module) -> str | None:
         return model_fingerprint(model)
     except Exception:  # of any kind of tensor that cannot be read here: the folder alone decides
         return None
+
+
+def found_lineage(model: nn.Module, setting: LineageSetting, fingerprint: str | None = None) -> Lineage | None:
+    """Return the earlier trainings of a model: those of a named folder, or by the folder it came from; None if none."""
+    if setting is False:
+        return None
+    if setting is not None:
+        return _named(Path(setting))
+    config: Any = getattr(without_wrappers(model), "config", None)
+    place = str(getattr(config, "_name_or_path", "") or "")
+    # The copy in a checkpoint knows best: two trainings may have ended with the same weights.
+    return _by_copy(place, fingerprint) or _by_folder(place, fingerprint)
 
 
 def _by_copy(place: str, fingerprint: str | None) -> Lineage | None:

@@ -1,7 +1,5 @@
 """The command line in this process: `command("compare", "a.csv", "b.csv")` gives its exit status and output."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

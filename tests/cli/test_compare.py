@@ -11,8 +11,6 @@ Models that take images and text, put to a text probe: scored, watched in a trai
 Checkpoints of a watched run carry their looks: comparing them needs no probe, and no model is loaded.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -3,8 +3,6 @@
 `compare --drift`: how far one saved model is from another, on texts that the first one writes.
 """
 
-from __future__ import annotations
-
 import json
 from functools import partial
 from pathlib import Path

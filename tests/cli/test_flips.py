@@ -1,7 +1,5 @@
 """`forgetwatch flips`: which items, in which order, how many, and as which document."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`forgetwatch follow` on the command line: its lines, its exit status, and its errors in one sentence."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 

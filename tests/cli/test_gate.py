@@ -1,7 +1,5 @@
 """Limits of `forgetwatch compare` as a pipeline meets them: exit status, one line, the summary of a step."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`forgetwatch gate`: a policy's answer, its JSON, and a comment that is updated."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

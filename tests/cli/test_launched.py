@@ -1,7 +1,5 @@
 """Commands in several processes of torchrun or accelerate: the work is shared, and one process prints and writes."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -5,8 +5,6 @@ Reports as files.
 Outputs overwrite nothing that forgetwatch did not write in the same format, and no input.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json

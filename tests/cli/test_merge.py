@@ -1,7 +1,5 @@
 """`forgetwatch merge`: the sweep, its table and reports, its cache, and what is refused before anything is written."""
 
-from __future__ import annotations
-
 import csv
 import errno
 import io

@@ -3,8 +3,6 @@
 `forgetwatch probe plan`: numbers of the published table, and refusals.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from itertools import pairwise
@@ -48,7 +46,7 @@ def test_the_columns_of_the_list_begin_at_the_same_places() -> None:
     """Whatever the length of a name: the description begins in one column, and the number of items ends in one."""
     lines = probe_command("list").partition("\ntasks of ")[0].splitlines()
     rows = [re.fullmatch(r"  (\S+) +(.*?) {2,}(\S.*?)  (\S.*)", line) for line in lines if line.startswith("  ")]
-    assert len(rows) == 10
+    assert len(rows) == 12
     assert len({row.start(2) for row in rows if row}) == 1
     assert len({row.end(3) for row in rows if row}) == 1
     assert all(row and not row[2].endswith("…") for row in rows)

@@ -5,8 +5,6 @@ The section of a model card, and the results in its head, as the hub's own libra
 `forgetwatch report --train` says whether what was lost was barely known, or near the training rows.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

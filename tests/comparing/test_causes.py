@@ -1,7 +1,5 @@
 """Why answers were lost: barely known, near the new data, both or neither, on planted worlds."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -5,8 +5,6 @@ One rule for the items that a run evaluates, whoever cuts snapshots to them.
 The target metric: from what a trainer logged, or from a table; every model has one value or there is an error.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -7,8 +7,6 @@ Quantities of a group: their names, units and values.
 Answers that were graded by unlike versions of the rules are not compared.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from itertools import chain

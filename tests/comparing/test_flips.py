@@ -5,8 +5,6 @@ Lost answers asked again in other wordings, on planted worlds.
 Changes by wording, on planted worlds.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any, Literal
 

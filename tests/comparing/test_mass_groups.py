@@ -3,8 +3,6 @@
 Passages in a comparison: bits per byte of each group, and in no count of answers.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace

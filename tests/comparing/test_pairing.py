@@ -1,7 +1,5 @@
 """Aligned pairs: labels, clusters, and which option came second."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

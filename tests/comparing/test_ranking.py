@@ -1,7 +1,5 @@
 """Several models against one base: the matrix, the ranking, the front."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

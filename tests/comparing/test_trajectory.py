@@ -1,7 +1,5 @@
 """Several runs as stages of one line."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 from pathlib import Path
 from typing import Any

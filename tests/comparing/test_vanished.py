@@ -1,7 +1,5 @@
 """A verdict that an answer which vanished could overturn is not PASS."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Sequence
 

@@ -5,8 +5,6 @@ Verdicts to expect: simulated ends read as the same ends would that were compare
 Alarms of whole runs: simulated runs have the alarms of a trajectory, and unchanged ones are silent.
 """
 
-from __future__ import annotations
-
 import io
 import math
 from collections import Counter
@@ -170,7 +168,7 @@ def test_what_must_be_known_beside_a_word_is_said() -> None:
     found = decide(compare(before=before, after=after), chosen_among=20)
     assert found.reasons == (
         "tools: 2 of 4 lost, too few to judge",
-        "it answered 100 % right: these questions are too easy to show a small loss",
+        "it answered 100 % right: these questions are too easy to show a small loss, ladder's are harder",
         "chosen among 20 looks by these questions: about 1 to 2 points too good",
     )
 

@@ -1,7 +1,5 @@
 """One case of a trial: a call that must return a value or be refused in one line that names the file."""
 
-from __future__ import annotations
-
 import resource
 import signal
 import time

@@ -9,8 +9,6 @@ nothing and is the same after it was written, a probe can be written and read ag
 with a limit on its memory; if the child dies, the case that killed it is a finding, and a new child goes on after it.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import io

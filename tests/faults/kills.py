@@ -15,8 +15,6 @@ than the last step, no note is left, no temporary file, and no lock.
 The process that imports the libraries does nothing else: each training, and each reading of a folder, is a fork of it.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import hashlib

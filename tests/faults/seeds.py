@@ -4,8 +4,6 @@ A value of JSON is changed at a random place: replaced, removed, doubled, rename
 the changed rows; then, sometimes, bytes are changed too: a bit, a cut, a piece twice, a piece of another format.
 """
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import csv

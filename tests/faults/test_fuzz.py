@@ -1,7 +1,5 @@
 """A few hundred cases of the fuzzer; `python tests/faults/fuzz.py` runs more."""
 
-from __future__ import annotations
-
 import random
 from contextlib import suppress
 from itertools import product

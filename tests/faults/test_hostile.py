@@ -1,7 +1,5 @@
 """Files made to do harm: each is refused in one line, fast, and without much memory; see `tests/files` for bombs."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from collections.abc import Callable

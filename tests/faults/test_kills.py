@@ -1,7 +1,5 @@
 """Two kills of real trainings; `kills.py` makes as many as are asked for."""
 
-from __future__ import annotations
-
 import os
 import random
 import subprocess

@@ -1,7 +1,5 @@
 """JSON in pieces is equal to JSON read at once, for every position of the cuts, in files and in memory."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import tracemalloc

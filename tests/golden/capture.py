@@ -4,8 +4,6 @@ Users' entry points make all of it: the command line, `compare`, `Trajectory` an
 has no such way (rows of a tracker, figures) is taken in one function each.
 """
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import json

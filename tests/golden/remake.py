@@ -1,7 +1,5 @@
 """Make the golden outputs again: `python tests/golden/remake.py`, or with names of cases for these alone."""
 
-from __future__ import annotations
-
 import sys
 import tempfile
 from pathlib import Path

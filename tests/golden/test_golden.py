@@ -7,8 +7,6 @@ A change that is meant is stored by
 or, for some cases, `python tests/golden/remake.py choices plain`. Read the difference in git before it is committed.
 """
 
-from __future__ import annotations
-
 from difflib import unified_diff
 from itertools import islice
 from pathlib import Path

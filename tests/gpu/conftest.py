@@ -1,7 +1,5 @@
 """No network, whichever way the tests of this folder are started."""
 
-from __future__ import annotations
-
 import os
 
 for name in ("HF_HUB_OFFLINE", "HF_HUB_DISABLE_TELEMETRY"):

@@ -7,8 +7,6 @@ Needed are torch, transformers, pytest and forgetwatch's base requirements. Test
 and adapters are skipped where their package is missing.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -6,8 +6,6 @@
 The same rules are tested on the CPU with FSDP itself, in tests/scoring/test_devices.py. Not yet run on two devices.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """IFEval's instructions: each check with an output that follows it and one that does not."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

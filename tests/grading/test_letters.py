@@ -3,8 +3,6 @@
 "B" the letter; "B prose" the letter in no asked form; "B text" the option's text; "none"; "two" an ambiguous answer.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from forgetwatch import Item

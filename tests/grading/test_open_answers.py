@@ -5,8 +5,6 @@ Words of their own within a text: scripts without spaces, particles, prefixes, m
 Properties of grading that hold for every text: no exception, one grade per text, a planted answer is extracted.
 """
 
-from __future__ import annotations
-
 import importlib.util
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Regular expressions from files: what they match is what `re` matches, and no search takes more than its time."""
 
-from __future__ import annotations
-
 import re
 import time
 

@@ -1,7 +1,5 @@
 """Twelve sentences of each language, and texts without a language."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

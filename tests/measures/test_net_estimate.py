@@ -1,7 +1,5 @@
 """Net change by margins and flips: from snapshots to JSON, CSV and gates."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

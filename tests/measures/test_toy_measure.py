@@ -1,7 +1,5 @@
 """A new measure is one module and one entry: a toy in a copy of the package appears in every output."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

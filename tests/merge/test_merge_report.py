@@ -3,8 +3,6 @@
 The share of a merge that keeps enough of what was known, and whether a second probe confirms it.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -3,8 +3,6 @@
 An adapter between its base and itself.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import shutil

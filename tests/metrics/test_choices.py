@@ -1,7 +1,5 @@
 """The rule by which scores decide: known values, and the same from one item at a time as from many."""
 
-from __future__ import annotations
-
 from typing import Any, get_args
 
 import numpy as np

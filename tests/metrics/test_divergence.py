@@ -1,7 +1,5 @@
 """KL to the base and the overlap of completions, against exact enumerations of small distributions and simulation."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

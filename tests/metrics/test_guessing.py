@@ -3,8 +3,6 @@
 The paper's rule on its own example, on worked numbers, and against repeated samples.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any

@@ -5,8 +5,6 @@ Sampled decoding and measuring twice, on worked numbers and simulated samples.
 Every quantity is defined where there is little to count: no item, one item, all right, all wrong, k = 1, k mixed.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from dataclasses import asdict, is_dataclass

@@ -1,7 +1,5 @@
 """Known and lost: the counts, what luck makes of them, and the interval of the net; losses of form, item by item."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -3,8 +3,6 @@
 Bits per byte: their value, their change, and the interval of the change.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -3,8 +3,6 @@
 Shrinkage of changes of groups, against its formulas and against planted groups.
 """
 
-from __future__ import annotations
-
 import math
 from statistics import NormalDist
 

@@ -1,7 +1,5 @@
 """Mass and conditional: exact splits, and what is left out."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -3,8 +3,6 @@
 Numbers of items and the changes that they see, against the published formula.
 """
 
-from __future__ import annotations
-
 import math
 from itertools import product
 

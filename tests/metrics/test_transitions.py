@@ -3,8 +3,6 @@
 Did several sets of items change alike?
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -1,7 +1,5 @@
 """Slopes over pairs of models with the family as the unit."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

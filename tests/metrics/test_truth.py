@@ -3,8 +3,6 @@
 The full tables are made by benchmarks/truth.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

@@ -3,8 +3,6 @@
 Conditions on what vanished answers bound are undecided; rows that only one side has are named, and not measured.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Limits of options, and items that must be right: what they measure, and what is refused."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -3,8 +3,6 @@
 Rate of wrong verdicts by chance, on models whose truth is known.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Sequence

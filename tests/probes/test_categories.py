@@ -5,8 +5,6 @@ A probe for each task, as one: by name, and from the folder of a benchmark.
 `combine` makes one probe of two.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path

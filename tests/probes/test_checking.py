@@ -3,8 +3,6 @@
 Items of a probe are found in a training set.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from pathlib import Path

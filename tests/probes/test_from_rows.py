@@ -5,8 +5,6 @@ Parts of a question that a table has are asked, named, or refused: none is dropp
 Tables of questions that are generated with a known truth, in any form: read right or refused, never read wrong.
 """
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import json

@@ -1,7 +1,5 @@
 """`probes.harness`: tasks of lm-evaluation-harness as probes, against what the harness itself asks and scores."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

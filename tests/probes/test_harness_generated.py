@@ -1,7 +1,5 @@
 """Generating tasks of lm-evaluation-harness: its filters and metrics judge our outputs, as they judge its own."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A probe is loaded by name or path; `demo` has one item for each fact of its world."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Nearness of questions to training rows: 1 for a row with all words, 0 for none in common, rare words count more."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -3,8 +3,6 @@
 Worked examples come before each question.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace

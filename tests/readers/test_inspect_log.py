@@ -1,7 +1,5 @@
 """Logs of Inspect in every shape: packed three ways, as JSON, unfinished, damaged, and real ones."""
 
-from __future__ import annotations
-
 import json
 import zipfile
 from pathlib import Path

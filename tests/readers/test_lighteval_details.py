@@ -1,7 +1,5 @@
 """lighteval's details in both schemas, file and folder, with the choices that they do not log."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import asdict
 from pathlib import Path

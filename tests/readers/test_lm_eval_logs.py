@@ -5,8 +5,6 @@ Choices from scores and logged correctness, and options from targets.
 Scores that no model can have given, in tables of three formats and in logs: refused, or missing and counted.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import random

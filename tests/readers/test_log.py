@@ -7,8 +7,6 @@ Members of ZIP files: every packing that logs use, and nothing that breaks or fi
 Questions of other tools' logs as text, and the pass that keeps some of them.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -7,8 +7,6 @@ Plain tables that are cut, damaged or of odd types: an error of ours, or a snaps
 What a refused table is told: a command only where name and values of each column say what it is.
 """
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

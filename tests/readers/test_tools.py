@@ -5,8 +5,6 @@ Real logs of lm-evaluation-harness by others, against counts made from the raw r
 The same questions and log-likelihoods give the same comparison, whichever harness logged them.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

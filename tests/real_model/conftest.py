@@ -4,8 +4,6 @@ FORGETWATCH_REAL_MODEL names the folder of the model: a small causal language mo
 chat template, SmolLM2-135M-Instruct for example. Without it the tests here are skipped.
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

@@ -9,8 +9,6 @@ numbers, nothing else. Items whose margin forgetwatch gives as unstable are left
 is a probe of options with plain prompts, decided by the sum.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import math

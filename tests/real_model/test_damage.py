@@ -1,7 +1,5 @@
 """A destructive run of a real model: its counts, made twice, and what they say."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace

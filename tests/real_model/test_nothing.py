@@ -5,8 +5,6 @@ Mass and conditional of a real model, against a plain forward for each option.
 Prompts of the shipped probe in a real tokenizer: their text, and the tokens of the choices.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable
 from dataclasses import replace

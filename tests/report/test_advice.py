@@ -1,7 +1,5 @@
 """Advice: nothing for what is kept or not shown, and for a loss what fits the run, the least work first."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

@@ -3,8 +3,6 @@
 Fragments that a notebook shows: valid markup, everything escaped, nothing that reaches beyond the fragment.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

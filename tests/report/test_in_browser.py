@@ -1,7 +1,5 @@
 """The page in a browser, from disk and without a network: what it shows, what its list does, and what it never does."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Passages in every output: terminal, Markdown, CSV, page, notebook, trackers, pictures."""
 
-from __future__ import annotations
-
 import csv
 import io
 from pathlib import Path

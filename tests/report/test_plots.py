@@ -1,7 +1,5 @@
 """Pictures as files: all are written, and no text in any of them lies on another or is cut."""
 
-from __future__ import annotations
-
 import itertools
 import re
 import warnings

@@ -1,7 +1,5 @@
 """Several models as text: the same numbers in the terminal, in Markdown, on the page and in JSON."""
 
-from __future__ import annotations
-
 import json
 import re
 

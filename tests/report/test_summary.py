@@ -3,8 +3,6 @@
 No two outputs contradict each other: many runs in every output, each sentence checked against one `Conclusion`.
 """
 
-from __future__ import annotations
-
 import html
 import json
 import re

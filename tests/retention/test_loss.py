@@ -1,7 +1,5 @@
 """RetentionLoss inside trainers: nothing at a weight of 0, one term a step, and answers that stay."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """The base's own texts: reproducible, each once, none of the probe's questions, in TRL's formats."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path

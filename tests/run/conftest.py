@@ -3,8 +3,6 @@
 The verdicts to expect are of few simulated ends.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from forgetwatch.comparing import decision as expected

@@ -3,8 +3,6 @@
 Reads one run a line from stdin, forks, and answers with the child's exit status: libraries are imported once.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import json

@@ -1,7 +1,5 @@
 """The budget of a run: decided once, before the first look; every curve is over one set of items."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager

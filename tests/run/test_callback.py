@@ -7,8 +7,6 @@ The search for the probe in the training examples.
 Edge cases of a run: options combined, a second training, events after the training.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math
@@ -505,10 +503,10 @@ def test_without_a_length_in_the_arguments_the_examples_give_it() -> None:
 TEMPLATE = "{% for m in messages %}{{ m.content }} {% endfor %}"
 
 
-def test_the_default_probe_is_standard_and_behaviour_where_generating_is_cheap() -> None:
+def test_the_default_probe_is_standard_and_strata_where_generating_is_cheap() -> None:
     chat, plain = tokenizer(), tokenizer()
     chat.chat_template, plain.chat_template = TEMPLATE, None
-    assert default_probe(chat, fast=True)[0].name == "standard+behaviour"
+    assert default_probe(chat, fast=True)[0].name == "standard+strata"
     assert default_probe(chat, fast=False)[0].name == default_probe(plain, fast=True)[0].name == "standard"
     assert "needs a chat template" in default_probe(plain, fast=True)[1]
 
@@ -516,8 +514,8 @@ def test_the_default_probe_is_standard_and_behaviour_where_generating_is_cheap()
 def test_resume_keeps_the_probe() -> None:
     plain = tokenizer()
     plain.chat_template = None
-    both = combine(load_probe("standard"), load_probe("behaviour"))
-    assert default_probe(plain, fast=False, fingerprint=both.fingerprint)[0].name == "standard+behaviour"
+    both = combine(load_probe("standard"), load_probe("strata"))
+    assert default_probe(plain, fast=False, fingerprint=both.fingerprint)[0].name == "standard+strata"
     chat = tokenizer()
     chat.chat_template = TEMPLATE
     assert default_probe(chat, fast=True, fingerprint=load_probe("standard").fingerprint)[0].name == "standard"

@@ -7,8 +7,6 @@ Completions by the base: sampled from its own distribution, stored in a file, wi
 What the baseline of a run with adapters is: the base, whatever the adapter itself changes before the first step.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 import math

@@ -1,7 +1,5 @@
 """Failures outside the training: the run ends with the weights that it would have had, and the user is warned."""
 
-from __future__ import annotations
-
 import dataclasses
 import errno
 import io

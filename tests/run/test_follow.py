@@ -5,8 +5,6 @@ A follower in a second process measures what the callback measures inside the tr
 A checkpoint is complete when every file of its model is there and final, and not before.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import os

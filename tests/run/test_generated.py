@@ -3,8 +3,6 @@
 Generated items on a model that cannot generate in training: they are unscored, and the rest is evaluated.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -245,17 +243,17 @@ def test_a_baseline_from_elsewhere_is_compared_on_the_scored_items(
     assert capfd.readouterr().err.count("8 of 38 items are unscored at every look: 8 the model cannot generate") == 1
 
 
-def test_the_default_probe_leaves_behaviour_out_where_the_model_cannot_generate() -> None:
+def test_the_default_probe_leaves_strata_out_where_the_model_cannot_generate() -> None:
     chosen, why = default_probe(TOK, fast=True, obstacle=REASON)
     assert chosen.name == "standard"
-    assert why == f"without behaviour, whose answers this model cannot generate in training: {REASON}"
-    with_both = combine(load_probe("standard"), load_probe("behaviour"))
+    assert why == f"without strata, whose answers this model cannot generate in training: {REASON}"
+    with_both = combine(load_probe("standard"), load_probe("strata"))
     resumed, _ = default_probe(TOK, fast=True, obstacle=REASON, fingerprint=with_both.fingerprint)
-    assert resumed.name == "standard+behaviour"
+    assert resumed.name == "standard+strata"
 
 
 @pytest.mark.parametrize("log", ["counts", "full"])
-def test_the_callback_leaves_behaviour_out_on_prompt_learning(
+def test_the_callback_leaves_strata_out_on_prompt_learning(
     log: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(trainer_module, "load_probe", lambda name: load_probe(name).head(40))
@@ -271,7 +269,7 @@ def test_the_callback_leaves_behaviour_out_on_prompt_learning(
     assert callback.watch.probe.name == "standard"
     assert [look.all.n for look in callback.watch.comparisons.values()] == [40, 40]
     logged = capfd.readouterr().err
-    assert logged.count("evaluating standard: without behaviour, whose answers this model cannot generate") == 1
+    assert logged.count("evaluating standard: without strata, whose answers this model cannot generate") == 1
     # Drift needs texts that the model generates: where it is wanted there is one line, and the run continues.
     why = "the drift from the base is not measured: the model cannot generate here: its generate does not know"
     assert logged.count(why) == (log == "full")

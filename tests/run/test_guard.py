@@ -3,8 +3,6 @@
 A guard that decides by a policy, and a training that goes back to its last good checkpoint.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

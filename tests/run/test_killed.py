@@ -1,7 +1,5 @@
 """A run that is killed at any moment and started again ends like an undisturbed one."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

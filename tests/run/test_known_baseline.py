@@ -1,7 +1,5 @@
 """A baseline is measured once: the next run of the same model finds it, and that of any other model does not."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

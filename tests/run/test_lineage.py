@@ -1,7 +1,5 @@
 """Trainings one after another: each counts against the base of the first, and against its own start."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

@@ -1,7 +1,5 @@
 """Options of the callback: a guard, further references, a command, the best checkpoint, a budget."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import shutil

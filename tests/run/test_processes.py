@@ -3,8 +3,6 @@
 Two trainings in one output_dir: one refusal where the disk has locks, and two runs where it has none.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

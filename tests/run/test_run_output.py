@@ -5,8 +5,6 @@ A run that began with another probe, or an earlier version of the grading rules,
 What the new task gained, beside what was forgotten: the trainer's own figure, or questions of its own.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Rows, tables and alerts in W&B, TensorBoard, trackio and MLflow, read back by their own libraries."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

@@ -1,7 +1,5 @@
 """The callback inside the trainers of TRL and transformers: it changes nothing, and its curve is that of its files."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Sequence

@@ -5,8 +5,6 @@ The lost of a run with adapters, asked again at its last look.
 A run whose probe has passages: its curve, its files, and a resume.
 """
 
-from __future__ import annotations
-
 import errno
 import io
 import json

@@ -5,8 +5,6 @@ A run restored from its files: its plan, and what stays known of files that are 
 At most one process trains in an output_dir, however the processes end and whatever their ids are.
 """
 
-from __future__ import annotations
-
 import gc
 import json
 import os

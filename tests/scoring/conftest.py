@@ -1,7 +1,5 @@
 """A saved model, its cache, and the models that are loaded from it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Compiled models: a look compiles nothing, and takes off the wrappers that carry no sharding."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any

@@ -5,8 +5,6 @@ Several processes that score one model together get the rows that one process ge
 Processes that hold parts of one model fall back to single rows together, for one reason, and no call is left out.
 """
 
-from __future__ import annotations
-
 import gc
 import json
 import os

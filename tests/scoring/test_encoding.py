@@ -1,7 +1,5 @@
 """Token ids of contexts and of what follows them against those of whole texts, for tokenizers of several kinds."""
 
-from __future__ import annotations
-
 import os
 import random
 import re

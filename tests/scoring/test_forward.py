@@ -3,8 +3,6 @@
 Attention of shared rows: chosen by what the model computes, named in the snapshot, and tested before it is used.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace

@@ -3,8 +3,6 @@
 The shipped probe `behaviour`, on a model and on a stand-in that answers well.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Sequence

@@ -3,8 +3,6 @@
 Masks of trees, computed in pieces, and transfers of a batch.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any

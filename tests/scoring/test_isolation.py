@@ -1,7 +1,5 @@
 """State that a forward pass changes besides the weights comes back after a look, so that a training does not notice."""
 
-from __future__ import annotations
-
 import random
 from collections import deque
 from collections.abc import Iterator

@@ -3,8 +3,6 @@
 Noise of a model that moves with the batch is told from logits that see other tokens than they should.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Real questions by others, scored by forgetwatch and by lm-evaluation-harness's own model class on the same models."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -9,8 +9,6 @@ Log-likelihoods of passages: those of a plain forward over the whole text.
 Mass and conditional of models: as plain forwards give them, and each falling alone in a training made for it.
 """
 
-from __future__ import annotations
-
 import copy
 import math
 import random

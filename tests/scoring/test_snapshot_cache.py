@@ -5,8 +5,6 @@ The fingerprint of a model in memory: equal for equal weights, another for any o
 The name under which a model takes keys and values: read from its own signature, whatever transformers calls it.
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

@@ -1,7 +1,5 @@
 """What forgetting goes with over the pairs of a study, and the paper's findings asked of it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

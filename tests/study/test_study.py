@@ -5,8 +5,6 @@ Passages and drift in a study and in a merge: every measure with a table of its 
 Studies of models: each is scored once, by its own probe, in one process or in several.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """The file of a study: what it says, and what is refused before any model is scored."""
 
-from __future__ import annotations
-
 import textwrap
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The two-mode laboratory: its flows against written numbers, exact solutions and each other."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

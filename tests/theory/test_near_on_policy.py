@@ -1,7 +1,5 @@
 """SDFT, TTT-Discover and OAPL in two modes: written numbers, conditions held and broken, bounds of the drift."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -9,6 +9,7 @@
     passages        60 texts, scored as bits per byte: no questions
     standard-multilingual    600 questions about plain facts in six languages
     standard-written         100 word problems and 80 requests with instructions, generated and graded by rules
+    ladder          6,923 questions of ten kinds at eight levels, of which a model gets those that suit it (ladder.py)
 
 `CARD.md` next to this file describes how they were made, what they cover and what they cannot show; a probe of one
 ability has a card of its own, `cards/NAME.md`.
@@ -28,6 +29,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, reduce
 from importlib.resources import as_file, files
 from itertools import product
 from typing import Any, Final
@@ -35,10 +37,15 @@ from typing import Any, Final
 import numpy as np
 
 from forgetwatch.item import Item
-from forgetwatch.probe import Probe, read_probe
+from forgetwatch.probe import Probe, combine, read_probe
 
 CANARY: Final = "forgetwatch probe data; do not train on it; canary 6ebbbed7-cad2-47d5-8c7c-e0b004f3c711"
 """Text in the first line of each file: training data that holds it holds the questions too."""
+
+LADDER: Final = "ladder"
+
+STRATA: Final = "strata"
+"""Name of the first items of some probes: what `standard` does not ask, by default beside it where it is cheap."""
 
 QUICK: Final = 500
 """Number of items of `quick`."""
@@ -52,12 +59,16 @@ FILES: Final = {
     "standard-multilingual": "standard-multilingual.jsonl.gz",
     "standard-written": "standard-written.jsonl.gz",
     "passages": "passages.jsonl",
+    LADDER: "ladder.jsonl.gz",
 }
 """File of each probe."""
 
-NAMES: Final = ("standard", "quick", *(name for name in FILES if name != "standard"))
+NAMES: Final = ("standard", "quick", *(name for name in FILES if name != "standard"), STRATA)
+
+_OF_STRATUM: Final = 40
 
 
+@cache
 def shipped_probe(name: str) -> Probe:
     """Read the shipped probe of a name, one of `NAMES`.
 
@@ -66,6 +77,14 @@ def shipped_probe(name: str) -> Probe:
     """
     if name == "quick":
         return replace(shipped_probe("standard").head(QUICK), name="quick")
+    if name == STRATA:
+        probes = [shipped_probe(f"standard-{part}") for part in ("multilingual", "code", "written")]
+        written, kept = probes[-1].decoding, []
+        for one in (*probes, shipped_probe("behaviour")):
+            # Instructions without word problems; answers of one length, since a probe generates in one way.
+            items = [item for item in one if item.match != "number"][:_OF_STRATUM]
+            kept.append(replace(one, items=items, decoding=one.decoding and written))
+        return replace(reduce(combine, kept), name=STRATA)
     with as_file(files(__name__) / FILES[name]) as path:
         return read_probe(path)
 

@@ -1,0 +1,148 @@
+"""A ladder in a training: by default for a model near its ceiling, and at the same levels in all that continues it."""
+
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from support import model, snapshot, tokenizer, trained
+from transformers import AutoModelForCausalLM
+
+from forgetwatch import ForgetWatchCallback, Probe, Snapshot, Trajectory, load_probe
+from forgetwatch.cache import cache_files
+from forgetwatch.probes import ladder
+from forgetwatch.run import callback, known_baseline
+from forgetwatch.run_folder import run_probe
+
+SAVES: dict[str, Any] = {"save_strategy": "steps", "save_steps": 2, "steps": 4}
+
+
+@pytest.fixture(autouse=True)
+def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Ladders of 100 questions, chosen by 80."""
+    monkeypatch.setenv("FORGETWATCH_CACHE", str(tmp_path / "cache"))
+    for name, number in (("TRIED", 80), ("_OF_STANDARD", 40), ("_OF_KIND", 6)):
+        monkeypatch.setattr(ladder, name, number)
+    monkeypatch.setattr(callback, "_HARDER_ITEMS", 100)
+    for cached in (ladder.at_named, ladder._tried):
+        cached.cache_clear()
+    yield
+    for cached in (ladder.at_named, ladder._tried):
+        cached.cache_clear()
+
+
+@cache
+def words() -> Any:
+    """A tokenizer that knows the words of the shorter questions."""
+    some = [item for name in ("ladder", "standard") for item in load_probe(name) if len(str(item.prompt)) < 600]
+    return tokenizer(words_of=[f"{item.shots} {item.prompt} {' '.join(item.choices)}" for item in some])
+
+
+def network(seed: int = 0) -> Any:
+    return model(words(), seed=seed, positions=512)
+
+
+def knowing(levels: int, *, standard: float = 1.0) -> Any:
+    """A stand-in for the answers of a model: right up to a level, and in a share of the questions of `standard`."""
+
+    def asked(model: Any, tokenizer: Any, probe: Probe, *, token_budget: int | None) -> Snapshot:
+        pool = [item.task.split(":")[0] in ladder.KINDS for item in probe]
+        right = [
+            int(item.task[-1]) <= levels if of_pool else place < standard * len(probe)
+            for place, (item, of_pool) in enumerate(zip(probe, pool, strict=True))
+        ]
+        return snapshot(right)
+
+    return asked
+
+
+def train(folder: Path, *, net: Any = None, probe: str | None = None, **options: Any) -> Any:
+    named = {name: options.pop(name) for name in ("baseline", "items") if name in options}
+    made = ForgetWatchCallback(probe, every=2, max_overhead=None, **named)
+    return trained(folder, callbacks=[made], network=net or network(), tok=words(), **{**SAVES, **options})
+
+
+def name_of(folder: Path) -> str:
+    found = run_probe(folder)
+    assert found is not None
+    return found.name
+
+
+def test_a_model_near_its_ceiling_is_asked_the_ladder_by_default_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(callback, "asked", knowing(5))
+    train(tmp_path / "a")
+    said = capfd.readouterr().err
+    assert "100 of the first 100 questions of standard are right, which are too easy to show a small loss" in said
+    assert "ladder: chain 5, compared 5, date 5" in said
+    assert "by 300 questions that are compared nowhere" in said
+    assert name_of(tmp_path / "a") == "ladder-5555555555"
+    found = run_probe(tmp_path / "a")
+    assert found is not None
+    assert len(found) == 100
+
+
+@pytest.mark.parametrize(
+    ("standard", "options", "why"),
+    [
+        (0.84, {"items": 100}, "not in more than 85 %"),
+        (1.0, {"items": 99}, "too few items"),
+        (1.0, {"items": 100, "probe": "quick"}, "a probe is named"),
+    ],
+)
+def test_others_are_asked_what_they_were(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, standard: float, options: dict[str, Any], why: str
+) -> None:
+    monkeypatch.setattr(callback, "asked", knowing(5, standard=standard))
+    train(tmp_path / "a", **options)
+    assert name_of(tmp_path / "a") == options.get("probe", "standard"), why
+
+
+def test_a_resumed_run_and_a_later_stage_keep_the_levels_whatever_the_model_answers_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(callback, "asked", knowing(5))
+    train(tmp_path / "a")
+    monkeypatch.setattr(callback, "asked", knowing(2, standard=0.5))
+    train(tmp_path / "a", steps=6, resume=True)
+    assert name_of(tmp_path / "a") == "ladder-5555555555"
+    assert Trajectory.from_run(tmp_path / "a").steps == (0, 2, 4, 6)
+    later = AutoModelForCausalLM.from_pretrained(tmp_path / "a" / "checkpoint-6", dtype=torch.float32)
+    train(tmp_path / "b", net=later, probe="ladder")
+    run = Trajectory.from_run(tmp_path / "b")
+    assert (name_of(tmp_path / "b"), run.number) == ("ladder-5555555555", 2)
+    assert run.comparisons[-1].all.n == run.own.comparisons[-1].all.n
+
+
+def test_the_questions_that_choose_are_asked_once_of_a_base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(known_baseline, "KEPT_SECONDS", 0.0)
+    train(tmp_path / "a", probe="ladder")
+    first = name_of(tmp_path / "a")
+    assert first.startswith("ladder-")
+    kept = len(cache_files(tmp_path / "cache"))
+    asked: list[int] = []
+    scored = known_baseline.Scorer.score
+    monkeypatch.setattr(
+        known_baseline.Scorer, "score", lambda self, *a, **k: asked.append(len(self.probe)) or scored(self, *a, **k)
+    )
+    train(tmp_path / "b", probe="ladder")
+    assert name_of(tmp_path / "b") == first
+    assert 80 not in asked
+    assert kept > 0
+
+
+def test_bases_of_unlike_levels_are_compared_over_the_questions_that_both_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from forgetwatch import compare
+    from forgetwatch.scoring import score
+
+    low, high = (load_probe(f"ladder-{level * 10}") for level in "34")
+    shared = {item.content_hash for item in low} & {item.content_hash for item in high}
+    found = compare(before=score(network(), words(), low), after=score(network(1), words(), high))
+    assert len(shared) == 40
+    assert found.all.n <= 40
+    assert (found.items.only_before, found.items.only_after) == (60, 60)

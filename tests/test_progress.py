@@ -132,7 +132,7 @@ def test_other_processes_print_nothing(clock: Clock, capsys: pytest.CaptureFixtu
 
 def test_times_are_readable() -> None:
     assert [seconds(value) for value in (0.42, 9.96, 34.4, 179.4, 190, 7000, 9000)] == [
-        *("0.4 s", "10.0 s", "34 s", "179 s", "3 min", "117 min", "2.5 h"),
+        *("0.4 s", "10.0 s", "34 s", "179 s", "3 min", "117 min", "2.5 h")
     ]
 
 

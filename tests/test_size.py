@@ -21,7 +21,7 @@ AT_MOST = {
     "modules of the package": 161,
     "lines of code of the package": 32_609,
     "characters of the package": 2_295_159,
-    "lines of code of the tests": 38_039,
+    "lines of code of the tests": 37_973,
     "public names": 13,
     "files that name bits_per_byte": 6,
     "files that name known_lost_net": 7,
@@ -34,10 +34,7 @@ AT_MOST = {
 """The last seven are measures: each belongs into its module in `measures/`, and few others need to name it."""
 
 ROOMS = {
-    "data": (
-        "errors extras files loading progress ranges visible_text decoding item probe snapshot cache",
-        1728,
-    ),
+    "data": ("errors extras files loading progress ranges visible_text decoding item probe snapshot cache", 1728),
     "metrics": ("metrics measures", 2864),
     "theory": ("theory", 490),
     "grading": ("grading", 1546),

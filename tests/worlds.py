@@ -229,12 +229,7 @@ def know_or_guess(
     second = np.where(rng.random(n) < persistence, first, second)
     second = np.where(rng.random(n) < silent, -1, np.where(know, fresh, second))
     chosen, chosen_after = np.where(know, 0, first), np.where(know_after, 0, second)
-    return World(
-        answers=_answers(chosen, chosen_after, options),
-        scores=None,
-        lost=known * lost,
-        won=(1 - known) * won,
-    )
+    return World(answers=_answers(chosen, chosen_after, options), scores=None, lost=known * lost, won=(1 - known) * won)
 
 
 def logits(rng: np.random.Generator, *, n: int, k: int = 4, unknown: Unknown, lost: float, noise: float) -> World:
@@ -263,10 +258,7 @@ def logits(rng: np.random.Generator, *, n: int, k: int = 4, unknown: Unknown, lo
     before[known, 0] = 12.0
     after = np.where(forgets[:, None], rng.normal(size=(n, k)), before) + noise * rng.normal(size=(n, k))
     return World(
-        answers=_answers(before.argmax(1), after.argmax(1), np.full(n, k)),
-        scores=(before, after),
-        lost=lost,
-        won=0.0,
+        answers=_answers(before.argmax(1), after.argmax(1), np.full(n, k)), scores=(before, after), lost=lost, won=0.0
     )
 
 

@@ -9,6 +9,7 @@ from scipy.stats import mannwhitneyu, rankdata
 
 from forgetwatch import Snapshot
 from forgetwatch.comparing import Causes, why_lost
+from forgetwatch.comparing.causes import _by_answer
 from forgetwatch.metrics import explained, separation
 from forgetwatch.probes import RightAnswer
 
@@ -180,3 +181,9 @@ def test_the_uses_of_words_are_asked_between_categories() -> None:
     assert told([1, 2, 3, 4], words=words).between is None
     assert told([2] * 8, words=words).between is None
     assert told([1, 2, 3, 4]).between_text() == ""
+
+
+def test_an_answer_of_three_questions_is_listed_and_one_of_two_is_not() -> None:
+    answers = [RightAnswer(text, False) for text in ("three", "three", "three", "two", "two")]
+    (found,) = _by_answer(answers, np.array([True, False, True, True, True]))
+    assert (found.text, found.items, found.lost) == ("three", 3, 2)

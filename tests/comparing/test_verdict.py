@@ -89,12 +89,7 @@ def scored(known: int, lost: int, *, items: int = 400, steps: int = 0) -> Snapsh
 
 @pytest.mark.parametrize(
     ("lost", "answers"),
-    [
-        (0, ("PASS", "PASS")),
-        (1, ("PASS", "PASS")),
-        (8, ("INCONCLUSIVE", "INCONCLUSIVE")),
-        (60, ("FAIL", "FAIL")),
-    ],
+    [(0, ("PASS", "PASS")), (1, ("PASS", "PASS")), (8, ("INCONCLUSIVE", "INCONCLUSIVE")), (60, ("FAIL", "FAIL"))],
 )
 def test_the_share_of_the_known_that_is_lost_decides(lost: int, answers: tuple[str, str]) -> None:
     tolerance = Tolerance(accuracy=0.2, category=None)

@@ -240,14 +240,7 @@ _FILES: dict[str, Callable[[Path, random.Random], Path]] = {
 
 def _command(folder: Path, rng: random.Random) -> Case:
     command = rng.choice(
-        (
-            *["compare", "gate"] * 3,
-            *["flips", "convert"] * 2,
-            "probe plan",
-            "probe show",
-            "probe build",
-            "probe check",
-        )
+        (*["compare", "gate"] * 3, *["flips", "convert"] * 2, "probe plan", "probe show", "probe build", "probe check")
     )
     words = command.split()
 

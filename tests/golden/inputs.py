@@ -186,14 +186,7 @@ def _letters(folder: Path) -> None:
 
 def _sums(number: int) -> list[Item]:
     return [
-        Item(
-            id=f"sum{i}",
-            task="sums",
-            category="Sums",
-            prompt=f"What is {i} + 7?",
-            answer=str(i + 7),
-            match="number",
-        )
+        Item(id=f"sum{i}", task="sums", category="Sums", prompt=f"What is {i} + 7?", answer=str(i + 7), match="number")
         for i in range(number)
     ]
 

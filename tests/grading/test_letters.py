@@ -45,7 +45,7 @@ OUTPUTS = [
     (
         "C",
         [
-            "Answer: С",  # Cyrillic
+            "Answer: С"  # Cyrillic
         ],
     ),
     # Other languages.
@@ -195,9 +195,7 @@ OUTPUTS = [
     ("none", ["<think>Answer: B</think>"]),
     (
         "thinking",
-        [
-            *("<think>Answer: B", "Answer: B <think>or", "<|channel|>analysis<|message|>Answer: B", "<think>" * 15_000),
-        ],
+        [*("<think>Answer: B", "Answer: B <think>or", "<|channel|>analysis<|message|>Answer: B", "<think>" * 15_000)],
     ),
 ]
 

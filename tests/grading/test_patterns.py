@@ -72,9 +72,7 @@ def test_an_item_whose_pattern_reaches_the_limit_is_unscored() -> None:
         assert grade(item, text, truncated=True).correct is None
 
 
-def test_a_pattern_that_is_slow_on_many_outputs_is_given_up_and_others_are_not(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_pattern_that_is_slow_on_many_outputs_is_given_up_and_others_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patterns, "_TIMEOUTS", 2)
     slow, other = by_pattern(SLOW[0]), by_pattern("a+")
     outcomes = [grade(slow, text).outcome for text in (SLOW[1], "aa", SLOW[1], "aa")]

@@ -255,10 +255,7 @@ def test_a_tied_head_that_one_side_stores_is_left_out(ends: Path) -> None:
 def test_a_head_of_its_own_on_one_side_of_two_tied_models_is_refused(ends: Path) -> None:
     _configured("a", "b", tie_word_embeddings=True)(ends)
     change(ends / "a", lambda found: {key: value for key, value in found.items() if key != "lm_head.weight"})
-    with pytest.raises(
-        ScoringError,
-        match="the head is tied to the embedding in one of them only; needed two models",
-    ):
+    with pytest.raises(ScoringError, match="the head is tied to the embedding in one of them only; needed two models"):
         pair_of(ends).check()
 
 
@@ -310,10 +307,7 @@ def _cut_off(root: Path) -> None:
     ("spoil", "reason"),
     [
         (_reshaped, "b: cannot be loaded as a causal language model"),
-        (
-            _fewer,
-            r"b: 3 weights of the language model are not in its files, model\.layers\.1\.mlp\.\w+\.weight",
-        ),
+        (_fewer, r"b: 3 weights of the language model are not in its files, model\.layers\.1\.mlp\.\w+\.weight"),
         (
             _configured("b", rms_norm_eps=0.5),
             "do not compute alike: rms_norm_eps is 1e-06 in the first and 0.5 in the second",

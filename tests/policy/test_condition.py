@@ -290,8 +290,7 @@ def sides(vanished: int) -> tuple[Snapshot, Snapshot]:
 
 
 @pytest.mark.parametrize(
-    "condition",
-    ["net_change<-2%", "net_change_estimate<-2%", "forgetting>5%", "accuracy_after<50%", "forgotten>20"],
+    "condition", ["net_change<-2%", "net_change_estimate<-2%", "forgetting>5%", "accuracy_after<50%", "forgotten>20"]
 )
 @pytest.mark.parametrize("vanished", [0, 5, 320])
 def test_a_condition_is_open_beyond_one_percent_vanished(condition: str, vanished: int, tmp_path: Path) -> None:

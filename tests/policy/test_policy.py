@@ -31,6 +31,7 @@ from forgetwatch.policy import (
     load_policy,
     parse_policy,
 )
+from forgetwatch.policy.policy import Exemption
 
 CATEGORIES = 6
 
@@ -531,3 +532,17 @@ def test_simulated_runs_and_their_snapshots_have_equal_findings(items: int, samp
     whole = as_snapshot(after, samples)
     real = compare(before=as_snapshot(before, samples), after=whole)
     assert judged_of_chance(with_outcomes(real, before, after, samples)).rulings == judged_of_chance(real).rulings
+
+
+@pytest.mark.parametrize(
+    ("of", "group", "excused"),
+    [
+        ("category:law", "category:law", True),
+        ("category:law", "category:lawn", False),
+        ("category:*", "category:law", True),
+        ("category:*", "task:law", False),
+        ("task:*", "all", False),
+    ],
+)
+def test_an_exception_excuses_its_group_or_each_of_its_level(of: str, group: str, *, excused: bool) -> None:
+    assert Exemption(of=of, reason="known", until=date(2030, 1, 1)).excuses(group) is excused

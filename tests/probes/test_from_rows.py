@@ -428,11 +428,7 @@ def test_columns_that_are_not_there_are_named(columns: dict[str, str], why: str)
     [
         ("a.csv", "question,answer\na,b,c\n", "line 2: more cells than the 2 columns"),
         ("a.csv", 'question,answer\n"a,b\n', "not CSV"),
-        (
-            "a.jsonl",
-            '{"question": "a", "answer": "b"}\n[1]\n',
-            "of named values, got list",
-        ),
+        ("a.jsonl", '{"question": "a", "answer": "b"}\n[1]\n', "of named values, got list"),
         ("a.jsonl", '{"question": "a", "answer": "b"}\n{"ques', "line 2: not a JSON object"),
         ("a.json", '{"a": 1}', "needed a list of objects"),
         ("a.csv", b"question,answer\nWo liegt K\xf6ln?,am Rhein\n", "another encoding than UTF-8"),

@@ -174,11 +174,7 @@ def test_a_csv_may_have_a_byte_order_mark_quotes_and_line_breaks_in_cells(tmp_pa
             '{"item_id": "a", "correct": 1}\n{"item_id": "b", "corr',
             "line 2: not a JSON object.*is the file cut",
         ),
-        (
-            "list.jsonl",
-            '{"item_id": "a", "correct": 1}\n[1]\n',
-            "of named values, got list",
-        ),
+        ("list.jsonl", '{"item_id": "a", "correct": 1}\n[1]\n', "of named values, got list"),
         ("nested.jsonl", '{"item_id": {"a": 1}, "correct": 1}\n', "row 1: item_id must be string"),
         ("half-k.jsonl", '{"item_id": "a", "correct": 1, "k": 4.5}\n', "row 1: k must be int32, got '4.5'"),
         ("quote.csv", 'item_id,correct,output\na,1,"x\nb,0,y\n', "a quote is opened and never closed"),
@@ -187,11 +183,7 @@ def test_a_csv_may_have_a_byte_order_mark_quotes_and_line_breaks_in_cells(tmp_pa
         ("number.csv", "item_id,correct,choice_logprobs\na,1,5\n", "choice_logprobs must be list"),
         ("surrogate.jsonl", '{"item_id": "\\ud83d", "correct": 1}\n', "row 1: item_id must be string"),
         ("deep.jsonl", '{"item_id": ' + "[" * 100_000, "line 1: not a JSON object"),
-        (
-            "array.json",
-            '[{"item_id": "a", "correct": 1}, 7]',
-            "row 2: needed a JSON object of named values, got int",
-        ),
+        ("array.json", '[{"item_id": "a", "correct": 1}, 7]', "row 2: needed a JSON object of named values, got int"),
         ("cut.json", '[{"item_id": "a", "correct": 1}', "needed ',', got the end of the file"),
         ("emptyid.jsonl", '{"item_id": "", "correct": 1}\n', "item_id is empty"),
         ("huge.jsonl", '{"item_id": "a", "correct": 1, "k": 99999999999}\n', "row 1: k must be int32"),
@@ -292,8 +284,7 @@ def test_rows_whose_pattern_reaches_its_limit_are_unscored_with_the_reason(
     rows = [{"id": n, "truth": "ab", "reply": reply} for n, reply in enumerate(["c", *["a" * 60 + "b"] * 2])]
     path = write_jsonl(tmp_path / "log.jsonl", rows)
     read = read_mapped(
-        path,
-        ColumnMap(fields={"item_id": "id", "gold": "truth", "output": "reply"}, match="regex:(a|aa)+$"),
+        path, ColumnMap(fields={"item_id": "id", "gold": "truth", "output": "reply"}, match="regex:(a|aa)+$")
     )
     assert read.table["correct"].to_pylist() == [False, None, None]
     assert read.texts("outcome").tolist() == ["ok", *["unscored: its pattern took longer than 0.2 s"] * 2]
@@ -325,10 +316,7 @@ def test_a_field_path_enters_objects_whose_names_have_dots(tmp_path: Path) -> No
             {"fields": {"item_id": "q", "correct": "truth"}},
             "row 1: correct must be 0, 1, true, false or empty, got 'yes'",
         ),
-        (
-            {"fields": {"question": "q", "gold": "truth", "output": "reply"}, "match": "regex:(a"},
-            "regular expression",
-        ),
+        ({"fields": {"question": "q", "gold": "truth", "output": "reply"}, "match": "regex:(a"}, "regular expression"),
         ({"fields": {"question": "q", "gold": "truth", "output": "reply"}, "match": "number"}, "needs a number"),
     ],
 )

@@ -236,10 +236,7 @@ def test_the_corrections_are_those_of_the_document() -> None:
     comparison = choices().comparison
     chance = _document(comparison)["groups"][0]["chance"]
     text = page(comparison)
-    for name, key in (
-        ("paper", "paper"),
-        ("guess-corrected", "guess_corrected"),
-    ):
+    for name, key in (("paper", "paper"), ("guess-corrected", "guess_corrected")):
         row = re.search(rf'data-correction="{name}">(.*?)</tr>', text)
         assert row is not None
         for what, rate in (("forgotten", "forgetting"), ("gained", "backward_transfer")):

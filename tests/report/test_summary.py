@@ -165,11 +165,7 @@ def test_a_run_without_a_look_says_so_and_has_no_verdict() -> None:
 
 def test_each_leg_has_its_number_interval_limit_and_result() -> None:
     legs = {leg.what: leg for leg in summary(by_category([25, 0, 0])).legs}
-    assert set(legs) == {
-        "net change of all questions",
-        "share of the clearly known that is lost",
-        "net change of a",
-    }
+    assert set(legs) == {"net change of all questions", "share of the clearly known that is lost", "net change of a"}
     known = legs["share of the clearly known that is lost"]
     assert known.measured == "not measured"
     assert known.result
@@ -630,10 +626,7 @@ def test_no_output_names_a_loss_beside_kept_without_its_limit(shown: Shown) -> N
 
 def test_no_output_has_the_words_that_were_misread(shown: Shown) -> None:
     for name, text in everything(shown).items():
-        other = re.search(
-            r"(more than|beyond) luck|luck alone|can see|below zero on|measured twice: 0|\bfloor\b",
-            text,
-        )
+        other = re.search(r"(more than|beyond) luck|luck alone|can see|below zero on|measured twice: 0|\bfloor\b", text)
         assert other is None, (name, other)
 
 

@@ -435,10 +435,7 @@ def test_a_baseline_alone_is_one_line() -> None:
 def test_each_look_shows_the_known_and_the_lost_of_them() -> None:
     trajectory, _ = scored_run_table(items=600)
     for cells, comparison in zip(looks(trajectory), trajectory.comparisons[1:], strict=True):
-        assert [float(cell) for cell in cells[4:6]] == [
-            comparison.all["known"],
-            comparison.all["known_lost"],
-        ]
+        assert [float(cell) for cell in cells[4:6]] == [comparison.all["known"], comparison.all["known_lost"]]
 
 
 def saved(folder: Path, *names: str) -> Path:

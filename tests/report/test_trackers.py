@@ -92,10 +92,7 @@ def test_the_full_row_has_the_known_and_lost_items_of_each_category() -> None:
 def test_a_name_in_a_key_keeps_letters_of_any_script_and_digits() -> None:
     names = ["Общие знания", "数学", "Ma\u0301s", "Größe/2", "a.b-c", "²"]
     assert [tracker_name(name) for name in names] == ["общие_знания", "数学", "más", "größe_2", "a_b_c", "_"]
-    row = tracker_row(
-        compared([True, True], [False, True], category=names[:2]),
-        seconds=0.0,
-    )
+    row = tracker_row(compared([True, True], [False, True], category=names[:2]), seconds=0.0)
     assert (row["eval_forget/общие_знания/forgotten"], row["eval_forget/数学/forgotten"]) == (1, 0)
 
 

@@ -1,6 +1,7 @@
 """The base's own texts: reproducible, each once, none of the probe's questions, in TRL's formats."""
 
 import json
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -198,3 +199,12 @@ def test_questions_of_a_further_probe_are_kept_out(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["replay", *given, "--probe", str(tmp_path / "own.jsonl")], catch_exceptions=False)
     assert "overlap with standard and confirmation and own: 0 of 4 rows" in done.stdout
     assert not any(" ".join(words[:9]) in line for line in output.read_text().splitlines())
+
+
+def test_two_characters_of_a_script_without_spaces_count_as_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each word of the random model has one letter, which stands for such a character here."""
+    few = sampled(rows=4, tokens=12)
+    monkeypatch.setattr("forgetwatch.retention.replay._UNSPACED", re.compile("w"))
+    more = sampled(rows=4, tokens=12)
+    assert len(more.rows) == 4
+    assert more.dropped.get("shorter than a sentence", 0) <= few.dropped.get("shorter than a sentence", 0)

@@ -24,6 +24,7 @@ from forgetwatch.errors import GateError, WatchError
 from forgetwatch.metrics.transitions import Floats
 from forgetwatch.report import trajectory_json
 from forgetwatch.run import Guard, Run, finding_lines, stopped_line
+from forgetwatch.run import guard as guard_module
 from forgetwatch.run_folder import GuardFinding, StoredRun, task_figure
 
 
@@ -308,3 +309,12 @@ def test_an_action_a_guard_and_a_policy_are_told_apart(tmp_path: Path) -> None:
     path.write_text("critical: [{of: 'category:c', accuracy: 2%}]")
     with pytest.raises(GateError, match="the probe 'taught' has no category 'c'"):
         ForgetWatchCallback(probe=probe_of_policy_guard(), guard=path)
+
+
+def test_a_look_has_its_number_among_those_that_share_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    judged: list[tuple[int, int | None]] = []
+    applied = guard_module._applied
+    monkeypatch.setattr(guard_module, "_applied", lambda *given: judged.append(given[3:]) or applied(*given))
+    for looks in (1, 2, 3):
+        Guard(no_worse_than="10%").findings(lost(200, 40, looks=looks))
+    assert judged == [(1, 1), (2, 2), (3, 3)]

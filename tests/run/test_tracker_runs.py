@@ -67,10 +67,7 @@ def test_each_look_is_sent_once_with_the_keys_of_the_callback(
     assert "eval/forget/all/forgotten" in wandb.rows[1][1]
     assert wandb.options["group"] == "mine"
     # Every curve is over the checkpoints' steps, and not over the number of calls.
-    assert wandb.metrics == {
-        "train/global_step": {},
-        "*": {"step_metric": "train/global_step", "step_sync": True},
-    }
+    assert wandb.metrics == {"train/global_step": {}, "*": {"step_metric": "train/global_step", "step_sync": True}}
     assert [step for step, _ in other.rows] == [0, 10]
     assert other.rows[1][1]["eval_forget/all/forgotten"] == wandb.rows[1][1]["eval/forget/all/forgotten"]
     assert (wandb.ended, other.ended) == (1, 1)

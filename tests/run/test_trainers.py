@@ -19,12 +19,7 @@ STEPS = 4
 
 
 def trainer(
-    method: str,
-    folder: Path,
-    *,
-    callbacks: Sequence[Any] = (),
-    adapter: dict[str, Any] | None = None,
-    **options: Any,
+    method: str, folder: Path, *, callbacks: Sequence[Any] = (), adapter: dict[str, Any] | None = None, **options: Any
 ) -> Any:
     """A trainer of TRL by its name, over a tiny model that is loaded from a folder, with dropout on.
 

@@ -117,14 +117,7 @@ def test_a_path_next_to_the_file_is_never_taken_for_a_model_id(tmp_path: Path, m
     written(tmp_path, one_pair("{name: a, before: ./gone, after: [there, ../up, org/model, gone.csv, ./a/b]}"))
     (pair,) = read_plan(Path("study.yaml"), probe="standard").pairs
     sources = (*pair.before, *pair.after)
-    assert [source.location for source in sources] == [
-        "./gone",
-        "there",
-        "../up",
-        "org/model",
-        "./gone.csv",
-        "./a/b",
-    ]
+    assert [source.location for source in sources] == ["./gone", "there", "../up", "org/model", "./gone.csv", "./a/b"]
     assert [is_model(source) for source in sources] == [False, False, False, True, False, False]
 
 

@@ -105,8 +105,8 @@ def main() -> None:
     both = {item.content_hash: item for item in (*standard, *ladder)}
     probe = standard.with_items(interleave(list(both.values())))
     scorer = None
-    cells = [("start", 0.0, 0), *(("noise", dose, seed) for dose in (0.05, 0.1) for seed in SEEDS)]
-    cells += [("narrow", dose, seed) for seed in SEEDS for dose in (0.5, 1.0)]
+    damages = (("noise", 0.05), ("noise", 0.1), ("narrow", 1.0), ("narrow", 0.5))
+    cells = [("start", 0.0, 0), *((kind, dose, seed) for seed in SEEDS for kind, dose in damages)]
     for kind, dose, seed in cells:
         target = given.out / f"{kind}-{dose:g}-{seed}.parquet"
         if not target.exists():

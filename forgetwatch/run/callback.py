@@ -754,11 +754,13 @@ class ForgetWatchCallback(TrainerCallback):
 
     def _fitted(self, probe: Probe, memory: Mapping[str, Any] | None, kwargs: dict[str, Any]) -> Probe:
         """Return a ladder at the levels of the run that resumes, of the first base, or that suit the model."""
+        if not is_pool(probe) and not self._chooses_probe:
+            return probe
         lineage = None if memory else on_main_process(lambda: found_lineage(kwargs["model"], self.lineage))
         first = None if lineage is None or lineage.first is None else lineage.first.meta
         made = ((memory or {}).get("made") or first or {}).get("probe") or {}
         earlier = str(made.get("name"))
-        if described_levels(earlier) and (is_pool(probe) or self._chooses_probe):
+        if described_levels(earlier):
             return load_probe(earlier)
         fitted = at_levels(probe, lambda tried: self._answers(tried, kwargs))
         if fitted is not probe:
@@ -1053,6 +1055,7 @@ class ForgetWatchCallback(TrainerCallback):
         """Watch of a run that has none in this process; of `ladder` if the default is to be `harder`."""
         tokenizer = tokenizer_of(kwargs)
         memory = _memory(state) if state.global_step else None
+        why = ""
         if self._chooses_probe:
             self.probe, why = default_probe(
                 tokenizer,
@@ -1060,12 +1063,12 @@ class ForgetWatchCallback(TrainerCallback):
                 obstacle=generation_obstacle(kwargs["model"]),
                 fingerprint=(memory or {}).get("fingerprint"),
             )
-            if not harder:
-                self._log(f"evaluating {self.probe.name}: {why}")
-        strata = STRATA in self.probe.name
-        self.probe = self._fitted(load_probe(LADDER) if harder else self.probe, memory, kwargs)
-        if harder and strata and STRATA not in self.probe.name:
+        named = self.probe
+        self.probe = self._fitted(load_probe(LADDER) if harder else named, memory, kwargs)
+        if harder and STRATA in named.name and STRATA not in self.probe.name:
             self.probe = combine(self.probe, load_probe(STRATA))
+        if self._chooses_probe and not harder:
+            self._log(f"evaluating {self.probe.name}: {why if self.probe is named else 'as its baseline'}")
         if self.max_overhead is not None or self.items is not None:  # looks may evaluate its first items alone
             ordered = tuple(stratified(self.probe.items, first=self.items or FEWEST_ITEMS))
             self.probe = self.probe if ordered == self.probe.items else self.probe.with_items(ordered)

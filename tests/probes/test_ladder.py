@@ -35,7 +35,6 @@ def test_the_pool_has_six_thousand_questions_of_ten_kinds_at_eight_levels() -> N
     assert set(cells) == {(kind, level) for kind in KINDS for level in range(1, 9)}
     assert min(count for (kind, _), count in cells.items() if kind not in ("reading", "facts")) == 90
     assert all(len(item.choices) == 4 for item in POOL)
-    assert Counter(item.task for item in POOL if item.shots in item.prompt) == {}
 
 
 def test_levels_are_those_at_which_a_model_is_right_in_about_seven_tenths() -> None:
@@ -95,7 +94,6 @@ def test_the_name_has_the_levels() -> None:
     assert ladder.fingerprint != load_probe("ladder-3345212455").fingerprint
     assert described_levels(ladder.name).startswith("chain 3, compared 3, date 4, ")
     assert described_levels(f"{ladder.name}+strata").endswith("units 6")
-    assert described_levels("standard") == ""
     assert len(load_probe(f"ladder-{LEVELS}+strata")) == 2160
 
 
@@ -114,7 +112,6 @@ def test_a_name_without_levels_is_refused(name: str, says: str) -> None:
 
 def test_strata_are_forty_each_of_languages_code_instructions_and_behaviour() -> None:
     strata = load_probe("strata")
-    assert Counter(item.id.split("-")[0] for item in strata).most_common() != []
     assert len(strata) == 160
     assert sum(strata.is_generated(item) for item in strata) == 80
     assert len({item.task for item in strata if item.task.startswith("multilingual")}) == 6

@@ -1,5 +1,7 @@
 """A ladder in a training: by default for a model near its ceiling, and at the same levels in all that continues it."""
 
+import json
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -9,9 +11,11 @@ import pytest
 import torch
 from support import model, snapshot, tokenizer, trained
 from transformers import AutoModelForCausalLM
+from typer.testing import CliRunner
 
-from forgetwatch import ForgetWatchCallback, Probe, Snapshot, Trajectory, load_probe
-from forgetwatch.cache import cache_files
+from forgetwatch import ForgetWatchCallback, Probe, Snapshot, Trajectory, load_probe, load_snapshot
+from forgetwatch.cli import app
+from forgetwatch.errors import ProbeError
 from forgetwatch.probes import ladder
 from forgetwatch.run import callback, known_baseline
 from forgetwatch.run_folder import run_probe
@@ -121,8 +125,6 @@ def test_the_questions_that_choose_are_asked_once_of_a_base(tmp_path: Path, monk
     monkeypatch.setattr(known_baseline, "KEPT_SECONDS", 0.0)
     train(tmp_path / "a", probe="ladder")
     first = name_of(tmp_path / "a")
-    assert first.startswith("ladder-")
-    kept = len(cache_files(tmp_path / "cache"))
     asked: list[int] = []
     scored = known_baseline.Scorer.score
     monkeypatch.setattr(
@@ -131,7 +133,6 @@ def test_the_questions_that_choose_are_asked_once_of_a_base(tmp_path: Path, monk
     train(tmp_path / "b", probe="ladder")
     assert name_of(tmp_path / "b") == first
     assert 80 not in asked
-    assert kept > 0
 
 
 def test_bases_of_unlike_levels_are_compared_over_the_questions_that_both_have(
@@ -146,3 +147,42 @@ def test_bases_of_unlike_levels_are_compared_over_the_questions_that_both_have(
     assert len(shared) == 40
     assert found.all.n <= 40
     assert (found.items.only_before, found.items.only_after) == (60, 60)
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    for name, seed in (("base", 0), ("tuned", 1)):
+        network(seed).save_pretrained(tmp_path / name)
+        words().save_pretrained(tmp_path / name)
+    return tmp_path
+
+
+def said(*arguments: str) -> str:
+    done = CliRunner().invoke(app, list(arguments), catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_the_command_line_fits_a_ladder_to_the_model_before_and_takes_the_levels_of_its_outcomes(saved: Path) -> None:
+    base, tuned, file = (str(saved / name) for name in ("base", "tuned", "base.parquet"))
+    first = said("compare", base, tuned, "--probe", "ladder", "--json", str(saved / "a.json"))
+    (levels,) = re.findall(r"^ladder: (.*)$", first, flags=re.MULTILINE)
+    name = json.loads((saved / "a.json").read_text())["after"]["probe"]["name"]
+    assert ladder.described_levels(name) == levels
+    said("score", base, "--probe", "ladder", "-o", file)
+    assert load_snapshot(file).meta["probe"]["name"] == name
+    assert f"ladder: {levels}" in said("compare", file, tuned, "--probe", "ladder")
+    load_probe("quick").head(20).save(saved / "few.jsonl")
+    said("score", base, "--probe", str(saved / "few.jsonl"), "-o", str(saved / "few.parquet"))
+    with pytest.raises(ProbeError, match=r"few\.parquet: outcomes of quick; needed those of a ladder, or a model"):
+        said("compare", str(saved / "few.parquet"), tuned, "--probe", "ladder")
+
+
+def test_following_takes_the_levels_of_the_run_that_is_watched(
+    saved: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(callback, "asked", knowing(5))
+    train(saved / "a", probe="ladder")
+    said("follow", str(saved / "a"), "--base", str(saved / "base"), "--probe", "ladder", "--once")
+    found = Trajectory.from_run(saved / "a" / "_forgetwatch_follow")
+    assert found.baseline.meta["probe"]["name"] == "ladder-5555555555"

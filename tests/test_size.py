@@ -45,7 +45,7 @@ ROOMS = {
     "report": ("report", 3374),
     "scoring": ("scoring", 3125),
     "retention": ("retention", 361),
-    "run": ("run run_folder", 5018),
+    "run": ("run run_folder", 5021),
     "merge": ("merge", 828),
     "study": ("study", 1420),
     "ways in": ("trl axolotl lm_eval demo version cli __init__ __main__", 2968),

@@ -593,10 +593,10 @@ def _earlier(trajectory: Trajectory, places: RunPlaces, *, tolerance: Tolerance)
     """Return the proposal to keep an earlier checkpoint, or to save one; none if no look is better beyond chance."""
     if saved := saved_look(trajectory, places.output_dir):
         look, folder = saved
-        words = f"keep {shlex.quote(str(folder))}: {_there(trajectory, look, tolerance=tolerance)}"
+        words = f"keep {shlex.quote(str(folder))}. {_there(trajectory, look, tolerance=tolerance)}"
         command = ""
         if places.end is not None and places.start.name != UNKNOWN:
-            words += "; it was chosen on these questions, so measure it on others"
+            words += ". It was chosen on these questions: measure it on others"
             named = str((look.comparison.after.get("probe") or {}).get("name"))
             other = next((one for one in SHIPPED if one != named), "") if named in SHIPPED else ""
             models = [places.start.name, str(folder), str(places.end)]
@@ -604,7 +604,7 @@ def _earlier(trajectory: Trajectory, places: RunPlaces, *, tolerance: Tolerance)
         return [Advice(kind="keep", text=words, command=command)]
     for look in worth_keeping(trajectory)[:1]:
         words = f"train again and save a checkpoint near step {look.step:,}, or stop there; none is saved now"
-        return [Advice(kind="save", text=f"{words}: {_there(trajectory, look, tolerance=tolerance)}")]
+        return [Advice(kind="save", text=f"{words}. {_there(trajectory, look, tolerance=tolerance)}")]
     return []
 
 
@@ -612,17 +612,17 @@ def _there(trajectory: Trajectory, look: FrontLook, *, tolerance: Tolerance) -> 
     """Return what is kept and learned at a look, beside the last one."""
     end, task = trajectory.own.comparisons[-1], trajectory.task
     made = decide(look.comparison, tolerance, chosen_among=len(trajectory.own) - 1)
-    word, chosen = made.word, f"; {made.reasons[-1]}" if made.reasons else ""
+    word, chosen = made.word, "".join(f". {one[0].upper()}{one[1:]}" for one in made.reasons[-1:])
     open_still = ", so it may still have lost more than the limit" if word != "KEPT" else ""
     text = (
-        f"at step {look.step:,} {word}{open_still}; accuracy {points(estimated(look.comparison.all)[0])} points and "
-        f"{count(look.comparison.all.forgotten)} of {count(look.comparison.all.n)} forgotten there, "
+        f"At step {look.step:,} it is {word}{open_still}. Accuracy {points(estimated(look.comparison.all)[0])} points "
+        f"and {count(look.comparison.all.forgotten)} of {count(look.comparison.all.n)} forgotten there, "
         f"{points(estimated(end.all)[0])} and {count(end.all.forgotten)} at the end{chosen}"
     )
     if task is None or look.figure is None:
         return f"{text}. No figure of the new task is known there: check it, because less of it is learned"
     name = "the training's loss" if task.name == "loss" else task.name.replace("_", " ")
-    return f"{text}; {name} {look.figure:.3g} there, {task.values[-1][1]:.3g} at the end"
+    return f"{text}. {name[0].upper()}{name[1:]}: {look.figure:.3g} there, {task.values[-1][1]:.3g} at the end"
 
 
 def _merge(case: _Case) -> list[Advice]:
@@ -632,8 +632,8 @@ def _merge(case: _Case) -> list[Advice]:
         return []
     scales = (Path(case.after) / ADAPTER).is_file()
     how = "scale the adapter down" if scales else f"average the weights with {case.called}"
-    text = f"{how}: the command finds the largest share that keeps 98 % of what was known and is not FORGOT"
-    text += "; a small share is nearly the base, so add --target with a probe of the new task"
+    text = f"{how}. The command finds the largest share that keeps 98 % of what was known and is not FORGOT"
+    text += ". A small share is nearly the base: add --target with a probe of the new task"
     measured = "" if scales or _is_online(case) else _MEASURED["merge"]
     return [Advice(kind="merge", text=text, measured=measured, command=command)]
 
@@ -664,7 +664,7 @@ def _replay(case: _Case) -> list[Advice]:
     options += ["--for", str(case.run)]
     mixed = "one row in twenty" if number is None else f"{count(number)} of them, one row in twenty"
     pairs = "; for DPO make pairs of them" if "DPO" in str(case.training.get("trainer", "")) else ""
-    text = f"train again with texts of {case.called} mixed in: {mixed}{pairs}; read some of them first"
+    text = f"train again with texts of {case.called} mixed in: {mixed}{pairs}. Read some of them first"
     command = shlex.join(["forgetwatch", "replay", case.before.name, *options, "-o", "replay.jsonl"])
     if case.before.note:
         command, text = "", f"{text} (forgetwatch replay); {case.before.note}"
@@ -675,7 +675,7 @@ def _change(case: _Case) -> list[Advice]:
     """Return the proposal of another setting, without those that the run had."""
     rate, used = case.training.get("learning_rate"), case.training.get("retention")
     if _collapsed(case):
-        text = "do not use this model: the rate was probably far too high; train again with a tenth of it"
+        text = "do not use this model. The rate was probably far too high: train again with a tenth of it"
         return [Advice(kind="change", text=f"{text}{_rate(rate, 10)} or less, which is a guess")]
     ways = [f"a quarter of the rate{_rate(rate, 4)}"]
     if used is None and not _is_online(case):

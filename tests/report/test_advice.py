@@ -117,8 +117,8 @@ def test_the_knee_is_kept_where_the_new_task_has_a_figure(tmp_path: Path) -> Non
     (run / "checkpoint-10").mkdir()
     first = advice(run)[0]
     assert first.kind == "keep"
-    assert first.text.startswith(f"keep {run}/checkpoint-10: at step 10 ")
-    assert "eval loss 0.6 there, 0.5 at the end" in first.text
+    assert first.text.startswith(f"keep {run}/checkpoint-10. At step 10 ")
+    assert "Eval loss: 0.6 there, 0.5 at the end" in first.text
 
 
 def test_without_a_figure_the_best_look_is_kept_and_the_task_is_to_be_checked(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_without_a_figure_the_best_look_is_kept_and_the_task_is_to_be_checked(tm
     (run / "checkpoint-5").mkdir()
     first = advice(run)[0]
     assert first.text.startswith(
-        f"keep {run}/checkpoint-5: at step 5 KEPT; accuracy +0.0 points and 0 of 300 forgotten there, "
+        f"keep {run}/checkpoint-5. At step 5 it is KEPT. Accuracy +0.0 points and 0 of 300 forgotten there, "
     )
     assert "No figure of the new task is known there: check it" in first.text
 
@@ -249,7 +249,7 @@ def test_a_stage_that_lost_is_mended_from_its_own_start(tmp_path: Path) -> None:
 def test_a_figure_that_no_checkpoint_kept_is_that_of_the_run_folder(tmp_path: Path) -> None:
     task = {"name": "loss", "values": [[5, 1.5], [10, 0.5]]}
     *_, first = advice(written(tmp_path / "run", {5: 0, 10: 100}, task=task))
-    assert "the training's loss 1.5 there, 0.5 at the end" in first.text
+    assert "The training's loss: 1.5 there, 0.5 at the end" in first.text
 
 
 def test_a_look_that_is_forgot_is_not_kept(tmp_path: Path) -> None:
@@ -282,7 +282,7 @@ def test_a_run_without_a_look_is_refused_and_the_command_prints_and_writes(tmp_p
     done = CliRunner().invoke(app, ["report", str(run), "--json", str(tmp_path / "a.json")], catch_exceptions=False)
     assert "next          what is listed below; or forgetwatch flips" in done.stdout
     assert (
-        "measure again after each:\n1. train again with texts of the base mixed in: 53 of them, one row in twenty;"
+        "measure again after each:\n1. train again with texts of the base mixed in: 53 of them, one row in twenty."
         in done.stdout
     )
     assert "2. train again with a quarter of the rate" in done.stdout

@@ -20,7 +20,7 @@ GATE_MINUTES = 12
 AT_MOST = {
     "modules of the package": 161,
     "lines of code of the package": 32_612,
-    "characters of the package": 2_295_159,
+    "characters of the package": 2_295_811,
     "lines of code of the tests": 37_999,
     "public names": 13,
     "files that name bits_per_byte": 6,

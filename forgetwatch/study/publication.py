@@ -28,6 +28,7 @@ import csv
 import io
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
@@ -38,7 +39,7 @@ from markupsafe import Markup
 from rich.console import Group as Lines
 from rich.text import Text
 
-from forgetwatch.comparing import group_values
+from forgetwatch.comparing import decide, group_values
 from forgetwatch.comparing.comparison import long_rows
 from forgetwatch.files import write_text
 from forgetwatch.measures import MISSING_CELL, chance_rows, drift_json, json_value
@@ -62,7 +63,7 @@ from forgetwatch.report import (
 from forgetwatch.study.factors import Finding, Trend, findings, not_asked, trends
 from forgetwatch.study.figures import NAMELESS, radar_figures, scale_figure, scales
 from forgetwatch.study.pairs import RATES, Compared, Failed, Rate, Study, Value
-from forgetwatch.text import between, brief, count, fit_ends, percent, points
+from forgetwatch.text import between, brief, count, fit_ends, listed, one_line, percent, points
 from forgetwatch.visible_text import csv_cell, without_folders
 
 if TYPE_CHECKING:
@@ -268,29 +269,18 @@ def study_csv(study: Study) -> str:
 
 def study_markdown(study: Study) -> str:
     """Return the Markdown of a study: pairs, averages, and the paper's tables."""
-    lines = [f"# {escaped(study.plan.name)}", "", _facts(study), ""]
+    lines = [f"# {escaped(study.plan.name)}", "", _facts(study), "", escaped(_verdicts(study)), ""]
     if study.failed:
         lines += ["Not compared:", "", *(f"* {escaped(without_folders(one.reason))}" for one in study.failed), ""]
     if study.compared:
         lines += ["## What averages hide", "", *_table(study, _AVERAGE_HEADINGS, _average_cells)]
         lines += ["## Every pair", "", *_table(study, _PAIR_HEADINGS, _pair_cells)]
         if study.has_causes:
-            lines += [
-                "## Which knowledge was lost",
-                "",
-                CAUSES_ABOUT,
-                "",
-                *_table(study, _CAUSE_HEADINGS, _cause_cells),
-            ]
+            lines += ["## Which knowledge was lost", "", CAUSES_ABOUT, ""]
+            lines += _table(study, _CAUSE_HEADINGS, _cause_cells)
         if found := trends(study):
-            lines += [
-                "## What it goes with",
-                "",
-                TRENDS_ABOUT,
-                "",
-                *table(TREND_HEADINGS, [*map(_trend_cells, found)]),
-                "",
-            ]
+            lines += ["## What it goes with", "", TRENDS_ABOUT, ""]
+            lines += [*table(TREND_HEADINGS, [*map(_trend_cells, found)]), ""]
         if found_here := [one for one in findings(study) if asks_for_findings(study)]:
             lines += ["## The paper's findings, asked of this study", "", FINDINGS_ABOUT, ""]
             lines += [*table(FINDING_HEADINGS, [*map(_finding_cells, found_here)]), ""]
@@ -377,6 +367,7 @@ def _page(study: Study, drawings: Mapping[str, Markup | None]) -> str:
         "study.html",
         name=study.plan.name,
         facts=_facts(study),
+        verdicts=_verdicts(study),
         failed=[without_folders(one.reason) for one in study.failed],
         averages=_staged(study, _AVERAGE_HEADINGS, _average_cells),
         pairs=_staged(study, _PAIR_HEADINGS, _pair_cells),
@@ -434,6 +425,14 @@ def _facts(study: Study) -> str:
         f"{count(pairs)} of {count(len(study.plan.pairs))} pairs in {count(stages)} stage{'' if stages == 1 else 's'}, "
         f"each compared question by question, on up to {count(most)} questions"
     )
+
+
+def _verdicts(study: Study) -> str:
+    """Return in how many pairs each word is the verdict, and the pairs that forgot; empty without a pair."""
+    words = [(decide(one.comparison).word, one_line(one.pair.name)) for one in study.compared]
+    told = ", ".join(f"{word} {count(number)}" for word, number in Counter(word for word, _ in words).most_common())
+    forgot = [name for word, name in words if word == "FORGOT"]
+    return f"{told} of {_pairs(len(words))}" + (f"; forgot: {listed(forgot)}" if forgot else "") if words else ""
 
 
 def study_table(study: Study, *, with_findings: bool = False) -> Lines:

@@ -21,7 +21,6 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 from scipy.special import expit, log_expit, logit
 
 from forgetwatch.errors import ProbeError
@@ -76,6 +75,7 @@ def fitted_levels(kinds: NDArray[np.int_], levels: NDArray[np.int_], right: NDAr
         levels: Their levels, 1 to 8, [questions].
         right: True for each right answer, [questions].
     """
+    from scipy.optimize import minimize  # a fifth of a second that no other comparison needs
 
     def cost(values: NDArray[np.float64]) -> Any:
         above = np.exp(values[0]) * (values[1:][kinds] - levels)

@@ -127,7 +127,7 @@ def main() -> None:
             t = net.mean / net.error
             accuracy = f"{100 * found.accuracy_before:.1f} -> {100 * found.accuracy_after:.1f}"
             row = [f"{kind} {dose:g}, {seed}", name, found.n, accuracy, f"{100 * net.mean:+.1f}", f"{t:+.1f}"]
-            lost = f"{known.known}, {known.known_lost} ({known.lost_net_counts.lost:+.1f} net)"
+            lost = f"{known.known}, {known.known_lost}"
             print("|", " | ".join(map(str, [*row, f"{t / found.n**0.5:+.3f}", lost])), "|")
 
 

@@ -23,6 +23,11 @@ from transformers import TrainerCallback
 from forgetwatch.run import Follower, FollowSettings
 
 
+def described(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "_forgetwatch" / "run.json").read_text())
+    return found
+
+
 def base(folder: Path) -> Path:
     """A model of random weights with its tokenizer, saved."""
     tok = tokenizer()

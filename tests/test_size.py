@@ -19,8 +19,8 @@ GATE_MINUTES = 12
 
 AT_MOST = {
     "modules of the package": 161,
-    "lines of code of the package": 32_612,
-    "characters of the package": 2_295_811,
+    "lines of code of the package": 32_636,
+    "characters of the package": 2_298_078,
     "lines of code of the tests": 37_999,
     "public names": 13,
     "files that name bits_per_byte": 6,
@@ -38,17 +38,17 @@ ROOMS = {
     "metrics": ("metrics measures", 2864),
     "theory": ("theory", 490),
     "grading": ("grading", 1546),
-    "probes": ("probes", 2087),
+    "probes": ("probes", 2093),
     "readers": ("readers files/json_pieces files/rows", 2724),
-    "compare": ("text measures/rows comparing", 3158),
+    "compare": ("text measures/rows comparing", 3159),
     "policy": ("policy", 915),
-    "report": ("report", 3374),
+    "report": ("report", 3377),
     "scoring": ("scoring", 3125),
     "retention": ("retention", 361),
-    "run": ("run run_folder", 5021),
+    "run": ("run run_folder", 5036),
     "merge": ("merge", 828),
-    "study": ("study", 1420),
-    "ways in": ("trl axolotl lm_eval demo version cli __init__ __main__", 2968),
+    "study": ("study", 1416),
+    "ways in": ("trl axolotl lm_eval demo version cli __init__ __main__", 2971),
 }
 """Parts of the package that make a room, and the most lines of code of the room."""
 

@@ -19,6 +19,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from forgetwatch.errors import SnapshotError
+
 RIGHT = (True, False, True)
 """Outcomes of the three questions in every log below."""
 
@@ -440,3 +442,12 @@ def write_zip(
     end = struct.pack("<HHHHIIH", 0, 0, count, count, len(directory), len(written), 0)
     path.write_bytes(written + directory + b"PK\x05\x06" + end)
     return path
+
+
+def error_start(path: Path, read: Callable[..., Any]) -> str:
+    """Beginning of the error of a reader about a file; empty if it is read."""
+    try:
+        read(path, metric=None)
+    except SnapshotError as error:
+        return f"{path}: ..." if str(path) in str(error) and "\n" not in str(error) else str(error)
+    return ""

@@ -495,6 +495,7 @@ def _flips(
     """Return the flips of two sides, or of a run's baseline and last look, and the number of passages."""
     items = None if probe is None else load_probe(probe)
     if after is not None:
+        items = None if items is None else fitted(items, before)
         whole = resolve_all((before, after), items, metric)
         sides = [select(one, tasks=tasks, categories=categories) for one in whole]
         changed = flips(sides[0], sides[1], probe=items or questions_of_run((before, after)))

@@ -99,7 +99,7 @@ def follow_command(
         loading=Loading(trust_remote_code=trust_remote_code, device_map=device_map),
     )
     with shared_work():
-        items = fitted(named, base, loading=settings.loading, run=output_dir)
+        items = fitted(named, base, loading=settings.loading, run=folder or output_dir)
         follower = Follower(output_dir, items, settings, run=folder, on_look=echo)
         end = follower.follow()
         follower.show()

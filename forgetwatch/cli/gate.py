@@ -35,7 +35,7 @@ from forgetwatch.cli.output import (
     shared_work,
     write_json,
 )
-from forgetwatch.cli.resolve import resolve_all
+from forgetwatch.cli.resolve import fitted, resolve_all
 from forgetwatch.comparing import OnMismatch, compare
 from forgetwatch.comparing.flips import flips
 from forgetwatch.errors import GateError
@@ -86,8 +86,10 @@ class _Call:
             raise typer.BadParameter("--value: a metric is given twice; needed one BEFORE,AFTER for each")
         if unknown := sorted(set(metrics) - {rule.metric for rule in found.rules}):
             raise typer.BadParameter(f"--value: the policy has no metric {unknown[0]!r}")
+        loading = Loading(device_map=device_map)
         with shared_work():
-            sides = resolve_all((self.before, self.after), items, loading=Loading(device_map=device_map))
+            items = None if items is None else fitted(items, self.before, loading=loading)
+            sides = resolve_all((self.before, self.after), items, loading=loading)
         of_both = Sides(before=sides[0], after=sides[1], probe=items, metrics=metrics)
         comparison = compare(before=sides[0], after=sides[1], on_mismatch=self.on_mismatch)
         result = apply_policy(found, of_both, comparison=comparison, today=day, on_mismatch=self.on_mismatch)

@@ -190,7 +190,8 @@ def check_pairing(before: Snapshot, after: Snapshot, pairing: Pairing, on_mismat
             f"{names} have unlike samples: {' and '.join(map(str, counts))} per item; compare equal numbers, or the "
             "first of each with --samples first"
         )
-    ladders = all(str((side.meta.get("probe") or {}).get("name")).startswith("ladder-") for side in (before, after))
+    probes = {str((side.meta.get("probe") or {}).get("name")) for side in (before, after)}
+    ladders = len(probes) > 1 and all(re.match(r"ladder-[1-8]{10}\b", name) for name in probes)
     if pairing.complete or on_mismatch == "intersect" or ladders:  # ladders share what is near the levels of both
         return
     if unlike := _unlike_wordings(before, after, pairing):

@@ -13,6 +13,7 @@ The levels are in the name of the probe, so that a resumed run, a file of outcom
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -26,7 +27,7 @@ from scipy.special import expit, log_expit, logit
 from forgetwatch.errors import ProbeError
 from forgetwatch.item import Item
 from forgetwatch.probe import Probe
-from forgetwatch.probes.shipped import LADDER, interleave, shipped_probe
+from forgetwatch.probes.shipped import LADDER, STRATA, interleave, shipped_probe
 from forgetwatch.snapshot import Snapshot
 
 KINDS: Final = ("chain", "compared", "date", "events", "facts", "order", "program", "reading", "state", "units")
@@ -50,21 +51,32 @@ def at_levels(probe: Probe, answers: Callable[[Probe], Snapshot]) -> Probe:
 
     Args:
         probe: Any probe.
-        answers: Measures the model that comparisons begin with on a few questions, whose outcomes nothing else uses.
+        answers: Measures the model that comparisons begin with on a few questions, whose outcomes nothing else uses; it
+            may leave some out.
     """
     if not is_pool(probe):
         return probe
-    tried = _tried()
-    right = answers(tried).floats("correct")
+    found = answers(_tried())
+    right = found.floats("correct")
     known = np.isfinite(right)
-    of = [item.task.split(":") for item in compress(tried, known)]
-    kinds = np.array([KINDS.index(kind) for kind, _ in of], dtype=int)
-    return at_named(fitted_levels(kinds, np.array([int(level) for _, level in of]), right[known] == 1))
+    of = [task.split(":") for task in compress(found.texts("task"), known)]
+    kinds, levels = np.array([KINDS.index(kind) for kind, _ in of], int), np.array([int(level) for _, level in of], int)
+    fitted = fitted_levels(kinds, levels, right[known] == 1)
+    # No level whose questions are too long for the model: a curve would go on beyond them.
+    most = [max(levels[kinds == kind], default=_LEVELS[0]) for kind in range(len(KINDS))]
+    return at_named(tuple(int(min(level, at)) for level, at in zip(fitted, most, strict=True)))
 
 
 def is_pool(probe: Probe) -> bool:
     """Return True for the pool, which is fitted to a model; False for a ladder with levels, and for any other probe."""
     return probe.name == LADDER and probe.fingerprint == shipped_probe(LADDER).fingerprint
+
+
+def fixed(probe: Probe) -> Probe:
+    """Return a probe; a ProbeError for the pool, which has to be fitted to a model first."""
+    if is_pool(probe):
+        raise ProbeError("ladder: needed its levels here, such as ladder-3345212455; score a model with it to get them")
+    return probe
 
 
 def fitted_levels(kinds: NDArray[np.int_], levels: NDArray[np.int_], right: NDArray[np.bool_]) -> tuple[int, ...]:
@@ -121,9 +133,8 @@ def named_ladder(name: str) -> Probe | None:
 
 def described_levels(name: str) -> str:
     """Return the levels that a ladder's name has, as in ``chain 3, compared 3, ...``; empty for another name."""
-    digits = name.partition("+")[0].removeprefix(f"{LADDER}-")
-    pairs = [f"{kind} {level}" for kind, level in zip(KINDS, digits, strict=False)]
-    return ", ".join(pairs) if name.startswith(f"{LADDER}-") else ""
+    found = re.fullmatch(rf"{LADDER}-([1-8]{{{len(KINDS)}}})(\+{STRATA})?", name)
+    return ", ".join(f"{kind} {level}" for kind, level in zip(KINDS, found[1], strict=True)) if found else ""
 
 
 @cache

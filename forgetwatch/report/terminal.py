@@ -27,6 +27,7 @@ hold 95 % intervals, of the categories simultaneous ones. No meaning is carried 
 
 from __future__ import annotations
 
+import itertools
 import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -308,8 +309,10 @@ def _with_notes(lines: list[Text], notes: Sequence[str]) -> list[Text]:
     """Return the lines with as many notes as there is room for; those that do not fit are counted."""
     # Optional lines give way: what measuring adds is said by others, or in the detail.
     for label in ("guard", "categories", "looks"):
-        if len(lines) >= LINES:
-            lines = [line for line in lines if not line.plain.startswith(f"{label} ")]
+        at = next((at for at, line in enumerate(lines) if line.plain.startswith(f"{label} ")), None)
+        if len(lines) >= LINES and at is not None:
+            below = itertools.dropwhile(lambda line: line.plain.startswith(" " * _LABEL), lines[at + 1 :])
+            lines = [*lines[:at], *below]
     room = LINES - 1 - len(lines)
     if notes and room > 0:
         return [*lines, *note_lines(notes, min(NOTES, room))]

@@ -412,8 +412,16 @@ _CEILING: Final = 0.85
 _HARDER_ITEMS: Final = 1000
 """Fewest items of a run by default whose probe may be `ladder`: with fewer a kind has too few."""
 
+_CHARACTERS: Final = 3
+_SHORT: Final = 1024
+"""Characters of a token at the least, and tokens of a text that any training has memory for."""
+
 _STOPPED: Final = 130
 """Exit status after Ctrl-C."""
+
+
+def _has_few(run: Run) -> bool:
+    return ((run.decision or Decision()).items or len(run.probe)) < _HARDER_ITEMS
 
 
 class ForgetWatchCallback(TrainerCallback):
@@ -498,6 +506,7 @@ class ForgetWatchCallback(TrainerCallback):
         self.probe = probe if isinstance(probe, Probe) else load_probe(probe or "standard")
         self.probe = self.probe if probes is None else load_tasks(probes)
         self._chooses_probe = probe is None and probes is None
+        self._named_probe = self.probe
         check_generated(self.probe)
         self.every = every
         self.max_overhead = max_overhead or None
@@ -566,10 +575,13 @@ class ForgetWatchCallback(TrainerCallback):
             with _one_line_if_stopped(self):
                 self._prepare(watch, budget, kwargs)
                 if self._is_near_ceiling(run, kwargs):
-                    watch = self._watch = self._new_watch(trainer, args, state, kwargs, harder=True)
-                    run = watch.run
-                    run.note_training(training_settings(trainer))
-                    self._prepare(watch, budget, kwargs)
+                    for harder in (True, False):  # back, if there is no time for the longer questions
+                        watch = self._watch = self._new_watch(trainer, args, state, kwargs, harder=harder)
+                        run = watch.run
+                        run.note_training(training_settings(trainer))
+                        self._prepare(watch, budget, kwargs)
+                        if not _has_few(run):
+                            break
                 self._begin(watch, kwargs)
         self._has_begun, self._ended = True, False  # only now: what failed is tried again in full
         budget.set_out(state.global_step, is_final=is_final, before=before if is_restart else None)
@@ -732,8 +744,8 @@ class ForgetWatchCallback(TrainerCallback):
 
     def _is_near_ceiling(self, run: Run, kwargs: dict[str, Any]) -> bool:
         """Return True if the first questions of the default probe are too easy, and the run has time for others."""
-        items = (run.decision or Decision()).items or len(run.probe)
-        if not self._chooses_probe or items < _HARDER_ITEMS or LADDER in run.probe.name or self.baseline is not None:
+        is_set = self.baseline is not None or (run.lineage is not None and run.lineage.first is not None)
+        if is_set or not self._chooses_probe or _has_few(run) or LADDER in run.probe.name:
             return False
         first, wrong = load_probe("standard").items[:_FIRST], 0
         for some in (first[:_AT_ONCE], first[_AT_ONCE:]):  # a weaker model has answered enough after the first ones
@@ -748,24 +760,31 @@ class ForgetWatchCallback(TrainerCallback):
     def _answers(self, probe: Probe, kwargs: dict[str, Any]) -> Snapshot:
         """Return the answers of the model at the start to questions that decide what the run asks."""
         model, trainer = kwargs["model"], self._trainer
-        budget = None if trainer is None else on_main_process(lambda: token_budget(trainer.args, trainer.train_dataset))
         with random_states(), adapters_off(model) if adapter_start(model).is_off else nullcontext():
-            return asked(model, tokenizer_of(kwargs), probe, token_budget=budget)
+            examples = None if trainer is None else trainer.train_dataset
+            budget = on_main_process(lambda: None if trainer is None else token_budget(trainer.args, examples))
+            # Not more memory than a step: a row that is longer than its batch is left out.
+            kept = [item for item in probe if len(str(item.prompt)) < _CHARACTERS * max(budget or 1e9, _SHORT)]
+            return asked(model, tokenizer_of(kwargs), probe.with_items(kept), token_budget=budget)
 
     def _fitted(self, probe: Probe, memory: Mapping[str, Any] | None, kwargs: dict[str, Any]) -> Probe:
         """Return a ladder at the levels of the run that resumes, of the first base, or that suit the model."""
         if not is_pool(probe) and not self._chooses_probe:
             return probe
-        lineage = None if memory else on_main_process(lambda: found_lineage(kwargs["model"], self.lineage))
-        first = None if lineage is None or lineage.first is None else lineage.first.meta
-        made = ((memory or {}).get("made") or first or {}).get("probe") or {}
-        earlier = str(made.get("name"))
+        if memory or self.baseline is not None:
+            made = (memory or {}).get("made") or (self.baseline.meta if isinstance(self.baseline, Snapshot) else {})
+        else:
+            lineage = on_main_process(lambda: found_lineage(kwargs["model"], self.lineage))
+            made = {} if lineage is None or lineage.first is None else lineage.first.meta
+        earlier = str((made.get("probe") or {}).get("name"))
         if described_levels(earlier):
             return load_probe(earlier)
+        if not is_pool(probe):
+            return probe
         fitted = at_levels(probe, lambda tried: self._answers(tried, kwargs))
-        if fitted is not probe:
-            self._log(f"ladder: {described_levels(fitted.name)}, by {TRIED} questions that are compared nowhere")
-        return fitted
+        name = on_main_process(lambda: fitted.name)  # one ladder in all processes, whatever their arithmetic
+        self._log(f"ladder: {described_levels(name)}, by {TRIED} questions that are compared nowhere")
+        return load_probe(name)
 
     def _begin(self, watch: Watch, kwargs: dict[str, Any]) -> None:
         """Take the first look, and make the measurements that are made only once."""
@@ -1055,7 +1074,7 @@ class ForgetWatchCallback(TrainerCallback):
         """Watch of a run that has none in this process; of `ladder` if the default is to be `harder`."""
         tokenizer = tokenizer_of(kwargs)
         memory = _memory(state) if state.global_step else None
-        why = ""
+        why, self.probe = "", self._named_probe
         if self._chooses_probe:
             self.probe, why = default_probe(
                 tokenizer,

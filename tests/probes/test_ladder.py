@@ -26,7 +26,8 @@ def answered(probe: Probe, easy: NDArray[np.float64], *, seed: int = 0, slope: f
     """Answers of a model that is right in 5/8 at level `easy` of a kind, and in fewer above it."""
     rng = np.random.default_rng(seed)
     margin = np.array([easy[KINDS.index(kind)] - level for kind, level in of(probe)])
-    return snapshot((rng.random(len(probe)) < 1 / 4 + 3 / 4 / (1 + np.exp(-slope * margin))).tolist())
+    right = rng.random(len(probe)) < 1 / 4 + 3 / 4 / (1 + np.exp(-slope * margin))
+    return snapshot(right.tolist(), task=[item.task for item in probe])
 
 
 def test_the_pool_has_six_thousand_questions_of_ten_kinds_at_eight_levels() -> None:
@@ -68,8 +69,7 @@ def test_no_question_that_chose_the_levels_is_asked_and_another_probe_stays_as_i
     assert len(tried) == TRIED == len({item.id for item in tried})
     assert min(Counter(of(tried)).values()) >= 1
     assert not {item.content_hash for item in tried} & {item.content_hash for item in made}
-    demo = load_probe("demo")
-    assert at_levels(demo, answers) is demo
+    assert at_levels(demo := load_probe("demo"), answers) is demo
 
 
 def test_a_ladder_has_800_of_standard_and_1200_near_its_levels_and_every_prefix_is_fair() -> None:

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tool_logs import LIGHTEVAL_DATE, PER_CHARACTER, new, scored, write, write_new
+from tool_logs import LIGHTEVAL_DATE, PER_CHARACTER, error_start, new, scored, write, write_new
 
 from forgetwatch import compare
 from forgetwatch.errors import SnapshotError
@@ -170,15 +170,6 @@ def test_a_field_of_another_type_is_one_sentence(tmp_path: Path, change: dict[st
     assert "\n" not in str(caught.value)
 
 
-def error_start(path: Path) -> str:
-    """Beginning of the error about a file; empty if it is read."""
-    try:
-        read(path, metric=None)
-    except SnapshotError as error:
-        return f"{path}: ..." if str(path) in str(error) and "\n" not in str(error) else str(error)
-    return ""
-
-
 ANY = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats() | st.text(max_size=3),
     lambda inner: st.lists(inner, max_size=3),
@@ -201,7 +192,7 @@ def test_any_value_in_any_field_is_read_or_one_sentence(tmp_path: Path, field: s
         pq.write_table(pa.Table.from_pylist([row]), tmp_path / "a.parquet")
     except (pa.ArrowException, TypeError):
         return  # no Parquet file can hold it
-    assert error_start(tmp_path / "a.parquet") in ("", f"{tmp_path / 'a.parquet'}: ...")
+    assert error_start(tmp_path / "a.parquet", read) in ("", f"{tmp_path / 'a.parquet'}: ...")
 
 
 def test_details_of_lightevals_own_writer_are_read(tmp_path: Path) -> None:

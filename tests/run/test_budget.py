@@ -1,6 +1,5 @@
 """The budget of a run: decided once, before the first look; every curve is over one set of items."""
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -10,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from saved_runs import At, interrupt, stop
+from saved_runs import At, described, interrupt, stop
 from support import model, probe, tokenizer, trained, trainer
 from transformers import TrainerCallback
 
@@ -48,11 +47,6 @@ def rows_with_items(monkeypatch: pytest.MonkeyPatch) -> None:
 def curve(run: Any) -> list[tuple[int, float]]:
     """Step and number of items of each logged look, in the order of logging."""
     return [(row["step"], row[ITEMS]) for row in run.state.log_history if ITEMS in row]
-
-
-def described(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((folder / "_forgetwatch" / "run.json").read_text())
-    return found
 
 
 TRIAL = Trial(question=0.01, token=0.001)

@@ -13,11 +13,11 @@ from support import model, snapshot, tokenizer, trained
 from transformers import AutoModelForCausalLM
 from typer.testing import CliRunner
 
-from forgetwatch import ForgetWatchCallback, Probe, Snapshot, Trajectory, load_probe, load_snapshot
+from forgetwatch import ForgetWatchCallback, Probe, Snapshot, Trajectory, compare, load_probe, load_snapshot, score
 from forgetwatch.cli import app
 from forgetwatch.errors import ProbeError
-from forgetwatch.probes import ladder
-from forgetwatch.run import callback, known_baseline
+from forgetwatch.probes import ladder, load_tasks
+from forgetwatch.run import Watch, callback, known_baseline
 from forgetwatch.run_folder import run_probe
 
 SAVES: dict[str, Any] = {"save_strategy": "steps", "save_steps": 2, "steps": 4}
@@ -52,12 +52,10 @@ def knowing(levels: int, *, standard: float = 1.0) -> Any:
     """A stand-in for the answers of a model: right up to a level, and in a share of the questions of `standard`."""
 
     def asked(model: Any, tokenizer: Any, probe: Probe, *, token_budget: int | None) -> Snapshot:
-        pool = [item.task.split(":")[0] in ladder.KINDS for item in probe]
-        right = [
-            int(item.task[-1]) <= levels if of_pool else place < standard * len(probe)
-            for place, (item, of_pool) in enumerate(zip(probe, pool, strict=True))
-        ]
-        return snapshot(right)
+        tasks = [item.task for item in probe]
+        known = [place < standard * len(probe) for place in range(len(probe))]
+        right = [int(task[-1]) <= levels if task[-1].isdigit() else one for task, one in zip(tasks, known, strict=True)]
+        return snapshot(right, task=tasks)
 
     return asked
 
@@ -125,22 +123,14 @@ def test_the_questions_that_choose_are_asked_once_of_a_base(tmp_path: Path, monk
     monkeypatch.setattr(known_baseline, "KEPT_SECONDS", 0.0)
     train(tmp_path / "a", probe="ladder")
     first = name_of(tmp_path / "a")
-    asked: list[int] = []
-    scored = known_baseline.Scorer.score
-    monkeypatch.setattr(
-        known_baseline.Scorer, "score", lambda self, *a, **k: asked.append(len(self.probe)) or scored(self, *a, **k)
-    )
+    monkeypatch.setattr(known_baseline.KnownBaseline, "write", lambda *given, **options: pytest.fail("measured again"))
     train(tmp_path / "b", probe="ladder")
     assert name_of(tmp_path / "b") == first
-    assert 80 not in asked
 
 
 def test_bases_of_unlike_levels_are_compared_over_the_questions_that_both_have(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from forgetwatch import compare
-    from forgetwatch.scoring import score
-
     low, high = (load_probe(f"ladder-{level * 10}") for level in "34")
     shared = {item.content_hash for item in low} & {item.content_hash for item in high}
     found = compare(before=score(network(), words(), low), after=score(network(1), words(), high))
@@ -186,3 +176,26 @@ def test_following_takes_the_levels_of_the_run_that_is_watched(
     said("follow", str(saved / "a"), "--base", str(saved / "base"), "--probe", "ladder", "--once")
     found = Trajectory.from_run(saved / "a" / "_forgetwatch_follow")
     assert found.baseline.meta["probe"]["name"] == "ladder-5555555555"
+
+
+def test_what_is_set_decides_the_probe_and_not_the_answers_of_a_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A named baseline: its levels, and no ladder by default; a second model: levels of its own."""
+    named = score(network(), words(), load_probe("ladder-4444444444"))
+    monkeypatch.setattr(callback, "asked", knowing(5))
+    train(tmp_path / "a", probe="ladder", baseline=named)
+    assert name_of(tmp_path / "a") == "ladder-4444444444"
+    train(tmp_path / "b", baseline=score(network(), words(), load_probe("standard")), items=100)
+    assert name_of(tmp_path / "b") == "standard"
+    made = ForgetWatchCallback("ladder", every=2, max_overhead=None)
+    for level, folder in ((3, "c"), (5, "d")):
+        monkeypatch.setattr(callback, "asked", knowing(level))
+        trained(tmp_path / folder, callbacks=[made], network=network(level), tok=words(), **SAVES)
+        assert name_of(tmp_path / folder) == f"ladder-{str(level) * 10}"
+
+
+@pytest.mark.parametrize("use", [lambda: Watch("ladder", "run"), lambda: load_tasks({"base": "ladder"})])
+def test_the_pool_is_refused_where_no_model_is_at_hand(use: Any) -> None:
+    with pytest.raises(ProbeError, match="ladder: needed its levels here, such as ladder-3345212455"):
+        use()

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 import torch
-from saved_runs import LORA, curve, examples, length, weights
+from saved_runs import LORA, curve, described, examples, length, weights
 from support import model, probe, tokenizer, trained
 from transformers import AutoModelForCausalLM
 
@@ -487,11 +487,6 @@ def test_of_two_trainings_with_one_end_the_copy_in_the_checkpoint_says_which(tmp
     stage(tmp_path / "b", network)
     assert [one["name"] for one in described(tmp_path / "b")["lineage"]["runs"]] == ["a"]
     read_stages([tmp_path / "a", tmp_path / "b"])
-
-
-def described(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((folder / "_forgetwatch" / "run.json").read_text())
-    return found
 
 
 def test_a_named_baseline_in_between_keeps_the_chain(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def test_plan_of_a_table_is_shown_by_check_and_show(tmp_path: Path) -> None:
     table, probe = tmp_path / "q.csv", tmp_path / "q.jsonl"
     table.write_text("question,A,B,answer\nCapital of Chile?,Lima,Santiago,B\n")
     plan = "question: question, asked as 'Question: ... Answer:'; options: A, B; key: letters in answer"
-    assert f"read as: {plan}" in probe_command("build", str(table), "-o", str(probe))
+    assert f"read as: {plan}" in " ".join(probe_command("build", str(table), "-o", str(probe)).split())
     for command in (("check", table), ("check", probe), ("show", probe)):
         assert plan in " ".join(probe_command(command[0], str(command[1])).split())
 

@@ -54,7 +54,7 @@ from forgetwatch.probes.harness import (
     harness_stops,
     is_installed,
 )
-from forgetwatch.probes.ladder import TRIED, at_levels, described_levels, fixed, is_pool, named_ladder
+from forgetwatch.probes.ladder import TRIED, at_levels, described_levels, is_pool, named_ladder, with_levels
 from forgetwatch.probes.shipped import (
     LADDER,
     NAMES,
@@ -171,7 +171,7 @@ def load_tasks(probes: Mapping[str, Probe | str | Path] | str | Path) -> Probe:
     Raises:
         ProbeError: If a named probe cannot be loaded, two cannot be evaluated together, or no task is left.
     """
-    made, notes = combine_tasks(probes, lambda name: fixed(load_probe(name)))
+    made, notes = combine_tasks(probes, lambda name: with_levels(load_probe(name)))
     for note in notes:
         log(note)
     return made

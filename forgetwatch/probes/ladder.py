@@ -72,7 +72,7 @@ def is_pool(probe: Probe) -> bool:
     return probe.name == LADDER and probe.fingerprint == shipped_probe(LADDER).fingerprint
 
 
-def fixed(probe: Probe) -> Probe:
+def with_levels(probe: Probe) -> Probe:
     """Return a probe; a ProbeError for the pool, which has to be fitted to a model first."""
     if is_pool(probe):
         raise ProbeError("ladder: needed its levels here, such as ladder-3345212455; score a model with it to get them")

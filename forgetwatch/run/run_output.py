@@ -28,7 +28,7 @@ from forgetwatch.files import write_text
 from forgetwatch.measures import PASSAGES
 from forgetwatch.probe import Probe
 from forgetwatch.progress import log, seconds
-from forgetwatch.report import run_page, run_title
+from forgetwatch.report import WIDTH, run_page, run_title
 from forgetwatch.report.terminal import run_table
 from forgetwatch.run.run import Look, Run
 from forgetwatch.run.schedule import (
@@ -164,7 +164,7 @@ def show(run: Run, *, page: ReportPage, max_steps: int | None, against: str = "t
     trajectory = _with_task(run)
     title = run_title(trajectory, run.folder.path, of=max_steps, against=against)
     console = Console(highlight=False)
-    console.width = min(console.width, 120) if console.is_terminal else 80
+    console.width = min(console.width, 120) if console.is_terminal else WIDTH
     console.print(run_table(trajectory, title=title, run=run.folder.path), soft_wrap=True)
     folder = run.folder.path
     line = f"report: {folder / REPORT}" if page.is_current(run) else f"looks: {folder}"

@@ -33,7 +33,7 @@ from torch import nn
 from forgetwatch.comparing import Comparison, Subset, Trajectory, repeated_prompts
 from forgetwatch.errors import ScoringError, WatchError
 from forgetwatch.probe import Probe
-from forgetwatch.probes import fixed, load_probe
+from forgetwatch.probes import load_probe, with_levels
 from forgetwatch.progress import Failures, Progress, log, shown
 from forgetwatch.run.adapters import adapter_start, adapters_off
 from forgetwatch.run.drift import RunDrift
@@ -108,7 +108,7 @@ class Watch:
         strict: bool = False,
         by_trainer: bool = False,
     ) -> None:
-        probe = fixed(probe if isinstance(probe, Probe) else load_probe(probe))
+        probe = with_levels(probe if isinstance(probe, Probe) else load_probe(probe))
         measured = RunDrift(wanted=drift, examples=examples, strict=strict)
         self.run = Run(probe, output_dir, folder=folder, drift=measured, by_trainer=by_trainer)
         self.look_seconds = 0.0

@@ -50,7 +50,7 @@ from forgetwatch.errors import ForgetwatchError, SnapshotError, StudyError
 from forgetwatch.extras import missing
 from forgetwatch.measures import MISSING_CELL, item_codes
 from forgetwatch.probe import Probe
-from forgetwatch.probes import Categories, answers_of, fixed, load_probe, nearness_to, training_texts
+from forgetwatch.probes import Categories, answers_of, load_probe, nearness_to, training_texts, with_levels
 from forgetwatch.progress import log
 from forgetwatch.readers import SUFFIXES, concatenate, is_outcomes, read_mapped
 from forgetwatch.snapshot import Snapshot, read_snapshot, save_snapshot
@@ -274,7 +274,7 @@ class Sources:
             return None
         key = json.dumps([source.probe, dict(source.decoding), source.rendering], sort_keys=True)
         if key not in self._probes:
-            probe = fixed(load_probe(source.probe))
+            probe = with_levels(load_probe(source.probe))
             changes: dict[str, Any] = {} if source.rendering is None else {"rendering": source.rendering}
             if source.decoding:
                 own = probe.decoding.to_json() if isinstance(probe.decoding, Decoding) else {}

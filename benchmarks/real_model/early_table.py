@@ -39,7 +39,6 @@ EARLY: Final = {
     "log_share_fall": "fall of log c, all items",
     "margin_erosion": "fall of the margin of right answers",
     "margin_fall": "fall of the net change by margins",
-    "log_score_fall": "fall of the calibrated log score",
 }
 """Quantities of forgetwatch at the early look."""
 
@@ -121,7 +120,6 @@ def read_run(name: str, cell: Mapping[str, Any], start: Snapshot, early: Snapsho
         "log_share_fall": _turned(then["log_score_change"]),
         "margin_erosion": margin_erosion(start, early),
         "margin_fall": _turned(then["margin_change"]),
-        "log_score_fall": _turned(then["log_score_change_calibrated"]),
         "rate": cell["rate"],
         "rate_of_rank": cell["rate"] / (LORA_FACTOR if cell["rank"] else 1),
         "loss": -float(np.mean(losses)),

@@ -29,7 +29,7 @@ from forgetwatch.metrics.log_score import log_score, log_shares
 SEED: Final = 20261122
 TAUS: Final = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 HARMLESS: Final = ("narrow-0.25", "narrow-0.5", "form-0.25", "form-0.5")
-"""Doses at which neither accuracy nor the calibrated log score fell: damage that is seen there has to be doubted."""
+"""Doses at which neither accuracy nor the log score fell: damage that is seen there has to be doubted."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,12 +59,10 @@ class Pair:
         return int((self.pairs.before & ~self.pairs.after).sum()), int((~self.pairs.before & self.pairs.after).sum())
 
     def differences(self) -> NDArray[np.float64]:
-        """Calibrated difference of the log score of each item."""
+        """Difference of the log score of each item."""
         assert self.pairs.options_before is not None
         assert self.pairs.options_after is not None
-        return log_shares(self.pairs.options_after, self.scores.temperature_after or 1.0) - log_shares(
-            self.pairs.options_before, self.scores.temperature_before or 1.0
-        )
+        return log_shares(self.pairs.options_after) - log_shares(self.pairs.options_before)
 
     def net_of(self, tau: float) -> NDArray[np.float64]:
         """Known and lost less luck, item by item, for one tau."""
@@ -110,15 +108,14 @@ def dose_table(found: dict[tuple[str, str], Pair]) -> Iterator[str]:
     rng = np.random.default_rng(SEED)
     yield (
         "| training, dose | items | norm | accuracy | 1->0, 0->1 | net z | known, now lost | by luck "
-        "| net (interval; z) | log score t | calibrated (t) | log m | power: net, known, log |"
+        "| net (interval; z) | log score (t) | log m | power: net, known, log |"
     )
-    yield "|---|---|---|---|---|---|---|---|---|---|---|---|---|"
+    yield "|---|---|---|---|---|---|---|---|---|---|---|---|"
     for (name, norm), one in sorted(found.items(), key=lambda each: (each[0][0], each[0][1] == "bytes")):
         lost, won = one.flips
         known, scores = count_known(one.items), one.scores
         assert known is not None
         assert scores.change is not None
-        assert scores.calibrated is not None
         low, high = known.lost_net_interval or (math.nan, math.nan)
         share = power(one, rng)
         mass = log_mass(one)
@@ -127,8 +124,7 @@ def dose_table(found: dict[tuple[str, str], Pair]) -> Iterator[str]:
             f"| {lost}, {won} | {(won - lost) / math.sqrt(max(lost + won, 1)):+.1f} "
             f"| {known.known:g}, {known.known_lost:g} | {known.known_lost_by_luck:.1f} "
             f"| {known.lost_net:+.1f} ({low:+.0f} to {high:+.0f}; {z_of(one.net_of(TAU)):+.1f}) "
-            f"| {t(scores.change):+.1f} "
-            f"| {scores.calibrated.mean:+.3f} ({t(scores.calibrated):+.1f}) | {mass} "
+            f"| {scores.change.mean:+.3f} ({t(scores.change):+.1f}) | {mass} "
             f"| {share[0]:.2f}, {share[1]:.2f}, {share[2]:.2f} |"
         )
 
@@ -206,13 +202,13 @@ def with_keys(pairs: AlignedPairs, rng: np.random.Generator) -> Confidence:
 
 def noise_table(out: Path, start: Snapshot) -> Iterator[str]:
     """The same weights measured again."""
-    yield "| the same weights | items | 1->0, 0->1 | known and lost, net | calibrated log score |"
+    yield "| the same weights | items | 1->0, 0->1 | known and lost, net | log score |"
     yield "|---|---|---|---|---|"
     for name in ("batches", "bf16"):
         path = out / "score" / f"start-{name}.parquet"
         if path.exists():
             one = Pair.of(start, load_snapshot(path), name=name, norm="sum")
-            known, change = count_known(one.items), one.scores.calibrated
+            known, change = count_known(one.items), one.scores.change
             assert known is not None
             assert change is not None
             low, high = change.interval
@@ -225,7 +221,7 @@ def noise_table(out: Path, start: Snapshot) -> Iterator[str]:
 def form_table(out: Path) -> Iterator[str]:
     """The same damage in two renderings: what each sees, and per second."""
     yield (
-        "| trained on, dose | rendering | accuracy | 1->0, 0->1 | net z | known net (z) | calibrated t | seconds "
+        "| trained on, dose | rendering | accuracy | 1->0, 0->1 | net z | known net (z) | log score t | seconds "
         "| t per second |\n|---|---|---|---|---|---|---|---|---|"
     )
     for name in ("destroy-0.5", "destroy-1", "destroy-chat-0.5", "destroy-chat-1"):
@@ -235,7 +231,7 @@ def form_table(out: Path) -> Iterator[str]:
                 continue
             before, after = map(load_snapshot, paths)
             one = Pair.of(before, after, name=name, norm="sum")
-            change = one.scores.calibrated
+            change = one.scores.change
             assert change is not None
             lost, won = one.flips
             seconds = after.meta["seconds"]

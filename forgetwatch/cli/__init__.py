@@ -50,7 +50,7 @@ COMMANDS: Final = {
     "study": "Compare many pairs of models: what each training step forgot and gained, by category, size and data.",
     "merge": "Average the weights of two models at several shares, and show what each point has lost of either.",
     "replay": "Write texts of a base model for replay: whole, each once, without any question of the probe.",
-    "probe": "List, show, build, check and plan probes.",
+    "probe": "List, show, build and check probes.",
     "cache": "List or clear the cache of baselines and scored checkpoints.",
 }
 """Commands in modules of their own, and the first sentence of their help."""

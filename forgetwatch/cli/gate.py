@@ -47,6 +47,8 @@ from forgetwatch.progress import is_first_process
 from forgetwatch.report.export import policy_comment, policy_sentence, put_comment, step_annotations
 from forgetwatch.text import count, listed
 
+SCHEMA: Final = "forgetwatch/gate@2"
+
 _MOST_COMMENT: Final = 2**22
 """Bytes of a file that a comment is put into."""
 _MOST_ANSWER: Final = 2**26
@@ -172,7 +174,9 @@ def _verify(path: Path) -> PolicyResult:
     try:
         stored = json.loads(read_text(path, "an answer of a gate in JSON", GateError, limit=_MOST_ANSWER))
         call, day = _Call(**stored["call"]), date.fromisoformat(stored["day"])
-        before = str(stored["answer"])
+        before, schema = str(stored["answer"]), stored["schema"]
+        if schema != SCHEMA:
+            raise GateError(f"{path}: its format is {schema!r}, this version reads {SCHEMA!r}; run the gate again")
         result, sides = call.answer(day)
     except (ValueError, KeyError, TypeError, RecursionError, typer.BadParameter) as error:
         raise GateError(f"{path}: needed an answer of gate --json, and it is none ({error!r:.80})") from error
@@ -199,7 +203,7 @@ def _metric(text: str) -> tuple[str, tuple[float, float]]:
 def _document(call: _Call, result: PolicyResult, sides: Sides, day: date) -> dict[str, Any]:
     """Return the answers as JSON values, with checksums of everything from which they follow."""
     return {
-        "schema": "forgetwatch/gate@1",
+        "schema": SCHEMA,
         "policy": result.policy.name,
         "policy_sha256": result.policy.checksum,
         "probe": None if sides.probe is None else sides.probe.fingerprint,

@@ -49,7 +49,6 @@ from forgetwatch.comparing.decision import (
     at_start,
     conclude,
     decide,
-    expected_verdicts,
     loss_phrase,
     luck_phrase,
 )

@@ -14,12 +14,9 @@ import numpy as np
 from forgetwatch.measures import (
     CHANCE,
     FLIPS,
-    KNOWN,
     MEASURE_OF,
     MEASURES,
-    NET_ESTIMATE,
     PASSAGES,
-    RIGHT_LOST,
     VANISHED,
     Chance,
     Flips,
@@ -125,14 +122,6 @@ def count_groups(whole: Rows) -> Iterator[Group]:
         yield from _level(level, _split(whole, *labels))
 
 
-def deciding_groups(whole: Rows) -> Iterator[Group]:
-    """Yield all items and the categories, with nothing but what a verdict is decided by."""
-    whole = replace(whole, margin_rule=margin_rule(whole.pairs))
-    of_all = FLIPS, VANISHED, NET_ESTIMATE, KNOWN, RIGHT_LOST
-    yield from _level("all", [("all", whole)], of_all)
-    yield from _level("category", _split(whole, whole.pairs.category, whole.unscored.category), of_all[:3])
-
-
 def _split(whole: Rows, *labels: Labels | None) -> list[tuple[str, Rows]]:
     """Return the rows of each label: of the pairs, of the unscored, and of the passages."""
     passages, nothing = whole.passages, np.zeros(0, np.int64)
@@ -151,12 +140,8 @@ def _split(whole: Rows, *labels: Labels | None) -> list[tuple[str, Rows]]:
     ]
 
 
-def _level(
-    level: Level, groups: Sequence[tuple[str, Rows]], measures: Sequence[GroupMeasure[Any]] = MEASURES
-) -> Iterator[Group]:
-    """Yield the groups of one level; q-values are over those that have a test."""
-    results = {measure.key: measure.corrected([measure.of(rows) for _, rows in groups]) for measure in measures}
-    flips = cast(Sequence[Flips], results.pop(FLIPS.key))
-    for at, (name, _) in enumerate(groups):
-        found = {key: of_groups[at] for key, of_groups in results.items()}
-        yield Group(**vars(flips[at]), level=level, name=name, found=found)
+def _level(level: Level, groups: Sequence[tuple[str, Rows]]) -> Iterator[Group]:
+    for name, rows in groups:
+        results = {measure.key: measure.of(rows) for measure in MEASURES}
+        flips = cast(Flips, results.pop(FLIPS.key))
+        yield Group(**vars(flips), level=level, name=name, found=results)

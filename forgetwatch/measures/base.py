@@ -11,15 +11,13 @@ one entry there. A result holds numbers only; a measure never sees a Comparison 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import Any, Final, Generic, Literal, TypeVar
 
-import numpy as np
-
 from forgetwatch.measures.rows import AlignedPairs, AlignedPassages
-from forgetwatch.metrics import Change, Interval, MarginRule, false_discovery
+from forgetwatch.metrics import Change, Interval, MarginRule
 from forgetwatch.text import bits, count, nats
 
 R = TypeVar("R")
@@ -151,30 +149,15 @@ class GroupMeasure(Measure[R]):
 
     Attributes:
         of: Result for the rows of a group; None where it is undefined.
-        corrected: The results of all groups of a level, with q-values over them.
         parts: Object of the JSON document that is null as a whole where a part of the result is None.
     """
 
     of: Callable[[Rows], R | None]
-    corrected: Callable[[Sequence[R | None]], Sequence[R | None]] = list
     parts: Mapping[str, Callable[[R], object]] = field(default_factory=dict)
 
 
 def _finite(value: float | None) -> float | None:
     return None if value is None or not math.isfinite(value) else value
-
-
-def with_q_values(groups: Sequence[R | None]) -> list[R | None]:
-    """Return the results with the Benjamini-Hochberg `q_value` of their `p_value`.
-
-    Those without a finite one as they are.
-    """
-    made: list[Any] = list(groups)
-    p_values = {at: one.p_value for at, one in enumerate(made) if one is not None and one.p_value is not None}
-    tested = {at: p for at, p in p_values.items() if math.isfinite(p)}
-    for at, q in zip(tested, false_discovery(np.array([*tested.values()], float)), strict=True):
-        made[at] = replace(made[at], q_value=float(q))
-    return made
 
 
 def _attribute(found: object, path: str) -> Any:

@@ -30,9 +30,6 @@ from forgetwatch.metrics import (
 )
 from forgetwatch.text import between, points
 
-_POWER: Final = float(special.ndtri(0.975) + special.ndtri(0.8))
-"""Standard errors of a change that is found with 80 % power, two-sided at 5 %."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class NetEstimate:
@@ -64,11 +61,6 @@ class NetEstimate:
     def interval(self) -> Interval | None:
         """95 % interval of the estimate; None if there are too few items."""
         return self.interval_at(0.95)
-
-    @property
-    def detectable(self) -> float | None:
-        """Change that the items show with 80 % power; None for flips alone, and for too few items."""
-        return _POWER * self.change.error if self.flips is None and self.enough else None
 
     def interval_at(self, level: float, *, worst: bool = False) -> Interval | None:
         """Return the interval of the estimate at a level, 0 to 1; None if there are too few items.
@@ -200,6 +192,5 @@ NET_ESTIMATE: Final = GroupMeasure[NetEstimate](
             tracked="category",
         ),
         Bounds("net_change_estimate_interval", lambda r: r.interval, "share", low=-1.0),
-        Quantity("detectable_change_estimate", lambda r: r.detectable, "share"),
     ),
 )

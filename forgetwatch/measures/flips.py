@@ -24,14 +24,13 @@ from typing import Final
 
 import numpy as np
 
-from forgetwatch.measures.base import Bounds, GroupMeasure, Quantity, Rows, intervals, numbers, with_q_values
+from forgetwatch.measures.base import Bounds, GroupMeasure, Quantity, Rows, intervals, numbers
 from forgetwatch.measures.rows import AlignedPairs
 from forgetwatch.metrics import (
     TAU,
     Cells,
     Interval,
     count_cells,
-    detectable_change,
     effective_items,
     flip_interval,
     is_known,
@@ -44,7 +43,7 @@ from forgetwatch.metrics import (
     wilson,
 )
 from forgetwatch.metrics.transitions import Bools, Ints
-from forgetwatch.text import between, count, percent, points, probability
+from forgetwatch.text import between, count, percent, points
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +59,6 @@ class Flips(Cells):
         p_value: Two-sided mid-p McNemar test of "no net change"; over clusters where there are any.
         loss_p_value: One-sided p-value of "no net loss", for alarms over many looks: exact McNemar; over clusters a
             sign-flip test, with the normal approximation for many clusters.
-        q_value: Benjamini-Hochberg over the groups of the level; nan for a group without answers.
         vanished_right: Items right before that have no outcome after; they are in no cell.
         guess_accuracy: Accuracy of a model that only guesses, the mean of 1/k, 0 for open answers; nan without answers.
     """
@@ -71,7 +69,6 @@ class Flips(Cells):
     net_change_interval: Interval
     p_value: float
     loss_p_value: float
-    q_value: float = math.nan
     vanished_right: float = 0.0
     guess_accuracy: float = math.nan
 
@@ -91,14 +88,6 @@ class Flips(Cells):
             return False
         low, high = wilson(right, self.n)
         return low <= self.guess_accuracy <= high if right else low <= self.guess_accuracy
-
-    @property
-    def detectable_change(self) -> float:
-        """Smallest net change that these items see with 80 % power at the observed share of flips; nan for no items."""
-        if not self.n:
-            return math.nan
-        # With fewer than three flips the observed share is too uncertain to plan with.
-        return detectable_change(self.effective_n, max(self.forgotten + self.gained, 3) / self.n)
 
     def smallest_loss(self, level: float) -> float:
         """Return the smallest net loss (share of the items) that could have a one-sided p-value of `level`.
@@ -163,7 +152,6 @@ def net_change(found: Flips) -> str:
 FLIPS: Final = GroupMeasure[Flips](
     key="flips",
     of=_of,
-    corrected=with_q_values,
     # Counts of a group without answers are 0, and mean nothing.
     quantities=(
         Quantity("n", lambda r: r.n, "count", heading="questions", tracker="items"),
@@ -215,9 +203,7 @@ FLIPS: Final = GroupMeasure[Flips](
         *intervals("share", "forgetting_interval", "backward_transfer_interval"),
         Bounds("net_change_interval", lambda r: r.net_change_interval, "share", low=-1.0),
         *numbers("share", "p_value", "loss_p_value"),
-        Quantity("q_value", lambda r: r.q_value, "share", heading="q", text=lambda r: probability(r.q_value)),
         Quantity("effective_n", lambda r: r.effective_n if r.n else None, "count"),
-        Quantity("detectable_change", lambda r: r.detectable_change, "share"),
     ),
 )
 

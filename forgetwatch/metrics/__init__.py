@@ -68,11 +68,6 @@ from forgetwatch.metrics.mass import MassChanges, MassSplit, mass_changes, split
 from forgetwatch.metrics.noise import Null, noise_floor, null
 from forgetwatch.metrics.significance import (
     alarm_level,
-    detectable_change,
-    detectable_estimate,
-    detectable_known_lost,
-    false_discovery,
-    items_needed,
     loss_p_value,
     mcnemar,
     sign_flip,

@@ -5,16 +5,11 @@ Log score: mean logarithm of the right option's share, in nats an item, and its 
     L = mean log c_gold,   c = softmax of the item's scores          0 at best, log(1/k) for a uniform guess
 
     change        mean of the paired differences, after minus before
-    clipped       the same, each difference cut at +-2 nats: one item must not decide
-    calibrated    each side's scores divided by that side's own best temperature first
 
-Every item moves it, so it shows a change with fewer items than flips do. A model that only becomes surer, or less sure,
-of everything changes the first two and not the calibrated one, which is therefore the one that is tested. The best
-temperature is fitted on the items that the number is about: the values of the categories do not average to that of all.
+A model that only becomes surer, or less sure, of everything changes it too: no decision depends on it.
 
-Source: the logarithmic scoring rule (Good 1952), restricted to the options. The test is a one-sample t-test of the
-paired differences, with clusters as observations; it holds its level where before and after are exchangeable, also if
-one side is twice as sure.
+Source: the logarithmic scoring rule (Good 1952), restricted to the options. The interval is Student's t of the paired
+differences, with clusters as observations.
 
 Bits per byte of passages: what a model can no longer predict.
 
@@ -46,14 +41,7 @@ from forgetwatch.metrics.intervals import NOTHING, Interval, cluster_codes, clus
 from forgetwatch.metrics.transitions import Floats, Ints
 
 FEWEST_SCORED: Final = 50
-"""Scored items below which no change is given: a temperature fitted on fewer says little."""
-
-
-_GRID: Final = 30
-"""Number of temperatures that are tried first where items have several right options."""
-
-_TEMPERATURES: Final = (0.1, 100.0)
-"""Range of the temperature. At the upper end the scores of the group say nothing."""
+"""Scored items below which no change is given."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,13 +66,6 @@ class Change:
         half = float(special.stdtrit(self.observations - 1, 0.975)) * self.error
         return self.mean - half, self.mean + half
 
-    @property
-    def p_value(self) -> float:
-        """Two-sided p-value of "no change"; nan without a standard error."""
-        if self.error == 0:
-            return 1.0
-        return 2 * float(special.stdtr(self.observations - 1, -abs(self.mean / self.error)))
-
 
 @dataclass(frozen=True, kw_only=True)
 class LogScore:
@@ -94,20 +75,13 @@ class LogScore:
         n: Number of scored items.
         before: Mean log share of the right option before.
         after: The same, after.
-        change: Change of the mean; None for fewer than `FEWEST_SCORED` items, as the next four.
-        clipped: The change with each item's difference cut at `CLIP`.
-        calibrated: The change after each side's scores are divided by its temperature.
-        temperature_before: Best temperature before.
-        temperature_after: The same, after.
+        change: Change of the mean; None for fewer than `FEWEST_SCORED` items.
     """
 
     n: float
     before: float
     after: float
     change: Change | None = None
-    calibrated: Change | None = None
-    temperature_before: float | None = None
-    temperature_after: float | None = None
 
 
 def log_score(
@@ -120,21 +94,12 @@ def log_score(
     before, after = before.take(rows), after.take(rows)
     cluster = None if cluster is None else cluster[rows]
     at_start, now = log_shares(before), log_shares(after)
-    means = LogScore(n=float(rows.sum()) / samples, before=float(at_start.mean()), after=float(now.mean()))
-    if means.n < FEWEST_SCORED:
-        return means
-    temperatures = best_temperature(before), best_temperature(after)
-    calibrated = log_shares(after, temperatures[1]) - log_shares(before, temperatures[0])
-    return replace(
-        means,
-        change=mean_change(now - at_start, cluster),
-        calibrated=mean_change(calibrated, cluster),
-        temperature_before=temperatures[0],
-        temperature_after=temperatures[1],
-    )
+    n = float(rows.sum()) / samples
+    change = mean_change(now - at_start, cluster) if n >= FEWEST_SCORED else None
+    return LogScore(n=n, before=float(at_start.mean()), after=float(now.mean()), change=change)
 
 
-def log_shares(options: OptionScores, temperature: float = 1.0) -> Floats:
+def log_shares(options: OptionScores) -> Floats:
     """Return the logarithm of the share of the right options, nats, float64 [rows]; nan for a row without scores.
 
     >>> log_shares(OptionScores(np.array([2]), np.log([3.0, 1.0]), np.array([True, False]))).round(4)
@@ -143,46 +108,9 @@ def log_shares(options: OptionScores, temperature: float = 1.0) -> Floats:
     scores, golds = options.dense()
     if not scores.size:
         return np.full(len(options.k), np.nan)
-    of_all, of_golds = _log_sum(scores / temperature), _log_sum(np.where(golds, scores, -np.inf) / temperature)
+    of_all, of_golds = _log_sum(scores), _log_sum(np.where(golds, scores, -np.inf))
     with np.errstate(invalid="ignore"):  # a row of nothing but minus infinity has no share: nan
         return of_golds - of_all
-
-
-def best_temperature(options: OptionScores) -> float:
-    """Fit the temperature, 0.1 to 100, with the highest log score of options with a finite share in every row."""
-    scores, golds = options.dense()
-    top = _by_row(np.maximum, scores)
-    below = np.ascontiguousarray((scores - top[:, None]).T)  # [options, rows]
-    # An option that is ruled out has no weight, and 0 times minus infinity would be nan.
-    distance = np.where(np.isfinite(below), below, 0.0)
-    of_gold = _by_row(np.maximum, np.where(golds, scores, -np.inf))
-
-    def slope(log_temperature: float) -> float:
-        """Return the derivative of the log score by 1/temperature: mean score of the right option less that of all."""
-        weights = np.exp(math.exp(-log_temperature) * below)
-        expected = top + _by_row(np.add, (weights * distance).T) / _by_row(np.add, weights.T)
-        return float(np.mean(of_gold - expected))
-
-    # Imported here: it takes tens of megabytes, and readers of logs need no temperature.
-    from scipy import optimize
-
-    sharp, flat = (math.log(end) for end in _TEMPERATURES)
-    if (golds.sum(axis=1) > 1).any():
-        # With several right options the log score may have several maxima: the search is around the best of a grid.
-        def loss(log_temperature: float) -> float:
-            return -float(log_shares(options, math.exp(log_temperature)).mean())
-
-        grid = np.linspace(sharp, flat, _GRID)
-        losses = [loss(u) for u in grid]
-        best = int(np.argmin(losses))
-        around = grid[max(best - 1, 0)], grid[min(best + 1, _GRID - 1)]
-        found = optimize.minimize_scalar(loss, bounds=around, method="bounded", options={"xatol": 1e-6})
-        return math.exp(float(found.x)) if found.fun < losses[best] else math.exp(float(grid[best]))
-    if slope(flat) <= 0:  # even less sharpness would do better
-        return _TEMPERATURES[1]
-    if slope(sharp) >= 0:
-        return _TEMPERATURES[0]
-    return math.exp(float(optimize.brentq(slope, sharp, flat, xtol=1e-6)))
 
 
 def _log_sum(scores: Floats) -> Floats:
@@ -246,7 +174,7 @@ class Passages:
 
 @dataclass(frozen=True, kw_only=True)
 class BitsPerByte:
-    """Bits per byte of a number of passages before and after, and after minus before with its error and test."""
+    """Bits per byte of a number of passages before and after, and after minus before with its error."""
 
     passages: int
     before: float

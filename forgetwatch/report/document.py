@@ -70,7 +70,7 @@ from forgetwatch.visible_text import without_folders
 
 _COLUMNS: Final = (
     *("n", "accuracy_before", "accuracy_after", "forgotten", "gained", "known", "known_lost", "known_lost_net"),
-    *("net_change", "q_value", "log_score_change_calibrated"),
+    *("net_change", "log_score_change"),
 )
 
 HEADINGS: Final[dict[str, str]] = {
@@ -270,7 +270,8 @@ _DRIFT: Final = (
 )
 _NUMBERS: Final = (
     "“Right before” and “right after” are shares of the group's questions. “Less luck” is the number of clearly known "
-    "and now lost questions without those that guessing explains; “log score” is the change of the calibrated one."
+    "and now lost questions without those that guessing explains; “log score” is the change of the "
+    "mean logarithm of the right option's share."
 )
 _INTERVALS: Final = "Brackets hold 95 % intervals of each group alone; changes are those of the counts."
 

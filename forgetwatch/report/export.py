@@ -1,8 +1,8 @@
 """Documents of comparisons and runs: JSON and CSV in full precision, Markdown, a model card, a policy's comment.
 
-    forgetwatch/comparison@1     one comparison
-    forgetwatch/comparisons@1    several with one base, with their matrix and ranking
-    forgetwatch/trajectory@1     a run
+    forgetwatch/comparison@2     one comparison
+    forgetwatch/comparisons@2    several with one base, with their matrix and ranking
+    forgetwatch/trajectory@2     a run
 
 Rates are fractions, counts are integers (means if items have several samples), p-values are two-sided. An undefined
 quantity is null, never 0 or nan. Later versions add keys and redefine none. The CSV table has one line for each group
@@ -99,9 +99,9 @@ from forgetwatch.text import count, items, shorten
 from forgetwatch.version import VERSION
 from forgetwatch.visible_text import csv_cell, visible, without_folders
 
-SCHEMA: Final = "forgetwatch/comparison@1"
-SCHEMA_SEVERAL: Final = "forgetwatch/comparisons@1"
-SCHEMA_RUN: Final = "forgetwatch/trajectory@1"
+SCHEMA: Final = "forgetwatch/comparison@2"
+SCHEMA_SEVERAL: Final = "forgetwatch/comparisons@2"
+SCHEMA_RUN: Final = "forgetwatch/trajectory@2"
 
 _ITEM_HISTORY: Final = ("newly_forgotten", "newly_regained", "ever_forgotten", "regained")
 

@@ -347,14 +347,12 @@ def passage_lines(groups: Sequence[Group], most: int) -> list[Text]:
     groups = [group for group in groups if group.passages]
     if len(groups) < 2 or most < 1:
         return []
-    # The widths and the gaps add up to 80 columns.
-    lines = [
-        Text(f"{plural(groups[0].level):<22} {'texts':>6} {'before':>7} {'after':>7} {'change':>28}     q", "bold")
-    ]
+    # The widths and the gaps stay under 80 columns.
+    lines = [Text(f"{plural(groups[0].level):<22} {'texts':>6} {'before':>7} {'after':>7} {'change':>28}", "bold")]
     for group in groups[:most]:
-        passages, before, after, change, q = PASSAGES.cells(group[PASSAGES]).values()
+        passages, before, after, change = PASSAGES.cells(group[PASSAGES]).values()
         name = fit(group.name, 20)
-        lines.append(Text(f"  {name} {passages:>6} {before:>7} {after:>7} {change:>28} {q:>5}"))
+        lines.append(Text(f"  {name} {passages:>6} {before:>7} {after:>7} {change:>28}"))
     return lines
 
 
@@ -384,7 +382,7 @@ def _cut(text: Text) -> Text:
     return text
 
 
-_NARROW: Final = ("n", "forgotten", "gained", "known", "known_lost", "net_change", "q_value")
+_NARROW: Final = ("n", "forgotten", "gained", "known", "known_lost", "net_change")
 """Columns of the table of all groups that a terminal shows; the JSON document has all."""
 _NAME: Final = 40
 _GAP: Final = 2

@@ -21,7 +21,7 @@ from typing import Final
 
 from rich.console import Console
 
-from forgetwatch.comparing import Comparison, Group, Subset, Trajectory, at_start, estimated, expected_verdicts
+from forgetwatch.comparing import Comparison, Group, Subset, Trajectory, at_start, estimated
 from forgetwatch.comparing.verdict import FEWEST_ITEMS as FEWEST_TO_PASS
 from forgetwatch.errors import WatchError
 from forgetwatch.files import write_text
@@ -84,9 +84,7 @@ def unwatched_line(schedule: Schedule) -> str:
 
 
 def cost_line(run: Run, *, left: int, each: float) -> str:
-    """Return the line before the first step.
-
-    The cost of the baseline and of the looks, and the verdicts to expect.
+    """Return the line before the first step: the cost of the baseline and of the looks.
 
     Args:
         run: The run.
@@ -103,7 +101,14 @@ def cost_line(run: Run, *, left: int, each: float) -> str:
     items = run.items or len(run.probe)
     if all(item.is_passage for item in run.probe.items[:items]):
         return f"{items:,} passages; {looks}; what changes is their bits per byte: no answer is right or wrong"
-    return "; ".join(filter(None, [f"{items:,} items; {looks}", _expected(run)]))
+    start = None if run.baseline is None else run.comparisons.get(run.baseline.meta["step"])
+    return "; ".join(filter(None, [f"{items:,} items; {looks}", "" if start is None else _doubt(start.all)]))
+
+
+def _doubt(start: Group) -> str:
+    """Say why no look can be KEPT; empty if one can."""
+    few = start.n < FEWEST_TO_PASS
+    return at_start(start) or (f"{count(start.n)} questions are too few to say that it kept" if few else "")
 
 
 def look_line(whole: Group, *, step: int, max_steps: int | None, took: float) -> str:
@@ -208,21 +213,6 @@ class ReportPage:
         write_text(path / REPORT, run_page(_with_task(run), probe=run.probe, title=run_name(path), folder=path))
         self._shown, self._written = run.comparisons[max(run.comparisons)], time.perf_counter()
         self._seconds = self._written - started
-
-
-def _expected(run: Run) -> str:
-    """Return the clause on the verdicts to expect; empty where nothing shows how often they will be what."""
-    start = None if run.baseline is None else run.comparisons.get(run.baseline.meta["step"])
-    if run.baseline is None or start is None:
-        return ""
-    if (whole := start.all).n < FEWEST_TO_PASS or whole.little_to_lose:
-        return at_start(whole) or f"{count(whole.n)} questions are too few to say that it kept"
-    null = None if run.null is None else run.subset.apply(run.null)
-    found = expected_verdicts(start, run.subset.apply(run.baseline), null)
-    if found is None:
-        return ""
-    text = f"a harmless run will read KEPT in about {100 * found.kept:.0f} %"
-    return text + ("" if found.forgot is None else f", a loss of 4 points FORGOT in about {100 * found.forgot:.0f} %")
 
 
 @dataclass(frozen=True)

@@ -93,7 +93,7 @@ _PAIR_HEADINGS: Final = {
     "known": "clearly known",
     "known_lost": "now lost",
     "known_lost_net": "less luck",
-    "log_score_change_calibrated": "log score, nats",
+    "log_score_change": "log score, nats",
     "unscored": "unscored",
     "one_sided": "on one side",
 }

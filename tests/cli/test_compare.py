@@ -82,14 +82,14 @@ def test_the_table_is_plain_text_that_fits_a_hundred_columns(folder: Path) -> No
 def test_json_goes_to_a_file_or_alone_to_stdout(run: Run, folder: Path) -> None:
     assert run("ok.csv", "after.csv", "--json", "o.json").status == 0
     document = json.loads((folder / "o.json").read_text())
-    assert (document["schema"], document["groups"][0]["forgotten"]) == ("forgetwatch/comparison@1", 1)
+    assert (document["schema"], document["groups"][0]["forgotten"]) == ("forgetwatch/comparison@2", 1)
     assert json.loads(run("ok.csv", "after.csv", "--json", "-").stdout) == document
 
 
 def test_several_afters_are_each_compared_with_before(run: Run, folder: Path) -> None:
     done = run("ok.csv", "after.csv", "ok.csv", "--json", "-")
     document = json.loads(done.stdout)
-    assert document["schema"] == "forgetwatch/comparisons@1"
+    assert document["schema"] == "forgetwatch/comparisons@2"
     assert [one["groups"][0]["forgotten"] for one in document["comparisons"]] == [1, 0]
 
 
@@ -342,15 +342,6 @@ def folder_of_columns(request: pytest.FixtureRequest, tmp_path: Path, monkeypatc
         ["flips", "base.parquet", "b.parquet"],
         ["report", "run"],
         ["report", "run", "--detail"],
-        ["probe", "plan", "--probe", "p.jsonl"],
-        ["probe", "plan", "--items", "1000000000", "--change", "0.0001%", "--flips", "50%"],
-        [
-            "probe",
-            "plan",
-            "--items",
-            "500",
-            *[part for share in (1, 2, 5, 10, 20) for part in ("--flips", f"{share}%")],
-        ],
     ],
     ids=lambda command: " ".join(command)[:40],
 )
@@ -375,13 +366,13 @@ def test_huge_counts_keep_their_columns(factor: int, lost: str) -> None:
     shown = printed(comparison_detail(replace(comparison, groups=groups)))
     rows = [line for line in shown.splitlines() if re.match("  [ab] ", line)]
     assert len(rows) == 2
-    assert all(lost in row and row.endswith("<.001") for row in rows)
+    assert all(lost in row and row.endswith(")") for row in rows)
     assert max(map(len, shown.splitlines())) <= 100
 
 
 def _times(group: Group, factor: int) -> Group:
     counts = ("retained", "forgotten", "gained", "missed", "effective_n")
-    more = replace(group, q_value=0.0, **{name: getattr(group, name) * factor for name in counts})
+    more = replace(group, **{name: getattr(group, name) * factor for name in counts})
     known, counts = group[KNOWN], ("known", "known_lost", "newly_known")
     return more.having(KNOWN, replace(known, **{name: getattr(known, name) * factor for name in counts}))
 
@@ -634,13 +625,6 @@ def test_reports_of_passages_are_written(tmp_path: Path, suffix: str) -> None:
     target = tmp_path / f"r.{suffix}"
     run_of_passages("compare", *saved(tmp_path, questions=False), "-o", str(target))
     assert "passages" in target.read_text(encoding="utf-8")
-
-
-def test_a_plan_counts_questions_alone(tmp_path: Path) -> None:
-    printed = run_of_passages("probe", "plan", "--probe", "quick+passages", "--looks", "5")
-    assert "Dialogue" not in printed
-    assert "alarm at each of 5 looks: all at p 0.005, 9 categories at p 0.00056" in printed
-    run_of_passages("probe", "plan", "--probe", "passages")
 
 
 def test_a_passage_is_shown_as_its_text() -> None:

@@ -34,7 +34,7 @@ def files(tmp_path: Path) -> None:
         ),
         (["known_lost>0"], 1, "has no number"),
         (["known_lost_net>=0"], 1, "has no number"),
-        (["log_score_change_calibrated<0"], 1, "has no number"),
+        (["log_score_change<0"], 1, "has no number"),
         (["forgetting>5"], 1, "the gate would never fail"),
         (["forgotten>5%"], 1, "is a count, not a share"),
         (["all.speed>0"], 1, "is not a quantity"),

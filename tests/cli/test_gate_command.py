@@ -103,7 +103,10 @@ def test_an_answer_is_computed_again_and_what_changed_is_named(files: dict[str, 
     files["policy"].write_text(POLICY)
     files["lost"].write_bytes(files["kept"].read_bytes())
     assert "not as stored: sides" in str(run("--verify", answer).exception)
-    answer.write_text('{"schema": "forgetwatch/gate@1"}')
+    answer.write_text(json.dumps({**document, "schema": "forgetwatch/gate@1"}))
+    earlier = "its format is 'forgetwatch/gate@1', this version reads 'forgetwatch/gate@2'; run the gate again"
+    assert earlier in str(run("--verify", answer).exception)
+    answer.write_text('{"schema": "forgetwatch/gate@2"}')
     assert "needed an answer of gate --json" in str(run("--verify", answer).exception)
 
 

@@ -176,7 +176,7 @@ def test_models_are_compared_by_both_processes_and_the_results_are_printed_once(
 def test_a_command_that_shares_no_work_runs_in_the_first_process_alone(saved: Path) -> None:
     tok = tokenizer()
     save_snapshot(score(model(tok), tok, probe(40)), saved / "a.parquet")
-    for command in (["compare", "a.parquet", "a.parquet"], ["flips", "a.parquet", "a.parquet"], ["probe", "plan"]):
+    for command in (["compare", "a.parquet", "a.parquet"], ["flips", "a.parquet", "a.parquet"], ["probe", "list"]):
         first, second = _both(saved, "-m", "forgetwatch", *command)
         assert [first.returncode, second.returncode] == [0, 0]
         assert first.stdout
@@ -276,7 +276,7 @@ main()
 
 def test_a_shell_in_a_cluster_that_sets_the_variables_of_machines_is_one_process(saved: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "LOCAL_RANK"}
-    command, machines = ["-m", "forgetwatch", "probe", "plan", "--probe", "p.jsonl"], {"WORLD_SIZE": "8", "RANK": "3"}
+    command, machines = ["-m", "forgetwatch", "probe", "show", "p.jsonl"], {"WORLD_SIZE": "8", "RANK": "3"}
     (done,) = finish_all([Forked(command, cwd=saved, environment={**environment, **machines})], timeout=400)
     assert done.returncode == 0
     assert done.stdout

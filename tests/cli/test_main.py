@@ -264,14 +264,14 @@ def test_several_comparisons_are_in_one_document(tmp_path: Path) -> None:
         row["n"] for row in csv.DictReader(io.StringIO((tmp_path / "r.csv").read_text())) if row["level"] == "all"
     ] == ["57", "85"]
     document = json.loads((tmp_path / "r.json").read_text())
-    assert document["schema"] == "forgetwatch/comparisons@1"
+    assert document["schema"] == "forgetwatch/comparisons@2"
     assert len(document["comparisons"]) == 2
 
 
 def test_a_report_of_a_run_is_a_trajectory_document(tmp_path: Path) -> None:
     trajectory, _ = run(60)
     write_report(tmp_path / "r.json", [trajectory.comparisons[-1]], (), tolerance=TOLERANCE, trajectory=trajectory)
-    assert json.loads((tmp_path / "r.json").read_text())["schema"] == "forgetwatch/trajectory@1"
+    assert json.loads((tmp_path / "r.json").read_text())["schema"] == "forgetwatch/trajectory@2"
 
 
 @pytest.mark.parametrize("kind", ["html", "md", "csv", "json"])
@@ -398,7 +398,7 @@ def test_what_forgetwatch_wrote_is_written_again(folder: Path) -> None:
     # An empty file, as mktemp makes it, is anybody's.
     (folder / "empty.json").touch()
     assert CliRunner().invoke(app, [*SIDES, "--json", "empty.json"]).exit_code == 0
-    assert json.loads((folder / "empty.json").read_text())["schema"] == "forgetwatch/comparison@1"
+    assert json.loads((folder / "empty.json").read_text())["schema"] == "forgetwatch/comparison@2"
 
 
 def test_a_picture_of_somebody_else_is_kept(folder: Path, refused: Callable[..., str]) -> None:

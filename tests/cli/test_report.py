@@ -65,7 +65,7 @@ def test_the_first_table_of_a_run_has_at_most_eleven_lines(run: Path) -> None:
 
 def test_report_writes_a_run_as_json(run: Path) -> None:
     document = json.loads(CliRunner().invoke(app, ["report", str(run), "--json", "-"]).stdout)
-    assert document["schema"] == "forgetwatch/trajectory@1"
+    assert document["schema"] == "forgetwatch/trajectory@2"
     assert (document["items"], document["planned_looks"]) == (40, 4)
     assert document["forgetting_events"] == {"0": 10, "1": 30}
     last = document["looks"][-1]

@@ -27,8 +27,6 @@ from forgetwatch.comparing import comparison as module
 from forgetwatch.comparing.comparison import frame
 from forgetwatch.errors import MismatchError
 from forgetwatch.measures import QUANTITIES, json_value, range_of, unit_of, value_at
-from forgetwatch.measures.scores import LOG_SCORE
-from forgetwatch.metrics import detectable_change
 from forgetwatch.probes import PaperTasks
 
 
@@ -365,17 +363,6 @@ def test_rows_without_labels_are_in_no_named_group() -> None:
     assert [group.name for group in compare(before=bare, after=bare).groups] == ["all"]
 
 
-def test_q_values_are_taken_within_each_level() -> None:
-    names = ["a"] * 8 + ["b"] * 8 + ["c"] * 8
-    before, after = (snapshot(right, category=names) for right in ([True] * 24, [False] * 12 + [True] * 12))
-    made = compare(before=before, after=after)
-    groups = made.by("category")
-    p_values = {name: group.p_value for name, group in groups.items()}
-    assert groups["a"].q_value == pytest.approx(min(3 * p_values["a"], 3 * p_values["b"] / 2))
-    assert groups["c"].q_value == p_values["c"] == 1.0
-    assert made.all.q_value == made.all.p_value
-
-
 def test_cells_over_samples_are_means_and_tests_treat_the_item_as_one_observation() -> None:
     items = [str(i) for i in range(10) for _ in range(4)]
     columns = {"item_id": items, "content_hash": items, "sample": [0, 1, 2, 3] * 10}
@@ -483,33 +470,6 @@ def test_the_smallest_loss_is_a_share_of_the_items() -> None:
     assert group.smallest_loss(0.01) == pytest.approx(7 / 60)
     assert math.isnan(compare(before=before, after=snapshot([False] * 6 + [True] * 54)).all.smallest_loss(0.01))
     assert math.isnan(compare(before=snapshot([None]), after=snapshot([None])).all.smallest_loss(0.01))
-
-
-def test_the_temperature_and_the_change_after_it_are_of_the_calibrated_score() -> None:
-    rng = np.random.default_rng(5)
-    start = rng.normal(-20, 2, (200, 4)) + np.array([1.0, 0, 0, 0])
-    whole = compare(before=decided(start), after=decided(3 * start)).all
-    scores = whole[LOG_SCORE]
-    assert scores is not None
-    assert whole["temperature_before"] is not None
-    assert whole["temperature_after"] == pytest.approx(3 * whole["temperature_before"], rel=1e-3)
-    assert whole["log_score_change_calibrated"] == pytest.approx(0.0, abs=1e-6)
-    assert whole["log_score_change"] == pytest.approx(scores.after - scores.before)
-    for kind in ("", "_calibrated"):
-        change = getattr(scores, kind[1:] or "change")
-        assert whole[f"log_score_change{kind}"] == change.mean
-        assert whole[f"log_score_change{kind}_interval"] == change.interval
-    assert whole["log_score_p_value"] == whole["log_score_q_value"] == scores.calibrated.p_value
-
-
-def test_the_detectable_change_is_that_of_the_observed_flips_and_of_three_at_least() -> None:
-    before = snapshot([True] * 1000)
-    for flips in (0, 2, 3, 40):
-        group = compare(before=before, after=snapshot([False] * flips + [True] * (1000 - flips))).all
-        expected = detectable_change(1000, max(flips, 3) / 1000)
-        assert group.detectable_change == pytest.approx(expected, nan_ok=True)
-    assert group.detectable_change == pytest.approx(0.0177, abs=5e-5)  # Connor's formula at 4 % of 1,000 items
-    assert math.isnan(compare(before=snapshot([None]), after=snapshot([None])).all.detectable_change)
 
 
 def test_the_interval_of_known_and_lost_is_wilsons_of_the_known_items() -> None:
@@ -683,8 +643,6 @@ def test_every_quantity_is_at_its_path_within_its_range() -> None:
         ("log_score_change", "nats", (-math.inf, math.inf)),
         ("log_mass_change", "nats", (-math.inf, math.inf)),
         ("forgotten_log_conditional_change", "nats", (-math.inf, math.inf)),
-        ("log_score_p_value", "share", (0.0, 1.0)),
-        ("temperature_after", "ratio", (0.0, math.inf)),
         ("chance.n", "count", (0.0, math.inf)),
         ("chance.paper.forgetting", "share", (0.0, 1.0)),
         ("chance.paper.forgetting_unclipped", "share", (-1.0, 1.0)),

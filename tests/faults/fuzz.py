@@ -202,14 +202,6 @@ _OPTIONS = {
         "--probe": ("PROBE",),
         "--verify": ("POLICY", "out.json"),
     },
-    "probe plan": {
-        "--items": ("500", "0", "-1", "99999999999"),
-        "--change": ("2%", "x", "0"),
-        "--flips": ("10%", "200%"),
-        "--looks": ("12", "0"),
-        "--power": ("0.8", "2"),
-        "--probe": ("PROBE",),
-    },
     "probe show": {"--examples": ("2", "-1"), "--limit": ("2", "0"), "--categories": None},
     "probe build": {
         "-o": ("built.jsonl",),
@@ -240,7 +232,7 @@ _FILES: dict[str, Callable[[Path, random.Random], Path]] = {
 
 def _command(folder: Path, rng: random.Random) -> Case:
     command = rng.choice(
-        (*["compare", "gate"] * 3, *["flips", "convert"] * 2, "probe plan", "probe show", "probe build", "probe check")
+        (*["compare", "gate"] * 3, *["flips", "convert"] * 2, "probe show", "probe build", "probe check")
     )
     words = command.split()
 
@@ -256,7 +248,7 @@ def _command(folder: Path, rng: random.Random) -> Case:
         words += [file("FILE") for _ in range(rng.choice((2, 2, 2, 3, 1) if command == "compare" else (2,)))]
     elif command == "convert":
         words += [file("FILE") for _ in range(rng.choice((1, 1, 2)))]
-    elif command != "probe plan":
+    else:
         words.append(file("QUESTIONS" if command == "probe build" else "PROBE"))
     chosen = seeds.some(rng, list(_OPTIONS[command]), 4)
     for option in dict.fromkeys((*chosen, *(["-o"] if "-o" in _OPTIONS[command] and command != "compare" else []))):

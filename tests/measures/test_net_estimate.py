@@ -58,9 +58,8 @@ def test_every_group_uses_the_widths_of_all_items_and_its_own_weight() -> None:
         assert result.interval is not None
         low, high = result.interval
         assert low < result.change.mean < high
-        # z at 97.5 and at 80 %, over the quantile of Student's t
-        error = (high - low) / (2 * stats.t.ppf(0.975, rows.sum() - 1))
-        assert result.detectable == pytest.approx((stats.norm.ppf(0.975) + stats.norm.ppf(0.8)) * error)
+        half = stats.t.ppf(0.975, rows.sum() - 1) * result.change.error
+        assert (low, high) == pytest.approx((result.change.mean - half, result.change.mean + half))
 
 
 def test_the_interval_is_narrower_than_that_of_the_flips() -> None:
@@ -79,7 +78,7 @@ def test_without_scores_on_both_sides_it_is_the_net_change_of_the_flips(without:
     group = compared(**pair).all
     found = group[NET_ESTIMATE]
     assert found is not None
-    assert (found.margin_change, found.detectable, found.rule) == (None, None, None)
+    assert (found.margin_change, found.rule) == (None, None)
     assert (found.change.mean, found.interval) == (pytest.approx(group.net_change), group.net_change_interval)
     assert comparison_json(compared(**pair))["definitions"]["margin"] is None
     said = any("the options have scores on one side only" in note for note in compared(**pair).notes)
@@ -131,7 +130,7 @@ def test_fewer_than_five_items_have_the_flips_and_no_interval(items: int) -> Non
     found = group[NET_ESTIMATE]
     assert found is not None
     assert found.change.mean == pytest.approx(group.net_change)
-    assert (found.interval, found.detectable, found.margin_change) == (None, None, None)
+    assert (found.interval, found.margin_change) == (None, None)
     (whole,) = (one for one in comparison_json(compared(*few))["groups"] if one["level"] == "all")
     assert whole["net_change_estimate_interval"] == [None, None] or whole["net_change_estimate_interval"] is None
 
@@ -152,7 +151,7 @@ def test_one_cluster_has_no_interval() -> None:
     group = compared(*sides(cluster=["p"] * 120)).all
     found = group[NET_ESTIMATE]
     assert found is not None
-    assert (found.interval, found.detectable) == (None, None)
+    assert found.interval is None
     assert found.change.mean == pytest.approx(group.net_change)
 
 
@@ -178,12 +177,12 @@ def test_an_option_that_is_ruled_out_does_not_end_it() -> None:
 
 def test_its_numbers_are_in_json_csv_and_gates() -> None:
     found = compared(*sides(fall=1.5))
-    names = ("margin_change", "net_change_estimate", "detectable_change_estimate", "net_change_estimate_interval_low")
+    names = ("margin_change", "net_change_estimate", "net_change_estimate_interval_low")
     assert set(names) <= set(QUANTITIES)
     (whole,) = (group for group in comparison_json(found)["groups"] if group["level"] == "all")
     header, first, *_ = comparisons_csv([found]).splitlines()
     row = dict(zip(header.split(","), first.split(","), strict=True))
-    for name in names[:3]:
+    for name in names[:2]:
         assert float(row[name]) == pytest.approx(whole[name])
     assert whole["net_change_estimate_interval"][1] < -0.02
     assert holds("net_change_estimate<-2%", found)

@@ -250,7 +250,7 @@ def test_few_clusters_do_not_make_an_unchanged_model_fail() -> None:
         }
         noise = rng.normal(0, 0.3, (2, 480))
         given = Sides(before=_side(before + noise[0], names), after=_side(after + noise[1], names))
-        text = "critical: ['category:*.log_score_change_calibrated<0']"
+        text = "critical: ['category:*.log_score_change<0']"
         failed += judged(text, given).answer == "FAIL"
     assert failed / worlds <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / worlds)
 

@@ -20,7 +20,6 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import torch
-from scipy import optimize
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from forgetwatch import compare, load_snapshot
@@ -186,35 +185,22 @@ def count(questions: Mapping[Key, Question], before: Scores, after: Scores) -> d
     found["known_lost_net"] = found["known_lost"] - found["known_lost_by_luck"]
     found["log_score_before"], found["log_score_after"] = log_score(questions, before), log_score(questions, after)
     found["log_score_change"] = found["log_score_after"] - found["log_score_before"]
-    found["log_score_change_calibrated"] = best_log_score(questions, after) - best_log_score(questions, before)
     return found
 
 
-def log_softmax(scores: Iterable[float], temperature: float = 1.0) -> list[float]:
+def log_softmax(scores: Iterable[float]) -> list[float]:
     """Logarithms of the options' shares."""
-    scaled = [value / temperature for value in scores]
-    total = math.log(sum(math.exp(value - max(scaled)) for value in scaled)) + max(scaled)
-    return [value - total for value in scaled]
+    values = [*scores]
+    total = math.log(sum(math.exp(value - max(values)) for value in values)) + max(values)
+    return [value - total for value in values]
 
 
-def log_score(questions: Mapping[Key, Question], scores: Scores, temperature: float = 1.0) -> float:
+def log_score(questions: Mapping[Key, Question], scores: Scores) -> float:
     """Mean logarithm of the share of the right options, nats an item."""
     logs = [
-        math.log(sum(math.exp(log_softmax(scores[key], temperature)[gold]) for gold in one.golds))
-        for key, one in questions.items()
+        math.log(sum(math.exp(log_softmax(scores[key])[gold]) for gold in one.golds)) for key, one in questions.items()
     ]
     return math.fsum(logs) / len(logs)
-
-
-def best_log_score(questions: Mapping[Key, Question], scores: Scores) -> float:
-    """Log score at the temperature, 0.1 to 100, that makes it highest."""
-    found: Any = optimize.minimize_scalar(
-        lambda log: -log_score(questions, scores, math.exp(log)),
-        bounds=(math.log(0.1), math.log(100)),
-        method="bounded",
-        options={"xatol": 1e-6},
-    )
-    return float(-found.fun)
 
 
 def stated(before: Path, after: Path, keys: Set[Key], *, names: Iterable[str]) -> dict[str, float]:

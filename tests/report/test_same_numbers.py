@@ -66,8 +66,7 @@ def _rounded(group: dict[str, Any]) -> dict[str, list[str]]:
         "known_lost": [_count(group["known_lost"])],
         "known_lost_net": _net_of_luck(group),
         "net_change": [_points(group["net_change"]), _points(low), _points(high)],
-        "q_value": numbers(_probability(group["q_value"])),
-        "log_score_change_calibrated": _nats(group),
+        "log_score_change": _nats(group),
     }
 
 
@@ -82,10 +81,10 @@ def _net_of_luck(group: dict[str, Any]) -> list[str]:
 
 
 def _nats(group: dict[str, Any]) -> list[str]:
-    change = group["log_score_change_calibrated"]
+    change = group["log_score_change"]
     if change is None:
         return ["–"]
-    shown = (change, *group["log_score_change_calibrated_interval"])
+    shown = (change, *group["log_score_change_interval"])
     digits = 3 if any(0 < abs(value) < 0.005 for value in shown) else 2
     return [f"{round(value, digits) + 0.0:+.{digits}f}" for value in shown]
 
@@ -170,7 +169,7 @@ def test_the_terminal_shows_the_same_numbers_of_the_whole_and_of_each_category(s
     comparison, _ = shown
     lines, wanted = printed(comparison_detail(comparison)).splitlines(), in_json(comparison)
     lines = lines[lines.index("All numbers") :]
-    columns = ("n", "forgotten", "gained", "known", "known_lost", "net_change", "q_value")
+    columns = ("n", "forgotten", "gained", "known", "known_lost", "net_change")
     for name in ("all:all", *(f"category:{name}" for name in comparison.by("category"))):
         own = name.partition(":")[2]
         line = next(line for line in lines if line.startswith(f"  {own} "))
@@ -211,15 +210,15 @@ def test_trackers_get_the_numbers_of_the_document(shown: tuple[Comparison, Any])
         name = re.sub(r"\W", "_", group["name"].lower())
         key = {"all": "all", "category": name, "task": f"tasks/{name}"}[group["level"]]
         for what in (
-            *("n", "forgotten", "gained", "known", "known_lost", "known_lost_net", "log_score_change_calibrated"),
-            *("temperature_after", "accuracy_before", "net_change", "q_value", "p_value"),
+            *("n", "forgotten", "gained", "known", "known_lost", "known_lost_net", "log_score_change"),
+            *("accuracy_before", "net_change", "p_value"),
         ):
             named = "items" if what == "n" else what
             assert row.get(f"eval_forget/{key}/{named}") == group[what], (key, what)
             compared += group[what] is not None
         ends = [row[f"eval_forget/{key}/net_change_interval_{end}"] for end in ("low", "high")]
         assert ends == group["net_change_interval"]
-    assert compared >= 7 * len(comparison.groups)
+    assert compared >= 6 * len(comparison.groups)
 
 
 def test_the_page_shows_each_look_as_the_document_does() -> None:

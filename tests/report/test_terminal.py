@@ -140,11 +140,11 @@ def test_the_detail_has_every_quantity_with_its_interval_by_its_name_in_gates() 
     comparison = scored(tilt=1.0)
     found = {cells[0]: cells[1:] for cells in rows(comparison)}
     change, interval = (
-        comparison.all["log_score_change_calibrated"],
-        comparison.all["log_score_change_calibrated_interval"],
+        comparison.all["log_score_change"],
+        comparison.all["log_score_change_interval"],
     )
     assert interval is not None
-    assert found["log_score_change_calibrated"] == [f"{change:.6g}", f"{interval[0]:.4g} to {interval[1]:.4g}"]
+    assert found["log_score_change"] == [f"{change:.6g}", f"{interval[0]:.4g} to {interval[1]:.4g}"]
     assert found["forgotten"] == [f"{comparison.all.forgotten:g}", "–"]
     # The interval in JSON is one of the share.
     assert found["known_lost"] == [f"{comparison.all['known_lost']:g}", "–"]

@@ -51,7 +51,7 @@ def test_options_with_scores_add_the_net_of_the_known() -> None:
 
 
 OLD: Final = (
-    *("forgotten", "gained", "known_lost", "known_lost_net", "log_score_change_calibrated", "net_change", "accuracy"),
+    *("forgotten", "gained", "known_lost", "known_lost_net", "log_score_change", "net_change", "accuracy"),
     *("retention", "items", "unscored", "newly_unscored", "seconds"),
 )
 """Names of the keys of all items that earlier versions sent by default."""
@@ -60,7 +60,7 @@ OLD: Final = (
 def test_the_full_row_has_all_keys_of_earlier_versions() -> None:
     full = tracker_row(sure().comparison, seconds=1.0, full=True)
     assert {f"eval_forget/all/{name}" for name in OLD} <= set(full)
-    parts = ("forgotten", "net_change", "log_score_change_calibrated")
+    parts = ("forgotten", "net_change", "log_score_change")
     assert {f"eval_forget/a/{name}" for name in parts} <= set(full)
 
 

@@ -1,18 +1,13 @@
-"""Trainings of a few items: the floor of a run is 250 items here, so that tests of it need no more than 260.
-
-The verdicts to expect are of few simulated ends.
-"""
+"""Trainings of a few items: the floor of a run is 250 items here, so that tests of it need no more than 260."""
 
 import pytest
 
-from forgetwatch.comparing import decision as expected
 from forgetwatch.run import callback, schedule
 from forgetwatch.run import known_baseline as trial
 
 
 @pytest.fixture(autouse=True)
 def floor(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(expected, "_ENDS", 2)
     monkeypatch.setattr(schedule, "LOOKS_SECONDS", 0.0)  # or every look of a tiny training would fit
     if request.node.get_closest_marker("usual_floor") is None:
         for module in (schedule, callback, trial):

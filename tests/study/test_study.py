@@ -928,7 +928,7 @@ def test_a_study_has_the_tables_of_passages_and_drift(tmp_path: Path) -> None:
     study = run_study(plan, Sources(tmp_path, lambda given, *_: load_snapshot(given)), on_pair=lambda *_: None)
     text = study_markdown(study)
     assert "## Passages: what it can still predict" in text
-    assert "| one | 4 | 1.150 | 1.650 | +0.500 (+0.500 to +0.500) | " in text
+    assert "| one | 4 | 1.150 | 1.650 | +0.500 (+0.500 to +0.500) |" in text
     assert "How far it moved" not in text
     (pair,) = study.compared
     moved = replace(study, results=(replace(pair, comparison=replace(pair.comparison, drift={"probe": MOVED})),))

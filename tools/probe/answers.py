@@ -29,10 +29,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
+from scipy.stats import false_discovery_control
 
 from forgetwatch import Item, Probe, Snapshot, load_probe
 from forgetwatch.errors import ProbeError
-from forgetwatch.metrics import TAU, UNITS, false_discovery, normalise
+from forgetwatch.metrics import TAU, UNITS, normalise
 from forgetwatch.probes.checking import CLEAR, Finding, _chance, _finding, _standard_errors, _unchecked
 
 Answered = tuple[Item, Mapping[str, Any]]
@@ -130,7 +131,7 @@ def _below_chance(answered: Sequence[Answered]) -> Finding:
     groups = _tasks_and_categories(answered)
     chances = [np.array([_chance(item) for item, _ in group]) for group in groups.values()]
     right = [sum(map(_is_right, group)) for group in groups.values()]
-    q_values = false_discovery(np.array([_at_most(*pair) for pair in zip(right, chances, strict=True)]))
+    q_values = false_discovery_control([_at_most(*pair) for pair in zip(right, chances, strict=True)])
     below = {group: float(q) for group, q in zip(groups, q_values, strict=True) if q <= FALSE_SHARE}
     # Alone: its p-value with every answer wrong would still count after the adjustment.
     able = sum(bool(np.prod(1 - each) * len(groups) <= FALSE_SHARE) for each in chances)

@@ -5,7 +5,6 @@
     ├── SnapshotError           a file or a table that cannot be read as a snapshot
     ├── MismatchError           two snapshots of unlike questions or prompts
     ├── ScoringError            a model that cannot be scored on a probe
-    │   └── NotFiniteError      a model whose logits are not finite
     ├── WatchError              a run folder or a schedule that cannot be used
     │   └── LostBaselineError   a resumed run whose baseline cannot be found
     ├── GateError               a gate that cannot be read
@@ -26,7 +25,6 @@ __all__ = [
     "GateError",
     "LostBaselineError",
     "MismatchError",
-    "NotFiniteError",
     "ProbeError",
     "ReportedElsewhereError",
     "ScoringError",
@@ -58,10 +56,6 @@ class MismatchError(ForgetwatchError):
 
 class ScoringError(ForgetwatchError):
     """A model cannot be scored on a probe."""
-
-
-class NotFiniteError(ScoringError):
-    """The logits of a model are not finite."""
 
 
 class WatchError(ForgetwatchError):

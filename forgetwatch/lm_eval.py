@@ -18,7 +18,7 @@ from tqdm import tqdm
 
 from forgetwatch.errors import ForgetwatchError
 from forgetwatch.extras import missing
-from forgetwatch.scoring import Encoded, Engine, Ids, Layout, ModelInfo, Scores, is_sharded
+from forgetwatch.scoring import Encoded, Engine, Ids, Layout, ModelInfo, Scores, check_finite_scores, is_sharded
 
 try:
     from lm_eval.api.registry import register_model
@@ -92,6 +92,7 @@ class ForgetwatchLM(HFLM):  # type: ignore[misc]
         autocast = torch.autocast(self.device.type, dtype=precision, enabled=precision is not None)
         with autocast, tqdm(total=len(encoded), disable=disable_tqdm or self.rank != 0, desc="log-likelihoods") as bar:
             scores = engine.score(self.model, lambda done: bar.update(done.count - bar.n))
+        check_finite_scores(scores.values())
         if engine.layout == "rows" and not windows:  # a model that needs single rows once is not tested again
             self._layout = "rows"
         return scores

@@ -116,6 +116,14 @@ def seconds(value: float) -> str:
     return f"{value / 60:.0f} min" if value < 7200 else f"{value / 3600:.1f} h"
 
 
+def cause_of(error: BaseException) -> str:
+    """Say in a few words what failed: the end of memory, or the beginning of the message."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    if "out of memory" in text.lower():
+        return "out of memory"
+    return text if len(text) <= _CAUSE else f"{text[: _CAUSE - 1]}…"
+
+
 class Failures:
     """Failures during a run: the first of each kind is logged, all are counted; if `strict`, each is raised instead.
 
@@ -127,6 +135,7 @@ class Failures:
         self._work = work
         self._is_main = is_main_process
         self._counts: Counter[str] = Counter()
+        self.cause = ""  # of the latest failure, in a few words
 
     @contextmanager
     def tolerate(self, what: str, *, step: int) -> Iterator[None]:
@@ -136,6 +145,7 @@ class Failures:
         except Exception as error:  # of any kind: hours of training are worth more than a look
             if self._strict:
                 raise
+            self.cause = cause_of(error)
             self.count(what, f"{what} at step {step} failed, {self._work} continues: {error}")
 
     def count(self, what: str, line: str) -> None:
@@ -150,6 +160,9 @@ class Failures:
             if self._is_main:
                 log(f"{what} failed {count} times in this run")
 
+
+_CAUSE: Final = 80
+"""Characters of a cause."""
 
 LINE_SECONDS: Final = 30.0
 """Seconds after which a log gets a line on a look during a training."""

@@ -51,7 +51,10 @@ SCHEMA: Final = pa.schema(
         ("chosen", pa.int32()),  # index of the option that the model chose; null = no answer found
         ("correct", pa.bool_()),  # null = unscored, or a passage
         ("sample", pa.int32()),  # number of the answer to the item, from 0
-        ("outcome", pa.string()),  # ok; "no answer", "truncated", ... of a generated answer; "unscored: " and reason
+        (
+            "outcome",
+            pa.string(),
+        ),  # ok, `NOT_FINITE`, "no answer", "truncated", ...; "unscored: " and reason
         ("choice_logprobs", pa.list_(pa.float64())),  # log-likelihood of each choice, summed over its tokens, nats
         ("choice_priors", pa.list_(pa.float64())),  # the same without the prompt, where the probe's norm needs it; nats
         ("choice_chars", pa.list_(pa.int32())),  # length of each choice without its leading space; of a passage in full
@@ -76,6 +79,12 @@ NOT_GENERATED: Final = "its answer was not asked for"
 
 LEFT_OUT: Final = f"unscored: {NOT_GENERATED}"
 """Outcome of such an item."""
+
+NOT_FINITE: Final = "not_finite"
+"""Outcome of an item whose logits were NaN or infinite: wrong, and in a base without an answer."""
+
+MOST_NOT_FINITE: Final = 0.01
+"""Share of the items of a look up to which outputs that are not finite may be an exception."""
 
 _OBJECTS: Final = ("probe", "norms", "metrics", "seeds", "batch", "task_versions", "num_fewshot", "drift", "again")
 """Metadata whose values are objects."""
@@ -195,6 +204,24 @@ class Snapshot:
         for name in ("choice_logprobs", "choice_bytes"):
             found &= np.asarray(pc.fill_null(pc.equal(pc.list_value_length(self.table[name]), 1), False))
         return found
+
+    @cached_property
+    def is_not_finite(self) -> NDArray[np.bool_]:
+        """True for each row whose outputs were not finite, bool [rows]."""
+        return np.asarray(self.texts("outcome") == NOT_FINITE, bool)
+
+    @property
+    def right_as_base(self) -> NDArray[np.float64]:
+        """Right answers of a model that others are compared with, float64 [rows]; nan also where it was not finite."""
+        return np.where(self.is_not_finite, np.nan, self.floats("correct"))
+
+    @property
+    def not_finite_line(self) -> str:
+        """How many outputs were not finite, in a clause; empty if at most `MOST_NOT_FINITE` of them."""
+        number = int(self.is_not_finite.sum())
+        if number <= MOST_NOT_FINITE * len(self):
+            return ""
+        return f"the model's outputs are not finite ({number:,} of {len(self):,} answers)"
 
     @property
     def is_unscored(self) -> NDArray[np.bool_]:

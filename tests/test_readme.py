@@ -110,7 +110,7 @@ def test_the_study_example_is_a_study(tmp_path: Path) -> None:
 def test_the_policy_example_is_a_policy() -> None:
     (example,) = [block for kind, block in BLOCKS if kind == "yaml" and "critical:" in block and "policy:" in block]
     policy = parse_policy(example, "policy.yaml")
-    assert (policy.name, len(policy.rules), policy.on_fail) == ("release", 8, "stop")
+    assert (policy.name, len(policy.rules), policy.on_fail) == ("release", 9, "stop")
 
 
 def test_the_map_names_every_package_by_its_path() -> None:

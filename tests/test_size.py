@@ -18,7 +18,7 @@ GATE_MINUTES = 12
 """Minutes that the README's test command may take on two idle cores; `.ci/run` prints what it took."""
 
 AT_MOST = {
-    "tokens of the package": 324_803,
+    "tokens of the package": 328_085,
     "tokens of the tests": 461_674,
     "public names": 13,
     "files that name bits_per_byte": 6,
@@ -32,21 +32,21 @@ AT_MOST = {
 """The last seven are measures: each belongs into its module in `measures/`, and few others need to name it."""
 
 ROOMS = {
-    "data": ("errors extras files loading progress ranges visible_text decoding item probe snapshot cache", 15_809),
-    "metrics": ("metrics measures", 26_343),
+    "data": ("errors extras files loading progress ranges visible_text decoding item probe snapshot cache", 15_989),
+    "metrics": ("metrics measures", 26_378),
     "theory": ("theory", 5_485),
     "grading": ("grading", 15_492),
     "probes": ("probes", 23_149),
-    "readers": ("readers files/json_pieces files/rows", 29_985),
-    "compare": ("text measures/rows comparing", 32_684),
-    "policy": ("policy", 9_242),
-    "report": ("report", 35_164),
-    "scoring": ("scoring", 31_911),
+    "readers": ("readers files/json_pieces files/rows", 30_373),
+    "compare": ("text measures/rows comparing", 33_686),
+    "policy": ("policy", 9_348),
+    "report": ("report", 34_911),
+    "scoring": ("scoring", 32_200),
     "retention": ("retention", 3_866),
-    "run": ("run run_folder", 49_068),
+    "run": ("run run_folder", 50_528),
     "merge": ("merge", 8_281),
     "study": ("study", 14_882),
-    "ways in": ("trl axolotl lm_eval demo version cli __init__ __main__", 23_442),
+    "ways in": ("trl axolotl lm_eval demo version cli __init__ __main__", 23_517),
 }
 """Parts of the package that make a room, and the most tokens of code of the room."""
 

@@ -200,7 +200,7 @@ class Options:
     @cached_property
     def tolerated(self) -> Tolerance:
         """Losses that the verdict tolerates."""
-        return tolerated(self.tolerance, self.limits)
+        return tolerated(self.tolerance)
 
     @cached_property
     def labels(self) -> Categories | None:
@@ -255,7 +255,11 @@ def _execute(options: Options) -> int:
     comparisons = _asked_again(options, sides, _with_drift(options, _compare(options, sides)))
     several = _rank(options, sides, comparisons)
     pairs = zip(comparisons, sides.after, strict=True)
-    results, broken = judge(options.limits, *((one, Sides(before=sides.before, after=after)) for one, after in pairs))
+    results, broken = judge(
+        options.limits,
+        *((one, Sides(before=sides.before, after=after)) for one, after in pairs),
+        tolerance=options.tolerated,
+    )
     if is_first_process():
         _show(options, comparisons, several, results)
         _write(options, sides, comparisons, several)

@@ -9,8 +9,9 @@ from typing import Annotated, Literal
 import typer
 
 from forgetwatch.cli.options import DeviceMapOption, TrustOption, check_device_map
-from forgetwatch.cli.output import echo, shared_work
+from forgetwatch.cli.output import EXIT, echo, shared_work
 from forgetwatch.cli.resolve import fitted
+from forgetwatch.comparing import Trajectory, not_finite, unmeasured
 from forgetwatch.errors import WatchError
 from forgetwatch.loading import Loading
 from forgetwatch.probes import load_probe
@@ -73,7 +74,8 @@ def follow_command(
 ) -> None:
     """Score each checkpoint of a training once, as soon as it is saved, from a process of its own.
 
-    It ends at the training's last step, after --idle, or on SIGTERM or Ctrl-C. Started again, it continues.
+    It ends at the training's last step, after --idle, or on SIGTERM or Ctrl-C. Started again, it continues. It exits
+    with 3 if the guard stops it or the last outputs are not finite, and with 4 if the last checkpoint has no look.
 
     Several processes share the items: torchrun --nproc-per-node 2 -m -- forgetwatch follow ...
     """
@@ -106,6 +108,7 @@ def follow_command(
         queue = follower.queue
         missing, unstored = [*queue.failed, *queue.waiting], follower.unstored
         has_base = follower.watch.run.baseline is not None
+        status = _status(follower.watch.trajectory()) if has_base else 0
         echo(f"forgetwatch: {_ended(end, missing, unstored, has_base=has_base)}", err=True)
         unscored = missing if end != "stopped" else queue.failed
         if unscored and len(follower.watch.comparisons) < 2:
@@ -114,8 +117,15 @@ def follow_command(
             )
     if end == "guard":
         raise typer.Exit(_TRIPPED)
-    if unstored:
-        raise typer.Exit(_UNSTORED)
+    if unstored or status:
+        raise typer.Exit(_UNSTORED if unstored else status)
+
+
+def _status(run: Trajectory) -> int:
+    """Return the exit status that follows from the last checkpoint, which may be broken or without a look."""
+    if not_finite(run.final.all):
+        return EXIT["FAIL"]
+    return EXIT["INCONCLUSIVE"] if unmeasured(run) else 0
 
 
 def _ended(end: str, missing: list[str], unstored: list[str], *, has_base: bool) -> str:

@@ -229,8 +229,8 @@ def _comment(text: str, path: Path | None, *, to_stderr: bool) -> None:
 
 def _print(result: PolicyResult) -> None:
     console = result_console()
-    told = f"policy {result.policy.name} {result.answer}: {policy_sentence(result)}"
-    print_hanging(f"{result.word:<12}{told}", style="bold")
+    print_hanging(f"{result.decision.word:<12}{result.decision.sentence}", style="bold")
+    print_hanging(f"{'gate':<12}{result.answer}: policy {result.policy.name}. {policy_sentence(result)}", style="bold")
     counted = result.comparison.items
     if left_out := counted.only_before + counted.only_after:
         print_hanging(f"left out: {left_out:,} items that one side alone has; {counted.compared:g} are compared")

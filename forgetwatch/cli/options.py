@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, replace
 from functools import partial, wraps
 from inspect import Parameter, Signature
 from pathlib import Path
@@ -99,23 +99,20 @@ def limits(*, fail_if: Sequence[str] | None, no_worse_than: str | None, policy: 
         typer.BadParameter: If the tolerance is not a share.
     """
     if no_worse_than is not None:
-        _check_tolerance(no_worse_than, "--no-worse-than")
+        _losses(no_worse_than, "--no-worse-than")
     if not fail_if and no_worse_than is None:
         return policy
     return limits_of(fail_if=fail_if or (), no_worse_than=no_worse_than, policy=policy)
 
 
-def tolerated(text: str | None, limited: Policy | None = None) -> Tolerance:
-    """Return the losses that a verdict tolerates: those of --tolerance; else of the limits, or the default."""
-    if text is not None:
-        _check_tolerance(text, "--tolerance")
-        return limits_of(no_worse_than=text).tolerance
-    return TOLERANCE if limited is None else limited.tolerance
+def tolerated(text: str | None) -> Tolerance:
+    """Return the losses that a verdict tolerates: those of --tolerance, or the default."""
+    return TOLERANCE if text is None else replace(TOLERANCE, **_losses(text, "--tolerance"))
 
 
-def _check_tolerance(text: str, option: str) -> None:
+def _losses(text: str, option: str) -> dict[str, float]:
     try:
-        parse_no_worse_than(text)
+        return parse_no_worse_than(text)
     except GateError as error:
         raise typer.BadParameter(f"{option}: {error}") from None
 

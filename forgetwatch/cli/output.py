@@ -218,12 +218,14 @@ def json_text(document: dict[str, Any]) -> str:
     return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def judge(limits: Policy | None, *sides: tuple[Comparison, Sides]) -> tuple[list[PolicyResult], GateError | None]:
+def judge(
+    limits: Policy | None, *sides: tuple[Comparison, Sides], tolerance: Tolerance
+) -> tuple[list[PolicyResult], GateError | None]:
     """Return the answers of some limits, or the error, which is raised after the table is shown."""
     if limits is None:
         return [], None
     try:
-        return [apply_policy(limits, of, comparison=comparison) for comparison, of in sides], None
+        return [apply_policy(limits, of, comparison=comparison, tolerance=tolerance) for comparison, of in sides], None
     except GateError as error:
         return [], error
 
@@ -231,6 +233,7 @@ def judge(limits: Policy | None, *sides: tuple[Comparison, Sides]) -> tuple[list
 def answer_json(result: PolicyResult) -> dict[str, Any]:
     """Return the answer of some limits as JSON values."""
     return {
+        "word": result.decision.word,
         "answer": result.answer,
         "error": result.policy.error,
         "limits": result.limits,

@@ -111,7 +111,7 @@ def _of_run(run_of: Path | None) -> tuple[dict[str, float], list[Probe]]:
     forbidden = [load_probe("confirmation")]
     if run_of is None:
         return {}, [load_probe("standard"), *forbidden]
-    last = Trajectory.from_run(run_of).comparisons[-1]
+    last = Trajectory.from_run(run_of).final
     lost = {name: float(group.forgotten) for name, group in last.by("category").items() if group.n and name}
     if not sum(lost.values()):
         log(f"{run_of} has lost no question: all categories get as many rows")

@@ -97,7 +97,7 @@ def report_command(
     check_distinct(json_path, output)
     check_report(output)
     check_pictures(plots)
-    tolerances = tolerated(tolerance, limited)
+    tolerances = tolerated(tolerance)
     trajectory = read_stages(runs)
     if train and len(runs) > 1:
         raise typer.BadParameter("--train: needed one run, whose training rows the questions are compared with")
@@ -108,7 +108,7 @@ def report_command(
     advice = advise(trajectory, runs[0], tolerance=tolerances) if has_advice else []
     json_alone = json_path == STDOUT
     sides = Sides(before=trajectory.baseline, after=trajectory.last, probe=asked, trajectory=trajectory)
-    results, broken = judge(limited, (trajectory.comparisons[-1], sides))
+    results, broken = judge(limited, (trajectory.final, sides), tolerance=tolerances)
     if json_path is not None:
         document = trajectory_json(trajectory, tolerance=tolerances)
         document |= {"advice": [vars(one) for one in advice], "why": None if causes is None else causes_json(causes)}
@@ -129,10 +129,10 @@ def report_command(
             echo(f"note: {one_line(note)}")
         if detail:
             console.print()
-            console.print(comparison_detail(trajectory.comparisons[-1], trajectory=trajectory, tolerance=tolerances))
+            console.print(comparison_detail(trajectory.final, trajectory=trajectory, tolerance=tolerances))
         _show_advice(advice)
         if causes is not None:
-            _show_causes(causes, step=trajectory.own.steps[-1])
+            _show_causes(causes, step=trajectory.own.final_step)
         echo(_write(trajectory, runs, output, tolerance=tolerances, causes=causes))
     elif output is not None:
         _write(trajectory, runs, output, tolerance=tolerances, causes=causes)
@@ -225,7 +225,7 @@ def _write(
     """Write the report, and return a line with its path, or with the reason why the page could not be written."""
     changed = flips(trajectory.baseline, trajectory.last, probe=run_probe(runs[0]), first=first_forgotten(trajectory))
     path = output or find_run_folder(runs[-1]) / REPORT
-    last = trajectory.comparisons[-1]
+    last = trajectory.final
     title = " → ".join(map(run_name, runs))
     try:
         write_report(

@@ -49,8 +49,10 @@ from forgetwatch.comparing.decision import (
     at_start,
     conclude,
     decide,
-    loss_phrase,
+    decide_run,
     luck_phrase,
+    not_finite,
+    unmeasured,
 )
 from forgetwatch.comparing.flips import (
     Flip,
@@ -81,6 +83,7 @@ from forgetwatch.comparing.trajectory import (
     right_answers,
 )
 from forgetwatch.comparing.verdict import (
+    SMALL_LOSS,
     TOLERANCE,
     Answer,
     Leg,

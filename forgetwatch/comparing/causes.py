@@ -186,7 +186,7 @@ def why_lost(
             of the snapshot go together.
     """
     pairing = pair(before, after)
-    was, now = before.floats("correct")[pairing.before], after.floats("correct")[pairing.after]
+    was, now = before.right_as_base[pairing.before], after.floats("correct")[pairing.after]
     share = before.floats("gold_share")[pairing.before]
     with np.errstate(divide="ignore"):
         sure = np.log(share) - np.log1p(-share)

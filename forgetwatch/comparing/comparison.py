@@ -53,6 +53,7 @@ from forgetwatch.comparing.checks import (
     setting_differences,
 )
 from forgetwatch.comparing.groups import Group, Level, count_groups, group_values
+from forgetwatch.errors import MismatchError
 from forgetwatch.measures import (
     PASSAGES,
     QUANTITIES,
@@ -367,6 +368,8 @@ def compare(
     """
     before, after, over = cut_to_common(_load(before, samples, metric), _load(after, samples, metric))
     check_settings(before, after, allow_prompt_mismatch=allow_prompt_mismatch)
+    if line := before.not_finite_line:
+        raise MismatchError(f"{before.label}: {line}, and nothing can be compared with it; give the model before that")
     pairing = pair(before, after)
     check_pairing(before, after, pairing, on_mismatch)
     check_options(before, after, pairing)
@@ -390,7 +393,8 @@ def compare(
     rows = Rows(pairs=paired, unscored=unscored, passages=passages)
     groups = tuple(count_groups(rows))
     # The first note is the one that every table shows.
-    notes = [*filter(None, [vanished_note(groups[0])]), *_vanished_groups(groups), *notes]
+    first = [note for note in (vanished_note(groups[0]),) if note]
+    notes = [*first, *_vanished_groups(groups), *_not_finite(before, groups[0]), *notes]
     notes += [*_known_notes(paired), *_margin_notes(paired)]
     compat = None
     if chance == "paper-compat":
@@ -450,6 +454,13 @@ def vanished_note(whole: Group) -> str | None:
         f"{gone.vanished:,} of {total:,.0f} items were scored on one side alone, {gone.newly_unscored:,} of them "
         f"before; in the worst case the net change is {low} to {high} points"
     )
+
+
+def _not_finite(before: Snapshot, whole: Group) -> list[str]:
+    """Say how many outputs were not finite: before they are left out, after they are wrong."""
+    left_out, wrong = int(before.is_not_finite.sum()), whole.outcomes.not_finite
+    notes = [f"left out, since their outputs before are not finite: {left_out:,}"] if left_out else []
+    return [*notes, *([f"wrong, since their outputs after are not finite: {wrong:,}"] if wrong else [])]
 
 
 def _vanished_groups(groups: Sequence[Group]) -> list[str]:

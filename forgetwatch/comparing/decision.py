@@ -42,10 +42,11 @@ from forgetwatch.comparing.verdict import (
 from forgetwatch.measures import CONSTANT_MASS, FORM, KNOWN, RIGHT_LOST, net_of_luck
 from forgetwatch.metrics import FEWEST
 from forgetwatch.run_folder import GuardFinding
+from forgetwatch.snapshot import MOST_NOT_FINITE
 from forgetwatch.text import count, listed, one_line
 
 Word = Literal["KEPT", "FORGOT", "NOT CLEAR", "NO VERDICT"]
-Next = Literal["nothing", "measure", "measure twice", "vanished", "measure or mend", "mend"]
+Next = Literal["nothing", "measure", "measure twice", "measure the end", "vanished", "measure or mend", "mend"]
 State = Literal["lasting", "unclear", "recovered"]
 
 WORDS: Final[dict[Answer, Word]] = {"PASS": "KEPT", "FAIL": "FORGOT", "INCONCLUSIVE": "NOT CLEAR"}
@@ -66,8 +67,9 @@ class Decision:
         sentence: What decides, with its numbers and limits.
         legs: The legs that it follows from: accuracy, knowledge, category.
         reasons: What else a reader must know, such as categories that are too small to judge.
-        next: What to do: ``nothing``; ``measure`` more questions, or the base a second time (``measure twice``); find
-            out why answers ``vanished``; ``mend`` a loss, which ``measure or mend`` does not yet show to be too large.
+        next: What to do: ``nothing``; ``measure`` more questions, the base a second time (``measure twice``), or the
+            model that a training left (``measure the end``); find out why answers ``vanished``; ``mend`` a loss, which
+            ``measure or mend`` does not yet show to be too large.
         deciding: Name of the leg that decides; None without one.
         needed: Number of questions that would decide if nothing is lost; None if unknown.
     """
@@ -111,14 +113,14 @@ class Conclusion:
     Attributes:
         decision: The decision on this look alone.
         whole: Side of zero of the estimated net change of the whole; None if it has no interval.
-        categories: Number of categories with an estimate; 0 if there is only one, which is the whole, and where there
-            is next to nothing to lose.
+        categories: Number of categories with an estimate; 0 if there is only one, which is the whole.
         ranked: The categories, the largest fall first; empty where they differ by no more than chance.
         differ_p_value: p-value of "all categories changed alike"; nan for fewer than two.
         looks: Number of looks after the baseline; None if this is no run.
         groups: Number of groups that the alarms watch; 0 if this is no run.
         alarms: Alarms over all looks and groups, by step.
         findings: Findings of the guard, in the order in which they were made.
+        tolerance: Losses that the decision tolerates.
     """
 
     decision: Decision
@@ -130,6 +132,7 @@ class Conclusion:
     groups: int = 0
     alarms: tuple[RaisedAlarm, ...] = ()
     findings: tuple[GuardFinding, ...] = ()
+    tolerance: Tolerance = TOLERANCE
 
     @property
     def is_run(self) -> bool:
@@ -152,15 +155,24 @@ class Conclusion:
         return tuple(one for one in reversed(self.ranked) if one.side == "above")
 
 
-def decide(comparison: Comparison, limits: Tolerance = TOLERANCE, *, chosen_among: int = 0) -> Decision:
+def decide(
+    comparison: Comparison,
+    limits: Tolerance = TOLERANCE,
+    *,
+    chosen_among: int = 0,
+    not_finite_since: int | None = None,
+    level: float = 0.95,
+) -> Decision:
     """Decide whether a comparison shows that too much was forgotten.
 
     Args:
         comparison: The comparison.
         limits: Losses that are tolerated.
         chosen_among: Number of looks among which these questions chose the one that is compared; 0 for none.
+        not_finite_since: Step from which on the outputs of a run are not finite; None if unknown.
+        level: Level of each leg's interval, 0 to 1.
     """
-    whole, legs = comparison.all, legs_of(comparison, limits)
+    whole, legs = comparison.all, legs_of(comparison, limits, level=level)
     if not whole.n:
         passages = bool(whole.passages) and not whole.outcomes.vanished
         text = "passages alone were compared, and they have no right answer"
@@ -170,26 +182,20 @@ def decide(comparison: Comparison, limits: Tolerance = TOLERANCE, *, chosen_amon
             sentence=text if passages else "no item was scored on both sides",
             legs=legs,
         )
-    if start := at_start(whole):
-        return Decision(word="NOT CLEAR", answer="INCONCLUSIVE", sentence=start, legs=legs)
-    blocking = [leg for leg in legs if not leg.allows or (leg.name == "accuracy" and leg.answer != "PASS")]
     failed = sorted((leg for leg in legs if leg.answer == "FAIL"), key=lambda leg: leg.name != "knowledge")
-    reasons = _too_few(comparison)
-    if whole.accuracy_before > _CEILING and not failed:
-        right = f"{100 * whole.accuracy_before:.0f}"
-        reasons.append(
-            f"it answered {right} % right: these questions are too easy to show a small loss, ladder's are harder"
-        )
-    if (named := _where_known(comparison, limits)) and not (failed and failed[0].name == "knowledge"):
-        reasons.append(f"much of what it clearly knew is lost in {named}")
+    reasons = _reasons(comparison, limits, failed)
     if chosen_among > 1:
         reasons.append(f"chosen among {chosen_among} looks by these questions: about 1 to 2 points too good")
     also = form_alone(whole) + part_of_wording(comparison)
     made = partial(Decision, legs=legs, reasons=tuple(reasons))
+    broken = not_finite(whole, since=not_finite_since)
     if failed:
-        sentence = _forgot(comparison, failed[0], limits) + also
+        sentence = broken or _forgot(comparison, failed[0], limits) + also
         return made(word="FORGOT", answer="FAIL", sentence=sentence, next="mend", deciding=failed[0].name)
+    if broken or (start := at_start(whole)):
+        return made(word="NOT CLEAR", answer="INCONCLUSIVE", sentence=broken or start)
     # If accuracy is left out, one of the others has to be measured.
+    blocking = [leg for leg in legs if not leg.allows or (leg.name == "accuracy" and leg.answer != "PASS")]
     if not blocking and any(leg.answer == "PASS" for leg in legs):
         return made(word="KEPT", answer="PASS", sentence=_kept(comparison, legs), deciding=legs[0].name)
     sentence, then, needed = _not_clear(comparison, legs, blocking, also)
@@ -198,13 +204,81 @@ def decide(comparison: Comparison, limits: Tolerance = TOLERANCE, *, chosen_amon
     return replace(unclear, needed=needed)
 
 
+def decide_run(trajectory: Trajectory, limits: Tolerance = TOLERANCE, *, level: float = 0.95) -> Decision:
+    """Decide whether the model that a training left has forgotten too much.
+
+    Args:
+        trajectory: The run, whose delivered look decides; without a look of what it left nothing is KEPT.
+        limits: Losses that are tolerated.
+        level: Level of each leg's interval, 0 to 1.
+    """
+    since = None
+    for step, look in zip(trajectory.steps, trajectory.comparisons, strict=True):
+        if not _is_broken(look.all):
+            since = None
+        elif since is None:
+            since = step
+    made, gap = decide(trajectory.final, limits, not_finite_since=since, level=level), unmeasured(trajectory)
+    if not gap:
+        return made
+    if made.answer == "FAIL":
+        return replace(made, reasons=(gap, *made.reasons))
+    word = made.word if made.word == "NO VERDICT" else "NOT CLEAR"
+    return replace(made, word=word, answer="INCONCLUSIVE", sentence=gap, next="measure the end", needed=None)
+
+
+def unmeasured(trajectory: Trajectory) -> str:
+    """Say why the looks of a run do not show the model that it left; empty if they do."""
+    own = trajectory.own
+    ending, last = own.ending, own.steps[-1]
+    if ending is None or ending.delivered in own.steps:
+        return ""
+    if failed := [cause for step, cause in ending.failed if step > last]:
+        looks = f"{len(failed)} look{'s'[: len(failed) != 1]} failed"
+        return f"not measured since step {last:,}: {looks} ({one_line(failed[-1])})"
+    if ending.state == "running":
+        return ""
+    if ending.delivered is None:
+        return f"the weights that are left were not measured; the last look is of step {last:,}"
+    return f"the weights of step {ending.delivered:,} were not measured; the last look is of step {last:,}"
+
+
+def _is_broken(whole: Group) -> bool:
+    return whole.outcomes.not_finite > MOST_NOT_FINITE * whole.n
+
+
+def not_finite(whole: Group, *, since: int | None = None) -> str:
+    """Say that the outputs are not finite; empty if at most a share of them that may be an exception is not."""
+    if not _is_broken(whole):
+        return ""
+    from_step = "" if since is None else f" since step {since:,}"
+    counts = f"{count(whole.outcomes.not_finite)} of {count(whole.n)} answers"
+    return f"the model's outputs are not finite{from_step} ({counts})"
+
+
+def _reasons(comparison: Comparison, limits: Tolerance, failed: list[Leg]) -> list[str]:
+    """Return what a reader must know beside what decides."""
+    whole = comparison.all
+    reasons = [*_too_few(comparison), *_no_better_than_guessing(comparison)]
+    if whole.accuracy_before > _CEILING and not failed:
+        right = f"{100 * whole.accuracy_before:.0f}"
+        reasons.append(
+            f"it answered {right} % right: these questions are too easy to show a small loss, ladder's are harder"
+        )
+    if (named := _where_known(comparison, limits)) and not (failed and failed[0].name == "knowledge"):
+        reasons.append(f"much of what it clearly knew is lost in {named}")
+    return reasons
+
+
 def at_start(whole: Group) -> str:
-    """Return the sentence on a model that answered no better than guessing before; empty for any other."""
+    """Return the sentence on a model that was not shown to be better than guessing before; empty for any other."""
     if not whole.little_to_lose:
         return ""
     if not whole.retained and not whole.forgotten:
         return f"before training it answered none of {count(whole.n)} questions right: there is nothing to forget here"
-    return "before training it answered no better than guessing: there is next to nothing to forget here"
+    right, chance = (f"{100 * share:.0f} %" for share in (whole.accuracy_before, whole.guess_accuracy))
+    counts = f"{right} right of {count(whole.n)}, {chance} by chance"
+    return f"before training it was not shown to be better than guessing ({counts})"
 
 
 def conclude(
@@ -213,24 +287,24 @@ def conclude(
     """Return everything that an output states about a comparison.
 
     Args:
-        comparison: The comparison; of a run, its last look against its baseline.
+        comparison: The comparison; of a run, its delivered look against its baseline.
         trajectory: The run, if there is one.
         tolerance: Losses that the decision tolerates.
     """
-    made = decide(comparison, tolerance)
+    made = decide(comparison, tolerance) if trajectory is None else decide_run(trajectory, tolerance)
     ranked, p_value = ranked_categories(comparison)
     tests = () if trajectory is None else trajectory.verdicts()
-    is_little = bool(at_start(comparison.all))
     return Conclusion(
         decision=made,
         whole=side_of_zero(estimated(comparison.all)[1]),
-        categories=0 if is_little else len(estimated_categories(comparison)),
+        categories=len(estimated_categories(comparison)),
         ranked=ranked,
         differ_p_value=p_value,
         looks=None if trajectory is None else len(trajectory.own) - 1,
         groups=len({(test.group.level, test.group.name) for test in tests}),
         alarms=() if trajectory is None else _raised_alarms(trajectory, made),
         findings=() if trajectory is None else trajectory.findings,
+        tolerance=tolerance,
     )
 
 
@@ -322,7 +396,7 @@ def _not_clear(
     comparison: Comparison, legs: tuple[Leg, ...], blocking: list[Leg], also: str
 ) -> tuple[str, Next, int | None]:
     """Return the sentence, what is next, and the number of questions that would decide."""
-    parts = [_unclear(leg, comparison.all) for leg in blocking]
+    parts = [_unclear(leg, comparison) for leg in blocking]
     rest = [leg for leg in legs if leg not in blocking]
     accuracy = next((leg for leg in rest if leg.name == "accuracy" and leg.interval is not None), None)
     if accuracy is not None and accuracy.interval is not None and accuracy.interval[0] > 0:
@@ -345,8 +419,9 @@ def _not_clear(
     return text + (also if shown else ""), then, needed
 
 
-def _unclear(leg: Leg, whole: Group) -> str:
+def _unclear(leg: Leg, comparison: Comparison) -> str:
     """Return the phrase of a leg that stands in the way of a decision."""
+    whole = comparison.all
     if leg.reason:
         return leg.reason if leg.needed is None else f"{leg.reason}, too few to judge what it kept"
     if leg.interval is None or leg.worst is None:
@@ -365,6 +440,9 @@ def _unclear(leg: Leg, whole: Group) -> str:
     most, least = min(leg.worst, leg.interval[0]), leg.interval[1]
     if least < 0:
         return f"{what} fell by {_points(least)} to {_points(most)} points ({limit})"
+    if leg.name == "category" and not leg.is_open_by_vanished:
+        questions = count(comparison.by("category")[leg.group].n)
+        return f"{what}, {questions} questions, may have lost {_points(most)} points"
     return f"{what} may have fallen by up to {_points(most)} points ({limit})"
 
 
@@ -407,6 +485,14 @@ def _too_few(comparison: Comparison) -> list[str]:
         if lost and one.n + one.outcomes.vanished < FEWEST:
             made.append(f"{one_line(one.name)}: {count(lost)} of {count(one.retained + lost)} lost, too few to judge")
     return made
+
+
+def _no_better_than_guessing(comparison: Comparison) -> list[str]:
+    """Name the categories that were not better than guessing before, which only a sure fall makes FORGOT."""
+    weak = [group for group in estimated_categories(comparison) if group.little_to_lose]
+    rights = [f"{count(group.retained + group.forgotten)} of {count(group.n)}" for group in weak]
+    named = [f"{one_line(group.name)} ({right} right)" for group, right in zip(weak, rights, strict=True)]
+    return [f"not shown to be better than guessing before: {listed(named)}"] if named else []
 
 
 def luck_phrase(group: Group) -> str:
@@ -459,13 +545,6 @@ def _limit(leg: Leg) -> str:
     if leg.limit is None:
         return ""
     return f"{_percent(leg.limit)} %" if leg.name == "knowledge" else _points(leg.limit)
-
-
-def loss_phrase(leg: Leg) -> str:
-    """Return the phrase on the loss of a leg that fails."""
-    if leg.name == "knowledge" and leg.value is not None:
-        return f"{_percent(min(leg.value, 1.0))} % of {leg.of} is gone"
-    return f"{one_line(leg.group) or 'true accuracy, estimated,'} fell by {_range(leg)} points"
 
 
 def _points(change: float) -> str:

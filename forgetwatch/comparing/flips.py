@@ -155,7 +155,7 @@ def flips(
     asked = read_again(after.meta, label=after.label) if is_of_run(before, after) else None
     again = {} if asked is None else asked.status
     pairing = pair(before, after)
-    was, now = before.floats("correct")[pairing.before], after.floats("correct")[pairing.after]
+    was, now = before.right_as_base[pairing.before], after.floats("correct")[pairing.after]
     measured = _measured(AlignedPairs.align(before, after, pairing, whole_items=False)[0], np.isfinite(was + now))
     one, other = before.ints("chosen")[pairing.before], after.ints("chosen")[pairing.after]
     whats = np.full(len(was), "", dtype=object)
@@ -201,7 +201,7 @@ def flips(
 def clearly_known(before: Snapshot, after: Snapshot) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
     """Return the (task, id) of what was clearly known before and is measured on both sides: what is lost, and kept."""
     pairing = pair(before, after)
-    was, now = before.floats("correct")[pairing.before], after.floats("correct")[pairing.after]
+    was, now = before.right_as_base[pairing.before], after.floats("correct")[pairing.after]
     known = _measured(AlignedPairs.align(before, after, pairing, whole_items=False)[0], np.isfinite(was + now))["known"]
     tasks, ids = (before.texts(name)[pairing.before] for name in ("task", "item_id"))
 

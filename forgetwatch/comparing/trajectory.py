@@ -56,7 +56,15 @@ from forgetwatch.metrics import (
     guesser_history,
     item_history,
 )
-from forgetwatch.run_folder import GuardFinding, StoredRun, TaskFigure, check_one_model, read_first, stored_lineage
+from forgetwatch.run_folder import (
+    Ending,
+    GuardFinding,
+    StoredRun,
+    TaskFigure,
+    check_one_model,
+    read_first,
+    stored_lineage,
+)
 from forgetwatch.snapshot import Snapshot
 from forgetwatch.text import one_line, run_name
 
@@ -310,7 +318,7 @@ class Trajectory:
         right: Right answers at each step in the order of the baseline's rows, 1, 0, or nan for unscored;
             float64 [steps, rows].
         baseline: The baseline, over the items that all looks evaluated.
-        last: The last look, over the same items.
+        last: The look that decides, over the same items: the delivered one, else the last.
         planned: Looks planned after the baseline; None if unknown.
         stages: Steps at which later stages of the training begin; see `read_stages`.
         findings: Findings of the guard of the run, in the order in which they were made.
@@ -318,6 +326,7 @@ class Trajectory:
         task: Figure of the new task that the trainer logged, of several stages that of the last; None if unknown.
         stage: In a run of a later stage (`run_folder.lineage`), whose baseline here is that of the first training at
             step -1: the same looks against the start of this stage. Alarms are about it. None in a first training.
+        ending: How far the training came, and which weights it left; None if unknown.
         number: Number of the stage; 1 for a first training.
         matrix: Base and ends of the stages, of several runs as stages; None for one run.
     """
@@ -333,6 +342,7 @@ class Trajectory:
     notes: tuple[str, ...] = ()
     task: TaskFigure | None = None
     stage: Trajectory | None = field(default=None, repr=False)
+    ending: Ending | None = None
     number: int = 1
     matrix: StageMatrix | None = field(default=None, repr=False)
 
@@ -406,7 +416,9 @@ class Trajectory:
         """
         stored = StoredRun.read(folder)
         made = cls.of([stored.baseline, *stored.looks], planned=stored.planned, null=stored.null)
-        made = replace(made, findings=stored.findings, notes=stored.notes, task=stored.task)
+        ending = stored.described.ending
+        made = replace(made, findings=stored.findings, notes=stored.notes, task=stored.task, ending=ending)
+        made = made._deciding(stored.end)
         first, notes = read_first(stored.folder, stored.described)
         made = replace(made, notes=(*made.notes, *notes))
         if first is None:
@@ -435,7 +447,7 @@ class Trajectory:
         first = replace(first, meta={**first.meta, "step": before})
         pairing = pair(self.baseline, first)
         right = np.full((len(self) + 1, len(first)), np.nan)
-        right[0] = first.floats("correct")
+        right[0] = first.right_as_base
         right[1:, pairing.after] = self.right[:, pairing.before]
         start = compare(before=first, after=first)
         return replace(
@@ -449,8 +461,23 @@ class Trajectory:
             number=number,
         )
 
+    def _deciding(self, end: Snapshot) -> Self:
+        """Return the trajectory with the rows of the look that decides, if that is not the last one."""
+        return self if self.final_step == self.steps[-1] else replace(self, last=rows_of_baseline(end, self.baseline))
+
     def __len__(self) -> int:
         return len(self.steps)
+
+    @property
+    def final_step(self) -> int:
+        """Step of the look that decides: that of the weights which the training left, else the last."""
+        delivered = None if self.ending is None else self.ending.delivered
+        return delivered if delivered in self.steps and delivered is not None else self.steps[-1]
+
+    @property
+    def final(self) -> Comparison:
+        """The look that decides, against the baseline."""
+        return self.comparisons[self.steps.index(self.final_step)]
 
     @property
     def own(self) -> Trajectory:
@@ -533,6 +560,7 @@ def right_answers(baseline: Snapshot, look: Snapshot) -> NDArray[np.float64]:
     pairing = pair(baseline, look)
     right = np.full(len(baseline), np.nan)
     right[pairing.before] = look.floats("correct")[pairing.after]
+    right[baseline.is_not_finite] = np.nan
     return right
 
 
@@ -585,6 +613,7 @@ def read_stages(folders: Sequence[str | Path]) -> Trajectory:
     missing = _check_order(runs)
     looks, offset = [runs[0].baseline], 0
     begins, findings, damages, planned = [], list[GuardFinding](), list[str](), list[int | None]()
+    start = 0
     for number, run in enumerate(runs):
         begins.append(offset)
         findings += [replace(finding, step=finding.step + offset) for finding in run.findings]
@@ -595,7 +624,7 @@ def read_stages(folders: Sequence[str | Path]) -> Trajectory:
         planned.append(run.planned if later is run.looks or run.planned is None else run.planned - 1)
         looks += [_later(look, by=offset) for look in later]
         # Later stages count on from the end of this one, and not from their own step 0.
-        offset = int(looks[-1].meta["step"])
+        start, offset = offset, int(looks[-1].meta["step"])
     if _have_own_probes(runs):
         looks = shared_rows(looks)
     made = Trajectory.of(
@@ -606,20 +635,23 @@ def read_stages(folders: Sequence[str | Path]) -> Trajectory:
     )
     *first, last = made.comparisons
     comparisons = (*first, replace(last, notes=(*last.notes, *missing, *_stage_notes(runs))))
-    return replace(
+    ending = runs[-1].described.ending
+    whole = replace(
         made,
         comparisons=comparisons,
         stages=tuple(begins[1:]),
         findings=tuple(findings),
         notes=tuple(damages),
         task=runs[-1].task,
+        ending=None if ending is None else ending.later(start),
         matrix=_matrix(runs),
     )
+    return whole._deciding(runs[-1].end)
 
 
 def _matrix(runs: Sequence[StoredRun]) -> StageMatrix:
     # A stage without a look ended where it began.
-    ends = (runs[0].baseline, *((run.looks or (run.baseline,))[-1] for run in runs))
+    ends = (runs[0].baseline, *(run.end for run in runs))
     rows = tuple(
         StageRow(
             name=name,
@@ -713,8 +745,7 @@ def _stage_notes(runs: Sequence[StoredRun]) -> list[str]:
     """Note stages that did not begin where the one before ended, and drift from another base."""
     notes = []
     for before, after in pairwise(runs):
-        end = (before.looks or (before.baseline,))[-1]
-        found = compare(before=end, after=_start(after), on_mismatch="intersect").all
+        found = compare(before=before.end, after=_start(after), on_mismatch="intersect").all
         if found.forgotten or found.gained:
             notes.append(
                 f"{after.folder} began with a model that answers {found.forgotten + found.gained:g} of {found.n:g} "

@@ -14,14 +14,15 @@ A verdict has three legs. Each is an interval against a limit:
 
     FAIL, FORGOT             a leg fails
     PASS, KEPT               accuracy is within its limit, and every other leg that is measured is within its limit, or
-                             shows no loss: knowledge up to twice its limit at most, a category not surely
+                             shows no loss: knowledge up to twice its limit at most, a category of about 35 questions
+                             or more up to 20 points
     INCONCLUSIVE, NOT CLEAR  otherwise
 
 The first word is for machines and the second for people. KEPT is not said out of ignorance: of fewer than 50 questions
 there is no PASS; a category that lost at least half of its right answers, three or more, and gained none stands in its
 way; and so does knowledge of which too little is known. A leg that cannot be measured at all takes no part and gives
-its reason. A model that answered no better than guessing before has next to nothing to lose: then no leg decides, and
-the answer is INCONCLUSIVE. PASS takes the end of an interval in the worst case of the outcomes that vanished
+its reason. A model that was not shown to be better than guessing before can FAIL and not PASS, and so can a category.
+PASS takes the end of an interval in the worst case of the outcomes that vanished
 (`measures.flips`), FAIL the plain one. Of the same weights measured twice at most 5 % of comparisons FAIL, all legs
 together.
 
@@ -45,7 +46,7 @@ from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.groups import Group
 from forgetwatch.comparing.trajectory import FEWEST_TO_KEEP
 from forgetwatch.measures import KNOWN, NET_ESTIMATE, RIGHT_LOST, VANISHED
-from forgetwatch.metrics import FEWEST, FEWEST_RIGHT, Interval, shrunk
+from forgetwatch.metrics import FEWEST, FEWEST_RIGHT, Cells, Interval, newcombe, shrunk
 from forgetwatch.text import count, one_line
 
 Answer = Literal["PASS", "FAIL", "INCONCLUSIVE"]
@@ -58,8 +59,13 @@ FEWEST_ITEMS: Final = 50
 _HALF: Final = 0.5
 """Share of the right answers that must be open or choices among three or more, for their loss to be measured."""
 
+_BOUND: Final = 0.20
+"""Net loss that a category must exclude to count as one that shows no loss; four times the limit if that is more."""
+
 _SUNK: Final = 3
 """Right answers that a category must lose, half of them all, to stand in the way of PASS."""
+
+SMALL_LOSS: Final = "a loss within the limit"
 
 DIFFERENT: Final = 0.05
 """p-value at which categories differ by more than chance, so that they are ranked."""
@@ -95,7 +101,8 @@ class Leg:
         interval: Its interval: 95 %, or 1 - .05/G of ``category``. None if it is not measured.
         limit: The limit on the same scale, below 0 for changes, above 0 for ``knowledge``; None if it was left out.
         answer: PASS, FAIL or INCONCLUSIVE; None if it is not measured.
-        is_tolerable: True if it shows no loss, and one of twice the limit is excluded; a category may hide any loss.
+        is_tolerable: True if it shows no loss, and one of twice the limit is excluded; of ``category`` one of 20
+            points, unless it has too few questions to exclude that.
         shows_loss: True if its interval shows a loss, within the limit or not; of ``category`` that of any category.
         worst: End of the interval towards the limit in the worst case of the outcomes that vanished.
         group: Name of the category that decides; empty for the other legs.
@@ -128,7 +135,7 @@ class Leg:
         if self.answer == "FAIL":
             return "beyond the limit"
         if self.answer == "PASS":
-            return "a loss within the limit" if self.shows_loss else "within the limit"
+            return SMALL_LOSS if self.shows_loss else "no loss shown" if self.limit == 0 else "within the limit"
         if self.is_open_by_vanished:
             return "not clear, because answers vanished"
         if self.shows_loss:
@@ -173,13 +180,13 @@ class RankedCategory:
         return side_of_zero(self.interval) or "around"
 
 
-def legs_of(comparison: Comparison, tolerance: Tolerance) -> tuple[Leg, ...]:
-    """Return the legs of a comparison, without those that are left out."""
+def legs_of(comparison: Comparison, tolerance: Tolerance, *, level: float = 0.95) -> tuple[Leg, ...]:
+    """Return the legs of a comparison at a level, without those that are left out."""
     whole = comparison.all
     made = [
-        None if tolerance.accuracy is None else _change_leg("accuracy", [whole], -tolerance.accuracy),
-        None if tolerance.known is None else knowledge_leg(whole, tolerance.known),
-        None if tolerance.category is None else category_leg(comparison, -tolerance.category),
+        None if tolerance.accuracy is None else _change_leg("accuracy", [whole], -tolerance.accuracy, level),
+        None if tolerance.known is None else knowledge_leg(whole, tolerance.known, level=level),
+        None if tolerance.category is None else category_leg(comparison, -tolerance.category, level),
     ]
     return tuple(leg for leg in made if leg is not None)
 
@@ -188,8 +195,12 @@ def _change_leg(name: LegName, groups: list[Group], limit: float, level: float =
     """Return the leg of the net change of some groups: it fails if one of them does, and passes if all do."""
     each = 1 - (1 - level) / max(len(groups), 1)
     found = [leg for group in groups if (leg := accuracy_leg(group, limit, level=each, name=name))]
+    reason = "no item was scored on both sides"
+    if name == "category":
+        reason = "no category was better than guessing" if found else "fewer than two categories"
+        weak = {group.name for group in groups if group.little_to_lose}
+        found = [leg for leg in found if leg.answer == "FAIL" or leg.group not in weak]
     if not found:
-        reason = "fewer than two categories" if name == "category" else "no item was scored on both sides"
         return Leg(name=name, limit=limit, reason=reason)
     # The group that decides: of those that fail the one farthest beyond, of others the one that fell most.
     failed = [leg for leg in found if leg.answer == "FAIL"]
@@ -218,19 +229,23 @@ def _change_leg(name: LegName, groups: list[Group], limit: float, level: float =
 
 def category_leg(comparison: Comparison, limit: float, level: float = 0.95) -> Leg:
     """Return the leg of the categories, which cannot pass where one of them, of any size, sank."""
-    made = _change_leg("category", estimated_categories(comparison), limit, level)
-    if sunk := next((group for group in comparison.by("category").values() if _sank(group)), None):
-        lost, right = sunk.forgotten + sunk.vanished_right, sunk.retained + sunk.forgotten + sunk.vanished_right
-        gone = "have no outcome" if sunk.vanished_right == lost else "are lost"
-        reason = f"{count(lost)} of {count(right)} right answers of {one_line(sunk.name)} {gone} and none gained"
-        if made.answer != "FAIL":
-            made = replace(made, group=sunk.name, answer="INCONCLUSIVE", is_tolerable=False, reason=reason)
-    return made
+    groups = estimated_categories(comparison)
+    made = _change_leg("category", groups, limit, level)
+    sunk = next((group for group in comparison.by("category").values() if _sank(group)), None)
+    if sunk is None or made.answer == "FAIL":
+        return made
+    own = accuracy_leg(sunk, limit, level=1 - (1 - level) / max(len(groups), 1), name="category")
+    lost, right = sunk.forgotten + sunk.vanished_right, sunk.retained + sunk.forgotten + sunk.vanished_right
+    gone = "have no outcome" if sunk.vanished_right == lost else "are lost"
+    reason = f"{count(lost)} of {count(right)} right answers of {one_line(sunk.name)} {gone} and none gained"
+    leg = own or Leg(name="category", limit=limit, group=sunk.name)
+    return replace(leg, answer="INCONCLUSIVE", is_tolerable=False, shows_loss=True, reason=reason)
 
 
 def _sank(group: Group) -> bool:
     lost = group.forgotten + group.vanished_right
-    return lost >= _SUNK and not group.gained and 2 * lost >= group.retained + lost
+    sank = lost >= _SUNK and not group.gained and 2 * lost >= group.retained + lost
+    return sank and not group.little_to_lose
 
 
 def accuracy_leg(group: Group, limit: float, *, level: float, name: LegName = "accuracy") -> Leg | None:
@@ -262,6 +277,9 @@ def accuracy_leg(group: Group, limit: float, *, level: float, name: LegName = "a
     low, high = interval
     measured = not math.isnan(value)
     answer: Answer = "FAIL" if measured and high < limit else "PASS" if min(low, worst) > limit else "INCONCLUSIVE"
+    bound = -max(_BOUND, -4 * limit)
+    # A category may be too small to exclude that loss even if all its answers were right and stayed so.
+    unchanged = newcombe(Cells(retained=group.n, forgotten=0, gained=0, missed=0), level=level)[0]
     few = answer == "PASS" and group.level == "all" and group.n < FEWEST_ITEMS
     # Vanished outcomes that may hide a loss beyond the limit count as one.
     hidden = worst <= limit and (low > limit or not measured)
@@ -274,7 +292,10 @@ def accuracy_leg(group: Group, limit: float, *, level: float, name: LegName = "a
         is_tolerable=name == "category"
         and answer == "INCONCLUSIVE"
         and not hidden
-        and (min(high, bounded[1]) >= 0 or min(low, worst) > 2 * limit),
+        and (
+            (min(high, bounded[1]) >= 0 and (min(low, worst) > bound or unchanged <= bound))
+            or min(low, worst) > 2 * limit
+        ),
         shows_loss=high < 0 or hidden,
         worst=worst,
         group=group.name if name == "category" else "",

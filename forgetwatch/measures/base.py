@@ -22,8 +22,9 @@ from forgetwatch.text import bits, count, nats
 
 R = TypeVar("R")
 Unit = Literal["count", "share", "nats", "bits", "ratio"]
-Tracked = Literal["", "all", "category"]
-"""Rows of trackers that have a quantity without ``log="full"``: none, that of all items, also those of categories."""
+Tracked = Literal["", "all", "category", "where any"]
+"""Rows of trackers that have a quantity without ``log="full"``: none, that of all items, also those of categories, that
+of all items where it is not 0."""
 
 MISSING_CELL: Final = "–"
 """Cell of a quantity that is undefined."""

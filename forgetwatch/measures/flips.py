@@ -82,12 +82,9 @@ class Flips(Cells):
 
     @property
     def little_to_lose(self) -> bool:
-        """True if the model before answered no better than guessing: Wilson's 95 % interval holds that accuracy."""
+        """Was the model before not shown to be better than guessing, by Wilson's 95 % interval of its accuracy?"""
         right = self.retained + self.forgotten
-        if not self.n:
-            return False
-        low, high = wilson(right, self.n)
-        return low <= self.guess_accuracy <= high if right else low <= self.guess_accuracy
+        return bool(self.n) and wilson(right, self.n)[0] <= self.guess_accuracy
 
     def smallest_loss(self, level: float) -> float:
         """Return the smallest net loss (share of the items) that could have a one-sided p-value of `level`.
@@ -225,6 +222,7 @@ class Vanished:
             known.
         known_vanished_by_luck: Number of these that luck alone would make: 1/(k-1) for each confident wrong answer that
             is unscored after; 0 without the scores of the options.
+        not_finite: Scored items whose outputs after are not finite, which makes them wrong.
         net_change_interval_worst: 95 % interval of the net change in the worst case: right answers that vanished are
             forgotten, and items that were unscored before were right. Neither end is above that of the interval over
             the other items, which it is if nothing vanished.
@@ -237,6 +235,7 @@ class Vanished:
     vanished: int
     known_vanished: float | None
     known_vanished_by_luck: float
+    not_finite: int
     net_change_interval_worst: Interval
 
 
@@ -258,6 +257,7 @@ def _of_vanished(rows: Rows) -> Vanished:
         vanished=len(items),
         known_vanished=known_items if has_known else None,
         known_vanished_by_luck=_vanished_luck(unscored.take(lost_outcome)),
+        not_finite=len(np.unique(scored.item[scored.not_finite])),
         net_change_interval_worst=_worst(rows, interval) if items.size else interval,
     )
 
@@ -324,5 +324,6 @@ VANISHED: Final = GroupMeasure[Vanished](
         Quantity("unscored_before", lambda r: r.unscored_before if r.answers else None, "count"),
         Quantity("unscored_after", lambda r: r.unscored_after if r.answers else None, "count"),
         Quantity("newly_unscored", lambda r: r.newly_unscored if r.answers else None, "count"),
+        Quantity("not_finite", lambda r: r.not_finite if r.answers else None, "count", tracked="where any"),
     ),
 )

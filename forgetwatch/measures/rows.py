@@ -411,6 +411,7 @@ class AlignedPairs:
         undecided: Options have scores on both sides, and those of a side did not decide its outcome: the answer was
             generated, or is another one than the option of the highest score. These scores are left out of everything
             that rests on option scores, but for `lost_form`.
+        not_finite: The outputs after are not finite, and the answer is wrong.
         sample: Number of the sample.
         kind: ``scored`` for log-likelihood answers, ``written`` for generated ones.
         wording: Name of the wording in which each question was asked; empty for one that is asked in no other.
@@ -443,6 +444,7 @@ class AlignedPairs:
     margin_before: Floats
     margin_after: Floats
     undecided: Bools
+    not_finite: Bools
     sample: Ints
     kind: Labels
     wording: Labels
@@ -502,7 +504,7 @@ class AlignedPairs:
             both = (before != NONE) & (after != NONE)
             other_wrong = both & ~self.before & ~self.after & (before != after)
             # A mirror needs the scores of both sides, as a known item that is lost does.
-            scored = (was.k > 0) & (now.k > 0)
+            scored = (was.k > 0) & ((now.k > 0) | self.not_finite)
             wrong_share, wrong_share_after = (np.where(scored, one.largest_wrong_share, np.nan) for one in (was, now))
         return Confidence(
             before=self.before,
@@ -579,7 +581,7 @@ class AlignedPairs:
             did not generate, are among neither.
         """
         left, right, item = pairing.before, pairing.after, pairing.item
-        correct_before, correct_after = before.floats("correct")[left], after.floats("correct")[right]
+        correct_before, correct_after = before.right_as_base[left], after.floats("correct")[right]
         scored = np.isfinite(correct_before) & np.isfinite(correct_after)
         # One unscored sample marks its item, and through the item all its rows.
         # A passage that was scored on both sides is neither an answer nor unscored.
@@ -621,6 +623,7 @@ class AlignedPairs:
             margin_before=np.full(len(left), np.nan),
             margin_after=np.full(len(left), np.nan),
             undecided=np.zeros(len(left), bool),
+            not_finite=after.is_not_finite[right],
             forced_after=np.where(_is_generated(after), after.floats("forced_correct"), after.floats("correct"))[right],
             sample=before.ints("sample")[left],
             kind=Labels(
@@ -639,7 +642,8 @@ class AlignedPairs:
         )
         aligned = aligned._with_margins(_is_generated(before)[left], _is_generated(after)[right])
         kept = aligned.take(keep)
-        no_answer = before.is_passage[left] | after.is_passage[right] | _is_left_out(before)[left]
+        no_answer = before.is_passage[left] | after.is_passage[right]
+        no_answer |= _is_left_out(before)[left] | before.is_not_finite[left]
         return kept._with_mass(), aligned.take(~keep & ~no_answer & ~_is_left_out(after)[right])
 
     def _with_margins(self, generated_before: Bools, generated_after: Bools) -> Self:

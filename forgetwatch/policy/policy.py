@@ -4,6 +4,7 @@
     error: 5%                                   an unchanged model fails at most so often, over all limits together
     required: [category:Math]                   groups that must be measured, else MISSING
     critical:                                   a limit that fails or is unclear decides
+      - verdict                                 FORGOT fails, KEPT passes; it shares no error with the other limits
       - {accuracy: 2%}                          accuracy may fall by at most 2 points
       - {known: 5%}                             of what it clearly knew at most 5 % may be lost, without luck
       - {category: 5%}                          no category may fall by more than 5 points, as in the verdict
@@ -44,7 +45,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Final, Literal, cast, get_args
 
-from forgetwatch.comparing import TOLERANCE, Tolerance
 from forgetwatch.errors import GateError, did_you_mean
 from forgetwatch.files import MAX_SIZE, Plain, file_errors, parse_plain_yaml, read_text
 from forgetwatch.item import SHIPPED
@@ -53,7 +53,7 @@ from forgetwatch.policy.condition import Condition, parse_fraction
 from forgetwatch.probe import Probe
 
 Tier = Literal["critical", "supporting", "advisory"]
-Kind = Literal["accuracy", "known", "category", "no worsening", "gain", "metric", "condition"]
+Kind = Literal["verdict", "accuracy", "known", "category", "no worsening", "gain", "metric", "condition"]
 OnFail = Literal["warn", "save", "stop", "rollback"]
 READY: Final = ("fine-tune", "quantise", "merge")
 """Names of the policies that are shipped."""
@@ -104,13 +104,15 @@ class Rule:
         """True if it is decided by an interval, and so has a part of the policy's error."""
         if self.condition is not None:
             return self.condition.interval is not None
-        return self.kind != "metric"
+        return self.kind not in ("metric", "verdict")
 
     @property
     def name(self) -> str:
         """What it limits, as in ``category:Math accuracy``."""
         if self.kind == "metric":
             return f"{self.metric} gain"
+        if self.kind == "verdict":
+            return self.kind
         what = self.condition.left if self.condition is not None else self.kind
         return f"{self.of} {'accuracy' if what == 'no worsening' else what}".strip()
 
@@ -121,6 +123,8 @@ class Rule:
         if self.condition is not None:
             always = ", as every value is" if self.condition.always_holds() else ""
             return f"fails if {self.condition.bound}{always}"
+        if self.kind == "verdict":
+            return "KEPT"
         if self.kind == "no worsening":
             return "not worse beyond chance"
         if self.kind in ("gain", "metric"):
@@ -196,15 +200,6 @@ class Policy:
     def checksum(self) -> str:
         """SHA-256 (64 hex digits) of the file, and of the ids in the file that its subset names."""
         return hashlib.sha256("\n".join((self.text, *self.subset.items)).encode()).hexdigest()
-
-    @property
-    def tolerance(self) -> Tolerance:
-        """The smallest losses over all items that it tolerates; the default where it sets none."""
-        found: dict[str, float] = {}
-        for one in self.rules:
-            if one.of == "all" and one.kind in _LEGS and not one.relative and one.tier != "advisory":
-                found[one.kind] = min(one.limit, found.get(one.kind, 1.0))
-        return replace(TOLERANCE, **found)
 
 
 def policy_text(name: str) -> str:
@@ -309,6 +304,8 @@ def _rules(given: Plain, tier: Tier, where: str) -> list[Rule]:
 
 
 def _rule(given: Plain, tier: Tier, where: str) -> Rule:
+    if given == "verdict":
+        return Rule(tier=tier, of="all", kind="verdict")
     if isinstance(given, str):
         return _of_condition(given, tier, where)
     named = _mapping(given, where, _KEYS)

@@ -6,16 +6,11 @@
 
 All intervals of critical and supporting limits hold together: of m limits each has the level 1 - error/m, so that a
 model whose answers changed by chance alone fails in at most that share, however many limits there are. Advisory limits
-have the same level. A word says what a limit shows:
+have the same level. The limit ``verdict`` answers as the verdict does, at the verdict's own level, and shares no error.
 
-    no worsening shown   its interval reaches 0
-    small but sure       a loss is shown, and is within the limit
-    beyond the limit     the whole interval is
-    worse                a loss is shown where none is allowed
-    unclear              the interval contains the limit; ``worse, how far is unclear`` if it shows a loss
-    missing              it was not measured
-    before training ...  the model before answered no better than guessing: there is next to nothing to lose
-    excused              it is excepted until a day
+A limit shows what a leg of the verdict would (`comparing.verdict.Leg.shows`), or that it is missing, which means not
+measured, or excused until a day. The answer is a line of its own beside the verdict, and never changes its word. Of a
+run whose end was not measured nothing passes.
 """
 
 from __future__ import annotations
@@ -23,29 +18,35 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
+from functools import cached_property
 from typing import Final, Literal, cast
 
 import numpy as np
 import pyarrow as pa
 
 from forgetwatch.comparing import (
-    WORDS,
+    SMALL_LOSS,
+    TOLERANCE,
     Answer,
     Comparison,
+    Decision,
     Group,
     Leg,
     Level,
     OnMismatch,
+    Tolerance,
     Trajectory,
-    Word,
     accuracy_leg,
     at_level,
     at_start,
     category_leg,
     compare,
+    decide,
+    decide_run,
     group_values,
     knowledge_leg,
     select,
+    unmeasured,
     worst,
 )
 from forgetwatch.errors import GateError, did_you_mean
@@ -60,6 +61,9 @@ from forgetwatch.text import one_line
 
 _CLOSE: Final = 1e-9
 """Gain of a metric that rounding alone makes."""
+
+_ERROR: Final = 0.05
+"""Error of the verdict, which the looks of a run share."""
 
 VANISHED_OPEN: Final = ", without the answers that vanished"
 
@@ -116,16 +120,20 @@ class PolicyResult:
     Attributes:
         policy: The policy.
         comparison: The comparison.
+        decision: The verdict on it, which no limit changes.
         rulings: The answers to its limits, in the order of the policy.
         level: Level of each interval, 0 to 1.
         limits: Number of limits that share the error.
+        unmeasured: Reason why nothing passes: the end of the run was not measured; empty if it was.
     """
 
     policy: Policy
     comparison: Comparison = field(repr=False)
+    decision: Decision
     rulings: tuple[Ruling, ...]
     level: float
     limits: int
+    unmeasured: str = ""
 
     @property
     def answer(self) -> Answer:
@@ -134,18 +142,13 @@ class PolicyResult:
         if "FAIL" in answers:
             return "FAIL"
         # What nothing was measured for does not pass.
-        return "INCONCLUSIVE" if self._open or "PASS" not in answers else "PASS"
-
-    @property
-    def word(self) -> Word:
-        """KEPT, FORGOT or NOT CLEAR: the answer for people, of the limits on losses alone if only gains fail."""
-        losses = {one.answer for one in self.rulings if one.decides and not one.of_gain}
-        return WORDS[self.answer] if self.answer != "FAIL" or "FAIL" in losses else WORDS[_rest(losses)]
+        return "INCONCLUSIVE" if self.unmeasured or self._open or "PASS" not in answers else "PASS"
 
     @property
     def line(self) -> str:
         """The answer and the limits that make it so, in one line."""
-        return f"gate {self.answer}: {'; '.join(one.line for one in self.deciding)}"
+        parts = [*([self.unmeasured] if self.unmeasured else []), *(one.line for one in self.deciding)]
+        return f"gate {self.answer}: {'; '.join(parts)}"
 
     @property
     def _open(self) -> tuple[Ruling, ...]:
@@ -161,7 +164,7 @@ class PolicyResult:
         return tuple(
             one
             for one in self.rulings
-            if one.answer != "PASS" or one.word == "small but sure" or one.note or ":" not in one.what
+            if one.answer != "PASS" or one.word == SMALL_LOSS or one.note or ":" not in one.what
         )
 
     @property
@@ -191,6 +194,24 @@ class Sides:
     trajectory: Trajectory | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Asked:
+    """What the limits are about, and the limits and level of the verdict."""
+
+    sides: Sides
+    comparison: Comparison
+    tolerance: Tolerance
+    level: float
+
+    @cached_property
+    def decision(self) -> Decision:
+        """The verdict: of a run on its delivered look."""
+        run = self.sides.trajectory
+        if run is not None and run.final is self.comparison:
+            return decide_run(run, self.tolerance, level=self.level)
+        return decide(self.comparison, self.tolerance, level=self.level)
+
+
 def apply_policy(
     policy: Policy,
     sides: Sides,
@@ -199,6 +220,7 @@ def apply_policy(
     today: date | None = None,
     looks: int = 1,
     on_mismatch: OnMismatch = "error",
+    tolerance: Tolerance = TOLERANCE,
 ) -> PolicyResult:
     """Apply a policy to two models.
 
@@ -209,6 +231,7 @@ def apply_policy(
         today: The day on which exceptions hold; by default today, in UTC.
         looks: Number of looks that share the policy's error.
         on_mismatch: What is done about items of one side alone, as in `compare`, where the policy has a subset.
+        tolerance: Losses that the verdict tolerates.
 
     Raises:
         GateError: If a group does not exist, or an item that must pass is missing.
@@ -226,16 +249,19 @@ def apply_policy(
     expanded = [(rule, group) for rule in rules for group in _groups_of(rule, asked, whole)]
     sharing = sum(rule.tier != "advisory" and rule.has_interval for rule, _ in expanded)
     level = 1 - policy.error / max(sharing * looks, 1)
-    rulings = [_with_exception(_rule(rule, of, asked, whole, level), of, policy, day) for rule, of in expanded]
+    judged = _Asked(sides=asked, comparison=whole, tolerance=tolerance, level=1 - _ERROR / max(looks, 1))
+    rulings = [_with_exception(_rule(rule, of, judged, level), of, policy, day) for rule, of in expanded]
     rulings += [_required(of, asked, whole) for of in policy.required]
     if policy.must_pass:
         rulings.append(_of_items(policy.must_pass, sides))
     return PolicyResult(
         policy=policy,
         comparison=whole,
+        decision=judged.decision,
         rulings=tuple(rulings),
         level=level,
         limits=sharing,
+        unmeasured="" if sides.trajectory is None else unmeasured(sides.trajectory),
     )
 
 
@@ -251,10 +277,6 @@ def _named(rule: Rule, sides: Sides, comparison: Comparison) -> Rule:
     group = _group(of, sides, comparison)
     condition.measure(comparison, sides.trajectory, group=comparison.all if group is None else group)
     return replace(rule, of=of, condition=condition)
-
-
-def _rest(answers: set[Ruled]) -> Answer:
-    return "PASS" if answers == {"PASS"} else "INCONCLUSIVE"
 
 
 def _groups_of(rule: Rule, sides: Sides, comparison: Comparison) -> list[str]:
@@ -371,13 +393,19 @@ def _with_exception(found: Ruling, of: str, policy: Policy, day: date) -> Ruling
     return found
 
 
-def _rule(rule: Rule, of: str, sides: Sides, comparison: Comparison, level: float) -> Ruling:
+def _rule(rule: Rule, of: str, asked: _Asked, level: float) -> Ruling:
     what = replace(rule, of=of).name
     missing = Ruling(
         tier=rule.tier, what=what, limit=rule.words, measured="not measured", answer="MISSING", word="missing"
     )
+    sides, comparison = asked.sides, asked.comparison
     if rule.kind == "metric":
         return _of_metric(rule, sides, missing)
+    if rule.kind == "verdict":
+        decision = asked.decision
+        return replace(
+            missing, measured=decision.word, answer=decision.answer, word=decision.sentence, items=comparison.all.n
+        )
     group = _group(of, sides, comparison)
     if group is None and rule.condition is not None and rule.condition.counts_unmeasured:
         at, _, name = of.partition(":")
@@ -385,17 +413,78 @@ def _rule(rule: Rule, of: str, sides: Sides, comparison: Comparison, level: floa
     if group is None:
         return missing
     missing = replace(missing, items=group.n)
+    leg = _leg(rule, group, asked, level)
+    if leg is None or leg.value is None or (leg.interval is None and rule.condition is None):
+        return replace(missing, measured=f"not measured: {leg.reason}" if leg and leg.reason else "not measured")
+    made = replace(missing, measured=_measured(rule, leg), value=leg.value, interval=leg.interval)
+    if rule.kind == "gain":
+        word = {"PASS": "gained", "FAIL": "gained too little"}.get(str(leg.answer), "not clear")
+        return replace(made, answer=cast(Ruled, leg.answer), word=word, of_gain=True)
+    # As in the verdict, a share that shows no loss passes.
+    tolerable = leg.is_tolerable and rule.kind in ("known", "category")
+    answer = "PASS" if tolerable else cast(Ruled, leg.answer)
+    start = at_start(comparison.all) if rule.condition is None and answer == "PASS" else ""
+    return replace(made, answer="INCONCLUSIVE" if start else answer, word=start or leg.shows)
+
+
+def _leg(rule: Rule, group: Group, asked: _Asked, level: float) -> Leg | None:
+    """Return what a limit is about as a leg of a verdict; None if nothing was measured."""
     if rule.condition is not None:
-        return _of_condition(rule.condition, group, comparison, sides, level, missing)
+        return _of_condition(rule.condition, group, asked, level)
     if rule.kind == "category":
-        found = _of_leg(rule, category_leg(comparison, -rule.limit, level), missing)
-    elif rule.kind == "known":
-        found = _of_leg(rule, knowledge_leg(group, rule.limit, level=level), missing)
+        return category_leg(asked.comparison, -rule.limit, level)
+    if rule.kind == "known":
+        return knowledge_leg(group, rule.limit, level=level)
+    leg = accuracy_leg(group, -rule.loss_allowed(group.accuracy_before), level=level)
+    if leg is None or leg.interval is None or leg.worst is None:
+        return None
+    (low, high), worst_low = leg.interval, leg.worst
+    if rule.kind == "gain":
+        low = min(low, worst_low)
+        answer: Answer = "PASS" if low >= rule.limit else "FAIL" if high < rule.limit else "INCONCLUSIVE"
+        return replace(leg, answer=answer, reason="")
+    if rule.kind == "no worsening":
+        estimate = group[NET_ESTIMATE]
+        bounded = None if estimate is None else estimate.interval_at(level, worst=True)
+        hidden = group.n < FEWEST or (bounded is not None and bounded[1] < 0 <= high)
+        answer = "FAIL" if high < 0 else "INCONCLUSIVE" if hidden else "PASS"
+        return replace(leg, answer=answer, limit=0.0, is_tolerable=False, shows_loss=high < 0)
+    return leg
+
+
+def _measured(rule: Rule, leg: Leg) -> str:
+    """Return what was measured as text, with its interval."""
+    if rule.condition is not None:
+        scale, unit = (100, " %") if rule.condition.bound.endswith("%") else (1, "")
+        text, *ends = (f"{scale * number:.6g}" for number in (leg.value or 0.0, *(leg.interval or ())))
+        text += unit + (f" ({' to '.join(f'{float(end):.4g}' for end in ends)})" if ends else "")
+        return text + leg.reason
+    low, high = leg.interval or (0.0, 0.0)
+    value = leg.value or 0.0
+    if rule.kind == "known":
+        text = f"{100 * value:.1f} % lost ({100 * low:.1f} to {100 * high:.1f})"
     else:
-        found = _of_accuracy(rule, group, level, missing)
-    if rule.kind != "gain" and found.answer != "MISSING" and (start := at_start(comparison.all)):
-        return replace(found, answer="INCONCLUSIVE", word=start)
-    return found
+        name = f"{one_line(leg.group)} " if rule.kind == "category" else ""
+        text = f"{name}{100 * value:+.1f} points ({100 * low:+.1f} to {100 * high:+.1f})"
+        if leg.is_open_by_vanished and leg.worst is not None:
+            text += f", to {100 * leg.worst:+.1f} in the worst case of the answers that vanished"
+    return text + (f"; {leg.reason}" if leg.reason and rule.kind != "gain" else "")
+
+
+def _of_condition(condition: Condition, group: Group, asked: _Asked, level: float) -> Leg | None:
+    try:
+        value = condition.measure(asked.comparison, asked.sides.trajectory, group=group)
+    except GateError:
+        return None
+    ends = None if condition.interval is None else value_at(group_values(group), condition.interval)
+    interval = None
+    if ends is not None and not np.isnan(ends).any():
+        interval = at_level(value, (ends[0], ends[1]), level, _observations(group))
+    met = [condition.is_met_by(end) for end in interval or (value,)]
+    is_open = condition.is_open(group)
+    answer: Answer = "FAIL" if all(met) else "INCONCLUSIVE" if any(met) or is_open else "PASS"
+    reason = VANISHED_OPEN * is_open
+    return Leg(name="accuracy", value=float(value), interval=interval, answer=answer, reason=reason)
 
 
 def _of_metric(rule: Rule, sides: Sides, missing: Ruling) -> Ruling:
@@ -413,76 +502,9 @@ def _of_metric(rule: Rule, sides: Sides, missing: Ruling) -> Ruling:
     )
 
 
-def _of_accuracy(rule: Rule, group: Group, level: float, missing: Ruling) -> Ruling:
-    allowed = rule.loss_allowed(group.accuracy_before)
-    leg = accuracy_leg(group, -allowed, level=level)
-    if leg is None or leg.interval is None or leg.value is None or leg.worst is None:
-        return missing
-    low, high = leg.interval
-    measured = f"{100 * leg.value:+.1f} points ({100 * low:+.1f} to {100 * high:+.1f})"
-    if leg.is_open_by_vanished:
-        measured += f", to {100 * leg.worst:+.1f} in the worst case of the answers that vanished"
-    measured += f"; {leg.reason}" if leg.reason and rule.kind != "gain" else ""
-    answer, word = cast(Ruled, leg.answer), _loss_word(low, high)
-    if rule.kind == "gain":
-        answer = "PASS" if min(low, leg.worst) >= rule.limit else "FAIL" if high < rule.limit else "INCONCLUSIVE"
-        word = {"PASS": "gained", "FAIL": "gained too little"}.get(answer, "unclear")
-    elif rule.kind == "no worsening":
-        estimate = group[NET_ESTIMATE]
-        worst = None if estimate is None else estimate.interval_at(level, worst=True)
-        hidden = group.n < FEWEST or (worst is not None and worst[1] < 0 <= high)
-        answer = "FAIL" if high < 0 else "INCONCLUSIVE" if hidden else "PASS"
-        word = "worse" if high < 0 else "unclear" if hidden else word
-    elif answer == "FAIL":
-        word = "beyond the limit"
-    elif answer == "INCONCLUSIVE":
-        word = "worse, how far is unclear" if high < 0 else "unclear"
-    made = replace(missing, measured=measured, value=leg.value, interval=leg.interval, answer=answer, word=word)
-    return replace(made, of_gain=rule.kind == "gain")
-
-
 def _observations(group: Group) -> int | None:
     estimate = group[NET_ESTIMATE]
     return None if estimate is None else estimate.change.observations
-
-
-def _loss_word(low: float, high: float) -> str:
-    return "small but sure" if high < 0 else "better" if low > 0 else "no worsening shown"
-
-
-def _of_leg(rule: Rule, leg: Leg, missing: Ruling) -> Ruling:
-    """Return the answer of a leg of the verdict, which also passes if it shows no loss."""
-    if leg.interval is None or leg.value is None:
-        return replace(missing, measured=f"not measured: {leg.reason}")
-    low, high = (100 * end for end in leg.interval)
-    measured = f"{100 * leg.value:.1f} % lost ({low:.1f} to {high:.1f})"
-    if rule.kind == "category":
-        measured = f"{one_line(leg.group)} {100 * leg.value:+.1f} points ({low:+.1f} to {high:+.1f})"
-    measured += f"; {leg.reason}" if leg.reason else ""
-    answer: Ruled = "PASS" if leg.is_tolerable else cast(Ruled, leg.answer)
-    return replace(missing, measured=measured, value=leg.value, interval=leg.interval, answer=answer, word=leg.shows)
-
-
-def _of_condition(
-    condition: Condition, group: Group, comparison: Comparison, sides: Sides, level: float, missing: Ruling
-) -> Ruling:
-    try:
-        value = condition.measure(comparison, sides.trajectory, group=group)
-    except GateError:
-        return missing
-    ends = None if condition.interval is None else value_at(group_values(group), condition.interval)
-    interval = None
-    if ends is not None and not np.isnan(ends).any():
-        interval = at_level(value, (ends[0], ends[1]), level, _observations(group))
-    met = [condition.is_met_by(end) for end in interval or (value,)]
-    is_open = condition.is_open(group)
-    answer: Ruled = "FAIL" if all(met) else "INCONCLUSIVE" if any(met) or is_open else "PASS"
-    word: Final = {"PASS": "within the limit", "FAIL": "beyond the limit", "INCONCLUSIVE": "unclear"}[answer]
-    scale, unit = (100, " %") if condition.bound.endswith("%") else (1, "")
-    told, *ends = (f"{scale * one:.6g}" for one in (value, *(interval or ())))
-    told += unit + (f" ({' to '.join(f'{float(end):.4g}' for end in ends)})" if ends else "")
-    told += VANISHED_OPEN * is_open
-    return replace(missing, measured=told, value=float(value), interval=interval, answer=answer, word=word)
 
 
 def _of_items(items: MustPass, sides: Sides) -> Ruling:

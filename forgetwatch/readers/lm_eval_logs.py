@@ -40,7 +40,7 @@ from typing import Any, Final
 from forgetwatch.errors import SnapshotError
 from forgetwatch.files import Document, begins_json, first_object, json_array, json_lines, read_head
 from forgetwatch.readers.log import Log, Reading, question_hash
-from forgetwatch.readers.option_scores import LogLikelihoods, norms_in_metadata
+from forgetwatch.readers.option_scores import UNKNOWN, LogLikelihoods, norms_in_metadata
 from forgetwatch.snapshot import Snapshot
 
 TOOL: Final = "lm-evaluation-harness"
@@ -437,7 +437,7 @@ def _by_sample(metrics: dict[str, Any], resps: list[Any]) -> list[dict[str, Any]
 
 
 def _logprobs(resps: list[Any]) -> list[float] | None:
-    """Return the log-likelihood of each response, nats, nan if it is no number; None if responses are texts."""
+    """Return the log-likelihood of each response, nats, `UNKNOWN` if it is none; None if responses are texts."""
     found = []
     for resp in resps:
         answer = resp[0] if isinstance(resp, list) and resp else None
@@ -447,12 +447,12 @@ def _logprobs(resps: list[Any]) -> list[float] | None:
         if not (greedy in _FLAGS if isinstance(greedy, str) else isinstance(greedy, bool)):
             return None
         try:
-            number = math.nan if isinstance(value, bool) else float(value)
+            number = None if isinstance(value, bool) else float(value)
         except (TypeError, ValueError, OverflowError):
-            number = math.nan
+            number = None
         if number == math.inf:
             raise ValueError(f"needed a log-likelihood, got {value!r}; write the log again, or remove the row")
-        found.append(number if number <= _MAX_LOGPROB else math.nan)
+        found.append(UNKNOWN if number is None or number > _MAX_LOGPROB else number)
     return found or None
 
 

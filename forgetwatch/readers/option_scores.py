@@ -38,6 +38,9 @@ Floats = NDArray[np.float64]
 Correct = NDArray[np.int8]
 """Logged correctness: 1 for right, 0 for wrong, -1 for not known."""
 
+UNKNOWN: Final = math.inf
+"""In place of a log-likelihood that a log does not have; none is infinite."""
+
 _MAX_CONTRADICTIONS: Final = 0.01
 """Share of a task's scored rows above which the scores are not those that decided in it."""
 
@@ -67,7 +70,7 @@ class LogLikelihoods:
 
         Args:
             row: Its index.
-            logprobs: Log-likelihood of each option, nats; nan if the log has no number.
+            logprobs: Log-likelihood of each option, nats; nan if the model gave that, `UNKNOWN` if the log has none.
             priors: The same without the prompt; empty if the log has none.
             texts: The options without leading space or delimiter; None if they are not known.
             target: The right option as the log names it.
@@ -147,6 +150,8 @@ class LogLikelihoods:
         for values in lengths.values():
             values[np.repeat(np.asarray(self._has_lengths) == 0, k)] = np.nan
         logprobs, priors = np.array(self._logprobs, np.float64), np.array(self._priors, np.float64)
+        for numbers in (logprobs, priors):
+            numbers[numbers == UNKNOWN] = np.nan
         # Tasks of one log may differ in their norm, so the flat array is filled norm by norm.
         scores = np.empty(len(logprobs), np.float64)
         for name in dict.fromkeys(norm.tolist()):
@@ -182,14 +187,15 @@ class LogLikelihoods:
             length[index[valid]], null[index[valid]] = k[valid], False
             # A null list has length 0, so the flat values hold those of the valid rows only.
             offsets = np.concatenate([[0], np.cumsum(length)]).astype(np.int32)
-            flat = pa.array(np.asarray(values)[np.repeat(valid, k)])
+            kept = np.asarray(values)[np.repeat(valid, k)]
+            flat = pa.array(kept, mask=kept == UNKNOWN)
             return pa.ListArray.from_arrays(pa.array(offsets), flat, mask=pa.array(null))
 
         columns = {
             "k": scalars(k, np.ones(len(k), bool)),
             "gold": scalars(found.first_gold, found.first_gold != NONE),
             "chosen": scalars(found.chosen, found.chosen != NONE),
-            # With nan: `clean_scores` counts the rows that have one.
+            # With nan and null: `clean_scores` counts the rows that have one.
             "choice_logprobs": lists(self._logprobs, np.ones(len(k), bool)),
             "choice_chars": lists(self._chars, has_lengths),
             "choice_bytes": lists(self._bytes, has_lengths),

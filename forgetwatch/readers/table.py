@@ -8,7 +8,8 @@ column `prompt_hash` is kept as `source_prompt_hash`, because another tool hashe
 
 Scores that no model gives are counted as missing, or refused, here and in the logs of other tools (`clean_scores`):
 
-    choice_logprobs, _priors   nan for an option, minus infinity for all    the item's scores are missing, with a note
+    choice_logprobs            NaN for an option, minus infinity for all    `NOT_FINITE`: wrong, with a note
+    choice_logprobs, _priors   no number for an option                      the item's scores are missing, with a note
                                plus infinity                                refused
     gold_share, option_mass    nan                                          missing
                                outside 0 to 1 by rounding                   0 or 1
@@ -80,7 +81,7 @@ from forgetwatch.grading import Grade, check_item, grade
 from forgetwatch.item import Item
 from forgetwatch.probes import PLACES, USUAL_NAMES, is_part_of_question
 from forgetwatch.ranges import BY_OPTION, check_ranges, flat_values
-from forgetwatch.snapshot import NONE, SCHEMA, Snapshot, as_array
+from forgetwatch.snapshot import NONE, NOT_FINITE, SCHEMA, Snapshot, as_array
 
 _COLUMNS: Final = frozenset(SCHEMA.names)
 _MAY_BE_EMPTY: Final = frozenset({"task", "category", "output"})  # elsewhere an empty cell is null
@@ -443,17 +444,40 @@ def clean_scores(columns: dict[str, Any]) -> tuple[str, ...]:
     # Before anything is cleaned: a note on missing scores would hide the reason.
     check_ranges(pa.table(checked))
     columns |= scores
-    notes = [_clean_logprobs(columns, name) for name in ("choice_logprobs", "choice_priors") if name in scores]
+    notes = [_note_not_finite(columns)] if "choice_logprobs" in scores else []
+    notes += [_clean_logprobs(columns, name) for name in ("choice_logprobs", "choice_priors") if name in scores]
     for name in _SHARES:
         if name in scores:
-            share = np.asarray(scores[name], np.float64)
+            share = np.asarray(columns[name], np.float64)
             columns[name] = pa.array(np.clip(share, 0.0, 1.0), mask=np.isnan(share))
     if "margin" in scores:
-        margin = np.asarray(scores["margin"], np.float64)
+        margin = np.asarray(columns["margin"], np.float64)
         columns["margin"] = pa.array(np.maximum(margin, 0.0), mask=~np.isfinite(margin))
         if infinite := int(np.isinf(margin).sum()):
             notes.append(f"margin of {infinite:,} of {len(margin):,} rows is infinite, and counts as missing")
     return tuple(filter(None, notes))
+
+
+def _note_not_finite(columns: dict[str, Any]) -> str:
+    """Mark answers with NaN among their log-likelihoods, or nothing but minus infinity, and return a note."""
+    lists = columns["choice_logprobs"]
+    values, row = pc.list_flatten(lists), flat_values(lists)[1]
+    nan, finite = (np.asarray(pc.fill_null(test(values), False)) for test in (pc.is_nan, pc.is_finite))
+    is_nan, is_finite, has_value = (
+        np.bincount(row[which], minlength=len(lists)) > 0 for which in (nan, finite, np.asarray(values.is_valid()))
+    )
+    right = as_array(columns["correct"], pa.bool_())
+    broken = pa.array((is_nan | (has_value & ~is_finite)) & np.asarray(right.is_valid()))
+    if not (number := int(pc.sum(broken).as_py() or 0)):
+        return ""
+    ok = pa.array(["ok"] * len(right))
+    columns["outcome"] = pc.if_else(broken, NOT_FINITE, as_array(columns.get("outcome", ok), pa.string()))
+    columns["correct"] = pc.if_else(broken, pa.scalar(False), right)
+    for name, value in (("chosen", None), ("gold_share", 0.0), ("margin", None), ("choice_logprobs", None)):
+        if columns.get(name) is not None:
+            kind = SCHEMA.field(name).type
+            columns[name] = pc.if_else(broken, pa.scalar(value, kind), as_array(columns[name], kind))
+    return f"answers whose log-likelihoods are not finite, and that count as wrong: {number:,} of {len(right):,}"
 
 
 def _clean_logprobs(columns: dict[str, Any], name: str) -> str:

@@ -87,7 +87,7 @@ class FrontLook:
     is_better: bool
 
 
-def front_looks(trajectory: Trajectory) -> tuple[FrontLook, ...]:
+def front_looks(trajectory: Trajectory, tolerance: Tolerance = TOLERANCE) -> tuple[FrontLook, ...]:
     """Return the looks of a run after its start, or of a later stage since its start, in order."""
     own, task = trajectory.own, trajectory.task
     steps, comparisons = own.steps[1:], own.comparisons[1:]
@@ -95,7 +95,7 @@ def front_looks(trajectory: Trajectory) -> tuple[FrontLook, ...]:
     figures = [None if task is None else task.at(step) for step in steps]
     good = [np.nan if one is None else -one if task is not None and task.falls else one for one in figures]
     pairs = list(zip(kept, good, strict=True))
-    forgot = [decide(one).word == "FORGOT" for one in comparisons]
+    forgot = [decide(one, tolerance).word == "FORGOT" for one in comparisons]
     return tuple(
         FrontLook(
             step=step,
@@ -104,7 +104,7 @@ def front_looks(trajectory: Trajectory) -> tuple[FrontLook, ...]:
             figure=figure,
             on_front=figure is not None and not any(x >= share and y >= z and (x, y) != (share, z) for x, y in pairs),
             is_forgot=is_forgot,
-            is_better=step != steps[-1] and not is_forgot and _loss_after(own, step) * len(steps) <= _DOUBT,
+            is_better=step != own.final_step and not is_forgot and _loss_after(own, step) * len(steps) <= _DOUBT,
         )
         for step, comparison, share, figure, z, is_forgot in zip(
             steps, comparisons, kept, figures, good, forgot, strict=True
@@ -112,30 +112,9 @@ def front_looks(trajectory: Trajectory) -> tuple[FrontLook, ...]:
     )
 
 
-def best_by_both(trajectory: Trajectory) -> FrontLook | None:
-    """Return the look with the best figure of the new task among those that are not FORGOT; None without one."""
-    task = trajectory.task
-    looks = [one for one in front_looks(trajectory) if one.figure is not None and not one.is_forgot]
-    if task is None or not looks:
-        return None
-    return min(looks, key=lambda one: (one.figure or 0.0) if task.falls else -(one.figure or 0.0))
-
-
-def task_text(trajectory: Trajectory) -> str:
-    """Return what the new task gained, and the look that is best by both; empty without a figure."""
-    if trajectory.task is None:
-        return ""
-    best = best_by_both(trajectory)
-    if best is None or best.figure is None:
-        none = all(one.is_forgot for one in front_looks(trajectory))
-        return str(trajectory.task) + ("; best by both: none, every look is FORGOT" if none else "")
-    lost = f"{count(best.comparison.all.forgotten)} forgotten"
-    return f"{trajectory.task}; best by both: step {best.step:,} ({best.figure:.3g}, not FORGOT, {lost})"
-
-
-def worth_keeping(trajectory: Trajectory) -> list[FrontLook]:
+def worth_keeping(trajectory: Trajectory, tolerance: Tolerance = TOLERANCE) -> list[FrontLook]:
     """Return the looks that are better than the last one beyond chance, the knee first."""
-    looks = front_looks(trajectory)
+    looks = front_looks(trajectory, tolerance)
     better = [one for one in looks if one.is_better]
     better.sort(key=lambda one: -estimated(one.comparison.all)[0])
     figures = {one.step: one.figure for one in looks if one.figure is not None}
@@ -149,7 +128,9 @@ def worth_keeping(trajectory: Trajectory) -> list[FrontLook]:
     return sorted(better, key=lambda one: -both.get(one.step, -1.0))
 
 
-def saved_look(trajectory: Trajectory, output_dir: Path) -> tuple[FrontLook, Path] | None:
+def saved_look(
+    trajectory: Trajectory, output_dir: Path, tolerance: Tolerance = TOLERANCE
+) -> tuple[FrontLook, Path] | None:
     """Return the look to keep and the folder of the checkpoint that is nearest to it; None if there is none.
 
     The nearest checkpoint is nearer to the look than half-way to the looks beside it.
@@ -157,25 +138,11 @@ def saved_look(trajectory: Trajectory, output_dir: Path) -> tuple[FrontLook, Pat
     numbers = [folder.name.rpartition("-")[2] for folder in output_dir.glob("checkpoint-*") if folder.is_dir()]
     saved = [int(number) for number in numbers if number.isdecimal() and own_checkpoint(output_dir, int(number))]
     steps = trajectory.own.steps
-    for look in worth_keeping(trajectory):
+    for look in worth_keeping(trajectory, tolerance):
         near = min(saved, key=lambda one: abs(one - look.step), default=None)
         if near is not None and all(abs(near - look.step) < abs(near - step) for step in steps if step != look.step):
             return look, checkpoint_folder(output_dir, near)
     return None
-
-
-def best_look(trajectory: Trajectory) -> tuple[int | None, float]:
-    """Return the step of the look of the highest accuracy, and its estimated net change.
-
-    None for the start, which is 0. In a later stage the change is that since the start of the stage.
-
-    Of equal looks it is the first. The best of many looks is partly so by chance.
-    """
-    own = trajectory.own
-    changes = [estimated(one.all)[0] for one in own.comparisons]
-    steps = list(zip(own.steps[1:], changes[1:], strict=True))
-    step, change = max(steps, key=lambda one: one[1], default=(0, 0.0))
-    return (step, change) if change > 0 else (None, 0.0)
 
 
 def _from_0_to_1(values: list[float]) -> list[float]:
@@ -297,7 +264,7 @@ def places_of(trajectory: Trajectory, run: Path | str) -> RunPlaces:
     output_dir = given.parent if folder == given else given
     start = place_of(trajectory.own.baseline.meta, folder, loaded=loaded)
     first = start if trajectory.stage is None else place_of(trajectory.baseline.meta, folder)
-    end = own_checkpoint(output_dir, trajectory.steps[-1])
+    end = own_checkpoint(output_dir, trajectory.final_step)
     is_there = end is not None and is_model(end)
     return RunPlaces(output_dir=output_dir, first=first, start=start, end=end if is_there else None)
 
@@ -345,16 +312,19 @@ def run_title(trajectory: Trajectory, run: Path | str = "", *, of: int | None = 
         of: Number of steps of the training, if known.
         against: What it is compared with; by default its start, in a later stage the base of the first.
     """
-    meta = trajectory.comparisons[-1].after
+    meta = trajectory.final.after
     named = run_name(Path(run)) if run else ""
     if not named:
         named = _name({**meta, "step": None}, str(meta.get("model", "")).rstrip("/").rsplit("/", maxsplit=1)[-1])
     named = shortened(named)
-    first, last = trajectory.steps[0], trajectory.steps[-1]
+    first, last = trajectory.steps[0], trajectory.final_step
     start = against or (f"step {first:,}" if first > 0 else "the start")
     if trajectory.stage is not None:
         start = f"the first base, stage {trajectory.number}"
-    last_step = f"step {last:,}" + ("" if of is None else f" of {of:,}")
+    ending = trajectory.own.ending
+    is_open = ending is not None and ending.state == "running"
+    of = ending.max_steps if ending is not None and is_open else of
+    last_step = f"step {last:,}" + ("" if of is None else f" of {of:,}") + (", not ended," if is_open else "")
     return f"{named}, {last_step} against {start}" if named and named != _UNNAMED else f"{last_step} against {start}"
 
 
@@ -471,8 +441,8 @@ def advise(trajectory: Trajectory, run: Path, *, tolerance: Tolerance = TOLERANC
     described = Description.read(find_run_folder(run))
     after = "" if places.end is None else str(places.end)
     case = _Case(
-        comparison=own.comparisons[-1],
-        found=conclude(own.comparisons[-1], trajectory=own, tolerance=tolerance),
+        comparison=own.final,
+        found=conclude(own.final, trajectory=own, tolerance=tolerance),
         before=places.start,
         after=after,
         called="the base" if trajectory.stage is None else _STAGE,
@@ -482,7 +452,7 @@ def advise(trajectory: Trajectory, run: Path, *, tolerance: Tolerance = TOLERANC
     )
     made: list[Advice] = []
     if trajectory.stage is not None and not _shows_loss(case.found):
-        whole = conclude(trajectory.comparisons[-1], trajectory=trajectory, tolerance=tolerance)
+        whole = conclude(trajectory.final, trajectory=trajectory, tolerance=tolerance)
         if _shows_loss(whole):
             names = ", ".join(one.name for one in stored_lineage(described))
             made = [
@@ -494,7 +464,7 @@ def advise(trajectory: Trajectory, run: Path, *, tolerance: Tolerance = TOLERANC
                 )
             ]
             case = _Case(
-                comparison=trajectory.comparisons[-1],
+                comparison=trajectory.final,
                 found=whole,
                 before=places.first,
                 after=after,
@@ -540,6 +510,8 @@ def _settled(case: _Case, run: str) -> Advice | None:
             return Advice(kind="none", text=f"{text}Compare its loss")
         learned = "" if case.task is None else f". New task: {case.task}"
         return Advice(kind="none", text=f"nothing to do: {made.word}, {made.sentence}{learned}")
+    if made.next == "measure the end":
+        return Advice(kind="measure", text=f"the model that the training left has no look: {made.sentence}; score it")
     if made.next == "measure":
         text = f"nothing to mend: no loss is shown, and too little was measured to rule one out: {made.sentence}"
         return Advice(
@@ -567,7 +539,7 @@ def more_of_run(trajectory: Trajectory, run: Path) -> str:
     """Return the command that measures more questions than the looks of a run; empty if there is none."""
     places = places_of(trajectory, run)
     end = "" if places.end is None else str(places.end)
-    return more_command(places.start.name, end, trajectory.own.comparisons[-1])
+    return more_command(places.start.name, end, trajectory.own.final)
 
 
 def _proposals(case: _Case, earlier: list[Advice]) -> list[Advice]:
@@ -591,7 +563,7 @@ def _proposals(case: _Case, earlier: list[Advice]) -> list[Advice]:
 
 def _earlier(trajectory: Trajectory, places: RunPlaces, *, tolerance: Tolerance) -> list[Advice]:
     """Return the proposal to keep an earlier checkpoint, or to save one; none if no look is better beyond chance."""
-    if saved := saved_look(trajectory, places.output_dir):
+    if saved := saved_look(trajectory, places.output_dir, tolerance):
         look, folder = saved
         words = f"keep {shlex.quote(str(folder))}. {_there(trajectory, look, tolerance=tolerance)}"
         command = ""
@@ -602,7 +574,7 @@ def _earlier(trajectory: Trajectory, places: RunPlaces, *, tolerance: Tolerance)
             models = [places.start.name, str(folder), str(places.end)]
             command = shlex.join(["forgetwatch", "compare", *models, "--probe", other]) if other else ""
         return [Advice(kind="keep", text=words, command=command)]
-    for look in worth_keeping(trajectory)[:1]:
+    for look in worth_keeping(trajectory, tolerance)[:1]:
         words = f"train again and save a checkpoint near step {look.step:,}, or stop there; none is saved now"
         return [Advice(kind="save", text=f"{words}. {_there(trajectory, look, tolerance=tolerance)}")]
     return []
@@ -610,7 +582,7 @@ def _earlier(trajectory: Trajectory, places: RunPlaces, *, tolerance: Tolerance)
 
 def _there(trajectory: Trajectory, look: FrontLook, *, tolerance: Tolerance) -> str:
     """Return what is kept and learned at a look, beside the last one."""
-    end, task = trajectory.own.comparisons[-1], trajectory.task
+    end, task = trajectory.own.final, trajectory.task
     made = decide(look.comparison, tolerance, chosen_among=len(trajectory.own) - 1)
     word, chosen = made.word, "".join(f". {one[0].upper()}{one[1:]}" for one in made.reasons[-1:])
     open_still = ", so it may still have lost more than the limit" if word != "KEPT" else ""

@@ -393,7 +393,7 @@ _AS_TABLE: Final = "The looks as a table"
 def _of_run(run: Trajectory, found: Conclusion) -> list[Section]:
     """Return the section on a run: its looks, its alarms, and its stages; none where there is nothing to say."""
     parts: list[Part] = []
-    if run.comparisons[-1].all.n:
+    if run.final.all.n:
         parts.append(
             Table(of="step", headings=HEADINGS, bodies=[("", _looks(run))], attribute="group", folded=_AS_TABLE)
         )

@@ -59,6 +59,7 @@ from forgetwatch.comparing import (
     Trajectory,
     conclude,
     decide,
+    decide_run,
     group_values,
     ranked_categories,
     sort_flips,
@@ -81,7 +82,6 @@ from forgetwatch.measures import (
 )
 from forgetwatch.metrics import DEFINITION, TAU
 from forgetwatch.policy import PolicyResult, Ruling
-from forgetwatch.report.advice import best_by_both
 from forgetwatch.report.document import (
     HEADINGS,
     Aside,
@@ -219,7 +219,8 @@ def trajectory_json(trajectory: Trajectory, *, tolerance: Tolerance = TOLERANCE)
     counts expected of a model that only guesses.
     """
     item_history, guessed, n = trajectory.item_history, trajectory.guessed, trajectory.item_history.items
-    verdicts = trajectory.verdicts()
+    verdicts, ending = trajectory.verdicts(), trajectory.own.ending
+    made = decide_run(trajectory, tolerance)
     looks = [_look(trajectory, index, verdicts, tolerance) for index in range(len(trajectory) - 1)]
     events, rows = np.unique(item_history.events, return_counts=True)
     # With several samples an item has several rows, and counts are means over them.
@@ -228,6 +229,11 @@ def trajectory_json(trajectory: Trajectory, *, tolerance: Tolerance = TOLERANCE)
         "schema": SCHEMA_RUN,
         "baseline": {"step": trajectory.steps[0], **_metadata(trajectory.comparisons[0].before)},
         "planned_looks": trajectory.planned,
+        "ending": None if ending is None else ending.stored,
+        "decision": {
+            **{name: getattr(made, name) for name in ("word", "answer", "sentence")},
+            "step": trajectory.final_step,
+        },
         "stages": None if trajectory.matrix is None else stages_json(trajectory.matrix),
         "stage": trajectory.number,
         "since_stage": None if trajectory.stage is None else trajectory_json(trajectory.stage, tolerance=tolerance),
@@ -262,8 +268,7 @@ def _task(trajectory: Trajectory) -> dict[str, Any] | None:
     """Return the JSON values of the figure of the new task: each logged value, and the step that is best by both."""
     if trajectory.task is None:
         return None
-    best = best_by_both(trajectory)
-    return {**trajectory.task.stored, "best_by_both": None if best is None else best.step}
+    return trajectory.task.stored
 
 
 def _look(trajectory: Trajectory, index: int, verdicts: Sequence[Alarm], tolerance: Tolerance) -> dict[str, Any]:
@@ -474,7 +479,7 @@ _TYPE: Final = "forgetwatch"
 
 def card_section(trajectory: Trajectory, *, tolerance: Tolerance = TOLERANCE) -> str:
     """Return the section on a run's last look: verdict, facts, worst categories, and how it was measured."""
-    comparison = trajectory.comparisons[-1]
+    comparison = trajectory.final
     first = summary(comparison, trajectory=trajectory, tolerance=tolerance)
     probe = _probe(comparison)
     facts = (
@@ -501,7 +506,7 @@ def write_card(path: Path, trajectory: Trajectory, *, tolerance: Tolerance = TOL
         from huggingface_hub import EvalResult, ModelCard, ModelCardData
     except ModuleNotFoundError as error:
         raise SnapshotError(missing(error, what="a model card") or str(error)) from error
-    comparison = trajectory.comparisons[-1]
+    comparison = trajectory.final
     try:
         text = path.read_bytes().decode("utf-8-sig") if path.is_file() else f"---\n{ModelCardData()}\n---\n"
         card = ModelCard(text)
@@ -512,7 +517,8 @@ def write_card(path: Path, trajectory: Trajectory, *, tolerance: Tolerance = TOL
     except (ValueError, TypeError, KeyError, yaml.YAMLError) as error:
         raise SnapshotError(f"{path}: the metadata at its head cannot be read ({error}); mend or delete it") from error
     probe = _probe(comparison)
-    numbers = [one for measure in MEASURES for one in measure.quantities if isinstance(one, Quantity) and one.tracked]
+    quantities = [one for measure in MEASURES for one in measure.quantities if isinstance(one, Quantity)]
+    numbers = [one for one in quantities if one.tracked in ("all", "category")]
     data.eval_results = others + [
         EvalResult(
             task_type="text-generation",
@@ -584,7 +590,7 @@ def policy_comment(result: PolicyResult, changed: Sequence[Flip] = (), *, names:
     before, after = map(escaped, names if names and labels[0] == labels[1] else labels)
     lines = [
         own,
-        f"### forgetwatch: {result.word}, policy {escaped(result.policy.name)} {result.answer}",
+        f"### forgetwatch: {result.decision.word}; policy {escaped(result.policy.name)} {result.answer}",
         "",
         f"{before} → {after}: {count(whole.forgotten)} forgotten and {count(whole.gained)} gained of "
         f"{count(whole.n)} questions. {policy_sentence(result)}",
@@ -645,6 +651,8 @@ def policy_sentence(result: PolicyResult) -> str:
         first += f"; {count(len(deciding) - 2)} more" if len(deciding) > 2 else ""
     if not result.limits or all(one.of_gain for one in result.rulings if one.decides):
         return f"{first}."
+    if any(rule.kind == "verdict" and rule.tier != "advisory" for rule in result.policy.rules):
+        return f"{first}. The verdict has an error of its own: of 100 unchanged models up to 10 may fail."
     error = f"Of unchanged models {100 * result.policy.error:g} % at most fail a limit on a loss"
     together = f", over {count(result.limits)} limits together" if result.limits > 1 else ""
     return f"{first}. {error}{together}."

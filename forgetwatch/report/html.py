@@ -194,7 +194,7 @@ def run_page(
     Its last look against its baseline, and the looks in between; a probe gives the questions.
     """
     changed = flips(trajectory.baseline, trajectory.last, probe=probe, first=first_forgotten(trajectory))
-    last = trajectory.comparisons[-1]
+    last = trajectory.final
     return page(
         last, changed=changed, trajectory=trajectory, tolerance=tolerance, title=title, folder=folder, causes=causes
     )
@@ -252,7 +252,7 @@ def _picture(name: str, draw: Callable[[], Figure | None]) -> Markup | None:
 
 def _run(run: Trajectory, found: Conclusion) -> dict[str, Any]:
     # Of passages alone there is no answer to draw: they have a figure of their own.
-    answered = bool(run.comparisons[-1].all.n)
+    answered = bool(run.final.all.n)
     return {
         "net": _picture("net", lambda: plots.net_figure(run, found) if answered else plots.passages_figure(run)),
         "chart": _chart(run, found) if answered else "",
@@ -331,7 +331,7 @@ def comparison_fragment(comparison: Comparison) -> str:
 
 def trajectory_fragment(trajectory: Trajectory) -> str:
     """Return the fragment for a notebook: the same of a run at its last look, with its curve and alarms."""
-    last, looks = trajectory.comparisons[-1], len(trajectory) - 1
+    last, looks = trajectory.final, len(trajectory) - 1
     # The questions are in no trajectory: lost ones are named by their task and id.
     changed = flips(trajectory.baseline, trajectory.last) if looks else []
     first = summary(last, changed=changed, trajectory=trajectory)

@@ -64,12 +64,12 @@ def save_run(trajectory: Trajectory, folder: Path) -> list[Path]:
     with drawn():
         return save_figures(
             {
-                "curves": plots.trajectory_figure(trajectory) if trajectory.comparisons[-1].all.n else None,
+                "curves": plots.trajectory_figure(trajectory) if trajectory.final.all.n else None,
                 "stages": plots.stages_figure(trajectory),
                 "passages": plots.passages_figure(trajectory),
                 "drift": plots.drift_figure(trajectory),
                 "items-look-by-look": heatmap_figure(trajectory),
-                f"categories-step-{trajectory.steps[-1]}": plots.bars_figure(trajectory.comparisons[-1]),
+                f"categories-step-{trajectory.final_step}": plots.bars_figure(trajectory.final),
             },
             folder,
         )

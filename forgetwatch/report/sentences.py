@@ -36,14 +36,14 @@ from forgetwatch.comparing import (
     Tolerance,
     Trajectory,
     conclude,
-    decide,
+    decide_run,
     estimated,
     luck_phrase,
     side_of_zero,
 )
 from forgetwatch.measures import FORM, KNOWN, NET_ESTIMATE, NULL, PASSAGES, net_of_luck
 from forgetwatch.metrics import Interval
-from forgetwatch.report.advice import best_look, model_names, task_text
+from forgetwatch.report.advice import model_names
 from forgetwatch.report.flip_list import Lost, lost_examples
 from forgetwatch.text import between, count, fit_ends, is_or_are, listed, one_line, passages, percent, points, questions
 
@@ -242,7 +242,7 @@ def summary(
     """
     heading = _heading(*model_names(comparison), name)
     if trajectory is not None and trajectory.stage is not None:
-        to = f" to step {trajectory.steps[-1]:,} of stage {trajectory.number}"
+        to = f" to step {trajectory.final_step:,} of stage {trajectory.number}"
         heading = ("What changed from the first base", False), (to, False), *([(f", {name}", True)] if name else [])
     if trajectory is not None and len(trajectory) == 1:
         return Summary(
@@ -308,10 +308,21 @@ def fact_rows(comparison: Comparison, found: Conclusion, trajectory: Trajectory 
     if trajectory is None:
         return rows
     if trajectory.stage is not None:
-        rows.append(("this stage", _this_stage(trajectory.stage)))
+        rows.append(("this stage", _this_stage(trajectory.stage, found.tolerance)))
     if trajectory.task is not None and len(trajectory.own) > 1:
-        rows.append(("new task", task_text(trajectory)))
-    return rows + _since(found, trajectory) + _guard(found)
+        rows.append(("new task", str(trajectory.task)))
+    return rows + _since(found) + _guard(found) + _ended(trajectory)
+
+
+def _ended(trajectory: Trajectory) -> list[tuple[str, str]]:
+    """Return the row on a guard that stopped the run, and on weights that are not those of its last step."""
+    ending = trajectory.own.ending
+    if ending is None or ending.state == "running" or (ending.state, ending.delivered) == ("ended", ending.last_step):
+        return []
+    text = f"{'by its guard ' if ending.state == 'stopped' else ''}at step {ending.last_step:,}"
+    if ending.delivered is not None:
+        text += f", with the weights of step {ending.delivered:,}"
+    return [("ended", text)]
 
 
 def _predicts(interval: Interval) -> str:
@@ -376,38 +387,29 @@ def _known(group: Group, found: Conclusion) -> list[tuple[str, str]]:
     return [("clearly known", text + luck + newly)]
 
 
-def _this_stage(stage: Trajectory) -> str:
+def _this_stage(stage: Trajectory, tolerance: Tolerance) -> str:
     """Return the losses and gains since the start of this stage, and the word of their verdict."""
-    last = stage.comparisons[-1]
+    last = stage.final
     change, interval = estimated(last.all)
     flips = f"{count(last.all.forgotten)} of {count(last.all.n)} forgotten, {count(last.all.gained)} gained"
-    return f"{flips} since its start: {points(change)} points ({between(interval, points)}); {decide(last).word}"
+    word = decide_run(stage, tolerance).word
+    return f"{flips} since its start: {points(change)} points ({between(interval, points)}); {word}"
 
 
-def _since(found: Conclusion, trajectory: Trajectory) -> list[tuple[str, str]]:
-    """Return the row on the first alarm of each group and what became of it, and the best look.
+def _since(found: Conclusion) -> list[tuple[str, str]]:
+    """Return the row on the first alarm of each group and what became of it.
 
     None if this is no run.
     """
     if not found.looks or not found.groups or not found.is_run or not found.has_answers:
         return []
-    best, change = best_look(trajectory)
-    look = "the start" if best is None else f"step {best:,}"
-    there = "" if best is None else f", {points(change)} points, {count(_forgotten_at(trajectory, best))} forgotten"
-    tails = [f"; best look: {look}{there}", f"; best look: {look}", ""]
     label, parts = "since", list[str]()
     for one in found.alarms:
         state = one.told
         parts.append(f"{_of(one.alarm)}: step {one.alarm.step:,}{f' ({state})' if state else ''}")
     if not parts:
         label, parts = "looks", [f"no fall beyond chance at {found.looks:,} look{'s' if found.looks > 1 else ''}"]
-    texts = [_as_many(parts, ROOM - len(tail), "group") + tail for tail in tails]
-    return [(label, next((text for text in texts if cell_len(text) <= ROOM), texts[-1]))]
-
-
-def _forgotten_at(trajectory: Trajectory, step: int) -> float:
-    own = trajectory.own
-    return own.comparisons[own.steps.index(step)].all.forgotten
+    return [(label, _as_many(parts, ROOM, "group"))]
 
 
 def _guard(found: Conclusion) -> list[tuple[str, str]]:
@@ -417,6 +419,7 @@ def _guard(found: Conclusion) -> list[tuple[str, str]]:
     for trip in found.findings:
         if trip.what not in ("alarm", "known"):
             named = {"policy": short_name(trip.name), "vanished": "answers that vanished"}
+            named["not_finite"] = "outputs that are not finite"
             name = named.get(trip.what, short_name(f"item {trip.name}"))
             names.append(f"{name} (step {trip.step:,})" if trip.step >= 0 else name)
     return [("guard", "tripped by " + _as_many(names, ROOM - 11))] if names else []

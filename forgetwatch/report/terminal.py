@@ -50,7 +50,6 @@ from forgetwatch.comparing import (
     Tolerance,
     Trajectory,
     conclude,
-    loss_phrase,
     vanished_note,
 )
 from forgetwatch.measures import ESTIMATORS, MEASURES, PASSAGES, best_estimator, kl_text
@@ -109,11 +108,11 @@ def comparison_table(
         flips: Command that lists the items whose answer changed, to which the worst category is added.
         remedy: What to do about a loss: a checkpoint to keep, or the command of a merge.
         more: Command that measures more.
-        gate: Result of a gate, which is then the first line in place of the verdict.
+        gate: Result of a gate, which has a line of its own.
     """
     whole = comparison.all
     found = conclude(comparison, trajectory=trajectory, tolerance=tolerance)
-    lines = _verdict_lines(comparison, found, gate)
+    lines = _verdict_lines(found, gate)
     rows = dict(fact_rows(comparison, found, trajectory))
     first = ("accuracy", "questions", "clearly known", "new task", "this stage")
     lines += [line for label in first if label in rows for line in _fact(label, rows[label])]
@@ -128,7 +127,8 @@ def comparison_table(
             comparison.by("category").values(), key=lambda one: -(read.change.mean if (read := one[PASSAGES]) else 0.0)
         )
         lines += passage_lines(rose, WORST)
-    lines += [line for label in ("since", "looks", "guard") if label in rows for line in _fact(label, rows[label])]
+    last = [label for label in ("since", "looks", "guard", "ended") if label in rows]
+    lines += [line for label in last for line in _fact(label, rows[label])]
     lines += _next_line(comparison, found, flips, remedy, more)
     said = vanished_note(whole) if "vanished" in rows else None
     return Lines(_title(comparison, title), *_with_notes(lines, [note for note in comparison.notes if note != said]))
@@ -152,7 +152,7 @@ def run_table(
         run: Its folder, which the title and the next command name.
         of: Number of steps of the training, if known.
         tolerance: Losses that the verdict tolerates.
-        gate: Result of a gate, which is then the first line.
+        gate: Result of a gate, which has a line of its own.
         has_advice: True if what can be tried is printed below it.
     """
     if len(trajectory) == 1:
@@ -160,14 +160,14 @@ def run_table(
     # Shorter to type, and read as the same run.
     named = Path(run).parent if Path(run).name == RUN_FOLDER else run
     advise = "what is listed below" if has_advice else f"forgetwatch report {shlex.quote(str(named))}"
-    saved = saved_look(trajectory, Path(named)) if run else None
+    saved = saved_look(trajectory, Path(named), tolerance) if run else None
     kept = ""
     if saved is not None:
         look, checkpoint = saved
         near = "" if checkpoint.name == f"checkpoint-{look.step}" else f" (nearest to step {look.step:,})"
         kept = f"keep {shlex.quote(str(checkpoint))}{near}; or "
     return comparison_table(
-        trajectory.comparisons[-1],
+        trajectory.final,
         title=title or run_title(trajectory, run, of=of),
         tolerance=tolerance,
         trajectory=trajectory,
@@ -215,14 +215,15 @@ def facts(comparison: Comparison) -> dict[str, str]:
     }
 
 
-def _verdict_lines(comparison: Comparison, found: Conclusion, gate: PolicyResult | None) -> list[Text]:
-    """Return the decision, or that of a gate, with a hanging indent; then what else a reader must know."""
+def _verdict_lines(found: Conclusion, gate: PolicyResult | None) -> list[Text]:
+    """Return the decision with a hanging indent, what else a reader must know, and the answer of a gate."""
     made = found.decision
-    word, text, answer = made.word, made.sentence, made.answer
+    lines = _hanging(f"{made.word:<{_LABEL}}", made.sentence, _STYLES[made.answer])
+    if made.reasons:
+        lines += _hanging(f"{'caution':<{_LABEL}}", "; ".join(made.reasons), "bold")
     if gate is not None:
-        word, text, answer = gate.word, _of_gate(gate, found), gate.answer
-    lines = _hanging(f"{word:<{_LABEL}}", text, _STYLES[answer])
-    return lines + (_hanging(f"{'caution':<{_LABEL}}", "; ".join(made.reasons), "bold") if made.reasons else [])
+        lines += _hanging(f"{'gate':<{_LABEL}}", f"{gate.answer}: {_of_gate(gate)}", _STYLES[gate.answer])
+    return lines
 
 
 def _hanging(label: str, text: str, style: str) -> list[Text]:
@@ -234,16 +235,12 @@ def _hanging(label: str, text: str, style: str) -> list[Text]:
     return [Text().append(label, style).append(first), *(Text(" " * _LABEL + line) for line in rest)]
 
 
-def _of_gate(result: PolicyResult, found: Conclusion) -> str:
-    """Return the sentence of a gate: what decides it, and losses beyond a limit that no limit asks about."""
-    lines = [f"{one.what.removeprefix('all ')} {one.measured}, {one.limit}" for one in result.deciding[:_FINDINGS]]
+def _of_gate(result: PolicyResult) -> str:
+    """Return what decides the answer of a gate."""
+    parts = [f"{one.what.removeprefix('all ')} {one.measured}, {one.limit}" for one in result.deciding[:_FINDINGS]]
     if len(result.deciding) > _FINDINGS:
-        lines.append(f"{len(result.deciding) - _FINDINGS} more")
-    asked = {_LEGS[rule.kind] for rule in result.policy.rules if rule.kind in _LEGS and rule.of == "all"}
-    others = [leg for leg in found.decision.legs if leg.answer == "FAIL" and leg.name not in asked]
-    return "gate: " + "; ".join(
-        [*lines, *([f"not asked for: {' and '.join(map(loss_phrase, others))}"] if others else [])]
-    )
+        parts.append(f"{len(result.deciding) - _FINDINGS} more")
+    return "; ".join([result.unmeasured, *parts] if result.unmeasured else parts)
 
 
 def _fact(label: str, text: str) -> list[Text]:

@@ -78,6 +78,7 @@ def _numbers(key: str, group: Group) -> Iterator[tuple[str, float | None, bool]]
             name, value = tracker_key(one.name), values[one.name]
             if isinstance(one, Quantity):
                 is_tracked = one.tracked == "category" or (one.tracked == "all" and is_all)
+                is_tracked |= one.tracked == "where any" and is_all and bool(value)
                 yield f"{key}/{one.tracker or name}", value, has_answers and is_tracked and group.level != "task"
             else:
                 for end, bound in zip(("low", "high"), value or (None, None), strict=True):

@@ -698,14 +698,19 @@ class ForgetWatchCallback(TrainerCallback):
         if run is None or self._watch is None or self._trainer is None or self._budget is None:
             return
         self._ended = True
-        max_steps, is_late = self._budget.schedule.max_steps, args.load_best_model_at_end
-        # load_best_model_at_end has put other weights in place by now: they do not belong to this step.
-        is_missing = step not in (*run.comparisons, self._tried) and step <= max_steps
-        if is_missing and not is_late:
-            self._measure(state, kwargs)  # not logged, because trackers may have closed
+        max_steps = self._budget.schedule.max_steps
+        # load_best_model_at_end has put other weights in place by now.
+        best = state.best_global_step if args.load_best_model_at_end and state.best_model_checkpoint else None
+        delivered: int | None = best or step
+        if delivered not in (*run.comparisons, self._tried) and step <= max_steps:
+            self._measure(state, kwargs, best=best)  # not logged, because trackers may have closed
+        if self.guard is not None and self.guard.action == "rollback" and run.stopped is not None:
+            delivered = None
+            with self._failures.tolerate("rolling back", step=step):
+                delivered = roll_back(self._trainer, self.guard, run, self._saved_weights, log=self._log)
         run.note_task(self._figure(state))
-        with self._failures.tolerate("storing the figure of the new task", step=step):
-            run.store()
+        with self._failures.tolerate("storing the end of the run", step=step):
+            run.note_end(last_step=step, delivered=delivered, is_stopped=run.stopped is not None)
         if rank() == 0:
             with self._failures.tolerate("writing the report", step=step):
                 self._page.write(run, at_once=True)
@@ -721,9 +726,6 @@ class ForgetWatchCallback(TrainerCallback):
                 self._log(f"looks that are not stored, and lost with this process: steps {steps}")
         with self._failures.tolerate("releasing the output_dir", step=step):
             run.close()
-        if self.guard is not None and self.guard.action == "rollback" and run.stopped is not None:
-            with self._failures.tolerate("rolling back", step=step):
-                roll_back(self._trainer, self.guard, run, self._saved_weights, log=self._log)
 
     def _prepare(self, watch: Watch, budget: Budget, kwargs: dict[str, Any]) -> None:
         """Find the earlier trainings, and decide items and looks."""
@@ -949,9 +951,18 @@ class ForgetWatchCallback(TrainerCallback):
         with self._failures.tolerate("storing the run's state", step=step):
             self._store_memory(state)
 
-    def _measure(self, state: TrainerState, kwargs: dict[str, Any]) -> Look | None:
-        """Return the look at this step, of the weights of the optimizer's evaluation mode if it has one."""
-        watch, step, look = self._watch, state.global_step, None
+    def _measure(self, state: TrainerState, kwargs: dict[str, Any], *, best: int | None = None) -> Look | None:
+        """Take the look at this step, of the weights of the optimizer's evaluation mode if it has one.
+
+        Args:
+            state: The trainer's state.
+            kwargs: Arguments of the event.
+            best: Step of the best checkpoint, if its weights are the model's now.
+
+        Returns:
+            The look; None if it failed, which is noted.
+        """
+        watch, step, look = self._watch, best or state.global_step, None
         if watch is None or self._budget is None:
             return None
         self._tried = step
@@ -962,9 +973,13 @@ class ForgetWatchCallback(TrainerCallback):
             self._failures.tolerate("the look", step=step),
             evaluation_weights(kwargs.get("optimizer")),
         ):
-            look = watch.take(kwargs["model"], tokenizer_of(kwargs), step=step, is_last=is_last)
+            origin = None if best is None else {"model": str(state.best_model_checkpoint)}
+            look = watch.take(kwargs["model"], tokenizer_of(kwargs), step=step, is_last=is_last, origin=origin)
             if look.unstored is not None and self.strict:
                 raise look.unstored
+        if look is None:
+            with self._failures.tolerate("noting a look that failed", step=step):
+                watch.run.note_failed(step, self._failures.cause)
         return look
 
     def _print(self, look: Look, *, started: float) -> None:
@@ -982,7 +997,8 @@ class ForgetWatchCallback(TrainerCallback):
         if stops is not None:
             run.note_stop(step)
             control.should_training_stop = True
-        if new and guard.action in ("save", "stop"):
+        # A checkpoint that is not finite could replace the last one that is.
+        if new and guard.action in ("save", "stop") and not any(finding.what == "not_finite" for finding in new):
             control.should_save = True
         lines = finding_lines(new, stops=stops)
         for line in lines:

@@ -72,6 +72,7 @@ from forgetwatch.scoring import (
     Sample,
     Scores,
     base_model,
+    check_finite_scores,
     encode,
     end_tokens,
     execution,
@@ -429,6 +430,7 @@ def _scores(
     # With the noise given the engine measures none: there are no margins here.
     engine = Engine(info, encoded, keys, layout="rows", noise=0.0, token_budget=token_budget, beside=beside)
     scores = engine.score(model, progress)
+    check_finite_scores(scores.values())
     return [scores[index] for index in range(len(encoded))]
 
 

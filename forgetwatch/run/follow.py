@@ -71,7 +71,7 @@ from forgetwatch.errors import (
 )
 from forgetwatch.loading import Loading
 from forgetwatch.probe import Probe
-from forgetwatch.progress import Failures, log
+from forgetwatch.progress import Failures, cause_of, log
 from forgetwatch.run import run_output
 from forgetwatch.run.guard import Guard, finding_lines
 from forgetwatch.run.run import Look
@@ -548,6 +548,21 @@ class CheckpointQueue:
         return [name for _, name in sorted(self._failed.items())]
 
     @property
+    def unscored(self) -> list[int]:
+        """Steps of the checkpoints that have no look, rising."""
+        return sorted(self._seen.keys() - self._looks().keys())
+
+    @property
+    def last_step(self) -> int:
+        """Step of the last checkpoint that was ever there; 0 without one."""
+        return max(self._seen, default=0)
+
+    @property
+    def is_over(self) -> bool:
+        """True if the last checkpoint is that of the training's last step."""
+        return self.latest is not None and self.latest.is_last
+
+    @property
     def waiting(self) -> list[str]:
         """Names of the checkpoints that were not complete, or not taken before the end; by rising step."""
         return [self._seen[step] for step in sorted(self._seen.keys() - self._done.keys() - self._looks().keys())]
@@ -847,7 +862,9 @@ class Follower:
             on_main_process(self._claim)
             try:
                 self._resume()
-                return self._until_end()
+                end = self._until_end()
+                self._note_end(end)
+                return end
             finally:
                 self._finish()
 
@@ -872,6 +889,18 @@ class Follower:
             guard = self._settings.guard
             if guard is not None and guard.action == "stop" and on_main_process(lambda: self._has_tripped):
                 return "guard"
+
+    def _note_end(self, end: End) -> None:
+        """Note how far the training came, and the checkpoints after the last look that were not scored."""
+        run, queue = self.watch.run, self.queue
+        if run.baseline is None:
+            return
+        last, seen, is_over = on_main_process(lambda: (queue.unscored, queue.last_step, queue.is_over))
+        for step in last:
+            if step > max(run.comparisons) and step not in dict(run.ending.failed):
+                run.note_failed(step, "not scored")
+        if end == "guard" or end == "once" or is_over:
+            run.note_end(last_step=seen, delivered=seen, is_stopped=end == "guard")
 
     def _claim(self) -> None:
         """Take the run folder, which must be writable, before anything is scored."""
@@ -972,6 +1001,8 @@ class Follower:
             why = f"{checkpoint.name} was deleted while it was read" if gone else str(error)
             self._log(why if why.startswith(checkpoint.name) else f"{checkpoint.name} could not be scored: {why}")
             self.queue.fail(checkpoint)
+            with self._failures.tolerate("noting a checkpoint that failed", step=checkpoint.step):
+                self.watch.run.note_failed(checkpoint.step, cause_of(error))
         self.queue.restart_clock()
 
     def _score(self, checkpoint: SavedCheckpoint) -> None:

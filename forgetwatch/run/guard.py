@@ -1,12 +1,13 @@
 """A guard: limits on the losses of a run, and the action when it exceeds them.
 
 It trips on an alarm, over all looks and groups (`Trajectory.alarms`), of a net loss or of a loss of what was clearly
-known, which gains may hide; on a limit of ``no_worse_than``, as `forgetwatch gate --no-worse-than` has it, at any look;
-on a `must_pass` item that was right and is wrong; and on more than 1 % of the answers that were scored at the start and
-have no outcome now. Those are in no count, so that nothing else would show them.
+known, which gains may hide; on outputs that are not finite; on a limit of ``no_worse_than``, as `forgetwatch gate
+--no-worse-than` has it, at any look; on a `must_pass` item that was right and is wrong; and on more than 1 % of the
+answers that were scored at the start and have no outcome now. Those are in no count, so that nothing else would show
+them.
 
-With a policy it trips where the policy fails instead (`policy.policy`), and the action is the policy's. Looks share the
-error of the limits.
+With a policy it trips where the policy fails (`policy.policy`), on alarms and on outputs that are not finite, and the
+action is the policy's. Looks share the error of the limits.
 
 `rollback` stops, too, and at the end of the training loads the weights of the last saved checkpoint whose look did not
 fail.
@@ -32,7 +33,7 @@ from typing import TYPE_CHECKING, Final, Literal, cast, get_args
 
 from torch import nn
 
-from forgetwatch.comparing import Alarm, Comparison, Group, Trajectory, compare, decide, estimated
+from forgetwatch.comparing import Alarm, Comparison, Group, Trajectory, compare, decide, estimated, not_finite
 from forgetwatch.comparing.checks import cut_to_common
 from forgetwatch.errors import WatchError, did_you_mean
 from forgetwatch.measures import KNOWN, VANISHED_SHARE_NOTED
@@ -72,7 +73,7 @@ class Guard:
             ends it and loads the last saved checkpoint whose look did not fail.
         no_worse_than: Losses that are tolerated, such as ``2%`` or ``2%,known=5%,category=5%``; None for no such limit.
         override: True to continue a run that the guard has stopped.
-        policy: Decides in place of alarms and all other limits; None for none.
+        policy: Its limits are in place of all but alarms and outputs that are not finite; None for none.
         probe: The probe, for the policy's tags; None for none.
 
     Raises:
@@ -115,9 +116,7 @@ class Guard:
 
     def findings(self, trajectory: Trajectory, lost: Sequence[str] = ()) -> list[GuardFinding]:
         """Return everything beyond a limit at the latest look, at which these `must_pass` items are `lost`."""
-        step = trajectory.steps[-1]
-        if self.policy is not None:
-            return self._of_limits(self.policy, trajectory)
+        step, look = trajectory.steps[-1], trajectory.comparisons[-1]
         raised = [alarm for alarm in trajectory.verdicts() if alarm.step == step and alarm.raised]
         # The whole first, then the largest fall.
         raised.sort(key=lambda alarm: (alarm.group.level != "all", estimated(alarm.group)[0]))
@@ -130,9 +129,13 @@ class Guard:
             )
             for alarm in raised
         ]
+        if line := not_finite(look.all):
+            found.append(GuardFinding("not_finite", _name(look.all), step, f"{line} at step {step}"))
+        if self.policy is not None:
+            return [*found, *self._of_limits(self.policy, trajectory)]
         if self.no_worse_than is not None:
             found += self._of_limits(limits_of(no_worse_than=self.no_worse_than), trajectory)
-        found += _vanished(trajectory.comparisons[-1].all, step)
+        found += _vanished(look.all, step)
         for item in lost:
             line = f"item {item}, which must pass, was right and is wrong at step {step}"
             found.append(GuardFinding("must_pass", item, step, line))
@@ -199,7 +202,7 @@ def finding_lines(new: Sequence[GuardFinding], *, stops: int | None = None) -> l
         parts.append(of["must_pass"][0].line)
     elif names := [one.name for one in of["must_pass"]]:
         parts.append(f"items {listed(names)}, which must pass, were right and are wrong at step {new[0].step}")
-    parts += [one.line for one in new if one.what == "vanished"]
+    parts += [one.line for one in new if one.what in ("vanished", "not_finite")]
     told = "; ".join(parts)
     if stops is not None:
         told = f"the guard stops the run at step {stops}{': ' if told else ''}{told}"
@@ -231,7 +234,7 @@ def _name(group: Group) -> str:
 
 def roll_back(
     trainer: Trainer, guard: Guard, run: Run, saved: Mapping[int, str], *, log: Callable[[str], object]
-) -> None:
+) -> int | None:
     """Load the weights of the last own checkpoint whose look did not fail, in every process; log what was done.
 
     One that cannot be loaded, or gives other weights than were saved, is named, and the one before it is tried.
@@ -242,12 +245,15 @@ def roll_back(
         run: The run, with its looks.
         saved: Fingerprint of the weights that were saved, by step.
         log: Called with a line in every process.
+
+    Returns:
+        Step of the weights that the model has then; None if they are of no step.
     """
-    tried = False
+    tried, stays = False, trainer.state.global_step
     for step, folder in on_main_process(lambda: list(good_checkpoints(guard, run))):
         if getattr(trainer, "is_deepspeed_enabled", False):
             log(f"{folder}: the last good checkpoint; DeepSpeed's weights are not replaced here, so load it")
-            return
+            return stays
         tried = True
         try:
             on_all_processes(partial(trainer._load_from_checkpoint, str(folder)))
@@ -258,15 +264,18 @@ def roll_back(
             log(f"{folder} does not hold the weights that this run saved; the one before it is tried")
             continue
         log(f"the weights are those of {folder}, the last checkpoint whose look did not fail")
-        return
+        return step
     end = "are not those of a good checkpoint: do not use them" if tried else "stay as they are"
     log(f"this run has no checkpoint that can be loaded and whose look did not fail: the weights {end}")
+    return None if tried else stays
 
 
 def good_checkpoints(guard: Guard, run: Run) -> Iterator[tuple[int, Path]]:
     """Yield step and folder of the checkpoints that this run saved and whose look did not fail, the last first."""
     steps = sorted(run.comparisons)
-    for number, step in reversed(list(enumerate(steps))[1:]):  # the first look is the baseline
+    # An alarm on what was known compares two looks, the first of which has lost it already.
+    alarms = [steps.index(one.step) - (one.what == "known") for one in run.findings if one.what in ("alarm", "known")]
+    for number, step in reversed(list(enumerate(steps))[1 : min(alarms, default=None)]):  # the first is the baseline
         stored = run.folder.path / look_name(step)
         folder = own_checkpoint(run.folder.output_dir, step)
         if folder is None or not stored.is_file() or run.baseline is None:
@@ -275,5 +284,6 @@ def good_checkpoints(guard: Guard, run: Run) -> Iterator[tuple[int, Path]]:
         comparison = compare(before=before, after=after)
         sides = Sides(before=before, after=after, probe=guard.probe)
         judged = guard.judged(sides, comparison, look=number, planned=run.planned)
-        if (decide(comparison) if judged is None else judged).answer != "FAIL":
+        failed = (decide(comparison) if judged is None else judged).answer == "FAIL"
+        if not failed and not not_finite(comparison.all):
             yield step, folder

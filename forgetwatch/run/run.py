@@ -60,10 +60,12 @@ from forgetwatch.run_folder import (
     NAMED,
     PROBE,
     RUN_FOLDER,
+    Ending,
     GuardFinding,
     Lineage,
     Resumed,
     RunFolder,
+    State,
     TaskFigure,
     check_one_model,
     checkpoint_folder,
@@ -132,6 +134,7 @@ class Run:
         model_facts: Architecture, tokenizer and template of the model; empty if unknown.
         training: Settings of the training: its trainer, rate, adapter and `RetentionLoss`; empty if unknown.
         task: Figure of the new task in the trainer's log so far; None if it has none.
+        ending: How far the training came; running until it ends.
         started_with: Fingerprint of the model at the start of the run; None if unknown.
         notes: Sentences on files that a resume did not find or did not use.
 
@@ -171,6 +174,7 @@ class Run:
         self.model_facts: Mapping[str, Any] = {}
         self.training: Mapping[str, Any] = {}
         self.task: TaskFigure | None = None
+        self.ending = Ending()
         self.started_with: str | None = None
         self.notes: tuple[str, ...] = ()
         self._first: Snapshot | None = None
@@ -267,6 +271,26 @@ class Run:
         """Note the step at which the guard stopped the run; None if it goes on."""
         self.stopped = step
 
+    def note_failed(self, step: int, cause: str) -> None:
+        """Note a look that failed: the looks before it no longer show the model."""
+        self.ending = replace(self.ending, failed=(*self.ending.failed, (step, cause)))
+        self.store()
+
+    def note_end(self, *, last_step: int, delivered: int | None, is_stopped: bool) -> None:
+        """Note the last step of a training, and the step of the weights that it left, None for none.
+
+        Args:
+            last_step: The last optimizer step.
+            delivered: Step of the weights.
+            is_stopped: True if the guard stopped it.
+        """
+        state: State = "stopped" if is_stopped else "ended"
+        self.ending = replace(self.ending, state=state, last_step=last_step, delivered=delivered)
+        if delivered in self.comparisons and delivered not in self._snapshots:
+            rows = self._unstored.get(delivered) or on_main_process(lambda: self._stored_rows(delivered))
+            self._snapshots = {} if rows is None else {delivered: rows}
+        self.store()
+
     def note_model(self, facts: Mapping[str, Any], fingerprint: str | None) -> None:
         """Note what is known of the model that the run begins with."""
         self.model_facts, self.started_with = facts, fingerprint
@@ -282,6 +306,7 @@ class Run:
     def follow(self, budget: Budget) -> None:
         """Take the looks of a training."""
         self.budget = budget
+        self.ending = replace(self.ending, state="running", delivered=None, max_steps=budget.schedule.max_steps)
         self.plan(len(self.comparisons) - 1 + budget.schedule.looks_after(max(self.comparisons)))
 
     def plan(self, looks: int) -> None:
@@ -379,8 +404,15 @@ class Run:
         if self.saved is not None:
             listed = resumed.described.values.get("saved") or {}
             self.saved |= {int(at): str(one) for at, one in listed.items() if int(at) <= last}
+        stored_ending = resumed.described.ending or Ending()
+        self.ending = replace(
+            stored_ending,
+            state="running",
+            delivered=None,
+            failed=tuple(failed for failed in stored_ending.failed if failed[0] <= last),
+        )
         if (figure := resumed.described.task) is not None:
-            self.task = TaskFigure(figure.name, tuple(one for one in figure.values if one[0] <= last))
+            self.task = replace(figure, values=tuple(one for one in figure.values if one[0] <= last), broken=None)
         self._use(decision)
         self._compare(start, step=int(start.meta["step"]))
         for look, snapshot in sorted(looks.items()):
@@ -559,11 +591,15 @@ class Run:
         """Drop the files of the looks later than a step; return the rows of the last one left, unless in memory."""
         self.folder.check_own()
         self.folder.drop_after(step)
-        path = None if last in self._snapshots else self.folder.looks().get(last)
+        rows = None if last in self._snapshots else self._stored_rows(last)
+        return {} if rows is None else {last: rows}
+
+    def _stored_rows(self, step: int) -> Snapshot | None:
+        path = self.folder.looks().get(step)
         try:
-            return {} if path is None else {last: read_snapshot(path)}
+            return None if path is None else read_snapshot(path)
         except SnapshotError:
-            return {}
+            return None
 
     @property
     def items(self) -> int | None:
@@ -607,6 +643,7 @@ class Run:
     def _drop_after(self, step: int) -> None:
         """Drop the looks later than `step`."""
         self.findings = tuple(finding for finding in self.findings if finding.step <= step)
+        self.ending = replace(self.ending, failed=tuple(failed for failed in self.ending.failed if failed[0] <= step))
         kept: tuple[dict[int, Any], ...] = (
             self.comparisons,
             self.firsts,
@@ -618,7 +655,7 @@ class Run:
                 del looks[later]
 
     def latest(self) -> Snapshot | None:
-        """Return the latest look over the items that all looks evaluate; None before the first."""
+        """Return the rows of the look that decides, over the items that all looks evaluate; None before the first."""
         found = self._snapshots.get(max(self._snapshots, default=0))
         return None if found is None else self.subset.apply(found)
 
@@ -645,7 +682,8 @@ class Run:
         comparisons = tuple(self.comparisons[step] for step in steps)
         baseline, latest = self.subset.apply(self.baseline), self.latest()
         last = baseline if latest is None else latest
-        return Trajectory(steps, comparisons, right, baseline, last, self.planned, findings=self.findings)
+        findings, ending = self.findings, self.ending
+        return Trajectory(steps, comparisons, right, baseline, last, self.planned, findings=findings, ending=ending)
 
     def retained_before(self) -> int:
         """Return the number of right answers of the baseline."""
@@ -685,6 +723,7 @@ class Run:
             "model": dict(self.model_facts),
             "training": dict(self.training),
             "task": None if self.task is None else self.task.stored,
+            **replace(self.ending, last_step=max(self.ending.last_step, *self.comparisons)).stored,
             "started_with": self.started_with,
             **({} if self.saved is None else {"saved": {str(step): one for step, one in sorted(self.saved.items())}}),
             "guard": [vars(finding) for finding in self.findings],

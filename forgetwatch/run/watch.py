@@ -52,7 +52,7 @@ from forgetwatch.scoring import (
     rank,
     tokenizer_settings,
 )
-from forgetwatch.snapshot import Snapshot
+from forgetwatch.snapshot import NOT_FINITE, Snapshot
 
 _DELAY: Final = 5.0
 """Seconds of a look during the training before its progress is shown."""
@@ -426,6 +426,8 @@ def _check_baseline(snapshot: Snapshot, probe: Probe, *, step: int) -> None:
         raise ScoringError(
             f"no item of probe {probe.name!r} ({len(snapshot):,} items) can be scored: {_reasons(unscored)}"
         )
+    if line := snapshot.not_finite_line:
+        raise ScoringError(f"{line} before the first step: nothing can be compared with them")
     # Every process has checked the baseline, so that all stop; only the main process logs.
     if rank() != 0:
         return
@@ -433,6 +435,8 @@ def _check_baseline(snapshot: Snapshot, probe: Probe, *, step: int) -> None:
         log(f"{unscored.total():,} of {len(snapshot):,} items are unscored: {_reasons(unscored)}")
     if repeated := repeated_prompts(snapshot):
         log(repeated)
+    if left_out := wrong.pop(NOT_FINITE, 0):
+        log(f"left out of every look, since their outputs are not finite: {left_out:,} of {len(snapshot):,} items")
     if wrong:
         log(f"{wrong.total():,} of {len(snapshot):,} answers count as wrong: {_reasons(wrong)}")
     if step > 0:

@@ -2,7 +2,8 @@
 
     {"format": "forgetwatch/run@4", "run": "4be1...", "probe_checksum": "03d1...",
      "null": true, "looks": [{"step": 200, "seconds": 3.1}, ...],
-     "planned_looks": 12, "guard": [...], ..., "checksum": "77ab..."}
+     "planned_looks": 12, "guard": [...], "state": "ended", "last_step": 2400, "max_steps": 2400,
+     "failed": [{"step": 2200, "cause": "out of memory"}], "delivered": 2400, ..., "checksum": "77ab..."}
 
 Readers obey it: the number of planned looks sets the level of the alarms, and the list shows which looks there must be.
 A description that is missing or damaged is never used in part.
@@ -26,10 +27,10 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal, Self, get_args
 
 from forgetwatch.errors import ForgetwatchError, ProbeError, SnapshotError
 from forgetwatch.files import checksum_with, read_content, write_atomically
@@ -63,6 +64,8 @@ LAST_STEP: Final = 10**18 - 1
 
 Look = Literal["baseline", "null", "step"]
 """Value of ``look`` in the metadata of a snapshot in a run folder."""
+
+State = Literal["running", "ended", "stopped"]
 
 FORMAT: Final = "forgetwatch/run@4"
 """Value of ``format`` in ``run.json``; its number rises whenever a stored field changes."""
@@ -134,7 +137,7 @@ class GuardFinding:
     """One finding of the guard of a run.
 
     Attributes:
-        what: ``alarm``, ``known``, ``policy``, ``must_pass`` or ``vanished``.
+        what: ``alarm``, ``known``, ``policy``, ``must_pass``, ``vanished`` or ``not_finite``.
         name: The group's level and name, what is limited, or the item's id.
         step: Optimizer step of the look; -1 if unknown.
         line: The finding in one line, without text of any item.
@@ -154,6 +157,63 @@ class GuardFinding:
         return cls(str(stored["what"]), str(stored["name"]), step if type(step) is int else -1, str(stored["line"]))
 
 
+@dataclass(frozen=True, kw_only=True)
+class Ending:
+    """How far a training came, and which weights it left.
+
+    Attributes:
+        state: ``running``, also of one that was killed; ``ended``; or ``stopped`` by its guard.
+        last_step: The last optimizer step that is known.
+        max_steps: Steps of the training; None if unknown.
+        failed: (Step, cause) of each look that failed, by rising step.
+        delivered: Step of the weights that it left; None while it is running, or if they are of no step.
+    """
+
+    state: State = "running"
+    last_step: int = 0
+    max_steps: int | None = None
+    failed: tuple[tuple[int, str], ...] = ()
+    delivered: int | None = None
+
+    @property
+    def stored(self) -> dict[str, Any]:
+        """The JSON values of ``run.json``."""
+        return {**vars(self), "failed": [{"step": step, "cause": cause} for step, cause in self.failed]}
+
+    @classmethod
+    def of(cls, stored: Mapping[str, Any]) -> Self | None:
+        """Read the ending of a run from its JSON values.
+
+        Returns:
+            The ending; None in folders of earlier versions.
+
+        Raises:
+            LookupError, TypeError, ValueError: If it is damaged.
+        """
+        if "state" not in stored:
+            return None
+        if stored["state"] not in get_args(State):
+            raise ValueError(f"needed one of {', '.join(get_args(State))} as state, got {stored['state']!r}")
+        most, delivered = stored["max_steps"], stored["delivered"]
+        return cls(
+            state=stored["state"],
+            last_step=_whole_number(stored["last_step"]),
+            max_steps=None if most is None else _whole_number(most),
+            failed=tuple((_whole_number(one["step"]), str(one["cause"])) for one in stored["failed"]),
+            delivered=None if delivered is None else _whole_number(delivered),
+        )
+
+    def later(self, by: int) -> Self:
+        """Return the ending with all steps later by a number of steps."""
+        return replace(
+            self,
+            last_step=self.last_step + by,
+            max_steps=None if self.max_steps is None else self.max_steps + by,
+            failed=tuple((step + by, cause) for step, cause in self.failed),
+            delivered=None if self.delivered is None else self.delivered + by,
+        )
+
+
 @dataclass(frozen=True)
 class TaskFigure:
     """Figure that the trainer logged for the new task, such as its loss.
@@ -161,17 +221,19 @@ class TaskFigure:
     Attributes:
         name: Its name in the trainer's log.
         values: (step, value) of each time, by rising step; at least one.
+        broken: Step of the first value after these that is not finite; None without one.
     """
 
     name: str
     values: tuple[tuple[int, float], ...]
+    broken: int | None = None
 
     @property
     def stored(self) -> dict[str, object]:
         """The JSON values of ``run.json``: the name, and at most `_KEPT` values, the first and the last among them."""
         every = max(1, math.ceil((len(self.values) - 1) / (_KEPT - 1)))
         kept = self.values[:-1:every] + self.values[-1:]
-        return {"name": self.name, "values": [list(one) for one in kept]}
+        return {"name": self.name, "values": [list(one) for one in kept], "broken": self.broken}
 
     @property
     def falls(self) -> bool:
@@ -179,13 +241,16 @@ class TaskFigure:
         return self.name.rpartition("_")[2] in ("loss", "perplexity")
 
     def at(self, step: int) -> float | None:
-        """Return the last value up to a step; None if the first is later."""
+        """Return the last value up to a step; None if the first is later, or it is not finite then."""
+        if self.broken is not None and step >= self.broken:
+            return None
         return next((value for when, value in reversed(self.values) if when <= step), None)
 
     def __str__(self) -> str:
         (start, before), (end, now) = self.values[0], self.values[-1]
         name = visible(self.name.replace("_", " "))
-        return f"{name} {before:.3g} -> {now:.3g}" if end != start else f"{name} {before:.3g} at step {start:,}"
+        text = f"{name} {before:.3g} -> {now:.3g}" if end != start else f"{name} {before:.3g} at step {start:,}"
+        return text if self.broken is None else f"{text}, not finite at step {self.broken:,}"
 
 
 _KEPT: Final = 200
@@ -227,7 +292,7 @@ class Description:
             return cls(problem="is damaged (its checksum does not match)")
         made = cls(values=values)
         try:
-            _ = made.run, made.listed, made.notes, made.lineage
+            _ = made.run, made.listed, made.notes, made.lineage, made.ending
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             return cls(problem=f"is damaged ({error!r})")
         return made
@@ -265,6 +330,11 @@ class Description:
             return None
         runs = [{"run": str(one["run"]), "name": str(one["name"])} for one in listed["runs"]]
         return {"runs": runs, "first": None if listed["first"] is None else str(listed["first"])} if runs else None
+
+    @property
+    def ending(self) -> Ending | None:
+        """How far the training came; None in folders of earlier versions."""
+        return Ending.of(self.values) if self.is_whole else None
 
     @property
     def model(self) -> Mapping[str, Any]:
@@ -313,7 +383,8 @@ class Description:
             name, values = str(stored["name"]), [(int(step), float(value)) for step, value in stored["values"]]
         except (TypeError, KeyError, ValueError):
             return None
-        return TaskFigure(name, tuple(values)) if values else None
+        broken = stored.get("broken")
+        return TaskFigure(name, tuple(values), broken if type(broken) is int else None) if values else None
 
     @cached_property
     def findings(self) -> tuple[GuardFinding, ...]:
@@ -511,11 +582,18 @@ def logged_figure(entries: Sequence[Mapping[str, object]], *, chosen: str | None
     `chosen` is the metric by which the trainer chooses its best checkpoint, None for none.
     """
     for name in (*([] if chosen is None else [chosen, f"eval_{chosen}"]), *FIGURES):
-        logged = [(entry.get("step"), entry.get(name)) for entry in entries]
+        logged = [(entry.get("step"), math.nan if _is_hidden(entry, name) else entry.get(name)) for entry in entries]
         values = [(at, value) for at, value in logged if type(at) is int and isinstance(value, int | float)]
         if finite := [(at, float(value)) for at, value in values if math.isfinite(value)]:
-            return TaskFigure(name, tuple(finite))
+            broken = next((at for at, value in values if not math.isfinite(value) and at > finite[-1][0]), None)
+            return TaskFigure(name, tuple(finite), broken)
     return None
+
+
+def _is_hidden(entry: Mapping[str, object], name: str) -> bool:
+    """Is this a loss that is not finite, of which the trainer logs 0 (transformers' `logging_nan_inf_filter`)?"""
+    norm = entry.get("grad_norm")
+    return entry.get(name) == 0 and isinstance(norm, int | float) and not math.isfinite(norm)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -543,6 +621,13 @@ class StoredRun:
     notes: tuple[str, ...] = ()
     task: TaskFigure | None = None
     described: Description = field(default_factory=Description)
+
+    @property
+    def end(self) -> Snapshot:
+        """The look of the weights that the training left; the last look if those have none."""
+        looks = (self.baseline, *self.looks)
+        delivered = None if self.described.ending is None else self.described.ending.delivered
+        return next((look for look in looks if look.meta["step"] == delivered), looks[-1])
 
     @classmethod
     def read(cls, given: str | Path) -> Self:

@@ -109,5 +109,13 @@ from forgetwatch.scoring.processes import (
     rank,
     world_size,
 )
-from forgetwatch.scoring.readout import Beside, Scores, decide, is_free_correct, lengths, option_mass
+from forgetwatch.scoring.readout import (
+    Beside,
+    Scores,
+    check_finite_scores,
+    decide,
+    is_free_correct,
+    lengths,
+    option_mass,
+)
 from forgetwatch.scoring.scorer import CANNOT_GENERATE, SCORER, Scorer, execution, model_name, score, versions

@@ -129,7 +129,7 @@ class Engine:
         """Return the scores of all items that can be scored, by index. Model and random states come back as they were.
 
         Raises:
-            ScoringError: If the model does not return finite logits over its vocabulary, or is not causal.
+            ScoringError: If the model does not return logits over its vocabulary, or is not causal.
         """
         # Such a probe has generated answers only.
         if all(item.unscored for item in self._encoded):

@@ -57,6 +57,7 @@ from forgetwatch.scoring.model import (
     vocabulary_size,
 )
 from forgetwatch.scoring.processes import all_gather, on_all_processes, on_main_process, rank, world_size
+from forgetwatch.snapshot import NOT_FINITE
 
 AGAIN: Final = 10_000
 """Offset of the seeds of a second measurement: sample n of the first has the seed plus n, far below this."""
@@ -75,6 +76,7 @@ class Generated:
     text: str  # without the stop text that ended it; see `answer_text`
     truncated: bool  # True if it was cut at its length
     tokens: Ids  # the end token included
+    finite: bool = True  # False if logits of one of its steps were NaN or infinite
 
 
 class ModelGenerator:
@@ -118,7 +120,7 @@ class ModelGenerator:
             )
             texts = (cut_at_stop(answer_text(self._tokenizer, one.tokens), decoding.stop) for one in samples)
             return [
-                (n, Generated(text, not one.ended, one.tokens))
+                (n, Generated(text, not one.ended, one.tokens, one.finite))
                 for n, text, one in zip(own, texts, samples, strict=True)
             ]
 
@@ -238,6 +240,9 @@ class GeneratedItems:
         item, encoded = self._items[number], self._encoded[number]
         if answer is None:
             return _unscored(encoded.unscored)
+        if not answer.finite:
+            nothing = {"correct": False, "chosen": None, "gold_share": None, "margin": None}
+            return {"prompt_hash": encoded.prompt_hash, "output": answer.text, "outcome": NOT_FINITE, **nothing}
         judge = item.judge or harness_judge(item)
         text = cut_at_stop(answer.text, self._stops[number])
         graded = grade(
@@ -284,6 +289,7 @@ class Sample:
     tokens: Ids  # the end token included
     logprobs: NDArray[np.float64]
     ended: bool  # True if an end token or a stop text ended it; False if it was cut at its length
+    finite: bool = True  # False if logits of one of its steps were NaN or infinite
 
 
 def sample(
@@ -454,14 +460,21 @@ def _generate(
     )
     # [rows, steps - 1], float64.
     logprobs = torch.cat([torch.empty(count, 0), *(one.cpu() for one in recorder.logprobs)], dim=1).double().numpy()
+    finite = torch.stack(recorder.finite, dim=1).cpu().numpy()  # [rows, steps]
     samples = []
     for row, generated in enumerate(output[:, width:].tolist()):
         # Padding follows an end token, and other rows' steps follow a stop text: each row has its own length.
         end = next((position + 1 for position, token in enumerate(generated) if token in ends), None)
         halt = stop.done[row] if stop.done else None
         length = min(end or len(generated), halt or len(generated))
-        ended = end is not None or halt is not None
-        samples.append(Sample(tokens=tuple(generated[:length]), logprobs=logprobs[row, : length - 1], ended=ended))
+        samples.append(
+            Sample(
+                tokens=tuple(generated[:length]),
+                logprobs=logprobs[row, : length - 1],
+                ended=end is not None or halt is not None,
+                finite=bool(finite[row, :length].all()),
+            )
+        )
     return samples
 
 
@@ -473,12 +486,15 @@ class _Recorder(LogitsProcessor):
 
     def __init__(self) -> None:
         self.logprobs: list[Tensor] = []
+        self.finite: list[Tensor] = []  # by step, bool [rows]; minus infinity is a token that is ruled out
         self._before: Tensor | None = None
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
         if self._before is not None:
             self.logprobs.append(self._before.gather(-1, input_ids[:, -1:]))
         self._before = torch.log_softmax(scores.float(), -1)
+        highest = scores.max(-1).values  # NaN if any is
+        self.finite.append(torch.isfinite(highest))
         return scores
 
 

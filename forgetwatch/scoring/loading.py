@@ -46,7 +46,7 @@ from transformers.models.auto.modeling_auto import (
 from transformers.utils import logging
 
 from forgetwatch.cache import CacheEntry
-from forgetwatch.errors import ForgetwatchError, NotFiniteError, ScoringError, did_you_mean_path
+from forgetwatch.errors import ForgetwatchError, ScoringError, did_you_mean_path
 from forgetwatch.extras import install
 from forgetwatch.grading import RULES
 from forgetwatch.loading import Loading, weights_problem
@@ -450,9 +450,9 @@ def score_derived(
         if progress:
             progress(Done(count=0, total=len(probe), share=0.0))
         model, tokenizer = on_all_processes(load)
-        with not_finite_explained(model, name):
-            scorer = Scorer(probe, tokenizer, model, progress=progress)
-            snapshot = scorer.score(model, name=name, progress=progress)
+        scorer = Scorer(probe, tokenizer, model, progress=progress)
+        snapshot = scorer.score(model, name=name, progress=progress)
+        check_finite(snapshot, model, name)
         try:
             on_main_process(lambda: entry.write(snapshot))
         except (OSError, ForgetwatchError) as error:
@@ -464,22 +464,21 @@ def score_derived(
         return snapshot
 
 
-@contextmanager
-def not_finite_explained(model: nn.Module, name: str) -> Iterator[None]:
-    """Provide scoring a saved model, in which logits that are not finite are an error that names it.
+def check_finite(snapshot: Snapshot, model: nn.Module, name: str) -> None:
+    """Refuse a saved model whose outputs are not finite, with the reason in its weights.
 
-    It is a `ScoringError` in place of a `NotFiniteError`, whose sentence is for a model in training.
+    Raises:
+        ScoringError: If more than `MOST_NOT_FINITE` of its outputs are not.
     """
-    try:
-        yield
-    except NotFiniteError as error:
-        reason = "its weights are finite, so it overflows in its dtype; save it in bfloat16 or float32"
-        for tensor, weight in model.named_parameters():
-            # Weights that are on no device of this process have no values here.
-            if not weight.is_meta and (found := non_finite([weight])):
-                reason = f"its tensor {tensor} holds {found}; take a checkpoint from before that"
-                break
-        raise ScoringError(f"{name}: the model's logits are not finite; {reason}") from error
+    if not (line := snapshot.not_finite_line):
+        return
+    reason = "its weights are finite, so it overflows in its dtype; save it in bfloat16 or float32"
+    for tensor, weight in model.named_parameters():
+        # Weights that are on no device of this process have no values here.
+        if not weight.is_meta and (found := non_finite([weight])):
+            reason = f"its tensor {tensor} holds {found}; take a checkpoint from before that"
+            break
+    raise ScoringError(f"{name}: {line}; {reason}")
 
 
 def non_finite(parts: Iterable[torch.Tensor]) -> str:

@@ -123,7 +123,9 @@ class ParityCheck:
 
     def compare(self, model: nn.Module, scores: Mapping[int, Scores], batches: Sequence[Batch]) -> Parity:
         """Score a few choices again: those deepest in shared rows, the longest item, and others spread over all."""
-        chosen = self._sample(scores, batches)
+        # A model that has diverged is compared where it still answers, if anywhere.
+        finite = {index: found for index, found in scores.items() if np.isfinite(found.logprobs).all()}
+        chosen = [index for index in self._sample(finite, batches) if index in finite]
         deep = _deepest(batches)
         pairs = [_likeliest(self._encoded[index], scores[index], self._norm, deep.get(index)) for index in chosen]
         alone = [_with_choices(self._encoded[index], pair) for index, pair in zip(chosen, pairs, strict=True)]
@@ -206,8 +208,7 @@ class ParityCheck:
             return False
         noise = self._noise(model, own, text, "rows")
         earlier = _change(own[-1:], self._read(model, [self._with_other_token(text, last - 2)], "rows")[0, -1:])
-        # Changes of logits that are not finite are nan, and no comparison holds: they are refused where they are read,
-        # with a better reason.
+        # Changes of logits that are not finite are nan, and no comparison holds: the outcome of the items says so.
         if not change > max(ABOVE_NOISE * noise, smallest):
             return False
         return _largest_divergence(own, after_later) > NON_CAUSAL or 4 * change > earlier

@@ -7,7 +7,7 @@ outcome: its log-likelihood is stored with the length of its text (`metrics.log_
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from forgetwatch.errors import NotFiniteError
+from forgetwatch.errors import ScoringError
 from forgetwatch.item import Item
 from forgetwatch.metrics import choices
 from forgetwatch.probe import Norm
@@ -52,6 +52,11 @@ class Scores:
         """Return the scores of an item before any of its choices is read."""
         return cls(logprobs=np.full(choices, np.nan), tokens=[np.empty(0)] * choices, greedy=np.zeros(choices, bool))
 
+    @property
+    def are_finite(self) -> bool:
+        """False if a log-likelihood is NaN, or all are minus infinity; one alone is of a token that is ruled out."""
+        return not np.isnan(self.logprobs).any() and bool(np.isfinite(self.logprobs).any())
+
     def merged(self, other: Scores) -> Scores:
         """Return these scores together with those of the same item from another process."""
         # The lowest choice decides, so that the result does not depend on which process read what.
@@ -63,6 +68,16 @@ class Scores:
             greedy=self.greedy | other.greedy,
             beside=self.beside or other.beside,
         )
+
+
+def check_finite_scores(scores: Iterable[Scores]) -> None:
+    """Refuse log-likelihoods that are not finite, for callers that have no outcome for them.
+
+    Raises:
+        ScoringError: If those of a text are not.
+    """
+    if not all(one.are_finite for one in scores):
+        raise ScoringError("the model's logits are not finite; has the run diverged?")
 
 
 class Readout:
@@ -112,17 +127,11 @@ class Readout:
         self._greedy = greedy
 
     def add_to(self, found: dict[int, Scores], numbers: NDArray[np.float64]) -> None:
-        """Put the scores of the batch's requests into `found`, by item, from `HeadReader.numbers`.
-
-        Raises:
-            NotFiniteError: If a log-probability is not finite.
-        """
+        """Put the scores of the batch's requests into `found`, by item, from `HeadReader.numbers`."""
         logprobs = np.empty(len(self.rows))
         logprobs[self._order] = numbers[: len(self.rows)]
         likeliest = numbers[len(self.rows) : len(self.rows) + len(self.likeliest)]
         targets = sum(len(request.targets) for request in self._requests)
-        if not np.isfinite(logprobs[:targets]).all():
-            raise NotFiniteError("the model's logits are not finite; has the run diverged?")
         bounds = np.cumsum([len(tokens) for tokens in self._spelled.values()])
         *read, given = np.split(logprobs[targets:], bounds)
         others = dict(zip(self._spelled, read, strict=True))

@@ -45,12 +45,14 @@ def files(tmp_path: Path) -> dict[str, Path]:
 def test_the_exit_status_is_the_answer(files: dict[str, Path], tmp_path: Path) -> None:
     done = run(files["base"], files["kept"], "--policy", files["policy"])
     assert done.exit_code == 0, done.output
-    assert "KEPT policy release PASS: 4 of 4 limits hold" in " ".join(done.stdout.split())
+    assert "gate PASS: policy release. 4 of 4 limits hold" in " ".join(done.stdout.split())
+    assert done.stdout.startswith("KEPT        ")
     failed = run(files["base"], files["lost"], "--policy", files["policy"], "--json", tmp_path / "j.json")
     assert failed.exit_code == 3
-    assert failed.stdout.startswith("FORGOT      policy release FAIL: ")
+    assert failed.stdout.startswith("FORGOT      ")
+    assert "\ngate        FAIL: policy release." in failed.stdout
     document = json.loads((tmp_path / "j.json").read_text())
-    assert (document["answer"], document["limits"]) == ("FAIL", 4)
+    assert (document["word"], document["answer"], document["limits"]) == ("FORGOT", "FAIL", 4)
     assert {one["answer"] for one in document["rulings"]} >= {"FAIL"}
     assert document["sides"]["after"]["checksum"] == load_snapshot(files["lost"]).checksum
     assert document["policy_sha256"] == load_policy(str(files["policy"])).checksum
@@ -125,7 +127,7 @@ def test_a_comment_is_updated_in_place(files: dict[str, Path]) -> None:
     run(files["base"], files["lost"], *options)
     first = files["comment"].read_text()
     assert first.startswith(
-        "Above.\n\n<!-- forgetwatch policy: release -->\n### forgetwatch: FORGOT, policy release FAIL"
+        "Above.\n\n<!-- forgetwatch policy: release -->\n### forgetwatch: FORGOT; policy release FAIL"
     )
     assert "<details><summary>10 of " in first
     assert "| task | id | before | after |" in first  # no probe names the questions
@@ -133,7 +135,7 @@ def test_a_comment_is_updated_in_place(files: dict[str, Path]) -> None:
     run(files["base"], files["kept"], *options)
     second = files["comment"].read_text()
     assert second.count("<!-- forgetwatch policy: release -->") == 1
-    assert "KEPT, policy release PASS" in second
+    assert "KEPT; policy release PASS" in second
     assert "FAILED" not in second
     assert (second.startswith("Above."), second.endswith("Below.\n")) == (True, True)
     assert put_comment(second, first.removeprefix("Above.\n\n")) == first + "Below.\n"
@@ -152,7 +154,7 @@ def test_steps_of_a_workflow_are_annotated(files: dict[str, Path], tmp_path: Pat
     (line, *_) = [line for line in done.stdout.splitlines() if line.startswith("::error")]
     assert line.startswith("::error title=forgetwatch release::all accuracy -")
     assert "%25" not in line.split("::")[1]
-    assert "FORGOT, policy release FAIL" in summary.read_text()
+    assert "FORGOT; policy release FAIL" in summary.read_text()
 
 
 def test_what_is_no_answer_or_no_figure_is_refused_in_one_sentence(files: dict[str, Path], tmp_path: Path) -> None:

@@ -261,7 +261,9 @@ def test_a_model_that_overflows_when_it_is_scored_is_named_and_no_run_is_blamed(
     broken = changed(Path("b"), folder / "broken", 60_000.0, dtype=torch.float16)
     done = CliRunner().invoke(app, ["merge", "a", broken, *PROBES])
     assert done.exit_code == 1
-    assert f"{broken}: the model's logits are not finite; its weights are finite" in str(done.exception)
+    assert f"{broken}: the model's outputs are not finite (40 of 40 answers); its weights are finite" in str(
+        done.exception
+    )
     assert "run" not in str(done.exception).replace(broken, "")
 
 

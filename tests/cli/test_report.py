@@ -57,7 +57,7 @@ def test_the_first_table_of_a_run_has_at_most_eleven_lines(run: Path) -> None:
     lines = done.stdout.splitlines()
     table = lines[: lines.index("")]
     assert len(table) <= 10
-    assert "since         all questions: step 5; best look: the start" in table
+    assert "since         all questions: step 5" in table
     assert table[-1] == f"next          what is listed below; or forgetwatch flips {run}"
     assert lines[len(table) + 1] == "What can be tried, the least work first; measure again after each:"
     assert lines[-1].startswith("report: ")

@@ -265,6 +265,6 @@ def test_a_model_at_chance_has_little_to_lose(before: list[bool], k: int | None,
     found = decide(comparison)
     said = found.sentence
     assert found.word == "NOT CLEAR" or not little
-    assert ("next to nothing to forget" in said or "nothing to forget here" in said) == little
+    assert ("not shown to be better than guessing" in said or "nothing to forget here" in said) == little
     gate = limited(comparison, "50%")
     assert (gate.answer == "PASS") != little

@@ -1,7 +1,5 @@
 """One decision for every output.
 
-Verdicts to expect: simulated ends read as the same ends would that were compared as snapshots.
-
 Alarms of whole runs: simulated runs have the alarms of a trajectory, and unchanged ones are silent.
 """
 
@@ -19,6 +17,7 @@ from support import decided, snapshot
 
 from forgetwatch import Snapshot, Trajectory, compare
 from forgetwatch.comparing import (
+    Comparison,
     Tolerance,
     conclude,
     decide,
@@ -151,6 +150,89 @@ def test_a_category_of_any_size_that_sank_stands_in_the_way(lost: int, gained: i
     assert found.word == word
     if word == "NOT CLEAR":
         assert "4 of 7 right answers of small are lost and none gained" in found.sentence
+
+
+def test_a_category_that_sank_carries_its_own_numbers() -> None:
+    """400 answers that flip both ways alike, and four questions of which all are lost."""
+    names = ["big"] * 300 + ["other"] * 100 + ["Tools"] * 4
+    before = snapshot(([True] * 3 + [False]) * 100 + [True] * 4, category=names)
+    after = snapshot(([True] * 3 + [False]) * 100 + [False] * 4, category=names)
+    leg = decide(compare(before=before, after=after), Tolerance(accuracy=0.2, known=None)).leg("category")
+    assert leg is not None
+    assert (leg.group, leg.value, leg.answer, leg.is_tolerable) == ("Tools", -1.0, "INCONCLUSIVE", False)
+    assert leg.interval is not None
+    assert leg.interval[0] == -1.0
+    assert -0.31 < leg.interval[1] < 0  # -.31 at 95 %, and wider at that of two categories
+    assert leg.reason == "4 of 4 right answers of Tools are lost and none gained"
+
+
+def fallen(lost: int, of: int, *, back: int = 0) -> Comparison:
+    """Two models of which one lost and regained answers of Math; nine categories, the others of 400 unchanged items."""
+    names = ["Math"] * of + [f"c{n % 8}" for n in range(3200)]
+    others = ([True] * 3 + [False]) * 800
+    math_before = [True] * (of - back) + [False] * back
+    math_after = [False] * lost + [True] * (of - back - lost) + [True] * back
+    return compare(
+        before=snapshot(math_before + others, category=names), after=snapshot(math_after + others, category=names)
+    )
+
+
+@pytest.mark.parametrize(
+    ("lost", "back", "of", "word"),
+    [
+        (0, 0, 60, "KEPT"),
+        (7, 5, 60, "NOT CLEAR"),  # -3 points, and perhaps -21
+        (0, 0, 20, "KEPT"),  # -28 at worst without a flip: too small to meet the bound, named
+        (2, 2, 20, "KEPT"),
+        (0, 0, 35, "KEPT"),  # -18 at worst
+        (2, 1, 35, "NOT CLEAR"),
+    ],
+)
+def test_a_category_that_may_have_lost_20_points_stands_in_the_way(lost: int, back: int, of: int, word: str) -> None:
+    found = decide(fallen(lost, of, back=back), Tolerance(known=None))
+    assert found.word == word
+    leg = found.leg("category")
+    assert leg is not None
+    if word == "NOT CLEAR":
+        assert found.sentence.startswith(f"Math, {of} questions, may have lost ")
+    elif leg.worst is not None and leg.worst < -0.2:
+        assert f"Math with {of} questions, may have lost" in found.sentence
+    # Four times the limit, where that is more than 20 points.
+    assert decide(fallen(lost, of, back=back), Tolerance(known=None, category=0.2)).word == "KEPT"
+
+
+def test_few_right_answers_block_kept_and_never_forgot() -> None:
+    """200 items of four options: all 40 of Tools right and 16 of the others; after it Tools has none."""
+    names = ["Tools"] * 40 + ["Facts"] * 160
+    columns = {"category": names, "k": [4] * 200, "gold": [0] * 200}
+    before = snapshot([True] * 40 + ([True] + [False] * 9) * 16, **columns)
+    made = compare(before=before, after=snapshot([False] * 40 + ([True] + [False] * 9) * 16, **columns))
+    found = decide(made)
+    assert (found.word, found.answer) == ("FORGOT", "FAIL")
+    assert "Tools" in found.sentence
+    assert "not shown to be better than guessing before: Facts (16 of 160 right)" in found.reasons
+    assert conclude(made).categories == 2
+    unchanged = decide(compare(before=before, after=before))
+    right = "28 % right of 200, 25 % by chance"
+    assert unchanged.sentence == f"before training it was not shown to be better than guessing ({right})"
+    assert (unchanged.word, unchanged.answer) == ("NOT CLEAR", "INCONCLUSIVE")
+    two = {"k": [2] * 60, "gold": [0] * 60}
+    lost = compare(before=snapshot([True] * 36 + [False] * 24, **two), after=snapshot([False] * 60, **two))
+    assert decide(lost).word == "FORGOT"
+
+
+def test_a_weak_category_fails_by_a_sure_fall_alone() -> None:
+    names = ["Math"] * 400 + ["weak"] * 40
+    columns = {"category": names, "k": [4] * 440, "gold": [0] * 440}
+    before = snapshot(([True] * 3 + [False]) * 100 + [True] * 12 + [False] * 28, **columns)
+    lost = snapshot(([True] * 3 + [False]) * 100 + [False] * 12 + [False] * 28, **columns)
+    some = snapshot(([True] * 3 + [False]) * 100 + [False] * 4 + [True] * 8 + [False] * 28, **columns)
+    assert decide(compare(before=before, after=lost), Tolerance(accuracy=0.2, known=None)).word == "FORGOT"
+    found = decide(compare(before=before, after=some), Tolerance(accuracy=0.2, known=None))
+    assert (found.word, found.reasons) == (
+        "KEPT",
+        ("not shown to be better than guessing before: weak (12 of 40 right)",),
+    )
 
 
 def test_what_must_be_known_beside_a_word_is_said() -> None:

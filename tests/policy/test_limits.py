@@ -7,7 +7,7 @@ from pages import sure
 from support import snapshot
 
 from forgetwatch import Item, Probe, Snapshot, compare
-from forgetwatch.comparing import Comparison, Tolerance
+from forgetwatch.comparing import Comparison
 from forgetwatch.errors import GateError
 from forgetwatch.policy import PolicyResult, Ruling, Sides, apply_policy, limits_of, parse_policy
 
@@ -34,14 +34,6 @@ def test_the_worst_limit_is_the_answer_and_its_line_names_what_decides() -> None
     assert judged("newly_unscored>1", no_worse_than="27%").answer == "INCONCLUSIVE"
     failed = judged("n>1", "newly_unscored>1", no_worse_than="27%")
     assert failed.line == "gate FAIL: all n 120 (fails if >1): beyond the limit"
-
-
-def test_the_tolerance_over_all_is_the_strictest() -> None:
-    assert limits_of(fail_if=["n>1"]).tolerance == Tolerance()
-    assert limits_of(no_worse_than="1%,known=4%").tolerance == Tolerance(accuracy=0.01, known=0.04)
-    policy = parse_policy("critical: [{accuracy: 3%}, {of: 'category:a', accuracy: 1%}]\nadvisory: [{known: 1%}]", "p")
-    assert policy.tolerance == Tolerance(accuracy=0.03)
-    assert limits_of(no_worse_than="2%", policy=policy).tolerance == Tolerance(accuracy=0.02)
 
 
 def test_options_add_to_a_policy_and_share_its_error() -> None:

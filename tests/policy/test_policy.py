@@ -18,7 +18,7 @@ from sampled import chances, forgetful, scored, with_outcomes
 from support import decided, snapshot
 
 from forgetwatch import Item, Probe, Snapshot, compare
-from forgetwatch.comparing import Comparison
+from forgetwatch.comparing import Comparison, decide
 from forgetwatch.errors import GateError
 from forgetwatch.policy import (
     READY,
@@ -98,12 +98,17 @@ def test_words_tell_a_small_sure_loss_from_none_that_is_shown() -> None:
         fall: ruling(judged("critical: [{of: all, accuracy: 20%}]", sides(4000, fall)), "all accuracy").word
         for fall in (0.0, 0.4, 3.0, -0.5)
     }
-    assert words == {0.0: "no worsening shown", 0.4: "small but sure", 3.0: "beyond the limit", -0.5: "better"}
+    assert words == {
+        0.0: "within the limit",
+        0.4: "a loss within the limit",
+        3.0: "beyond the limit",
+        -0.5: "within the limit",
+    }
     none = "critical: [{of: all, accuracy: no worsening}]"
-    assert ruling(judged(none, sides(4000, 0.3)), "all accuracy").word == "worse"
-    assert judged(none, sides(4000, 0.0)).answer == "PASS"
+    assert ruling(judged(none, sides(4000, 0.3)), "all accuracy").word == "beyond the limit"
+    assert ruling(judged(none, sides(4000, 0.0)), "all accuracy").word == "no loss shown"
     unclear = ruling(judged("critical: [{of: all, accuracy: 5%}]", sides(300, 0.3)), "all accuracy")
-    assert unclear.word in ("unclear", "worse, how far is unclear")
+    assert unclear.word in ("not clear", "a loss, not clearly beyond the limit")
 
 
 def test_a_relative_limit_follows_the_accuracy_before_down_to_its_floor() -> None:
@@ -190,7 +195,7 @@ def test_conditions_on_quantities_are_decided_by_their_intervals() -> None:
 def test_where_the_model_knew_nothing_nothing_is_decided() -> None:
     given = sides(600, 0.0, known=-0.86)
     found = judged("critical: [{of: all, accuracy: 2%}]", given)
-    assert "next to nothing to forget" in found.rulings[0].word
+    assert "not shown to be better than guessing" in found.rulings[0].word
     assert found.answer == "INCONCLUSIVE"
     wrong = next(str(row) for row, right in enumerate(given.after.floats("correct")) if not right)
     assert judged(f"critical: [{{of: all, accuracy: 2%}}]\nmust_pass: ['{wrong}']", given).answer == "FAIL"
@@ -287,6 +292,46 @@ def test_shipped_policies_are_read_and_applied(name: str) -> None:
     assert policy.name == name
     assert apply_policy(policy, sides(4000, 4.0)).answer == "FAIL"
     assert apply_policy(policy, sides(200, 0.0)).answer in ("PASS", "INCONCLUSIVE")
+
+
+def test_the_verdict_is_a_limit_that_answers_as_the_verdict_does() -> None:
+    for fall, items in ((0.0, 4000), (0.0, 200), (0.2, 1500), (4.0, 4000)):
+        given = sides(items, fall)
+        made = decide(compare(before=given.before, after=given.after))
+        found = judged("critical: [verdict]", given)
+        (one,) = found.rulings
+        assert (found.answer, one.answer, one.measured, one.word) == (
+            made.answer,
+            made.answer,
+            made.word,
+            made.sentence,
+        )
+        assert (found.limits, found.decision) == (0, made)
+        assert judged("critical: [verdict, {accuracy: 90%}]", given).level == 0.95  # it shares no error
+        assert apply_policy(load_policy("fine-tune"), given).answer == made.answer
+
+
+@pytest.mark.parametrize("name", READY)
+def test_a_shipped_policy_passes_only_what_is_kept_and_fails_all_that_is_forgot(name: str) -> None:
+    policy, answers = load_policy(name), set[tuple[str, str]]()
+    for seed in range(8):
+        for items, fall, noise in ((2000, 0.0, 0.1), (2000, 0.15, 0.3), (600, 0.3, 0.5), (600, 1.0, 0.5)):
+            given = sides(items, fall, seed=seed, noise=noise)
+            found = apply_policy(policy, given)
+            answers.add((found.decision.word, found.answer))
+            assert found.answer != "PASS" or found.decision.word == "KEPT"
+            assert found.answer == "FAIL" or found.decision.word != "FORGOT"
+    assert {("KEPT", "PASS"), ("FORGOT", "FAIL")} <= answers
+
+
+def test_in_a_guard_the_verdict_shares_its_error_over_the_looks() -> None:
+    """A fall that is beyond its limit at 95 %, and not at 1 - .05/20."""
+    given = sides(1000, 0.25, seed=3)
+    comparison = compare(before=given.before, after=given.after)
+    policy = parse_policy("critical: [verdict]", "p")
+    assert decide(comparison).answer == "FAIL"
+    once, often = (apply_policy(policy, given, comparison=comparison, looks=looks) for looks in (1, 20))
+    assert (once.answer, often.answer) == ("FAIL", "INCONCLUSIVE")
 
 
 GOOD = "critical: [{of: all, accuracy: 2%}]"

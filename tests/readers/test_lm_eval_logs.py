@@ -22,7 +22,7 @@ from tool_logs import DATE, choice_row, open_row, results, write_json, write_sam
 from forgetwatch import Snapshot, compare, load_snapshot, save_snapshot
 from forgetwatch.errors import MismatchError, SnapshotError
 from forgetwatch.readers import choose_target, reconcile, target_options
-from forgetwatch.snapshot import NONE
+from forgetwatch.snapshot import NONE, NOT_FINITE
 
 SCORES = [(-3.0, -1.5, -2.0), (-1.0, -4.0, -2.5), (-2.0, -3.0, -0.25), (-9.0, -1.0, -1.0)]
 GOLDS = [1, 2, 2, 2]
@@ -494,17 +494,15 @@ def table(folder: Path, suffix: str, **of_second: Any) -> Snapshot:
 
 @FORMATS
 @pytest.mark.parametrize("logprobs", [[-1.0, math.nan, -3.0], [-math.inf] * 3])
-def test_an_item_with_unusable_scores_has_none_and_is_counted(
+def test_an_answer_whose_scores_are_not_finite_is_wrong_and_counted(
     tmp_path: Path, suffix: str, logprobs: list[float]
 ) -> None:
     found = table(tmp_path, suffix, choice_logprobs=logprobs)
     assert found.table["choice_logprobs"].to_pylist() == [[-1, -2, -3], None, [-1, -2, -3]]
-    assert found.notes == (
-        "choice_logprobs of 1 of 3 rows count as missing: they have no number for an option, or minus infinity for "
-        "every one",
-    )
-    # Its answer was logged, and stays.
-    assert found.table["correct"].to_pylist() == [True] * 3
+    assert found.notes == ("answers whose log-likelihoods are not finite, and that count as wrong: 1 of 3",)
+    columns = {name: found.table[name][1].as_py() for name in ("outcome", "correct", "chosen", "gold_share", "margin")}
+    assert columns == {"outcome": NOT_FINITE, "correct": False, "chosen": None, "gold_share": 0.0, "margin": None}
+    assert found.table["correct"].to_pylist() == [True, False, True]
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
@@ -553,7 +551,8 @@ def test_a_log_counts_items_without_usable_scores(tmp_path: Path) -> None:
     rows = [choice_row(number, scores, 0) for number, scores in enumerate(logged)]
     found = load_snapshot(write_samples(tmp_path, "t", rows))
     assert found.table["choice_logprobs"].to_pylist() == [[-1.0, -2.0], None, None]
-    assert any(note.startswith("choice_logprobs of 2 of 3 rows count as missing") for note in found.notes)
+    assert "answers whose log-likelihoods are not finite, and that count as wrong: 2 of 3" in found.notes
+    assert found.is_not_finite.tolist() == [False, True, True]
 
 
 def test_a_log_with_plus_infinity_is_refused_by_line(tmp_path: Path) -> None:

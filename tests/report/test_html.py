@@ -258,7 +258,7 @@ def test_a_run_shows_its_curves_and_its_alarms() -> None:
     page = Checked(run_of_notebook()._repr_html_())
     assert {"svg", "table"} <= page.tags
     assert "What changed in m from step 0 to step 2" in page.shown
-    assert any(piece.startswith("no fall beyond chance at 2 looks;") for piece in page.pieces)
+    assert any(piece == "no fall beyond chance at 2 looks" for piece in page.pieces)
     assert "in at most 5 of 100 runs" in page.shown
 
 

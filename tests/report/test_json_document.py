@@ -32,6 +32,7 @@ GROUP = {
     *("passages", "bits_per_byte_before", "bits_per_byte_after", "bits_per_byte_change"),
     "bits_per_byte_change_interval",
     *("net_change_interval_worst", "known_vanished", "vanished", "unscored_before", "unscored_after", "newly_unscored"),
+    "not_finite",
     *("margin_change", "margin_change_interval", "net_change_estimate", "net_change_estimate_interval"),
     *("known_lost_net_share_interval", "newly_known_net", "newly_known_net_interval"),
     *("right_lost_share", "right_lost_share_interval"),

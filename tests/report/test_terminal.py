@@ -12,7 +12,6 @@ from support import snapshot
 from forgetwatch import Trajectory, compare
 from forgetwatch.comparing import Comparison, Tolerance, estimated
 from forgetwatch.report import LINES, WORST, comparison_detail, comparison_table, note_lines
-from forgetwatch.report.advice import best_look
 from forgetwatch.report.terminal import run_table
 from forgetwatch.run_folder import GuardFinding
 
@@ -152,7 +151,7 @@ def test_the_detail_has_every_quantity_with_its_interval_by_its_name_in_gates() 
 
 
 def test_categories_that_do_not_differ_beyond_chance_are_not_ranked() -> None:
-    alike = compared([True] * 90, [False] * 9 + [True] * 81, category=["a", "b", "c"] * 30)
+    alike = compared([True] * 300, [False] * 9 + [True] * 291, category=["a", "b", "c"] * 100)
     assert row(alike, "categories") == "none of 3 stands out"
     assert "worst" not in first(alike)
 
@@ -378,21 +377,10 @@ def test_the_first_table_of_a_run_names_the_first_alarm_of_each_group() -> None:
     assert lines[0].startswith("forgetwatch  out, step 3 against the start ")
     assert lines[1].startswith("FORGOT        true accuracy, estimated, fell by 40 points ")
     assert lines[-2:] == [
-        "since         all questions: step 2; best look: the start",
+        "since         all questions: step 2",
         "next          forgetwatch report out; or forgetwatch flips out",
     ]
     assert max(map(len, lines)) <= 100
-
-
-def test_the_best_look_is_that_of_the_highest_accuracy() -> None:
-    looks = [True] * 10 + [False] * 90, [True] * 30 + [False] * 70, [True] * 20 + [False] * 80
-    trajectory = run(*looks)
-    assert best_look(trajectory) == (1, pytest.approx(0.2))
-    assert (
-        first_of_run_table(trajectory)[-1]
-        == "looks         no fall beyond chance at 2 looks; best look: step 1, +20.0 points, 0 forgotten"
-    )
-    assert best_look(run(*RUN)) == (None, 0.0)
 
 
 def test_trips_of_the_guard_are_counted_in_the_table_and_named_unless_an_alarm_is() -> None:
@@ -411,7 +399,7 @@ def test_a_group_that_recovered_after_its_alarm_is_said_to_have_recovered() -> N
     trajectory = run(kept, lost, kept, planned=5)
     lines = first_of_run_table(trajectory)
     assert lines[1].startswith("KEPT ")
-    assert lines[-1] == "since         all questions: step 1 (recovered); best look: the start"
+    assert lines[-1] == "since         all questions: step 1 (recovered)"
     assert "at the last look +0.0 points (0 forgotten, 0 gained, of 300): recovered." in plain(text(trajectory))
 
 
@@ -419,13 +407,13 @@ def test_an_alarm_of_a_fall_within_the_limit_says_so() -> None:
     kept, lost = [True] * 900, [False] * 12 + [True] * 888
     trajectory = run(kept, lost, planned=1)
     assert first_of_run_table(trajectory, tolerance=Tolerance(accuracy=0.1))[-1] == (
-        "since         all questions: step 1 (within the limit now); best look: the start"
+        "since         all questions: step 1 (within the limit now)"
     )
 
 
 def test_a_run_without_alarms_or_flips_says_that_nothing_fell() -> None:
     lines = first_of_run_table(run([True] * 9, [True] * 9))
-    assert lines[-1] == "looks         no fall beyond chance at 1 look; best look: the start"
+    assert lines[-1] == "looks         no fall beyond chance at 1 look"
 
 
 def test_a_baseline_alone_is_one_line() -> None:

@@ -3,7 +3,6 @@
 Attention of shared rows: chosen by what the model computes, named in the snapshot, and tested before it is used.
 """
 
-import math
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any, Literal
@@ -71,7 +70,6 @@ class _Patched(LlamaForCausalLM):  # type: ignore[misc]
         shape = (*input_ids.shape, self.config.vocab_size)
         made = {
             "hidden states": torch.zeros(*input_ids.shape, 32),
-            "nan": torch.full(shape, math.nan),
             "short": torch.zeros(shape)[:, :0],
             "none": None,
         }
@@ -82,7 +80,6 @@ class _Patched(LlamaForCausalLM):  # type: ignore[misc]
     ("kind", "says"),
     [
         ("hidden states", r"logits of shape .* 32\), needed 137 numbers"),
-        ("nan", "not finite"),
         ("short", "logits of shape"),
         ("none", "returned no logits"),
     ],

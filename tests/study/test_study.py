@@ -1056,10 +1056,10 @@ def test_a_model_whose_logits_are_not_finite_is_named_with_its_tensor(
     (saved / "broken.yaml").write_text(study)
     done = CliRunner().invoke(app, ["study", str(saved / "broken.yaml"), "-o", str(tmp_path / "out")])
     assert done.exit_code == 1
-    why = f"{broken}: the model's logits are not finite; its tensor {name} holds NaN (3 of "
-    assert f"forgetwatch: not compared: made: {why}" in done.stderr
+    assert f"forgetwatch: not compared: made: {broken}: the model's outputs are not finite (" in done.stderr
+    assert f"; its tensor {name} holds NaN (3 of " in done.stderr
     items = str(saved / "scored.jsonl")
     command = ["score", str(broken), "--probe", items, "-o", str(tmp_path / "s.parquet")]
     failed = CliRunner().invoke(app, command)
-    assert str(failed.exception).startswith(why), failed.output
+    assert str(failed.exception).startswith(f"{broken}: the model's outputs are not finite ("), failed.output
     assert "diverged" not in done.stderr

@@ -18,7 +18,7 @@ GATE_MINUTES = 12
 """Minutes that the README's test command may take on two idle cores; `.ci/run` prints what it took."""
 
 AT_MOST = {
-    "tokens of the package": 328_085,
+    "tokens of the package": 328_473,
     "tokens of the tests": 461_674,
     "public names": 13,
     "files that name bits_per_byte": 6,
@@ -33,20 +33,20 @@ AT_MOST = {
 
 ROOMS = {
     "data": ("errors extras files loading progress ranges visible_text decoding item probe snapshot cache", 15_989),
-    "metrics": ("metrics measures", 26_378),
+    "metrics": ("metrics measures", 26_460),
     "theory": ("theory", 5_485),
     "grading": ("grading", 15_492),
-    "probes": ("probes", 23_149),
-    "readers": ("readers files/json_pieces files/rows", 30_373),
-    "compare": ("text measures/rows comparing", 33_686),
-    "policy": ("policy", 9_348),
-    "report": ("report", 34_911),
+    "probes": ("probes", 23_061),
+    "readers": ("readers files/json_pieces files/rows", 30_364),
+    "compare": ("text measures/rows comparing", 34_019),
+    "policy": ("policy", 9_346),
+    "report": ("report", 34_769),
     "scoring": ("scoring", 32_200),
     "retention": ("retention", 3_866),
-    "run": ("run run_folder", 50_528),
+    "run": ("run run_folder", 50_730),
     "merge": ("merge", 8_281),
     "study": ("study", 14_882),
-    "ways in": ("trl axolotl lm_eval demo version cli __init__ __main__", 23_517),
+    "ways in": ("trl axolotl lm_eval demo version cli __init__ __main__", 23_529),
 }
 """Parts of the package that make a room, and the most tokens of code of the room."""
 

@@ -179,7 +179,8 @@ def _verify(path: Path) -> PolicyResult:
             raise GateError(f"{path}: its format is {schema!r}, this version reads {SCHEMA!r}; run the gate again")
         result, sides = call.answer(day)
     except (ValueError, KeyError, TypeError, RecursionError, typer.BadParameter) as error:
-        raise GateError(f"{path}: needed an answer of gate --json, and it is none ({error!r:.80})") from error
+        key = f": no key {error}" if isinstance(error, KeyError) else ""
+        raise GateError(f"{path}: needed an answer of gate --json, and it is none{key}") from error
     now = json.loads(json_text(_document(call, result, sides, day)))
     if changed := [key for key in now if now[key] != stored.get(key)]:
         raise GateError(f"{path}: the answer was {before} and is {result.answer} now; not as stored: {listed(changed)}")

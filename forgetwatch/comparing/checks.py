@@ -322,7 +322,7 @@ def align_repeat(before: Snapshot, null: Snapshot) -> tuple[tuple[NDArray[np.flo
         )
     # The second measurement may cover a part of the items only.
     again, chosen = np.full(len(before), np.nan), np.full(len(before), NONE)
-    again[pairing.before] = null.floats("correct")[pairing.after]
+    again[pairing.before] = null.right_as_base[pairing.after]
     if not null.missing("chosen"):
         chosen[pairing.before] = null.ints("chosen")[pairing.after]
     if not np.isfinite(again).any() and not null.is_passage.any():  # passages have no flips, and no noise of them

@@ -390,7 +390,8 @@ def compare(
     paired, unscored = AlignedPairs.align(before, after, pairing, again=again)
     notes += _mass_notes(paired)
     passages = AlignedPassages.align(before, after, pairing)
-    rows = Rows(pairs=paired, unscored=unscored, passages=passages)
+    broken = int((before.is_passage[pairing.before] & after.is_not_finite[pairing.after]).sum())
+    rows = Rows(pairs=paired, unscored=unscored, passages=passages, passages_not_finite=broken)
     groups = tuple(count_groups(rows))
     # The first note is the one that every table shows.
     first = [note for note in (vanished_note(groups[0]),) if note]

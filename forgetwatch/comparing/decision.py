@@ -173,6 +173,9 @@ def decide(
         level: Level of each leg's interval, 0 to 1.
     """
     whole, legs = comparison.all, legs_of(comparison, limits, level=level)
+    broken = not_finite(whole, since=not_finite_since)
+    if not whole.n and broken:
+        return Decision(word="NOT CLEAR", answer="INCONCLUSIVE", sentence=broken, legs=legs, next="mend")
     if not whole.n:
         passages = bool(whole.passages) and not whole.outcomes.vanished
         text = "passages alone were compared, and they have no right answer"
@@ -188,7 +191,6 @@ def decide(
         reasons.append(f"chosen among {chosen_among} looks by these questions: about 1 to 2 points too good")
     also = form_alone(whole) + part_of_wording(comparison)
     made = partial(Decision, legs=legs, reasons=tuple(reasons))
-    broken = not_finite(whole, since=not_finite_since)
     if failed:
         sentence = broken or _forgot(comparison, failed[0], limits) + also
         return made(word="FORGOT", answer="FAIL", sentence=sentence, next="mend", deciding=failed[0].name)
@@ -244,7 +246,11 @@ def unmeasured(trajectory: Trajectory) -> str:
 
 
 def _is_broken(whole: Group) -> bool:
-    return whole.outcomes.not_finite > MOST_NOT_FINITE * whole.n
+    return whole.outcomes.not_finite > MOST_NOT_FINITE * _outputs(whole)
+
+
+def _outputs(whole: Group) -> float:
+    return whole.n + (whole.passages or 0) + whole.outcomes.passages_not_finite
 
 
 def not_finite(whole: Group, *, since: int | None = None) -> str:
@@ -252,7 +258,7 @@ def not_finite(whole: Group, *, since: int | None = None) -> str:
     if not _is_broken(whole):
         return ""
     from_step = "" if since is None else f" since step {since:,}"
-    counts = f"{count(whole.outcomes.not_finite)} of {count(whole.n)} answers"
+    counts = f"{count(whole.outcomes.not_finite)} of {count(_outputs(whole))} {'answers' if whole.n else 'passages'}"
     return f"the model's outputs are not finite{from_step} ({counts})"
 
 
@@ -274,10 +280,10 @@ def at_start(whole: Group) -> str:
     """Return the sentence on a model that was not shown to be better than guessing before; empty for any other."""
     if not whole.little_to_lose:
         return ""
-    if not whole.retained and not whole.forgotten:
-        return f"before training it answered none of {count(whole.n)} questions right: there is nothing to forget here"
-    right, chance = (f"{100 * share:.0f} %" for share in (whole.accuracy_before, whole.guess_accuracy))
-    counts = f"{right} right of {count(whole.n)}, {chance} by chance"
+    right, scored = whole.right_before
+    if not right:
+        return f"before training it answered none of {count(scored)} questions right: there is nothing to forget here"
+    counts = f"{100 * right / scored:.0f} % right of {count(scored)}, {100 * whole.guess_accuracy:.0f} % by chance"
     return f"before training it was not shown to be better than guessing ({counts})"
 
 
@@ -413,7 +419,9 @@ def _not_clear(
     has_noise = right is not None and not right.less_noise
     if has_noise and any(leg.of == "its right answers" and leg.shows_loss for leg in blocking):
         then = "measure twice"
-    needed = None if shown else _needed(comparison.all, blocking)  # of a loss it would be noise
+    # Of a loss, and of one category, it would be noise.
+    is_noise = shown or any(leg.name == "category" for leg in blocking)
+    needed = None if is_noise else _needed(comparison.all, blocking)
     if needed is not None:
         text += f"; about {needed:,} questions would decide if nothing is lost"
     return text + (also if shown else ""), then, needed
@@ -490,9 +498,9 @@ def _too_few(comparison: Comparison) -> list[str]:
 def _no_better_than_guessing(comparison: Comparison) -> list[str]:
     """Name the categories that were not better than guessing before, which only a sure fall makes FORGOT."""
     weak = [group for group in estimated_categories(comparison) if group.little_to_lose]
-    rights = [f"{count(group.retained + group.forgotten)} of {count(group.n)}" for group in weak]
-    named = [f"{one_line(group.name)} ({right} right)" for group, right in zip(weak, rights, strict=True)]
-    return [f"not shown to be better than guessing before: {listed(named)}"] if named else []
+    rights = [" of ".join(map(count, group.right_before)) for group in weak]
+    named = [f"{one_line(group.name)} ({right})" for group, right in zip(weak, rights, strict=True)]
+    return [f"may have guessed before: {listed(named)}"] if named else []
 
 
 def luck_phrase(group: Group) -> str:
@@ -562,15 +570,16 @@ def _percent(share: float) -> str:
 
 
 def _raised_alarms(trajectory: Trajectory, decision: Decision) -> tuple[RaisedAlarm, ...]:
-    """Return the alarms of a run by step, each with the same test at the last look."""
-    tests = trajectory.verdicts()
-    last = {(one.kind, one.group.level, one.group.name): one for one in tests if one.step == trajectory.steps[-1]}
+    """Return the alarms of a run by step, each with the same test at the look that decides."""
+    tests, final = trajectory.verdicts(), trajectory.own.final_step
+    last = {(one.kind, one.group.level, one.group.name): one for one in tests if one.step == final}
     raised = []
     for alarm in trajectory.alarms():
-        # A group without answers at the last look has no test there: the alarm is the last that is known of it.
+        # A group without answers at that look has no test there: the alarm is the last that is known of it.
         now = last.get((alarm.kind, alarm.group.level, alarm.group.name), alarm)
         state = _state(now)
-        raised.append(RaisedAlarm(alarm=alarm, now=now, state=state, told=_told(now, state, decision)))
+        told = _told(now, state, decision) if alarm.step <= final else "not in these weights"
+        raised.append(RaisedAlarm(alarm=alarm, now=now, state=state, told=told))
     return tuple(sorted(raised, key=lambda one: one.alarm.step))
 
 

@@ -132,7 +132,9 @@ class Flip:
         """
         if side.chosen is not None:
             return self.option(side.chosen)
-        return side.output if side.output is not None else None if side.outcome == "ok" else side.outcome
+        if side.output is not None or side.outcome == "ok":
+            return side.output
+        return side.outcome.replace("_", " ")
 
     def option(self, index: int) -> str:
         """Return an option as text: its own text if there is a probe, else its letter."""

@@ -134,6 +134,7 @@ def _split(whole: Rows, *labels: Labels | None) -> list[tuple[str, Rows]]:
                 pairs=whole.pairs.take(scored.get(name, nothing)),
                 unscored=whole.unscored.take(missing.get(name, nothing)),
                 passages=passages.take(texts[name]) if passages and name in texts else None,
+                passages_not_finite=0,
             ),
         )
         for name in dict.fromkeys((*scored, *missing, *texts))

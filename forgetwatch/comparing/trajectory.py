@@ -76,12 +76,12 @@ class StageRow:
     Attributes:
         name: Name of the stage.
         since_first: The base against it.
-        since_previous: The end of the stage before against it.
+        since_previous: The end of the stage before against it; None if the outputs of that end are not finite.
     """
 
     name: str
     since_first: Comparison
-    since_previous: Comparison
+    since_previous: Comparison | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,7 +134,7 @@ class StageMatrix:
             having = [at for at, end in enumerate(own) if len(end)]
             shares = np.full(len(self.ends), np.nan)
             common = shared_rows([own[at] for at in having], refuses=False)
-            right = np.stack([end.floats("correct") for end in common])
+            right = _right_of_ends(common, has_base=having[0] == 0)
             scored = np.isfinite(right).all(axis=0)
             if scored.any():
                 shares[having] = right[:, scored].mean(axis=1)
@@ -145,7 +145,7 @@ class StageMatrix:
     def paths(self) -> Paths:
         """The questions that base and all ends have, by their path."""
         shared = shared_rows(self.ends)
-        right = np.stack([end.floats("correct") for end in shared])
+        right = _right_of_ends(shared)
         scored = np.isfinite(right).all(axis=0)
         was = right[:, scored] == 1.0
         first, last = was[0], was[-1]
@@ -173,10 +173,16 @@ class StageMatrix:
     def path_of_each(self) -> Iterator[tuple[str, str, str, str]]:
         """Yield (task, id, category, path) of each question; a path has 1, 0 or - for unscored at base and each end."""
         shared = shared_rows(self.ends)
-        marks = np.stack([end.floats("correct") for end in shared])
+        marks = _right_of_ends(shared)
         names = zip(*(shared[0].texts(name).tolist() for name in ("task", "item_id", "category")), strict=True)
         for (task, item, category), path in zip(names, marks.T, strict=True):
             yield task, item, category, "".join("-" if one != one else f"{one:.0f}" for one in path)
+
+
+def _right_of_ends(ends: Sequence[Snapshot], *, has_base: bool = True) -> NDArray[np.float64]:
+    """Return the right answers of each end, [ends, rows]; nan where the base, which comes first, was not finite."""
+    right = [end.floats("correct") for end in ends]
+    return np.stack([ends[0].right_as_base, *right[1:]] if has_base else right)
 
 
 def _group(end: Snapshot, name: str, level: Level) -> Snapshot:
@@ -656,7 +662,7 @@ def _matrix(runs: Sequence[StoredRun]) -> StageMatrix:
         StageRow(
             name=name,
             since_first=_compared(ends[0], after),
-            since_previous=_compared(before, after),
+            since_previous=None if before.not_finite_line else _compared(before, after),
         )
         for name, (before, after) in zip(_stage_names(runs), pairwise(ends), strict=True)
     )
@@ -745,6 +751,9 @@ def _stage_notes(runs: Sequence[StoredRun]) -> list[str]:
     """Note stages that did not begin where the one before ended, and drift from another base."""
     notes = []
     for before, after in pairwise(runs):
+        if line := before.end.not_finite_line:
+            notes.append(f"{before.folder}: {line} at its end, and no stage is compared with that")
+            continue
         found = compare(before=before.end, after=_start(after), on_mismatch="intersect").all
         if found.forgotten or found.gained:
             notes.append(

@@ -242,6 +242,13 @@ def category_leg(comparison: Comparison, limit: float, level: float = 0.95) -> L
     return replace(leg, answer="INCONCLUSIVE", is_tolerable=False, shows_loss=True, reason=reason)
 
 
+def _unchanged(group: Group) -> list[Cells]:
+    """Return the cells of a group had no answer changed: with all answers right, and with those that were."""
+    independent = group.effective_n if group.n else 0.0
+    right = independent * (group.retained + group.forgotten) / group.n if group.n else 0.0
+    return [Cells(retained=kept, forgotten=0, gained=0, missed=independent - kept) for kept in (independent, right)]
+
+
 def _sank(group: Group) -> bool:
     lost = group.forgotten + group.vanished_right
     sank = lost >= _SUNK and not group.gained and 2 * lost >= group.retained + lost
@@ -278,8 +285,8 @@ def accuracy_leg(group: Group, limit: float, *, level: float, name: LegName = "a
     measured = not math.isnan(value)
     answer: Answer = "FAIL" if measured and high < limit else "PASS" if min(low, worst) > limit else "INCONCLUSIVE"
     bound = -max(_BOUND, -4 * limit)
-    # A category may be too small to exclude that loss even if all its answers were right and stayed so.
-    unchanged = newcombe(Cells(retained=group.n, forgotten=0, gained=0, missed=0), level=level)[0]
+    # A category may be too small to exclude that loss even if no answer changed, were all of them right or not.
+    unchanged = min(newcombe(cells, level=level)[0] for cells in _unchanged(group))
     few = answer == "PASS" and group.level == "all" and group.n < FEWEST_ITEMS
     # Vanished outcomes that may hide a loss beyond the limit count as one.
     hidden = worst <= limit and (low > limit or not measured)

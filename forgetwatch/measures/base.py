@@ -36,12 +36,14 @@ class Rows:
 
     Attributes:
         margin_rule: Widths and weight for margins, of all items of the comparison; None where options have no scores.
+        passages_not_finite: Passages whose outputs after are not finite; counted over all items alone.
     """
 
     pairs: AlignedPairs
     unscored: AlignedPairs
     passages: AlignedPassages | None = None
     margin_rule: MarginRule | None = None
+    passages_not_finite: int = 0
 
 
 @dataclass(frozen=True)

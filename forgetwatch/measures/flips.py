@@ -60,6 +60,7 @@ class Flips(Cells):
         loss_p_value: One-sided p-value of "no net loss", for alarms over many looks: exact McNemar; over clusters a
             sign-flip test, with the normal approximation for many clusters.
         vanished_right: Items right before that have no outcome after; they are in no cell.
+        vanished_before: Items scored before that have no outcome after.
         guess_accuracy: Accuracy of a model that only guesses, the mean of 1/k, 0 for open answers; nan without answers.
     """
 
@@ -70,6 +71,7 @@ class Flips(Cells):
     p_value: float
     loss_p_value: float
     vanished_right: float = 0.0
+    vanished_before: float = 0.0
     guess_accuracy: float = math.nan
 
     @property
@@ -83,8 +85,14 @@ class Flips(Cells):
     @property
     def little_to_lose(self) -> bool:
         """Was the model before not shown to be better than guessing, by Wilson's 95 % interval of its accuracy?"""
-        right = self.retained + self.forgotten
-        return bool(self.n) and wilson(right, self.n)[0] <= self.guess_accuracy
+        right, scored = self.right_before
+        return bool(scored) and wilson(right, scored)[0] <= self.guess_accuracy
+
+    @property
+    def right_before(self) -> tuple[float, float]:
+        """Items that were right before, and that were scored before; those that vanished are among them."""
+        right = self.retained + self.forgotten + self.vanished_right
+        return right, self.n + self.vanished_before
 
     def smallest_loss(self, level: float) -> float:
         """Return the smallest net loss (share of the items) that could have a one-sided p-value of `level`.
@@ -125,13 +133,14 @@ def _of(rows: Rows) -> Flips:
         net_change_interval=newcombe(cells.scaled(worth_net)),
         p_value=p_values[0],
         loss_p_value=p_values[1],
-        vanished_right=_vanished_right(rows.unscored),
+        vanished_right=_vanished(rows.unscored, rows.unscored.before),
+        vanished_before=_vanished(rows.unscored, rows.unscored.scored_before),
         guess_accuracy=_guess_accuracy(pairs),
     )
 
 
-def _vanished_right(unscored: AlignedPairs) -> float:
-    gone = int((unscored.before & unscored.scored_before & ~unscored.scored_after).sum())
+def _vanished(unscored: AlignedPairs, which: Bools) -> float:
+    gone = int((which & unscored.scored_before & ~unscored.scored_after).sum())
     return gone if unscored.samples == 1 else gone / unscored.samples
 
 
@@ -222,7 +231,8 @@ class Vanished:
             known.
         known_vanished_by_luck: Number of these that luck alone would make: 1/(k-1) for each confident wrong answer that
             is unscored after; 0 without the scores of the options.
-        not_finite: Scored items whose outputs after are not finite, which makes them wrong.
+        not_finite: Items whose outputs after are not finite, which makes an answer wrong.
+        passages_not_finite: Number of these that are passages.
         net_change_interval_worst: 95 % interval of the net change in the worst case: right answers that vanished are
             forgotten, and items that were unscored before were right. Neither end is above that of the interval over
             the other items, which it is if nothing vanished.
@@ -236,6 +246,7 @@ class Vanished:
     known_vanished: float | None
     known_vanished_by_luck: float
     not_finite: int
+    passages_not_finite: int
     net_change_interval_worst: Interval
 
 
@@ -257,7 +268,8 @@ def _of_vanished(rows: Rows) -> Vanished:
         vanished=len(items),
         known_vanished=known_items if has_known else None,
         known_vanished_by_luck=_vanished_luck(unscored.take(lost_outcome)),
-        not_finite=len(np.unique(scored.item[scored.not_finite])),
+        not_finite=len(np.unique(scored.item[scored.not_finite])) + rows.passages_not_finite,
+        passages_not_finite=rows.passages_not_finite,
         net_change_interval_worst=_worst(rows, interval) if items.size else interval,
     )
 
@@ -324,6 +336,6 @@ VANISHED: Final = GroupMeasure[Vanished](
         Quantity("unscored_before", lambda r: r.unscored_before if r.answers else None, "count"),
         Quantity("unscored_after", lambda r: r.unscored_after if r.answers else None, "count"),
         Quantity("newly_unscored", lambda r: r.newly_unscored if r.answers else None, "count"),
-        Quantity("not_finite", lambda r: r.not_finite if r.answers else None, "count", tracked="where any"),
+        Quantity("not_finite", lambda r: r.not_finite or (0 if r.answers else None), "count", tracked="where any"),
     ),
 )

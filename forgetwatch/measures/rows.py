@@ -314,9 +314,9 @@ def option_scores(snapshot: Snapshot) -> OptionScores | None:
 def gold_share(snapshot: Snapshot, options: OptionScores | None) -> Floats:
     """Return the share of the right options, float64 [rows].
 
-    As recorded, else from the scores; nan where there is neither.
+    As recorded, else from the scores; 0 where the output is not finite, nan where there is nothing.
     """
-    recorded = snapshot.floats("gold_share")
+    recorded = np.where(snapshot.is_not_finite & (snapshot.ints("k") > 0), 0.0, snapshot.floats("gold_share"))
     if options is None or not np.isnan(recorded).any():
         return recorded
     return np.where(np.isnan(recorded), decide(options.scores, options.k, options.golds).share, recorded)
@@ -594,10 +594,14 @@ class AlignedPairs:
         answers = len(np.unique(item[~passage]))
         samples = int(keep.sum()) // items if items else int((~passage).sum()) // answers if answers else 1
         # Options are compared pair by pair: those of one side alone are of no use.
-        options = not (before.missing("chosen") or after.missing("chosen"))
+        broken = after.is_not_finite
+        options = not (before.missing("chosen") or (after.missing("chosen") and not broken.any()))
         k_before, k_after = before.ints("k")[left], after.ints("k")[right]
         cluster = shared_clusters(before, after, pairing)
         scores_before, scores_after = option_scores(before), option_scores(after)
+        if scores_after is None and broken.any():
+            none = np.zeros(0)
+            scores_after = OptionScores(np.zeros(len(after), np.int64), none, none.astype(bool), none, None)
         aligned = cls(
             before=correct_before == 1.0,
             after=correct_after == 1.0,
@@ -623,7 +627,7 @@ class AlignedPairs:
             margin_before=np.full(len(left), np.nan),
             margin_after=np.full(len(left), np.nan),
             undecided=np.zeros(len(left), bool),
-            not_finite=after.is_not_finite[right],
+            not_finite=broken[right],
             forced_after=np.where(_is_generated(after), after.floats("forced_correct"), after.floats("correct"))[right],
             sample=before.ints("sample")[left],
             kind=Labels(

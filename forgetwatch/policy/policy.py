@@ -124,7 +124,7 @@ class Rule:
             always = ", as every value is" if self.condition.always_holds() else ""
             return f"fails if {self.condition.bound}{always}"
         if self.kind == "verdict":
-            return "KEPT"
+            return "needs KEPT"
         if self.kind == "no worsening":
             return "not worse beyond chance"
         if self.kind in ("gain", "metric"):

@@ -62,7 +62,7 @@ from forgetwatch.text import one_line
 _CLOSE: Final = 1e-9
 """Gain of a metric that rounding alone makes."""
 
-_ERROR: Final = 0.05
+VERDICT_ERROR: Final = 0.05
 """Error of the verdict, which the looks of a run share."""
 
 VANISHED_OPEN: Final = ", without the answers that vanished"
@@ -249,7 +249,7 @@ def apply_policy(
     expanded = [(rule, group) for rule in rules for group in _groups_of(rule, asked, whole)]
     sharing = sum(rule.tier != "advisory" and rule.has_interval for rule, _ in expanded)
     level = 1 - policy.error / max(sharing * looks, 1)
-    judged = _Asked(sides=asked, comparison=whole, tolerance=tolerance, level=1 - _ERROR / max(looks, 1))
+    judged = _Asked(sides=asked, comparison=whole, tolerance=tolerance, level=1 - VERDICT_ERROR / max(looks, 1))
     rulings = [_with_exception(_rule(rule, of, judged, level), of, policy, day) for rule, of in expanded]
     rulings += [_required(of, asked, whole) for of in policy.required]
     if policy.must_pass:
@@ -423,7 +423,7 @@ def _rule(rule: Rule, of: str, asked: _Asked, level: float) -> Ruling:
     # As in the verdict, a share that shows no loss passes.
     tolerable = leg.is_tolerable and rule.kind in ("known", "category")
     answer = "PASS" if tolerable else cast(Ruled, leg.answer)
-    start = at_start(comparison.all) if rule.condition is None and answer == "PASS" else ""
+    start = at_start(group) if rule.condition is None and answer == "PASS" else ""
     return replace(made, answer="INCONCLUSIVE" if start else answer, word=start or leg.shows)
 
 

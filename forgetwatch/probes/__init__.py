@@ -84,7 +84,6 @@ from forgetwatch.probes.wordings import (
     AskedIn,
     few_shot,
     options_of,
-    questions_once,
     reworded,
     worded,
     worded_probe,

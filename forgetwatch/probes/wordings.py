@@ -129,17 +129,6 @@ def worded(probe: Probe, asked: AskedIn, wordings: Sequence[Wording] | None = No
     return probe.with_items(made)
 
 
-def questions_once(items: Sequence[Item]) -> list[Item]:
-    """Return some items without those that ask the question of an earlier one in other words."""
-    seen, found = set[tuple[str, str]](), list[Item]()
-    for item in items:
-        key = (item.task, item.content_hash) if item.wording else (item.task, f"id {item.id}")
-        if key not in seen:
-            found.append(item)
-        seen.add(key)
-    return found
-
-
 def _has_wordings(probe: Probe) -> bool:
     return probe.scoring == "loglikelihood" and probe.rendering == "plain"
 

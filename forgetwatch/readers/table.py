@@ -371,9 +371,9 @@ def _exact(value: Any, kind: pa.DataType) -> Any:
     if pa.types.is_list(kind):
         if not isinstance(value, list):
             raise TypeError(type(value).__name__)
-        # A null among the scores of an item is a score that is missing.
-        absent = math.nan if pa.types.is_floating(kind.value_type) else None
-        return [absent if part is None and absent is not None else _exact(part, kind.value_type) for part in value]
+        # A null among the scores of an item is a score that is missing, and nan one that the model gave.
+        floats = pa.types.is_floating(kind.value_type)
+        return [None if part is None and floats else _exact(part, kind.value_type) for part in value]
     if isinstance(value, bool) or "_" in str(value):  # Python would read 4_0 as 40
         raise ValueError(value)
     number = float(value)

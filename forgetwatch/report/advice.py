@@ -5,7 +5,8 @@
     NOT CLEAR, a loss shown     measure more; keep an earlier checkpoint, or merge
     FORGOT                      keep an earlier checkpoint; or merge; or train again: with replay, a lower rate, or a
                                 loss for what is known; without what the run already had
-    more than half is lost      train again with a far lower rate
+    more than half is lost,
+    or outputs not finite       train again with a far lower rate
     no answer changed           ask whether anything was trained
 
 In a later stage the advice is about the stage, if it shows a loss, and else about the earlier ones. The figures beside
@@ -43,7 +44,17 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from forgetwatch.comparing import TOLERANCE, Comparison, Conclusion, Tolerance, Trajectory, conclude, decide, estimated
+from forgetwatch.comparing import (
+    TOLERANCE,
+    Comparison,
+    Conclusion,
+    Tolerance,
+    Trajectory,
+    conclude,
+    decide,
+    estimated,
+    not_finite,
+)
 from forgetwatch.errors import SnapshotError
 from forgetwatch.measures import KNOWN, item_codes
 from forgetwatch.metrics import sign_flip
@@ -160,8 +171,8 @@ def _kept(comparison: Comparison) -> float:
 
 
 def _loss_after(own: Trajectory, step: int) -> float:
-    """Return the one-sided p-value of the loss of right answers from the look at a step to the last look."""
-    change = own.right[-1] - own.right[own.steps.index(step)]
+    """Return the one-sided p-value of the loss of right answers from the look at a step to the one that decides."""
+    change = own.right[own.steps.index(own.final_step)] - own.right[own.steps.index(step)]
     scored, start = np.isfinite(change), own.baseline
     names = zip(start.texts("cluster").tolist(), item_codes(start).tolist(), strict=True)
     _, cluster = np.unique([str(name or f"item {item}") for name, item in names], return_inverse=True)
@@ -188,12 +199,10 @@ class Place:
 
     Attributes:
         name: A folder that is there, an id of the hub, or `UNKNOWN`.
-        is_folder: True for a folder that is there.
         note: What `UNKNOWN` stands for; else empty.
     """
 
     name: str
-    is_folder: bool = False
     note: str = ""
 
 
@@ -214,7 +223,7 @@ def place_of(meta: Mapping[str, Any], run: Path, *, loaded: str = "") -> Place:
     except (OSError, ValueError):  # a model in memory may have any name
         folder, was_folder = None, True
     if folder is not None:
-        return Place(name=str(folder), is_folder=True)
+        return Place(name=str(folder))
     if _ID.fullmatch(recorded) and not was_folder:
         return Place(name=recorded)
     return Place(name=UNKNOWN, note=f"{UNKNOWN} is recorded as {recorded}, which is not found from here")
@@ -612,7 +621,8 @@ def _merge(case: _Case) -> list[Advice]:
 
 def _collapsed(case: _Case) -> bool:
     known = case.comparison.all[KNOWN]
-    return known is not None and (known.lost_net_share or 0.0) > _MOST
+    most = known is not None and (known.lost_net_share or 0.0) > _MOST
+    return most or bool(not_finite(case.comparison.all))
 
 
 def _rate(rate: object, divisor: int) -> str:

@@ -140,8 +140,9 @@ def stage_lines(matrix: StageMatrix) -> Lines:
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_row(_short(matrix.base), percent(matrix.rows[0].since_first.all.accuracy_before), "", "")
     for row in matrix.rows:
-        first, previous = row.since_first.all, row.since_previous.all
-        table.add_row(_short(row.name), percent(first.accuracy_after), _since(first), _since(previous))
+        first, previous = row.since_first.all, row.since_previous
+        last = MISSING_CELL if previous is None else _since(previous.all)
+        table.add_row(_short(row.name), percent(first.accuracy_after), _since(first), last)
     return table
 
 
@@ -167,8 +168,9 @@ def stage_table(matrix: StageMatrix) -> tuple[list[str], list[list[str]]]:
     base = matrix.rows[0].since_first.all
     rows = [[one_line(matrix.base), _share(base.accuracy_before, base.n), *[""] * 6]]
     for row in matrix.rows:
-        first, previous = row.since_first.all, row.since_previous.all
-        rows.append([one_line(row.name), _share(first.accuracy_after, first.n), *_flips(first), *_flips(previous)])
+        first, previous = row.since_first.all, row.since_previous
+        last = [""] * 3 if previous is None else _flips(previous.all)
+        rows.append([one_line(row.name), _share(first.accuracy_after, first.n), *_flips(first), *last])
     return headings, rows
 
 
@@ -211,7 +213,7 @@ def _cells(matrix: StageMatrix) -> Iterator[dict[str, Any]]:
     """Yield a row for each stage and group: accuracy, and changes since the base and since the stage before."""
     for row in matrix.rows:
         for level in _LEVELS:
-            previous = row.since_previous.by(level)
+            previous = {} if row.since_previous is None else row.since_previous.by(level)
             for name, group in row.since_first.by(level).items():
                 if not group.n:
                     continue

@@ -49,7 +49,6 @@ from forgetwatch.comparing import (
     Comparison,
     Decision,
     Flip,
-    Group,
     Leg,
     LegName,
     Level,
@@ -63,6 +62,7 @@ from forgetwatch.comparing import (
     group_values,
     ranked_categories,
     sort_flips,
+    unmeasured,
 )
 from forgetwatch.errors import SnapshotError
 from forgetwatch.extras import missing
@@ -73,7 +73,6 @@ from forgetwatch.measures import (
     NET_ESTIMATE,
     QUANTITIES,
     Again,
-    GroupMeasure,
     Quantity,
     drift_json,
     drift_row,
@@ -82,16 +81,14 @@ from forgetwatch.measures import (
 )
 from forgetwatch.metrics import DEFINITION, TAU
 from forgetwatch.policy import PolicyResult, Ruling
+from forgetwatch.policy.ruling import VERDICT_ERROR
 from forgetwatch.report.document import (
-    HEADINGS,
     Aside,
     Bullets,
     Heading,
     Part,
     Table,
     document,
-    group_cells,
-    measure_rows,
     stages_json,
 )
 from forgetwatch.report.sentences import WORST_HEADINGS, Summary, summary
@@ -237,7 +234,7 @@ def trajectory_json(trajectory: Trajectory, *, tolerance: Tolerance = TOLERANCE)
         "stages": None if trajectory.matrix is None else stages_json(trajectory.matrix),
         "stage": trajectory.number,
         "since_stage": None if trajectory.stage is None else trajectory_json(trajectory.stage, tolerance=tolerance),
-        "task": _task(trajectory),
+        "task": None if trajectory.task is None else trajectory.task.stored,
         "items": n,
         "forgetting_events": {str(number): count for number, count in zip(events, counts, strict=True)},
         "never_forgotten": item_history.never_forgotten,
@@ -262,13 +259,6 @@ def trajectory_json(trajectory: Trajectory, *, tolerance: Tolerance = TOLERANCE)
         "notes": list(trajectory.notes),
         "looks": looks,
     }
-
-
-def _task(trajectory: Trajectory) -> dict[str, Any] | None:
-    """Return the JSON values of the figure of the new task: each logged value, and the step that is best by both."""
-    if trajectory.task is None:
-        return None
-    return trajectory.task.stored
 
 
 def _look(trajectory: Trajectory, index: int, verdicts: Sequence[Alarm], tolerance: Tolerance) -> dict[str, Any]:
@@ -402,28 +392,6 @@ def _first_screen(first: Summary) -> list[str]:
     return lines
 
 
-def _groups_table(comparison: Comparison, by: Level, columns: Sequence[str] = tuple(HEADINGS)) -> list[str]:
-    """Return the lines of a table of some `HEADINGS`, of the whole and of the groups of one level that have answers.
-
-    There is none for passages alone.
-    """
-    if not comparison.all.n and comparison.all.passages:
-        return []
-    groups = [comparison.all, *(group for group in _groups(comparison, by)[1:] if group.n)]
-    rows = [[group.name, *(group_cells(group)[name] for name in columns)] for group in groups]
-    return table(["", *(HEADINGS[name] for name in columns)], rows)
-
-
-def _panel_table(measure: GroupMeasure[Any], groups: Sequence[Group]) -> list[str]:
-    """Return the lines of the table that a measure has of its own; none if no group has the measure."""
-    rows = [[group.name, *cells.values()] for group, cells in measure_rows(measure, groups)]
-    return ["", *table(["", *measure.headings.values()], rows)] if rows else []
-
-
-def _groups(comparison: Comparison, by: Level) -> list[Group]:
-    return [comparison.all] if by == "all" else [comparison.all, *comparison.by(by).values()]
-
-
 def table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """Return the lines of a table; the text of its cells is escaped."""
     lines = [names, ["---"] * len(names), *([escaped(cell) for cell in row] for row in rows)]
@@ -529,7 +497,7 @@ def write_card(path: Path, trajectory: Trajectory, *, tolerance: Tolerance = TOL
             metric_name=one.name.replace("_", " "),
             metric_value=round(value, 4),
         )
-        for one in numbers  # those that every tracker gets
+        for one in ([] if unmeasured(trajectory) else numbers)  # those that every tracker gets
         if (value := comparison.all[one.name]) is not None
     ]
     data.model_name = data.model_name or path.resolve().parent.name
@@ -652,7 +620,8 @@ def policy_sentence(result: PolicyResult) -> str:
     if not result.limits or all(one.of_gain for one in result.rulings if one.decides):
         return f"{first}."
     if any(rule.kind == "verdict" and rule.tier != "advisory" for rule in result.policy.rules):
-        return f"{first}. The verdict has an error of its own: of 100 unchanged models up to 10 may fail."
+        failing = 100 * (VERDICT_ERROR + result.policy.error)
+        return f"{first}. The verdict has an error of its own: of 100 unchanged models up to {failing:g} may fail."
     error = f"Of unchanged models {100 * result.policy.error:g} % at most fail a limit on a loss"
     together = f", over {count(result.limits)} limits together" if result.limits > 1 else ""
     return f"{first}. {error}{together}."

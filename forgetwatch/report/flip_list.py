@@ -286,11 +286,14 @@ def lost_examples(changed: Sequence[Flip], worst: str) -> tuple[str, tuple[Lost,
     quoted = []
     for flip in chosen:
         question = f"{flip.task} / {flip.item_id}" if flip.question is None else f"“{shorten(flip.question)}”"
-        before, after = (
-            f"“{shorten(text)}”" if text else "nothing" for text in (flip.answer(flip.before), flip.answer(flip.after))
-        )
-        quoted.append(Lost(question, before, after))
+        quoted.append(Lost(question, *(_quoted(flip, side) for side in (flip.before, flip.after))))
     return worst if of_worst else "", tuple(quoted)
+
+
+def _quoted(flip: Flip, side: Side) -> str:
+    if not (text := flip.answer(side)):
+        return "nothing"
+    return shorten(text) if side.chosen is None and side.output is None else f"“{shorten(text)}”"
 
 
 def _has_answers(flip: Flip) -> bool:

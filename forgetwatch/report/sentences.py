@@ -467,7 +467,9 @@ def alarm_sentences(trajectory: Trajectory, found: Conclusion) -> list[tuple[str
     for one in found.alarms:
         text = f"{capital(_of(one.alarm, one_line))}, step {one.alarm.step:,}: {_numbers(one.alarm)}"
         if one.now is not one.alarm:
-            text += f"; at the last look {_numbers(one.now)}"
+            own = trajectory.own
+            at = "at the last look" if own.final_step == own.steps[-1] else f"at step {own.final_step:,}"
+            text += f"; {at} {_numbers(one.now)}"
         sentences.append((f"{text}: {one.told or 'still below the start'}.", True))
     whole = next(one for one in tests[::-1] if one.group.level == "all" and one.kind == "net")
     text = "" if sentences else "None. "

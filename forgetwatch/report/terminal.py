@@ -10,10 +10,10 @@
                   twice: none changes
     clearly known 63 of the 195 it was sure of are now wrong, about 8 of them
                   guessed; 50 newly known
-    new task      loss 2.24 -> 0.668; best by both: step 45 (0.9, not FORGOT)
+    new task      loss 2.24 -> 0.668
     worst         History -24.1 points (-36.0 to -12.2), Trade -15.3 (-28.1 to
                   -2.5), limit -5
-    since         History: step 60; best look: step 45, +3.1 points
+    since         History: step 60
     next          keep run/checkpoint-45; or forgetwatch report run
 
 At most 18 lines, for somebody who never read the glossary. The verdict is first, in a word and the

@@ -420,6 +420,12 @@ _STOPPED: Final = 130
 """Exit status after Ctrl-C."""
 
 
+def best_step(state: TrainerState) -> int | None:
+    """Return the step of the best checkpoint, whose folder names it; the best evaluation may be of a later step."""
+    number = Path(state.best_model_checkpoint or "").name.rpartition("-")[2]
+    return int(number) if number.isdecimal() else state.best_global_step
+
+
 def _has_few(run: Run) -> bool:
     return ((run.decision or Decision()).items or len(run.probe)) < _HARDER_ITEMS
 
@@ -700,7 +706,7 @@ class ForgetWatchCallback(TrainerCallback):
         self._ended = True
         max_steps = self._budget.schedule.max_steps
         # load_best_model_at_end has put other weights in place by now.
-        best = state.best_global_step if args.load_best_model_at_end and state.best_model_checkpoint else None
+        best = best_step(state) if args.load_best_model_at_end and state.best_model_checkpoint else None
         delivered: int | None = best or step
         if delivered not in (*run.comparisons, self._tried) and step <= max_steps:
             self._measure(state, kwargs, best=best)  # not logged, because trackers may have closed
@@ -711,6 +717,8 @@ class ForgetWatchCallback(TrainerCallback):
         run.note_task(self._figure(state))
         with self._failures.tolerate("storing the end of the run", step=step):
             run.note_end(last_step=step, delivered=delivered, is_stopped=run.stopped is not None)
+        with self._failures.tolerate("logging the verdict", step=step):
+            self._trackers(state, control).log_verdict(run, step=step)
         if rank() == 0:
             with self._failures.tolerate("writing the report", step=step):
                 self._page.write(run, at_once=True)
@@ -935,9 +943,11 @@ class ForgetWatchCallback(TrainerCallback):
             return
         started = time.perf_counter()
         look = self._measure(state, kwargs)
-        if look is None:  # without a measurement there is nothing to show
-            return
         trackers = self._trackers(state, control)
+        if look is None:
+            with self._failures.tolerate("logging the verdict", step=step):
+                trackers.log_verdict(run, step=step)
+            return
         for what, sink in (
             ("logging the look", trackers.take),
             ("printing the look", partial(self._print, started=started)),
@@ -997,8 +1007,10 @@ class ForgetWatchCallback(TrainerCallback):
         if stops is not None:
             run.note_stop(step)
             control.should_training_stop = True
-        # A checkpoint that is not finite could replace the last one that is.
-        if new and guard.action in ("save", "stop") and not any(finding.what == "not_finite" for finding in new):
+        if any(finding.what == "not_finite" for finding in new):
+            # Such a checkpoint could replace the last one that is finite, and a resume would take it.
+            control.should_save &= guard.action not in STOPS
+        elif new and guard.action in ("save", "stop"):
             control.should_save = True
         lines = finding_lines(new, stops=stops)
         for line in lines:

@@ -896,11 +896,15 @@ class Follower:
         if run.baseline is None:
             return
         last, seen, is_over = on_main_process(lambda: (queue.unscored, queue.last_step, queue.is_over))
+        if end == "guard":
+            step = max(run.comparisons)
+            run.note_end(last_step=step, delivered=step, is_stopped=True)
+            return
         for step in last:
             if step > max(run.comparisons) and step not in dict(run.ending.failed):
                 run.note_failed(step, "not scored")
-        if end == "guard" or end == "once" or is_over:
-            run.note_end(last_step=seen, delivered=seen, is_stopped=end == "guard")
+        if is_over:
+            run.note_end(last_step=seen, delivered=seen, is_stopped=False)
 
     def _claim(self) -> None:
         """Take the run folder, which must be writable, before anything is scored."""

@@ -25,6 +25,7 @@ with what was saved: an output_dir may hold the checkpoints of an earlier traini
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -274,7 +275,8 @@ def good_checkpoints(guard: Guard, run: Run) -> Iterator[tuple[int, Path]]:
     """Yield step and folder of the checkpoints that this run saved and whose look did not fail, the last first."""
     steps = sorted(run.comparisons)
     # An alarm on what was known compares two looks, the first of which has lost it already.
-    alarms = [steps.index(one.step) - (one.what == "known") for one in run.findings if one.what in ("alarm", "known")]
+    found = [one for one in run.findings if one.what in ("alarm", "known")]
+    alarms = [bisect_left(steps, one.step) - (one.what == "known") for one in found]
     for number, step in reversed(list(enumerate(steps))[1 : min(alarms, default=None)]):  # the first is the baseline
         stored = run.folder.path / look_name(step)
         folder = own_checkpoint(run.folder.output_dir, step)

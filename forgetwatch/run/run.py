@@ -273,7 +273,8 @@ class Run:
 
     def note_failed(self, step: int, cause: str) -> None:
         """Note a look that failed: the looks before it no longer show the model."""
-        self.ending = replace(self.ending, failed=(*self.ending.failed, (step, cause)))
+        failed = dict(self.ending.failed) | {step: cause}
+        self.ending = replace(self.ending, failed=tuple(sorted(failed.items())))
         self.store()
 
     def note_end(self, *, last_step: int, delivered: int | None, is_stopped: bool) -> None:

@@ -195,9 +195,6 @@ TWICE_ITEMS: Final = 500
 HALVES: Final = 1.15
 """Seconds of an item in batches of half the size, as a multiple of those in whole ones; measured on a CPU."""
 
-_VERDICTS: Final = 0.007
-"""Seconds an item of simulating the verdicts to expect."""
-
 _START_SECONDS: Final = 60.0
 _START_SHARE: Final = 0.02
 """The baseline and its second measurement take at most so many seconds, or this share of the predicted training."""
@@ -477,11 +474,11 @@ def look_seconds(trial: Trial, probe: Probe, decision: Decision) -> float:
 def start_seconds(trial: Trial, probe: Probe, decision: Decision, *, again: int = 1) -> float:
     """Return the seconds of a baseline and its second measurement; of one in the cache those of the latter alone.
 
-    `again` is the number of times that its first items are measured after it. The verdicts to expect take some, too.
+    `again` is the number of times that its first items are measured after it.
     """
     items = decision.items or len(probe)
     few = look_seconds(trial, probe, replace(decision, items=min(items, CHECKED_ITEMS)))
-    seconds = again * (trial.begin + HALVES * few) + _VERDICTS * items
+    seconds = again * (trial.begin + HALVES * few)
     is_known = (items, decision.generates) in trial.known
     return seconds + (0.0 if is_known else trial.begin + look_seconds(trial, probe, decision))
 

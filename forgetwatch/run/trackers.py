@@ -30,7 +30,7 @@ from accelerate.tracking import LOGGER_TYPE_TO_CLASS, get_available_trackers
 from transformers import PrinterCallback, ProgressCallback, Trainer, TrainerControl, TrainerState
 from transformers.integrations.integration_utils import rewrite_logs
 
-from forgetwatch.comparing import Comparison, decide
+from forgetwatch.comparing import decide_run
 from forgetwatch.comparing.flips import flips
 from forgetwatch.errors import WatchError, did_you_mean
 from forgetwatch.extras import install
@@ -327,14 +327,14 @@ class TrainerLogger:
         if self._state.is_world_process_zero:
             for tracker in TRACKERS:
                 tracker.about(run)
-        if step > min(run.comparisons) and self._state.is_world_process_zero:
+        self.log_verdict(run, step=step)
+
+    def log_verdict(self, run: Run, *, step: int) -> None:
+        """Show the verdict on the run so far as a text, in place of the one before; none before its first look."""
+        if self._state.is_world_process_zero and len(run.comparisons) > 1:
+            text = run_verdict(run)
             for tracker in TRACKERS:
-                tracker.text(
-                    "verdict",
-                    look_verdict(run, step=step),
-                    step=step,
-                    tensorboard_writers=self._tensorboard_writers,
-                )
+                tracker.text("verdict", text, step=step, tensorboard_writers=self._tensorboard_writers)
 
     def alert(self, text: str, *, step: int) -> None:
         """Send an alert through the trackers that have alerts or texts."""
@@ -386,7 +386,7 @@ class FollowerLogger:
             self.send(look.run)
 
     def send(self, run: Run) -> None:
-        """Send the rows of all looks that a tracker does not have yet, by rising step.
+        """Send the rows of all looks that a tracker does not have yet, by rising step, and the run's verdict.
 
         Whatever a tracker raises is raised when the others have their rows.
         """
@@ -406,10 +406,10 @@ class FollowerLogger:
                         row = look_row(run, step=step, full=self._full)
                         values = rewrite_logs(row) if tracker.is_rewritten else row
                         tracker.row(self._running[tracker.name], values, step=max(step, 0))
-                        if step > min(run.comparisons):
-                            text = verdict_text(run.comparisons[step])
-                            tracker.text("verdict", text, step=step, tensorboard_writers=self._tensorboard_writers)
                         of_tracker.append(step)
+                if tracker.name in self._running and len(run.comparisons) > 1:
+                    writers = self._tensorboard_writers
+                    tracker.text("verdict", run_verdict(run), step=max(run.comparisons), tensorboard_writers=writers)
             except Exception as error:  # of any kind: a tracker is foreign code
                 failed = error
         write_text(path, json.dumps({"run": run.folder.run, **sent}))
@@ -468,20 +468,13 @@ def alert(text: str, *, step: int, tensorboard_writers: Sequence[Any]) -> None:
         tracker.text("alarm", text, step=step, tensorboard_writers=tensorboard_writers)
 
 
-def verdict_text(comparison: Comparison) -> str:
-    """Return the verdict on a comparison in one sentence."""
-    found = decide(comparison)
-    return f"{found.word}: {found.sentence}"
-
-
-def look_verdict(run: Run, *, step: int) -> str:
-    """Return the verdict on a look in one sentence; in a later stage against the first base, and against its start."""
-    if step not in run.firsts:
-        return verdict_text(run.comparisons[step])
-    return (
-        f"against the first base: {verdict_text(run.firsts[step])}; against the start of this stage: "
-        f"{verdict_text(run.comparisons[step])}"
-    )
+def run_verdict(run: Run) -> str:
+    """Return the verdict on a run in one sentence; in a later stage that on both bases."""
+    own, whole = (decide_run(made) for made in (run.stage_trajectory(), run.trajectory()))
+    text = f"{own.word}: {own.sentence}"
+    if not run.firsts:
+        return text
+    return f"against the first base: {whole.word}: {whole.sentence}; against the start of this stage: {text}"
 
 
 def look_row(run: Run, *, step: int, full: bool, chosen_by: str | None = None) -> dict[str, float]:

@@ -21,6 +21,7 @@ from forgetwatch.run_folder.description import (
     FIRST,
     RUN_FOLDER,
     Description,
+    Ending,
     look_files,
     read_baseline,
 )
@@ -119,10 +120,11 @@ def folder_of(given: Path) -> Path | None:
     return next((path for path in (*inside, *beside) if (path / BASELINE).is_file()), None)
 
 
-def _last_look(folder: Path) -> Snapshot | None:
-    """Return the last look in a folder; of a checkpoint's copy only if it is of the checkpoint's own step."""
+def _last_look(folder: Path, ending: Ending | None) -> Snapshot | None:
+    """Return the look of the end in a folder; of a checkpoint's copy only if it is of the checkpoint's own step."""
     looks = look_files(folder)
-    last = max(looks, default=None)
+    delivered = None if ending is None else ending.delivered
+    last = delivered if delivered in looks else max(looks, default=None)
     if last is None or (folder.name == CARRIED and folder.resolve().parent.name != f"checkpoint-{last}"):
         return None
     try:
@@ -159,5 +161,5 @@ def lineage_after(folder: Path, *, how: str, fingerprint: str | None = None) -> 
         first=baseline if first is None else first,
         how=how,
         model=described.model,
-        end=_last_look(folder),
+        end=_last_look(folder, described.ending),
     )

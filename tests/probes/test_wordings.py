@@ -20,7 +20,6 @@ from forgetwatch.probes import (
     WORDINGS,
     few_shot,
     load_probe,
-    questions_once,
     reworded,
     worded,
     worded_probe,
@@ -165,9 +164,6 @@ def test_each_wording_has_an_id_and_the_question_is_one() -> None:
     assert [one.id for one in asked][:4] == ["0", "0@short", "0@right", "1"]
     assert len({one.content_hash for one in asked}) == 4
     assert len({(one.content_hash, one.wording) for one in asked}) == len(asked) == 12
-    assert [one.id for one in questions_once(asked)] == ["0", "1", "2", "3"]
-    assert [one.id for one in questions_once(asked.items[1:3])] == ["0@short"]
-    assert questions_once(questions(4)) == list(questions(4))
 
 
 def test_a_file_keeps_wordings_and_a_name_asks_for_them(tmp_path: Path) -> None:

@@ -507,7 +507,23 @@ def test_an_answer_whose_scores_are_not_finite_is_wrong_and_counted(
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
 def test_an_option_without_a_number_makes_the_items_scores_missing(tmp_path: Path, suffix: str) -> None:
-    assert table(tmp_path, suffix, choice_logprobs=[-1.0, None, -3.0]).table["choice_logprobs"][1].as_py() is None
+    found = table(tmp_path, suffix, choice_logprobs=[-1.0, None, -3.0])
+    assert found.table["choice_logprobs"][1].as_py() is None
+    assert (found.is_not_finite.any(), found.table["correct"].to_pylist()) == (False, [True] * 3)
+
+
+@pytest.mark.parametrize("broken", [10, 200])
+def test_known_answers_that_are_not_finite_after_are_lost(tmp_path: Path, broken: int) -> None:
+    """200 right answers, of which 100 were clearly known, and 20 wrong; the first ones have NaN after."""
+    scores = [[-1.0, -9.0, -9.0, -9.0] if row % 2 else [-2.0, -2.1, -2.2, -2.3] for row in range(200)]
+    rows = [{"item_id": str(n), **GOOD, "k": 4, "choice_logprobs": values} for n, values in enumerate(scores)]
+    rows = [{name: value for name, value in row.items() if name not in ("gold_share", "margin")} for row in rows]
+    wrong = {"gold": 1, "correct": False, "choice_logprobs": [-1.0, -9.0, -9.0, -9.0]}
+    rows += [{**rows[0], "item_id": f"w{n}", **wrong} for n in range(20)]
+    after = [{**row, "choice_logprobs": [math.nan] * 4} for row in rows[:broken]] + rows[broken:]
+    found = compare(before=write_table(tmp_path / "a.parquet", rows), after=write_table(tmp_path / "b.parquet", after))
+    values = [found.all[name] for name in ("known", "known_lost", "known_lost_net")]
+    assert values == [100, broken / 2, broken / 2]
 
 
 @FORMATS

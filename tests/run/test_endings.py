@@ -6,20 +6,25 @@ A taught model keeps what it knows, since it trains at a rate of next to nothing
 import copy
 import json
 import math
+import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from passage_texts import passages
 from saved_runs import At, described
 from support import facts, model, probe, teach, tokenizer, trained
+from transformers import TrainerState
 from typer.testing import CliRunner
 
 from forgetwatch import ForgetWatchCallback, Probe, Trajectory, compare, load_snapshot, score
 from forgetwatch.cli import app
-from forgetwatch.comparing import decide_run
+from forgetwatch.comparing import decide_run, read_stages
 from forgetwatch.errors import MismatchError, ScoringError
-from forgetwatch.run import Guard
+from forgetwatch.run import Follower, FollowSettings, Guard, trackers
+from forgetwatch.run.callback import best_step
 from forgetwatch.run_folder import Description, Ending, logged_figure
 from forgetwatch.run_folder.description import write_description
 from forgetwatch.scoring import Scorer
@@ -59,6 +64,17 @@ def report(folder: Path, *arguments: str) -> tuple[int, str]:
     return done.exit_code, " ".join(done.stdout.split())
 
 
+class Noted(trackers.Tracker):
+    """A tracker that keeps the verdicts it is told."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.verdicts: list[str] = []
+
+    def text(self, name: str, text: str, **named: Any) -> None:
+        self.verdicts += [text] if name == "verdict" else []
+
+
 POLICY = "policy: mine\ncritical: ['n<1']\non_fail: stop\n"
 
 
@@ -74,13 +90,18 @@ def test_a_run_that_diverges_is_forgot_and_its_guard_acts(
     assert "KEPT" not in out
     stops = action in ("stop", "policy")
     assert made.state.global_step == (6 if stops else 12)
+    assert (tmp_path / "checkpoint-6").exists() != stops  # a resume would take it
     assert ("ended by its guard at step 6, with the weights of step 6" in out) == stops
-    if stops:  # a checkpoint that is not finite was not asked for
+    if stops:
         assert described(tmp_path)["state"] == "stopped"
     for page in ("_forgetwatch/report.html", "README.md"):
         assert "FORGOT</" in (text := (tmp_path / page).read_text()) or "**FORGOT**" in text
         assert "not finite since step 6" in text
     assert "KEPT" not in text
+    page = (tmp_path / "_forgetwatch" / "report.html").read_text()
+    assert "now <bdi>not finite</bdi>" in page
+    assert "do not use this model" in page
+    assert "mixed in" not in page
     status, again = report(tmp_path, "--fail-if", "forgetting>5%")
     assert status == 3
     assert "gate FAIL" in again
@@ -103,6 +124,41 @@ def test_a_rollback_delivers_the_last_finite_checkpoint_and_is_judged_by_it(
     assert ending == Ending(state="stopped", last_step=6, max_steps=12, delivered=4)
     assert Trajectory.from_run(tmp_path).final_step == 4
     assert load_snapshot(tmp_path / "_forgetwatch" / "step-000006.parquet").is_not_finite.all()
+    assert not (tmp_path / "checkpoint-6").exists()
+    assert "all questions: step 6 (not in these weights)" in out
+    assert "at step 4 +0.0 points" in report(tmp_path, "--detail")[1]
+    # The next training begins with these weights.
+    run(tmp_path / "next", made.model, watch(lineage=tmp_path), steps=4)
+    assert Trajectory.from_run(tmp_path / "next").number == 2
+
+
+def test_a_stage_that_ended_not_finite_is_shown_beside_the_next(taught: Any, tmp_path: Path) -> None:
+    for name, callbacks in (("a", [At(3, poison, to="model")]), ("b", [])):
+        run(tmp_path / name, taught, *callbacks, watch(guard=None), steps=4)
+    stages = read_stages([tmp_path / "a", tmp_path / "b"])
+    said = "outputs are not finite (64 of 64 answers) at its end, and no stage is compared with that"
+    assert any(said in note for note in stages.final.notes)
+    assert CliRunner().invoke(app, ["report", str(tmp_path / "a"), str(tmp_path / "b")]).exit_code == 0
+    matrix = stages.matrix
+    assert matrix is not None
+    assert [row.since_previous is None for row in matrix.rows] == [False, True]
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_a_follower_notes_how_far_it_came(ends: bool, taught: Any, tmp_path: Path) -> None:
+    """A guard ends the follower at the look that trips it; following once in the middle ends nothing."""
+    taught.save_pretrained(tmp_path / "base")
+    tokenizer().save_pretrained(tmp_path / "base")
+    run(tmp_path, taught, *([At(2, poison, to="model")] if ends else []), steps=8, save_steps=4)
+    if not ends:
+        shutil.rmtree(tmp_path / "checkpoint-8")
+    guard = Guard("stop") if ends else None
+    settings = FollowSettings(base=str(tmp_path / "base"), once=True, guard=guard)
+    follower = Follower(str(tmp_path), QUESTIONS, settings)
+    follower.follow()
+    ending = Description.read(follower.watch.run.folder.path).ending
+    assert ending is not None
+    assert (ending.state, ending.delivered, ending.failed) == (("stopped", 4, ()) if ends else ("running", None, ()))
 
 
 def test_looks_that_fail_at_the_end_leave_it_open(
@@ -115,10 +171,14 @@ def test_looks_that_fail_at_the_end_leave_it_open(
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
         return plain(self, network, step=step, **named)
 
+    noted = Noted("noted")
+    monkeypatch.setattr(trackers, "TRACKERS", (noted,))
     monkeypatch.setattr(Scorer, "score", broken)
     run(tmp_path, taught, watch(), steps=8)
     said = "NOT CLEAR not measured since step 4: 2 looks failed (out of memory)"
     assert said in shown(capsys)
+    assert [verdict.partition(":")[0] for verdict in noted.verdicts] == ["KEPT", "KEPT", *["NOT CLEAR"] * 3]
+    assert noted.verdicts[-1] == said.replace("CLEAR ", "CLEAR: ")
     assert said in report(tmp_path)[1]
     status, out = report(tmp_path, "--fail-if", "forgetting>5%")
     assert status == 4
@@ -134,6 +194,9 @@ def test_looks_that_fail_at_the_end_leave_it_open(
         "step": 4,
     }
     assert document["ending"]["failed"] == [{"step": step, "cause": "out of memory"} for step in (6, 8)]
+    # No number on the hub of weights that were not measured.
+    report(tmp_path, "--model-card")
+    assert "metrics:" not in (tmp_path / "README.md").read_text()
 
 
 def test_a_loss_of_the_last_look_stays_forgot_where_later_looks_failed(taught: Any, tmp_path: Path) -> None:
@@ -160,6 +223,13 @@ def test_the_best_checkpoint_that_is_loaded_at_the_end_is_the_one_that_is_judged
     trajectory = Trajectory.from_run(tmp_path)
     assert (trajectory.steps, trajectory.final_step, trajectory.last.meta["step"]) == ((0, 2, 6), 2, 2)
     assert trajectory.comparisons[-1].all.outcomes.not_finite == 64
+
+
+def test_the_best_checkpoint_is_that_of_its_folder(taught: Any, tmp_path: Path) -> None:
+    """The best loss is that of step 6, which is not saved: the weights that are loaded are those of step 4."""
+    state = TrainerState(best_global_step=6, best_model_checkpoint=str(tmp_path / "checkpoint-4"))
+    assert best_step(state) == 4
+    assert best_step(replace(state, best_model_checkpoint="s3/best")) == 6
 
 
 def test_a_run_that_was_killed_says_that_it_has_not_ended(taught: Any, tmp_path: Path) -> None:
@@ -212,6 +282,16 @@ def test_a_look_that_succeeds_again_covers_those_that_failed(
     assert trajectory.ending is not None
     ((step, cause),) = trajectory.ending.failed
     assert (step, len(cause), decide_run(trajectory).word) == (2, 80, "KEPT")
+
+
+def test_passages_alone_that_are_not_finite_are_no_silence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    items = Probe(passages(), name="texts")
+    watching = ForgetWatchCallback(items, every=2, max_overhead=None, guard="stop")
+    made = run(tmp_path, model(tokenizer()), At(3, poison, to="model"), watching, steps=8)
+    assert made.state.global_step == 4
+    out = shown(capsys)
+    assert "NOT CLEAR the model's outputs are not finite since step 4 (12 of 12 passages)" in out
+    assert "NO VERDICT" not in out
 
 
 # Scoring

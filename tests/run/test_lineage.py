@@ -530,11 +530,11 @@ def test_a_base_that_was_resized_and_another_template_do_not_fit(tmp_path: Path)
 
 
 def test_the_verdict_of_a_look_says_both(tmp_path: Path, network: Any) -> None:
-    from forgetwatch.run.trackers import look_verdict
+    from forgetwatch.run.trackers import run_verdict
 
     callback = ForgetWatchCallback(probe(60), every=4, max_overhead=None, lineage=tmp_path / "a")
     trained(tmp_path / "b", callbacks=[callback], network=network, steps=8, learning_rate=RATE, **SAVES)
-    text = look_verdict(callback.watch.run, step=8)
+    text = run_verdict(callback.watch.run)
     assert text.startswith("against the first base: ")
     assert "; against the start of this stage: " in text
 

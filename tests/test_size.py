@@ -18,7 +18,7 @@ GATE_MINUTES = 12
 """Minutes that the README's test command may take on two idle cores; `.ci/run` prints what it took."""
 
 AT_MOST = {
-    "tokens of the package": 328_473,
+    "tokens of the package": 328_501,
     "tokens of the tests": 461_674,
     "public names": 13,
     "files that name bits_per_byte": 6,
@@ -40,7 +40,7 @@ ROOMS = {
     "readers": ("readers files/json_pieces files/rows", 30_364),
     "compare": ("text measures/rows comparing", 34_019),
     "policy": ("policy", 9_346),
-    "report": ("report", 34_769),
+    "report": ("report", 34_797),
     "scoring": ("scoring", 32_200),
     "retention": ("retention", 3_866),
     "run": ("run run_folder", 50_730),

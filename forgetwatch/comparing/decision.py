@@ -373,7 +373,7 @@ def _bounds(legs: tuple[Leg, ...] | list[Leg]) -> list[str]:
                 most = f"of {leg.of} {_percent(leg.value)} % is gone, {_percent(leg.worst)} % at most"
             if leg.answer != "PASS" or leg.interval[0] > 0:
                 most += f" (limit {_limit(leg)})"
-            made.append(most if leg.worst > 0 else f"nothing of {leg.of} is lost")
+            made.append(most if leg.worst > 0 else f"nothing of {leg.of} is lost beyond luck")
         elif leg.name == "accuracy":
             rose = leg.worst > 0
             text = f"true accuracy, estimated, {'rose by at least' if rose else 'fell by at most'}"

@@ -603,7 +603,9 @@ def _there(trajectory: Trajectory, look: FrontLook, *, tolerance: Tolerance) -> 
     if task is None or look.figure is None:
         return f"{text}. No figure of the new task is known there: check it, because less of it is learned"
     name = "the training's loss" if task.name == "loss" else task.name.replace("_", " ")
-    return f"{text}. {name[0].upper()}{name[1:]}: {look.figure:.3g} there, {task.values[-1][1]:.3g} at the end"
+    last = task.at(trajectory.own.final_step)
+    ends = "not finite" if last is None else f"{last:.3g}"
+    return f"{text}. {name[0].upper()}{name[1:]}: {look.figure:.3g} there, {ends} at the end"
 
 
 def _merge(case: _Case) -> list[Advice]:

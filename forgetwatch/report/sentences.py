@@ -524,13 +524,13 @@ def _worst_note(found: Conclusion, *, any_fell: bool) -> str:
 
 _LEGS: Final[dict[LegName, str]] = {
     "accuracy": "net change of all questions",
-    "knowledge": "share of the clearly known that is lost",
+    "knowledge": "lost of {}",
     "category": "net change of a category",
 }
 
 
 def _leg(leg: Leg) -> LegRow:
-    what = f"net change of {one_line(leg.group)}" if leg.group else _LEGS[leg.name]
+    what = f"net change of {one_line(leg.group)}" if leg.group else _LEGS[leg.name].format(leg.of)
     limit = "" if leg.limit is None else _limit(leg)
     if leg.value is None or leg.interval is None or leg.answer is None:
         return LegRow(what, "not measured", "", limit, leg.reason)

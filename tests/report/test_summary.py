@@ -165,8 +165,8 @@ def test_a_run_without_a_look_says_so_and_has_no_verdict() -> None:
 
 def test_each_leg_has_its_number_interval_limit_and_result() -> None:
     legs = {leg.what: leg for leg in summary(by_category([25, 0, 0])).legs}
-    assert set(legs) == {"net change of all questions", "share of the clearly known that is lost", "net change of a"}
-    known = legs["share of the clearly known that is lost"]
+    assert set(legs) == {"net change of all questions", "lost of what it clearly knew", "net change of a"}
+    known = legs["lost of what it clearly knew"]
     assert known.measured == "not measured"
     assert known.result
     assert legs["net change of a"].limit == "-5 points"

@@ -18,7 +18,7 @@ GATE_MINUTES = 12
 """Minutes that the README's test command may take on two idle cores; `.ci/run` prints what it took."""
 
 AT_MOST = {
-    "tokens of the package": 328_501,
+    "tokens of the package": 328_431,
     "tokens of the tests": 461_674,
     "public names": 13,
     "files that name bits_per_byte": 6,
@@ -38,15 +38,15 @@ ROOMS = {
     "grading": ("grading", 15_492),
     "probes": ("probes", 23_061),
     "readers": ("readers files/json_pieces files/rows", 30_364),
-    "compare": ("text measures/rows comparing", 34_019),
+    "compare": ("text measures/rows comparing", 34_041),
     "policy": ("policy", 9_346),
-    "report": ("report", 34_797),
+    "report": ("report", 34_770),
     "scoring": ("scoring", 32_200),
     "retention": ("retention", 3_866),
     "run": ("run run_folder", 50_730),
     "merge": ("merge", 8_281),
     "study": ("study", 14_882),
-    "ways in": ("trl axolotl lm_eval demo version cli __init__ __main__", 23_529),
+    "ways in": ("trl axolotl lm_eval demo version cli __init__ __main__", 23_464),
 }
 """Parts of the package that make a room, and the most tokens of code of the room."""
 

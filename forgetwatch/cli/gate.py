@@ -39,7 +39,7 @@ from forgetwatch.cli.resolve import fitted, resolve_all
 from forgetwatch.comparing import OnMismatch, compare
 from forgetwatch.comparing.flips import flips
 from forgetwatch.errors import GateError
-from forgetwatch.files import read_text, write_text
+from forgetwatch.files import UnsuitableError, read_text, unique_keys, write_text
 from forgetwatch.loading import Loading
 from forgetwatch.policy import READY, PolicyResult, Sides, apply_policy, load_policy
 from forgetwatch.probes import load_probe
@@ -124,7 +124,7 @@ def gate_command(
 ) -> None:
     """Judge two models by a policy: limits in three tiers, with one error for all of them together.
 
-    Without limits the policy is fine-tune.
+    Without limits the policy is fine-tune. Exit status: 0 PASS, 3 FAIL, 4 INCONCLUSIVE, 1 an error, 2 wrong usage.
     """
     if verify is not None:
         given = (before, after, policy, fail_if, no_worse_than, probe, value, device_map, comment, json_path)
@@ -166,26 +166,40 @@ def gate_command(
 
 
 def _verify(path: Path) -> PolicyResult:
-    """Compute an earlier answer again, and print that it is the same.
+    """Compute an earlier answer again, print that it is the same, and return the answer of today.
 
     Raises:
-        GateError: If the file is no answer, or a policy, a snapshot or a figure is another one now.
+        GateError: If the file is no answer, its day cannot be, or a policy, a snapshot or a figure is another one now.
     """
+    today = datetime.now(UTC).date()
     try:
-        stored = json.loads(read_text(path, "an answer of a gate in JSON", GateError, limit=_MOST_ANSWER))
+        text = read_text(path, "an answer of a gate in JSON", GateError, limit=_MOST_ANSWER)
+        stored = json.loads(text, object_pairs_hook=unique_keys)
         call, day = _Call(**stored["call"]), date.fromisoformat(stored["day"])
         before, schema = str(stored["answer"]), stored["schema"]
         if schema != SCHEMA:
             raise GateError(f"{path}: its format is {schema!r}, this version reads {SCHEMA!r}; run the gate again")
+        if day > today:
+            raise GateError(f"{path}: its day {day} has not come; run the gate again")
         result, sides = call.answer(day)
+    except UnsuitableError as error:
+        raise GateError(f"{path}: {error}; run the gate again") from error
     except (ValueError, KeyError, TypeError, RecursionError, typer.BadParameter) as error:
         key = f": no key {error}" if isinstance(error, KeyError) else ""
         raise GateError(f"{path}: needed an answer of gate --json, and it is none{key}") from error
     now = json.loads(json_text(_document(call, result, sides, day)))
+    if more := sorted(stored.keys() - now.keys()):
+        raise GateError(f"{path}: an answer of a gate has no key {listed(more)}; run the gate again")
+    made = max(str(side.meta.get("time") or "")[:10] for side in (sides.before, sides.after))
+    if stored["day"] < made:
+        raise GateError(f"{path}: its day {day} is before {made}, when a side was measured; run the gate again")
     if changed := [key for key in now if now[key] != stored.get(key)]:
         raise GateError(f"{path}: the answer was {before} and is {result.answer} now; not as stored: {listed(changed)}")
-    echo(f"{path}: {result.answer} again, {count(len(result.rulings))} limits and all checksums are the same")
-    return result
+    again, same = result, f"{count(len(result.rulings))} limits and all checksums are the same"
+    if day != today:
+        again = call.answer(today)[0]
+    echo(f"{path}: {result.answer} on {day} again, {same}; {again.answer} today")
+    return again
 
 
 def _metric(text: str) -> tuple[str, tuple[float, float]]:

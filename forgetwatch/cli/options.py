@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import MISSING, fields, replace
 from functools import partial, wraps
 from inspect import Parameter, Signature
@@ -95,24 +96,25 @@ def limits(*, fail_if: Sequence[str] | None, no_worse_than: str | None, policy: 
     """Return the limits of --fail-if and --no-worse-than, and of a policy; None for none.
 
     Raises:
-        GateError: If a condition cannot be read.
-        typer.BadParameter: If the tolerance is not a share.
+        typer.BadParameter: If one of them cannot be read.
     """
-    if no_worse_than is not None:
-        _losses(no_worse_than, "--no-worse-than")
     if not fail_if and no_worse_than is None:
         return policy
-    return limits_of(fail_if=fail_if or (), no_worse_than=no_worse_than, policy=policy)
+    with _usage("--fail-if" if no_worse_than is None else "--no-worse-than" if not fail_if else "limits"):
+        return limits_of(fail_if=fail_if or (), no_worse_than=no_worse_than, policy=policy)
 
 
 def tolerated(text: str | None) -> Tolerance:
     """Return the losses that a verdict tolerates: those of --tolerance, or the default."""
-    return TOLERANCE if text is None else replace(TOLERANCE, **_losses(text, "--tolerance"))
+    with _usage("--tolerance"):
+        return TOLERANCE if text is None else replace(TOLERANCE, **parse_no_worse_than(text))
 
 
-def _losses(text: str, option: str) -> dict[str, float]:
+@contextmanager
+def _usage(option: str) -> Iterator[None]:
+    """Make an option that cannot be read wrong usage, which exits with 2."""
     try:
-        return parse_no_worse_than(text)
+        yield
     except GateError as error:
         raise typer.BadParameter(f"{option}: {error}") from None
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -63,8 +63,8 @@ _Limit = Annotated[
 @probe_app.command("list")
 def list_command() -> None:
     """List the probes that have a name, and how to make one of your own."""
-    for text, is_heading in listing():
-        print_text(text, style="bold" if is_heading else "")
+    for text in _LISTING.splitlines():
+        print_text(text, style="" if text.startswith(" ") else "bold")
 
 
 @probe_app.command("show")
@@ -238,34 +238,28 @@ _CHOOSERS = ("position", "longest option", "negative option", "no question", "op
 """Checks whose sentence is shown in any case, and whose items are not examples of a fault."""
 
 
-def listing() -> Iterator[tuple[str, bool]]:
-    """Yield (line, is a heading) of the list of all probes with a name."""
-    # The longest shipped name, so that it takes no columns from its own line alone.
-    width = len("standard-multilingual")
-
-    def line(name: str, about: str, items: str, k: str) -> tuple[str, bool]:
-        # The widths add up to 71 columns, which leaves 9 of 80 for k.
-        return f"  {fit(name, width)} {fit(about, 53 - width)} {items:>12}  {k}".rstrip(), False
-
-    yield "shipped, without network", True
-    yield line("standard", "nine categories, the default", "2,000", "k 2 to 5")
-    yield line("quick", "its first 500", "500", "k 2 to 5")
-    yield line("confirmation", "500 others, for looking twice", "500", "k 2 to 5")
-    yield line("behaviour", "short answers, graded", "180", "open")
-    yield line("standard-long", "reading, one to three hops", "200", "k 4")
-    yield line("standard-code", "what small programs print", "200", "k 4")
-    yield line("standard-multilingual", "facts in six languages", "600", "k 4")
-    yield line("standard-written", "word problems and instructions", "180", "open")
-    yield line("passages", "texts, scored as bits per byte", "60", "none")
-    yield line("ladder", "harder ones, at a model's levels", "2,000", "k 2 to 5")
-    yield line("strata", "of languages, code, instructions", "160", "k 4, open")
-    yield line("demo", "an invented world, for the demo", "360", "k 2 to 5")
-    yield "tasks of lm-evaluation-harness: lm_eval:TASK, such as lm_eval:arc_easy", True
-    yield line("paper", "those of arXiv 2510.17776 that it has", "about 41,000", "")
-    yield "  lm_eval ls tasks", False
-    yield "your own: rows with a question, options and an answer", True
-    yield f"  {' '.join(SUFFIXES)}", False
-    yield "  forgetwatch probe build mine.csv -o probe.jsonl", False
+_LISTING: Final = f"""\
+shipped, without network
+  standard              nine categories, the default            2,000  k 2 to 5
+  quick                 its first 500                             500  k 2 to 5
+  confirmation          500 others, for looking twice             500  k 2 to 5
+  behaviour             short answers, graded                     180  open
+  standard-long         reading, one to three hops                200  k 4
+  standard-code         what small programs print                 200  k 4
+  standard-multilingual facts in six languages                    600  k 4
+  standard-written      word problems and instructions            180  open
+  passages              texts, scored as bits per byte             60  none
+  ladder                harder ones, at a model's levels        2,000  k 2 to 5
+  strata                of languages, code, instructions          160  k 4, open
+  demo                  an invented world, for the demo           360  k 2 to 5
+tasks of lm-evaluation-harness: lm_eval:TASK, such as lm_eval:arc_easy
+  paper                 those of arXiv 2510.17776 it has  about 41,000
+  lm_eval ls tasks
+your own: rows with a question, options and an answer
+  {" ".join(SUFFIXES)}
+  forgetwatch probe build mine.csv -o probe.jsonl
+"""
+"""All probes with a name; a heading begins its line."""
 
 
 def summary(probe: Probe) -> Iterator[str]:

@@ -40,6 +40,7 @@ from forgetwatch.comparing.verdict import (
     side_of_zero,
 )
 from forgetwatch.measures import CONSTANT_MASS, FORM, KNOWN, RIGHT_LOST, net_of_luck
+from forgetwatch.measures.known_items import KnownItems
 from forgetwatch.metrics import FEWEST
 from forgetwatch.run_folder import GuardFinding
 from forgetwatch.snapshot import MOST_NOT_FINITE
@@ -331,21 +332,26 @@ def _forgot(comparison: Comparison, leg: Leg, limits: Tolerance) -> str:
     where = f", most in {named}" if (named := _where_known(comparison, limits)) else ""
     between = f"95 %: {_percent(low)} to {_percent(min(high, 1.0))} %; limit {_limit(leg)}"
     known = comparison.all[KNOWN]
-    net = net_of_luck(known)
-    if known is None or net is None or leg.of == "its right answers":
+    if known is None or leg.of == "its right answers":
         return f"{_percent(leg.value)} % of its right answers are gone beyond guessing and noise ({between}){where}"
     if leg.value >= 1:  # less luck, the lost can be more than the known
         return f"all that it clearly knew is gone ({count(known.known_lost)} of {count(known.known)} questions){where}"
-    counted = f"{net.net} of {count(round(known.known_net or 0))} without lucky guesses"
+    counted = f"{_less_luck(known)} without lucky guesses"
     return f"{_percent(leg.value)} % of what it clearly knew is gone ({counted}; {between}){where}"
 
 
+def _less_luck(known: KnownItems) -> str:
+    """Return the lost and the known answers without lucky guesses, as ``48 of 180``."""
+    net = net_of_luck(known)
+    return f"{known.known_lost if net is None else net.net} of {count(round(known.known_net or 0))}"
+
+
 def _where_known(comparison: Comparison, limits: Tolerance) -> str:
-    """Return the categories that surely lost more of what was clearly known than the limit, with counts."""
+    """Return the categories that surely lost more of what was clearly known than the limit, without lucky guesses."""
     if limits.known is None:
         return ""
     named = [
-        f"{one_line(group.name)} ({count(known.known_lost)} of {count(known.known)})"
+        f"{one_line(group.name)} ({_less_luck(known)})"
         for group in lost_known(comparison, limits.known)
         if (known := group[KNOWN]) is not None
     ]
@@ -355,7 +361,7 @@ def _where_known(comparison: Comparison, limits: Tolerance) -> str:
 def _kept(comparison: Comparison, legs: tuple[Leg, ...]) -> str:
     knowledge = next((leg for leg in legs if leg.name == "knowledge"), None)
     alone = "judged by accuracy alone: " if knowledge is not None and knowledge.answer is None else ""
-    return alone + "; ".join([*_bounds(legs), *_least_certain(comparison, legs)])
+    return alone + "; ".join(["; ".join(_bounds(legs)) + ", 95 % sure", *_least_certain(comparison, legs)])
 
 
 def _bounds(legs: tuple[Leg, ...] | list[Leg]) -> list[str]:

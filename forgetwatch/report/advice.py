@@ -643,10 +643,10 @@ def _replay(case: _Case) -> list[Advice]:
         return []
     rows = case.training.get("rows")
     fewest, most = _ROWS
-    number = max(1, round(rows * _REPLAYED / (1 - _REPLAYED))) if isinstance(rows, int) else None
-    options = ["-n", str(500 if number is None else min(max(number, fewest), most))]
-    options += ["--for", str(case.run)]
-    mixed = "one row in twenty" if number is None else f"{count(number)} of them, one row in twenty"
+    share = rows * _REPLAYED / (1 - _REPLAYED) if isinstance(rows, int) else 500
+    number = min(max(round(share), fewest), most)
+    options = ["-n", str(number), "--for", str(case.run)]
+    mixed = f"{count(number)} of them" + (", one row in twenty" if fewest <= share <= most else "")
     pairs = "; for DPO make pairs of them" if "DPO" in str(case.training.get("trainer", "")) else ""
     text = f"train again with texts of {case.called} mixed in: {mixed}{pairs}. Read some of them first"
     command = shlex.join(["forgetwatch", "replay", case.before.name, *options, "-o", "replay.jsonl"])

@@ -561,7 +561,7 @@ def policy_comment(result: PolicyResult, changed: Sequence[Flip] = (), *, names:
         f"### forgetwatch: {result.decision.word}; policy {escaped(result.policy.name)} {result.answer}",
         "",
         f"{before} → {after}: {count(whole.forgotten)} forgotten and {count(whole.gained)} gained of "
-        f"{count(whole.n)} questions. {policy_sentence(result)}",
+        f"{count(whole.n)} questions. {escaped(policy_sentence(result))}",
         "",
         *_limits(first),
         "",

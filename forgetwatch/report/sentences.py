@@ -352,9 +352,7 @@ def _questions(group: Group) -> str:
     if (again := group[NULL]) is None:
         return text
     made = again.null_lost + again.null_gained
-    of = f" of {count(again.measured)}" if made and again.measured < group.n else ""
-    changed = f"{count(made)}{of} {'changes' if made == 1 else 'change'}" if made else "none changes"
-    return f"{text}; the same weights measured twice: {changed}"
+    return f"{text}; {count(made)} of {count(again.measured)} change{'s' * (made == 1)} when measured twice"
 
 
 def _vanished(whole: Group) -> list[tuple[str, str]]:

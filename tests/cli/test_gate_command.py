@@ -1,6 +1,9 @@
 """`forgetwatch gate`: a policy's answer, its JSON, and a comment that is updated."""
 
 import json
+import re
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +13,7 @@ from support import decided
 from typer.testing import CliRunner
 
 from forgetwatch import load_snapshot
-from forgetwatch.cli import app
+from forgetwatch.cli import app, gate
 from forgetwatch.policy import load_policy
 from forgetwatch.report.export import put_comment
 from forgetwatch.snapshot import save_snapshot
@@ -72,6 +75,8 @@ def test_what_cannot_be_judged_is_one_sentence(files: dict[str, Path]) -> None:
         ((files["base"], files["kept"], "--value", "x"), "--value: needed NAME=BEFORE,AFTER"),
         ((files["base"], files["kept"], "--value", "x=61,62"), "as shares from 0 to 1"),
         ((files["base"], files["kept"], "--value", "x=.1,.2"), "the policy has no metric 'x'"),
+        ((files["base"], files["kept"], "--fail-if", "forgetting 5"), "--fail-if: "),
+        ((files["base"], files["kept"], "--no-worse-than", "many"), "--no-worse-than: "),
     ):
         done = run(*arguments)
         assert done.exit_code == 2
@@ -93,8 +98,10 @@ def test_an_answer_is_computed_again_and_what_changed_is_named(files: dict[str, 
     limits = ("--policy", files["policy"], "--fail-if", "newly_unscored>9", "--json", answer)
     assert run(files["base"], files["lost"], *limits).exit_code == 3
     again = run("--verify", answer)
-    assert (again.exit_code, again.stdout) == (3, f"{answer}: FAIL again, 5 limits and all checksums are the same\n")
     document = json.loads(answer.read_text())
+    day = document["day"]
+    told = f"{answer}: FAIL on {day} again, 5 limits and all checksums are the same; FAIL today\n"
+    assert (again.exit_code, again.stdout) == (3, told)
     answer.write_text(json.dumps({**document, "answer": "PASS"}))
     forged = run("--verify", answer)
     assert "the answer was PASS and is FAIL now; not as stored: answer" in str(forged.exception)
@@ -110,6 +117,52 @@ def test_an_answer_is_computed_again_and_what_changed_is_named(files: dict[str, 
     assert earlier in str(run("--verify", answer).exception)
     answer.write_text('{"schema": "forgetwatch/gate@2"}')
     assert "needed an answer of gate --json" in str(run("--verify", answer).exception)
+
+
+def test_an_answer_of_an_earlier_day_has_that_of_today_beside_it(
+    files: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Then(datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> datetime:
+            return datetime(2026, 1, 1, tzinfo=tz)
+
+    answer = tmp_path / "answer.json"
+    limits = "critical: [{of: all, accuracy: 2%}, {of: all, known: 90%}]"
+    files["policy"].write_text(f"{limits}\nexceptions: [{{of: all, reason: a known loss, until: 2026-01-31}}]")
+    given = (files["base"], files["lost"], "--policy", files["policy"], "--json", answer)
+    with monkeypatch.context() as patch:
+        patch.setattr(gate, "datetime", Then)
+        assert run(*given).exit_code == 0  # the limit on accuracy is excused
+    document = json.loads(answer.read_text())
+    today = run("--verify", answer)
+    assert today.exit_code == 3
+    assert "PASS on 2026-01-01 again, 2 limits and all checksums are the same; FAIL today" in today.stdout
+    for change, says in (
+        ({"day": "2999-01-01"}, "its day 2999-01-01 has not come"),
+        ({"more": 1}, "an answer of a gate has no key more"),
+    ):
+        answer.write_text(json.dumps({**document, **change}))
+        assert says in str(run("--verify", answer).exception)
+    answer.write_text(json.dumps(document)[:-1] + ', "answer": "PASS"}')
+    assert "the key 'answer' is in one object twice" in str(run("--verify", answer).exception)
+    read = load_snapshot(files["lost"])
+    save_snapshot(replace(read, meta={**read.meta, "time": "2026-02-01T00:00:00+00:00"}), files["lost"])
+    answer.write_text(json.dumps(document))
+    assert "its day 2026-01-01 is before 2026-02-01, when a side was measured" in str(run("--verify", answer).exception)
+
+
+def test_a_category_cannot_write_into_a_comment(files: dict[str, Path]) -> None:
+    """A name that is a link, a picture and a heading, and that calls everyone."""
+    name = "[click](https://evil.example) ![x](y)\n## heading @everyone"
+    for side in ("base", "lost"):
+        read = load_snapshot(files[side])
+        table = read.table.set_column(read.table.schema.get_field_index("category"), "category", [[name] * len(read)])
+        save_snapshot(replace(read, table=table), files[side])
+    run(files["base"], files["lost"], "--policy", files["policy"], "--comment", files["comment"])
+    text = files["comment"].read_text()
+    assert "everyone" in text
+    assert not re.search(r"@everyone|^## heading|(?<!\\)\[click|(?<!\\)!\[x|!\[x\]\(", text, re.MULTILINE)
 
 
 def test_items_of_a_subset_are_read_from_the_folder_of_the_policy(files: dict[str, Path], tmp_path: Path) -> None:

@@ -113,13 +113,13 @@ def test_the_counts_of_flips_are_beside_the_net_change() -> None:
     [
         (
             [False] + [True] * 39,
-            "the same weights measured twice: 1 changes",
+            "1 of 40 changes when measured twice",
             "1 question had another result; the other flips are not noise of the measurement.",
         ),
-        ([True] * 40, "the same weights measured twice: none changes", "the flips are not noise of the measurement."),
+        ([True] * 40, "0 of 40 change when measured twice", "the flips are not noise of the measurement."),
         (
             [False] * 10 + [True] * 30,
-            "the same weights measured twice: 10 change",
+            "10 of 40 change when measured twice",
             "10 questions had another result: about as many of the forgotten and gained ones are noise",
         ),
     ],

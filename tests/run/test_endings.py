@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 
 from forgetwatch import ForgetWatchCallback, Probe, Trajectory, compare, load_snapshot, score
 from forgetwatch.cli import app
-from forgetwatch.comparing import decide_run, read_stages
+from forgetwatch.comparing import decide_run, read_stages, right_answers
 from forgetwatch.errors import MismatchError, ScoringError
 from forgetwatch.run import Follower, FollowSettings, Guard, trackers
 from forgetwatch.run.callback import best_step
@@ -348,6 +348,11 @@ def test_one_answer_of_500_that_is_not_finite_is_wrong_after_and_left_out_before
     before = compare(before=one, after=base)
     assert (before.all.n, before.all.gained, before.all.outcomes.vanished) == (499, 0, 0)
     assert before.notes == ("left out, since their outputs before are not finite: 1",)
+    # Neither in the history of its looks, nor in its second measurement.
+    right = right_answers(one, base)
+    assert (math.isnan(right[0]), right[1:].tolist()) == (True, base.floats("correct")[1:].tolist())
+    again = compare(before=base, after=base, null=one).all
+    assert (again["null_n"], again["null_lost"]) == (499, 0)
     broken = compare(before=base, after=more)
     assert decide_word(broken) == "NOT CLEAR the model's outputs are not finite (6 of 500 answers)"
 

@@ -35,13 +35,13 @@ def files(tmp_path: Path) -> None:
         (["known_lost>0"], 1, "has no number"),
         (["known_lost_net>=0"], 1, "has no number"),
         (["log_score_change<0"], 1, "has no number"),
-        (["forgetting>5"], 1, "the gate would never fail"),
-        (["forgotten>5%"], 1, "is a count, not a share"),
-        (["all.speed>0"], 1, "is not a quantity"),
+        (["forgetting>5"], 2, "the gate would never fail"),
+        (["forgotten>5%"], 2, "is a count, not a share"),
+        (["all.speed>0"], 2, "is not a quantity"),
         (["category:Physics.forgetting>0"], 1, "no such group"),
         (["n>=0"], 3, "(fails if >=0, as every value is)"),
-        (["forgetting>-5%"], 1, "the gate would always fail"),
-        (["nonsense"], 1, "needed"),
+        (["forgetting>-5%"], 2, "the gate would always fail"),
+        (["nonsense"], 2, "needed"),
     ],
 )
 def test_a_condition_decides_the_exit_status(run: Run, conditions: list[str], status: int, says: str) -> None:

@@ -361,7 +361,8 @@ def _where_known(comparison: Comparison, limits: Tolerance) -> str:
 def _kept(comparison: Comparison, legs: tuple[Leg, ...]) -> str:
     knowledge = next((leg for leg in legs if leg.name == "knowledge"), None)
     alone = "judged by accuracy alone: " if knowledge is not None and knowledge.answer is None else ""
-    return alone + "; ".join(["; ".join(_bounds(legs)) + ", 95 % sure", *_least_certain(comparison, legs)])
+    bounds = "; ".join(_bounds(legs))
+    return alone + "; ".join([f"{bounds}, 95 % sure"] * bool(bounds) + _least_certain(comparison, legs))
 
 
 def _bounds(legs: tuple[Leg, ...] | list[Leg]) -> list[str]:

@@ -244,9 +244,9 @@ def category_leg(comparison: Comparison, limit: float, level: float = 0.95) -> L
 
 def _unchanged(group: Group) -> list[Cells]:
     """Return the cells of a group had no answer changed: with all answers right, and with those that were."""
-    independent = group.effective_n if group.n else 0.0
-    right = independent * (group.retained + group.forgotten) / group.n if group.n else 0.0
-    return [Cells(retained=kept, forgotten=0, gained=0, missed=independent - kept) for kept in (independent, right)]
+    every = group.effective_n
+    right = every * group.accuracy_before if group.n else every
+    return [Cells(retained=kept, forgotten=0, gained=0, missed=every - kept) for kept in (every, right)]
 
 
 def _sank(group: Group) -> bool:

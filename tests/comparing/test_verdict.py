@@ -235,6 +235,11 @@ def test_a_weak_category_fails_by_a_sure_fall_alone() -> None:
     )
 
 
+def test_kept_by_categories_alone_begins_with_them() -> None:
+    found = decide(fallen(0, 60, back=0), Tolerance(accuracy=None, known=None, category=0.3))
+    assert (found.word, found.sentence[:1].isalpha()) == ("KEPT", True), found.sentence
+
+
 @pytest.mark.parametrize("wrong", [2, 6])
 def test_right_answers_that_vanish_count_among_those_before(wrong: int) -> None:
     names = ["Tools"] * (10 + wrong) + [f"c{i % 4}" for i in range(1600)]

@@ -1,6 +1,6 @@
 """Many pairs of models at once, in stages: the map of what post-training forgets and gains, after arXiv 2510.17776.
 
-    STUDY.yaml ─▶ plan ─▶ pairs ─┬─▶ publication     terminal, JSON, page, Markdown, CSV, LaTeX
+    STUDY.yaml ─▶ plan ─▶ pairs ─┬─▶ publication     terminal, JSON, page, Markdown, CSV
                                  └─▶ figures         radars, against size and data
 
     plan           the YAML file: stages, pairs, the sides of each, and how they are read or scored

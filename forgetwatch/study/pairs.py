@@ -29,6 +29,7 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
@@ -39,8 +40,10 @@ from forgetwatch.comparing import (
     CategoryMeans,
     Causes,
     Comparison,
+    Decision,
     Spread,
     compare,
+    decide,
     estimated,
     ranked_categories,
     why_lost,
@@ -114,7 +117,7 @@ class Value(NamedTuple):
 
     @property
     def shown(self) -> float:
-        """The rate as tables and figures show it: not below 0; nan stays nan."""
+        """The rate as figures draw it: not below 0; nan stays nan."""
         return _not_below_0(self.rate.mean)
 
     @property
@@ -123,7 +126,7 @@ class Value(NamedTuple):
         if math.isnan(self.rate.mean):
             return MISSING_CELL
         sd = "" if math.isnan(self.rate.sd) else f" ± {percent(self.rate.sd)}"
-        return f"{percent(self.shown)}{sd} ({percent(_not_below_0(self.ceiling.mean))})"
+        return f"{percent(self.rate.mean)}{sd} ({percent(_not_below_0(self.ceiling.mean))})"
 
 
 def _not_below_0(value: float) -> float:
@@ -150,6 +153,11 @@ class Compared:
         """Return the value of all categories: the mean over them."""
         which = RATES.index(rate)
         return Value((self.means.forgetting, self.means.backward_transfer)[which], self.means.ceilings[which])
+
+    @cached_property
+    def decision(self) -> Decision:
+        """The verdict on the pair."""
+        return decide(self.comparison)
 
     @property
     def net_change(self) -> str:

@@ -14,7 +14,8 @@ A table of the paper has a row for each category and a column for each pair: val
 
 Values are the chance-adjusted rates of arXiv 2510.17776, averaged over the tasks of a category, then over categories;
 sd is the sample deviation over seeds and is left out for one. The ceiling is what the value can be at most by the
-paper's model of guessing, averaged in the same way. Negative means are shown as 0; the JSON document keeps them.
+paper's model of guessing, averaged in the same way. A negative value says that fewer answers flipped than guessing
+would make; figures draw it as 0.
 
 All numbers are written before the first figure is drawn, and the page without its figures with them. Then each figure
 is drawn by itself, and the page is written again. A figure that cannot be drawn is named, and nothing else is lost.
@@ -28,7 +29,6 @@ import csv
 import io
 import json
 import math
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
@@ -39,7 +39,7 @@ from markupsafe import Markup
 from rich.console import Group as Lines
 from rich.text import Text
 
-from forgetwatch.comparing import decide, group_values
+from forgetwatch.comparing import group_values
 from forgetwatch.comparing.comparison import long_rows
 from forgetwatch.files import write_text
 from forgetwatch.measures import MISSING_CELL, chance_rows, drift_json, json_value
@@ -60,10 +60,11 @@ from forgetwatch.report import (
     svg,
     table,
 )
+from forgetwatch.report.sentences import short_name
 from forgetwatch.study.factors import Finding, Trend, findings, not_asked, trends
 from forgetwatch.study.figures import NAMELESS, radar_figures, scale_figure, scales
 from forgetwatch.study.pairs import RATES, Compared, Failed, Rate, Study, Value
-from forgetwatch.text import between, brief, count, fit_ends, listed, one_line, percent, points
+from forgetwatch.text import between, brief, count, fit_ends, listed, percent, points
 from forgetwatch.visible_text import csv_cell, without_folders
 
 if TYPE_CHECKING:
@@ -90,9 +91,8 @@ _PAIR_HEADINGS: Final = {
     "gained": "gained",
     "net": "net change, points",
     "worst": "fell most, points",
-    "known": "clearly known",
-    "known_lost": "now lost",
-    "known_lost_net": "less luck",
+    "known_net": "clearly known",
+    "known_lost_net": "now lost",
     "log_score_change": "log score, nats",
     "unscored": "unscored",
     "one_sided": "on one side",
@@ -188,7 +188,8 @@ def _trend_json(one: Trend) -> dict[str, Any]:
     def slope(found: Slope | None) -> dict[str, Any] | None:
         if found is None:
             return None
-        numbers = {"slope": found.slope, "interval": found.interval, "degrees": found.degrees, "p_value": found.p_value}
+        value = math.nan if math.isnan(found.error) else found.slope  # without an error it is no measurement
+        numbers = {"slope": value, "interval": found.interval, "degrees": found.degrees, "p_value": found.p_value}
         return {name: json_value(value) for name, value in {**numbers, "seen": found.seen}.items()}
 
     own = {"rate": one.rate, "covariate": one.covariate, "unit": one.unit, "pairs": one.pairs, "families": one.families}
@@ -209,13 +210,14 @@ def _pair_json(result: Compared | Failed) -> dict[str, Any]:
         "after": [source.given for source in pair.after],
     }
     if isinstance(result, Failed):
-        return {**found, "error": result.reason, "items": None, "paper": None, "averages": None, "groups": None}
+        return {**found, "error": result.reason, **dict.fromkeys(("verdict", "items", "paper", "averages", "groups"))}
     comparison = result.comparison
     tasks = [group_values(group) for group in comparison.by("task").values()]
     return {
         **found,
         "error": None,
         "labels": list(comparison.labels),
+        "verdict": {name: getattr(result.decision, name) for name in ("word", "answer", "sentence")},
         "samples": comparison.samples,
         "items": json_value(vars(comparison.items)),
         "paper": {
@@ -303,7 +305,7 @@ CAUSES_ABOUT: Final = (
 TRENDS_ABOUT: Final = (
     "Change of the total, in points, with one more step of what the file gives each pair; a word is compared with the "
     "most frequent one. Brackets hold 95 % intervals in which the model family is the unit: one that contains 0 tells "
-    "nothing, and none is given where families are too few or one family alone differs. “Others held” is the change "
+    "nothing, and a dash stands where families are too few or one family alone differs. “Others held” is the change "
     "with all other quantities of the table held; “would be seen” is the change that 80 of 100 such studies would show."
 )
 FINDINGS_ABOUT: Final = (
@@ -316,9 +318,10 @@ FINDING_HEADINGS: Final = ["finding", "here", "numbers"]
 
 def _trend_cells(one: Trend) -> list[str]:
     def slope(found: Slope | None) -> str:
-        if found is None or math.isnan(found.slope):
+        # Without degrees of freedom a slope is no measurement.
+        if found is None or math.isnan(found.error):
             return MISSING_CELL
-        return points(found.slope) + ("" if math.isnan(found.error) else f" ({between(found.interval, points)})")
+        return f"{points(found.slope)} ({between(found.interval, points)})"
 
     name = f"{one.covariate}, per {one.unit}" if one.unit else one.covariate
     seen = MISSING_CELL if math.isnan(one.alone.seen) else points(one.alone.seen).lstrip("+")
@@ -428,11 +431,15 @@ def _facts(study: Study) -> str:
 
 
 def _verdicts(study: Study) -> str:
-    """Return in how many pairs each word is the verdict, and the pairs that forgot; empty without a pair."""
-    words = [(decide(one.comparison).word, one_line(one.pair.name)) for one in study.compared]
-    told = ", ".join(f"{word} {count(number)}" for word, number in Counter(word for word, _ in words).most_common())
-    forgot = [name for word, name in words if word == "FORGOT"]
-    return f"{told} of {_pairs(len(words))}" + (f"; forgot: {listed(forgot)}" if forgot else "") if words else ""
+    """Return the number of pairs of each word, with the names of those that are clear; empty without a pair."""
+    of_word: dict[str, list[str]] = {}
+    for one in study.compared:
+        of_word.setdefault(one.decision.word, []).append(short_name(one.pair.name))
+    told = [
+        f"{word} {count(len(names))}" + (f" ({listed(names)})" if word in ("KEPT", "FORGOT") else "")
+        for word, names in of_word.items()
+    ]
+    return f"{', '.join(told)} of {_pairs(len(study.compared))}" if told else ""
 
 
 def study_table(study: Study, *, with_findings: bool = False) -> Lines:
@@ -460,6 +467,7 @@ def study_table(study: Study, *, with_findings: bool = False) -> Lines:
                 )
             )
     if study.compared:
+        lines.append(Text(_verdicts(study)))
         lines.append(Text("shown: the part of 1→0 that the mean accuracies of the tasks show, %", style="dim"))
     if short := sum(any(_left_out(one)) for one in study.compared):
         lines.append(Text(f"left out in {_pairs(short)}: questions unscored, or on one side alone", style="dim"))

@@ -1,4 +1,4 @@
-"""A ladder in a training: by default for a model near its ceiling, and at the same levels in all that continues it."""
+"""A ladder in a training: at the levels of its model, and at the same levels in all that continues it."""
 
 import json
 import re
@@ -29,7 +29,6 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("FORGETWATCH_CACHE", str(tmp_path / "cache"))
     for name, number in (("TRIED", 80), ("_OF_STANDARD", 40), ("_OF_KIND", 6)):
         monkeypatch.setattr(ladder, name, number)
-    monkeypatch.setattr(callback, "_HARDER_ITEMS", 100)
     for cached in (ladder.at_named, ladder._tried):
         cached.cache_clear()
     yield
@@ -48,14 +47,12 @@ def network(seed: int = 0) -> Any:
     return model(words(), seed=seed, positions=512)
 
 
-def knowing(levels: int, *, standard: float = 1.0) -> Any:
-    """A stand-in for the answers of a model: right up to a level, and in a share of the questions of `standard`."""
+def knowing(levels: int) -> Any:
+    """A stand-in for the answers of a model: right up to a level."""
 
     def asked(model: Any, tokenizer: Any, probe: Probe, *, token_budget: int | None) -> Snapshot:
         tasks = [item.task for item in probe]
-        known = [place < standard * len(probe) for place in range(len(probe))]
-        right = [int(task[-1]) <= levels if task[-1].isdigit() else one for task, one in zip(tasks, known, strict=True)]
-        return snapshot(right, task=tasks)
+        return snapshot([int(task[-1]) <= levels for task in tasks], task=tasks)
 
     return asked
 
@@ -72,13 +69,12 @@ def name_of(folder: Path) -> str:
     return found.name
 
 
-def test_a_model_near_its_ceiling_is_asked_the_ladder_by_default_and_says_so(
+def test_a_ladder_is_asked_at_the_levels_of_the_model_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(callback, "asked", knowing(5))
-    train(tmp_path / "a")
+    train(tmp_path / "a", probe="ladder")
     said = capfd.readouterr().err
-    assert "100 of the first 100 questions of standard are right, which are too easy to show a small loss" in said
     assert "ladder: chain 5, compared 5, date 5" in said
     assert "by 300 questions that are compared nowhere" in said
     assert name_of(tmp_path / "a") == "ladder-5555555555"
@@ -87,29 +83,13 @@ def test_a_model_near_its_ceiling_is_asked_the_ladder_by_default_and_says_so(
     assert len(found) == 100
 
 
-@pytest.mark.parametrize(
-    ("standard", "options", "why"),
-    [
-        (0.84, {"items": 100}, "not in more than 85 %"),
-        (1.0, {"items": 99}, "too few items"),
-        (1.0, {"items": 100, "probe": "quick"}, "a probe is named"),
-    ],
-)
-def test_others_are_asked_what_they_were(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, standard: float, options: dict[str, Any], why: str
-) -> None:
-    monkeypatch.setattr(callback, "asked", knowing(5, standard=standard))
-    train(tmp_path / "a", **options)
-    assert name_of(tmp_path / "a") == options.get("probe", "standard"), why
-
-
 def test_a_resumed_run_and_a_later_stage_keep_the_levels_whatever_the_model_answers_now(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(callback, "asked", knowing(5))
-    train(tmp_path / "a")
-    monkeypatch.setattr(callback, "asked", knowing(2, standard=0.5))
-    train(tmp_path / "a", steps=6, resume=True)
+    train(tmp_path / "a", probe="ladder")
+    monkeypatch.setattr(callback, "asked", knowing(2))
+    train(tmp_path / "a", probe="ladder", steps=6, resume=True)
     assert name_of(tmp_path / "a") == "ladder-5555555555"
     assert Trajectory.from_run(tmp_path / "a").steps == (0, 2, 4, 6)
     later = AutoModelForCausalLM.from_pretrained(tmp_path / "a" / "checkpoint-6", dtype=torch.float32)
@@ -181,13 +161,11 @@ def test_following_takes_the_levels_of_the_run_that_is_watched(
 def test_what_is_set_decides_the_probe_and_not_the_answers_of_a_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A named baseline: its levels, and no ladder by default; a second model: levels of its own."""
+    """A named baseline: its levels; a second model: levels of its own."""
     named = score(network(), words(), load_probe("ladder-4444444444"))
     monkeypatch.setattr(callback, "asked", knowing(5))
     train(tmp_path / "a", probe="ladder", baseline=named)
     assert name_of(tmp_path / "a") == "ladder-4444444444"
-    train(tmp_path / "b", baseline=score(network(), words(), load_probe("standard")), items=100)
-    assert name_of(tmp_path / "b") == "standard"
     made = ForgetWatchCallback("ladder", every=2, max_overhead=None)
     for level, folder in ((3, "c"), (5, "d")):
         monkeypatch.setattr(callback, "asked", knowing(level))

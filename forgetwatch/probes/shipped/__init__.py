@@ -9,7 +9,7 @@
     passages        60 texts, scored as bits per byte: no questions
     standard-multilingual    600 questions about plain facts in six languages
     standard-written         100 word problems and 80 requests with instructions, generated and graded by rules
-    ladder          6,923 questions of ten kinds at eight levels, of which a model gets those that suit it (ladder.py)
+    ladder          6,920 questions of ten kinds at eight levels, of which a model gets those that suit it (ladder.py)
 
 `CARD.md` next to this file describes how they were made, what they cover and what they cannot show; a probe of one
 ability has a card of its own, `cards/NAME.md`.
@@ -59,7 +59,7 @@ FILES: Final = {
     "standard-multilingual": "standard-multilingual.jsonl.gz",
     "standard-written": "standard-written.jsonl.gz",
     "passages": "passages.jsonl",
-    LADDER: "ladder.jsonl.gz",
+    LADDER: "ladder-2.jsonl.gz",
 }
 """File of each probe."""
 

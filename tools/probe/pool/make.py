@@ -6,8 +6,8 @@ Each kind is a function of a level from 1 to 8 and a random generator that gives
 right option, and wrong ones of the same form. Nothing is copied: keys are computed, and the chains of facts are
 composed from the tables in `tools/probe/standard_probe/facts`.
 
-The options alone say nothing: the place of the right one is balanced, the rank of a right number among its options is
-uniform, and of the four answers of a chain of facts each is asked for equally often.
+The place of the right option is balanced, the rank of a right number among its options is uniform, and of the four
+answers of a chain of facts each is asked for equally often. That the options alone say nothing does not follow.
 
     kind        category            question                                        level
     state       Tracking            who holds what after some exchanges             number of exchanges
@@ -330,6 +330,9 @@ DISPUTED: Final = frozenset(
     }
 )
 """Subjects that several countries claim, and events of whose names there are two."""
+
+NO_COUNTRY: Final = ("the ukulele",)
+"""Subjects whose place is no country. Their questions are left out last, so that all others stay as they were drawn."""
 
 NAMED_OTHERWISE: Final = frozenset(
     "yuan tugrik leu koruna króna krona krone Myanmar Netherlands Turkey Scotland England Eswatini Kiev".split()
@@ -726,6 +729,8 @@ def items(count: int, seed: int) -> Iterator[dict[str, Any]]:
                 seen.add(prompt)
                 wrong = _choice(rng, made.wrong, 3)  # in no order that the right one would break
                 options = [*wrong[:place], made.right, *wrong[place:]]
+                if any(subject in prompt for subject in NO_COUNTRY):
+                    continue
                 name = hashlib.sha256(f"{kind}{level}{prompt}".encode()).hexdigest()[:8]
                 cluster = hashlib.sha256(made.text.encode()).hexdigest()[:8] if made.text and level > 4 else ""
                 yield {

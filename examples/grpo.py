@@ -5,7 +5,7 @@
     python examples/grpo.py --model Qwen/Qwen3-0.6B --data prompts.jsonl --probe standard --rate 1e-6 --tokens 64
 
 The data are JSONL with a "prompt" in each line. The reward stands beside the losses, in the table and in a tracker
-(eval/forget/task).
+(eval/forget/new_task_reward).
 """
 
 from __future__ import annotations

@@ -67,12 +67,12 @@ def merge_command(
         ),
     ] = None,
     keep_known: Annotated[
-        str | None,
+        str,
         output_option(
-            help="Name the largest alpha that keeps this share of what A clearly knew, such as 98%, and whether the "
+            help="Name the largest alpha that keeps this share of what A knew and is not FORGOT, and whether the "
             "second probe confirms it."
         ),
-    ] = None,
+    ] = "98%",
     keep: Annotated[Path | None, output_option(help="Save the merged models in this folder.")] = None,
     trust_remote_code: TrustOption = False,
     device_map: DeviceMapOption = None,
@@ -81,7 +81,7 @@ def merge_command(
     output: ReportOption = None,
 ) -> None:
     """Average the weights of two models at several shares, and show what each point has lost of either."""
-    alphas, known = _alphas(alpha), None if keep_known is None else share(keep_known, "--keep-known")
+    alphas, known = _alphas(alpha), share(keep_known, "--keep-known")
     chosen = load_probe(probe)
     second = None if confirmation == _NONE else load_probe(confirmation)
     if second is not None and second.fingerprint == chosen.fingerprint:
@@ -118,18 +118,17 @@ def merge_command(
         sweep = run_sweep(ends, chosen, confirmation=second, target=ranked, progress_of=scoring_unless_cached)
     if not is_first_process():
         return
-    point = None if known is None else choose(sweep, known)
+    point = choose(sweep, known)
     if json_path is not None:
-        write_json({**merge_json(sweep), **({} if point is None else {"choice": choice_json(point)})}, json_path)
+        write_json({**merge_json(sweep), "choice": choice_json(point)}, json_path)
     if json_path != STDOUT:
         console = result_console(wide=detail)
         console.print(merge_table(sweep))
-        if point is not None:
-            print_hanging(str(point))
-            if point.alpha is not None and keep is None:
-                words = ["forgetwatch", "merge", a, b, "--probe", probe, "--confirmation", confirmation]
-                words += ["--method", method, "--alpha", f"{point.alpha:g}", "--keep", "merged"]
-                echo(f"this one on disk: {shlex.join(words)}")
+        print_hanging(str(point))
+        if point.alpha is not None and keep is None:
+            words = ["forgetwatch", "merge", a, b, "--probe", probe, "--confirmation", confirmation]
+            words += ["--method", method, "--alpha", f"{point.alpha:g}", "--keep", "merged"]
+            echo(f"this one on disk: {shlex.join(words)}")
         if detail:
             console.print()
             console.print(merge_detail(sweep))

@@ -4,6 +4,7 @@
     trajectory       `Trajectory`: the looks of one or several runs in order, each against the baseline; alarms; the
                      stages of one model: groups by stage, and the path of each question
     causes           were the lost answers barely known, or near the new data?
+    kept_share       what a model keeps of what its base knew; models are ranked and checkpoints chosen by it
     ranking          several models against one base
     flips            the items whose answer changed
     decision         `decide`: KEPT, FORGOT or NOT CLEAR, in one sentence, and what is next; every output takes it
@@ -50,8 +51,10 @@ from forgetwatch.comparing.decision import (
     conclude,
     decide,
     decide_run,
-    luck_phrase,
+    less_luck,
     not_finite,
+    round_percent,
+    too_easy,
     unmeasured,
 )
 from forgetwatch.comparing.flips import (
@@ -65,6 +68,7 @@ from forgetwatch.comparing.flips import (
     sort_flips,
 )
 from forgetwatch.comparing.groups import Group, Level, count_groups, group_values
+from forgetwatch.comparing.kept_share import KEPT_OF, Kept, KeptOf, kept, kept_of
 from forgetwatch.comparing.ranking import (
     ModelComparison,
     RankedModel,

@@ -24,6 +24,7 @@ from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.groups import Group
 from forgetwatch.comparing.trajectory import Alarm, Trajectory
 from forgetwatch.comparing.verdict import (
+    FEWEST_ITEMS,
     TOLERANCE,
     Answer,
     Leg,
@@ -72,7 +73,6 @@ class Decision:
             model that a training left (``measure the end``); find out why answers ``vanished``; ``mend`` a loss, which
             ``measure or mend`` does not yet show to be too large.
         deciding: Name of the leg that decides; None without one.
-        needed: Number of questions that would decide if nothing is lost; None if unknown.
     """
 
     word: Word
@@ -82,7 +82,6 @@ class Decision:
     reasons: tuple[str, ...] = ()
     next: Next = "nothing"
     deciding: LegName | None = None
-    needed: int | None = None
 
     def leg(self, name: LegName) -> Leg | None:
         """Return the leg of that name; None if it was left out."""
@@ -199,12 +198,15 @@ def decide(
         return made(word="NOT CLEAR", answer="INCONCLUSIVE", sentence=broken or start)
     # If accuracy is left out, one of the others has to be measured.
     blocking = [leg for leg in legs if not leg.allows or (leg.name == "accuracy" and leg.answer != "PASS")]
+    deciding = next((leg.name for leg in (*blocking, *legs)), None)
+    if deciding == "accuracy" and whole.n >= FEWEST_ITEMS and (easy := too_easy(whole)):
+        made = partial(made, reasons=(easy, *reasons))
     if not blocking and any(leg.answer == "PASS" for leg in legs):
-        return made(word="KEPT", answer="PASS", sentence=_kept(comparison, legs), deciding=legs[0].name)
-    sentence, then, needed = _not_clear(comparison, legs, blocking, also)
-    first = blocking[0].name if blocking else None
-    unclear = made(word="NOT CLEAR", answer="INCONCLUSIVE", sentence=sentence, next=then, deciding=first)
-    return replace(unclear, needed=needed)
+        return made(word="KEPT", answer="PASS", sentence=_kept(comparison, legs), deciding=deciding)
+    sentence, then = _not_clear(comparison, legs, blocking, also)
+    return made(
+        word="NOT CLEAR", answer="INCONCLUSIVE", sentence=sentence, next=then, deciding=deciding if blocking else None
+    )
 
 
 def decide_run(trajectory: Trajectory, limits: Tolerance = TOLERANCE, *, level: float = 0.95) -> Decision:
@@ -227,7 +229,7 @@ def decide_run(trajectory: Trajectory, limits: Tolerance = TOLERANCE, *, level: 
     if made.answer == "FAIL":
         return replace(made, reasons=(gap, *made.reasons))
     word = made.word if made.word == "NO VERDICT" else "NOT CLEAR"
-    return replace(made, word=word, answer="INCONCLUSIVE", sentence=gap, next="measure the end", needed=None)
+    return replace(made, word=word, answer="INCONCLUSIVE", sentence=gap, next="measure the end")
 
 
 def unmeasured(trajectory: Trajectory) -> str:
@@ -265,16 +267,18 @@ def not_finite(whole: Group, *, since: int | None = None) -> str:
 
 def _reasons(comparison: Comparison, limits: Tolerance, failed: list[Leg]) -> list[str]:
     """Return what a reader must know beside what decides."""
-    whole = comparison.all
     reasons = [*_too_few(comparison), *_no_better_than_guessing(comparison)]
-    if whole.accuracy_before > _CEILING and not failed:
-        right = f"{100 * whole.accuracy_before:.0f}"
-        reasons.append(
-            f"it answered {right} % right: these questions are too easy to show a small loss, ladder's are harder"
-        )
     if (named := _where_known(comparison, limits)) and not (failed and failed[0].name == "knowledge"):
         reasons.append(f"much of what it clearly knew is lost in {named}")
     return reasons
+
+
+def too_easy(whole: Group) -> str:
+    """Return the sentence on a model that was near its ceiling before; empty for any other."""
+    if not whole.accuracy_before > _CEILING:
+        return ""
+    right = f"{100 * whole.accuracy_before:.0f} % right"
+    return f"it answered {right}: these questions are too easy to show a small loss"
 
 
 def at_start(whole: Group) -> str:
@@ -330,20 +334,23 @@ def _forgot(comparison: Comparison, leg: Leg, limits: Tolerance) -> str:
         text = f"true accuracy, estimated, fell by {_points(leg.value)} points (95 %: {_range(leg)}; "
         return f"{text}limit {_limit(leg)})" + (f", most in {listed(fell[:2])}" if fell else "")
     where = f", most in {named}" if (named := _where_known(comparison, limits)) else ""
-    between = f"95 %: {_percent(low)} to {_percent(min(high, 1.0))} %; limit {_limit(leg)}"
+    between = f"95 %: {round_percent(low)} to {round_percent(min(high, 1.0))} %; limit {_limit(leg)}"
     known = comparison.all[KNOWN]
     if known is None or leg.of == "its right answers":
-        return f"{_percent(leg.value)} % of its right answers are gone beyond guessing and noise ({between}){where}"
+        return (
+            f"{round_percent(leg.value)} % of its right answers are gone beyond guessing and noise ({between}){where}"
+        )
     if leg.value >= 1:  # less luck, the lost can be more than the known
-        return f"all that it clearly knew is gone ({count(known.known_lost)} of {count(known.known)} questions){where}"
-    counted = f"{_less_luck(known)} without lucky guesses"
-    return f"{_percent(leg.value)} % of what it clearly knew is gone ({counted}; {between}){where}"
+        return f"all that it clearly knew is gone (about {count(round(known.known_net or 0))} questions){where}"
+    counted = f"{less_luck(known)} without lucky guesses"
+    return f"{round_percent(leg.value)} % of what it clearly knew is gone ({counted}; {between}){where}"
 
 
-def _less_luck(known: KnownItems) -> str:
-    """Return the lost and the known answers without lucky guesses, as ``48 of 180``."""
+def less_luck(known: KnownItems) -> str:
+    """Return the lost and the known answers without lucky guesses, as ``48 of 180``; none lost is 0."""
     net = net_of_luck(known)
-    return f"{known.known_lost if net is None else net.net} of {count(round(known.known_net or 0))}"
+    lost = "0" if (known.lost_net or 0.0) <= 0 else count(known.known_lost) if net is None else net.net
+    return f"{lost} of {count(round(known.known_net or 0))}"
 
 
 def _where_known(comparison: Comparison, limits: Tolerance) -> str:
@@ -351,7 +358,7 @@ def _where_known(comparison: Comparison, limits: Tolerance) -> str:
     if limits.known is None:
         return ""
     named = [
-        f"{one_line(group.name)} ({_less_luck(known)})"
+        f"{one_line(group.name)} ({less_luck(known)})"
         for group in lost_known(comparison, limits.known)
         if (known := group[KNOWN]) is not None
     ]
@@ -375,9 +382,9 @@ def _bounds(legs: tuple[Leg, ...] | list[Leg]) -> list[str]:
         if leg.interval is None or leg.worst is None:
             continue
         if leg.name == "knowledge":
-            most = f"of {leg.of} at most {_percent(leg.worst)} % is lost"
+            most = f"of {leg.of} at most {round_percent(leg.worst)} % is lost"
             if leg.answer == "PASS" and leg.interval[0] > 0 and leg.value is not None:
-                most = f"of {leg.of} {_percent(leg.value)} % is gone, {_percent(leg.worst)} % at most"
+                most = f"of {leg.of} {round_percent(leg.value)} % is gone, {round_percent(leg.worst)} % at most"
             if leg.answer != "PASS" or leg.interval[0] > 0:
                 most += f" (limit {_limit(leg)})"
             made.append(most if leg.worst > 0 else f"nothing of {leg.of} is lost beyond luck")
@@ -405,10 +412,8 @@ def _least_certain(comparison: Comparison, legs: tuple[Leg, ...]) -> list[str]:
     ]
 
 
-def _not_clear(
-    comparison: Comparison, legs: tuple[Leg, ...], blocking: list[Leg], also: str
-) -> tuple[str, Next, int | None]:
-    """Return the sentence, what is next, and the number of questions that would decide."""
+def _not_clear(comparison: Comparison, legs: tuple[Leg, ...], blocking: list[Leg], also: str) -> tuple[str, Next]:
+    """Return the sentence, and what is next."""
     parts = [_unclear(leg, comparison) for leg in blocking]
     rest = [leg for leg in legs if leg not in blocking]
     accuracy = next((leg for leg in rest if leg.name == "accuracy" and leg.interval is not None), None)
@@ -421,24 +426,19 @@ def _not_clear(
     shown = [leg for leg in blocking if leg.shows_loss]
     then: Next = "measure or mend" if shown else "measure"
     if any(leg.is_open_by_vanished for leg in blocking) and all(leg.is_open_by_vanished for leg in blocking):
-        return text, "vanished", None
+        return text, "vanished"
     right = comparison.all[RIGHT_LOST]
     has_noise = right is not None and not right.less_noise
     if has_noise and any(leg.of == "its right answers" and leg.shows_loss for leg in blocking):
         then = "measure twice"
-    # Of a loss, and of one category, it would be noise.
-    is_noise = shown or any(leg.name == "category" for leg in blocking)
-    needed = None if is_noise else _needed(comparison.all, blocking)
-    if needed is not None:
-        text += f"; about {needed:,} questions would decide if nothing is lost"
-    return text + (also if shown else ""), then, needed
+    return text + (also if shown else ""), then
 
 
 def _unclear(leg: Leg, comparison: Comparison) -> str:
     """Return the phrase of a leg that stands in the way of a decision."""
     whole = comparison.all
     if leg.reason:
-        return leg.reason if leg.needed is None else f"{leg.reason}, too few to judge what it kept"
+        return leg.reason
     if leg.interval is None or leg.worst is None:
         return f"{leg.name} is not measured"
     limit = f"limit {_limit(leg)}"
@@ -449,8 +449,8 @@ def _unclear(leg: Leg, comparison: Comparison) -> str:
         if leg.of == "its right answers" and low > (leg.limit or 0.0):
             return _unexplained(whole)
         if leg.shows_loss and low > 0:
-            return f"{_percent(low)} to {_percent(high)} % of {leg.of} is lost ({limit})"
-        return f"up to {_percent(high)} % of {leg.of} may be lost ({limit})"
+            return f"{round_percent(low)} to {round_percent(high)} % of {leg.of} is lost ({limit})"
+        return f"up to {round_percent(high)} % of {leg.of} may be lost ({limit})"
     what = one_line(leg.group) or "true accuracy, estimated,"
     most, least = min(leg.worst, leg.interval[0]), leg.interval[1]
     if least < 0:
@@ -465,31 +465,15 @@ def _unexplained(whole: Group) -> str:
     """Return the phrase on right answers that are lost beyond guessing, where nothing shows how much is noise."""
     found = whole[RIGHT_LOST]
     right = whole.retained + whole.forgotten
-    text = f"{_percent(whole.forgotten / right)} % of its right answers are now wrong"
+    text = f"{round_percent(whole.forgotten / right)} % of its right answers are now wrong"
     if found is not None and not math.isnan(found.by_guessing):
-        text += f", and guessing explains about {_percent(found.by_guessing)} % of these"
+        text += f", and guessing explains about {round_percent(found.by_guessing)} % of these"
     noise = (
         ""
         if found is not None and found.less_noise
         else "; score the base twice (compare --null) to see how much is noise"
     )
     return text + noise
-
-
-def _needed(whole: Group, blocking: list[Leg]) -> int | None:
-    """Return the number of questions that would decide if nothing is lost, to two digits; None if unknown."""
-    found = []
-    for leg in blocking:
-        if leg.needed is not None:
-            found.append(float(leg.needed))
-        elif leg.value is not None and leg.interval is not None and leg.limit:
-            width = leg.interval[1] - leg.value if leg.name == "knowledge" else leg.value - leg.interval[0]
-            limit = 2 * leg.limit if leg.name == "knowledge" else -leg.limit
-            found.append(whole.n * (width / limit) ** 2)
-    if len(found) < len(blocking) or not found or not max(found) > whole.n:
-        return None
-    digits: int = 10 ** max(math.floor(math.log10(max(found))) - 1, 0)
-    return math.ceil(max(found) / digits) * digits
 
 
 def _too_few(comparison: Comparison) -> list[str]:
@@ -508,20 +492,6 @@ def _no_better_than_guessing(comparison: Comparison) -> list[str]:
     rights = [" of ".join(map(count, group.right_before)) for group in weak]
     named = [f"{one_line(group.name)} ({right})" for group, right in zip(weak, rights, strict=True)]
     return [f"may have guessed before: {listed(named)}"] if named else []
-
-
-def luck_phrase(group: Group) -> str:
-    """Return a phrase on the lucky guesses among the clearly known and lost questions.
-
-    Empty if there are none or unknown.
-    """
-    known = group[KNOWN]
-    net = net_of_luck(known)
-    if known is None or net is None or known.known_lost_by_luck is None or not known.known_lost or net.by_luck == "0":
-        return ""
-    if known.known_lost_by_luck >= known.known_lost:
-        return ", no more than lucky guesses make"
-    return f", about {net.by_luck} of them lucky guesses"
 
 
 def form_alone(group: Group) -> str:
@@ -559,7 +529,7 @@ def _limit(leg: Leg) -> str:
     """Return the limit of a leg with its unit, without its sign."""
     if leg.limit is None:
         return ""
-    return f"{_percent(leg.limit)} %" if leg.name == "knowledge" else _points(leg.limit)
+    return f"{round_percent(leg.limit)} %" if leg.name == "knowledge" else _points(leg.limit)
 
 
 def _points(change: float) -> str:
@@ -567,7 +537,7 @@ def _points(change: float) -> str:
     return f"{size:.0f}" if abs(size - round(size)) < 1e-9 else f"{size:.1f}"
 
 
-def _percent(share: float) -> str:
+def round_percent(share: float) -> str:
     """Return the share in percent, whole from 10 on."""
     size = 100 * share
     return f"{size:.0f}" if abs(size) >= 10 or abs(size - round(size)) < 1e-9 else f"{size:.1f}"

@@ -1,8 +1,8 @@
-"""Several models against one base: the answers lost from one model to another, and a ranking by retention.
+"""Several models against one base: the answers lost from one model to another, and a ranking by what is kept.
 
-Retention alone ranks first the model that was trained least. The front contains the models that remain once the target
-counts too. Values of a target come by the name of their model and never by their order: one value that slips by a row
-would put the wrong model first, and no output would show it.
+The kept share alone (`comparing.kept_share`) ranks first the model that was trained least. The front contains the
+models that remain once the target counts too. Values of a target come by the name of their model and never by their
+order: one value that slips by a row would put the wrong model first, and no output would show it.
 
     results.csv      a table of two columns: the model as it was given, or its short name, and the metric
 """
@@ -22,13 +22,13 @@ from numpy.typing import NDArray
 
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.decision import decide
-from forgetwatch.comparing.groups import Group
+from forgetwatch.comparing.kept_share import Kept, kept, kept_of
 from forgetwatch.comparing.trajectory import right_answers
 from forgetwatch.comparing.verdict import TOLERANCE, Tolerance, estimated
 from forgetwatch.errors import SnapshotError
 from forgetwatch.files import file_errors, read_text
 from forgetwatch.measures import item_codes
-from forgetwatch.metrics import Interval, flip_interval
+from forgetwatch.metrics import Interval
 from forgetwatch.snapshot import Snapshot
 
 
@@ -38,7 +38,7 @@ class ModelComparison:
 
     Attributes:
         matrix: The base first, then the models in the order of the comparisons.
-        ranking: The models by retention, highest first.
+        ranking: The models by what they keep, most first.
         target: The metric that they are ranked against; None without one.
     """
 
@@ -79,10 +79,9 @@ class RankedModel:
     Attributes:
         number: Its number among the models after the base, from 1, in the order in which they were given.
         label: Its short name.
-        place: Its rank by retention, from 1; equal retention shares a rank. None if retention is undefined.
-        retention: Share of the items right before that are still right, 0 to 1; nan if none was right. Right answers
-            that vanished count as lost.
-        retention_interval: 95 %, Wilson's; wider if items come in clusters.
+        place: Its rank by kept share, from 1; equal shares share a rank, in the order of the estimated change. None if
+            nothing was right before.
+        kept: What it keeps of what the base knew; shares of the same for all models.
         net_change: Accuracy after minus before, -1 to 1.
         net_change_interval: 95 %.
         forgotten: Items right before and wrong after; means if items have several samples.
@@ -91,15 +90,14 @@ class RankedModel:
         change_interval: 95 %.
         verdict: Word of the verdict.
         target: Value of the target metric; None without one.
-        on_front: True if no other model is better in one of retention and target and at least as good in the other;
+        on_front: True if no other model is better in one of kept share and target and at least as good in the other;
             None without a target. Models that are equal in both are on the front together.
     """
 
     number: int
     label: str
     place: int | None
-    retention: float
-    retention_interval: Interval
+    kept: Kept
     net_change: float
     net_change_interval: Interval
     forgotten: float
@@ -150,35 +148,37 @@ def transition_matrix(snapshots: Sequence[Snapshot]) -> TransitionMatrix:
 def rank_models(
     comparisons: Sequence[Comparison], target: Target | None = None, *, tolerance: Tolerance = TOLERANCE
 ) -> tuple[RankedModel, ...]:
-    """Rank models by retention, highest first; equal ones by the target, then in the given order.
+    """Rank models by kept share, highest first; equal ones by estimated change, by the target, then as given.
 
     Each comparison is that of the base against a model; `tolerance` is what the verdict on each tolerates.
     """
     groups = [one.all for one in comparisons]
-    kept = [group.retention for group in groups]
+    of = kept_of(groups)
+    each = [kept(group, of) for group in groups]
+    changes = [estimated(group) for group in groups]
+    shares = [one.share for one in each]
     sign = -1 if target is not None and target.less_is_better else 1
-    wanted = [0.0] * len(kept) if target is None else [sign * value for value in target.values]
+    wanted = [0.0] * len(shares) if target is None else [sign * value for value in target.values]
 
     def worst_last(index: int) -> tuple[Any, ...]:
-        undefined = math.isnan(kept[index])  # nan has no order, so it sorts by a flag of its own
-        return undefined, 0.0 if undefined else -kept[index], -wanted[index], index
+        undefined = math.isnan(shares[index])  # nan has no order, so it sorts by a flag of its own
+        return (undefined, *((0.0, 0.0) if undefined else (-shares[index], -changes[index][0])), -wanted[index], index)
 
     return tuple(
         RankedModel(
             number=index + 1,
             label=comparisons[index].labels[1],
-            place=None if math.isnan(kept[index]) else 1 + sum(other > kept[index] for other in kept),
-            retention=kept[index],
-            retention_interval=_kept_interval(groups[index]),
+            place=None if math.isnan(shares[index]) else 1 + sum(other > shares[index] for other in shares),
+            kept=each[index],
             net_change=groups[index].net_change,
             net_change_interval=groups[index].net_change_interval,
             forgotten=groups[index].forgotten,
             gained=groups[index].gained,
-            change=estimated(groups[index])[0],
-            change_interval=estimated(groups[index])[1],
+            change=changes[index][0],
+            change_interval=changes[index][1],
             verdict=decide(comparisons[index], tolerance).word,
             target=None if target is None else target.values[index],
-            on_front=None if target is None else _is_on_front(index, kept, wanted),
+            on_front=None if target is None else _is_on_front(index, shares, wanted),
         )
         for index in sorted(range(len(comparisons)), key=worst_last)
     )
@@ -188,18 +188,10 @@ def _is_on_front(index: int, first: Sequence[float], second: Sequence[float]) ->
     """Return True if no point dominates (first[index], second[index]); nan is never on the front."""
     point = first[index], second[index]
     return not math.isnan(point[0]) and not any(
-        # A comparison with nan is false, so a model without retention dominates none.
+        # A comparison with nan is false, so a model without a share dominates none.
         rival[0] >= point[0] and rival[1] >= point[1] and rival != point
         for rival in zip(first, second, strict=True)
     )
-
-
-def _kept_interval(group: Group) -> Interval:
-    # The counts are scaled to independent items; the design effect of the whole group stands in for that of its part.
-    worth = group.effective_n / group.n if group.n else 0.0
-    lost = group.forgotten + group.vanished_right
-    low, high = flip_interval(lost * worth, (group.retained + lost) * worth)
-    return 1 - high, 1 - low
 
 
 def read_target(given: str, models: Sequence[tuple[str, Snapshot]]) -> Target:

@@ -44,9 +44,9 @@ from scipy import special
 
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.groups import Group
-from forgetwatch.comparing.trajectory import FEWEST_TO_KEEP
-from forgetwatch.measures import KNOWN, NET_ESTIMATE, RIGHT_LOST, VANISHED
-from forgetwatch.metrics import FEWEST, FEWEST_RIGHT, Cells, Interval, newcombe, shrunk
+from forgetwatch.comparing.kept_share import HALF, hidden_known, kept_of
+from forgetwatch.measures import KNOWN, NET_ESTIMATE, RIGHT_LOST
+from forgetwatch.metrics import FEWEST, Cells, Interval, newcombe, shrunk
 from forgetwatch.text import count, one_line
 
 Answer = Literal["PASS", "FAIL", "INCONCLUSIVE"]
@@ -55,9 +55,6 @@ Side = Literal["below", "around", "above"]
 
 FEWEST_ITEMS: Final = 50
 """Number of questions under which there is no PASS."""
-
-_HALF: Final = 0.5
-"""Share of the right answers that must be open or choices among three or more, for their loss to be measured."""
 
 _BOUND: Final = 0.20
 """Net loss that a category must exclude to count as one that shows no loss; four times the limit if that is more."""
@@ -108,7 +105,6 @@ class Leg:
         group: Name of the category that decides; empty for the other legs.
         reason: Reason for which it is not measured, or cannot pass; empty if there is none.
         of: What ``knowledge`` is a share of.
-        needed: Number of questions that would measure it; None if unknown, or it is measured.
     """
 
     name: LegName
@@ -122,7 +118,6 @@ class Leg:
     group: str = ""
     reason: str = ""
     of: Literal["what it clearly knew", "its right answers"] = "what it clearly knew"
-    needed: int | None = None
 
     @property
     def allows(self) -> bool:
@@ -322,13 +317,12 @@ def knowledge_leg(whole: Group, limit: float, *, level: float = 0.95) -> Leg:
     """
     known, right = whole[KNOWN], whole[RIGHT_LOST]
     net = None if known is None else known.known_net
-    # Known items that vanished are lost in the worst case, less those that luck alone would make.
-    gone = whole[VANISHED]
-    if known is not None and net is not None and net >= FEWEST_TO_KEEP and known.lost_net_share is not None:
-        hidden = 0.0 if gone is None else max((gone.known_vanished or 0.0) - gone.known_vanished_by_luck, 0.0)
+    if known is not None and net is not None and known.lost_net_share is not None and kept_of([whole]) == "known":
         interval = known.lost_net_share_at(level) or (math.nan, math.nan)
+        # Known items that vanished are lost in the worst case.
+        hidden = hidden_known(whole)
         return _share_leg(known.lost_net_share, interval, limit, known=net, hidden=hidden, can_fail=True)
-    if right is not None and right.holds >= _HALF:
+    if right is not None and right.holds >= HALF:
         if right.share is not None and right.interval is not None and right.least is not None:
             interval = at_level(right.share, right.interval, level)
             can_fail = right.less_noise and right.least > limit
@@ -336,16 +330,8 @@ def knowledge_leg(whole: Group, limit: float, *, level: float = 0.95) -> Leg:
                 right.share, interval, limit, known=right.right, hidden=whole.vanished_right, can_fail=can_fail
             )
             return replace(made, of="its right answers")
-        counted = [(FEWEST_RIGHT, right.right)] + ([(FEWEST_TO_KEEP, net)] if net is not None else [])
-        needed = min((whole.n * least / found for least, found in counted if found > 0), default=None)
-        reason = f"it knew only {count(max(round(right.right), 0))} answers"
-        return Leg(
-            name="knowledge",
-            limit=limit,
-            answer="INCONCLUSIVE",
-            reason=reason,
-            needed=None if needed is None else math.ceil(needed),
-        )
+        reason = f"it knew only {count(max(round(right.right), 0))} answers, too few to judge what it kept"
+        return Leg(name="knowledge", limit=limit, answer="INCONCLUSIVE", reason=reason)
     reason = "two options show nothing" if net is not None else "no options or their probabilities are recorded"
     return Leg(name="knowledge", limit=limit, reason=reason)
 
@@ -465,7 +451,6 @@ def leg_interval(group: Group, categories: int) -> Interval:
 
     95 %, or 1 - .05/G of one of G categories.
     """
-    found = group[NET_ESTIMATE]
     many = categories if group.level == "category" else 1
-    interval = None if found is None else found.interval_at(1 - 0.05 / max(many, 1))
-    return group.net_change_interval if interval is None else interval
+    leg = accuracy_leg(group, 0.0, level=1 - 0.05 / max(many, 1), name="category")
+    return group.net_change_interval if leg is None or leg.interval is None else leg.interval

@@ -22,7 +22,7 @@ from forgetwatch.text import bits, count, nats
 
 R = TypeVar("R")
 Unit = Literal["count", "share", "nats", "bits", "ratio"]
-Tracked = Literal["", "all", "category", "where any"]
+Tracked = Literal["", "all", "category", "where any", "card"]
 """Rows of trackers that have a quantity without ``log="full"``: none, that of all items, also those of categories, that
 of all items where it is not 0."""
 
@@ -78,7 +78,7 @@ class Quantity(Number[R]):
         read: The number; None or nan where it is undefined.
         heading: Heading of its column in the panel of the page; empty for none.
         text: Text of its cell; None for that of a count.
-        tracked: Rows of trackers that have it by default.
+        tracked: Rows of trackers that have it by default; of ``card`` a model card alone.
         tracker: Its name in trackers, if another.
     """
 

@@ -105,10 +105,7 @@ CHANCE: Final = GroupMeasure[Chance](
     quantities=(
         Quantity("chance.n", lambda r: r.n, "count"),
         *_numbers("paper", "expected"),
-        Quantity(
-            "chance.paper.forgetting", lambda r: None if r.paper is None else r.paper.forgetting, "share", tracked="all"
-        ),
-        *_numbers("paper", "backward_transfer"),
+        *_numbers("paper", "forgetting", "backward_transfer"),
         *_numbers("paper", "forgetting_unclipped", "backward_transfer_unclipped", low=-1.0),
         *_numbers("paper", "forgetting_max", "backward_transfer_max", "forgetting_se", "backward_transfer_se"),
         *_intervals("paper", "forgetting_interval", "backward_transfer_interval"),

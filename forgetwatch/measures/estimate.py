@@ -28,7 +28,6 @@ from forgetwatch.metrics import (
     pooled,
     sign_flip,
 )
-from forgetwatch.text import between, points
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,12 +170,6 @@ def _worst(change: Change, rows: Rows) -> Change:
     return pooled(change, _of_flips(vanished, cells), share=share, observations=observations + _observations(vanished))
 
 
-def net_estimate(found: NetEstimate) -> str:
-    """Return the estimate in points with its 95 % interval if it has one, such as ``-1.1 (-4.2 to +2.0)``."""
-    mean, interval = points(found.change.mean), found.interval
-    return mean if interval is None else f"{mean} ({between(interval, points)})"
-
-
 NET_ESTIMATE: Final = GroupMeasure[NetEstimate](
     key="net_estimate",
     of=_of,
@@ -188,8 +181,7 @@ NET_ESTIMATE: Final = GroupMeasure[NetEstimate](
             "share",
             low=-1.0,
             heading="net change, points",
-            text=net_estimate,
-            tracked="category",
+            tracked="card",
         ),
         Bounds("net_change_estimate_interval", lambda r: r.interval, "share", low=-1.0),
     ),

@@ -30,9 +30,8 @@ def _of(rows: Rows) -> KnownItems | None:
 
 @dataclass(frozen=True)
 class NetOfLuck:
-    """Texts of the known and lost items less luck. `by_luck` and `net` add up to the lost ones as they are shown."""
+    """Texts of the known and lost items less luck, and of the ends of their interval."""
 
-    by_luck: str
     net: str
     low: str
     high: str
@@ -47,8 +46,8 @@ def net_of_luck(found: Known | None) -> NetOfLuck | None:
         return None
     lost, by_luck = found.known_lost, found.known_lost_by_luck
     digits = 0 if max(lost, by_luck) >= 10 and float(lost).is_integer() else 1
-    made = round(by_luck, digits)
-    rounded = [round(value, digits) + 0.0 for value in (made, lost - made, *found.lost_net_interval)]
+    # Luck is rounded before it is taken off, so that the three counts add up.
+    rounded = [round(value, digits) + 0.0 for value in (lost - round(by_luck, digits), *found.lost_net_interval)]
     return NetOfLuck(*(count(value) for value in rounded))
 
 
@@ -56,16 +55,23 @@ KNOWN: Final = GroupMeasure[KnownItems](
     key="known",
     of=_of,
     quantities=(
-        Quantity("known", lambda r: r.known, "count", heading="clearly known"),
-        Quantity("known_lost", lambda r: r.known_lost, "count", heading="now lost"),
+        Quantity("known", lambda r: r.known, "count"),
+        Quantity("known_lost", lambda r: r.known_lost, "count"),
         *numbers("count", "newly_known", "known_by_luck", "known_lost_by_luck"),
-        Quantity("known_net", lambda r: r.known_net, "count", low=-math.inf),
+        Quantity(
+            "known_net",
+            lambda r: r.known_net,
+            "count",
+            low=-math.inf,
+            heading="clearly known",
+            text=lambda r: MISSING_CELL if r.known_net is None else count(round(r.known_net)),
+        ),
         Quantity(
             "known_lost_net",
             lambda r: r.lost_net,
             "count",
             low=-math.inf,
-            heading="less luck",
+            heading="now lost",
             text=lambda r: str(net_of_luck(r) or MISSING_CELL),
             tracked="all",
         ),

@@ -3,8 +3,7 @@
     alpha     lost gained  net against base       lost gained  net against tuned
     0.2 *       12     10  -0.4 (-2.3 to +1.5)      31     24  -1.4 (-3.6 to +0.8)
 
-The columns are those of both ends. An asterisk marks the front, if there is a target. Below the
-table is the best point between the ends, with its number on the second probe, which did not choose it.
+The columns are those of both ends. An asterisk marks the front, if there is a target.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from rich.text import Text
 
 from forgetwatch.comparing import Group
 from forgetwatch.measures import KNOWN, MISSING_CELL, json_value, net_change, net_of_luck
-from forgetwatch.merge.sweep import Choice, MergeSweep, ProbeSweep
+from forgetwatch.merge.sweep import Choice, KeptShare, MergeSweep, ProbeSweep
 from forgetwatch.report import (
     comparison_json,
     comparisons_csv,
@@ -39,7 +38,7 @@ from forgetwatch.report import (
     table,
     target_text,
 )
-from forgetwatch.text import brief, count, fit_ends, items, percent, points
+from forgetwatch.text import brief, count, fit_ends, items, percent
 from forgetwatch.visible_text import csv_cell, without_folders
 
 if TYPE_CHECKING:
@@ -67,18 +66,11 @@ def merge_table(sweep: MergeSweep) -> Lines:
     room = _WIDTH - len(title) - len(facts)
     title.append(fit_ends(f"merge {' and '.join(sweep.ends)}", room).rstrip(), style="bold").append(facts, style="dim")
     notes = note_lines(sweep.notes, 1)
-    most = _LINES - 4 - sum(map(bool, (sweep.targets, sweep.confirmed_on, notes)))
+    most = _LINES - 4 - sum(map(bool, (sweep.targets, notes)))
     shown = there if (there := len(sweep.chosen_on.points)) <= most else most - 1
     lines = [title, *_rows(sweep, sweep.chosen_on, shown)]
     if there > shown:
         lines.append(Text(f"{there - shown} more; --detail has all", style="dim"))
-    chosen, *confirmed = sweep.sweeps
-    for one in confirmed:
-        if between := [pair for pair in zip(chosen.points, one.points, strict=True) if 0 < pair[0].alpha < 1]:
-            best, again = max(between, key=lambda pair: pair[0].from_a.all.net_change)
-            first, second = (points(point.from_a.all.net_change) for point in (best, again))
-            against, on = _short(sweep.ends[0], 16), _short(one.probe, 16)
-            lines.append(Text(f"best: {best.alpha:g}, {first} points against {against}; {second} on {on}"))
     return Lines(*lines, Text(distance_sentence(sweep), style="dim"), *notes)
 
 
@@ -244,10 +236,13 @@ def choice_json(choice: Choice) -> dict[str, Any]:
     return {
         "keep_known": choice.limit,
         "alpha": choice.alpha,
-        "chosen": None if choice.chosen is None else json_value(vars(choice.chosen)),
-        "confirmed": None if choice.confirmed is None else json_value(vars(choice.confirmed)),
+        **{name: _kept_json(getattr(choice, name)) for name in ("chosen", "confirmed")},
         "outcome": choice.outcome,
     }
+
+
+def _kept_json(share: KeptShare | None) -> dict[str, Any] | None:
+    return None if share is None else {"probe": share.probe, **json_value(vars(share.kept))}
 
 
 def merge_csv(sweep: MergeSweep) -> str:

@@ -12,17 +12,15 @@
 In a later stage the advice is about the stage, if it shows a loss, and else about the earlier ones. The figures beside
 a proposal for another training are those of one model (docs/how-to/replay.md), and say so.
 
-**What to keep.** Which look of a run to keep: what is kept of the known, against the trainer's own figure of the new
-task.
+**What to keep.** Which checkpoint of a run to keep, by the same rule in table, page and advice:
 
-    kept       share of what was clearly known that is not lost, less luck; or of the right answers that are still right
-    figure     loss or reward that the trainer logged, at the look or before it
-    front      looks of which no other has both more kept and a better figure
+    the last look           where it is KEPT and saved
+    else the knee           of the saved looks that are not FORGOT: the largest sum of `comparing.kept_share` and the
+                            trainer's figure of the new task, each from 0 to 1 over the looks after the start
+    without a figure        the last of them that is KEPT, else the one that kept most
 
-A look is worth keeping if its verdict is not FORGOT, and the loss from it to the last look is more than chance:
-one-sided, at 5 % over all looks, because it is chosen among them. Of several the knee is taken: the one with the
-largest sum of both, each from 0 to 1 over the run; without a figure, the one of the highest estimated accuracy. What a
-look shows is partly so by chance, the more so the more looks there are; `benchmarks/optimism.py` measures how much.
+The knee of all looks is named too, where it was not saved. What a look shows is partly so by chance, the more so the
+more looks there are; `benchmarks/optimism.py` measures how much.
 
 **Places.** Names of models for people, and where those of a run are: the base, the start of a stage, the last
 checkpoint.
@@ -37,12 +35,10 @@ import json
 import math
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
-
-import numpy as np
 
 from forgetwatch.comparing import (
     TOLERANCE,
@@ -50,20 +46,21 @@ from forgetwatch.comparing import (
     Conclusion,
     Tolerance,
     Trajectory,
+    Word,
     conclude,
     decide,
     estimated,
+    kept,
+    kept_of,
     not_finite,
 )
 from forgetwatch.errors import SnapshotError
-from forgetwatch.measures import KNOWN, item_codes
-from forgetwatch.metrics import sign_flip
+from forgetwatch.measures import KNOWN
 from forgetwatch.run_folder import (
     PROBE,
     RUN_FOLDER,
     Description,
     TaskFigure,
-    checkpoint_folder,
     find_run_folder,
     own_checkpoint,
     stored_lineage,
@@ -71,112 +68,88 @@ from forgetwatch.run_folder import (
 from forgetwatch.text import count, fit_ends, points, run_name
 from forgetwatch.visible_text import without_folders
 
-_DOUBT: Final = 0.05
-"""Largest p-value of a loss from a look to the last one, over all looks."""
-
 
 @dataclass(frozen=True, kw_only=True)
-class FrontLook:
-    """A look after the start.
+class RunLook:
+    """A look after the start of a run.
 
     Attributes:
         step: Its optimizer step.
         comparison: The start against it.
-        kept: Share of the known that is kept, 0 to 1.
-        figure: The trainer's figure; None if it logged none by then.
-        on_front: True if no other look has both more kept and a better figure; False without a figure.
-        is_forgot: True if its verdict is FORGOT.
-        is_better: True if it is not FORGOT, and the loss from it to the last look is more than chance.
+        kept: Share that it keeps of what the start knew; nan if nothing was right.
+        figure: The trainer's figure of the new task; None if it logged none by then.
+        word: Word of its verdict.
+        checkpoint: Folder of its checkpoint; None if none was saved, or it is not there.
     """
 
     step: int
     comparison: Comparison
     kept: float
     figure: float | None
-    on_front: bool
-    is_forgot: bool
-    is_better: bool
+    word: Word
+    checkpoint: Path | None
 
 
-def front_looks(trajectory: Trajectory, tolerance: Tolerance = TOLERANCE) -> tuple[FrontLook, ...]:
-    """Return the looks of a run after its start, or of a later stage since its start, in order."""
+@dataclass(frozen=True, kw_only=True)
+class ToKeep:
+    """The look of a run to keep, and a better one that was not saved; None where there is none."""
+
+    saved: RunLook | None
+    unsaved: RunLook | None
+
+
+def look_to_keep(trajectory: Trajectory, output_dir: Path, tolerance: Tolerance = TOLERANCE) -> ToKeep:
+    """Return the look of a run, or of a later stage since its start, to keep.
+
+    Args:
+        trajectory: The run.
+        output_dir: Folder of its checkpoints.
+        tolerance: Losses that the verdict tolerates.
+    """
     own, task = trajectory.own, trajectory.task
-    steps, comparisons = own.steps[1:], own.comparisons[1:]
-    kept = [_kept(one) for one in comparisons]
-    figures = [None if task is None else task.at(step) for step in steps]
-    good = [np.nan if one is None else -one if task is not None and task.falls else one for one in figures]
-    pairs = list(zip(kept, good, strict=True))
-    forgot = [decide(one, tolerance).word == "FORGOT" for one in comparisons]
-    return tuple(
-        FrontLook(
+    of = kept_of([own.comparisons[0].all])
+    looks = [
+        RunLook(
             step=step,
             comparison=comparison,
-            kept=share,
-            figure=figure,
-            on_front=figure is not None and not any(x >= share and y >= z and (x, y) != (share, z) for x, y in pairs),
-            is_forgot=is_forgot,
-            is_better=step != own.final_step and not is_forgot and _loss_after(own, step) * len(steps) <= _DOUBT,
+            kept=kept(comparison.all, of).share,
+            figure=None if task is None else task.at(step),
+            word=decide(comparison, tolerance).word,
+            checkpoint=own_checkpoint(output_dir, step),
         )
-        for step, comparison, share, figure, z, is_forgot in zip(
-            steps, comparisons, kept, figures, good, forgot, strict=True
-        )
-    )
+        for step, comparison in zip(own.steps[1:], own.comparisons[1:], strict=True)
+    ]
+    saved = [look for look in looks if look.checkpoint is not None]
+    last = next((look for look in saved if look.step == own.final_step and look.word == "KEPT"), None)
+    if last is not None:
+        return ToKeep(saved=last, unsaved=None)
+    sums = _sums(looks, -1 if task is not None and task.falls else 1)
+    best, better = _best(saved, sums), _best(looks, sums)
+    return ToKeep(saved=best, unsaved=None if better is None or better.checkpoint is not None else better)
 
 
-def worth_keeping(trajectory: Trajectory, tolerance: Tolerance = TOLERANCE) -> list[FrontLook]:
-    """Return the looks that are better than the last one beyond chance, the knee first."""
-    looks = front_looks(trajectory, tolerance)
-    better = [one for one in looks if one.is_better]
-    better.sort(key=lambda one: -estimated(one.comparison.all)[0])
-    figures = {one.step: one.figure for one in looks if one.figure is not None}
-    if trajectory.task is None or len(set(figures.values())) < 2:
-        return better
-    sign = -1 if trajectory.task.falls else 1
-    learned = _from_0_to_1([sign * value for value in figures.values()])
-    kept = _from_0_to_1([one.kept for one in looks if one.step in figures])
-    both = {step: x + y for step, x, y in zip(figures, learned, kept, strict=True)}
-    # Where no figure was logged yet, little may have been learned: such a look comes last.
-    return sorted(better, key=lambda one: -both.get(one.step, -1.0))
+def _sums(looks: Sequence[RunLook], sign: int) -> dict[int, float]:
+    """Return the sum of kept and learned of each look, by step, each from 0 to 1; empty without unlike figures."""
+    known = [look for look in looks if look.figure is not None and not math.isnan(look.kept)]
+    learned = [sign * look.figure for look in known if look.figure is not None]
+    if len(set(learned)) < 2:
+        return {}
+    both = zip(known, _from_0_to_1(learned), _from_0_to_1([look.kept for look in known]), strict=True)
+    return {look.step: x + y for look, x, y in both}
 
 
-def saved_look(
-    trajectory: Trajectory, output_dir: Path, tolerance: Tolerance = TOLERANCE
-) -> tuple[FrontLook, Path] | None:
-    """Return the look to keep and the folder of the checkpoint that is nearest to it; None if there is none.
-
-    The nearest checkpoint is nearer to the look than half-way to the looks beside it.
-    """
-    numbers = [folder.name.rpartition("-")[2] for folder in output_dir.glob("checkpoint-*") if folder.is_dir()]
-    saved = [int(number) for number in numbers if number.isdecimal() and own_checkpoint(output_dir, int(number))]
-    steps = trajectory.own.steps
-    for look in worth_keeping(trajectory, tolerance):
-        near = min(saved, key=lambda one: abs(one - look.step), default=None)
-        if near is not None and all(abs(near - look.step) < abs(near - step) for step in steps if step != look.step):
-            return look, checkpoint_folder(output_dir, near)
-    return None
+def _best(looks: Sequence[RunLook], sums: Mapping[int, float]) -> RunLook | None:
+    """Return the look of the largest sum; without sums the last that is KEPT, else the one that kept most."""
+    allowed = [look for look in looks if look.word != "FORGOT"]
+    if with_sum := [look for look in allowed if look.step in sums]:
+        return max(with_sum, key=lambda look: sums[look.step])
+    whole = [look for look in allowed if look.word == "KEPT"]
+    return whole[-1] if whole else max(allowed, key=lambda look: look.kept, default=None)
 
 
 def _from_0_to_1(values: list[float]) -> list[float]:
     low, high = min(values), max(values)
     return [(value - low) / (high - low) if high > low else 0.0 for value in values]
-
-
-def _kept(comparison: Comparison) -> float:
-    whole = comparison.all
-    known = whole[KNOWN]
-    if known is not None and known.lost_net_share is not None:
-        return min(max(1 - known.lost_net_share, 0.0), 1.0)
-    right = whole.retained + whole.forgotten
-    return float(whole.retained / right) if right else 1.0
-
-
-def _loss_after(own: Trajectory, step: int) -> float:
-    """Return the one-sided p-value of the loss of right answers from the look at a step to the one that decides."""
-    change = own.right[own.steps.index(own.final_step)] - own.right[own.steps.index(step)]
-    scored, start = np.isfinite(change), own.baseline
-    names = zip(start.texts("cluster").tolist(), item_codes(start).tolist(), strict=True)
-    _, cluster = np.unique([str(name or f"item {item}") for name, item in names], return_inverse=True)
-    return float(sign_flip(change[scored].astype(np.int64), cluster[scored]).loss_p_value)
 
 
 CONFIG: Final = "config.json"
@@ -571,25 +544,29 @@ def _proposals(case: _Case, earlier: list[Advice]) -> list[Advice]:
 
 
 def _earlier(trajectory: Trajectory, places: RunPlaces, *, tolerance: Tolerance) -> list[Advice]:
-    """Return the proposal to keep an earlier checkpoint, or to save one; none if no look is better beyond chance."""
-    if saved := saved_look(trajectory, places.output_dir, tolerance):
-        look, folder = saved
-        words = f"keep {shlex.quote(str(folder))}. {_there(trajectory, look, tolerance=tolerance)}"
+    """Return the proposal to keep an earlier checkpoint, or to save one; none if no earlier look is better."""
+    found = look_to_keep(trajectory, places.output_dir, tolerance)
+    look, unsaved = found.saved, found.unsaved
+    if look is not None and look.step != trajectory.own.final_step:
+        folder = str(look.checkpoint)
+        words = f"keep {shlex.quote(folder)}. {_there(trajectory, look, tolerance=tolerance)}"
+        if unsaved is not None:
+            words += f". Step {unsaved.step:,} was better and was not saved"
         command = ""
         if places.end is not None and places.start.name != UNKNOWN:
             words += ". It was chosen on these questions: measure it on others"
             named = str((look.comparison.after.get("probe") or {}).get("name"))
             other = next((one for one in SHIPPED if one != named), "") if named in SHIPPED else ""
-            models = [places.start.name, str(folder), str(places.end)]
+            models = [places.start.name, folder, str(places.end)]
             command = shlex.join(["forgetwatch", "compare", *models, "--probe", other]) if other else ""
         return [Advice(kind="keep", text=words, command=command)]
-    for look in worth_keeping(trajectory, tolerance)[:1]:
-        words = f"train again and save a checkpoint near step {look.step:,}, or stop there; none is saved now"
-        return [Advice(kind="save", text=f"{words}. {_there(trajectory, look, tolerance=tolerance)}")]
-    return []
+    if unsaved is None or unsaved.step == trajectory.own.final_step:
+        return []
+    words = f"train again and save a checkpoint near step {unsaved.step:,}, or stop there; none is saved now"
+    return [Advice(kind="save", text=f"{words}. {_there(trajectory, unsaved, tolerance=tolerance)}")]
 
 
-def _there(trajectory: Trajectory, look: FrontLook, *, tolerance: Tolerance) -> str:
+def _there(trajectory: Trajectory, look: RunLook, *, tolerance: Tolerance) -> str:
     """Return what is kept and learned at a look, beside the last one."""
     end, task = trajectory.own.final, trajectory.task
     made = decide(look.comparison, tolerance, chosen_among=len(trajectory.own) - 1)
@@ -609,7 +586,7 @@ def _there(trajectory: Trajectory, look: FrontLook, *, tolerance: Tolerance) -> 
 
 
 def _merge(case: _Case) -> list[Advice]:
-    options = ("--alpha", ALPHAS, "--keep-known", "98%")
+    options = ("--alpha", ALPHAS)
     command = merge_command(case.before.name, case.after, None, *options) if case.after else ""
     if not command:
         return []

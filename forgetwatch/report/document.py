@@ -46,6 +46,8 @@ from forgetwatch.comparing import (
     StageMatrix,
     Trajectory,
     estimated,
+    estimated_categories,
+    leg_interval,
 )
 from forgetwatch.measures import (
     ASSUMES,
@@ -69,8 +71,8 @@ from forgetwatch.text import between, count, fit_ends, one_line, percent, points
 from forgetwatch.visible_text import without_folders
 
 _COLUMNS: Final = (
-    *("n", "accuracy_before", "accuracy_after", "forgotten", "gained", "known", "known_lost", "known_lost_net"),
-    *("net_change", "log_score_change"),
+    *("n", "accuracy_before", "accuracy_after", "forgotten", "gained", "known_net", "known_lost_net"),
+    *("net_change_estimate", "log_score_change"),
 )
 
 HEADINGS: Final[dict[str, str]] = {
@@ -82,13 +84,19 @@ PANELS: Final[tuple[GroupMeasure[Any], ...]] = tuple(measure for measure in MEAS
 """Measures that have a table of their own."""
 
 
-def group_cells(group: Group) -> dict[str, str]:
-    """Return the text of each quantity in `HEADINGS` for one group; dashes if none of its items was compared."""
+def group_cells(group: Group, categories: int = 1) -> dict[str, str]:
+    """Return the text of each quantity in `HEADINGS` for one group.
+
+    Args:
+        group: The group; dashes if none of its items was compared.
+        categories: Number of categories whose intervals hold together.
+    """
     if not group.n:
         return dict.fromkeys(HEADINGS, MISSING_CELL) | {"n": count(group.n)}
     measures = {measure.key: measure for measure, _ in map(MEASURE_OF.__getitem__, HEADINGS)}
     cells = {name: text for measure in measures.values() for name, text in measure.cells(group[measure]).items()}
-    return {name: cells.get(name, MISSING_CELL) for name in HEADINGS}
+    change = f"{points(estimated(group)[0])} ({between(leg_interval(group, categories), points)})"
+    return {name: cells.get(name, MISSING_CELL) for name in HEADINGS} | {"net_change_estimate": change}
 
 
 def measure_rows(measure: GroupMeasure[Any], groups: Iterable[Group]) -> list[tuple[Group, dict[str, str]]]:
@@ -271,11 +279,13 @@ _DRIFT: Final = (
     "Brackets hold 95 % intervals."
 )
 _NUMBERS: Final = (
-    "“Right before” and “right after” are shares of the group's questions. “Less luck” is the number of clearly known "
-    "and now lost questions without those that guessing explains; “log score” is the change of the "
-    "mean logarithm of the right option's share."
+    "“Right before” and “right after” are shares of the group's questions; “log score” is the change of the mean "
+    "logarithm of the right option's share."
 )
-_INTERVALS: Final = "Brackets hold 95 % intervals of each group alone; changes are those of the counts."
+_INTERVALS: Final = (
+    "Clearly known questions are counted without lucky guesses. Net changes are the verdict's estimates. Brackets hold "
+    "95 % intervals, those of the categories all together. --json has every number by its name in gates."
+)
 
 
 class Row(NamedTuple):
@@ -361,7 +371,7 @@ def document(
     found: Conclusion | None = None,
     causes: Causes | None = None,
     levels: Sequence[Level] = ("all", "kind", "wording", "category"),
-    every: bool = False,
+    is_page: bool = True,
 ) -> list[Section]:
     """Return the sections below a first screen.
 
@@ -372,7 +382,7 @@ def document(
         found: What the run shows; None for a comparison alone.
         causes: Whether what was lost was barely known, or near the training rows; None if not asked.
         levels: Levels of the groups in tables.
-        every: True for a table of every quantity of all items, by the names of JSON and gates.
+        is_page: True to explain columns that a terminal has no room for.
     """
     made: list[Section] = []
     run = trajectory if trajectory is not None and len(trajectory) > 1 else None
@@ -385,7 +395,7 @@ def document(
     if run is not None or trajectory is None:  # the start compared with itself shows nothing
         for measure in PANELS:
             panels += [] if comparison.all[measure] is None else _panel(measure, comparison, run, levels)
-    numbers = [*_numbers(comparison, levels, every=every), *panels, *_drift(comparison, run)]
+    numbers = [*_numbers(comparison, levels, is_page=is_page), *panels, *_drift(comparison, run)]
     return [*made, Section(heading="All numbers", key="numbers", parts=numbers)]
 
 
@@ -521,10 +531,10 @@ def _measured(
     return parts
 
 
-def _numbers(comparison: Comparison, levels: Sequence[Level], *, every: bool) -> list[Part]:
+def _numbers(comparison: Comparison, levels: Sequence[Level], *, is_page: bool) -> list[Part]:
     """Return all numbers: groups, corrections for guessing, the paper's numbers, and notes."""
     bodies, left_out = _groups(comparison, levels)
-    about = _INTERVALS if every else f"{_NUMBERS} {_INTERVALS}"
+    about = f"{_NUMBERS} {_INTERVALS}" if is_page else _INTERVALS
     parts: list[Part] = [Aside(f"{about} {left_out}".rstrip())]
     if bodies:
         parts.append(Table(of="group", headings=HEADINGS, bodies=bodies, attribute="group"))
@@ -540,8 +550,6 @@ def _numbers(comparison: Comparison, levels: Sequence[Level], *, every: bool) ->
         )
     if comparison.paper_compat is not None:
         parts.append(_as_the_paper(comparison.paper_compat))
-    if every:
-        parts.append(_every(comparison.all))
     if notes := comparison.notes:
         parts.append(Bullets([(without_folders(note), False) for note in notes]))
     return parts
@@ -549,7 +557,7 @@ def _numbers(comparison: Comparison, levels: Sequence[Level], *, every: bool) ->
 
 def _groups(comparison: Comparison, levels: Sequence[Level]) -> tuple[list[tuple[str, list[Row]]], str]:
     """Return the groups of each level under its heading, in their order, and a sentence on those left out."""
-    bodies, left = [], []
+    bodies, left, many = [], [], len(estimated_categories(comparison))
     for level in levels:
         groups = [group for group in comparison.groups if group.level == level]
         if comparison.all.passages:  # groups of passages alone have a table of their own
@@ -561,7 +569,7 @@ def _groups(comparison: Comparison, levels: Sequence[Level]) -> tuple[list[tuple
                 f"{count(len(groups) - len(kept))} more {LEVELS[level].lower()} that lost no more are left out."
             )
         if groups:
-            rows = [Row(group.level, group.name, group_cells(group)) for group in groups if group.name in kept]
+            rows = [Row(one.level, one.name, group_cells(one, many)) for one in groups if one.name in kept]
             bodies.append((LEVELS[level], rows))
     return bodies, " ".join([*left, "--json and --output of a .csv file have all."] if left else [])
 
@@ -577,22 +585,3 @@ def _as_the_paper(macro: CategoryMeans) -> Table:
 def _spread(one: Spread) -> str:
     text = percent(one.mean)
     return text if math.isnan(one.sd) else f"{text}, sd {percent(one.sd)}"
-
-
-def _every(whole: Group) -> Table:
-    """Return the table of every quantity of all items, with its interval."""
-    rows = []
-    for measure in MEASURES:
-        values, units = measure.values(whole[measure]), {one.name: one.unit for one in measure.quantities}
-        for name, value in values.items():
-            if value is None or isinstance(value, list):
-                continue
-            ends, interval = values.get(f"{name}_interval"), MISSING_CELL
-            # That of a count may be of its share.
-            if isinstance(ends, list) and None not in ends and units[f"{name}_interval"] == units[name]:
-                interval = " to ".join(f"{end:.4g}" for end in ends)
-            rows.append(Row("", name, {"value": f"{value:.6g}", "interval": interval}))
-    headings = {"value": "value", "interval": "95 % interval"}
-    return Table(
-        of="quantity, by its name in JSON and gates", headings=headings, bodies=[("", rows)], attribute="every"
-    )

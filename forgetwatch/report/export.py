@@ -49,6 +49,7 @@ from forgetwatch.comparing import (
     Comparison,
     Decision,
     Flip,
+    KeptOf,
     Leg,
     LegName,
     Level,
@@ -60,6 +61,8 @@ from forgetwatch.comparing import (
     decide,
     decide_run,
     group_values,
+    kept,
+    kept_of,
     ranked_categories,
     sort_flips,
     unmeasured,
@@ -103,8 +106,16 @@ SCHEMA_RUN: Final = "forgetwatch/trajectory@2"
 _ITEM_HISTORY: Final = ("newly_forgotten", "newly_regained", "ever_forgotten", "regained")
 
 
-def comparison_json(comparison: Comparison, *, tolerance: Tolerance = TOLERANCE) -> dict[str, Any]:
-    """Return the JSON document of one comparison; its verdict tolerates the losses of `tolerance`."""
+def comparison_json(
+    comparison: Comparison, *, tolerance: Tolerance = TOLERANCE, of: KeptOf | None = None
+) -> dict[str, Any]:
+    """Return the JSON document of one comparison.
+
+    Args:
+        comparison: The comparison.
+        tolerance: Losses that its verdict tolerates.
+        of: What the kept share is a share of; by default what this comparison measures.
+    """
     found = decide(comparison, tolerance)
     ranked, differ_p_value = ranked_categories(comparison)
     return {
@@ -123,6 +134,7 @@ def comparison_json(comparison: Comparison, *, tolerance: Tolerance = TOLERANCE)
             "margin": _margin_definition(comparison),
         },
         "verdict": _verdict(found),
+        "kept": json_value(vars(kept(comparison.all, of))),
         "categories": {
             "differ_p_value": json_value(differ_p_value),
             "ranked": [
@@ -152,7 +164,7 @@ def _verdict(found: Decision) -> dict[str, Any]:
         "question": "in this comparison alone, is a loss beyond its limit?",
         "answer": found.answer,
         "word": found.word,
-        **{name: json_value(getattr(found, name)) for name in ("sentence", "reasons", "next", "needed", "deciding")},
+        **{name: json_value(getattr(found, name)) for name in ("sentence", "reasons", "next", "deciding")},
         "legs": {name: json_value(vars(found.leg(name) or Leg(name=name))) for name in _NAMES},
     }
 
@@ -205,7 +217,10 @@ def several_json(several: ModelComparison) -> dict[str, Any]:
     named = None if target is None else {"name": target.name, "less_is_better": target.less_is_better}
     return {
         "matrix": json_value(found),
-        "ranking": {"target": named, "models": [json_value(vars(one)) for one in several.ranking]},
+        "ranking": {
+            "target": named,
+            "models": [json_value({**vars(one), "kept": vars(one.kept)}) for one in several.ranking],
+        },
     }
 
 
@@ -285,7 +300,9 @@ def _look(trajectory: Trajectory, index: int, verdicts: Sequence[Alarm], toleran
             for alarm in verdicts
             if alarm.step == step
         ],
-        "comparison": comparison_json(trajectory.comparisons[index + 1], tolerance=tolerance),
+        "comparison": comparison_json(
+            trajectory.comparisons[index + 1], tolerance=tolerance, of=kept_of([trajectory.comparisons[0].all])
+        ),
     }
 
 
@@ -486,7 +503,7 @@ def write_card(path: Path, trajectory: Trajectory, *, tolerance: Tolerance = TOL
         raise SnapshotError(f"{path}: the metadata at its head cannot be read ({error}); mend or delete it") from error
     probe = _probe(comparison)
     quantities = [one for measure in MEASURES for one in measure.quantities if isinstance(one, Quantity)]
-    numbers = [one for one in quantities if one.tracked in ("all", "category")]
+    numbers = [one for one in quantities if one.tracked in ("all", "category", "card")]
     data.eval_results = others + [
         EvalResult(
             task_type="text-generation",

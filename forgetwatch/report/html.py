@@ -34,6 +34,7 @@ from forgetwatch.comparing import (
     Trajectory,
     conclude,
     estimated,
+    estimated_categories,
     first_forgotten,
     why_lost,
 )
@@ -354,7 +355,8 @@ def _fragment(
 ) -> str:
     groups = [comparison.all, *comparison.by("category").values()]
     # Groups of passages alone have a table of their own, and are in no other.
-    answered = [(group, group_cells(group)) for group in groups if group.n or not comparison.all.passages]
+    many = len(estimated_categories(comparison))
+    answered = [(group, group_cells(group, many)) for group in groups if group.n or not comparison.all.passages]
     tables = [(HEADINGS, answered), *((measure.headings, measure_rows(measure, groups)) for measure in PANELS)]
     # One more than ROWS: the first row is the whole.
     shown = [

@@ -38,11 +38,12 @@ from forgetwatch.comparing import (
     conclude,
     decide_run,
     estimated,
-    luck_phrase,
+    less_luck,
+    round_percent,
     side_of_zero,
 )
 from forgetwatch.measures import FORM, KNOWN, NET_ESTIMATE, NULL, PASSAGES, net_of_luck
-from forgetwatch.metrics import Interval
+from forgetwatch.metrics import Interval, flip_interval
 from forgetwatch.report.advice import model_names
 from forgetwatch.report.flip_list import Lost, lost_examples
 from forgetwatch.text import between, count, fit_ends, is_or_are, listed, one_line, passages, percent, points, questions
@@ -82,7 +83,12 @@ def _how_sure(comparison: Comparison) -> str:
     """Return the sentences on measurement noise, guessing and vanished outcomes, which intervals do not show."""
     whole, parts = comparison.all, list[str]()
     if (again := whole[NULL]) is not None:
-        parts.append(_against_noise(whole, again.null_lost + again.null_gained))
+        changed = again.null_lost + again.null_gained
+        ends = between(flip_interval(changed, again.measured), percent)
+        parts.append(
+            f"When {questions(again.measured).lower()} were measured again with the same weights, {count(changed)} had "
+            f"another result (95 %: {ends} %)."
+        )
     parts += _guessing(whole)
     if (vanished := whole.outcomes.vanished) > 0:
         gone = questions(vanished)
@@ -108,17 +114,6 @@ def _guessing(whole: Group) -> list[str]:
     lost = f"the {count(whole.forgotten)} losses" if whole.forgotten > 1 else "this loss"
     text = f"Guessing explains about {made(guessed.forgetting)} of {lost}"
     return [f"{text}." if math.isnan(low) else f"{text} (95 %: {made(high)} to {made(low)})."]
-
-
-def _against_noise(whole: Group, again: float) -> str:
-    """Return the sentence that compares the flips with those of the same weights, measured again."""
-    text = f"When the same weights were measured again, {questions(again).lower()} had another result"
-    flips = whole.forgotten + whole.gained
-    if not flips:
-        return f"{text}."
-    if again and flips <= 5 * again:
-        return f"{text}: about as many of the forgotten and gained ones are noise of the measurement."
-    return f"{text}; the {'other ' if again else ''}flips are not noise of the measurement."
 
 
 _NO_KNOWLEDGE: Final = "Clear knowledge needs the probabilities of three or more options a question; none has them."
@@ -370,19 +365,17 @@ def _vanished(whole: Group) -> list[tuple[str, str]]:
 
 
 def _known(group: Group, found: Conclusion) -> list[tuple[str, str]]:
-    """Return the row on the clearly known items that are wrong now, the luck among them, and what is newly known."""
+    """Return the row on the clearly known items that are lost and newly known, without luck where it is measured."""
     known, leg = group[KNOWN], found.decision.leg("knowledge")
     if known is None:
         return [] if leg is None or not leg.reason else [("clearly known", f"not measured: {leg.reason}")]
     if not known.known:
         return []
-    text = f"{count(known.known_lost)} of the {count(known.known)} it was sure of are now wrong"
     if net_of_luck(known) is None:
+        text = f"{count(known.known_lost)} of the {count(known.known)} it was sure of are now wrong"
         return [("clearly known", f"{text}; lucky guesses among them are not measured")]
-    luck, newly = luck_phrase(group), f"; {count(known.newly_known)} newly known"
-    if cell_len(text + luck + newly) > ROOM:
-        luck = luck.replace("lucky guesses", "guessed")
-    return [("clearly known", text + luck + newly)]
+    newly = "" if known.newly_known_net is None else f", {count(max(round(known.newly_known_net), 0))} newly known"
+    return [("clearly known", f"{less_luck(known)} lost{newly}; lucky guesses are left out")]
 
 
 def _this_stage(stage: Trajectory, tolerance: Tolerance) -> str:
@@ -481,7 +474,7 @@ def _numbers(alarm: Alarm) -> str:
     """Return the net change of the group at a look, with its counts."""
     group, known = alarm.group, alarm.group[KNOWN]
     if alarm.kind == "known" and known is not None:
-        return f"{percent(known.lost_net_share or 0.0)} % lost ({count(known.known_lost)} of {count(known.known)})"
+        return f"{round_percent(known.lost_net_share or 0.0)} % lost ({less_luck(known)} without lucky guesses)"
     counts = f"{count(group.forgotten)} forgotten, {count(group.gained)} gained, of {count(group.n)}"
     return f"{points(estimated(group)[0])} points ({counts})"
 

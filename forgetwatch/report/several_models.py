@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from rich.console import Group as Lines
 from rich.text import Text
 
-from forgetwatch.comparing import ModelComparison, RankedModel
+from forgetwatch.comparing import KEPT_OF, ModelComparison, RankedModel
 from forgetwatch.report.export import escaped, table
 from forgetwatch.report.plots import BLUE, GREY, name_in, set_tooltip
 from forgetwatch.report.terminal import note_lines
@@ -57,8 +57,7 @@ def several_table(several: ModelComparison, *, notes: Sequence[str] = ()) -> Lin
     lines = [title, *_ranking_lines(several, several.ranking[:MODELS])]
     if (more := len(several.ranking) - MODELS) > 0:
         lines.append(Text(f"{'':>11}{more} more; --detail has all", style="dim"))
-    words = "kept: share of what the base had right and the model still has; change: estimated, of accuracy"
-    lines.append(Text(words, style="dim"))
+    lines.append(Text(f"kept: share of {KEPT_OF[several.ranking[0].kept.of]}", style="dim"))
     if several.target is not None:
         name = fit_ends(several.target.name, 24).strip()
         words = f"{_FRONT}: no other model is at least as good in kept and {name}, and better in one"
@@ -82,7 +81,7 @@ def _ranking_lines(several: ModelComparison, models: Sequence[RankedModel]) -> l
     for one in models:
         cells = ranking_cells(one)
         text = f"{cells['place']:>4} {cells['front'] or ' '}{one.number:>3} {fit_ends(one.label, _NAME)} "
-        text += f"{percent(one.retention):>6} " + (f"{cells['target']:>{_TARGET}} " if target else "")
+        text += f"{percent(one.kept.shown[0]):>6} " + (f"{cells['target']:>{_TARGET}} " if target else "")
         text += f"{cells['forgotten']:>9} {cells['gained']:>6}  "
         text += f"{cells['change']:<{_CHANGE}} "
         lines.append(Text(text + one.verdict))
@@ -116,7 +115,7 @@ def ranking_cells(one: RankedModel) -> dict[str, str]:
         "place": "–" if one.place is None else str(one.place),
         "number": str(one.number),
         "label": one.label,
-        "retention": f"{percent(one.retention)} ({between(one.retention_interval, percent)})",
+        "kept": f"{percent(one.kept.shown[0])} ({between(one.kept.shown[1], percent)})",
         "forgotten": count(one.forgotten),
         "gained": count(one.gained),
         "change": f"{points(one.change)} ({between(one.change_interval, points)})",
@@ -136,7 +135,7 @@ def matrix_cells(several: ModelComparison) -> list[list[str]]:
 
 def several_words(several: ModelComparison) -> list[str]:
     """Return the sentences on how to read the ranking, and on what it does not measure."""
-    words = ["Kept: share of the questions that the base had right and the model still has. Brackets: 95 %."]
+    words = [f"Kept: share of {KEPT_OF[several.ranking[0].kept.of]}. Change: estimated, of accuracy. Brackets: 95 %."]
     target = several.target
     if target is None:
         words.append("A model that learnt nothing keeps everything: --target also ranks by what was learnt.")
@@ -151,7 +150,7 @@ def several_words(several: ModelComparison) -> list[str]:
         tied = [one for one in several.ranking if one.place == place]
         if len(tied) > 1:
             too = " and target" if len({one.target for one in tied} - {None}) == 1 else ""
-            words.append(f"Equal in retention{too}: {_listed([one.number for one in tied])}.")
+            words.append(f"Equal in what is kept{too}: {_listed([one.number for one in tied])}.")
     return words
 
 
@@ -195,13 +194,13 @@ def _listed(numbers: Sequence[int]) -> str:
 
 
 def ranking_figure(several: ModelComparison) -> Figure | None:
-    """Return the figure of each model's retention, against the target if there is one.
+    """Return the figure of what each model keeps, against the target if there is one.
 
-    None if no retention is defined.
+    None if nothing was right before.
     """
     from matplotlib.figure import Figure
 
-    ranking = [one for one in several.ranking if not math.isnan(one.retention)]
+    ranking = [one for one in several.ranking if not math.isnan(one.kept.share)]
     if not ranking:
         return None
     height = 1.3 + 0.34 * len(ranking)
@@ -211,8 +210,8 @@ def ranking_figure(several: ModelComparison) -> Figure | None:
         _draw_alone(panel, ranking)
     else:
         _draw_against(panel, ranking, several.target.name, less_is_better=several.target.less_is_better)
-    base = name_in(_DRAWN, several.matrix.labels[0])
-    figure.suptitle(f"Kept of what {base} had right, with 95 % intervals", fontsize=11)
+    known = KEPT_OF[ranking[0].kept.of].replace("the base", name_in(_DRAWN, several.matrix.labels[0]))
+    figure.suptitle(f"Kept of {known}, with 95 % intervals", fontsize=11)
     panel.grid(alpha=0.25)
     panel.tick_params(labelsize=9)
     return figure
@@ -220,8 +219,8 @@ def ranking_figure(several: ModelComparison) -> Figure | None:
 
 def _draw_alone(panel: Axes, ranking: list[RankedModel]) -> None:
     for row, one in enumerate(ranking):
-        panel.plot([100 * end for end in one.retention_interval], [row, row], color=BLUE, linewidth=1.8)
-        (point,) = panel.plot([100 * one.retention], [row], color=BLUE, marker="o", markersize=5)
+        panel.plot([100 * end for end in one.kept.shown[1]], [row, row], color=BLUE, linewidth=1.8)
+        (point,) = panel.plot([100 * one.kept.shown[0]], [row], color=BLUE, marker="o", markersize=5)
         set_tooltip(point, _told(one))
     panel.set_yticks(range(len(ranking)), [_numbered(one.number, one.label) for one in ranking])
     panel.set_xlabel("kept, %", fontsize=10)
@@ -233,10 +232,10 @@ def _draw_against(panel: Axes, ranking: list[RankedModel], target: str, *, less_
     from matplotlib.patches import ConnectionPatch
 
     # With a target every model has a value of it.
-    spots = [(one.target or 0.0, 100 * one.retention) for one in ranking]
+    spots = [(one.target or 0.0, 100 * one.kept.shown[0]) for one in ranking]
     for one, (x, y) in zip(ranking, spots, strict=True):
         color, marker = (BLUE, "D") if one.on_front else (GREY, "o")
-        panel.plot([x, x], [100 * end for end in one.retention_interval], color=color, linewidth=1.0, alpha=0.5)
+        panel.plot([x, x], [100 * end for end in one.kept.shown[1]], color=color, linewidth=1.0, alpha=0.5)
         (point,) = panel.plot([x], [y], color=color, marker=marker, markersize=6, zorder=3)
         set_tooltip(point, f"{_told(one)}, {target} {target_text(x)}")
     front = sorted({spot for one, spot in zip(ranking, spots, strict=True) if one.on_front})
@@ -267,7 +266,7 @@ def _draw_against(panel: Axes, ranking: list[RankedModel], target: str, *, less_
 
 def _told(one: RankedModel) -> str:
     cells = ranking_cells(one)
-    return f"{one.label}: kept {cells['retention']} %, {cells['forgotten']} forgotten, {cells['gained']} gained"
+    return f"{one.label}: kept {cells['kept']} %, {cells['forgotten']} forgotten, {cells['gained']} gained"
 
 
 def _numbered(number: int, label: str) -> str:

@@ -54,7 +54,7 @@ from forgetwatch.comparing import (
 )
 from forgetwatch.measures import ESTIMATORS, MEASURES, PASSAGES, best_estimator, kl_text
 from forgetwatch.policy import PolicyResult
-from forgetwatch.report.advice import model_names, more_of_run, run_title, saved_look, shortened
+from forgetwatch.report.advice import look_to_keep, model_names, more_of_run, run_title, shortened
 from forgetwatch.report.document import HEADINGS, Aside, Bullets, Heading, Part, Table, document
 from forgetwatch.report.sentences import fact_rows, short_name, summary
 from forgetwatch.run_folder import RUN_FOLDER
@@ -160,12 +160,9 @@ def run_table(
     # Shorter to type, and read as the same run.
     named = Path(run).parent if Path(run).name == RUN_FOLDER else run
     advise = "what is listed below" if has_advice else f"forgetwatch report {shlex.quote(str(named))}"
-    saved = saved_look(trajectory, Path(named), tolerance) if run else None
-    kept = ""
-    if saved is not None:
-        look, checkpoint = saved
-        near = "" if checkpoint.name == f"checkpoint-{look.step}" else f" (nearest to step {look.step:,})"
-        kept = f"keep {shlex.quote(str(checkpoint))}{near}; or "
+    look = look_to_keep(trajectory, Path(named), tolerance).saved if run else None
+    is_earlier = look is not None and look.step != trajectory.own.final_step
+    kept = f"keep {shlex.quote(str(look.checkpoint))}; or " if look is not None and is_earlier else ""
     return comparison_table(
         trajectory.final,
         title=title or run_title(trajectory, run, of=of),
@@ -246,7 +243,7 @@ def _of_gate(result: PolicyResult) -> str:
 def _fact(label: str, text: str) -> list[Text]:
     rows = _hanging(f"{label:<{_LABEL}}", text, "bold")
     for row in rows:
-        row.highlight_regex(r"\S+(?= of \S+ forgotten)|\S+(?= of the \S+ it was sure of)", f"bold {LOST}")
+        row.highlight_regex(r"\S+(?= of \S+ (forgotten|lost))|\S+(?= of the \S+ it was sure of)", f"bold {LOST}")
         row.highlight_regex(r"\S+(?= gained)", f"bold {WON}")
     return rows
 
@@ -379,8 +376,8 @@ def _cut(text: Text) -> Text:
     return text
 
 
-_NARROW: Final = ("n", "forgotten", "gained", "known", "known_lost", "net_change")
-"""Columns of the table of all groups that a terminal shows; the JSON document has all."""
+_LEFT_OUT: Final = ("accuracy_", "log_")
+"""Beginnings of the columns of the table of all groups for which a terminal has no room."""
 _NAME: Final = 40
 _GAP: Final = 2
 _INDENT: Final = 2
@@ -406,7 +403,7 @@ def comparison_detail(
     found = None if run is None else conclude(comparison, trajectory=run, tolerance=tolerance)
     levels: tuple[Level, ...] = tuple(dict.fromkeys(("all", "kind", by)))
     made: list[RenderableType] = []
-    sections = document(comparison, first, trajectory=trajectory, found=found, levels=levels, every=True)
+    sections = document(comparison, first, trajectory=trajectory, found=found, levels=levels, is_page=False)
     for number, section in enumerate(sections):
         made += [Text(), Text(section.heading, "bold")] if number else [Text(section.heading, "bold")]
         for at, part in enumerate(section.parts):
@@ -429,12 +426,14 @@ def _shown(part: Part) -> Iterator[RenderableType]:
 
 
 def _grid(table: Table) -> Grid:
-    bodies = [[(_short(row.name, table), row.cells) for row in body] for _, body in table.bodies]
+    bodies = [[(_short(row.name), row.cells) for row in body] for _, body in table.bodies]
     rows = [row for body in bodies for row in body]
     grid = Grid(table.of, box=None, padding=(0, _GAP, 0, 0), pad_edge=False, header_style="bold")
     grid.columns[0].no_wrap = True
     names, room = list[str](), DETAIL_WIDTH - _INDENT - max(cell_len(name) for name, _ in rows)
-    for name in _NARROW if table.headings is HEADINGS else table.headings:
+    for name in table.headings:
+        if table.headings is HEADINGS and name.startswith(_LEFT_OUT):
+            continue
         is_text = name == "text" or not table.attribute
         # Words are wrapped; a column of numbers for which there is no room is left out, with those after it.
         longest = max(map(cell_len, table.headings[name].split()))
@@ -451,6 +450,5 @@ def _grid(table: Table) -> Grid:
     return grid
 
 
-def _short(name: str, table: Table) -> str:
-    # The name of a quantity is copied.
-    return name if table.attribute == "every" else fit_ends(name, min(cell_len(one_line(name)), _NAME)).rstrip()
+def _short(name: str) -> str:
+    return fit_ends(name, min(cell_len(one_line(name)), _NAME)).rstrip()

@@ -1,7 +1,9 @@
 """A Comparison as one row of numbers for W&B, TensorBoard and other trackers.
 
-    eval_forget/all/accuracy, forgotten, gained, ...    what the measures have for every tracker, and seconds
-    eval_forget/<category>/forgotten, net_change_estimate
+    eval_forget/all/accuracy, forgotten, gained, ...               what the measures have for every tracker
+    eval_forget/all/net_change_points, and its _low and _high      the estimate of the verdict, 95 %
+    eval_forget/all/kept                                           the share that checkpoints are chosen by
+    eval_forget/<category>/forgotten, net_change_points
 
 With `full` also every other number of the JSON document, for each group, and the item history of the run:
 
@@ -21,7 +23,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from forgetwatch.comparing import Comparison, Flip, Group, Trajectory
+from forgetwatch.comparing import Comparison, Flip, Group, KeptOf, Trajectory, estimated, kept
 from forgetwatch.measures import HISTORY, MEASURES, PASSAGES, Quantity
 
 PREFIX: Final = "eval_forget"
@@ -31,6 +33,7 @@ def tracker_row(
     comparison: Comparison,
     *,
     seconds: float | None,
+    of: KeptOf | None = None,
     full: bool = False,
     trajectory: Trajectory | None = None,
     also: str = "",
@@ -40,17 +43,26 @@ def tracker_row(
     Args:
         comparison: The baseline against the look.
         seconds: Duration of the look; None for no such key.
+        of: What the kept share is a share of; by default what this comparison measures.
         full: True for every number of every group.
         trajectory: The run up to this look; its item history is among the numbers of a full row.
         also: Key of a number of a full row that any row has, such as the one that the best checkpoint is chosen by.
     """
     numbers = [
         ("all/unscored", comparison.items.unscored, False),
-        ("all/seconds", seconds, True),
+        ("all/seconds", seconds, False),
         *_numbers("all", comparison.all),
+        ("all/kept", kept(comparison.all, of).share, True),
     ]
-    for key, group in _named(comparison.by("category")).items():
+    if comparison.all.n:
+        ends = zip(("low", "high"), estimated(comparison.all)[1], strict=True)
+        numbers += [(f"all/net_change_points_{end}", 100 * bound, True) for end, bound in ends]
+    groups = _named(comparison.by("category"))
+    for key, group in groups.items():
         numbers += _numbers(key, group)
+    for key, group in {"all": comparison.all, **groups}.items():
+        if group.n:
+            numbers.append((f"{key}/net_change_points", 100 * estimated(group)[0], True))
     if full or also.startswith(f"{PREFIX}/tasks/"):
         for key, group in _named(comparison.by("task")).items():
             numbers += _numbers(f"tasks/{key}", group)

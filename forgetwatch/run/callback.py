@@ -54,11 +54,10 @@ from transformers import (
     TrainingArguments,
 )
 
-from forgetwatch.comparing import Comparison
+from forgetwatch.comparing import KEPT_OF
 from forgetwatch.errors import LostBaselineError, WatchError
 from forgetwatch.probe import Probe, combine
 from forgetwatch.probes import (
-    LADDER,
     STRATA,
     TRIED,
     Overlap,
@@ -178,7 +177,11 @@ def check_trainer(
     if composite is None and best.endswith("/composite"):
         raise WatchError(
             f"metric_for_best_model={best!r} needs composite='...': the metric of the trainer's own evaluation that "
-            "is combined with retention"
+            "is combined with what is kept"
+        )
+    if chosen_by(args) and best.endswith("/retention"):
+        raise WatchError(
+            f"metric_for_best_model={best!r} counts lucky answers that flip as lost; choose by 'forget/all/kept'"
         )
     callbacks = trainer.callback_handler.callbacks
     own_positions = [position for position, callback in enumerate(callbacks) if isinstance(callback, own)]
@@ -206,11 +209,11 @@ def check_trainer(
 
 
 def check_choice(args: TrainingArguments, *, right: int) -> None:
-    """Raise a WatchError if the best checkpoint is chosen by retention and no answer can be retained."""
+    """Raise a WatchError if the best checkpoint is chosen by what is kept, and nothing can be kept."""
     if chosen_by(args) and right == 0:
         raise WatchError(
             f"metric_for_best_model={args.metric_for_best_model!r}: no answer of the baseline is right, so that none "
-            "can be retained; choose by another metric, or take a probe of which the model knows something"
+            "can be kept; choose by another metric, or take a probe of which the model knows something"
         )
 
 
@@ -307,8 +310,8 @@ def _longest(examples: Any) -> int:
         return 0
 
 
-def rotation_warning(args: TrainingArguments, state: TrainerState, looks: Mapping[int, Comparison]) -> str | None:
-    """Return a warning that the save at this step deletes the checkpoint with the highest retention.
+def rotation_warning(args: TrainingArguments, state: TrainerState, run: Run) -> str | None:
+    """Return a warning that the save at this step deletes the checkpoint that kept most.
 
     None if it does not.
     """
@@ -325,18 +328,17 @@ def rotation_warning(args: TrainingArguments, state: TrainerState, looks: Mappin
     oldest_first = sorted(step for step, path in saved.items() if path.name != protected)
     # The save is still to come: its checkpoint counts, whether or not a folder of that name is there already.
     deleted = oldest_first[: max(0, len(saved | {state.global_step: None}) - limit)]
-    retention = {step: looks[step].all.retention for step in saved if step in looks and step > 0}
-    if not retention:
+    kept = {step: share for step in saved if step > 0 and not math.isnan(share := run.kept(step))}
+    if not kept:
         return None
     # Of equal checkpoints the latest counts: the earlier ones may go.
-    best = max(retention, key=lambda step: (retention[step], step))
-    now = looks.get(state.global_step)
-    if best not in deleted or (now is not None and now.all.retention >= retention[best]):
+    best = max(kept, key=lambda step: (kept[step], step))
+    if best not in deleted or run.kept(state.global_step) >= kept[best]:
         return None
     return (
-        f"this save deletes {saved[best]}, which has the highest retention of the saved checkpoints "
-        f"({100 * retention[best]:.1f} %): copy it, or raise save_total_limit={limit}; "
-        "metric_for_best_model='forget/all/retention' would keep it"
+        f"this save deletes {saved[best]}, which kept most of the saved ({100 * min(kept[best], 1.0):.1f} % "
+        f"of {KEPT_OF[run.kept_of]}): copy it, or raise save_total_limit={limit}; "
+        "metric_for_best_model='forget/all/kept' would keep it"
     )
 
 
@@ -404,14 +406,6 @@ def stateful(state: TrainerState) -> dict[str, Any]:
     return cast(dict[str, Any], state.stateful_callbacks)  # annotated as a list, a dict from construction on
 
 
-_FIRST: Final = 100
-_AT_ONCE: Final = 32
-_CEILING: Final = 0.85
-"""Share of the first questions of `standard` above which they are too easy; so many of them are asked at once."""
-
-_HARDER_ITEMS: Final = 1000
-"""Fewest items of a run by default whose probe may be `ladder`: with fewer a kind has too few."""
-
 _CHARACTERS: Final = 3
 _SHORT: Final = 1024
 """Characters of a token at the least, and tokens of a text that any training has memory for."""
@@ -426,17 +420,12 @@ def best_step(state: TrainerState) -> int | None:
     return int(number) if number.isdecimal() else state.best_global_step
 
 
-def _has_few(run: Run) -> bool:
-    return ((run.decision or Decision()).items or len(run.probe)) < _HARDER_ITEMS
-
-
 class ForgetWatchCallback(TrainerCallback):
     """Evaluates a probe before and during training, and logs what was forgotten and gained.
 
     Args:
         probe: A probe, its name, or the path of one. By default `standard`, and `strata` if the tokenizer has a
-            chat template and generating is cheap (a GPU) and possible (not for a sharded model or prompt learning);
-            `ladder` in place of `standard` where more than 85 % of the first 100 questions of the latter are right.
+            chat template and generating is cheap (a GPU) and possible (not for a sharded model or prompt learning).
         probes: In place of `probe` a probe for each task of a sequence of trainings, by the name of the task, or the
             folder of a benchmark: ``{"base": "standard", "task1": "a.csv"}``. The name becomes the category of its
             questions, but for `base`. See `probes.categories`.
@@ -461,7 +450,7 @@ class ForgetWatchCallback(TrainerCallback):
         task: Questions of the new task, a probe or the name or path of one: their share of right answers at each look
             is shown beside the loss, and they are never counted as forgotten. By default the trainer's own figure is.
         composite: A metric of the trainer's evaluation, from 0 to 1 and higher for better: its harmonic mean with
-            retention is ``eval_forget/all/composite``, for choosing the best checkpoint.
+            what is kept is ``eval_forget/all/composite``, for choosing the best checkpoint.
         log: ``counts`` for five numbers of all items and two of each category, and the one of
             `metric_for_best_model`; ``full`` for every number of every group and the drift. See `report.tracker_rows`.
         share_text: True to send questions and answers to the trackers. By default they stay in the run folder.
@@ -580,14 +569,6 @@ class ForgetWatchCallback(TrainerCallback):
         else:
             with _one_line_if_stopped(self):
                 self._prepare(watch, budget, kwargs)
-                if self._is_near_ceiling(run, kwargs):
-                    for harder in (True, False):  # back, if there is no time for the longer questions
-                        watch = self._watch = self._new_watch(trainer, args, state, kwargs, harder=harder)
-                        run = watch.run
-                        run.note_training(training_settings(trainer))
-                        self._prepare(watch, budget, kwargs)
-                        if not _has_few(run):
-                            break
                 self._begin(watch, kwargs)
         self._has_begun, self._ended = True, False  # only now: what failed is tried again in full
         budget.set_out(state.global_step, is_final=is_final, before=before if is_restart else None)
@@ -635,7 +616,7 @@ class ForgetWatchCallback(TrainerCallback):
             self._look(state, control, kwargs)
         if control.should_save and state.is_world_process_zero:
             with self._failures.tolerate("the check of the checkpoints", step=step):
-                if line := rotation_warning(args, state, run.comparisons):
+                if line := rotation_warning(args, state, run):
                     self._log(line)
         self._stop_again(control)
         budget.clock.restart_step()  # the looks between two steps count to neither
@@ -672,12 +653,30 @@ class ForgetWatchCallback(TrainerCallback):
         with self._failures.tolerate("adding the look to the evaluation", step=step):
             # In place: the trainer reads the metric of the best checkpoint from this dict.
             metrics.update(look_row(run, step=step, full=self.log == "full", chosen_by=key))
-        retention = run.headline[step].all.retention if step in run.comparisons else math.nan
         if key and key.endswith("/composite"):
-            metrics.update(composite_row(retention, metrics, self.composite))  # without it training stops
+            metrics.update(composite_row(run.kept(step), metrics, self.composite))  # without it training stops
             return
         with self._failures.tolerate("the composite", step=step):
-            metrics.update(composite_row(retention, metrics, self.composite))
+            metrics.update(composite_row(run.kept(step), metrics, self.composite))
+
+    def on_log(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: dict[str, float] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Log the figure of the new task that the trainer has just logged, if this step has a look."""
+        run = self._run
+        # A row of the looks' own comes here too.
+        if self._ended or logs is None or any(key.startswith(PREFIX) for key in logs):
+            return
+        if run is None or state.global_step not in run.comparisons or self.task is not None:
+            return
+        run.note_task(self._figure(state))
+        with self._failures.tolerate("logging the figure of the new task", step=state.global_step):
+            self._trackers(state, control).log_figure(run)
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Evaluate the probe if a look is due at this save, and copy the history of the run into the checkpoint."""
@@ -718,7 +717,7 @@ class ForgetWatchCallback(TrainerCallback):
         with self._failures.tolerate("storing the end of the run", step=step):
             run.note_end(last_step=step, delivered=delivered, is_stopped=run.stopped is not None)
         with self._failures.tolerate("logging the verdict", step=step):
-            self._trackers(state, control).log_verdict(run, step=step)
+            self._trackers(state, control).log_end(run, step=step)
         if rank() == 0:
             with self._failures.tolerate("writing the report", step=step):
                 self._page.write(run, at_once=True)
@@ -752,21 +751,6 @@ class ForgetWatchCallback(TrainerCallback):
         with adapters_off(model) if is_off else nullcontext():
             self._decide(watch, budget, model, tokenizer, tokens, after=0, again=2 if is_off else 1)
 
-    def _is_near_ceiling(self, run: Run, kwargs: dict[str, Any]) -> bool:
-        """Return True if the first questions of the default probe are too easy, and the run has time for others."""
-        is_set = self.baseline is not None or (run.lineage is not None and run.lineage.first is not None)
-        if is_set or not self._chooses_probe or _has_few(run) or LADDER in run.probe.name:
-            return False
-        first, wrong = load_probe("standard").items[:_FIRST], 0
-        for some in (first[:_AT_ONCE], first[_AT_ONCE:]):  # a weaker model has answered enough after the first ones
-            answers = self._answers(load_probe("standard").with_items(some), kwargs)
-            wrong += int((answers.floats("correct") != 1).sum())
-            if _FIRST - wrong <= _CEILING * _FIRST:
-                return False
-        share = f"{_FIRST - wrong} of the first {_FIRST} questions of standard are right"
-        self._log(f"evaluating ladder: {share}, which are too easy to show a small loss")
-        return True
-
     def _answers(self, probe: Probe, kwargs: dict[str, Any]) -> Snapshot:
         """Return the answers of the model at the start to questions that decide what the run asks."""
         model, trainer = kwargs["model"], self._trainer
@@ -779,7 +763,7 @@ class ForgetWatchCallback(TrainerCallback):
 
     def _fitted(self, probe: Probe, memory: Mapping[str, Any] | None, kwargs: dict[str, Any]) -> Probe:
         """Return a ladder at the levels of the run that resumes, of the first base, or that suit the model."""
-        if not is_pool(probe) and not self._chooses_probe:
+        if not is_pool(probe):
             return probe
         if memory or self.baseline is not None:
             made = (memory or {}).get("made") or (self.baseline.meta if isinstance(self.baseline, Snapshot) else {})
@@ -789,8 +773,6 @@ class ForgetWatchCallback(TrainerCallback):
         earlier = str((made.get("probe") or {}).get("name"))
         if described_levels(earlier):
             return load_probe(earlier)
-        if not is_pool(probe):
-            return probe
         fitted = at_levels(probe, lambda tried: self._answers(tried, kwargs))
         name = on_main_process(lambda: fitted.name)  # one ladder in all processes, whatever their arithmetic
         self._log(f"ladder: {described_levels(name)}, by {TRIED} questions that are compared nowhere")
@@ -1091,15 +1073,9 @@ class ForgetWatchCallback(TrainerCallback):
         return Budget(schedule, overhead=self.max_overhead, items=self.items)
 
     def _new_watch(
-        self,
-        trainer: Trainer,
-        args: TrainingArguments,
-        state: TrainerState,
-        kwargs: dict[str, Any],
-        *,
-        harder: bool = False,
+        self, trainer: Trainer, args: TrainingArguments, state: TrainerState, kwargs: dict[str, Any]
     ) -> Watch:
-        """Watch of a run that has none in this process; of `ladder` if the default is to be `harder`."""
+        """Return the watch of a run that has none in this process."""
         tokenizer = tokenizer_of(kwargs)
         memory = _memory(state) if state.global_step else None
         why, self.probe = "", self._named_probe
@@ -1110,12 +1086,8 @@ class ForgetWatchCallback(TrainerCallback):
                 obstacle=generation_obstacle(kwargs["model"]),
                 fingerprint=(memory or {}).get("fingerprint"),
             )
-        named = self.probe
-        self.probe = self._fitted(load_probe(LADDER) if harder else named, memory, kwargs)
-        if harder and STRATA in named.name and STRATA not in self.probe.name:
-            self.probe = combine(self.probe, load_probe(STRATA))
-        if self._chooses_probe and not harder:
-            self._log(f"evaluating {self.probe.name}: {why if self.probe is named else 'as its baseline'}")
+            self._log(f"evaluating {self.probe.name}: {why}")
+        self.probe = self._fitted(self.probe, memory, kwargs)
         if self.max_overhead is not None or self.items is not None:  # looks may evaluate its first items alone
             ordered = tuple(stratified(self.probe.items, first=self.items or FEWEST_ITEMS))
             self.probe = self.probe if ordered == self.probe.items else self.probe.with_items(ordered)

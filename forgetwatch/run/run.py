@@ -24,6 +24,7 @@ error.
 from __future__ import annotations
 
 import hashlib
+import math
 import operator
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -36,11 +37,14 @@ from torch import nn
 
 from forgetwatch.comparing import (
     Comparison,
+    KeptOf,
     Subset,
     Trajectory,
     against_first_base,
     compare,
     has_graded_answers,
+    kept,
+    kept_of,
     right_answers,
     rules_of,
     vanished_note,
@@ -664,6 +668,16 @@ class Run:
     def headline(self) -> dict[int, Comparison]:
         """Comparisons that trackers and tables show first: with the first base, else with the start of the run."""
         return self.firsts or self.comparisons
+
+    @property
+    def kept_of(self) -> KeptOf:
+        """What the kept share of each look is a share of: what its first comparison measures."""
+        looks = self.headline
+        return kept_of([looks[min(looks)].all])
+
+    def kept(self, step: int) -> float:
+        """Return the share of what the base knew that the look at a step keeps; nan without a look."""
+        return kept(self.headline[step].all, self.kept_of).share if step in self.headline else math.nan
 
     def trajectory(self) -> Trajectory:
         """Return all looks so far, in order, against the first base; a WatchError if there is none yet."""

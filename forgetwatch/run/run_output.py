@@ -21,7 +21,7 @@ from typing import Final
 
 from rich.console import Console
 
-from forgetwatch.comparing import Comparison, Group, Subset, Trajectory, at_start, estimated
+from forgetwatch.comparing import Comparison, Group, Subset, Trajectory, at_start, estimated, too_easy
 from forgetwatch.comparing.verdict import FEWEST_ITEMS as FEWEST_TO_PASS
 from forgetwatch.errors import WatchError
 from forgetwatch.files import write_text
@@ -106,9 +106,11 @@ def cost_line(run: Run, *, left: int, each: float) -> str:
 
 
 def _doubt(start: Group) -> str:
-    """Say why no look can be KEPT; empty if one can."""
-    few = start.n < FEWEST_TO_PASS
-    return at_start(start) or (f"{count(start.n)} questions are too few to say that it kept" if few else "")
+    """Say why no look can be KEPT, or that a small loss cannot be seen; empty if neither is so."""
+    if start.n < FEWEST_TO_PASS:
+        return at_start(start) or f"{count(start.n)} questions are too few to say that it kept"
+    easy = too_easy(start)
+    return at_start(start) or (easy and f'{easy}; "ladder" and "lm_eval:mmlu_pro" have harder ones')
 
 
 def look_line(whole: Group, *, step: int, max_steps: int | None, took: float) -> str:

@@ -30,13 +30,13 @@ from accelerate.tracking import LOGGER_TYPE_TO_CLASS, get_available_trackers
 from transformers import PrinterCallback, ProgressCallback, Trainer, TrainerControl, TrainerState
 from transformers.integrations.integration_utils import rewrite_logs
 
-from forgetwatch.comparing import decide_run
+from forgetwatch.comparing import decide_run, estimated
 from forgetwatch.comparing.flips import flips
 from forgetwatch.errors import WatchError, did_you_mean
 from forgetwatch.extras import install
 from forgetwatch.files import write_text
 from forgetwatch.measures import drift_row
-from forgetwatch.report import PREFIX, flipped_rows, tracker_row
+from forgetwatch.report import PREFIX, flipped_rows, tracker_name, tracker_row
 from forgetwatch.run.run import STAGE, Look, Run
 from forgetwatch.scoring import rank
 from forgetwatch.version import VERSION
@@ -101,7 +101,10 @@ class Tracker:
         """Send an alert, if the tracker has alerts and a run."""
 
     def about(self, run: Run) -> None:
-        """Name what the looks ask in the run's configuration, if the tracker has a run, and draw loss and gain."""
+        """Name what the looks ask in the run's configuration, if the tracker has a run."""
+
+    def chart(self, run: Run) -> None:
+        """Draw what was forgotten beside the figure of the new task, if the tracker has a run and can."""
 
     def _project(self) -> str:
         # The projects in which transformers puts the runs of trainings.
@@ -145,6 +148,13 @@ class _WandB(_WithTables):
         about = {name: described.get(name) for name in ("name", "fingerprint")}
         about |= {"items": run.items or len(run.probe), "version": VERSION}
         wandb.config.update({"forgetwatch": about}, allow_val_change=True)
+        changes = [100 * estimated(one.all)[0] for one in run.headline.values() if one.all.n]
+        if changes:
+            wandb.run.summary[_TEXT.format("worst_net_change_points")] = min(changes)
+
+    def chart(self, run: Run) -> None:
+        if not (wandb := self.running()):
+            return
         figures = {} if run.task is None else {step: run.task.at(step) for step in run.comparisons}
         known = [(step, one) for step, one in sorted(figures.items()) if one is not None]
         if run.task is not None and len(known) > 1:
@@ -298,8 +308,24 @@ class TrainerLogger:
         """
         if any(row.get("step") == step and f"{PREFIX}/all/forgotten" in row for row in self._state.log_history):
             return
-        if not (row := look_row(run, step=step, full=self._full, chosen_by=self._chosen_by)):
-            return
+        row = look_row(run, step=step, full=self._full, chosen_by=self._chosen_by)
+        if (
+            run.task is not None
+            and run.task.values[-1][0] != step == self._state.global_step
+            and self._control.should_log
+        ):
+            row.pop(_figure_key(run), None)  # the trainer is about to log that of this step: see `log_figure`
+        if row:
+            self._send(run, row, step=step)
+            self.log_verdict(run, step=step)
+
+    def log_figure(self, run: Run) -> None:
+        """Log the figure of the new task that the trainer has just logged, if this step has a look."""
+        step = self._state.global_step
+        if step in run.comparisons and run.task is not None and run.task.values[-1][0] == step:
+            self._send(run, {_figure_key(run): run.task.values[-1][1]}, step=step)
+
+    def _send(self, run: Run, row: dict[str, float], *, step: int) -> None:
         # The trainer's bridge to MLflow writes an underscore for each letter that is not ASCII. Where that makes two
         # keys equal, the later one is logged: the one that needed no change.
         other_scripts = {key: value for key, value in row.items() if not key.isascii()}
@@ -327,7 +353,6 @@ class TrainerLogger:
         if self._state.is_world_process_zero:
             for tracker in TRACKERS:
                 tracker.about(run)
-        self.log_verdict(run, step=step)
 
     def log_verdict(self, run: Run, *, step: int) -> None:
         """Show the verdict on the run so far as a text, in place of the one before; none before its first look."""
@@ -335,6 +360,13 @@ class TrainerLogger:
             text = run_verdict(run)
             for tracker in TRACKERS:
                 tracker.text("verdict", text, step=step, tensorboard_writers=self._tensorboard_writers)
+
+    def log_end(self, run: Run, *, step: int) -> None:
+        """Show the verdict on the whole run, and its chart."""
+        self.log_verdict(run, step=step)
+        if self._state.is_world_process_zero:
+            for tracker in TRACKERS:
+                tracker.chart(run)
 
     def alert(self, text: str, *, step: int) -> None:
         """Send an alert through the trackers that have alerts or texts."""
@@ -423,6 +455,8 @@ class FollowerLogger:
                 log_flipped(
                     run, step=max(run.comparisons), tensorboard_writers=self._tensorboard_writers, share_text=False
                 )
+                for tracker in self._trackers:
+                    tracker.chart(run)
         finally:
             for begun in self._running.values():
                 with suppress(Exception):  # each of the others is closed all the same
@@ -490,11 +524,11 @@ def look_row(run: Run, *, step: int, full: bool, chosen_by: str | None = None) -
         return {}
     also, seconds = chosen_by or "", run.seconds.get(step, 0.0)
     trajectory = run.trajectory() if full or also else None
-    row = tracker_row(run.headline[step], seconds=seconds, full=full, trajectory=trajectory, also=also)
+    row = tracker_row(run.headline[step], seconds=seconds, of=run.kept_of, full=full, trajectory=trajectory, also=also)
     drift = {f"{PREFIX}/all/{name}": value for name, value in drift_row(run.comparisons[step].drift or {}).items()}
     row |= {key: value for key, value in drift.items() if math.isfinite(value) and (full or key == also)}
     if run.task is not None and (figure := run.task.at(step)) is not None:
-        row[f"{PREFIX}/task"] = figure
+        row[_figure_key(run)] = figure
     if run.firsts:
         # Only the first: the prefix may occur in the name of a category too.
         own = f"{PREFIX}_{STAGE}/"
@@ -503,16 +537,28 @@ def look_row(run: Run, *, step: int, full: bool, chosen_by: str | None = None) -
     return row
 
 
-def composite_row(retention: float, metrics: Mapping[str, float], name: str | None) -> dict[str, float]:
-    """Return the harmonic mean of retention and a metric of the trainer's evaluation, as a row.
+def _figure_key(run: Run) -> str:
+    """Return the key of the figure of the new task, such as ``eval_forget/new_task_loss``."""
+    name = "figure" if run.task is None else run.task.name.removeprefix("eval_")
+    return f"{PREFIX}/new_task_{tracker_name(name)}"
 
-    Empty if there is no retention.
 
-    Retention alone is highest for a model that has not learned anything. `retention` is a share, nan for none; `name`
-    is that of the metric, from 0 to 1 and higher for better; None for no composite.
+def composite_row(share: float, metrics: Mapping[str, float], name: str | None) -> dict[str, float]:
+    """Return the harmonic mean of the kept share and a metric of the trainer's evaluation, as a row.
+
+    The kept share alone is highest for a model that has not learned anything.
+
+    Args:
+        share: The kept share, nan for none; values beyond 0 to 1 count as its end.
+        metrics: The evaluation.
+        name: Name of the metric, from 0 to 1 and higher for better; None for no composite.
+
+    Returns:
+        The row; empty without a share or a name.
     """
-    if name is None or math.isnan(retention):
+    if name is None or math.isnan(share):
         return {}
+    share = min(max(share, 0.0), 1.0)
     task = metrics.get(f"eval_{name.removeprefix('eval_')}")
     if not isinstance(task, (int, float)) or not 0 <= task <= 1:
         known = ", ".join(sorted(key.removeprefix("eval_") for key, value in metrics.items() if 0 <= value <= 1))
@@ -520,4 +566,4 @@ def composite_row(retention: float, metrics: Mapping[str, float], name: str | No
             f"composite={name!r} is {'not in the evaluation' if task is None else task}; needed a metric from 0 to 1, "
             f"such as {known or 'none of these'}"
         )
-    return {f"{PREFIX}/all/composite": 2 * task * retention / (task + retention) if task + retention > 0 else 0.0}
+    return {f"{PREFIX}/all/composite": 2 * task * share / (task + share) if task + share > 0 else 0.0}

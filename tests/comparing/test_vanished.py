@@ -230,7 +230,7 @@ def test_right_answers_that_vanish_are_not_retained() -> None:
     assert (one.all.forgotten, one.all.accuracy_after, one.all.net_change) == (0, 600 / 900, 0)
     ranked = rank_models([one, other])
     assert [model.place for model in ranked] == [1, 1]
-    assert ranked[0].retention_interval == pytest.approx(ranked[1].retention_interval)
+    assert ranked[0].kept.interval == pytest.approx(ranked[1].kept.interval)
     assert comparison_json(one)["groups"][0]["retention"] == pytest.approx(6 / 7)
 
 

@@ -13,8 +13,9 @@ from typer.testing import CliRunner
 
 from forgetwatch import Snapshot, Trajectory
 from forgetwatch.cli import app
+from forgetwatch.comparing import Tolerance
 from forgetwatch.errors import SnapshotError
-from forgetwatch.report.advice import Advice, advise
+from forgetwatch.report.advice import Advice, advise, look_to_keep
 
 ITEMS = 300
 SFT = {"trainer": "SFTTrainer", "learning_rate": 4e-4, "rows": 1000, "adapter": None, "retention": None}
@@ -84,7 +85,7 @@ def test_a_loss_that_is_not_shown_gets_more_questions(tmp_path: Path) -> None:
     write_run(folder, probe(40), before, {5: after})
     (one,) = advice(folder)
     assert one.text.startswith("nothing to mend: no loss is shown, and too little was measured to rule one out: ")
-    assert "about 1,900 questions would decide" in one.text
+    assert "measure more" in one.text
     assert one.command == ""  # a probe of its own
 
 
@@ -156,7 +157,7 @@ def test_a_loss_gets_the_least_work_first_with_commands_that_can_be_followed(tmp
     assert kinds(found) == ["keep", "merge", "replay", "change"]
     assert found[0].command == ""  # no probe that ships is on the same subjects
     assert found[1].command.startswith(f"forgetwatch merge {base} {run}/checkpoint-10 --probe {run}/_forgetwatch/probe")
-    assert found[1].command.endswith(" --alpha .1,.3,.5,.7,.9 --keep-known 98%")
+    assert found[1].command.endswith(" --alpha .1,.3,.5,.7,.9")
     assert found[2].command == f"forgetwatch replay {base} -n 53 --for {run} -o replay.jsonl"
     assert "a quarter of the rate (0.0001)" in found[3].text
     assert "RetentionLoss" in found[3].text
@@ -256,6 +257,37 @@ def test_a_look_that_is_forgot_is_not_kept(tmp_path: Path) -> None:
     run = written(tmp_path / "run", {5: 40, 10: 100})
     (run / "checkpoint-5").mkdir()
     assert kinds(advice(run)) == ["replay", "change"]
+
+
+@pytest.mark.parametrize(
+    ("lost", "losses", "saved", "tolerance", "keep", "unsaved"),
+    [
+        ({5: 40, 10: 2, 15: 1}, {5: 1.0, 10: 0.9, 15: 0.8}, (5, 10, 15), {}, 15, None),  # the last is KEPT
+        ({5: 3, 10: 8, 15: 90}, {5: 2.0, 10: 0.9, 15: 0.8}, (5, 10, 15), {}, 10, None),  # the knee
+        ({5: 3, 10: 8, 15: 90}, {5: 2.0, 10: 0.9, 15: 0.8}, (5, 15), {}, 5, 10),  # the knee was not saved
+        ({5: 3, 10: 30, 15: 90}, {5: 2.0, 10: 0.9, 15: 0.8}, (5, 10, 15), {}, 5, None),  # the knee is FORGOT
+        ({5: 3, 10: 30, 15: 90}, {5: 2.0, 10: 0.9, 15: 0.8}, (5, 10, 15), {"known": 0.3, "accuracy": 0.3}, 10, None),
+        ({5: 3, 10: 1, 15: 90}, {}, (5, 10, 15), {}, 10, None),  # without a figure the last that is KEPT
+        ({5: 14, 10: 15, 15: 90}, {}, (5, 10, 15), {}, 5, None),  # or the one that kept most
+        ({5: 90, 10: 95, 15: 99}, {5: 2.0, 10: 0.9}, (5, 10, 15), {}, None, None),
+    ],
+)
+def test_the_checkpoint_to_keep_is_chosen_by_one_rule(
+    tmp_path: Path,
+    lost: Mapping[int, int],
+    losses: Mapping[int, float],
+    saved: tuple[int, ...],
+    tolerance: dict[str, float],
+    keep: int | None,
+    unsaved: int | None,
+) -> None:
+    task = {"task": {"name": "loss", "values": [[step, value] for step, value in losses.items()]}} if losses else {}
+    run = written(tmp_path / "run", lost, **task)
+    for step in saved:
+        a_model(run / f"checkpoint-{step}")
+    found = look_to_keep(Trajectory.from_run(run), run, Tolerance(**tolerance))
+    assert [None if one is None else one.step for one in (found.saved, found.unsaved)] == [keep, unsaved]
+    assert found.saved is None or found.saved.checkpoint == run / f"checkpoint-{keep}"
 
 
 def test_the_losses_of_an_earlier_stage_are_sent_there(tmp_path: Path) -> None:

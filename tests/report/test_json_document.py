@@ -105,7 +105,7 @@ def test_the_verdict_names_its_question_and_its_legs() -> None:
             "question": "in this comparison alone, is a loss beyond its limit?",
             "answer": found.answer,
             "word": found.word,
-            **{name: getattr(found, name) for name in ("sentence", "next", "needed", "deciding")},
+            **{name: getattr(found, name) for name in ("sentence", "next", "deciding")},
             "reasons": list(found.reasons),
         }
         assert set(legs) == {"accuracy", "knowledge", "category"}

@@ -294,7 +294,7 @@ def test_the_front_is_told_by_shape_and_the_points_lie_where_the_numbers_are() -
     assert figure is not None
     marks = [line for line in figure.axes[0].lines if line.get_marker() in ("D", "o")]
     assert [line.get_marker() == "D" for line in marks] == [one.on_front for one in several.ranking]
-    assert [line.get_ydata()[0] for line in marks] == pytest.approx([100 * one.retention for one in several.ranking])
+    assert [line.get_ydata()[0] for line in marks] == pytest.approx([100 * one.kept.share for one in several.ranking])
     assert [line.get_xdata()[0] for line in marks] == [one.target for one in several.ranking]
 
 

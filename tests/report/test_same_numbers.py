@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pages import choices, clusters, plain, printed, run, samples, sure, unfolded
 
-from forgetwatch.comparing import Comparison, Group, estimated, ranked_categories
+from forgetwatch.comparing import Comparison, Group, estimated, estimated_categories, leg_interval, ranked_categories
 from forgetwatch.report import (
     HEADINGS,
     comparison_detail,
@@ -46,7 +46,9 @@ def numbers(text: str) -> list[str]:
 
 def in_json(comparison: Comparison) -> Numbers:
     """Every number that a table of groups shows, from the JSON document, rounded by rules of its own."""
-    return {f"{group['level']}:{group['name']}": _rounded(group) for group in _document(comparison)["groups"]}
+    many = len(estimated_categories(comparison))
+    groups = zip(_document(comparison)["groups"], comparison.groups, strict=True)
+    return {f"{one['level']}:{one['name']}": _rounded(one, leg_interval(group, many)) for one, group in groups}
 
 
 def _document(comparison: Comparison) -> dict[str, Any]:
@@ -54,18 +56,18 @@ def _document(comparison: Comparison) -> dict[str, Any]:
     return loaded
 
 
-def _rounded(group: dict[str, Any]) -> dict[str, list[str]]:
-    low, high = group["net_change_interval"]
+def _rounded(group: dict[str, Any], interval: tuple[float, float]) -> dict[str, list[str]]:
+    if group["level"] != "category":  # those of the categories hold together
+        assert interval == pytest.approx(group["net_change_estimate_interval"] or group["net_change_interval"])
     return {
         "n": [_count(group["n"])],
         "accuracy_before": [_percent(group["accuracy_before"])],
         "accuracy_after": [_percent(group["accuracy_after"])],
         "forgotten": [_count(group["forgotten"])],
         "gained": [_count(group["gained"])],
-        "known": [_count(group["known"])],
-        "known_lost": [_count(group["known_lost"])],
+        "known_net": [_count(group["known_net"] and round(group["known_net"]))],
         "known_lost_net": _net_of_luck(group),
-        "net_change": [_points(group["net_change"]), _points(low), _points(high)],
+        "net_change_estimate": [*map(_points, (group["net_change_estimate"], *interval))],
         "log_score_change": _nats(group),
     }
 
@@ -169,7 +171,7 @@ def test_the_terminal_shows_the_same_numbers_of_the_whole_and_of_each_category(s
     comparison, _ = shown
     lines, wanted = printed(comparison_detail(comparison)).splitlines(), in_json(comparison)
     lines = lines[lines.index("All numbers") :]
-    columns = ("n", "forgotten", "gained", "known", "known_lost", "net_change")
+    columns = ("n", "forgotten", "gained", "known_net", "known_lost_net", "net_change_estimate")
     for name in ("all:all", *(f"category:{name}" for name in comparison.by("category"))):
         own = name.partition(":")[2]
         line = next(line for line in lines if line.startswith(f"  {own} "))
@@ -184,12 +186,9 @@ def test_the_first_table_shows_the_same_numbers(shown: tuple[Comparison, Any]) -
     assert ([before], [after], net) == (whole["accuracy_before"], whole["accuracy_after"], shown_net(comparison.all))
     lost, n, won = numbers(next(line for line in lines if line.startswith("questions ")))[:3]
     assert ([lost], [n], [won]) == (whole["forgotten"], whole["n"], whole["gained"])
-    if whole["known"] != ["–"]:
-        gone, known, *luck = numbers(next(line for line in lines if line.startswith("clearly known ")))
-        assert ([known], [gone]) == (whole["known"], whole["known_lost"])
-        # As they are shown: luck and the net add up to the lost ones.
-        net_lost = float(whole["known_lost_net"][0])
-        assert float(luck[0]) == pytest.approx(float(gone) - net_lost) or net_lost == float(gone)
+    if whole["known_net"] != ["–"]:
+        gone, known, *_ = numbers(next(line for line in lines if line.startswith("clearly known ")))
+        assert ([known], float(gone)) == (whole["known_net"], max(float(whole["known_lost_net"][0]), 0.0))
     ranked, _ = ranked_categories(comparison)
     if worst := next((line for line in lines if line.startswith("worst ")), None):
         assert worst.split()[1] == ranked[0].group.name.split()[0]

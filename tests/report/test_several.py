@@ -68,9 +68,9 @@ def test_without_a_target_no_front_is_claimed_and_the_trap_is_named() -> None:
 
 
 def test_ties_are_stated() -> None:
-    assert "Equal in retention: nos 1 and 3." in terminal(made(8, 9, 8)[0])
+    assert "Equal in what is kept: nos 1 and 3." in terminal(made(8, 9, 8)[0])
     tied = made(8, 9, 8, target=Target(name="x", values=(0.5, 0.6, 0.5)))[0]
-    assert "Equal in retention and target: nos 1 and 3." in terminal(tied)
+    assert "Equal in what is kept and target: nos 1 and 3." in terminal(tied)
 
 
 @pytest.mark.parametrize("names", ["checkpoint-", "数学" * 40, "🙂" * 50, "x" * 200])

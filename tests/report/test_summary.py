@@ -114,13 +114,13 @@ def test_the_counts_of_flips_are_beside_the_net_change() -> None:
         (
             [False] + [True] * 39,
             "1 of 40 changes when measured twice",
-            "1 question had another result; the other flips are not noise of the measurement.",
+            "1 had another result (95 %: 0.4 to 12.9 %)",
         ),
-        ([True] * 40, "0 of 40 change when measured twice", "the flips are not noise of the measurement."),
+        ([True] * 40, "0 of 40 change when measured twice", "0 had another result (95 %: 0.0 to 7.2 %)"),
         (
             [False] * 10 + [True] * 30,
             "10 of 40 change when measured twice",
-            "10 questions had another result: about as many of the forgotten and gained ones are noise",
+            "When 40 questions were measured again with the same weights, 10 had another result (95 %: 14.2 to 40.2 %)",
         ),
     ],
 )
@@ -131,8 +131,8 @@ def test_a_second_measurement_shows_the_noise(null: list[bool], fact: str, sente
     assert "measured again" not in said(compared(*flips))
 
 
-def test_the_known_items_have_the_lucky_guesses_beside_them() -> None:
-    told = "12 of the 60 it was sure of are now wrong, about 5 of them guessed; 5 newly known"
+def test_the_known_items_are_counted_without_lucky_guesses() -> None:
+    told = "7 of 47 lost, 0 newly known; lucky guesses are left out"
     assert facts(sure().comparison)["clearly known"] == told
 
     with_shares = compared([True], [False], gold_share=[0.9], k=[4])

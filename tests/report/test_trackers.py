@@ -6,6 +6,7 @@ from pages import compared, sure, watched
 from support import snapshot
 
 from forgetwatch import Item, Probe
+from forgetwatch.comparing import estimated
 from forgetwatch.comparing.flips import flips
 from forgetwatch.measures import MEASURES, NET_ESTIMATE
 from forgetwatch.measures.base import Quantity
@@ -15,21 +16,21 @@ from forgetwatch.report.tracker_rows import tracker_key
 
 def test_one_look_becomes_the_documented_keys() -> None:
     labels = {"category": ["Common Sense", "Knowledge/QA"] * 5, "gold_share": [0.99, 0.2] * 5, "k": [4] * 10}
-    row = tracker_row(compared([True, False] * 5, [False, True] * 5, **labels), seconds=1.5)
+    comparison = compared([True, False] * 5, [False, True] * 5, **labels)
+    row, (low, high) = tracker_row(comparison, seconds=1.5), estimated(comparison.all)[1]
     assert row == pytest.approx(
         {
             "eval_forget/all/accuracy": 0.5,
             "eval_forget/all/forgotten": 5,
-            "eval_forget/all/forgetting_paper": 0.5 - 0.25 / 3,  # k = 4, accuracy .5 before and after
             "eval_forget/all/gained": 5,
-            "eval_forget/all/net_change_estimate": 0.0,
-            "eval_forget/all/seconds": 1.5,
+            "eval_forget/all/kept": 0.0,
+            "eval_forget/all/net_change_points": 0.0,
+            "eval_forget/all/net_change_points_low": 100 * low,
+            "eval_forget/all/net_change_points_high": 100 * high,
             "eval_forget/common_sense/forgotten": 5,
-            "eval_forget/common_sense/gained": 0,
-            "eval_forget/common_sense/net_change_estimate": -1.0,
+            "eval_forget/common_sense/net_change_points": -100.0,
             "eval_forget/knowledge_qa/forgotten": 0,
-            "eval_forget/knowledge_qa/gained": 5,
-            "eval_forget/knowledge_qa/net_change_estimate": 1.0,
+            "eval_forget/knowledge_qa/net_change_points": 100.0,
         }
     )
     assert all(type(value) in (int, float) for value in row.values())
@@ -40,14 +41,15 @@ def test_options_with_scores_add_the_net_of_the_known() -> None:
     row, whole = tracker_row(comparison, seconds=0.0), comparison.all
     names = {key.removeprefix("eval_forget/all/") for key in row if "/all/" in key}
     assert names == {
-        *("accuracy", "forgotten", "gained", "forgetting_paper", "known_lost_net", "net_change_estimate", "seconds")
+        *("accuracy", "forgotten", "gained", "known_lost_net", "kept"),
+        *("net_change_points", "net_change_points_low", "net_change_points_high"),
     }
     assert row["eval_forget/all/known_lost_net"] == 12 - 5
     for key, group in {"all": whole, **{name.lower(): one for name, one in comparison.by("category").items()}}.items():
         estimate = group[NET_ESTIMATE]
         assert estimate is not None
-        assert row[f"eval_forget/{key}/net_change_estimate"] == estimate.change.mean
-    assert {key.rpartition("/")[2] for key in row if "/a/" in key} == {"forgotten", "gained", "net_change_estimate"}
+        assert row[f"eval_forget/{key}/net_change_points"] == 100 * estimate.change.mean
+    assert {key.rpartition("/")[2] for key in row if "/a/" in key} == {"forgotten", "net_change_points"}
 
 
 OLD: Final = (

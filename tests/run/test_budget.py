@@ -32,7 +32,7 @@ from forgetwatch.run.callback import step_tokens
 from forgetwatch.run.schedule import Budget, start_seconds
 from forgetwatch.run_folder import RunFolder
 
-ITEMS = "eval_forget/all/items"
+ITEMS, KEPT = "eval_forget/all/items", "eval_forget/all/kept"
 TINY = 1e-6
 """Share of the time that no look keeps to."""
 
@@ -223,22 +223,23 @@ def test_a_run_of_a_few_steps_logs_its_start_and_its_end(tmp_path: Path, steps: 
 def test_the_best_checkpoint_is_chosen_by_looks_over_the_same_items(tmp_path: Path) -> None:
     options = {
         "save_strategy": "steps", "save_steps": 4, "eval_strategy": "steps", "eval_steps": 4, "eval_on_start": True,
-        "metric_for_best_model": "forget/all/retention", "load_best_model_at_end": True,
+        "metric_for_best_model": "forget/all/kept", "load_best_model_at_end": True,
     }  # fmt: skip
     seen: list[tuple[int, float]] = []
 
     class Reads(TrainerCallback):
         def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any = None, **kwargs: Any) -> None:
-            seen.append((state.global_step, metrics[ITEMS]))
+            seen.append((state.global_step, metrics[KEPT]))
 
     watch = ForgetWatchCallback(probe(300), max_overhead=TINY)
     run = trained(tmp_path, callbacks=[watch, Reads()], steps=30, **options)
     every_evaluation = [4, 8, 12, 16, 20, 24, 28, 30]
-    assert seen[1:] == [(step, 250) for step in every_evaluation]
+    assert [step for step, _ in seen[1:]] == every_evaluation
     assert curve(run) == [(step, 250) for step in (0, *every_evaluation)]
     assert described(tmp_path)["planned_looks"] == 8
-    retained = {row["step"]: row["eval_forget/all/retention"] for row in run.state.log_history if ITEMS in row}
-    assert run.state.best_metric == max(retained[step] for step in every_evaluation)
+    kept = {row["step"]: row[KEPT] for row in run.state.log_history if KEPT in row}
+    assert dict(seen[1:]) == {step: kept[step] for step in every_evaluation}
+    assert run.state.best_metric == max(kept[step] for step in every_evaluation)
 
 
 def test_a_run_killed_in_its_first_steps_keeps_its_decision_after_the_resume(tmp_path: Path) -> None:

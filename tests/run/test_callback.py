@@ -61,7 +61,7 @@ def test_the_log_rows_are_our_own_and_hold_plain_numbers(tmp_path: Path) -> None
     for row in rows:
         assert not {"loss", "entropy", "mean_token_accuracy"} & set(row)
         assert all(type(value) in (int, float) for value in row.values())
-    assert {"eval_forget/a/forgotten", "eval_forget/b/net_change_estimate", "eval_forget/all/seconds"} <= set(rows[-1])
+    assert {"eval_forget/a/forgotten", "eval_forget/b/net_change_points", "eval_forget/all/kept"} <= set(rows[-1])
 
 
 @pytest.mark.parametrize(
@@ -592,7 +592,7 @@ TOK = tokenizer()
 def choosing(steps: int = 4) -> dict[str, Any]:
     return {
         "steps": steps, "save_strategy": "steps", "save_steps": 2, "eval_strategy": "steps", "eval_steps": 2,
-        "metric_for_best_model": "forget/all/retention", "load_best_model_at_end": True,
+        "metric_for_best_model": "forget/all/kept", "load_best_model_at_end": True,
     }  # fmt: skip
 
 
@@ -612,7 +612,7 @@ def test_a_look_that_fails_does_not_stop_a_run_that_chooses_by_it(
     assert any("no look at step 2" in line for line in log_lines(capfd))
 
 
-def test_choosing_by_retention_where_nothing_can_be_retained_is_refused(tmp_path: Path) -> None:
+def test_choosing_by_what_is_kept_where_nothing_can_be_kept_is_refused(tmp_path: Path) -> None:
     network = model(TOK)
     rows = score(network, TOK, probe()).table.to_pylist()
     wrong = {row["item_id"] for row in rows if not row["correct"]}
@@ -695,6 +695,8 @@ def test_resume_accepts_a_checkpoint_as_a_path_object(tmp_path: Path) -> None:
 
 def test_a_composite_of_a_metric_outside_0_to_1_is_refused() -> None:
     assert composite_row(0.8, {"eval_acc": 0.4}, "acc") == {"eval_forget/all/composite": pytest.approx(0.64 / 1.2)}
+    assert composite_row(1.3, {"eval_acc": 0.4}, "acc") == composite_row(1.0, {"eval_acc": 0.4}, "acc")
+    assert composite_row(-0.4, {"eval_acc": 0.3}, "acc") == {"eval_forget/all/composite": 0.0}
     assert composite_row(0.8, {"eval_acc": 0.4}, None) == composite_row(math.nan, {"eval_acc": 0.4}, "acc") == {}
     with pytest.raises(WatchError, match=r"'loss' is 2\.5; needed a metric from 0 to 1, such as acc"):
         composite_row(0.8, {"eval_acc": 0.4, "eval_loss": 2.5}, "loss")

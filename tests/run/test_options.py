@@ -21,7 +21,7 @@ from forgetwatch.run import Guard
 from forgetwatch.run import run_output as commands
 from forgetwatch.run_folder import StoredRun
 
-RETAINED = "eval_forget/all/retention"
+KEPT = "eval_forget/all/kept"
 
 
 class Evaluates(TrainerCallback):
@@ -171,7 +171,7 @@ def test_a_guard_stops_the_run_also_where_its_alert_fails(
 
 def test_early_stopping_before_the_callback_is_refused(tmp_path: Path) -> None:
     options = {"eval_strategy": "steps", "eval_steps": 2, "save_strategy": "best"}
-    options |= {"metric_for_best_model": "forget/all/retention", "load_best_model_at_end": True}
+    options |= {"metric_for_best_model": "forget/all/kept", "load_best_model_at_end": True}
     patience = EarlyStoppingCallback(early_stopping_patience=1)
     watch = ForgetWatchCallback(known(), every=100, guard=None, max_overhead=None)
     wrong = trainer(tmp_path / "a", callbacks=[patience, watch], **options)
@@ -184,7 +184,7 @@ def test_early_stopping_before_the_callback_is_refused(tmp_path: Path) -> None:
     assert right.state.global_step == 4  # all was kept at 2, and nothing at 4
 
 
-def test_the_best_checkpoint_is_the_one_that_retained_most(tmp_path: Path) -> None:
+def test_the_best_checkpoint_is_the_one_that_kept_most(tmp_path: Path) -> None:
     watch = ForgetWatchCallback(known(), every=[3], guard=None, max_overhead=None)
     run = trained(
         tmp_path,
@@ -194,24 +194,37 @@ def test_the_best_checkpoint_is_the_one_that_retained_most(tmp_path: Path) -> No
         eval_strategy="steps",
         eval_steps=2,
         save_strategy="best",
-        metric_for_best_model="forget/all/retention",
+        metric_for_best_model="forget/all/kept",
         load_best_model_at_end=True,
     )
-    retained = {step: rows(run)[step][RETAINED] for step in (2, 4, 6, 8)}
-    best = max(retained, key=lambda step: retained[step])
+    kept = {step: rows(run)[step][KEPT] for step in (2, 4, 6, 8)}
+    best = max(kept, key=lambda step: kept[step])
     assert best == 6
-    assert len(set(retained.values())) >= 3
+    assert len(set(kept.values())) >= 3
     assert run.state.best_global_step == best
-    assert run.state.best_metric == retained[best]
-    # Of the keys of a full log it is the only one.
+    assert run.state.best_metric == kept[best]
     assert {key.rpartition("/")[2] for key in rows(run)[8] if key.startswith("eval_forget/all/")} == {
-        *("accuracy", "forgotten", "gained", "forgetting_paper", "net_change_estimate", "seconds", "retention")
+        *("accuracy", "forgotten", "gained", "kept"),
+        *("net_change_points", "net_change_points_low", "net_change_points_high"),
     }
     saved = load_file(tmp_path / "checkpoint-6" / "model.safetensors")
     assert all(torch.equal(saved[name], weight) for name, weight in run.model.state_dict().items() if name in saved)
 
 
-def test_the_composite_weighs_a_metric_with_retention(tmp_path: Path) -> None:
+def test_retention_is_refused_as_the_metric_of_the_best_checkpoint(tmp_path: Path) -> None:
+    options = {"eval_strategy": "steps", "eval_steps": 2, "save_strategy": "best"}
+    wrong = trainer(
+        tmp_path,
+        callbacks=[ForgetWatchCallback(known(), every=2)],
+        metric_for_best_model="forget/all/retention",
+        **options,
+    )
+    with pytest.raises(WatchError, match="choose by 'forget/all/kept'"):
+        wrong.train()
+    assert wrong.state.global_step == 0
+
+
+def test_the_composite_weighs_a_metric_with_what_is_kept(tmp_path: Path) -> None:
     metric = Evaluates({2: 0.9, 4: 0.5, 6: 0.0})
     watch = ForgetWatchCallback(known(), every=100, guard=None, max_overhead=None, composite="task")
     run = trained(
@@ -226,9 +239,9 @@ def test_the_composite_weighs_a_metric_with_retention(tmp_path: Path) -> None:
     run_watch = watch.watch
     assert run_watch is not None
     for step, task in metric.values.items():
-        kept = run_watch.comparisons[step].all.retention
+        kept = metric.seen[step][KEPT]
+        assert kept == run_watch.run.kept(step)
         assert 0 < kept < 1
-        assert RETAINED not in metric.seen[step]
         assert metric.seen[step]["eval_forget/all/composite"] == pytest.approx(2 / (1 / task + 1 / kept) if task else 0)
     composites = {step: metrics["eval_forget/all/composite"] for step, metrics in metric.seen.items()}
     assert run.state.best_global_step == max(composites, key=lambda step: composites[step])
@@ -302,11 +315,11 @@ def test_the_best_checkpoint_is_not_rotated_away_in_silence(
     watch = ForgetWatchCallback(known(), every=2, guard=None, max_overhead=None)
     options = {"save_strategy": "steps", "save_steps": 2, "save_total_limit": 1, "learning_rate": 1e-6}
     trainer(tmp_path, callbacks=[At(turned, turn, to="model"), watch], steps=4, **options).train()
-    lines = [line for line in log_lines(capfd) if "the highest retention of the saved checkpoints" in line]
+    lines = [line for line in log_lines(capfd) if "which kept most of the saved (" in line]
     assert len(lines) == len(steps)
     for step, line in zip(steps, lines, strict=True):
         assert f"this save deletes {tmp_path / f'checkpoint-{step}'}, which" in line
-        assert "(100.0 %)" in line
+        assert "(100.0 % of what the base had right)" in line
     assert [path.name for path in tmp_path.glob("checkpoint-*")] == ["checkpoint-4"]
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import model, probe, tokenizer, trained, trainer
+from support import model, probe, snapshot, tokenizer, trained, trainer
 
-from forgetwatch import ForgetWatchCallback, Item, Probe, Trajectory, Watch, load_probe, score
+from forgetwatch import ForgetWatchCallback, Item, Probe, Trajectory, Watch, compare, load_probe, score
 from forgetwatch.errors import WatchError
 from forgetwatch.grading import RULES
 from forgetwatch.progress import seconds
@@ -23,6 +23,7 @@ from forgetwatch.run_folder import REPORT, TaskFigure, logged_figure
 from forgetwatch.scoring import scorer
 
 TOK = tokenizer()
+KEY = "eval_forget/new_task_mine_accuracy"
 
 
 class Clock:
@@ -123,6 +124,16 @@ def test_the_announced_sum_contains_the_second_measurement_and_the_looks(tmp_pat
     assert cost_line(watch.run, left=1, each=13.2).split("; ")[2] == "1 look planned, 13 s each: about 108 s in all"
 
 
+def test_questions_that_are_too_easy_are_named_before_the_first_step(tmp_path: Path) -> None:
+    watch = looked(tmp_path)
+    start = snapshot([True] * 93 + [False] * 7)
+    watch.run.comparisons[0] = compare(before=start, after=start)
+    assert cost_line(watch.run, left=4, each=70.0).endswith(
+        '; it answered 93 % right: these questions are too easy to show a small loss; "ladder" and "lm_eval:mmlu_pro" '
+        "have harder ones"
+    )
+
+
 def test_a_run_that_resumes_announces_its_looks_alone(tmp_path: Path) -> None:
     took = looked(tmp_path).look_seconds
     resumed = Watch(probe(), tmp_path, resume=True)
@@ -201,7 +212,7 @@ def test_questions_of_the_task_are_counted_apart_and_never_as_forgotten(
     right = float((score(run.model, TOK, questions()).floats("correct") == 1).mean())
     assert found.task.at(4) == pytest.approx(right)
     assert {one.all.n for one in found.comparisons} == {60}
-    rows = {row["step"]: row["eval_forget/task"] for row in run.state.log_history if "eval_forget/task" in row}
+    rows = {row["step"]: row[KEY] for row in run.state.log_history if KEY in row}
     assert rows == {step: found.task.at(step) for step in (0, 2, 4)}
     assert "new task      mine accuracy" in capsys.readouterr().out
     assert trajectory_json(found)["task"]["name"] == "mine_accuracy"

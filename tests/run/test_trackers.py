@@ -373,15 +373,15 @@ def test_at_learning_rate_zero_every_curve_is_flat_although_the_budget_cuts_the_
     read = tracker.read(tmp_path)
     curves: dict[str, list[tuple[int, float]]] = {}
     for step, key, value in read.rows:
-        if key.startswith(("eval/forget/", "eval_forget/")) and not key.endswith(("/seconds", "/task")):
+        if key.startswith(("eval/forget/", "eval_forget/")) and not key.endswith("/new_task_loss"):
             curves.setdefault(key, []).append((step, value))
     names = {key.partition("forget/")[2] for key in curves}
     looks = list(Trajectory.from_run(tmp_path).steps)
     assert len(looks) > 2
     assert names == {
-        *(f"all/{name}" for name in ("accuracy", "forgotten", "gained", "known_lost_net", "net_change_estimate")),
-        "all/forgetting_paper",
-        *(f"{category}/{name}" for category in "ab" for name in ("forgotten", "gained", "net_change_estimate")),
+        *(f"all/{name}" for name in ("accuracy", "forgotten", "gained", "known_lost_net", "kept")),
+        *(f"all/net_change_points{end}" for end in ("", "_low", "_high")),
+        *(f"{category}/{name}" for category in "ab" for name in ("forgotten", "net_change_points")),
     }
     for key, points in curves.items():
         # As logged: the point at step 0 comes first, although it is sent after step 10.
@@ -392,7 +392,13 @@ def test_at_learning_rate_zero_every_curve_is_flat_although_the_budget_cuts_the_
     whole = load_snapshot(tmp_path / "_forgetwatch" / "baseline.parquet").floats("correct")
     assert len(whole) == 250  # nothing is measured and then thrown away
     assert first["accuracy"] == pytest.approx(whole.mean())
-    assert [step for step, _ in read.of(tracker.losses)] == [10, 20, 30]
+    losses = read.of(tracker.losses)
+    assert [step for step, _ in losses] == [10, 20, 30]
+    # The figure of the new task is that of the look's own step, also where the trainer logs it after the look.
+    figures = dict(read.of(tracker.looks.replace("all/forgotten", "new_task_loss")))
+    assert {step: figures[step] for step, _ in losses if step in looks} == {
+        step: value for step, value in losses if step in looks
+    }
 
 
 def test_the_configuration_names_what_is_asked_and_one_chart_has_loss_and_gain(

@@ -169,9 +169,17 @@ def main() -> None:
         _fail(str(error), status=1)
     except Exception as error:
         if isinstance(error, _USAGE_ERROR):
-            message = cast(typer.BadParameter, error).format_message().replace("Value error, ", "").rstrip(".")
+            message = (
+                cast(typer.BadParameter, error)
+                .format_message()
+                .replace("Value error, ", "")
+                .removeprefix("Invalid value: ")
+                .rstrip(".")
+            )
             if found := re.search(r"'([^']*)' is not one of (.*)", message):
                 message += did_you_mean(found[1], re.findall(r"'([^']*)'", found[2]))
+            if message.endswith("No such option: --policy"):
+                message += "; `forgetwatch gate` and `report` judge by a policy"
             _fail(message, status=2)
         if os.environ.get(_TRACEBACK):
             raise

@@ -77,7 +77,7 @@ from forgetwatch.comparing.flips import flips
 from forgetwatch.errors import SnapshotError
 from forgetwatch.files import write_text
 from forgetwatch.loading import Loading
-from forgetwatch.policy import Policy, PolicyResult, Sides
+from forgetwatch.policy import Policy, PolicyResult, Sides, check_groups
 from forgetwatch.probe import Probe
 from forgetwatch.probes import Categories, load_probe
 from forgetwatch.progress import is_first_process
@@ -171,9 +171,10 @@ class Options:
     fail_if: FailIfOption = None
     no_worse_than: NoWorseThanOption = None
     tolerance: ToleranceOption = None
-    by: Annotated[Literal["all", "category", "task", "wording"], output_option(help="Groups that --detail lists.")] = (
-        "category"
-    )
+    by: Annotated[
+        Literal["all", "category", "task", "wording"] | None,
+        output_option(help="Groups that --detail lists. Default: category."),
+    ] = None
     detail: Annotated[
         bool, output_option("--detail", help="Also print every correction, bound, diagnostic and group.")
     ] = False
@@ -224,6 +225,13 @@ class Options:
         _ = self.named, self.limits, self.tolerated, self.labels
         if self.target is not None and len(self.after) < 2:
             raise typer.BadParameter(f"--target: ranks several AFTERs; needed at least two, got {len(self.after)}")
+        if twice := next((one for one in self.after if self.after.count(one) > 1), None):
+            raise typer.BadParameter(f"AFTER: {twice} is given twice")
+        if self.by is not None and not self.detail:
+            raise typer.BadParameter("--by: groups that --detail lists; needed --detail")
+        sides = (self.before, *self.after)
+        if self.limits is not None and self.named is not None and not self.labels and not all(map(is_outcomes, sides)):
+            check_groups(self.limits, self.named)
         if self.drift and self.probe is None:
             raise typer.BadParameter("--drift: needed --probe, after whose prompts the model before generates")
         if self.again and (self.probe is None or len(self.after) > 1):
@@ -255,7 +263,7 @@ def _execute(options: Options) -> int:
     comparisons = _asked_again(options, sides, _with_drift(options, _compare(options, sides)))
     several = _rank(options, sides, comparisons)
     pairs = zip(comparisons, sides.after, strict=True)
-    results, broken = judge(
+    results = judge(
         options.limits,
         *((one, Sides(before=sides.before, after=after)) for one, after in pairs),
         tolerance=options.tolerated,
@@ -263,8 +271,6 @@ def _execute(options: Options) -> int:
     if is_first_process():
         _show(options, comparisons, several, results)
         _write(options, sides, comparisons, several)
-    if broken is not None:
-        raise broken
     return exit_code_of_limits(results, to_stderr=options.json_alone)
 
 
@@ -416,7 +422,7 @@ def _show(
             print_hanging(f"asked again   {comparison.again}")
         if options.detail:
             console.print()
-            console.print(comparison_detail(comparison, by=options.by, tolerance=options.tolerated))
+            console.print(comparison_detail(comparison, by=options.by or "category", tolerance=options.tolerated))
     if several is not None and options.detail:
         console.print()
         console.print(several_detail(several))

@@ -12,7 +12,7 @@ from forgetwatch.cli.options import DeviceMapOption, TrustOption, check_device_m
 from forgetwatch.cli.output import EXIT, echo, shared_work
 from forgetwatch.cli.resolve import fitted
 from forgetwatch.comparing import Trajectory, not_finite, unmeasured
-from forgetwatch.errors import WatchError
+from forgetwatch.errors import WatchError, did_you_mean_path
 from forgetwatch.loading import Loading
 from forgetwatch.probes import load_probe
 from forgetwatch.progress import is_first_process, log
@@ -81,7 +81,12 @@ def follow_command(
     """
     check_device_map(device_map)
     named = load_probe(probe)
+    is_missing = "://" not in output_dir and not Path(output_dir).exists()
+    if is_missing and once:
+        raise WatchError(f"{output_dir}: no such folder{did_you_mean_path(Path(output_dir))}")
     if is_first_process():
+        if is_missing:
+            log(f"{output_dir}: no such folder yet; it is followed once it is there")
         log(f"loading {base} ...")  # at once: importing what loads it takes seconds
     from forgetwatch.run import Follower, FollowSettings, Guard
     from forgetwatch.scoring import silence_loading

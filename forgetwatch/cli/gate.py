@@ -41,9 +41,10 @@ from forgetwatch.comparing.flips import flips
 from forgetwatch.errors import GateError
 from forgetwatch.files import UnsuitableError, read_text, unique_keys, write_text
 from forgetwatch.loading import Loading
-from forgetwatch.policy import READY, PolicyResult, Sides, apply_policy, load_policy
+from forgetwatch.policy import READY, PolicyResult, Sides, apply_policy, check_groups, load_policy
 from forgetwatch.probes import load_probe
 from forgetwatch.progress import is_first_process
+from forgetwatch.readers import is_outcomes
 from forgetwatch.report.export import policy_comment, policy_sentence, put_comment, step_annotations
 from forgetwatch.text import count, listed
 
@@ -88,6 +89,8 @@ class _Call:
             raise typer.BadParameter("--value: a metric is given twice; needed one BEFORE,AFTER for each")
         if unknown := sorted(set(metrics) - {rule.metric for rule in found.rules}):
             raise typer.BadParameter(f"--value: the policy has no metric {unknown[0]!r}")
+        if items is not None and not all(map(is_outcomes, (self.before, self.after))):
+            check_groups(found, items)
         loading = Loading(device_map=device_map)
         with shared_work():
             items = None if items is None else fitted(items, self.before, loading=loading)
@@ -110,8 +113,9 @@ def gate_command(
         typer.Option(help="Values of a metric of the policy, as eval_accuracy=0.61,0.68; may be repeated."),
     ] = None,
     on_mismatch: Annotated[
-        OnMismatch, typer.Option(help="If the two sides have different items: fail, or compare those in both.")
-    ] = "error",
+        OnMismatch | None,
+        typer.Option(help="If the two sides have different items: fail, or compare those in both."),
+    ] = None,
     device_map: DeviceMapOption = None,
     comment: Annotated[
         Path | None,
@@ -127,7 +131,19 @@ def gate_command(
     Without limits the policy is fine-tune. Exit status: 0 PASS, 3 FAIL, 4 INCONCLUSIVE, 1 an error, 2 wrong usage.
     """
     if verify is not None:
-        given = (before, after, policy, fail_if, no_worse_than, probe, value, device_map, comment, json_path)
+        given = (
+            before,
+            after,
+            policy,
+            fail_if,
+            no_worse_than,
+            probe,
+            value,
+            on_mismatch,
+            device_map,
+            comment,
+            json_path,
+        )
         if any(one is not None for one in given):
             raise typer.BadParameter("--verify takes its file alone, which names the models and the limits")
         raise typer.Exit(EXIT[_verify(verify).answer])
@@ -141,7 +157,7 @@ def gate_command(
         no_worse_than=no_worse_than,
         probe=probe,
         value=value or (),
-        on_mismatch=on_mismatch,
+        on_mismatch=on_mismatch or "error",
     )
     check_device_map(device_map)
     read = (before, after, probe, policy)
@@ -161,7 +177,9 @@ def gate_command(
     if comment is not None or os.environ.get(STEP_SUMMARY):
         text = policy_comment(result, flips(sides.before, sides.after, probe=sides.probe), names=(before, after))
         _comment(text, comment, to_stderr=to_stderr)
-    if status := EXIT[result.answer]:
+    status = EXIT[result.answer]
+    echo(f"gate {result.answer}: exit status {status}", err=to_stderr)
+    if status:
         raise typer.Exit(status)
 
 
@@ -251,9 +269,9 @@ def _print(result: PolicyResult) -> None:
         print_hanging(f"left out: {left_out:,} items that one side alone has; {counted.compared:g} are compared")
     for tier in dict.fromkeys(one.tier for one in result.rulings):
         of_tier, shown = ([one for one in listed if one.tier == tier] for listed in (result.rulings, result.shown))
-        held = f", {count(len(of_tier) - len(shown))} more hold" if len(of_tier) > len(shown) else ""
+        more = "more " * bool(shown)
+        held = f", {count(len(of_tier) - len(shown))} {more}hold" if len(of_tier) > len(shown) else ""
         console.print(f"\n{tier}{held}", style="bold")
         for one in shown:
-            extra = f"; {one.excused}" if one.excused else f"; {one.note}" if one.note else ""
-            mark = "" if one.answer == "PASS" or not one.decides else f"{one.answer}  "
-            print_hanging(f"  {mark}{one.what}: {one.measured}; {one.limit}: {one.word}{extra}")
+            shows = "; ".join(filter(None, (one.word, one.excused, one.note)))
+            print_hanging(f"  {one.answer}  {one.what}: {one.measured}; {one.limit}: {shows}")

@@ -46,7 +46,10 @@ ReportOption = Annotated[
 ]
 FailIfOption = Annotated[
     list[str] | None,
-    gate_option(help="Exit with status 3 if this holds, such as category:Math.forgetting>5%; may be repeated."),
+    gate_option(
+        help="Exit with status 3 if this surely holds, with 4 if that is not clear, such as category:*.forgetting>5%; "
+        "may be repeated."
+    ),
 ]
 NoWorseThanOption = Annotated[
     str | None,

@@ -218,16 +218,11 @@ def json_text(document: dict[str, Any]) -> str:
     return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def judge(
-    limits: Policy | None, *sides: tuple[Comparison, Sides], tolerance: Tolerance
-) -> tuple[list[PolicyResult], GateError | None]:
-    """Return the answers of some limits, or the error, which is raised after the table is shown."""
+def judge(limits: Policy | None, *sides: tuple[Comparison, Sides], tolerance: Tolerance) -> list[PolicyResult]:
+    """Return the answers of some limits; none without limits."""
     if limits is None:
-        return [], None
-    try:
-        return [apply_policy(limits, of, comparison=comparison, tolerance=tolerance) for comparison, of in sides], None
-    except GateError as error:
-        return [], error
+        return []
+    return [apply_policy(limits, of, comparison=comparison, tolerance=tolerance) for comparison, of in sides]
 
 
 def answer_json(result: PolicyResult) -> dict[str, Any]:
@@ -243,7 +238,7 @@ def answer_json(result: PolicyResult) -> dict[str, Any]:
 
 
 def exit_code_of_limits(results: Sequence[PolicyResult], *, to_stderr: bool) -> int:
-    """Print the answers of the limits, and return the exit status of the worst.
+    """Print the answers of the limits with their exit status, and return that of the worst.
 
     An answer that is not PASS goes to standard error, in one line for each comparison; with `to_stderr` all go there,
     because standard output takes the JSON document. In a step of GitHub Actions they are in its summary too.
@@ -255,7 +250,8 @@ def exit_code_of_limits(results: Sequence[PolicyResult], *, to_stderr: bool) -> 
         return 0
     for one in results:
         which = f" ({' -> '.join(one.comparison.labels)})" if len(results) > 1 else ""
-        echo(" ".join((one.line + which).split()), err=one.answer != "PASS" or to_stderr)
+        line = f"{one.line}{which}; exit status {EXIT[one.answer]}"
+        echo(" ".join(line.split()), err=one.answer != "PASS" or to_stderr)
         if is_first_process():
             append_step_summary(f"\n{policy_comment(one)}")
     return EXIT[worst(one.answer for one in results)]

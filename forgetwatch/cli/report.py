@@ -108,7 +108,7 @@ def report_command(
     advice = advise(trajectory, runs[0], tolerance=tolerances) if has_advice else []
     json_alone = json_path == STDOUT
     sides = Sides(before=trajectory.baseline, after=trajectory.last, probe=asked, trajectory=trajectory)
-    results, broken = judge(limited, (trajectory.final, sides), tolerance=tolerances)
+    results = judge(limited, (trajectory.final, sides), tolerance=tolerances)
     if json_path is not None:
         document = trajectory_json(trajectory, tolerance=tolerances)
         document |= {"advice": [vars(one) for one in advice], "why": None if causes is None else causes_json(causes)}
@@ -143,8 +143,6 @@ def report_command(
         card = folder.parent / CARD
         write_card(card, trajectory, tolerance=tolerances)
         echo(f"model card: {card}", err=json_alone)
-    if broken is not None:
-        raise broken
     if status := exit_code_of_limits(results, to_stderr=json_alone):
         raise typer.Exit(status)
 

@@ -36,12 +36,15 @@ def resolve_all(
     Without a probe also what checkpoints of a run carry: the look of their step, and the baseline for the model with
     which the run began. One without a look is scored on its items.
     """
-    return [
+    found = [
         _named(read_outcomes(carried), one)
         if probe is None and (carried := _carried(one, given)) is not None
         else (_of_run(one, loading) if probe is None else None) or resolve(one, probe, metric, loading=loading)
         for one in given
     ]
+    if metric is not None and not any("metric" in one.meta for one in found):
+        raise SnapshotError(f"--metric {metric}: chooses among those of a harness's log, and none of these is one")
+    return found
 
 
 def _of_run(given: str, loading: Loading) -> Snapshot | None:
@@ -121,10 +124,12 @@ def resolve(
     if not is_model and (path.is_symlink() or path.suffix in SUFFIXES or given.startswith((".", "/"))):
         raise SnapshotError(f"{given}: no such file or folder{did_you_mean_path(path)}")
     if probe is None and is_model:
-        raise SnapshotError(f"{given}: a model folder without a look of its own, which needs --probe to be scored")
+        raise SnapshotError(
+            f"{given}: a model folder without a look of its own, which needs --probe (such as standard)"
+        )
     if probe is None:
         near = did_you_mean_path(path)
-        raise SnapshotError(f"{given}: no such file or folder{near or ';'} a model id needs --probe to be scored")
+        raise SnapshotError(f"{given}: no such file or folder{near or ';'} a model id needs --probe (such as standard)")
     if metric is not None:
         raise SnapshotError(
             f"{given}: a model, scored by the probe alone; --metric chooses among those of a harness's log"

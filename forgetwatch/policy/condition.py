@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Final, Self
@@ -51,6 +51,8 @@ _OPERATORS: Final[dict[str, Callable[[float, float], bool]]] = {
 _CONDITION: Final = re.compile(r"^\s*(?P<left>.+?)\s*(?P<op>>=|<=|>|<)\s*(?P<limit>[^<>=]+?)\s*$", re.DOTALL)
 
 ALL: Final = "all"
+EVERY: Final = "*"
+LEVELS: Final = ("category", "task", "wording")
 
 _UNITS: Final[dict[Unit, str]] = {
     **{"count": "a count", "share": "a share", "ratio": "a ratio"},
@@ -141,8 +143,8 @@ class Condition:
         """
         if self.left in BEYOND_GROUPS:
             return ALL, self
-        group, quantity = self._group(comparison)
-        return ALL if group.level == ALL else f"{group.level}:{group.name}", replace(self, left=quantity)
+        level, name, quantity = self.reading((group.level, group.name) for group in comparison.groups)
+        return ALL if level == ALL else f"{level}:{name}", replace(self, left=quantity)
 
     def measure(
         self, comparison: Comparison, trajectory: Trajectory | None = None, *, group: Group | None = None
@@ -159,13 +161,16 @@ class Condition:
         """
         if self.left in BEYOND_GROUPS:
             return self._beyond_groups(comparison, trajectory)
-        group, quantity = (group, self.left) if group is not None else self._group(comparison)
+        quantity = self.left
+        if group is None:
+            level, name, quantity = self.reading((one.level, one.name) for one in comparison.groups)
+            group = next(one for one in comparison.groups if (one.level, one.name) == (level, name))
         values = group_values(group)
         value = value_at(values, quantity)
         if isinstance(value, bool) or not isinstance(value, (int, float)) or math.isnan(value):
-            known = ", ".join(name for name, number in values.items() if isinstance(number, (int, float)))
+            known = [name for name, number in values.items() if isinstance(number, (int, float))]
             raise GateError(
-                f"gate {self.text!r}: {quantity!r} has no number in {group.name!r}; the quantities there are {known}"
+                f"gate {self.text!r}: {quantity!r} has no number in {group.name!r}; of others {', '.join(known[:6])}"
             )
         return value
 
@@ -241,28 +246,35 @@ class Condition:
             raise GateError(f"gate {self.text!r}: {self.left} has no number; needed {needed}")
         return value
 
-    def _group(self, comparison: Comparison) -> tuple[Group, str]:
-        """Return the group and quantity that the condition names.
+    def reading(self, groups: Iterable[tuple[str, str]]) -> tuple[str, str, str]:
+        """Return level and name of the group that the condition names, and its quantity; the name may be ``*``.
 
         Names of groups may hold dots and look like quantities, so every reading is tried; more than one is an error.
+
+        Args:
+            groups: Level and name of each group that there is.
+
+        Raises:
+            GateError: If there is no such group, or several.
         """
         level, colon, rest = self.left.partition(":")
-        if not colon or level not in ("category", "task", "wording"):
+        if not colon or level not in LEVELS:
             level, rest = "", self.left
-        readings = [(comparison.all, rest)] if not level else []
-        for group in comparison.groups:
-            if level in ("", group.level) and rest.startswith(f"{group.name}."):
-                readings.append((group, rest[len(group.name) + 1 :]))
-        readings = [(group, quantity) for group, quantity in readings if quantity in QUANTITIES]
+        elif rest.startswith(f"{EVERY}.") and rest[2:] in QUANTITIES:
+            return level, EVERY, rest[2:]
+        there = [(at, name) for at, name in groups if not level or at == level]
+        readings = [] if level else [(ALL, ALL, rest)]
+        readings += [(at, name, rest[len(name) + 1 :]) for at, name in there if rest.startswith(f"{name}.")]
+        readings = [one for one in readings if one[2] in QUANTITIES]
         if not readings:
-            names = [f"{g.level}:{g.name}" for g in comparison.groups if g.level == (level or "category")]
+            names = [f"{at}:{name}" for at, name in there if level or at == "category"]
             # The quantity after the last dot is known, since a condition with another is refused when it is read.
             near = did_you_mean(f"{level or 'category'}:{rest.rpartition('.')[0]}", names)
             raise GateError(f"gate {self.text!r}: no such group{near}; the groups are all, {', '.join(names)}")
         if not level and len(readings) > 1:  # "all." is always the whole
-            readings = [r for r in readings if r[0].level == "all" and rest.startswith("all.")] or readings
+            readings = [one for one in readings if one[0] == ALL and rest.startswith("all.")] or readings
         if len(readings) > 1:
-            meant = " or ".join(f"{quantity} of {group.level} {group.name!r}" for group, quantity in readings)
+            meant = " or ".join(f"{quantity} of {at} {name!r}" for at, name, quantity in readings)
             raise GateError(f"gate {self.text!r} may mean {meant}; write all., category: or task: before the name")
         return readings[0]
 

@@ -49,7 +49,7 @@ from forgetwatch.errors import GateError, did_you_mean
 from forgetwatch.files import MAX_SIZE, Plain, file_errors, parse_plain_yaml, read_text
 from forgetwatch.item import SHIPPED
 from forgetwatch.measures import HISTORY
-from forgetwatch.policy.condition import Condition, parse_fraction
+from forgetwatch.policy.condition import EVERY, LEVELS, Condition, parse_fraction
 from forgetwatch.probe import Probe
 
 Tier = Literal["critical", "supporting", "advisory"]
@@ -58,8 +58,7 @@ OnFail = Literal["warn", "save", "stop", "rollback"]
 READY: Final = ("fine-tune", "quantise", "merge")
 """Names of the policies that are shipped."""
 
-EVERY: Final = "*"
-_LEVELS: Final = ("category", "task", "wording", "tag")
+_LEVELS: Final = (*LEVELS, "tag")
 _RELATIVE: Final = re.compile(r"(?P<share>\S+) of before(?:, at least (?P<floor>\S+))?")
 _KEYS: Final = ("of", "accuracy", "known", "category", "gain", "metric")
 _LEGS: Final = ("accuracy", "known", "category")
@@ -289,6 +288,10 @@ def check_groups(policy: Policy, probe: Probe) -> None:
     named = {"category": chosen.categories, "task": chosen.tasks, "item": chosen.items}
     items = [f"item:{item}" for _, item in policy.must_pass]
     items += [f"{level}:{name}" for level, names in named.items() for name in names]
+    groups = [("all", "all"), *((level, name) for level in LEVELS for name in there[level])]
+    for rule in policy.rules:
+        if not rule.of and rule.condition is not None and ":" in rule.condition.left:
+            rule.condition.reading(groups)
     of_rules = (rule.of for rule in policy.rules if rule.of)
     for of in (*of_rules, *policy.required, *(one.of for one in policy.exemptions), *items):
         level, _, name = of.partition(":")
@@ -455,7 +458,10 @@ def parse_no_worse_than(text: str) -> dict[str, float]:
                 raise ValueError(text)
             found[leg] = share
         return found
-    raise GateError(f"needed a share above 0 and below 1, such as 2% or 0.02, or 2%,known=5%,category=5%, got {text!r}")
+    meant = f"; did you mean {text}%?" if text.isdigit() else ""
+    raise GateError(
+        f"needed a share above 0 and below 1, such as 2% or 0.02, or 2%,known=5%,category=5%, got {text!r}{meant}"
+    )
 
 
 def _must_pass(given: Plain, where: str, probe: Probe | None) -> MustPass:

@@ -51,10 +51,10 @@ from forgetwatch.comparing import (
 )
 from forgetwatch.errors import GateError, did_you_mean
 from forgetwatch.item import SHIPPED
-from forgetwatch.measures import NET_ESTIMATE, value_at
+from forgetwatch.measures import NET_ESTIMATE, range_of, value_at
 from forgetwatch.metrics import FEWEST, Interval
-from forgetwatch.policy.condition import Condition
-from forgetwatch.policy.policy import EVERY, MustPass, Policy, Rule, Selection, Tier
+from forgetwatch.policy.condition import EVERY, Condition
+from forgetwatch.policy.policy import MustPass, Policy, Rule, Selection, Tier
 from forgetwatch.probe import Probe
 from forgetwatch.snapshot import Snapshot
 from forgetwatch.text import one_line
@@ -274,6 +274,8 @@ def _named(rule: Rule, sides: Sides, comparison: Comparison) -> Rule:
     if rule.of or rule.condition is None:
         return rule
     of, condition = rule.condition.about(comparison)
+    if of.endswith(f":{EVERY}"):
+        return replace(rule, of=of, condition=condition)
     group = _group(of, sides, comparison)
     condition.measure(comparison, sides.trajectory, group=comparison.all if group is None else group)
     return replace(rule, of=of, condition=condition)
@@ -479,7 +481,9 @@ def _of_condition(condition: Condition, group: Group, asked: _Asked, level: floa
     ends = None if condition.interval is None else value_at(group_values(group), condition.interval)
     interval = None
     if ends is not None and not np.isnan(ends).any():
-        interval = at_level(value, (ends[0], ends[1]), level, _observations(group))
+        low, high = at_level(value, (ends[0], ends[1]), level, _observations(group))
+        least, most = range_of(condition.left)
+        interval = max(low, least), min(high, most)
     met = [condition.is_met_by(end) for end in interval or (value,)]
     is_open = condition.is_open(group)
     answer: Answer = "FAIL" if all(met) else "INCONCLUSIVE" if any(met) or is_open else "PASS"

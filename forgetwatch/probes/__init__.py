@@ -49,9 +49,9 @@ from forgetwatch.probes.harness import (
     CORRECTNESS,
     PREFIX,
     harness_judge,
-    harness_name,
     harness_probe,
     harness_stops,
+    is_harness_name,
     is_installed,
 )
 from forgetwatch.probes.ladder import TRIED, at_levels, described_levels, is_pool, named_ladder, with_levels
@@ -142,9 +142,9 @@ def load_probe(
         return made
     if limit is not None and limit < 1:
         raise ProbeError(f"{name}: limit must be at least 1 item, got {limit}")
-    if isinstance(name, str) and not _is_local(name) and (task := harness_name(name)):
+    if isinstance(name, str) and is_harness_name(name) and not Path(name).exists():
         _refuse_plan(name, columns, key)
-        return harness_probe(task, data=data, norm=norm or "sum", shots=shots, limit=limit, metric=metric)
+        return harness_probe(name, data=data, norm=norm or "sum", shots=shots, limit=limit, metric=metric)
     if any(given is not None for given in (data, norm, shots, metric)):
         raise ProbeError(
             f"{name}: data, norm, shots and metric are for tasks of lm-evaluation-harness, such as lm_eval:arc_easy"
@@ -174,13 +174,6 @@ def load_tasks(probes: Mapping[str, Probe | str | Path] | str | Path) -> Probe:
     for note in notes:
         log(note)
     return made
-
-
-def _is_local(name: str) -> bool:
-    """Return True for a file, and for the name of a shipped probe or one near it."""
-    parts = name.split("+")
-    is_named = any(did_you_mean(part, _LOCAL_NAMES) or part in _LOCAL_NAMES or LADDER in part for part in parts)
-    return Path(name).exists() or is_named
 
 
 def _local(
@@ -219,7 +212,7 @@ def _local(
         near += "; @one or @each ends a name" if "@" in str(name) else ""
         raise ProbeError(
             f"{name}: no such file, and no such shipped probe{near}; needed {', '.join(_LOCAL_NAMES)}, a file of items "
-            "or rows, or a task of lm-evaluation-harness, such as lm_eval:arc_easy"
+            f"or rows, or a task of lm-evaluation-harness with its prefix, such as {PREFIX}arc_easy"
             + ("" if is_installed() else f", which needs {install('lm_eval')}")
         )
     return reduce(combine, [demo_probe() if part == "demo" else ladders[part] or shipped_probe(part) for part in parts])

@@ -62,12 +62,9 @@ _TOKENS: Final = 256
 """Tokens of an answer where a task names no number, as in the harness."""
 
 
-def harness_name(name: str) -> str | None:
-    """Return the name of a task of the harness with its prefix, which may be left out; ``paper``; None for no task."""
-    if name.startswith(PREFIX) or name == "paper":
-        return name
-    is_task = name.isidentifier() and is_installed() and name in _index().task_index
-    return PREFIX + name if is_task else None
+def is_harness_name(name: str) -> bool:
+    """Return True for ``lm_eval:`` and the names of tasks, and for ``paper``."""
+    return name.startswith(PREFIX) or name == "paper"
 
 
 def is_installed() -> bool:

@@ -90,21 +90,18 @@ class RunLook:
     checkpoint: Path | None
 
 
-@dataclass(frozen=True, kw_only=True)
-class ToKeep:
-    """The look of a run to keep, and a better one that was not saved; None where there is none."""
-
-    saved: RunLook | None
-    unsaved: RunLook | None
-
-
-def look_to_keep(trajectory: Trajectory, output_dir: Path, tolerance: Tolerance = TOLERANCE) -> ToKeep:
-    """Return the look of a run, or of a later stage since its start, to keep.
+def look_to_keep(
+    trajectory: Trajectory, output_dir: Path, tolerance: Tolerance = TOLERANCE
+) -> tuple[RunLook | None, RunLook | None]:
+    """Choose the saved look of a run, or of a later stage since its start, to keep.
 
     Args:
         trajectory: The run.
         output_dir: Folder of its checkpoints.
         tolerance: Losses that the verdict tolerates.
+
+    Returns:
+        The look, and a better one that was not saved; None where there is none.
     """
     own, task = trajectory.own, trajectory.task
     of = kept_of([own.comparisons[0].all])
@@ -122,10 +119,10 @@ def look_to_keep(trajectory: Trajectory, output_dir: Path, tolerance: Tolerance 
     saved = [look for look in looks if look.checkpoint is not None]
     last = next((look for look in saved if look.step == own.final_step and look.word == "KEPT"), None)
     if last is not None:
-        return ToKeep(saved=last, unsaved=None)
+        return last, None
     sums = _sums(looks, -1 if task is not None and task.falls else 1)
     best, better = _best(saved, sums), _best(looks, sums)
-    return ToKeep(saved=best, unsaved=None if better is None or better.checkpoint is not None else better)
+    return best, None if better is None or better.checkpoint is not None else better
 
 
 def _sums(looks: Sequence[RunLook], sign: int) -> dict[int, float]:
@@ -545,8 +542,7 @@ def _proposals(case: _Case, earlier: list[Advice]) -> list[Advice]:
 
 def _earlier(trajectory: Trajectory, places: RunPlaces, *, tolerance: Tolerance) -> list[Advice]:
     """Return the proposal to keep an earlier checkpoint, or to save one; none if no earlier look is better."""
-    found = look_to_keep(trajectory, places.output_dir, tolerance)
-    look, unsaved = found.saved, found.unsaved
+    look, unsaved = look_to_keep(trajectory, places.output_dir, tolerance)
     if look is not None and look.step != trajectory.own.final_step:
         folder = str(look.checkpoint)
         words = f"keep {shlex.quote(folder)}. {_there(trajectory, look, tolerance=tolerance)}"

@@ -106,7 +106,8 @@ def trajectory_figure(trajectory: Trajectory) -> Figure:
     _draw_whole(panels[0], steps, whole)
     _draw_net(panels[1][0], steps, whole)
     _label(panels[1][0], "net change, points, 95 % interval")
-    _draw_known(panels[1][1], steps, whole)
+    _draw_change(panels[1][1], steps, whole, "known_lost_net", _NET)
+    _label(panels[1][1], "clearly known, now lost, without lucky guesses")
     _draw_stages(panels.ravel(), trajectory.stages)
     last = whole[-1]
     figure.suptitle(
@@ -186,16 +187,6 @@ def _draw_flips(panel: Axes, steps: Sequence[int], groups: Sequence[Group]) -> N
     panel.plot(steps, [group.forgotten for group in groups], **_style(LOST, steps))
     panel.plot(steps, [group.gained for group in groups], **_style(WON, steps))
     panel.grid(alpha=0.25)
-
-
-def _draw_known(panel: Axes, steps: Sequence[int], groups: Sequence[Group]) -> None:
-    """Draw the known and lost items less luck with their interval, and the two counts behind it."""
-    _draw_change(panel, steps, groups, "known_lost_net", _NET)
-    lost = [_or_nan(group["known_lost"]) for group in groups]
-    panel.plot(steps, lost, color=GREY, linewidth=1.2, label="now wrong, in all")
-    by_luck = [_or_nan(group["known_lost_by_luck"]) for group in groups]
-    panel.plot(steps, by_luck, **{**_NULL, "label": "explained by guessing"})
-    _label(panel, "clearly known, now wrong", legend=9)
 
 
 def _draw_change(panel: Axes, steps: Sequence[int], groups: Sequence[Group], name: str, style: dict[str, Any]) -> None:

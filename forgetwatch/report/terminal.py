@@ -160,7 +160,7 @@ def run_table(
     # Shorter to type, and read as the same run.
     named = Path(run).parent if Path(run).name == RUN_FOLDER else run
     advise = "what is listed below" if has_advice else f"forgetwatch report {shlex.quote(str(named))}"
-    look = look_to_keep(trajectory, Path(named), tolerance).saved if run else None
+    look = look_to_keep(trajectory, Path(named), tolerance)[0] if run else None
     is_earlier = look is not None and look.step != trajectory.own.final_step
     kept = f"keep {shlex.quote(str(look.checkpoint))}; or " if look is not None and is_earlier else ""
     return comparison_table(

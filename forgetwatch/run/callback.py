@@ -25,7 +25,6 @@ examples.
     check it     check_trainer, check_choice, chosen_by
     use it       tokenizer_of, evaluation_weights, token_budget, epoch_steps
     its probe    default_probe; held_out searches for its questions in the training examples
-    its saves    rotation_warning
 
 Nothing here writes to the trainer. A question that is trained on shows nothing about forgetting. Only exact matches are
 searched for here; `forgetwatch probe check --train` also finds questions that share a run of words.
@@ -35,7 +34,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sized
@@ -54,7 +52,6 @@ from transformers import (
     TrainingArguments,
 )
 
-from forgetwatch.comparing import KEPT_OF
 from forgetwatch.errors import LostBaselineError, WatchError
 from forgetwatch.probe import Probe, combine
 from forgetwatch.probes import (
@@ -308,38 +305,6 @@ def _longest(examples: Any) -> int:
         return max((len(examples[row]["input_ids"]) for row in range(count)), default=0)
     except (LookupError, TypeError, NotImplementedError):  # a stream, or examples without token ids
         return 0
-
-
-def rotation_warning(args: TrainingArguments, state: TrainerState, run: Run) -> str | None:
-    """Return a warning that the save at this step deletes the checkpoint that kept most.
-
-    None if it does not.
-    """
-    limit = args.save_total_limit
-    if not limit or not args.output_dir:
-        return None
-    saved = {
-        int(path.name.rpartition("-")[2]): path
-        for path in Path(args.output_dir).glob("checkpoint-*")
-        if path.is_dir() and re.fullmatch("checkpoint-[0-9]+", path.name)
-    }
-    # The trainer deletes the oldest checkpoints beyond the limit, but never the one that it considers the best.
-    protected = Path(state.best_model_checkpoint).name if state.best_model_checkpoint else None
-    oldest_first = sorted(step for step, path in saved.items() if path.name != protected)
-    # The save is still to come: its checkpoint counts, whether or not a folder of that name is there already.
-    deleted = oldest_first[: max(0, len(saved | {state.global_step: None}) - limit)]
-    kept = {step: share for step in saved if step > 0 and not math.isnan(share := run.kept(step))}
-    if not kept:
-        return None
-    # Of equal checkpoints the latest counts: the earlier ones may go.
-    best = max(kept, key=lambda step: (kept[step], step))
-    if best not in deleted or run.kept(state.global_step) >= kept[best]:
-        return None
-    return (
-        f"this save deletes {saved[best]}, which kept most of the saved ({100 * min(kept[best], 1.0):.1f} % "
-        f"of {KEPT_OF[run.kept_of]}): copy it, or raise save_total_limit={limit}; "
-        "metric_for_best_model='forget/all/kept' would keep it"
-    )
 
 
 def held_out(probe: Probe, examples: Any, tokenizer: Any, *, seconds: float = SEARCH_SECONDS) -> Overlap | None:
@@ -614,10 +579,6 @@ class ForgetWatchCallback(TrainerCallback):
                 self._store_memory(state)
         if run.due(step, at_save=control.should_save):
             self._look(state, control, kwargs)
-        if control.should_save and state.is_world_process_zero:
-            with self._failures.tolerate("the check of the checkpoints", step=step):
-                if line := rotation_warning(args, state, run):
-                    self._log(line)
         self._stop_again(control)
         budget.clock.restart_step()  # the looks between two steps count to neither
 

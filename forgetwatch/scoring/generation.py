@@ -4,9 +4,9 @@
 
 A generator takes token ids and returns texts with their token ids: the model itself in this process, by `sample`.
 
-Texts are greedy or sampled from the model's own distribution, each with a seed of its own. A text is then the same
-whatever is generated next to it, however many processes share the work, and if only the first of the prompts are
-generated from. Where the model changes little, few samples change.
+Texts are greedy or sampled from the model's own distribution, each with a seed of its own, which depends neither on
+what is generated next to it nor on the number of processes. Batches do depend on these, and in low precision their
+rounding may give another text. Where the model changes little, few samples change.
 
 transformers' `generate` fills in what its arguments leave open, such as a repetition penalty, from the model's own
 generation config; that one is replaced meanwhile. Prompts are token ids and are padded here, on the left.

@@ -162,9 +162,16 @@ def _explained(given: str, *, passed: tuple[type[Exception], ...]) -> Iterator[N
     except passed:
         raise
     except Exception as error:
+        if not Path(given).exists():
+            raise _no_model(given, error) from error
         raise ScoringError(
             f"{given}: cannot be loaded as a causal language model with its tokenizer ({error})"
         ) from error
+
+
+def _no_model(given: str, error: Exception) -> ScoringError:
+    near, first = did_you_mean_path(Path(given)), re.split(r"\.\s", str(error))[0]
+    return ScoringError(f"{given}: no folder here{near}, and as a model id it cannot be loaded ({first})")
 
 
 @contextmanager
@@ -508,7 +515,7 @@ def weights_identity(given: str, *, loading: Loading = Loading(), adapters: tupl
         try:
             config = AutoConfig.from_pretrained(given, trust_remote_code=loading.trust_remote_code)
         except (OSError, ValueError) as error:
-            raise ScoringError(f"{given}: no folder here, and as a model id it cannot be loaded ({error})") from error
+            raise _no_model(given, error) from error
         return [given, str(getattr(config, "_commit_hash", None))]
     digests = file_digests(path)
     if (path / ADAPTER).is_file():

@@ -1,8 +1,9 @@
 """Several processes that score one model together: which batches each reads, and how all get the same rows.
 
-Batches are planned first and then sharded, so that no result depends on the number of processes. Where each process
-holds a part of the model (FSDP, ZeRO-3), all make the same number of calls; where each layer is split over processes
-(tensor parallel), all make the same calls.
+Batches of scored options are planned first and then sharded, so that their outcomes do not depend on the number of
+processes. Prompts that are answered freely are sharded first: in low precision a text may differ with that number.
+Where each process holds a part of the model (FSDP, ZeRO-3), all make the same number of calls; where each layer is
+split over processes (tensor parallel), all make the same calls.
 
 A failure in one process becomes a failure in all, at the same point: otherwise the others would wait for it. (A failure
 within a call of a model in parts cannot be shared: the others wait in the model's own exchange until that times out.)

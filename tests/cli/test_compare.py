@@ -298,6 +298,7 @@ NAMES = {
     "codes": "\x1b[31mred\x1b[0m [bold]not markup[/bold]",
 }
 ITEMS = 60
+MANY = range(8)
 PAPER = ("--chance", "paper-compat", "--null", "base.parquet")
 
 
@@ -324,6 +325,8 @@ def folder_of_columns(request: pytest.FixtureRequest, tmp_path: Path, monkeypatc
         described = {"name": name, "rendering": "plain"}
         made = snapshot(right, meta={"model": name, "step": step, "probe": described}, chosen=chosen, **labels)
         save_snapshot(made, place)
+        for copy in MANY if step else ():
+            shutil.copy(place, f"{copy}{place}")
         looks[step] = made
     write_run(tmp_path / "run", probe(), looks.pop(0), looks)
     item = {"id": "1", "task": name, "category": name, "prompt": "Q", "choices": ["a", "b"], "answer": 0}
@@ -337,8 +340,8 @@ def folder_of_columns(request: pytest.FixtureRequest, tmp_path: Path, monkeypatc
         ["compare", "base.parquet", "a.parquet"],
         ["compare", "base.parquet", "a.parquet", "--detail"],
         ["compare", "base.parquet", "a.parquet", "--by", "task", "--detail", *PAPER],
-        ["compare", "base.parquet", *["a.parquet", "b.parquet"] * 8],
-        ["compare", "base.parquet", *["a.parquet", "b.parquet"] * 8, "--detail"],
+        ["compare", "base.parquet", *(f"{copy}{side}.parquet" for copy in MANY for side in "ab")],
+        ["compare", "base.parquet", *(f"{copy}{side}.parquet" for copy in MANY for side in "ab"), "--detail"],
         ["flips", "base.parquet", "b.parquet"],
         ["report", "run"],
         ["report", "run", "--detail"],
@@ -804,7 +807,7 @@ def test_a_checkpoint_of_another_base_or_without_a_look_needs_a_probe(
     missing = command("compare", str(other), str(saved_of_carried_looks / "run" / "checkpoint-6"))
     assert (missing.status, missing.last) == (
         1,
-        f"forgetwatch: {other}: a model folder without a look of its own, which needs --probe to be scored",
+        f"forgetwatch: {other}: a model folder without a look of its own, which needs --probe (such as standard)",
     )
     bare = tmp_path / "checkpoint-6"
     shutil.copytree(saved_of_carried_looks / "run" / "checkpoint-6", bare, ignore=shutil.ignore_patterns("forgetwatch"))

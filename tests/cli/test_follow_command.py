@@ -120,7 +120,7 @@ def test_the_guard_has_the_status_of_a_failed_gate(run: Run, monkeypatch: pytest
     ("options", "message"),
     [
         (("--report-to", "wandb,tensorbord"), "did you mean 'tensorboard'?"),
-        (("--once",), "needed checkpoints (checkpoint-N or global_step_N), found none"),
+        (("--once",), "no such folder"),
         (("--base", "./nothing"), "./nothing"),
     ],
 )

@@ -30,7 +30,7 @@ def files(tmp_path: Path) -> None:
         (
             ["gained>1", "category:Math.forgotten>=1"],
             3,
-            "gate FAIL: category:Math forgotten 2 (fails if >=1): beyond the limit\n",
+            "gate FAIL: category:Math forgotten 2 (fails if >=1): beyond the limit; exit status 3\n",
         ),
         (["known_lost>0"], 1, "has no number"),
         (["known_lost_net>=0"], 1, "has no number"),
@@ -39,6 +39,8 @@ def files(tmp_path: Path) -> None:
         (["forgotten>5%"], 2, "is a count, not a share"),
         (["all.speed>0"], 2, "is not a quantity"),
         (["category:Physics.forgetting>0"], 1, "no such group"),
+        (["category:*.forgetting>90%"], 4, "category:Art forgetting 0 % (0 to 100) (fails if >90%): not clear"),
+        (["category:*.forgotten>=1"], 3, "gate FAIL: category:Math forgotten 2 (fails if >=1): beyond the limit"),
         (["n>=0"], 3, "(fails if >=0, as every value is)"),
         (["forgetting>-5%"], 2, "the gate would always fail"),
         (["nonsense"], 2, "needed"),
@@ -49,6 +51,8 @@ def test_a_condition_decides_the_exit_status(run: Run, conditions: list[str], st
     assert done.status == status
     assert says in done.stderr
     assert done.stderr.count("\n") == (status != 0)
+    if status in (1, 2):  # before the work
+        assert done.stdout == ""
 
 
 def outcomes(name: str, right: list[int]) -> str:
@@ -131,7 +135,7 @@ def test_a_step_of_a_workflow_has_the_answer_in_its_summary(
 def test_json_on_stdout_stays_json(run: Run) -> None:
     done = run("base.csv", "base.csv", "--fail-if", "forgotten>1", "--json", "-")
     assert (done.status, done.stdout[0], done.stdout[-2:]) == (0, "{", "}\n")
-    assert done.stderr == "gate PASS: all forgotten 0 (fails if >1): within the limit\n"
+    assert done.stderr == "gate PASS: all forgotten 0 (fails if >1): within the limit; exit status 0\n"
 
 
 def test_the_report_takes_the_tolerance_and_no_limit(run: Run) -> None:

@@ -73,8 +73,8 @@ COMPARISONS = {
             ("--fail-if", "category:Math.forgetting>5%", "--fail-if", "all.gained>=1000"),
         ),
         extra=(
-            ("--by", "task", "--tolerance", "10%"),
-            ("--by", "all", "--task", "math-0", "--task", "law"),
+            ("--by", "task", "--detail", "--tolerance", "10%"),
+            ("--by", "all", "--detail", "--task", "math-0", "--task", "law"),
             ("--chance", "paper-compat", "--detail"),
         ),
         whole=True,
@@ -88,7 +88,7 @@ COMPARISONS = {
     ),
     "passages": Case(_pair("mixed"), gates=(("--fail-if", "bits_per_byte_change>0.01"),)),
     "texts": Case(_pair("texts"), flips=None),
-    "clusters": Case(_pair("clusters"), ("--categories", "labels.csv"), extra=(("--by", "task"),)),
+    "clusters": Case(_pair("clusters"), ("--categories", "labels.csv"), extra=(("--by", "task", "--detail"),)),
     "samples": Case(_pair("samples"), extra=(("--samples", "first", "--detail"),)),
     "harness": Case(
         ("harness-base", "harness-tuned"), ("--metric", "acc_norm"), {"metric": "acc_norm"}, ("--metric", "acc_norm")

@@ -236,10 +236,9 @@ def test_the_document_is_part_of_the_question(tmp_path: Path) -> None:
         Scorer(Probe([bare]), TOK, network)
 
 
-def test_a_bare_name_is_that_of_the_harness(tmp_path: Path) -> None:
-    data = splits(tmp_path / "data", GSM8K)
-    short, whole = (load_probe(name, data=data, shots=1) for name in ("gsm8k", "lm_eval:gsm8k"))
-    assert short.fingerprint == whole.fingerprint
+def test_a_name_of_the_harness_has_its_prefix(tmp_path: Path) -> None:
+    with pytest.raises(ProbeError, match="a task of lm-evaluation-harness with its prefix, such as lm_eval:arc_easy"):
+        load_probe("gsm8k")
     for task, rows in (("gsm8k", [*GSM8K, *GSM8K]), ("drop", DROP)):
         splits(tmp_path / "both" / task, rows)
     several = load_probe("lm_eval:gsm8k,drop", data=tmp_path / "both", shots=0)

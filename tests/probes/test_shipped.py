@@ -38,7 +38,7 @@ FINGERPRINTS = {
     "standard-multilingual": "72242ad43085bf28",
     "standard-written": "9fdd391bc689f1fa",
     "passages": "f969a5b4fc4f9e3c",
-    "ladder": "8c92c39f5a0474c6",
+    "ladder": "a9fe531e4842f9b7",
 }
 
 

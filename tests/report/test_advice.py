@@ -286,8 +286,8 @@ def test_the_checkpoint_to_keep_is_chosen_by_one_rule(
     for step in saved:
         a_model(run / f"checkpoint-{step}")
     found = look_to_keep(Trajectory.from_run(run), run, Tolerance(**tolerance))
-    assert [None if one is None else one.step for one in (found.saved, found.unsaved)] == [keep, unsaved]
-    assert found.saved is None or found.saved.checkpoint == run / f"checkpoint-{keep}"
+    assert [None if one is None else one.step for one in found] == [keep, unsaved]
+    assert found[0] is None or found[0].checkpoint == run / f"checkpoint-{keep}"
 
 
 def test_the_losses_of_an_earlier_stage_are_sent_there(tmp_path: Path) -> None:

@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 from pages import choices, clusters, plain, printed, run, samples, sure, unfolded
+from support import snapshot
 
 from forgetwatch.comparing import Comparison, Group, estimated, estimated_categories, leg_interval, ranked_categories
+from forgetwatch.policy import Sides, apply_policy, load_policy
 from forgetwatch.report import (
     HEADINGS,
     comparison_detail,
@@ -22,6 +24,7 @@ from forgetwatch.report import (
     page,
     tracker_row,
 )
+from forgetwatch.report.export import policy_comment
 
 MADE = {
     "sure": lambda: (sure().comparison, None),
@@ -244,3 +247,38 @@ def test_the_corrections_are_those_of_the_document() -> None:
             assert not math.isnan(value)
             assert numbers(cell[1])[0] == _percent(min(max(value, 0.0), 1.0))
             assert numbers(cell[1])[0] in plain(comparison_markdown(comparison))
+
+
+def in_words(comparison: Comparison, trajectory: Any) -> dict[str, str]:
+    """Each output as one line of words, without tags and escapes."""
+    sides = Sides(before=snapshot([True]), after=snapshot([True]), trajectory=trajectory)
+    result = apply_policy(load_policy("fine-tune"), sides, comparison=comparison)
+    marked = re.sub(r"<(style|script|svg).*?</\1>", " ", page(comparison, trajectory=trajectory), flags=re.DOTALL)
+    outputs = {
+        "terminal": unfolded(printed(comparison_table(comparison, trajectory=trajectory, gate=result))),
+        "detail": printed(comparison_detail(comparison, trajectory=trajectory)),
+        "page": html.unescape(re.sub(r"<[^>]+>", " ", marked)),
+        "markdown": re.sub(r"\\([^\w\s])", r"\1", comparison_markdown(comparison, trajectory=trajectory)),
+        "comment": re.sub(r"\\([^\w\s])", r"\1", policy_comment(result)),
+    }
+    return {name: " ".join(text.replace("→", "->").split()) for name, text in outputs.items()}
+
+
+def test_no_output_contradicts_another(shown: tuple[Comparison, Any]) -> None:
+    comparison, trajectory = shown
+    document = _document(comparison)
+    whole, verdict = document["groups"][0], document["verdict"]
+    change, ends = whole["net_change_estimate"], leg_interval(comparison.all, 1)
+    for name, text in in_words(comparison, trajectory).items():
+        assert name == "detail" or verdict["word"] in text, name
+        assert name == "detail" or " ".join(verdict["sentence"].split()) in text, name
+        for lost, n, won in re.findall(r"([\d.]+) of ([\d,]+) forgotten, ([\d.]+) gained", text):
+            assert [lost, n, won] == [_count(whole[one]) for one in ("forgotten", "n", "gained")], name
+        for share, lost, known in re.findall(
+            r"([\d.]+) % (?:of what it clearly knew is gone|lost) \((\d+) of (\d+)", text
+        ):
+            assert float(share) == pytest.approx(100 * int(lost) / int(known), abs=0.51 + 50 / int(known)), name
+        numbers_of_all = re.findall(
+            r"(?:true change|net change of all questions) ([+-][\d.]+) points \(?(\S+) to ([+-][\d.]+)", text
+        )
+        assert all(one == tuple(map(_points, (change, *ends))) for one in numbers_of_all), name

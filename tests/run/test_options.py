@@ -306,23 +306,6 @@ def test_a_command_that_names_the_checkpoint_finds_it_saved(tmp_path: Path) -> N
     assert sorted(path.name for path in tmp_path.glob("seen-*")) == ["seen-4", "seen-6"]
 
 
-@pytest.mark.full
-@pytest.mark.parametrize(("turned", "steps"), [(3, [2]), (1, [])])
-def test_the_best_checkpoint_is_not_rotated_away_in_silence(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], turned: int, steps: list[int]
-) -> None:
-    """Losses at step 4 make checkpoint-2 the best, which is deleted; a run that only gains logs no warning."""
-    watch = ForgetWatchCallback(known(), every=2, guard=None, max_overhead=None)
-    options = {"save_strategy": "steps", "save_steps": 2, "save_total_limit": 1, "learning_rate": 1e-6}
-    trainer(tmp_path, callbacks=[At(turned, turn, to="model"), watch], steps=4, **options).train()
-    lines = [line for line in log_lines(capfd) if "which kept most of the saved (" in line]
-    assert len(lines) == len(steps)
-    for step, line in zip(steps, lines, strict=True):
-        assert f"this save deletes {tmp_path / f'checkpoint-{step}'}, which" in line
-        assert "(100.0 % of what the base had right)" in line
-    assert [path.name for path in tmp_path.glob("checkpoint-*")] == ["checkpoint-4"]
-
-
 def test_the_budget_is_decided_once_and_survives_a_resume(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     items, options = probe(260), {"steps": 20, "save_strategy": "steps", "save_steps": 12}
     first = ForgetWatchCallback(items, every=4, max_overhead=1e-6)

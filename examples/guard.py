@@ -5,8 +5,8 @@ name --model, --data and --held-out (JSONL with a "text" in each line), ``--prob
 
 The run stops on an alarm, on a net loss whose whole interval is beyond 2 points at two looks in a row where there are
 enough items for a loss of that size, and on any item with "must_pass" that was right and is wrong. The best checkpoint
-is chosen by the harmonic mean of what is kept and the token accuracy on the held-out texts: the former alone would choose
-the checkpoint that learnt least.
+is chosen by the harmonic mean of what is kept and the token accuracy on the held-out texts: the former alone would
+choose the checkpoint that learnt least.
 """
 
 from __future__ import annotations

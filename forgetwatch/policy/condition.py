@@ -170,7 +170,7 @@ class Condition:
         if isinstance(value, bool) or not isinstance(value, (int, float)) or math.isnan(value):
             known = [name for name, number in values.items() if isinstance(number, (int, float))]
             raise GateError(
-                f"gate {self.text!r}: {quantity!r} has no number in {group.name!r}; of others {', '.join(known[:6])}"
+                f"gate {self.text!r}: {quantity!r} has no number in {group.name!r}; there are {', '.join(known[:6])}"
             )
         return value
 

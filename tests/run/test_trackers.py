@@ -18,6 +18,7 @@ from support import model, probe, tokenizer, trained, trainer, wait_until
 from transformers import TrainerCallback
 
 from forgetwatch import ForgetWatchCallback, Probe, Trajectory, load_snapshot, score
+from forgetwatch.comparing import estimated
 from forgetwatch.comparing.flips import flips
 from forgetwatch.report import FLIPPED, FLIPPED_TEXTS, flipped_rows
 
@@ -411,17 +412,21 @@ def test_the_configuration_names_what_is_asked_and_one_chart_has_loss_and_gain(
         tmp_path / "run", callbacks=[ForgetWatchCallback(items, every=2)], steps=6, report_to=["wandb"], logging_steps=1
     )
     board.end()
-    configs, charts = dict[str, Any](), set[str]()
+    configs, charts, summary = dict[str, Any](), list[str](), dict[str, Any]()
     for path in tmp_path.glob("wandb/offline-run-*/*.wandb"):
         for record in board.records(path):
             for one in record.config.update if record.WhichOneof("record_type") == "config" else ():
                 configs["/".join(one.nested_key) or one.key] = json.loads(one.value_json)
             for one in record.history.item if record.WhichOneof("record_type") == "history" else ():
-                charts.add("/".join(one.nested_key) or one.key)
+                charts.append("/".join(one.nested_key) or one.key)
+            for one in record.summary.update if record.WhichOneof("record_type") == "summary" else ():
+                summary["/".join(one.nested_key) or one.key] = json.loads(one.value_json)
     about = configs["forgetwatch"]
     assert (about["name"], about["fingerprint"], about["items"]) == ("toy", items.fingerprint, 60)
     assert about["version"]
-    assert any("loss_and_gain" in name for name in charts)
+    assert charts.count("forgetwatch/loss_and_gain_table/_type") == 1  # once, at the end
+    changes = [100 * estimated(one.all)[0] for one in Trajectory.from_run(tmp_path / "run").comparisons]
+    assert summary["forgetwatch/worst_net_change_points"] == pytest.approx(min(changes))
 
 
 @pytest.mark.filterwarnings("ignore:`resume` will be ignored:UserWarning")

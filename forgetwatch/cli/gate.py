@@ -179,8 +179,7 @@ def gate_command(
         _comment(text, comment, to_stderr=to_stderr)
     status = EXIT[result.answer]
     echo(f"gate {result.answer}: exit status {status}", err=to_stderr)
-    if status:
-        raise typer.Exit(status)
+    raise typer.Exit(status)
 
 
 def _verify(path: Path) -> PolicyResult:

@@ -220,9 +220,7 @@ def json_text(document: dict[str, Any]) -> str:
 
 def judge(limits: Policy | None, *sides: tuple[Comparison, Sides], tolerance: Tolerance) -> list[PolicyResult]:
     """Return the answers of some limits; none without limits."""
-    if limits is None:
-        return []
-    return [apply_policy(limits, of, comparison=comparison, tolerance=tolerance) for comparison, of in sides]
+    return [apply_policy(limits, of, comparison=one, tolerance=tolerance) for one, of in sides if limits is not None]
 
 
 def answer_json(result: PolicyResult) -> dict[str, Any]:

@@ -189,10 +189,10 @@ def decide(
     reasons = _reasons(comparison, limits, failed)
     if chosen_among > 1:
         reasons.append(f"chosen among {chosen_among} looks by these questions: about 1 to 2 points too good")
-    also = form_alone(whole) + part_of_wording(comparison)
+    also, sure = form_alone(whole) + part_of_wording(comparison), f"{100 * level:.4g} %"
     made = partial(Decision, legs=legs, reasons=tuple(reasons))
     if failed:
-        sentence = broken or _forgot(comparison, failed[0], limits) + also
+        sentence = broken or _forgot(comparison, failed[0], limits, sure) + also
         return made(word="FORGOT", answer="FAIL", sentence=sentence, next="mend", deciding=failed[0].name)
     if broken or (start := at_start(whole)):
         return made(word="NOT CLEAR", answer="INCONCLUSIVE", sentence=broken or start)
@@ -202,11 +202,9 @@ def decide(
     if deciding == "accuracy" and whole.n >= FEWEST_ITEMS and (easy := too_easy(whole)):
         made = partial(made, reasons=(easy, *reasons))
     if not blocking and any(leg.answer == "PASS" for leg in legs):
-        return made(word="KEPT", answer="PASS", sentence=_kept(comparison, legs), deciding=deciding)
+        return made(word="KEPT", answer="PASS", sentence=_kept(comparison, legs, sure), deciding=deciding)
     sentence, then = _not_clear(comparison, legs, blocking, also)
-    return made(
-        word="NOT CLEAR", answer="INCONCLUSIVE", sentence=sentence, next=then, deciding=deciding if blocking else None
-    )
+    return made(word="NOT CLEAR", answer="INCONCLUSIVE", sentence=sentence, next=then, deciding=deciding)
 
 
 def decide_run(trajectory: Trajectory, limits: Tolerance = TOLERANCE, *, level: float = 0.95) -> Decision:
@@ -322,7 +320,7 @@ def conclude(
 # Sentences
 
 
-def _forgot(comparison: Comparison, leg: Leg, limits: Tolerance) -> str:
+def _forgot(comparison: Comparison, leg: Leg, limits: Tolerance, sure: str) -> str:
     """Return the loss that decides, and the categories that lost most."""
     if leg.interval is None or leg.value is None:
         return ""
@@ -331,10 +329,10 @@ def _forgot(comparison: Comparison, leg: Leg, limits: Tolerance) -> str:
         return f"{one_line(leg.group)} fell by {_points(leg.value)} points ({_range(leg)}; limit {_limit(leg)})"
     if leg.name == "accuracy":
         fell = [one_line(one.group.name) for one in ranked_categories(comparison)[0] if one.side == "below"]
-        text = f"true accuracy, estimated, fell by {_points(leg.value)} points (95 %: {_range(leg)}; "
+        text = f"true accuracy, estimated, fell by {_points(leg.value)} points ({sure}: {_range(leg)}; "
         return f"{text}limit {_limit(leg)})" + (f", most in {listed(fell[:2])}" if fell else "")
     where = f", most in {named}" if (named := _where_known(comparison, limits)) else ""
-    between = f"95 %: {round_percent(low)} to {round_percent(min(high, 1.0))} %; limit {_limit(leg)}"
+    between = f"{sure}: {round_percent(low)} to {round_percent(min(high, 1.0))} %; limit {_limit(leg)}"
     known = comparison.all[KNOWN]
     if known is None or leg.of == "its right answers":
         return (
@@ -365,11 +363,11 @@ def _where_known(comparison: Comparison, limits: Tolerance) -> str:
     return listed(named) if named else ""
 
 
-def _kept(comparison: Comparison, legs: tuple[Leg, ...]) -> str:
+def _kept(comparison: Comparison, legs: tuple[Leg, ...], sure: str) -> str:
     knowledge = next((leg for leg in legs if leg.name == "knowledge"), None)
     alone = "judged by accuracy alone: " if knowledge is not None and knowledge.answer is None else ""
     bounds = "; ".join(_bounds(legs))
-    return alone + "; ".join([f"{bounds}, 95 % sure"] * bool(bounds) + _least_certain(comparison, legs))
+    return alone + "; ".join([f"{bounds}, {sure} sure"] * bool(bounds) + _least_certain(comparison, legs))
 
 
 def _bounds(legs: tuple[Leg, ...] | list[Leg]) -> list[str]:
@@ -422,7 +420,10 @@ def _not_clear(comparison: Comparison, legs: tuple[Leg, ...], blocking: list[Leg
     bounds = _bounds([leg for leg in rest if leg is not accuracy or parts[:1] != [_GAINED]])
     text = "; ".join([*parts, *bounds])
     if not blocking:  # nothing that was asked for is measured
-        text = "; ".join(f"{leg.name} is not measured: {leg.reason}" for leg in legs)
+        text = "; ".join(
+            f"{leg.name} is not measured: {leg.reason}" if leg.answer is None else _unclear(leg, comparison)
+            for leg in legs
+        )
     shown = [leg for leg in blocking if leg.shows_loss]
     then: Next = "measure or mend" if shown else "measure"
     if any(leg.is_open_by_vanished for leg in blocking) and all(leg.is_open_by_vanished for leg in blocking):

@@ -364,8 +364,11 @@ def _share(text: str, where: str) -> float:
     with suppress(ValueError):
         if 0 < (value := parse_fraction(text)) < 1:
             return value
-    meant = f", did you mean {text}%?" if text.isdigit() and 0 < int(text) < 100 else ""
-    raise GateError(f"{where}: needed a share above 0 and below 1, such as 2%, got {_short(text)}{meant}")
+    raise GateError(f"{where}: needed a share above 0 and below 1, such as 2%, got {_short(text)}{_in_percent(text)}")
+
+
+def _in_percent(text: str) -> str:
+    return f", did you mean {text}%?" if text.isdigit() and 0 < int(text) < 100 else ""
 
 
 def _error(given: Plain, source: str) -> float:
@@ -458,10 +461,8 @@ def parse_no_worse_than(text: str) -> dict[str, float]:
                 raise ValueError(text)
             found[leg] = share
         return found
-    meant = f"; did you mean {text}%?" if text.isdigit() else ""
-    raise GateError(
-        f"needed a share above 0 and below 1, such as 2% or 0.02, or 2%,known=5%,category=5%, got {text!r}{meant}"
-    )
+    needed = "needed a share above 0 and below 1, such as 2% or 0.02, or 2%,known=5%,category=5%"
+    raise GateError(f"{needed}, got {text!r}{_in_percent(text)}")
 
 
 def _must_pass(given: Plain, where: str, probe: Probe | None) -> MustPass:

@@ -527,8 +527,4 @@ def _leg(leg: Leg) -> LegRow:
         return LegRow(what, "not measured", "", limit, leg.reason)
     show = percent if leg.name == "knowledge" else points
     unit = "%" if leg.name == "knowledge" else "points"
-    return LegRow(what, f"{show(leg.value)} {unit}", between(leg.interval, show), limit, _result(leg))
-
-
-def _result(leg: Leg) -> str:
-    return leg.reason or leg.shows
+    return LegRow(what, f"{show(leg.value)} {unit}", between(leg.interval, show), limit, leg.reason or leg.shows)

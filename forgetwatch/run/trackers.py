@@ -38,6 +38,7 @@ from forgetwatch.files import write_text
 from forgetwatch.measures import drift_row
 from forgetwatch.report import PREFIX, flipped_rows, tracker_name, tracker_row
 from forgetwatch.run.run import STAGE, Look, Run
+from forgetwatch.run_folder import TaskFigure
 from forgetwatch.scoring import rank
 from forgetwatch.version import VERSION
 
@@ -314,7 +315,7 @@ class TrainerLogger:
             and run.task.values[-1][0] != step == self._state.global_step
             and self._control.should_log
         ):
-            row.pop(_figure_key(run), None)  # the trainer is about to log that of this step: see `log_figure`
+            row.pop(_key_of(run.task), None)  # the trainer is about to log that of this step: see `log_figure`
         if row:
             self._send(run, row, step=step)
             self.log_verdict(run, step=step)
@@ -323,7 +324,7 @@ class TrainerLogger:
         """Log the figure of the new task that the trainer has just logged, if this step has a look."""
         step = self._state.global_step
         if step in run.comparisons and run.task is not None and run.task.values[-1][0] == step:
-            self._send(run, {_figure_key(run): run.task.values[-1][1]}, step=step)
+            self._send(run, {_key_of(run.task): run.task.values[-1][1]}, step=step)
 
     def _send(self, run: Run, row: dict[str, float], *, step: int) -> None:
         # The trainer's bridge to MLflow writes an underscore for each letter that is not ASCII. Where that makes two
@@ -528,7 +529,7 @@ def look_row(run: Run, *, step: int, full: bool, chosen_by: str | None = None) -
     drift = {f"{PREFIX}/all/{name}": value for name, value in drift_row(run.comparisons[step].drift or {}).items()}
     row |= {key: value for key, value in drift.items() if math.isfinite(value) and (full or key == also)}
     if run.task is not None and (figure := run.task.at(step)) is not None:
-        row[_figure_key(run)] = figure
+        row[_key_of(run.task)] = figure
     if run.firsts:
         # Only the first: the prefix may occur in the name of a category too.
         own = f"{PREFIX}_{STAGE}/"
@@ -537,10 +538,9 @@ def look_row(run: Run, *, step: int, full: bool, chosen_by: str | None = None) -
     return row
 
 
-def _figure_key(run: Run) -> str:
+def _key_of(task: TaskFigure) -> str:
     """Return the key of the figure of the new task, such as ``eval_forget/new_task_loss``."""
-    name = "figure" if run.task is None else run.task.name.removeprefix("eval_")
-    return f"{PREFIX}/new_task_{tracker_name(name)}"
+    return f"{PREFIX}/new_task_{tracker_name(task.name.removeprefix('eval_'))}"
 
 
 def composite_row(share: float, metrics: Mapping[str, float], name: str | None) -> dict[str, float]:

@@ -442,3 +442,22 @@ def test_changes_that_are_skewed_and_0_on_average_raise_no_alarm(few_rises: bool
         for _ in range(60)
     )
     assert stats.binom.sf(alarmed - 1, 60, 0.05) > 1e-3
+
+
+def test_limits_of_categories_alone_say_what_each_may_have_lost() -> None:
+    """Sixty questions each, four of a lost and as many gained: no loss shown, and none of 5 points excluded."""
+    right = [True] * 30 + [False] * 30
+    moved = [False] * 4 + [True] * 26 + [True] * 4 + [False] * 26
+    names = ["a"] * 60 + ["b"] * 60
+    before, after = snapshot(right * 2, category=names), snapshot(moved + right, category=names)
+    found = decide(compare(before=before, after=after), Tolerance(accuracy=None, known=None))
+    assert found.word == "NOT CLEAR"
+    assert found.sentence.startswith("a, 60 questions, may have lost ")
+    assert "not measured" not in found.sentence
+
+
+@pytest.mark.parametrize("level", [0.95, 0.996])
+def test_the_sentence_has_the_level_of_its_interval(level: float) -> None:
+    before, kept, lost = snapshot([True] * 600), snapshot([True] * 600), snapshot([False] * 90 + [True] * 510)
+    for after in (kept, lost):
+        assert f"{100 * level:.4g} %" in decide(compare(before=before, after=after), level=level).sentence

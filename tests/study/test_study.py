@@ -767,7 +767,7 @@ def test_a_model_without_a_probe_is_a_pair_that_failed(probed: Path) -> None:
     status, _, err = run(study_file(probed, "{name: a, before: base, after: a.parquet}"), "-o", probed / "out")
     assert status == 1
     assert "a: " in err
-    assert "needs --probe to be scored" in err
+    assert "which needs --probe" in err
 
 
 def made_study(folder: Path, pairs: int) -> Study:

@@ -94,6 +94,17 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f", did you mean {folded[near[0]]!r}?" if near else ""
 
 
+def some_of(names: Iterable[object], most: int) -> str:
+    """Return the first of some names, and the number of the others.
+
+    >>> some_of("abc", 2)
+    'a, b and 1 more'
+    """
+    listed = list(map(str, names))
+    more = f" and {len(listed) - most:,} more" if len(listed) > most else ""
+    return ", ".join(listed[:most]) + more
+
+
 def did_you_mean_path(path: Path) -> str:
     """Return ``, did you mean 'base'?`` if a name like that of `path` is in its folder; else an empty text."""
     try:

@@ -196,6 +196,11 @@ class Snapshot:
         """Return a text column as object [rows] of str; None where it is null."""
         return np.asarray(self.table[name].to_numpy(), dtype=object)
 
+    @property
+    def item_keys(self) -> list[tuple[str, str]]:
+        """(Task, item id) of each row."""
+        return list(zip(self.texts("task").tolist(), self.texts("item_id").tolist(), strict=True))
+
     @cached_property
     def is_passage(self) -> NDArray[np.bool_]:
         """True for each row that is a scored passage, bool [rows]: a text with its log-likelihood, and no answer."""

@@ -30,10 +30,8 @@ from forgetwatch.cli.options import (
     chance_option,
     check_device_map,
     check_distinct,
-    check_json,
-    check_lines,
+    check_output,
     check_pictures,
-    check_report,
     command_of,
     item_option,
     limits,
@@ -238,9 +236,9 @@ class Options:
             raise typer.BadParameter("--again: needed --probe, whose questions are asked otherwise, and one AFTER")
         read = (self.before, *self.after, self.null, self.probe, self.categories, self.target)
         check_device_map(self.device_map)
-        check_json(self.json_path, read, kind="comparison")
+        check_output(self.json_path, "a JSON document", read, kind="comparison")
         check_distinct(self.json_path, self.output)
-        check_report(self.output, read)
+        check_output(self.output, "a report", read)
         check_pictures(self.plots)
 
 
@@ -469,7 +467,7 @@ def flips_command(
     jsonl: Annotated[Path | None, output_option(help="Write JSONL to this file; - for stdout.")] = None,
 ) -> None:
     """Show the items whose answer changed: question, right answer, and the answers before and after."""
-    check_lines(jsonl, [before, after, probe])
+    check_output(jsonl, "a list of items", [before, after, probe])
     changed, passages = _flips(before, after, probe, metric, task or [], category or [])
     if what == "known_lost":
         found = [flip for flip in changed if flip.what == "forgotten" and flip.known]

@@ -20,7 +20,7 @@ from forgetwatch.cli.options import (
     PolicyOption,
     check_comment,
     check_device_map,
-    check_json,
+    check_output,
     limits,
 )
 from forgetwatch.cli.output import (
@@ -161,7 +161,7 @@ def gate_command(
     )
     check_device_map(device_map)
     read = (before, after, probe, policy)
-    check_json(json_path, read, kind="gate")
+    check_output(json_path, "a JSON document", read, kind="gate")
     check_comment(comment, read)
     day = datetime.now(UTC).date()
     result, sides = call.answer(day, device_map)

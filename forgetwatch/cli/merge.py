@@ -17,8 +17,7 @@ from forgetwatch.cli.options import (
     TrustOption,
     check_device_map,
     check_distinct,
-    check_json,
-    check_report,
+    check_output,
     item_option,
     output_option,
     share,
@@ -93,9 +92,9 @@ def merge_command(
         raise ScoringError(f"--target {target}: no such file")
     check_device_map(device_map)
     read = (probe, confirmation, target)
-    check_json(json_path, read, kind="merge")
+    check_output(json_path, "a JSON document", read, kind="merge")
     check_distinct(json_path, output)
-    check_report(output, read)
+    check_output(output, "a report", read)
     announce_import()
     with shared_work():
         # Not at the top: this imports torch, which the other commands do not need.

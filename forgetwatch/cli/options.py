@@ -7,7 +7,6 @@ standard output.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,7 +22,7 @@ import typer
 
 from forgetwatch.comparing import TOLERANCE, Tolerance
 from forgetwatch.errors import GateError, ScoringError, SnapshotError
-from forgetwatch.policy import READY, Policy, limits_of, parse_fraction, parse_no_worse_than
+from forgetwatch.policy import READY, Policy, limits_of, parse_no_worse_than, parse_share
 from forgetwatch.progress import launched_count
 from forgetwatch.snapshot import is_snapshot
 
@@ -87,12 +86,9 @@ def check_device_map(given: str | None) -> None:
 def share(text: str, option: str) -> float:
     """Return the share between 0 and 1 that an option gives as 2% or 0.02; another text is wrong usage."""
     try:
-        value = parse_fraction(text)
-    except ValueError:
-        value = math.nan
-    if not 0 < value < 1:
-        raise typer.BadParameter(f"{option}: needed a share above 0 and below 1, such as 2% or 0.02, got {text!r}")
-    return value
+        return parse_share(text, option)
+    except GateError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 def limits(*, fail_if: Sequence[str] | None, no_worse_than: str | None, policy: Policy | None = None) -> Policy | None:
@@ -156,11 +152,6 @@ _HEAD: Final = 1000
 """Bytes at the start of a file by which its writer is recognised."""
 
 
-def check_json(path: Path | None, inputs: Iterable[object] = (), *, kind: str = "") -> None:
-    """Check the path of a JSON document; one of another `kind`, such as ``gate``, is not replaced."""
-    _check(path, (".json",), "a JSON document", inputs, kind=kind)
-
-
 def check_distinct(*paths: Path | None) -> None:
     """Refuse two outputs of one name: one of them would be lost."""
     named = [path.absolute() for path in paths if path is not None and path != STDOUT]
@@ -174,7 +165,7 @@ def check_rows(path: Path) -> None:
         raise typer.BadParameter(f"--output {path}: needed a name that ends in .jsonl")
     if path.is_file() and path.stat().st_size:
         raise SnapshotError(f"{path}: there is a file already; move it away, or give another name")
-    _check(path, (".jsonl",), "a file of rows", ())
+    check_output(path, "a file of rows")
 
 
 def check_comment(path: Path | None, inputs: Iterable[object] = ()) -> None:
@@ -182,27 +173,7 @@ def check_comment(path: Path | None, inputs: Iterable[object] = ()) -> None:
     read = [Path(str(one)) for one in inputs if one is not None]
     is_there = path is not None and path.suffix == ".md" and path.is_file()
     if not is_there or any(one.is_file() and one.samefile(str(path)) for one in read):
-        _check(path, (".md",), "a comment", read)
-
-
-def check_lines(path: Path | None, inputs: Iterable[object] = ()) -> None:
-    """Check the path of a list of items as JSON lines."""
-    _check(path, (".jsonl",), "a list of items", inputs)
-
-
-def check_probe_file(path: Path, inputs: Iterable[object] = ()) -> None:
-    """Check the path of a probe file."""
-    _check(path, (".jsonl",), "a probe", inputs)
-
-
-def check_snapshot(path: Path, inputs: Iterable[object] = ()) -> None:
-    """Check the path of a snapshot."""
-    _check(path, (".parquet",), "a snapshot", inputs)
-
-
-def check_report(path: Path | None, inputs: Iterable[object] = ()) -> None:
-    """Check the path of a report, whose suffix decides its format."""
-    _check(path, (".html", ".md", ".csv", ".json"), "a report", inputs)
+        check_output(path, "a comment", read)
 
 
 def check_pictures(folder: Path | None) -> None:
@@ -224,11 +195,31 @@ def check_study(folder: Path) -> None:
         raise SnapshotError(f"{folder}: contains files that no study wrote; name an empty folder with --output")
 
 
-def _check(
-    path: Path | None, suffixes: tuple[str, ...], what: str, inputs: Iterable[object], *, kind: str = ""
-) -> None:
+_SUFFIXES: Final = {
+    **dict.fromkeys(("a list of items", "a probe", "a file of rows"), (".jsonl",)),
+    "a JSON document": (".json",),
+    "a snapshot": (".parquet",),
+    "a comment": (".md",),
+    "a report": (".html", ".md", ".csv", ".json"),
+}
+"""Endings of the names of each kind of output; that of a report decides its format."""
+
+
+def check_output(path: Path | None, what: str, inputs: Iterable[object] = (), *, kind: str = "") -> None:
+    """Check the path of an output.
+
+    Args:
+        path: The path; None for no output.
+        what: What is written, one of `_SUFFIXES`.
+        inputs: What the command reads: none of these files is overwritten.
+        kind: Kind of JSON document, such as ``gate``: one of another kind is not replaced.
+
+    Raises:
+        SnapshotError: If the path cannot be written to, or has what forgetwatch did not write.
+    """
     if path is None or path == STDOUT:
         return
+    suffixes = _SUFFIXES[what]
     if path.suffix not in suffixes:
         formats = ", ".join(suffixes[:-1]) + (" or " if suffixes[:-1] else "") + suffixes[-1]
         raise SnapshotError(f"{path}: {what} ends in {formats}; give it another name")

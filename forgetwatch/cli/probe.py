@@ -12,9 +12,9 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from forgetwatch.cli.options import check_probe_file, item_option
+from forgetwatch.cli.options import check_output, item_option
 from forgetwatch.cli.output import echo, print_hanging, print_text
-from forgetwatch.errors import ProbeError
+from forgetwatch.errors import ProbeError, some_of
 from forgetwatch.item import PRIVATE, Item
 from forgetwatch.probe import Norm, Probe
 from forgetwatch.probes import (
@@ -125,7 +125,7 @@ def build_command(
     limit: _Limit = None,
 ) -> None:
     """Build a probe file from rows of your own, or from a task of lm-evaluation-harness."""
-    check_probe_file(output, [source])
+    check_output(output, "a probe", [source])
     if column or key or task or category or scoring != "loglikelihood" or rendering:
         if any(given is not None for given in (shots, data, norm, metric)):
             raise ProbeError(
@@ -153,7 +153,7 @@ def split_command(
 ) -> None:
     """Split a probe into two halves: one to train on or to choose by, one to watch."""
     for path in output:
-        check_probe_file(path, [source])
+        check_output(path, "a probe", [source])
     if output[0] == output[1]:
         raise typer.BadParameter(f"--output: needed two files, got {output[0]} twice")
     probe = _load(source)
@@ -304,5 +304,4 @@ def finding_lines(finding: Finding) -> Iterator[str]:
     if finding.wrong or not finding.items or finding.name in _CHOOSERS:
         yield f"    {finding.about}"
     if finding.wrong and finding.name not in _CHOOSERS:
-        shown = ", ".join(f"{task} {name}" for task, name in finding.items[:3])
-        yield f"    {shown}{', ...' if len(finding.items) > 3 else ''}"
+        yield f"    {some_of((' '.join(item) for item in finding.items), 3)}"

@@ -16,9 +16,8 @@ from forgetwatch.cli.options import (
     PolicyOption,
     ToleranceOption,
     check_distinct,
-    check_json,
+    check_output,
     check_pictures,
-    check_report,
     limits,
     tolerated,
 )
@@ -93,9 +92,9 @@ def report_command(
     limited = limits(
         fail_if=fail_if, no_worse_than=no_worse_than, policy=None if policy is None else load_policy(policy, asked)
     )
-    check_json(json_path, kind="trajectory")
+    check_output(json_path, "a JSON document", kind="trajectory")
     check_distinct(json_path, output)
-    check_report(output)
+    check_output(output, "a report")
     check_pictures(plots)
     tolerances = tolerated(tolerance)
     trajectory = read_stages(runs)

@@ -54,7 +54,9 @@ def _of_run(given: str, loading: Loading) -> Snapshot | None:
     if not is_saved or (probe := run_folder.run_probe(folder)) is None:
         return None
     items = run_folder.Description.read(run_folder.find_run_folder(folder)).values.get("items")
-    echo(f"{given}: no look of its own; it is scored on the items of its run", err=True)
+    has_copy = (Path(given) / run_folder.CARRIED).is_dir()
+    why = "its files are not those of the look that it carries" if has_copy else "no look of its own"
+    echo(f"{given}: {why}; it is scored on the items of its run", err=True)
     scored = resolve(given, probe.head(items or len(probe)), loading=loading)
     return Subset.from_probe(probe, items=items, generates=True).describe(scored, fingerprint=probe.fingerprint)
 

@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 import numpy as np
 import typer
 
-from forgetwatch.cli.options import DeviceMapOption, TrustOption, check_device_map, check_snapshot
+from forgetwatch.cli.options import DeviceMapOption, TrustOption, check_device_map, check_output
 from forgetwatch.cli.output import echo, scoring, shared_work
 from forgetwatch.cli.resolve import fitted, read_outcomes
 from forgetwatch.comparing import repeated_prompts
@@ -42,7 +42,7 @@ def score_command(
     """
     with shared_work():
         items = load_probe(probe)
-        check_snapshot(output, [probe])
+        check_output(output, "a snapshot", [probe])
         # Checked before the model is loaded: scoring may take hours.
         if not os.access(folder := output.absolute().parent, os.W_OK):
             raise SnapshotError(f"{output}: needed a folder that can be written to, and {folder} cannot")
@@ -118,7 +118,7 @@ def convert_command(
     ] = None,
 ) -> None:
     """Write one snapshot from the logs of other tools, or from any table by naming its columns."""
-    check_snapshot(output, logs)
+    check_output(output, "a snapshot", logs)
     named, wanted, same = _pairs(fields, "--map"), _pairs(where, "--where"), _pairs(constants, "--set")
     columns = ColumnMap(fields=named, where=wanted, constants=same, match=match, rows=rows, by_order=pair_by == "order")
     mapped = bool(columns.fields or columns.where or columns.constants or match or rows)

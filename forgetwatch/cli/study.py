@@ -15,12 +15,12 @@ from forgetwatch.cli.options import (
     JsonOption,
     TrustOption,
     check_device_map,
-    check_json,
+    check_output,
     check_study,
 )
 from forgetwatch.cli.output import echo, result_console, shared_work, write_json
 from forgetwatch.cli.resolve import resolve
-from forgetwatch.errors import StudyError
+from forgetwatch.errors import StudyError, some_of
 from forgetwatch.loading import Loading
 from forgetwatch.probe import Probe
 from forgetwatch.progress import is_first_process, launched_count, shown
@@ -82,7 +82,7 @@ def study_command(
     Size, data and covariates are what forgetting may go with; forgetwatch.study.plan describes every key.
     """  # noqa: D301 - the control character itself keeps the lines apart
     check_device_map(device_map)
-    check_json(json_path, [study, probe], kind="study")
+    check_output(json_path, "a JSON document", [study, probe], kind="study")
     plan = read_plan(study, probe=probe)
     if with_findings and all(pair.kind is None for pair in plan.pairs):
         raise StudyError(
@@ -118,9 +118,10 @@ def study_command(
         for one in found.failed:
             echo(f"forgetwatch: not compared: {one.reason}", err=True)
         if names := [one.pair.name for one in found.failed]:
-            named = f"{', '.join(names[:_NAMED])}{f' and {len(names) - _NAMED} more' if len(names) > _NAMED else ''}"
             others = "; all others are in the report" if found.compared else ""
-            raise StudyError(f"{len(names)} of {len(found.results)} pairs could not be compared: {named}{others}")
+            raise StudyError(
+                f"{len(names)} of {len(found.results)} pairs could not be compared: {some_of(names, _NAMED)}{others}"
+            )
 
 
 def _show(study: Study, folder: Path, json_path: Path | None, *, with_findings: bool) -> None:

@@ -42,7 +42,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from forgetwatch.errors import MismatchError, SnapshotError, did_you_mean
+from forgetwatch.errors import MismatchError, SnapshotError, did_you_mean, some_of
 from forgetwatch.item import SHIPPED
 from forgetwatch.measures import Pairing, item_codes, pair
 from forgetwatch.probe import Probe
@@ -151,7 +151,7 @@ def setting_differences(before: Snapshot, after: Snapshot) -> tuple[str, ...]:
 def _by_task(words: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
     """Return a note on the tasks of which a setting differs; empty if there are none."""
     unlike = [f"{task} {one} and {after[task]}" for task, one in before.items() if after.get(task, one) != one]
-    return [f"{words} differ: {', '.join(unlike[:3])}{', ...' if len(unlike) > 3 else ''}"] if unlike else []
+    return [f"{words} differ: {some_of(unlike, 3)}"] if unlike else []
 
 
 def _unlike_spelling(before: Snapshot, after: Snapshot) -> str:
@@ -419,8 +419,7 @@ class Subset:
         cut = snapshot if self.items is None else snapshot.head(self.items)
         if not self.left_out:
             return cut
-        pairs = zip(cut.texts("task"), cut.texts("item_id"), strict=True)
-        kept = np.array([pair not in self.left_out for pair in pairs])
+        kept = np.array([key not in self.left_out for key in cut.item_keys])
         return cut if kept.all() or not kept.any() else replace(cut, table=cut.table.filter(pa.array(kept)))
 
     def apply_to_reference(self, reference: Snapshot, *, baseline: Snapshot) -> Snapshot:

@@ -53,7 +53,7 @@ from forgetwatch.comparing.checks import (
     setting_differences,
 )
 from forgetwatch.comparing.groups import Group, Level, count_groups, group_values
-from forgetwatch.errors import MismatchError
+from forgetwatch.errors import MismatchError, some_of
 from forgetwatch.measures import (
     PASSAGES,
     QUANTITIES,
@@ -467,8 +467,7 @@ def _not_finite(before: Snapshot, whole: Group) -> list[str]:
 def _vanished_groups(groups: Sequence[Group]) -> list[str]:
     """Return a note on the categories of which no item was scored on both sides."""
     gone = [group.name for group in groups if group.level == "category" and group.outcomes.vanished and not group.n]
-    more = f" and {len(gone) - _NAMED:,} more" if len(gone) > _NAMED else ""
-    return [f"no item was scored on both sides in {', '.join(gone[:_NAMED])}{more}"] if gone else []
+    return [f"no item was scored on both sides in {some_of(gone, _NAMED)}"] if gone else []
 
 
 def _same_file(before: Snapshot, after: Snapshot) -> list[str]:

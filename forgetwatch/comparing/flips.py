@@ -386,8 +386,7 @@ def _differ(items: Sequence[Item], names: Sequence[str], before: Snapshot, asked
     """Return which items the tokenizer spells otherwise in each wording, bool [items]."""
     hashes: dict[tuple[str, str], str] = {}
     for one in (before, asked):
-        keys = zip(one.texts("task").tolist(), one.texts("item_id").tolist(), strict=True)
-        hashes |= dict(zip(keys, one.texts("prompt_hash").tolist(), strict=True))
+        hashes |= dict(zip(one.item_keys, one.texts("prompt_hash").tolist(), strict=True))
     found = []
     for item in items:
         own = [hashes.get((item.task, name)) for name in (item.id, *(f"{item.id}@{name}" for name in names))]
@@ -397,6 +396,5 @@ def _differ(items: Sequence[Item], names: Sequence[str], before: Snapshot, asked
 
 def _outcomes(snapshot: Snapshot, items: Sequence[Item], names: Sequence[str]) -> NDArray[np.float64]:
     """Return whether each item is right in each wording, float64 [items, wordings]; nan where it is not scored."""
-    keys = zip(snapshot.texts("task").tolist(), snapshot.texts("item_id").tolist(), strict=True)
-    right = dict(zip(keys, snapshot.floats("correct").tolist(), strict=True))
+    right = dict(zip(snapshot.item_keys, snapshot.floats("correct").tolist(), strict=True))
     return np.array([[right.get((item.task, f"{item.id}@{name}"), np.nan) for name in names] for item in items], float)

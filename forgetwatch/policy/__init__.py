@@ -8,7 +8,7 @@ A gate never passes for lack of a number. PASS, FAIL and INCONCLUSIVE of accurac
 Start with `policy`.
 """
 
-from forgetwatch.policy.condition import Condition, parse_fraction
+from forgetwatch.policy.condition import Condition
 from forgetwatch.policy.policy import (
     READY,
     Policy,
@@ -17,5 +17,6 @@ from forgetwatch.policy.policy import (
     load_policy,
     parse_no_worse_than,
     parse_policy,
+    parse_share,
 )
 from forgetwatch.policy.ruling import PolicyResult, Ruling, Sides, apply_policy

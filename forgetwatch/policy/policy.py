@@ -333,8 +333,8 @@ def _rule(given: Plain, tier: Tier, where: str) -> Rule:
     if what == "accuracy" and value == "no worsening":
         return Rule(tier=tier, of=of, kind="no worsening")
     found = _RELATIVE.fullmatch(value) if what == "accuracy" else None
-    limit = _share(found["share"] if found else value, f"{where}: {what}")
-    floor = _share(found["floor"], f"{where}: {what}") if found and found["floor"] else 0.0
+    limit = parse_share(found["share"] if found else value, f"{where}: {what}")
+    floor = parse_share(found["floor"], f"{where}: {what}") if found and found["floor"] else 0.0
     if floor >= limit:
         raise GateError(f"{where}: {what}: {_short(value)} is never more than its floor; write the floor alone")
     kind = cast(Kind, "metric" if metric is not None else what)
@@ -360,11 +360,17 @@ def _check_group(of: str, where: str) -> None:
         raise GateError(f"{where}: needed all, {needed}; got the group {of!r}{did_you_mean(level, _LEVELS)}")
 
 
-def _share(text: str, where: str) -> float:
+def parse_share(text: str, where: str) -> float:
+    """Parse a share between 0 and 1, such as ``2%`` or ``0.02``; `where` begins the message.
+
+    Raises:
+        GateError: If it is none.
+    """
     with suppress(ValueError):
         if 0 < (value := parse_fraction(text)) < 1:
             return value
-    raise GateError(f"{where}: needed a share above 0 and below 1, such as 2%, got {_short(text)}{_in_percent(text)}")
+    needed = "needed a share above 0 and below 1, such as 2% or 0.02"
+    raise GateError(f"{where}: {needed}, got {_short(text)}{_in_percent(text)}")
 
 
 def _in_percent(text: str) -> str:

@@ -49,7 +49,7 @@ from forgetwatch.comparing import (
     unmeasured,
     worst,
 )
-from forgetwatch.errors import GateError, did_you_mean
+from forgetwatch.errors import GateError, did_you_mean, some_of
 from forgetwatch.item import SHIPPED
 from forgetwatch.measures import NET_ESTIMATE, range_of, value_at
 from forgetwatch.metrics import FEWEST, Interval
@@ -350,8 +350,7 @@ def _tagged(tag: str, sides: Sides) -> Group | None:
 
 
 def _items(snapshot: Snapshot, keys: set[tuple[str, str]]) -> Snapshot:
-    names = zip(snapshot.texts("task").tolist(), snapshot.texts("item_id").tolist(), strict=True)
-    return replace(snapshot, table=snapshot.table.filter(pa.array([one in keys for one in names])))
+    return replace(snapshot, table=snapshot.table.filter(pa.array([one in keys for one in snapshot.item_keys])))
 
 
 def _required(of: str, sides: Sides, comparison: Comparison) -> Ruling:
@@ -522,7 +521,7 @@ def _of_items(items: MustPass, sides: Sides) -> Ruling:
     after, left_out = sides.after, {item.id for item in sides.probe or ()}
     correct = after.floats("correct")
     rows: dict[str, dict[str, list[int]]] = {}  # by id and task
-    for row, (task, item_id) in enumerate(zip(after.texts("task"), after.texts("item_id"), strict=True)):
+    for row, (task, item_id) in enumerate(after.item_keys):
         rows.setdefault(item_id, {}).setdefault(task, []).append(row)
     states: dict[Answer, list[str]] = {"PASS": [], "FAIL": [], "INCONCLUSIVE": []}
     for of_task, item_id in items:
@@ -559,11 +558,10 @@ def _rows_of(rows: dict[str, dict[str, list[int]]], after: Snapshot, task: str |
     where = "" if task is None else f" of task {task!r}"
     raise GateError(
         f"must_pass: item {item_id!r}{where} is not among the items of {after.label}; "
-        f"its ids are such as {', '.join(repr(one) for one in list(rows)[:3])}"
+        f"its ids are such as {some_of(map(repr, rows), 3)}"
     )
 
 
 def _first(state: str, items: Sequence[str]) -> str:
     """Return the first items in a state, and the number of others; empty for no item."""
-    named, more = items[:5], len(items) - 5
-    return f"; {state}: {', '.join(named)}{f' and {more:,} more' if more > 0 else ''}" if items else ""
+    return f"; {state}: {some_of(items, 5)}" if items else ""

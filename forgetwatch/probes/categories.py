@@ -39,7 +39,7 @@ from typing import Any, Final, Self
 
 import pyarrow as pa
 
-from forgetwatch.errors import ProbeError
+from forgetwatch.errors import ProbeError, some_of
 from forgetwatch.files import file_errors, read_plain_yaml, read_text
 from forgetwatch.probe import Probe, combine
 from forgetwatch.snapshot import Snapshot
@@ -195,7 +195,7 @@ class Categories:
         if unmapped:
             notes.append(
                 f"categories: {len(unmapped):,} of {len(tasks):,} tasks are not in {self.source} and keep theirs "
-                f"({_some(unmapped)})"
+                f"({some_of(unmapped, 3)})"
             )
         keys = {_key(task) for task in tasks}
         unused = [
@@ -205,7 +205,7 @@ class Categories:
         ]
         if unused:
             names = "1 name" if len(unused) == 1 else f"{len(unused):,} names"
-            notes.append(f"categories: no task for {names} in {self.source} ({_some(unused)})")
+            notes.append(f"categories: no task for {names} in {self.source} ({some_of(unused, 3)})")
         relabelled = []
         for snapshot in snapshots:
             labels = zip(snapshot.texts("task"), snapshot.texts("category"), strict=True)
@@ -246,10 +246,6 @@ def _of_yaml(path: Path) -> Iterable[tuple[str, str, str]]:
         if not isinstance(category, str):
             raise ProbeError(f"{path}: needed text on both sides, got {task!r:.40}: {category!r:.40}")
         yield f"task {task!r}", task.strip(), category.strip()
-
-
-def _some(names: list[str]) -> str:
-    return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
 
 
 BASE: Final = "base"

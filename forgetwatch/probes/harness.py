@@ -33,7 +33,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-from forgetwatch.errors import ProbeError, did_you_mean
+from forgetwatch.errors import ProbeError, did_you_mean, some_of
 from forgetwatch.extras import install
 from forgetwatch.item import Item
 from forgetwatch.probe import Norm, Probe
@@ -105,9 +105,8 @@ def harness_probe(
     tasks = {str(task.config.task): task for task in _tasks(manager, name, wanted, data)}
     refused = {own: reason for own, task in tasks.items() if (reason := _refusal(task))}
     if refused:
-        shown = ", ".join(f"the task {own} {reason}" for own, reason in list(refused.items())[:3])
-        more = f", and {len(refused) - 3} more" if len(refused) > 3 else ""
-        problem = f"{name}: {shown}{more}; a probe takes multiple choice decided by `acc`, and generated answers"
+        shown = some_of((f"the task {own} {reason}" for own, reason in refused.items()), 3)
+        problem = f"{name}: {shown}; a probe takes multiple choice decided by `acc`, and generated answers"
         if len(refused) == len(tasks):
             raise ProbeError(problem)
         warnings.warn(f"{problem}: left out", stacklevel=3)

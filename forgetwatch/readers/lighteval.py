@@ -34,7 +34,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from forgetwatch.errors import SnapshotError
+from forgetwatch.errors import SnapshotError, some_of
 from forgetwatch.files import file_errors, parquet_batches
 from forgetwatch.readers.log import Log, Reading, refuse_lfs_pointer
 from forgetwatch.readers.option_scores import LogLikelihoods, byte_length, norms_in_metadata
@@ -91,7 +91,7 @@ def _latest(folder: Path) -> tuple[list[Path], tuple[str, ...]]:
         raise SnapshotError(f"{folder}: needed details_<task>_<date>.parquet files of lighteval, found none")
     if len(models := sorted({str(_model(path)) for path in found})) > 1:
         raise SnapshotError(
-            f"{folder}: details of {len(models)} models ({', '.join(models[:3])}); name the folder of one of them"
+            f"{folder}: details of {len(models)} models ({some_of(models, 3)}); name the folder of one of them"
         )
     dates = [_task_and_date(path)[1] for path in found]
     date, older = max(dates), len(set(dates)) - 1  # ISO dates sort as text

@@ -37,7 +37,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from forgetwatch.errors import SnapshotError
+from forgetwatch.errors import SnapshotError, some_of
 from forgetwatch.files import Document, begins_json, first_object, json_array, json_lines, read_head
 from forgetwatch.readers.log import Log, Reading, question_hash
 from forgetwatch.readers.option_scores import UNKNOWN, LogLikelihoods, norms_in_metadata
@@ -273,10 +273,9 @@ def _latest_samples(folder: Path) -> dict[str, Path]:
     found = sorted(path for path in folder.rglob("samples_*") if _NAME.fullmatch(path.name) and path.is_file())
     homes = sorted({path.parent for path in found})
     if len(homes) > 1:
-        listed = ", ".join(str(home.relative_to(folder)) for home in homes[:5])
-        more = f" and {len(homes) - 5} more" if len(homes) > 5 else ""
+        listed = some_of((home.relative_to(folder) for home in homes), 5)
         raise SnapshotError(
-            f"{folder}: needed the results of one model, got {len(homes)} folders with samples: {listed}{more}; give "
+            f"{folder}: needed the results of one model, got {len(homes)} folders with samples: {listed}; give "
             "one of them"
         )
     # In the order of their dates, so that a later file replaces an earlier one of the same task.

@@ -33,7 +33,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from forgetwatch.errors import SnapshotError, did_you_mean
+from forgetwatch.errors import SnapshotError, did_you_mean, some_of
 from forgetwatch.files import Progress
 from forgetwatch.loading import LFS
 from forgetwatch.probes import CORRECTNESS, PaperTasks
@@ -369,8 +369,7 @@ class Log:
         for name in dict.fromkeys(used.values()):
             if name != metric:
                 tasks = [task for task, own in used.items() if own == name]
-                some = ", ".join(tasks[:3]) + (f" and {len(tasks) - 3} more" if len(tasks) > 3 else "")
-                notes.append(f"right or wrong is {name} where there is no {metric}: {some}")
+                notes.append(f"right or wrong is {name} where there is no {metric}: {some_of(tasks, 3)}")
         return tuple(notes)
 
     def _categories(self) -> list[str]:

@@ -59,7 +59,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from forgetwatch.errors import ProbeError, SnapshotError, did_you_mean
+from forgetwatch.errors import ProbeError, SnapshotError, did_you_mean, some_of
 from forgetwatch.files import (
     ABSENT,
     DAMAGE,
@@ -209,8 +209,7 @@ def to_snapshot(path: Path, given: dict[str, Any]) -> Snapshot:
     """
     # Checked before anything is converted: a table of another kind should fail with its columns named.
     if lacking := [name for name in ("item_id", "correct") if name not in given]:
-        more = f" and {len(given) - _SHOWN} more" if len(given) > _SHOWN else ""
-        found = f"; its columns are {', '.join(list(given)[:_SHOWN])}{more}" if given else ""
+        found = f"; its columns are {some_of(given, _SHOWN)}" if given else ""
         raise SnapshotError(
             f"{path}: a table of outcomes needs the columns item_id and correct; {lacking[0]} is missing{found}; "
             + _conversion(path, given)

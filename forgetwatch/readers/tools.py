@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from forgetwatch.errors import SnapshotError
+from forgetwatch.errors import SnapshotError, some_of
 from forgetwatch.files import ABSENT, begins_json, first_object, read_head, read_rows, value_at
 from forgetwatch.probe import LETTERS
 from forgetwatch.readers.log import Log, Reading
@@ -316,7 +316,7 @@ def read(path: Path, reading: Reading) -> Snapshot:
     if len(models) > 1:
         remedy = f"; `forgetwatch convert` with --where {tool.model}=MODEL takes one" if tool.model else ""
         raise SnapshotError(
-            f"{path}: needed the log of one model, got {len(models)}: {', '.join(sorted(models)[:5])}{remedy}"
+            f"{path}: needed the log of one model, got {len(models)}: {some_of(sorted(models), 5)}{remedy}"
         )
     return log.snapshot(log.metric(reading.metric), {"model": min(models)} if models else {})
 

@@ -49,34 +49,23 @@ from forgetwatch.report.flip_list import Lost, lost_examples
 from forgetwatch.text import between, count, fit_ends, is_or_are, listed, one_line, passages, percent, points, questions
 
 
-def how_sure(comparison: Comparison, found: Conclusion | None, trajectory: Trajectory | None) -> list[str]:
+def how_sure(comparison: Comparison, found: Conclusion | None) -> list[str]:
     """Return what intervals do not show, and what was not measured, a text each; `found` is None for no look."""
     parts = [_how_sure(comparison)] if found is not None and found.has_answers else []
-    parts += _form(comparison.all)
+    forgotten, form = comparison.all.forgotten, comparison.all[FORM]
+    if form is not None and (of_form := forgotten - form.knowledge_lost) > 0:
+        parts.append(f"{count(of_form)} of the {count(forgotten)} lost answers lost only their form.")
     if (wordings := comparison.wordings) is not None:
         than = "between wordings beyond chance" if wordings.differ else "between wordings no more than by chance"
         parts.append(f"The net change differs {than} ({wordings}).")
     if comparison.again is not None:
         parts.append(f"{capital(str(comparison.again))}.")
-    return [*parts, _not_measured(comparison, trajectory)]
+    return [*parts, _not_measured(comparison)]
 
 
 def capital(text: str) -> str:
     """Return the text with a capital at its beginning."""
     return text[:1].upper() + text[1:]
-
-
-def _form(whole: Group) -> list[str]:
-    """Return the sentence that divides the losses into those of knowledge and of form; none if no form was lost."""
-    if (losses := whole[FORM]) is None or not losses.format_lost:
-        return []
-    # Losses of form can be of answers that still count as right: the rest of those that are wrong lost their form.
-    only_form = whole.forgotten - losses.knowledge_lost
-    text = f"Of the {count(whole.forgotten)} forgotten, {count(losses.knowledge_lost)} have another answer and "
-    text += f"{count(only_form)} lost only the required form"
-    if still_right := max(losses.format_lost - only_form, 0):
-        text += f"; {count(still_right)} more are right among the options, but would now begin with other words"
-    return [f"{text}."]
 
 
 def _how_sure(comparison: Comparison) -> str:
@@ -89,7 +78,6 @@ def _how_sure(comparison: Comparison) -> str:
             f"When {questions(again.measured).lower()} were measured again with the same weights, {count(changed)} had "
             f"another result (95 %: {ends} %)."
         )
-    parts += _guessing(whole)
     if (vanished := whole.outcomes.vanished) > 0:
         gone = questions(vanished)
         were = "was" if vanished == 1 else "were"
@@ -97,41 +85,16 @@ def _how_sure(comparison: Comparison) -> str:
     return " ".join([*parts, "An interval that contains 0 shows neither a loss nor a gain."])
 
 
-def _guessing(whole: Group) -> list[str]:
-    """Return the sentence on the number of losses that guessing makes, by the correction for guessing."""
-    guessed = whole.chance.guess_corrected
-    if guessed is None or not whole.forgotten or math.isnan(guessed.forgetting) or net_of_luck(whole[KNOWN]):
-        return []  # the clearly known items show it with fewer assumptions
-    low, high = guessed.forgetting_band
-
-    def made(truly: float) -> str:
-        """Return the number of losses that guessing made, if this share was truly forgotten."""
-        # A corrected rate may lie below 0, or above all losses that were seen.
-        left = 0.0 if math.isnan(truly) else min(max(truly, 0.0) * guessed.n, whole.forgotten)
-        return count(round(whole.forgotten - left))
-
-    # The more was truly forgotten, the fewer losses guessing made: the ends change places.
-    lost = f"the {count(whole.forgotten)} losses" if whole.forgotten > 1 else "this loss"
-    text = f"Guessing explains about {made(guessed.forgetting)} of {lost}"
-    return [f"{text}." if math.isnan(low) else f"{text} (95 %: {made(high)} to {made(low)})."]
-
-
 _NO_KNOWLEDGE: Final = "Clear knowledge needs the probabilities of three or more options a question; none has them."
 
 
-def _not_measured(comparison: Comparison, trajectory: Trajectory | None) -> str:
+def _not_measured(comparison: Comparison) -> str:
     """Return the sentences on what was not measured."""
     counted, parts = comparison.items, list[str]()
-    if trajectory is not None and len(trajectory) == 1:
-        parts.append("No look was taken after the start.")
     if counted.unscored:
         parts.append(
             f"{questions(counted.unscored)} could not be scored and {is_or_are(counted.unscored)} in no count."
         )
-    if gone := comparison.all.outcomes.newly_unscored:
-        known = comparison.all.outcomes.known_vanished
-        which = f", {count(known)} of them clearly known before" if known else ""
-        parts.append(f"{questions(gone)} {'was' if gone == 1 else 'were'} scored before and not after{which}.")
     if counted.only_before or counted.only_after:
         parts.append(
             f"{questions(counted.only_before)} of the first side and {questions(counted.only_after).lower()} of the "
@@ -250,7 +213,7 @@ def summary(
             lost_of="",
             lost=(),
             legs=(),
-            sure=tuple(how_sure(comparison, None, trajectory)),
+            sure=tuple(how_sure(comparison, None)),
         )
     found = conclude(comparison, trajectory=trajectory, tolerance=tolerance)
     fell = found.lost or tuple(one for one in found.ranked if one.change < 0)
@@ -265,7 +228,7 @@ def summary(
         lost_of=lost_of,
         lost=lost,
         legs=tuple(_leg(leg) for leg in found.decision.legs) if found.has_answers else (),
-        sure=tuple(how_sure(comparison, found, trajectory)),
+        sure=tuple(how_sure(comparison, found)),
     )
 
 

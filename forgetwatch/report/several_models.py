@@ -146,11 +146,6 @@ def several_words(several: ModelComparison) -> list[str]:
             f"{_FRONT} On the front: no other model is at least as good in both and better in one; "
             f"{better} {one_line(target.name)} is better. They are {_listed(front)}."
         )
-    for place in dict.fromkeys(one.place for one in several.ranking if one.place is not None):
-        tied = [one for one in several.ranking if one.place == place]
-        if len(tied) > 1:
-            too = " and target" if len({one.target for one in tied} - {None}) == 1 else ""
-            words.append(f"Equal in what is kept{too}: {_listed([one.number for one in tied])}.")
     return words
 
 

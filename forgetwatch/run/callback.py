@@ -547,6 +547,10 @@ class ForgetWatchCallback(TrainerCallback):
         if run.due(state.global_step, at_save=state.global_step > 0 and checkpoint is not None):
             self._look(state, control, kwargs)
         if state.global_step > 0:  # the run may have been killed between the save and its copies
+            folder = run.folder.carried(state.global_step).parent
+            is_own = checkpoint is not None and checkpoint.resolve() == folder.resolve()
+            if is_own and state.global_step not in (run.saved or {}):
+                run.note_saved(state.global_step)
             self._carry(run, state.global_step)
         # Only now: the number of right answers is known once the baseline is.
         check_choice(args, right=run.retained_before())
@@ -963,10 +967,10 @@ class ForgetWatchCallback(TrainerCallback):
                 trackers.alert("\n".join(lines), step=step)
 
     def _carry(self, run: Run, step: int) -> None:
-        """Copy the history of the run into the checkpoint at `step`, if there is one."""
+        """Copy the history of the run into the checkpoint at `step`, if it is the run's own."""
         if rank() == 0:
             with self._failures.tolerate("storing the history in the checkpoint", step=step):
-                run.folder.carry(step, completions=self.share_text)
+                run.carry(step, completions=self.share_text)
 
     def _start_command(self, run: Run, step: int, *, needs_checkpoint: bool) -> None:
         command = self.on_look

@@ -43,6 +43,7 @@ from __future__ import annotations
 import gc
 import hashlib
 import json
+import math
 import os
 import re
 import signal
@@ -100,6 +101,9 @@ from forgetwatch.version import VERSION
 
 NAMES: Final = "checkpoint-N or global_step_N"
 """Names of the folders that are recognised, for messages."""
+_LOGGED: Final = 20
+"""Entries of a trainer's log by which its checkpoints are known again."""
+
 _FOLDER: Final = re.compile(r"(?:checkpoint-|global_step_?)(0|[1-9][0-9]{0,17})(?:_hf)?")
 _MODEL_FOLDERS: Final = ("", "actor/huggingface/")
 """Places of a checkpoint's model: the folder itself, or that in which verl saves it."""
@@ -146,6 +150,8 @@ class SavedCheckpoint:
         is_last: True if the training ended here.
         token_budget: Tokens of a batch of the watched run that saved it; None if it was not watched.
         fingerprint: Fingerprint of that run's probe; None if it was not watched.
+        log: Digests of the first entries of the trainer's log; empty without one.
+        save_steps: Steps between saves; None if the trainer stores no state.
     """
 
     step: int
@@ -160,6 +166,32 @@ class SavedCheckpoint:
     is_last: bool = False
     token_budget: int | None = None
     fingerprint: str | None = None
+    log: tuple[str, ...] = ()
+    save_steps: float | None = None
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What a look keeps of the training and its files, among them the time of their last change."""
+        times = [one.changed for one in self.files.values() if isinstance(one.changed, float)]
+        changed = max(times, default=0.0)
+        return {"signature": self.signature, "changed": changed, "log": self.log, "save_steps": self.save_steps}
+
+    def replaces(self, others: Mapping[int, Mapping[str, Any]], *, by_step: bool = False) -> bool:
+        """Return True if it is of a later training than one of some checkpoints.
+
+        It is newer, with another log; or, without logs, of a lower step, and it was saved at other intervals.
+
+        Args:
+            others: Their `facts`, by step.
+            by_step: True if a lower step alone is enough.
+        """
+        for step, facts in others.items():
+            pairs = list(zip(self.log, facts.get("log") or (), strict=False))
+            is_before = step > self.step and (by_step or facts.get("save_steps") != self.save_steps)
+            is_other = any(own != other for own, other in pairs) or (is_before and not pairs)
+            if is_other and self.facts["changed"] > facts.get("changed", math.inf):
+                return True
+        return False
 
     @property
     def signature(self) -> str:
@@ -280,6 +312,8 @@ class CheckpointStore:
             is_last=_is_last(state),
             token_budget=_within(watched, "made", "batch").get("tokens"),
             fingerprint=watched.get("fingerprint"),
+            log=tuple(state.get("log") or ()),
+            save_steps=state.get("save_steps"),
         )
         # The files are read again only when they have changed.
         if self._checked.get(root, ("", ""))[0] != made.signature:
@@ -287,7 +321,7 @@ class CheckpointStore:
         return replace(made, problem=self._checked[root][1])
 
     def _state(self, root: str, facts: FileFacts) -> dict[str, Any]:
-        """Return ``trainer_state.json`` without the log, which may be long; empty if it is not whole yet."""
+        """Return ``trainer_state.json`` with digests of its log's first entries; empty if it is not whole yet."""
         if (known := self._states.get(root)) is not None and known[0] == facts:
             return known[1]
         try:
@@ -296,7 +330,10 @@ class CheckpointStore:
             return {}
         if not isinstance(state, dict) or type(state.get("global_step")) is not int:
             return {}
-        kept = {name: state.get(name) for name in ("global_step", "max_steps", "stateful_callbacks")}
+        kept = {name: state.get(name) for name in ("global_step", "max_steps", "save_steps", "stateful_callbacks")}
+        log = state.get("log_history")
+        entries = log[:_LOGGED] if isinstance(log, list) else []
+        kept["log"] = [hashlib.sha256(json.dumps(one, sort_keys=True).encode()).hexdigest()[:8] for one in entries]
         self._states[root] = facts, kept
         return kept
 
@@ -873,14 +910,14 @@ class Follower:
         """Names of the looks that were taken, and could not be stored."""
         baseline = self.watch.run.baseline
         start = None if baseline is None else baseline.meta["step"]
-        return ["the base" if step == start else f"step {step}" for step in self.watch.pending]
+        return ["the base" if step == start else f"step {step}" for step in self.watch.run.pending]
 
     def _until_end(self) -> End:
         while True:
-            if self.watch.pending:
+            if self.watch.run.pending:
                 with suppress(ForgetwatchError):
                     self.watch.run.store()
-            found = on_main_process(lambda: self.queue.next(brief=bool(self.watch.pending)))
+            found = on_main_process(lambda: self.queue.next(brief=bool(self.watch.run.pending)))
             if isinstance(found, str):
                 return found
             if found is None:
@@ -946,7 +983,7 @@ class Follower:
             base = read_snapshot(folder.path / BASELINE).meta.get("base_weights")
             if isinstance(base, dict) and is_replaced(base, loading=loading):
                 return f"are compared with {base['model']}, which has other weights now"
-        stored, names = {}, {} if self._store.path is None else self._store.names()
+        stored = {}
         for step, path in folder.looks().items():
             with suppress(SnapshotError):
                 stored[step] = read_snapshot(path).meta.get("weights") or {}
@@ -954,23 +991,36 @@ class Follower:
             if (base := one.get("base")) and is_replaced(base, loading=loading):
                 return f"are of adapters of {base['model']}, which has other weights now"
         changed = []
-        for step in stored.keys() & names.keys():
-            saved = self._store.read(step, names[step])
-            if saved is None or "digest" not in stored[step]:
-                continue
-            # All files of the last one are read: a copy may have kept size and time.
-            is_last, is_same = step == max(stored), saved.signature == stored[step].get("signature")
-            changed.append((is_last or not is_same) and self._is_changed(saved, stored[step]["digest"]))
+        for saved in self._there():
+            look = stored.get(saved.step)
+            if look is None and saved.replaces(stored, by_step=True):
+                return f"are of another training than {saved.name}"
+            if look is not None and "digest" in look:
+                # All files of the last one are read: a copy may have kept size and time.
+                is_same = saved.step != max(stored) and saved.signature == look.get("signature")
+                changed.append(not is_same and self._is_changed(saved, look["digest"]))
         return "are of another training, whose checkpoints were here" if changed and all(changed) else None
+
+    def _there(self) -> list[SavedCheckpoint]:
+        """Return the checkpoints that are whole now."""
+        names = {} if self._store.path is None else self._store.names()
+        there = []
+        for step, name in names.items():
+            with suppress(OSError):
+                there.append(self._store.read(step, name))
+        return [one for one in there if one is not None]
 
     def _are_replaced(self) -> bool:
         """Return True if all of several checkpoints that were scored, and are there, have other files now."""
-        names = {} if self._store.path is None else self._store.names()
-        known = {step: one for step, one in self._weights().items() if step in names and one.get("signature")}
-        saved = [(self._store.read(step, names[step]), one) for step, one in known.items()]
-        there = [(one, stored) for one, stored in saved if one is not None]
+        known = self._weights()
+        there = [(one, known[one.step]) for one in self._there() if known.get(one.step, {}).get("signature")]
         are_new = len(there) > 1 and all(one.signature != stored["signature"] for one, stored in there)
         return are_new and all(self._is_changed(one, str(stored.get("digest"))) for one, stored in there)
+
+    def _is_stale(self, checkpoint: SavedCheckpoint) -> bool:
+        """Return True if a later training has saved its checkpoints beside one."""
+        facts = {checkpoint.step: checkpoint.facts}
+        return any(one.step != checkpoint.step and one.replaces(facts) for one in self._there())
 
     def _is_other(self, checkpoint: SavedCheckpoint) -> bool:
         """Return True if a checkpoint has other files of weights than the base, which is a folder."""
@@ -1017,12 +1067,17 @@ class Follower:
                 raise _FollowError(f"{checkpoint.name} {lost}")
             loading = self._settings.loading
             weights: dict[str, Any] = on_main_process(lambda: weights_of(path, loading=loading))
-            weights["signature"] = checkpoint.signature
+            weights |= checkpoint.facts
             self._check_base(checkpoint, weights.get("base") or {})
-            if on_main_process(self._are_replaced):
+            if on_main_process(lambda: self._is_stale(checkpoint)):
+                self._log(f"{checkpoint.name} is of an earlier training, and is left out")
+                self.queue.deal_with(checkpoint)
+                return
+            by_step = checkpoint.name not in self.queue.failed  # a mended one is newer
+            if on_main_process(lambda: self._are_replaced() or checkpoint.replaces(self._weights(), by_step=by_step)):
                 raise _FollowError(
-                    f"all checkpoints that are scored in {run.folder.path} are those of another training now; start "
-                    "again: the looks are moved aside, and the follower begins anew"
+                    f"the checkpoints that are scored in {run.folder.path} and {checkpoint.name} are of two trainings; "
+                    "start again: the looks are moved aside, and the follower begins anew"
                 )
             self._score_base(checkpoint)
             if step in run.comparisons:  # that of the base, at step 0

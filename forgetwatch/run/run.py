@@ -58,8 +58,6 @@ from forgetwatch.progress import log
 from forgetwatch.run.drift import RunDrift
 from forgetwatch.run.schedule import Budget, Decision, stored_decision
 from forgetwatch.run_folder import (
-    BASELINE,
-    CARRIED,
     LAST_STEP,
     NAMED,
     PROBE,
@@ -427,14 +425,12 @@ class Run:
     def in_order(self, baseline: Snapshot) -> Snapshot:
         """Return a baseline from elsewhere with its rows in the order of the probe: looks evaluate its first items."""
         place = {(item.task, item.id): number for number, item in enumerate(self.probe)}
-        keys = zip(baseline.texts("task").tolist(), baseline.texts("item_id").tolist(), strict=True)
-        order = np.argsort([place.get(key, len(place)) for key in keys], kind="stable")
+        order = np.argsort([place.get(key, len(place)) for key in baseline.item_keys], kind="stable")
         return replace(baseline, table=baseline.table.take(order))
 
     def _follow_order(self, start: Snapshot) -> None:
         """Put the items into the order of the baseline of a run, which the callback may have changed."""
-        keys = zip(start.texts("task").tolist(), start.texts("item_id").tolist(), strict=True)
-        place = {key: number for number, key in enumerate(dict.fromkeys(keys))}
+        place = {key: number for number, key in enumerate(dict.fromkeys(start.item_keys))}
         items = tuple(sorted(self.probe, key=lambda item: place.get((item.task, item.id), len(place))))
         self.probe = self.probe if items == self.probe.items else self.probe.with_items(items)
 
@@ -512,6 +508,12 @@ class Run:
         self.lineage = None
         self.store()
         return True
+
+    def carry(self, step: int, *, completions: bool) -> None:
+        """Copy the history, and perhaps the base's completions, into the checkpoint of a step that this run saved."""
+        files = (self.saved or {}).get(step)
+        if files is not None and files == files_digest(checkpoint_folder(self.folder.output_dir, step)):
+            self.folder.carry(step, files=files, completions=completions)
 
     def note_saved(self, step: int) -> None:
         """Note that this run has just saved the checkpoint of a step, by its files."""
@@ -711,11 +713,10 @@ class Run:
         look = checked_step(step, lowest=-1)  # that of a baseline from elsewhere
         must = {(item.task, item.id) for item in self.probe if item.must_pass}
         baseline = self.subset.apply(self.baseline)
-        names = zip(baseline.texts("task"), baseline.texts("item_id"), strict=True)
         before, after = (self._right[one] for one in (min(self._right), look))
         lost = (
             name
-            for (task, name), was, now in zip(names, before, after, strict=False)
+            for (task, name), was, now in zip(baseline.item_keys, before, after, strict=False)
             if was == 1.0 and now == 0.0 and (task, name) in must
         )
         # An item with several samples is named once.
@@ -847,13 +848,7 @@ def found_lineage(model: nn.Module, setting: LineageSetting, fingerprint: str | 
         return _named(Path(setting))
     config: Any = getattr(without_wrappers(model), "config", None)
     place = str(getattr(config, "_name_or_path", "") or "")
-    # The copy in a checkpoint knows best: two trainings may have ended with the same weights.
-    return _by_copy(place, fingerprint) or _by_folder(place, fingerprint)
-
-
-def _by_copy(place: str, fingerprint: str | None) -> Lineage | None:
-    copy = Path(place) / CARRIED
-    return _by_folder(str(copy), fingerprint) if place and (copy / BASELINE).is_file() else None
+    return _by_folder(place, fingerprint)
 
 
 def _by_folder(place: str, fingerprint: str | None) -> Lineage | None:

@@ -65,8 +65,7 @@ def _is_baseline(
     baseline: Snapshot, model: nn.Module, tokenizer: Any, probe: Probe, *, token_budget: int | None
 ) -> bool:
     """Return True if the model without its adapters gives the baseline's log-likelihoods of a few questions."""
-    names = zip(baseline.texts("task").tolist(), baseline.texts("item_id").tolist(), strict=True)
-    stored = dict(zip(names, baseline.table["choice_logprobs"].to_pylist(), strict=True))
+    stored = dict(zip(baseline.item_keys, baseline.table["choice_logprobs"].to_pylist(), strict=True))
     few = [item for item in probe if not probe.is_generated(item) and stored.get((item.task, item.id))][:_CHECKED]
     if not few:
         return False

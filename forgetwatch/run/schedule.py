@@ -14,9 +14,9 @@ time (`Budget`): first those between saves, so that each look has a checkpoint, 
 
 The training is predicted from the tokens of its examples, a step being three forward passes. All looks together may
 take a minute, or their share of the training if that is more. Generated answers are left out first, then items, down
-to 500; then looks of the default schedule are dropped. The items are never changed again, because looks over different
-items cannot be compared; they are the first of the probe: see `comparing.checks`. After ten steps looks are dropped if
-all of them would take half as much again as they may, or if the training could not be predicted.
+to 500, by what 12 looks cost; then looks of the default schedule are dropped. The items are never changed again,
+because looks over different items cannot be compared; they are the first of the probe: see `comparing.checks`. If the
+training could not be predicted, looks are dropped after ten steps if all of them would take longer than they may.
 """
 
 from __future__ import annotations
@@ -205,8 +205,8 @@ LOOKS_SECONDS: Final = 60.0
 _FORWARDS: Final = 3.0
 """Forward passes that take as long as one training step on the same tokens."""
 
-_OFF: Final = 1.5
-"""Multiple of the seconds that looks may take, from which on looks of a predicted training are dropped."""
+_ENOUGH: Final = 12
+"""Looks for which items are left out; for more than these, looks are."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -375,7 +375,7 @@ class Budget:
         """Begin to time the training at a step; `is_final` if its looks were decided for good, by a budget `before`."""
         self.is_predicted |= before is not None and before.is_predicted
         self._began_at, self._checked_at = step, last_timed_step(step, max_steps=self._planned.max_steps)
-        self.is_final = is_final or self.overhead is None or self._checked_at <= step
+        self.is_final = is_final or self.is_predicted or self.overhead is None or self._checked_at <= step
 
     def is_to_check(self, step: int) -> bool:
         """Return True at the last timed step of a training whose looks may still be dropped."""
@@ -396,7 +396,7 @@ class Budget:
 
         def checked() -> Decision:
             most = looks_seconds(overhead, seconds * (self._planned.max_steps - self._began_at)) - spent
-            if self.schedule.looks_after(step) * each <= most * (_OFF if self.is_predicted else 1.0):
+            if self.schedule.looks_after(step) * each <= most:
                 return decision
             made = replace(decision, step=step, looks=max(0, math.floor(most / each)))
             return made if self._planned_for(made).looks_after(step) < self.schedule.looks_after(step) else decision
@@ -451,7 +451,9 @@ def decide_start(
         enough = [one for one in without if len(evaluated(probe, one)) >= FEWEST_ITEMS]
         choices = [choices[0], *(enough or without[:1])]
     choices = [one for one in choices if start_seconds(trial, probe, one) <= bound] or choices[-1:]
-    made = next((one for one in choices if looks * look_seconds(trial, probe, one) <= most), choices[-1])
+    # Many saves cost looks and no items: a verdict is about two looks, and all their items.
+    counted = min(looks, max(schedule.fewest, _ENOUGH))
+    made = next((one for one in choices if counted * look_seconds(trial, probe, one) <= most), choices[-1])
     each = look_seconds(trial, probe, made)
     return made if looks * each <= most else replace(made, looks=max(schedule.fewest, math.floor(most / each)))
 

@@ -138,23 +138,9 @@ class Watch:
         """Baseline against each look so far, by step."""
         return self.run.comparisons
 
-    @property
-    def pending(self) -> tuple[int, ...]:
-        """Steps of the looks that are not stored yet, since they could not be written; rising."""
-        return self.run.pending
-
     def trajectory(self) -> Trajectory:
         """Return all looks so far, in order; a WatchError if there is none yet."""
         return self.run.trajectory()
-
-    def store_pending(self) -> None:
-        """Store the looks that are not stored yet; nothing if all are.
-
-        Raises:
-            OSError: If they still cannot be written.
-        """
-        if self.pending and (failure := self.run.store()) is not None:
-            raise failure
 
     def forget_after(self, step: SupportsIndex) -> None:
         """Drop the looks later than `step`: the run takes those steps again; see `Run.forget_after`."""

@@ -49,6 +49,7 @@ from forgetwatch.run_folder.description import (
     checkpoint_folder,
     files_digest,
     find_run_folder,
+    is_as_carried,
     is_run_folder,
     logged_figure,
     look_name,

@@ -32,7 +32,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Literal, Self, get_args
 
-from forgetwatch.errors import ForgetwatchError, ProbeError, SnapshotError
+from forgetwatch.errors import ForgetwatchError, ProbeError, SnapshotError, some_of
 from forgetwatch.files import checksum_with, read_content, write_atomically
 from forgetwatch.probe import Probe, read_probe
 from forgetwatch.snapshot import Snapshot, read_snapshot
@@ -56,6 +56,7 @@ DESCRIPTION: Final = "run.json"
 REPORT: Final = "report.html"
 
 _WEIGHTS: Final = (".safetensors", ".bin")
+_SHARDS: Final = (*_WEIGHTS, ".distcp", ".pt")
 _CONFIGS: Final = ("config.json", "adapter_config.json")
 _PIECES: Final = 64
 
@@ -88,13 +89,14 @@ def files_digest(folder: Path) -> str:
     """Return the SHA-256 over the names and sizes of a model's files, and samples of their content.
 
     Samples are the first 64 KiB, which hold the header of a safetensors file, and 64 pieces of 4 KiB: a training moves
-    all weights. A copy of the folder has the same digest.
+    all weights. A copy of the folder has the same digest. The files of a sharded checkpoint are in folders of it.
     """
     found = hashlib.sha256()
-    files = [file for file in sorted(folder.glob("*")) if file.suffix in _WEIGHTS or file.name in _CONFIGS]
-    for file in files:
+    own = [file for file in folder.glob("*") if file.suffix in _WEIGHTS or file.name in _CONFIGS]
+    shards = [file for file in folder.glob("*/*") if file.suffix in _SHARDS and file.parent.name != CARRIED]
+    for file in sorted([*own, *shards]):
         size = file.stat().st_size
-        found.update(f"{file.name} {size}\n".encode())
+        found.update(f"{file.relative_to(folder).as_posix()} {size}\n".encode())
         with file.open("rb") as stream:
             found.update(stream.read(2**16))
             for piece in range(_PIECES):
@@ -120,10 +122,18 @@ def own_checkpoint(output_dir: str | Path, step: int) -> Path | None:
 
 
 def carried_look(checkpoint: Path) -> Path | None:
-    """Return the look of its own step that a checkpoint carries; None if it has none."""
+    """Return the look of its own step that a checkpoint carries; None if it has none, or has other files now."""
     step = checkpoint.name.removeprefix("checkpoint-")
     path = checkpoint / CARRIED / look_name(int(step)) if step.isdecimal() else None
-    return path if path is not None and path.is_file() else None
+    return path if path is not None and path.is_file() and is_as_carried(checkpoint) else None
+
+
+def is_as_carried(checkpoint: Path) -> bool:
+    """Return True if a checkpoint has the files that it had when a history was copied into it."""
+    try:
+        return bool(Description.read(checkpoint / CARRIED).values.get("files") == files_digest(checkpoint))
+    except (SnapshotError, OSError):
+        return False
 
 
 def carried_baseline(checkpoint: Path) -> Path | None:
@@ -545,8 +555,7 @@ def _step_of(path: Path) -> int | None:
 def _missing(steps: Sequence[int]) -> str:
     if len(steps) == 1:
         return f"the look at step {steps[0]} is missing ({look_name(steps[0])})"
-    more = f" and {len(steps) - _NAMED:,} more" if len(steps) > _NAMED else ""
-    return f"{len(steps):,} looks are missing: {', '.join(map(look_name, steps[:_NAMED]))}{more}"
+    return f"{len(steps):,} looks are missing: {some_of(map(look_name, steps), _NAMED)}"
 
 
 def _short(error: ForgetwatchError, path: Path) -> str:

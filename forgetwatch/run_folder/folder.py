@@ -388,15 +388,16 @@ class RunFolder:
         """Return the path of the folder in which the checkpoint at `step` carries copies."""
         return checkpoint_folder(self.output_dir, step) / CARRIED
 
-    def carry(self, step: int, *, completions: bool = False) -> None:
-        """Copy the baseline and the latest look into the checkpoint at `step`, if there is one, and describe them.
+    def carry(self, step: int, *, files: str, completions: bool = False) -> None:
+        """Copy the baseline and the latest look into the checkpoint at a step, and describe them.
 
-        The base's `completions` are copied too if that is True: they contain the prompts as token ids.
+        Args:
+            step: The step.
+            files: Digest of the checkpoint's files, by which the copies are known to be of it.
+            completions: True to copy the base's completions too, which contain the prompts as token ids.
         """
         self.check_own()
         target = self.carried(step)
-        if not target.parent.is_dir():
-            return
         latest = {look: path for look, path in self.looks().items() if look <= step}
         latest = dict(list(latest.items())[-1:])
         texts = [self.path / COMPLETIONS] if completions else []
@@ -407,7 +408,7 @@ class RunFolder:
         described = Description.read(self.path)
         if described.is_whole:
             looks = [look for look in described.values["looks"] if look["step"] in latest]
-            write_description(target, {**described.values, "looks": looks})
+            write_description(target, {**described.values, "looks": looks, "files": files})
         for look, path in look_files(target).items():  # of an earlier copy into the same checkpoint
             if look not in latest:
                 path.unlink(missing_ok=True)

@@ -22,7 +22,9 @@ from forgetwatch.run_folder.description import (
     RUN_FOLDER,
     Description,
     Ending,
+    is_as_carried,
     look_files,
+    own_checkpoint,
     read_baseline,
 )
 from forgetwatch.snapshot import Snapshot, read_snapshot
@@ -115,8 +117,11 @@ def _differs(earlier: Mapping[str, Any], now: Mapping[str, Any], what: str) -> b
 
 def folder_of(given: Path) -> Path | None:
     """Return the run folder that belongs to a model's folder, an output_dir or a run folder; None without one."""
-    inside = [given, given / RUN_FOLDER, given / CARRIED]
-    beside = [given.parent / RUN_FOLDER] if given.name.startswith("checkpoint-") else []
+    # The copy in a checkpoint knows best: two trainings may have ended with the same weights.
+    inside = [*([given / CARRIED] if is_as_carried(given) else []), given, given / RUN_FOLDER]
+    step = given.name.removeprefix("checkpoint-")
+    is_own = step != given.name and step.isdecimal() and own_checkpoint(given.parent, int(step)) is not None
+    beside = [given.parent / RUN_FOLDER] if is_own else []
     return next((path for path in (*inside, *beside) if (path / BASELINE).is_file()), None)
 
 

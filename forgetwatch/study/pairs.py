@@ -454,7 +454,7 @@ def _without_examples(snapshot: Snapshot, probe: Probe) -> Snapshot:
     if not any(item.shots for item in probe):
         return snapshot
     hashes = {(item.task, item.id): replace(item, shots="").content_hash for item in probe}
-    found = [hashes[key] for key in zip(snapshot.texts("task"), snapshot.texts("item_id"), strict=True)]
+    found = [hashes[key] for key in snapshot.item_keys]
     position = snapshot.table.column_names.index("content_hash")
     table = snapshot.table.set_column(position, "content_hash", pa.array(found, pa.string()))
     return replace(snapshot, table=table)

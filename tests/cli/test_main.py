@@ -27,7 +27,7 @@ from typer.testing import CliRunner
 
 from forgetwatch import ForgetWatchCallback, compare, load_snapshot
 from forgetwatch.cli import COMMANDS, app, main
-from forgetwatch.cli.options import check_report
+from forgetwatch.cli.options import check_output
 from forgetwatch.cli.output import write_report
 from forgetwatch.cli.probe import probe_app
 from forgetwatch.comparing import TOLERANCE, Tolerance, decide
@@ -244,14 +244,14 @@ def test_the_suffix_decides_the_format(tmp_path: Path, name: str, start: str) ->
 @pytest.mark.parametrize("name", ["report", "report.txt", "report.HTML.gz"])
 def test_another_suffix_is_refused_before_the_work(name: str) -> None:
     with pytest.raises(SnapshotError, match=r"a report ends in \.html, \.md, \.csv or \.json"):
-        check_report(Path(name))
+        check_output(Path(name), "a report")
 
 
 def test_a_folder_that_is_not_there_is_refused_before_the_work(tmp_path: Path) -> None:
     with pytest.raises(SnapshotError, match="no-such-folder"):
-        check_report(tmp_path / "no-such-folder" / "r.html")
-    check_report(tmp_path / "r.html")
-    check_report(None)
+        check_output(tmp_path / "no-such-folder" / "r.html", "a report")
+    check_output(tmp_path / "r.html", "a report")
+    check_output(None, "a report")
 
 
 def test_several_comparisons_are_in_one_document(tmp_path: Path) -> None:

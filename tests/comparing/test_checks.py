@@ -68,7 +68,7 @@ def log(**meta: Any) -> Snapshot:
     return snapshot([True], meta={"date": "2026-01-01", **meta})
 
 
-@pytest.mark.parametrize(("tasks", "more"), [(3, ""), (4, ", ...")])
+@pytest.mark.parametrize(("tasks", "more"), [(3, ""), (4, " and 1 more")])
 def test_of_many_tasks_with_another_setting_three_are_named(tasks: int, more: str) -> None:
     names = [f"t{i}" for i in range(tasks)]
     before, after = (log(task_versions=dict.fromkeys(names, version)) for version in (1, 2))

@@ -100,7 +100,7 @@ def test_a_run_needs_one_look() -> None:
     assert "out/run" in one
     none = run_page(watched([True] * 8))
     assert 'id="curves"' not in none
-    assert "No look was taken after the start" in none
+    assert "no look was taken after the start" in none
 
 
 def test_the_same_run_gives_the_same_page() -> None:

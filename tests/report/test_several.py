@@ -67,12 +67,6 @@ def test_without_a_target_no_front_is_claimed_and_the_trap_is_named() -> None:
     assert "A model that learnt nothing keeps everything" in shown
 
 
-def test_ties_are_stated() -> None:
-    assert "Equal in what is kept: nos 1 and 3." in terminal(made(8, 9, 8)[0])
-    tied = made(8, 9, 8, target=Target(name="x", values=(0.5, 0.6, 0.5)))[0]
-    assert "Equal in what is kept and target: nos 1 and 3." in terminal(tied)
-
-
 @pytest.mark.parametrize("names", ["checkpoint-", "数学" * 40, "🙂" * 50, "x" * 200])
 def test_any_names_fit_eighty_columns_and_are_told_apart(names: str) -> None:
     lines = terminal(made(*[8] * 15, names=names)[0]).splitlines()

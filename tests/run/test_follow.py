@@ -717,7 +717,7 @@ def test_another_training_while_it_is_followed_ends_that(out: Path, base: Path) 
     for step in (10, 20, 30):
         runs.save(out, step, of=step + 7)
     made.queue.fail = lambda _: None  # type: ignore[method-assign]
-    with pytest.raises(WatchError, match="are those of another training now; start again"):
+    with pytest.raises(WatchError, match="are of two trainings; start again"):
         made._score(made._store.read(30, "checkpoint-30"))  # type: ignore[arg-type]
 
 

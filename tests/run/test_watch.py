@@ -101,7 +101,7 @@ def test_an_adopted_baseline_has_lost_nothing(tmp_path: Path) -> None:
     watch = Watch(probe(), tmp_path)
     watch.run.adopt(score(model(TOK), TOK, probe()))
     assert watch.run.lost_must_pass(-1) == []
-    assert watch.pending == ()
+    assert watch.run.pending == ()
     with pytest.raises(WatchError, match=r"^step=1\.5: needed a whole number of optimizer steps from -1"):
         watch.run.lost_must_pass(1.5)  # type: ignore[arg-type]
 
@@ -299,7 +299,7 @@ def test_a_baseline_that_could_not_be_written_is_written_at_the_next_look(
 
     monkeypatch.setattr(RunFolder, "start", full_once)
     watch.look(network, TOK, step=0)
-    assert watch.pending == (0,)
+    assert watch.run.pending == (0,)
     nudge(network, 1)
     watch.look(network, TOK, step=5)
     assert Trajectory.from_run(tmp_path / "_forgetwatch").steps == (0, 5)
@@ -337,16 +337,15 @@ def test_a_look_that_met_a_full_disk_is_stored_when_there_is_room(
     watch.look(network, TOK, step=40)  # of which there is room
     (line,) = (line for line in capsys.readouterr().err.splitlines() if "not stored" in line)
     assert re.search(r"step 20: scored, and not stored: disk full at .*; it is stored when there is room$", line)
-    assert watch.pending == (20, 30)
+    assert watch.run.pending == (20, 30)
     assert listed(folder) == [0, 10, 40]
-    with pytest.raises(OSError, match="No space left on device"):
-        watch.store_pending()
+    assert "No space left on device" in str(watch.run.store())
     disk.names = ("step-000030.parquet",)
     watch.run.plan(9)  # whatever writes next
-    assert watch.pending == (30,)
+    assert watch.run.pending == (30,)
     disk.names = ()
-    watch.store_pending()
-    assert watch.pending == ()
+    assert watch.run.store() is None
+    assert watch.run.pending == ()
     assert listed(folder) == [0, 10, 20, 30, 40]
     again = Watch(probe(), tmp_path, resume=True)
     assert again.run.notes == ()
@@ -358,10 +357,10 @@ def test_a_look_that_met_a_full_disk_is_stored_when_there_is_room(
 def test_a_repeated_look_is_stored_if_it_was_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     watch, disk = run(tmp_path, (0,)), FullDisk(monkeypatch, "step-000010.parquet")
     watch.look(model(TOK), TOK, step=10)
-    assert watch.pending == (10,)
+    assert watch.run.pending == (10,)
     disk.names = ()
     assert watch.look(model(TOK), TOK, step=10) is watch.comparisons[10]
-    assert watch.pending == ()
+    assert watch.run.pending == ()
     assert listed(tmp_path / "_forgetwatch") == [0, 10]
 
 
@@ -372,25 +371,25 @@ def test_what_is_not_stored_is_dropped_with_its_step_and_kept_with_its_rows(
     watch = Watch(probe(), tmp_path)
     for step in (0, 10, 20):
         watch.look(model(TOK, seed=step), TOK, step=step)
-    assert watch.pending == (10, 20)
+    assert watch.run.pending == (10, 20)
     watch.forget_after(10)
-    assert watch.pending == (10,)
+    assert watch.run.pending == (10,)
     assert watch.trajectory().last.meta["step"] == 10
     disk.names = ()
-    watch.store_pending()
+    assert watch.run.store() is None
     assert listed(tmp_path / "_forgetwatch") == [0, 10]
 
 
 def test_a_baseline_that_could_not_be_written_is_pending(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     disk = FullDisk(monkeypatch, "baseline.parquet")
     watch = Watch(probe(), tmp_path)
-    assert watch.pending == ()
+    assert watch.run.pending == ()
     for step in (0, 5):
         watch.look(model(TOK, seed=step), TOK, step=step)
-    assert watch.pending == (0, 5)
+    assert watch.run.pending == (0, 5)
     disk.names = ()
-    watch.store_pending()
-    assert watch.pending == ()
+    assert watch.run.store() is None
+    assert watch.run.pending == ()
     assert Trajectory.from_run(tmp_path).steps == (0, 5)
     assert not (tmp_path / "_forgetwatch-1").exists()  # what was written of the folder is none of an earlier run
 

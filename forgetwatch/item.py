@@ -292,6 +292,9 @@ class Item:
             return f"match must be one of {', '.join(MATCHES)} or regex:PATTERN, got {self.match!r}{near}"
         if k and self.match != "letter":
             return f"match {self.match!r} is for open answers, and this item has choices"
+        until = self.meta.get("until", "")
+        if self.match.startswith("lm_eval:") and not (is_text(until) or _is_list_of(str)(until)):
+            return f"meta.until must be text or a list of texts, got {until!r:.80}"
         return ""
 
     def _wording_problem(self) -> str:

@@ -14,7 +14,8 @@ An item's id is the index of the document, as `doc_id` in the harness's logs. Ro
     data/arc_easy/test.jsonl  the same of one task of a group
 
 An item of generated answers has the match ``lm_eval:TASK:METRIC,FILTER``, and its document in `meta`: whoever grades an
-answer later needs the harness and no data. Answers are decoded greedily, up to the task's own stop texts.
+answer later needs the harness and no data. Answers are decoded greedily, up to the task's own stop texts. The task of
+an item that a file holds loads no module and looks nothing up, unless the user names it: as a probe, or in `NAMED`.
 
 Tasks that run a model's code, that ask a question several times, that decide multiple choice by a function of their
 own, or whose options vary the question are refused with the reason, or left out of a group with a warning. A document
@@ -25,6 +26,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -54,6 +56,9 @@ PAPER: Final = (
     *("truthfulqa_mc1", "social_iqa", "piqa", "commonsense_qa", "ifeval"),
 )
 """Benchmarks of arXiv 2510.17776 that the harness has; it has neither SaladBench nor MCTest."""
+
+NAMED: Final = "FORGETWATCH_TASKS"
+"""Environment variable with the tasks, separated by commas, whose code a file may have loaded."""
 
 _SEED: Final = 1234
 """Seed with which the harness draws worked examples."""
@@ -103,6 +108,7 @@ def harness_probe(
     if shots is not None and shots < 0:
         raise ProbeError(f"{name}: shots must be 0 or more, got {shots}")
     tasks = {str(task.config.task): task for task in _tasks(manager, name, wanted, data)}
+    _NAMED.update(tasks)
     refused = {own: reason for own, task in tasks.items() if (reason := _refusal(task))}
     if refused:
         shown = some_of((f"the task {own} {reason}" for own, reason in refused.items()), 3)
@@ -169,14 +175,40 @@ class _Documents(list[Any]):
 _TASKS: Final[dict[str, Any]] = {}
 """Tasks that grade, by name."""
 
+_NAMED: Final = set[str]()
+"""Tasks that were loaded as probes, by name."""
+
+
+def _check_is_data(entry: Any, own: str) -> None:
+    """Refuse a task that runs code or looks something up, and that the user has not named; nothing is imported."""
+    from lm_eval.api.registry import metric_registry
+    from lm_eval.tasks._yaml_loader import load_yaml
+
+    if getattr(entry, "yaml_path", None) is None or "TASK" not in entry.kind.name:
+        raise ProbeError(f"{PREFIX}{own} is no single task of the harness")
+    config: dict[str, Any] = load_yaml(entry.yaml_path, resolve_func=False)
+    if config.get("unsafe_code"):
+        raise ProbeError(f"{PREFIX}{own} runs code that a model wrote")
+    metrics = config.get("metric_list") or ()
+    is_foreign = any(one.get("hf_evaluate") or one["metric"] not in metric_registry for one in metrics)
+    # A function is the path of its module.
+    has_code = is_foreign or any(map(os.path.isabs, json.dumps(config, default=str).split('"')))
+    if has_code and own not in {*_NAMED, *os.environ.get(NAMED, "").split(",")}:
+        raise ProbeError(
+            f"{PREFIX}{own} loads Python code or a metric of another library, and only a file names it; set "
+            f"{NAMED}={own} to allow it"
+        )
+
 
 def _task_of(own: str, docs: _Documents) -> Any:
     """Return a task that has some documents and no data set."""
+    manager = _manager(own)
+    _check_is_data(manager.task_index.get(own), own)
     # A document was processed before it was stored, and no example is drawn.
     without = "validation_split", "training_split", "fewshot_split", "fewshot_config", "process_docs", "dataset_kwargs"
     spec: dict[str, Any] = {**dict.fromkeys(without), "test_split": "test", "num_fewshot": 0}
     spec |= {"task": own, "custom_dataset": lambda **_: {"test": docs}}
-    (task,) = _loaded(_manager(own), own, {"group": own, "task": [spec]})
+    (task,) = _loaded(manager, own, {"group": own, "task": [spec]})
     if reason := _refusal(task):  # a probe file may name any task
         raise ProbeError(f"{PREFIX}{own} {reason}")
     return task

@@ -1,7 +1,10 @@
 """Generating tasks of lm-evaluation-harness: its filters and metrics judge our outputs, as they judge its own."""
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +16,8 @@ from forgetwatch import ForgetWatchCallback, Item, Probe, Snapshot, Trajectory, 
 from forgetwatch.errors import ProbeError
 from forgetwatch.probe import read_probe
 from forgetwatch.probes import harness, harness_judge
-from forgetwatch.scoring import Generated, Scorer, scorer
+from forgetwatch.scoring import Scorer, scorer
+from forgetwatch.scoring.generation import Generated
 
 pytest.importorskip("lm_eval")
 
@@ -148,6 +152,87 @@ def test_tasks_that_cannot_be_judged_by_one_output_are_refused(own_task: Path, s
         load_probe("lm_eval:own_words", data=own_task)
     with pytest.raises(ProbeError, match=f"lm_eval:own_words {reason}"):
         harness_judge(stored)
+
+
+def test_the_code_of_a_task_that_only_a_file_names_is_loaded_once_the_user_names_it(
+    own_task: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored = load_probe("lm_eval:own_words", data=own_task).items[0]
+    module = own_task.parent / "tasks" / "own_words.py"
+    module.write_text(GRADED + f"\nopen({str(module.with_suffix('.ran'))!r}, 'w').close()\n")
+    harness._TASKS.clear()
+    monkeypatch.setattr(harness, "_NAMED", set())  # as in a new process
+    with pytest.raises(ProbeError, match=r"loads Python code .* only a file names it; set FORGETWATCH_TASKS=own_words"):
+        harness_judge(stored)
+    assert not module.with_suffix(".ran").exists()
+    monkeypatch.setenv("FORGETWATCH_TASKS", "drop,own_words")
+    judge = harness_judge(stored)
+    assert judge is not None
+    assert judge("w1 w2", stored) in (0, 1)
+
+
+HOSTILE = """
+import json, os, sys
+from pathlib import Path
+seen = []
+
+def watch(event, values):
+    if event == "socket.connect" or event == "socket.getaddrinfo":
+        seen.append([event, str(values[1:2] or values[:1])])
+        raise OSError("no network")
+    if event == "exec":
+        name = values[0].co_filename
+        if "/lm_eval/tasks/" in name and not name.endswith(("__init__.py", "manager.py")) and "/_" not in name:
+            seen.append([event, name])
+
+from forgetwatch import ForgetWatchCallback
+from forgetwatch.errors import ProbeError
+from forgetwatch.probes import harness
+harness._index()
+sys.addaudithook(watch)
+said = {}
+for name in sys.argv[1:]:
+    row = {"id": "1", "task": name, "prompt": "Q", "answer": "a", "meta": {"doc": {}}}
+    row["match"] = f"lm_eval:{name}:m,none"
+    Path("probe.jsonl").write_text(json.dumps(row) + "\\n")
+    try:
+        ForgetWatchCallback("probe.jsonl")
+    except ProbeError as error:
+        said[name] = str(error)
+print(json.dumps([said, seen, os.path.exists("ran")]))
+"""
+
+CODE = ("mbpp", "humaneval_plus", "meqsum", "mediqa_qa2019", "olaph", "mts_dialog", "ifeval", "drop", "squadv2")
+
+
+def test_a_probe_file_runs_no_code_and_looks_nothing_up(tmp_path: Path) -> None:
+    """A folder of the name of a metric stands where the training is started."""
+    (tmp_path / "code_eval").mkdir()
+    (tmp_path / "code_eval" / "code_eval.py").write_text("open('ran', 'w').close()\n")
+    online = {name: value for name, value in os.environ.items() if "OFFLINE" not in name}
+    ran = subprocess.run(
+        [sys.executable, "-c", HOSTILE, "humaneval", *CODE, "bbh"],
+        cwd=tmp_path,
+        env={**online, "HF_HOME": str(tmp_path / "hub")},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
+    )
+    said, seen, has_run = json.loads(ran.stdout.splitlines()[-1])
+    assert not has_run
+    assert seen == []
+    assert "runs code that a model wrote" in said["humaneval"]
+    assert "no single task" in said["bbh"]
+    assert all("runs code that a model wrote" in said[name] for name in CODE[:2])
+    assert all(f"only a file names it; set FORGETWATCH_TASKS={name}" in said[name] for name in CODE[2:])
+
+
+@pytest.mark.parametrize("until", [5, None, ["a", 5], {"a": 1}])
+def test_stop_texts_that_are_none_are_refused_with_the_item(until: object) -> None:
+    meta = {"doc": {}, "until": until}
+    with pytest.raises(ProbeError, match=r"item '1': meta.until must be text or a list of texts"):
+        Item(id="1", task="t", prompt="Q", answer="a", match="lm_eval:t:m,none", meta=meta)
 
 
 class Writes:

@@ -8,8 +8,8 @@ from support import probe
 
 from forgetwatch import load_probe
 from forgetwatch.errors import ProbeError
-from forgetwatch.probes import RELATIONS, demo_probe, facts
-from forgetwatch.probes.shipped import NAMES
+from forgetwatch.probes import demo_probe, facts
+from forgetwatch.probes.shipped import NAMES, RELATIONS
 
 
 def test_a_probe_is_loaded_by_path(tmp_path: Path) -> None:

@@ -16,16 +16,9 @@ from forgetwatch import Item, Probe
 from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ProbeError
 from forgetwatch.item import Wording
-from forgetwatch.probes import (
-    WORDINGS,
-    few_shot,
-    load_probe,
-    reworded,
-    worded,
-    worded_probe,
-    wordings_of,
-)
-from forgetwatch.scoring import render, render_prompt
+from forgetwatch.probes import load_probe, worded, worded_probe, wordings_of
+from forgetwatch.probes.wordings import WORDINGS, few_shot, reworded
+from forgetwatch.scoring.encoding import render, render_prompt
 
 SHORT, RIGHT, BARE, CHAT = WORDINGS
 SHOTS = "Question: Where do bats hang?\nAnswer: in caves\n\nQuestion: How does sandpaper feel?\nAnswer: rough\n\n"

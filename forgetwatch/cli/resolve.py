@@ -8,7 +8,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import get_args
 
-import forgetwatch.run_folder as run_folder
 from forgetwatch.cli.output import announce_import, bytes_bar, echo, scoring_unless_cached
 from forgetwatch.comparing import Flip, Subset, What, sort_flips
 from forgetwatch.errors import ProbeError, SnapshotError, did_you_mean_path
@@ -16,6 +15,8 @@ from forgetwatch.loading import Loading
 from forgetwatch.probe import Probe
 from forgetwatch.probes import SUFFIXES, at_levels, described_levels, is_pool, load_probe
 from forgetwatch.readers import QuestionStore, QuestionText, is_outcomes, load_snapshot
+from forgetwatch.run_folder import CARRIED, Description, find_run_folder, is_run_folder, run_probe
+from forgetwatch.run_folder.description import carried_baseline, carried_look
 from forgetwatch.snapshot import Snapshot, read_snapshot
 
 _QUESTIONS = 2000
@@ -50,11 +51,11 @@ def resolve_all(
 def _of_run(given: str, loading: Loading) -> Snapshot | None:
     """Return a checkpoint without a look, scored on the items of its run; None if that is not at hand."""
     folder = Path(given).parent
-    is_saved = Path(given).is_dir() and Path(given).name.startswith("checkpoint-") and run_folder.is_run_folder(folder)
-    if not is_saved or (probe := run_folder.run_probe(folder)) is None:
+    is_saved = Path(given).is_dir() and Path(given).name.startswith("checkpoint-") and is_run_folder(folder)
+    if not is_saved or (probe := run_probe(folder)) is None:
         return None
-    items = run_folder.Description.read(run_folder.find_run_folder(folder)).values.get("items")
-    has_copy = (Path(given) / run_folder.CARRIED).is_dir()
+    items = Description.read(find_run_folder(folder)).values.get("items")
+    has_copy = (Path(given) / CARRIED).is_dir()
     why = "its files are not those of the look that it carries" if has_copy else "no look of its own"
     echo(f"{given}: {why}; it is scored on the items of its run", err=True)
     scored = resolve(given, probe.head(items or len(probe)), loading=loading)
@@ -73,19 +74,19 @@ def questions_of_run(sides: Sequence[str]) -> Probe | None:
 
     None if it is not at hand.
     """
-    folders = (Path(side).parent for side in sides if run_folder.carried_look(Path(side)) is not None)
-    return next((probe for folder in folders if (probe := run_folder.run_probe(folder)) is not None), None)
+    folders = (Path(side).parent for side in sides if carried_look(Path(side)) is not None)
+    return next((probe for folder in folders if (probe := run_probe(folder)) is not None), None)
 
 
 def _carried(given: str, sides: Sequence[str]) -> Path | None:
     """Return the file of the look or baseline of a model that one of these checkpoints carries; None if none does."""
     if is_outcomes(given):
         return None
-    if (own := run_folder.carried_look(Path(given))) is not None:
+    if (own := carried_look(Path(given))) is not None:
         echo(f"{given}: its own look, without scoring it again (--probe scores it)", err=True)
         return own
     for side in sides:
-        if (baseline := run_folder.carried_baseline(Path(side))) is not None:
+        if (baseline := carried_baseline(Path(side))) is not None:
             meta = read_snapshot(baseline).meta
             made_of = str(meta.get("model"))
             is_same = given == made_of or (Path(given).exists() and Path(given).resolve() == Path(made_of).resolve())
@@ -159,7 +160,7 @@ def fitted(probe: Probe, base: str, *, loading: Loading = Loading(), run: str | 
     """
     if not is_pool(probe):
         return probe
-    made = run_folder.run_probe(run) if run and run_folder.is_run_folder(run) else None
+    made = run_probe(run) if run and is_run_folder(run) else None
     if made is None or not described_levels(made.name):
         if not is_outcomes(base):
             made = at_levels(probe, lambda tried: resolve(base, tried, loading=loading))

@@ -70,7 +70,6 @@ from forgetwatch.probes import (
 from forgetwatch.progress import Done, Failures, Progress, log, shown
 from forgetwatch.report import CARD, PREFIX, write_card
 from forgetwatch.run import run_output
-from forgetwatch.run.adapters import adapter_start, adapters_off
 from forgetwatch.run.guard import STOPS, Action, Guard, finding_lines, roll_back
 from forgetwatch.run.known_baseline import asked
 from forgetwatch.run.run import BY_FOLDER, LineageSetting, Look, Run, found_lineage, join_lineage
@@ -90,6 +89,8 @@ from forgetwatch.run_folder import CARRIED, GuardFinding, TaskFigure, logged_fig
 from forgetwatch.scoring import (
     CPU_TOKENS,
     CUDA_TOKENS,
+    adapter_start,
+    adapters_off,
     check_generated,
     generation_obstacle,
     model_fingerprint,
@@ -707,12 +708,12 @@ class ForgetWatchCallback(TrainerCallback):
         with random_states():  # reading examples may draw random numbers
             tokens = on_main_process(lambda: None if trainer is None else step_tokens(trainer.args, examples))
         named = self._named_baseline(run.probe)
-        is_off = adapter_start(model).is_off
         line = join_lineage(run, model, tokenizer, setting=self.lineage, counts=named is None)
         if line:
             self._log(line)
         if named is not None:
             run.adopt(named)
+        is_off = adapter_start(model, continued=run.continued).is_off
         with adapters_off(model) if is_off else nullcontext():
             self._decide(watch, budget, model, tokenizer, tokens, after=0, again=2 if is_off else 1)
 

@@ -702,6 +702,12 @@ class Run:
         findings, ending = self.findings, self.ending
         return Trajectory(steps, comparisons, right, baseline, last, self.planned, findings=findings, ending=ending)
 
+    @property
+    def continued(self) -> str | None:
+        """Kind of the adapter that an earlier training left in memory, as `adapter_start` takes it."""
+        # A folder has a whole model, and an adapter on it is a new one.
+        return None if self.lineage is None or self.lineage.how == BY_FOLDER else self.lineage.adapter
+
     def retained_before(self) -> int:
         """Return the number of right answers of the baseline."""
         return int((self._right[min(self._right)] == 1.0).sum()) if self._right else 0

@@ -18,8 +18,7 @@ from forgetwatch.measures import AGAIN_KEY, stored_again
 from forgetwatch.probe import Probe
 from forgetwatch.probes import OTHERS
 from forgetwatch.progress import log
-from forgetwatch.run.adapters import adapters_off, holds_its_base
-from forgetwatch.scoring import Scorer, rank
+from forgetwatch.scoring import Scorer, adapters_off, holds_its_base, rank
 from forgetwatch.snapshot import Snapshot
 
 SHARE: Final = 0.5

@@ -35,7 +35,6 @@ from forgetwatch.errors import ScoringError, WatchError
 from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe, with_levels
 from forgetwatch.progress import Failures, Progress, log, shown
-from forgetwatch.run.adapters import adapter_start, adapters_off
 from forgetwatch.run.drift import RunDrift
 from forgetwatch.run.known_baseline import KnownBaseline, differing, time_items, without_trial
 from forgetwatch.run.run import Look, Run, checked_step
@@ -45,6 +44,8 @@ from forgetwatch.run_folder import RUN_FOLDER, TaskFigure
 from forgetwatch.scoring import (
     CANNOT_GENERATE,
     Scorer,
+    adapter_start,
+    adapters_off,
     all_gather,
     check_arguments,
     model_name,
@@ -276,8 +277,8 @@ class Watch:
         self._kind = kind
 
     def _measure_start(self, model: nn.Module, tokenizer: Any, *, step: int) -> tuple[Snapshot, Snapshot | None]:
-        """Return the outcomes of what the run begins with (`run.adapters`), and those of a second measurement."""
-        start = adapter_start(model)
+        """Return the outcomes of what the run begins with (`scoring.adapters`), and those of a second measurement."""
+        start = adapter_start(model, continued=self.run.continued)
         with adapters_off(model) if start.is_off else nullcontext():
             weights = None if start.is_off else self.run.started_with  # that of the model as it is
             measured = self._measure_baseline(model, tokenizer, step=step, weights=weights)

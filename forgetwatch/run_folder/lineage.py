@@ -65,6 +65,7 @@ class Lineage:
     how: str
     model: Mapping[str, Any]
     checksum: str | None = None  # of the baseline of the first run, where its file is lost
+    adapter: str | None = ""  # its kind, of the latest of them; None if it trained none, empty if unknown
     end: Snapshot | None = None  # the last look of the latest of them, where its folder was read
 
     @property
@@ -166,5 +167,6 @@ def lineage_after(folder: Path, *, how: str, fingerprint: str | None = None) -> 
         first=baseline if first is None else first,
         how=how,
         model=described.model,
+        adapter=described.training.get("adapter", ""),
         end=_last_look(folder, described.ending),
     )

@@ -14,56 +14,29 @@
     parity        test of a layout on the model itself
     generation    texts that a model generates, each with a seed of its own, and items that they answer
     loading       checkpoint folders, adapters and model ids: loaded, fingerprinted, scored once by what determines them
+    adapters      adapters of PEFT switched off, what they change, and the start of a run with them
     model         facts of a model; contexts that leave it, and all random states, as they were; versions
     processes     sharing of the work among processes
 
 Start with `scorer`.
 """
 
-from forgetwatch.scoring.encoding import (
-    Encoded,
-    Ids,
-    encode,
-    encode_prompts,
-    render,
-    render_prompt,
-    tokenize_continued,
-    tokenizer_settings,
-    tokenizer_state,
-)
+from forgetwatch.scoring.adapters import adapter_start, adapters_off, holds_its_base
+from forgetwatch.scoring.encoding import Encoded, Ids, encode, encode_prompts, tokenizer_settings, tokenizer_state
 from forgetwatch.scoring.engine import Engine
-from forgetwatch.scoring.forward import ForwardPass
 from forgetwatch.scoring.generation import (
-    Generated,
-    GeneratedItems,
     ModelGenerator,
     Sample,
-    answer_text,
     check_generated,
     end_tokens,
     generation_obstacle,
     sample,
     seeds_of,
 )
-from forgetwatch.scoring.head import head_in_fp32
-from forgetwatch.scoring.layout import (
-    BATCH_COST,
-    KEYS,
-    LEAST_BATCH_COST,
-    PREFIX_FACTOR,
-    SMALLEST,
-    Batch,
-    Layout,
-    Row,
-    by_prefix,
-    plan,
-    tensors_of,
-    tree_options,
-)
+from forgetwatch.scoring.layout import Layout
 from forgetwatch.scoring.loading import (
     ADAPTER,
     base_of_adapter,
-    check_path,
     deciding_files,
     file_digests,
     has_tokenizer,
@@ -85,19 +58,11 @@ from forgetwatch.scoring.model import (
     CPU_TOKENS,
     CUDA_TOKENS,
     ModelInfo,
-    attention_of,
     base_model,
     check_arguments,
-    explain_out_of_memory,
     is_exact,
     is_sharded,
-    is_tensor_parallel,
-    isolated,
-    mask_attentions,
-    maskable,
-    output_embedding,
     random_states,
-    unwrapped,
     without_wrappers,
 )
 from forgetwatch.scoring.processes import (
@@ -109,13 +74,5 @@ from forgetwatch.scoring.processes import (
     rank,
     world_size,
 )
-from forgetwatch.scoring.readout import (
-    Beside,
-    Scores,
-    check_finite_scores,
-    decide,
-    is_free_correct,
-    lengths,
-    option_mass,
-)
+from forgetwatch.scoring.readout import Beside, Scores, check_finite_scores
 from forgetwatch.scoring.scorer import CANNOT_GENERATE, SCORER, Scorer, execution, model_name, score, versions

@@ -25,7 +25,7 @@ import os
 import re
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -52,9 +52,11 @@ from forgetwatch.grading import RULES
 from forgetwatch.loading import Loading, weights_problem
 from forgetwatch.probe import Probe
 from forgetwatch.progress import Done, Progress, log
+from forgetwatch.scoring.adapters import adapter_tensors, changes_its_base
 from forgetwatch.scoring.model import (
     UNLIMITED,
     PreTrainedConfig,
+    base_model,
     explain_out_of_memory,
     is_sharded,
     unwrapped,
@@ -601,21 +603,23 @@ _WRAP: Final = 2**64
 def model_fingerprint(model: nn.Module) -> str:
     """Return the SHA-256 (64 hex digits) over the weights, buffers and configuration of a model.
 
-    An adapter that changes nothing, because one of its two factors is zero or it is switched off, does not count: the
-    model is its base.
+    An adapter that changes nothing, or is switched off, does not count: the model is its base.
 
     Raises:
         ScoringError: If weights are on no device of this process, so that they cannot be read.
     """
     model = unwrapped(model)
-    parts = all_gather(lambda: _digest(model)) if is_sharded(model) else [_digest(model)]
+    is_changed = changes_its_base(model)
+    own = set[int]() if is_changed else adapter_tensors(model)
+    digest = partial(_digest, model if is_changed else base_model(model), without=own)
+    parts = all_gather(digest) if is_sharded(model) else [digest()]
     # What an adapter does beside its weights is in no setting of the model.
-    adapters = _adapters(model) if parts[0][1] else []
+    adapters = _adapters(model) if is_changed else []
     config = getattr(model, "config", None)
     settings: dict[str, Any] = {} if config is None else config.to_dict()
     named = {name: value for name, value in settings.items() if name not in _WRITTEN}
     whole = [
-        [digest for digest, _ in parts],
+        parts,
         adapters,
         str(sorted(named.items(), key=str)),
         str(getattr(config, "_attn_implementation", "")),
@@ -638,28 +642,23 @@ def _adapters(model: nn.Module) -> list[str]:
 
 
 @torch.no_grad()
-def _digest(model: nn.Module) -> tuple[str, bool]:
-    """Return the digest of the parts that this process holds, and whether an adapter changes anything."""
+def _digest(model: nn.Module, *, without: Collection[int]) -> str:
+    """Return the digest of the parts that this process holds, without the tensors of some ids."""
     found = hashlib.sha256()
-    tensors = dict(_tensors(model))
+    tensors = dict(_tensors(model, without))
     if any(tensor.is_meta for tensor in tensors.values()):
         raise ScoringError("some weights are on no device of this process; needed all of them for a fingerprint")
-    second = [tensor for name, tensor in tensors.items() if "lora_B" in name or "lora_embedding_B" in name]
-    is_idle = bool(second) and not any("lora_magnitude" in name for name in tensors)
-    is_idle = is_idle and not any(bool(tensor.any()) for tensor in second)
-    # Switched off they do not count either.
-    is_idle = is_idle or bool(getattr(model, "_adapters_disabled", False))
     for name, tensor in tensors.items():
-        if is_idle and "lora_" in name:
-            continue
-        plain = name.replace("base_model.model.", "").replace(".base_layer.", ".")
+        plain = name.replace(".base_layer.", ".").replace(".original_module.", ".")
         found.update(f"{plain} {tuple(tensor.shape)} {tensor.dtype} {_sums(tensor)}\n".encode())
-    return found.hexdigest(), hasattr(model, "peft_config") and not is_idle
+    return found.hexdigest()
 
 
-def _tensors(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
+def _tensors(model: nn.Module, without: Collection[int]) -> Iterator[tuple[str, Tensor]]:
     """Yield (name, part that is here) of each weight and buffer, and of what a quantised weight keeps beside itself."""
     for name, weight in (*model.named_parameters(), *model.named_buffers()):
+        if id(weight) in without:
+            continue
         part = getattr(weight, "ds_tensor", weight)  # ZeRO-3
         yield name, part.to_local() if hasattr(part, "to_local") else part  # FSDP 2
         state = getattr(weight, "quant_state", None)

@@ -14,23 +14,22 @@ from support import model, probe, tokenizer, trained, trainer
 from transformers import TrainerCallback
 
 from forgetwatch import ForgetWatchCallback, Item, Probe, Trajectory, compare, load_snapshot, score
-from forgetwatch.run import (
-    Decision,
-    Schedule,
-    Trial,
-    Watch,
-    callback,
-    decide_start,
-    evaluated_worth,
-    generated_items,
-    last_timed_step,
-    trackers,
-)
+from forgetwatch.run import Watch, callback, trackers
 from forgetwatch.run import callback as callback_module
 from forgetwatch.run import schedule as budget
 from forgetwatch.run import watch as watch_module
 from forgetwatch.run.callback import step_tokens
-from forgetwatch.run.schedule import Budget, start_seconds
+from forgetwatch.run.schedule import (
+    Budget,
+    Decision,
+    Schedule,
+    Trial,
+    decide_start,
+    evaluated_worth,
+    generated_items,
+    last_timed_step,
+    start_seconds,
+)
 from forgetwatch.run_folder import RunFolder
 
 ITEMS, KEPT = "eval_forget/all/items", "eval_forget/all/kept"

@@ -7,29 +7,25 @@ Completions by the base: sampled from its own distribution, stored in a file, wi
 What the baseline of a run with adapters is: the base, whatever the adapter itself changes before the first step.
 """
 
-import copy
 import json
 import math
 import random
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import peft
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
 from pages import printed
 from support import log_likelihood, model, probe, tokenizer, trained
-from torch import nn
 from transformers import TrainerCallback
 
-from forgetwatch import ForgetWatchCallback, Trajectory, Watch, compare, load_snapshot, score
+from forgetwatch import ForgetWatchCallback, Trajectory, Watch, compare, load_snapshot
 from forgetwatch.errors import ScoringError, SnapshotError
 from forgetwatch.measures import DRIFT, LookDrift, drift_json, drift_row, read_drift, stored_drift
 from forgetwatch.measures.drift import Floor
@@ -37,12 +33,11 @@ from forgetwatch.metrics import Drift
 from forgetwatch.progress import Done
 from forgetwatch.report import comparison_detail, comparison_json, comparison_markdown, run_page, svg, trajectory_json
 from forgetwatch.report.terminal import run_table
-from forgetwatch.run import (
+from forgetwatch.run.drift import (
     SCHEMA,
     Completions,
     Reading,
     RunDrift,
-    adapter_start,
     check_completions,
     drift_prompts,
     read_completions,
@@ -963,61 +958,3 @@ def test_damaged_files_are_refused_with_the_reason(completions: Completions, tmp
 def test_a_drift_needs_the_log_probabilities_of_all_completions(completions: Completions) -> None:
     with pytest.raises(ValueError, match="of 6 completions, got those of 1"):
         completions.drift(Reading(logprobs=[np.zeros(1)], top_logprobs=[]))
-
-
-LORA = {"r": 4, "target_modules": ["q_proj", "v_proj"], "task_type": "CAUSAL_LM"}
-
-
-def trained_of_adapter_start(base: Any) -> nn.Module:
-    made = peft.get_peft_model(base, peft.LoraConfig(**LORA))
-    for name, weight in made.named_parameters():
-        if "lora_B" in name:
-            nn.init.normal_(weight)
-    return made
-
-
-MAKE: dict[str, Callable[[Any], Any]] = {
-    "prompt": lambda base: peft.get_peft_model(base, peft.PromptTuningConfig("CAUSAL_LM", num_virtual_tokens=4)),
-    "prefix": lambda base: peft.get_peft_model(base, peft.PrefixTuningConfig("CAUSAL_LM", num_virtual_tokens=4)),
-    "random": lambda base: peft.get_peft_model(base, peft.LoraConfig(init_lora_weights=False, **LORA)),
-    "pissa": lambda base: peft.get_peft_model(base, peft.LoraConfig(init_lora_weights="pissa", **LORA)),
-    "olora": lambda base: peft.get_peft_model(base, peft.LoraConfig(init_lora_weights="olora", **LORA)),
-    "plain": lambda base: peft.get_peft_model(base, peft.LoraConfig(**LORA)),
-    "trained": trained_of_adapter_start,
-}
-SAID = {
-    "prompt": "with its adapter (PROMPT_TUNING) switched off",
-    "prefix": "with its adapter (PREFIX_TUNING) switched off",
-    "random": "with its adapter (LORA) switched off",
-    "pissa": "the model with its adapter: pissa takes it out of the base's weights",
-    "olora": "the model with its adapter: olora takes it out of the base's weights",
-    "plain": "",
-    "trained": "the model with its adapter, which was trained before",
-}
-
-
-@pytest.mark.filterwarnings("ignore:`past_key_values` is deprecated:FutureWarning")  # by PEFT, of transformers
-@pytest.mark.parametrize("kind", MAKE)
-def test_the_baseline_is_the_base(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    tok = tokenizer()
-    base = model(tok)
-    own = score(base, tok, probe()).table["choice_logprobs"].to_pylist()
-    torch.manual_seed(0)
-    adapted = MAKE[kind](copy.deepcopy(base))
-    watch = Watch(probe(), tmp_path)
-    watch.look(adapted, tok, step=0)
-    assert watch.run.baseline is not None
-    found = watch.run.baseline.table["choice_logprobs"].to_pylist()
-    is_base = all(one == pytest.approx(other, abs=1e-4) for one, other in zip(found, own, strict=True))
-    assert is_base == (kind != "trained")
-    said = capsys.readouterr().err
-    assert SAID[kind] in said
-    assert ("before step 1" in said) == adapter_start(adapted).is_off
-    # A later look measures the model with its adapter.
-    again = score(adapted, tok, probe()).table["choice_logprobs"].to_pylist()
-    unlike = sum(one != pytest.approx(other, abs=1e-4) for one, other in zip(again, own, strict=True))
-    assert (unlike > 0) == (kind in ("prompt", "prefix", "random", "trained"))
-
-
-def test_a_model_without_adapters_has_no_line() -> None:
-    assert adapter_start(model(tokenizer())).line == ""

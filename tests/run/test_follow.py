@@ -35,10 +35,11 @@ from transformers import TrainerCallback
 from forgetwatch import ForgetWatchCallback, Trajectory, load_snapshot
 from forgetwatch.errors import WatchError
 from forgetwatch.loading import Loading
-from forgetwatch.run import CheckpointGoneError, CheckpointQueue, CheckpointStore, Guard, SavedCheckpoint, follow
+from forgetwatch.run import Guard, follow
 from forgetwatch.run import follow as module
 from forgetwatch.run import follow as saved_checkpoints
 from forgetwatch.run import run as run_module
+from forgetwatch.run.follow import CheckpointGoneError, CheckpointQueue, CheckpointStore, SavedCheckpoint
 from forgetwatch.run_folder import GuardFinding
 from forgetwatch.scoring import loading as checkpoints
 

@@ -21,7 +21,7 @@ from forgetwatch.errors import ScoringError
 from forgetwatch.probe import combine
 from forgetwatch.run import callback as callback_module
 from forgetwatch.run import callback as trainer_module
-from forgetwatch.run import default_probe
+from forgetwatch.run.callback import default_probe
 from forgetwatch.scoring import Scorer
 
 

@@ -23,8 +23,11 @@ from forgetwatch import ForgetWatchCallback, Probe, Snapshot, Trajectory
 from forgetwatch.errors import GateError, WatchError
 from forgetwatch.metrics.transitions import Floats
 from forgetwatch.report import trajectory_json
-from forgetwatch.run import Guard, Run, finding_lines, stopped_line
+from forgetwatch.run import Guard
 from forgetwatch.run import guard as guard_module
+from forgetwatch.run.guard import finding_lines
+from forgetwatch.run.run import Run
+from forgetwatch.run.run_output import stopped_line
 from forgetwatch.run_folder import GuardFinding, StoredRun, task_figure
 
 

@@ -15,7 +15,7 @@ from support import PATIENCE
 
 from forgetwatch import Trajectory, load_snapshot
 from forgetwatch.measures import drift_json
-from forgetwatch.run import read_completions
+from forgetwatch.run.drift import read_completions
 from forgetwatch.run_folder import COMPLETIONS, Description, RunFolder
 
 EVERY_5 = tuple(range(0, 61, 5))

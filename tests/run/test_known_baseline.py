@@ -157,7 +157,9 @@ def test_a_baseline_of_a_moment_is_not_kept(tmp_path: Path, cache: Path, monkeyp
 def test_the_weights_are_read_once_in_a_run(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[object] = []
     digest = loading._digest
-    monkeypatch.setattr(loading, "_digest", lambda network: (read.append(network), digest(network))[1])
+    monkeypatch.setattr(
+        loading, "_digest", lambda network, **named: (read.append(network), digest(network, **named))[1]
+    )
     begin(tmp_path / "a", items=probe(300))
     begin(tmp_path / "b", items=probe(300))  # that finds its baseline
     assert len(read) == 2

@@ -328,14 +328,19 @@ def test_a_first_base_that_is_damaged_is_noted_and_the_stage_is_counted(stages: 
     assert [one["name"] for one in described["lineage"]["runs"]] == ["task0", "task1"]
 
 
-def by(method: str, folder: Path, network: Any, *, adapter: bool = False, **named: Any) -> Any:
-    """Train a model, or the one in a folder, for four steps by a trainer of TRL, and return the trainer."""
+def by(
+    method: str, folder: Path, network: Any, *, adapter: dict[str, Any] | None = None, rate: float = 1e-2, **named: Any
+) -> Any:
+    """Train a model, or the one in a folder, for four steps by a trainer of TRL, and return the trainer.
+
+    `adapter` makes it a LoRA, with these further options.
+    """
     import trl
     from peft import LoraConfig
 
     kind = {"SFT": "chat", "DPO": "pair", "GRPO": "prompt"}[method]
     settings: dict[str, Any] = {"max_steps": 4, "per_device_train_batch_size": 2, "use_cpu": True, "bf16": False}
-    settings |= {"report_to": "none", "disable_tqdm": True, "learning_rate": 1e-2, "save_strategy": "no"}
+    settings |= {"report_to": "none", "disable_tqdm": True, "learning_rate": rate, "save_strategy": "no"}
     settings |= {"model_init_kwargs": {"dtype": "float32"}} if isinstance(network, str) else {}
     further: dict[str, Any] = {}
     if method == "GRPO":
@@ -347,7 +352,7 @@ def by(method: str, folder: Path, network: Any, *, adapter: bool = False, **name
         train_dataset=examples(kind),
         processing_class=tokenizer(),
         callbacks=[ForgetWatchCallback(probe(60), every=2, max_overhead=None, **named)],
-        peft_config=LoraConfig(**LORA) if adapter else None,
+        peft_config=None if adapter is None else LoraConfig(**LORA, **adapter),
         **further,
     )
     made.train()
@@ -385,10 +390,29 @@ def test_adapters_are_stages_merged_and_unmerged(
     network, folders = model(tokenizer()), [tmp_path / name for name in ("a", "b", "c")]
     for number, folder in enumerate(folders):
         named = {"lineage": folders[number - 1]} if number else {}
-        made = by("SFT", folder, network, adapter=merges or number == 0, **named)
+        made = by("SFT", folder, network, adapter={} if merges or number == 0 else None, **named)
         network = made.model.merge_and_unload() if merges else made.model
     check_stages(folders)
     assert "stage 3 of this model, after a and b (by the name given)" in capfd.readouterr().err
+
+
+def test_a_loaded_adapter_that_started_at_random_is_that_of_the_stage_before(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    from peft import PeftModel
+
+    network = model(tokenizer())
+    first = by("SFT", tmp_path / "a", deepcopy(network), adapter={"init_lora_weights": False}, rate=5e-2)
+    first.save_model()
+    lost = Trajectory.from_run(tmp_path / "a").comparisons[-1].all.forgotten
+    assert lost > 0
+    again = PeftModel.from_pretrained(network, tmp_path / "a", is_trainable=True)
+    by("SFT", tmp_path / "b", again, rate=1e-12, lineage=tmp_path / "a")
+    assert "with its adapter (LORA), which the earlier training left" in capfd.readouterr().err
+    run = Trajectory.from_run(tmp_path / "b")
+    assert [look.all.forgotten for look in run.comparisons] == [0, lost, lost, lost]  # the first base, and three looks
+    assert run.stage is not None
+    assert [look.all.forgotten + look.all.gained for look in run.stage.comparisons] == [0] * 3
 
 
 def test_a_training_without_the_callback_in_between_is_counted_with_the_next_stage(

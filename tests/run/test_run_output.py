@@ -18,7 +18,8 @@ from forgetwatch.errors import WatchError
 from forgetwatch.grading import RULES
 from forgetwatch.progress import seconds
 from forgetwatch.report import trajectory_json
-from forgetwatch.run import ReportPage, cost_line, run_output
+from forgetwatch.run import run_output
+from forgetwatch.run.run_output import ReportPage, cost_line
 from forgetwatch.run_folder import REPORT, TaskFigure, logged_figure
 from forgetwatch.scoring import scorer
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from forgetwatch.errors import WatchError
-from forgetwatch.run import Schedule, event_steps, last_timed_step
+from forgetwatch.run.schedule import Schedule, event_steps, last_timed_step
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,8 @@ from transformers import TrainerCallback
 from forgetwatch import ForgetWatchCallback, Probe, Trajectory, load_snapshot, score
 from forgetwatch.comparing import estimated
 from forgetwatch.comparing.flips import flips
-from forgetwatch.report import FLIPPED, FLIPPED_TEXTS, flipped_rows
+from forgetwatch.report import flipped_rows
+from forgetwatch.report.tracker_rows import FLIPPED, FLIPPED_TEXTS
 
 pytestmark = [  # both within MLflow
     pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy is deprecated:DeprecationWarning"),

@@ -31,9 +31,10 @@ from forgetwatch.cli import app
 from forgetwatch.cli.options import check_device_map
 from forgetwatch.errors import ScoringError
 from forgetwatch.loading import Loading
-from forgetwatch.scoring import Scorer, explain_out_of_memory, load_model, score_checkpoint
+from forgetwatch.scoring import Scorer, load_model, score_checkpoint
 from forgetwatch.scoring import loading as checkpoints
 from forgetwatch.scoring import loading as pretrained
+from forgetwatch.scoring.model import explain_out_of_memory
 
 TOK = tokenizer()
 

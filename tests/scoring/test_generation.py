@@ -22,17 +22,9 @@ from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ProbeError
 from forgetwatch.grading import grade
 from forgetwatch.report import comparison_json, comparison_table
-from forgetwatch.scoring import (
-    Generated,
-    GeneratedItems,
-    Ids,
-    ModelGenerator,
-    Scorer,
-    answer_text,
-    encode_prompts,
-    render_prompt,
-    scorer,
-)
+from forgetwatch.scoring import Ids, ModelGenerator, Scorer, encode_prompts, scorer
+from forgetwatch.scoring.encoding import render_prompt
+from forgetwatch.scoring.generation import Generated, GeneratedItems, answer_text
 
 LETTERS = "ABCD"
 

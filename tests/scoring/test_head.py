@@ -24,9 +24,12 @@ from transformers import (
     LlamaForCausalLM,
 )
 
-from forgetwatch.scoring import ForwardPass, ModelInfo, Scorer, encode, head_in_fp32, plan, tensors_of, tree_options
+from forgetwatch.scoring import ModelInfo, Scorer, encode
 from forgetwatch.scoring import head as head_module
 from forgetwatch.scoring import layout as layout_module
+from forgetwatch.scoring.forward import ForwardPass
+from forgetwatch.scoring.head import head_in_fp32
+from forgetwatch.scoring.layout import plan, tensors_of, tree_options
 
 TOK = tokenizer()
 

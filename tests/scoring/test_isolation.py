@@ -16,7 +16,8 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from forgetwatch import compare, score
 from forgetwatch.errors import ScoringError
-from forgetwatch.scoring import Scorer, isolated, maskable
+from forgetwatch.scoring import Scorer
+from forgetwatch.scoring.model import isolated, maskable
 
 WRITTEN: dict[str, Any] = {"scoring": "generate", "decoding": {"tokens": 4}}
 

@@ -10,17 +10,16 @@ from hypothesis import strategies as st
 from support import WORDS, probe, tokenizer
 
 from forgetwatch import Item, Probe
-from forgetwatch.scoring import (
+from forgetwatch.scoring import Encoded, encode
+from forgetwatch.scoring.layout import (
     BATCH_COST,
     KEYS,
     LEAST_BATCH_COST,
     PREFIX_FACTOR,
     SMALLEST,
     Batch,
-    Encoded,
     Row,
     by_prefix,
-    encode,
     plan,
 )
 

@@ -32,9 +32,11 @@ from forgetwatch.item import Wording
 from forgetwatch.measures import snapshot_bits
 from forgetwatch.measures.rows import option_scores
 from forgetwatch.metrics import split
-from forgetwatch.probes import WORDINGS, worded
-from forgetwatch.scoring import Encoded, Scorer, decide, is_free_correct, lengths, option_mass
+from forgetwatch.probes import worded
+from forgetwatch.probes.wordings import WORDINGS
+from forgetwatch.scoring import Encoded, Scorer
 from forgetwatch.scoring.encoding import check_wordings, encode
+from forgetwatch.scoring.readout import decide, is_free_correct, lengths, option_mass
 
 TOK = tokenizer()
 

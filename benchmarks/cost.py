@@ -17,8 +17,9 @@ import time
 
 import numpy as np
 
-from forgetwatch.comparing import Comparison, Items, Trajectory, count_groups, paper_compat
-from forgetwatch.comparing.comparison import category_means
+from forgetwatch.comparing import Comparison, Trajectory
+from forgetwatch.comparing.comparison import Items, category_means, paper_compat
+from forgetwatch.comparing.groups import count_groups
 from forgetwatch.measures import AlignedPairs, Labels, Rows
 from forgetwatch.snapshot import Snapshot
 

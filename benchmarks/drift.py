@@ -19,7 +19,7 @@ import torch
 from peft import LoraConfig, get_peft_model
 
 from forgetwatch.probes import load_probe
-from forgetwatch.run import drift_prompts, read_under, sample_completions
+from forgetwatch.run.drift import drift_prompts, read_under, sample_completions
 from forgetwatch.scoring import Scorer, load_model
 
 

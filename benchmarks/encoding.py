@@ -26,7 +26,8 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from forgetwatch import Item, Probe
-from forgetwatch.scoring import encoding, render
+from forgetwatch.scoring import encoding
+from forgetwatch.scoring.encoding import render
 
 SUBJECTS, SHOTS = 57, 5
 

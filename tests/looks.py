@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from forgetwatch.comparing import ALPHA
+from forgetwatch.comparing.trajectory import ALPHA
 from forgetwatch.metrics import Boundary, alarm_level, boundary, fall_test, loss_p_value, smallest_loss
 from forgetwatch.metrics.margin_change import FEWEST_TESTED
 

@@ -6,7 +6,8 @@ import numpy as np
 
 from forgetwatch import Snapshot, compare
 from forgetwatch.comparing import ModelComparison, Target, rank_models, transition_matrix
-from forgetwatch.merge import MergedPoint, MergeSweep, ProbeSweep, WeightDistance
+from forgetwatch.merge.sweep import MergedPoint, MergeSweep, ProbeSweep
+from forgetwatch.merge.weights import WeightDistance
 
 ALPHAS = (0.0, 0.2, 0.5, 0.8, 1.0)
 

@@ -5,7 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from forgetwatch import Probe, Snapshot
-from forgetwatch.run_folder import FIRST, GuardFinding, RunFolder
+from forgetwatch.run_folder import GuardFinding, RunFolder
+from forgetwatch.run_folder.description import FIRST
 from forgetwatch.snapshot import read_snapshot, save_snapshot
 
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from forgetwatch import Item, Probe, Snapshot
 from forgetwatch.comparing import Comparison
-from forgetwatch.policy import Condition
+from forgetwatch.policy.condition import Condition
 
 PATIENCE = 300
 """Seconds to wait for another process or thread, on a machine that is busy with other work."""

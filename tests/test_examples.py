@@ -19,7 +19,7 @@ from forgetwatch import Trajectory, demo, load_probe
 from forgetwatch.cli import app
 from forgetwatch.comparing import read_stages
 from forgetwatch.policy import Sides, apply_policy, load_policy
-from forgetwatch.probes import RELATIONS
+from forgetwatch.probes.shipped import RELATIONS
 from forgetwatch.study.plan import read_plan
 
 EXAMPLES = Path(__file__).parent.parent / "examples"

@@ -65,7 +65,7 @@ def test_importing_comparing_and_reporting_stay_light(tmp_path: Path) -> None:
     code = f"""
 import forgetwatch, json
 from forgetwatch.cli import app
-from forgetwatch.policy import Condition
+from forgetwatch.policy.policy import Condition
 from forgetwatch.report import export, plots, terminal, tracker_rows
 from rich.console import Console
 comparison = forgetwatch.compare(before={str(tmp_path / "a.csv")!r}, after={str(tmp_path / "a.csv")!r})

@@ -17,7 +17,7 @@ import forgetwatch
 from forgetwatch import retention
 from forgetwatch.cli import app
 from forgetwatch.measures import QUANTITIES
-from forgetwatch.policy import parse_policy
+from forgetwatch.policy.policy import parse_policy
 from forgetwatch.probe import read_probe
 from forgetwatch.study import read_plan
 

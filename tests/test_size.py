@@ -32,21 +32,21 @@ AT_MOST = {
 """The last seven are measures: each belongs into its module in `measures/`, and few others need to name it."""
 
 ROOMS = {
-    "data": ("errors extras files loading progress ranges visible_text decoding item probe snapshot cache", 16_092),
-    "metrics": ("metrics measures", 26_375),
-    "theory": ("theory", 5_485),
-    "grading": ("grading", 15_492),
-    "probes": ("probes", 22_927),
-    "readers": ("readers files/json_pieces files/rows", 30_320),
-    "compare": ("text measures/rows comparing", 34_230),
-    "policy": ("policy", 9_514),
-    "report": ("report", 33_995),
-    "scoring": ("scoring", 32_267),
-    "retention": ("retention", 3_866),
-    "run": ("run run_folder", 51_133),
-    "merge": ("merge", 8_149),
-    "study": ("study", 14_917),
-    "ways in": ("trl axolotl lm_eval demo version cli __init__ __main__", 23_505),
+    "data": ("errors extras files loading progress ranges visible_text decoding item probe snapshot cache", 16_132),
+    "metrics": ("metrics measures", 26_373),
+    "theory": ("theory", 5_481),
+    "grading": ("grading", 15_474),
+    "probes": ("probes", 23_125),
+    "readers": ("readers files/json_pieces files/rows", 30_304),
+    "compare": ("text measures/rows comparing", 34_123),
+    "policy": ("policy", 9_504),
+    "report": ("report", 33_529),
+    "scoring": ("scoring", 33_189),
+    "retention": ("retention", 3_846),
+    "run": ("run run_folder", 50_375),
+    "merge": ("merge", 8_124),
+    "study": ("study", 14_886),
+    "ways in": ("trl axolotl lm_eval demo version cli __init__ __main__", 23_501),
 }
 """Parts of the package that make a room, and the most tokens of code of the room."""
 

@@ -28,7 +28,7 @@ from tqdm import tqdm
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from forgetwatch.metrics.divergence import first_tokens
-from forgetwatch.run import Reading, read_under, sample_completions
+from forgetwatch.run.drift import Reading, read_under, sample_completions
 from forgetwatch.scoring import Ids, end_tokens, sample, seeds_of
 
 TOKENS: Final = 24

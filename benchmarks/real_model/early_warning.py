@@ -227,7 +227,7 @@ def task_rows(tokenizer: Any, task: str, left_out: Sums) -> list[tuple[Ids, Ids]
 
 def prepare(options: Options) -> None:
     """Score the model at the start, sample its completions, and store what all runs share; skip what is there."""
-    from forgetwatch.run import sample_completions, save_completions
+    from forgetwatch.run.drift import sample_completions, save_completions
     from forgetwatch.scoring import encode, score
 
     base = options.out / "base"
@@ -274,7 +274,7 @@ class Laboratory:
     """
 
     def __init__(self, options: Options) -> None:
-        from forgetwatch.run import read_completions
+        from forgetwatch.run.drift import read_completions
         from forgetwatch.scoring import Scorer
 
         self.options = options
@@ -348,7 +348,7 @@ class Laboratory:
 
     def drift(self, model: Any, setting: Setting, when: str, names: Sequence[str]) -> dict[str, Any]:
         """Drift on completions, by set; what the model read is stored, so that it can be estimated otherwise too."""
-        from forgetwatch.run import read_under
+        from forgetwatch.run.drift import read_under
 
         found: dict[str, Any] = {}
         read: dict[str, Any] = {}

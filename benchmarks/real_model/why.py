@@ -41,7 +41,7 @@ from forgetwatch import Probe, compare, load_probe, load_snapshot, save_snapshot
 from forgetwatch.comparing import Group
 from forgetwatch.metrics import Interval, wilson
 from forgetwatch.report import comparison_json, save_figure
-from forgetwatch.run import (
+from forgetwatch.run.drift import (
     Completions,
     drift_prompts,
     read_completions,

@@ -37,7 +37,8 @@ from forgetwatch import Probe, Snapshot, compare, load_snapshot, save_snapshot
 from forgetwatch.measures import KNOWN
 from forgetwatch.measures.rows import option_scores
 from forgetwatch.metrics import TAU, boundary, equal_change_p_value, margins
-from forgetwatch.probes import OTHERS, reworded, wordings_of
+from forgetwatch.probes import OTHERS, wordings_of
+from forgetwatch.probes.wordings import reworded
 
 Floats = NDArray[np.float64]
 SHOWN: Final = ("shipped", *OTHERS)

@@ -24,7 +24,8 @@ def adder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from rich.progress import Progress
 
     from forgetwatch import demo
-    from forgetwatch.probes import Fact, Relation, facts
+    from forgetwatch.probes import Fact, facts
+    from forgetwatch.probes.shipped import Relation
 
     torch.set_num_threads(1)
     values = tuple(str(total) for total in range(2, 19))

@@ -18,32 +18,19 @@ Read `comparison` first, then `groups`. The pairs are from `pairing`, the number
 here imports torch or renders text for people.
 """
 
-from forgetwatch.comparing.by_wording import WordingChanges
 from forgetwatch.comparing.causes import COLUMNS, Cause, Causes, why_lost
-from forgetwatch.comparing.checks import (
-    OnMismatch,
-    Subset,
-    check_settings,
-    has_graded_answers,
-    repeated_prompts,
-    rules_of,
-    select,
-    setting_differences,
-)
+from forgetwatch.comparing.checks import OnMismatch, Subset, has_graded_answers, repeated_prompts, rules_of, select
 from forgetwatch.comparing.comparison import (
     RENDERERS,
     CategoryMeans,
     ChanceRule,
     Comparison,
-    Items,
     Spread,
     compare,
     first_samples,
-    paper_compat,
     vanished_note,
 )
 from forgetwatch.comparing.decision import (
-    WORDS,
     Conclusion,
     Decision,
     Word,
@@ -57,17 +44,8 @@ from forgetwatch.comparing.decision import (
     too_easy,
     unmeasured,
 )
-from forgetwatch.comparing.flips import (
-    Flip,
-    Side,
-    What,
-    ask_again,
-    first_forgotten,
-    marked_flips,
-    prompt_text,
-    sort_flips,
-)
-from forgetwatch.comparing.groups import Group, Level, count_groups, group_values
+from forgetwatch.comparing.flips import Flip, Side, What, ask_again, first_forgotten, marked_flips, sort_flips
+from forgetwatch.comparing.groups import Group, Level, group_values
 from forgetwatch.comparing.kept_share import KEPT_OF, Kept, KeptOf, kept, kept_of
 from forgetwatch.comparing.ranking import (
     ModelComparison,
@@ -78,7 +56,6 @@ from forgetwatch.comparing.ranking import (
     transition_matrix,
 )
 from forgetwatch.comparing.trajectory import (
-    ALPHA,
     Alarm,
     StageMatrix,
     Trajectory,
@@ -99,7 +76,6 @@ from forgetwatch.comparing.verdict import (
     category_leg,
     estimated,
     estimated_categories,
-    is_beyond,
     knowledge_leg,
     leg_interval,
     ranked_categories,

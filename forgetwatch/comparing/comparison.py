@@ -55,7 +55,6 @@ from forgetwatch.comparing.checks import (
 from forgetwatch.comparing.groups import Group, Level, count_groups, group_values
 from forgetwatch.errors import MismatchError, some_of
 from forgetwatch.measures import (
-    PASSAGES,
     QUANTITIES,
     VANISHED_SHARE_NOTED,
     Again,
@@ -294,21 +293,10 @@ class Comparison:
         """
         return frame(long_rows(self.groups))
 
-    def _repr_html_(self) -> str:
-        return str(RENDERERS["comparison_fragment"](self))
-
     def __str__(self) -> str:
-        whole, (low, high) = self.all, self.all.net_change_interval
-        parts = []
-        if whole.n or not whole.passages:
-            parts.append(
-                f"{whole.forgotten:g} forgotten and {whole.gained:g} gained of {whole.n:g} items, net "
-                f"{100 * whole.net_change:+.1f} points ({100 * low:+.1f} to {100 * high:+.1f})"
-                + (f", {whole.outcomes.vanished:,} more scored on one side alone" if whole.outcomes.vanished else "")
-            )
-        if (read := whole[PASSAGES]) is not None:
-            parts.append(f"{read.before:.3f} -> {read.after:.3f} bits per byte over {read.passages:g} passages")
-        return f"{' -> '.join(self.labels)}: {'; '.join(parts)}"
+        return str(RENDERERS["comparison_text"](self))
+
+    __repr__ = __str__
 
     @overload
     def __getitem__(self, measure: Measure[LookDrift]) -> Mapping[str, LookDrift] | None: ...

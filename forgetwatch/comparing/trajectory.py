@@ -365,8 +365,10 @@ class Trajectory:
         looks = zip(self.steps, self.comparisons, strict=True)
         return frame(row for step, look in looks for row in long_rows(look.groups, step=step))
 
-    def _repr_html_(self) -> str:
-        return str(RENDERERS["trajectory_fragment"](self))
+    def __str__(self) -> str:
+        return str(RENDERERS["trajectory_text"](self))
+
+    __repr__ = __str__
 
     @classmethod
     def of(

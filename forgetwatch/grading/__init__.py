@@ -21,8 +21,8 @@ from typing import Final
 
 from forgetwatch.grading.grader import Grade, check_item, grade, ungradable_reason
 from forgetwatch.grading.mathematics import find_numbers, normalise_numbers
-from forgetwatch.grading.text import after_thinking, fold, is_thinking_tag, opening_tag, tail
-from forgetwatch.grading.traits import LANGUAGES, UNCHECKED, count, limits, loops, refuses, without_echo
+from forgetwatch.grading.text import is_thinking_tag, opening_tag
+from forgetwatch.grading.traits import loops
 
 RULES: Final = 5
 """Version of the grading rules. It rises when the same output may get another grade, so that cached grades of an older

@@ -9,17 +9,6 @@
 Start with `weights`.
 """
 
-from forgetwatch.merge.report import (
-    choice_json,
-    merge_detail,
-    merge_figure,
-    merge_json,
-    merge_markdown,
-    merge_page,
-    merge_report,
-    merge_table,
-    side_by_side,
-    sweep_table,
-)
-from forgetwatch.merge.sweep import Choice, MergedPoint, MergeSweep, ProbeSweep, choose, run_sweep
-from forgetwatch.merge.weights import Method, ModelPair, WeightDistance
+from forgetwatch.merge.report import choice_json, merge_detail, merge_json, merge_report, merge_table
+from forgetwatch.merge.sweep import choose, run_sweep
+from forgetwatch.merge.weights import ModelPair

@@ -27,7 +27,6 @@ torch. Arrays are by row, one row for each sample of an item, and some arguments
 from forgetwatch.metrics.choices import UNITS, OptionScores, decide, normalise, option_mask, right_at_constant_mass
 from forgetwatch.metrics.divergence import NOT_ALWAYS, Drift, bucketed_kl, drift
 from forgetwatch.metrics.guessing import (
-    FEWEST_RIGHT,
     Answers,
     Corrected,
     Paper,

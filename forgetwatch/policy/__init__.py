@@ -8,7 +8,6 @@ A gate never passes for lack of a number. PASS, FAIL and INCONCLUSIVE of accurac
 Start with `policy`.
 """
 
-from forgetwatch.policy.condition import Condition
 from forgetwatch.policy.policy import (
     READY,
     Policy,
@@ -16,7 +15,6 @@ from forgetwatch.policy.policy import (
     limits_of,
     load_policy,
     parse_no_worse_than,
-    parse_policy,
     parse_share,
 )
 from forgetwatch.policy.ruling import PolicyResult, Ruling, Sides, apply_policy

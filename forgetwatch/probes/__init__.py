@@ -30,7 +30,7 @@ from forgetwatch.extras import install
 from forgetwatch.files import file_errors, open_plain, table_suffix
 from forgetwatch.item import has_one_choice_alone
 from forgetwatch.probe import Norm, Probe, combine, read_probe
-from forgetwatch.probes.categories import UNMAPPED, Categories, PaperTasks, combine_tasks, paper_category
+from forgetwatch.probes.categories import UNMAPPED, Categories, PaperTasks, combine_tasks
 from forgetwatch.probes.checking import (
     Finding,
     Overlap,
@@ -41,7 +41,6 @@ from forgetwatch.probes.checking import (
     exact_overlap,
     nearness_to,
     plain,
-    question_text,
     shares_words,
     training_text,
 )
@@ -58,10 +57,8 @@ from forgetwatch.probes.ladder import TRIED, at_levels, described_levels, is_poo
 from forgetwatch.probes.shipped import (
     LADDER,
     NAMES,
-    RELATIONS,
     STRATA,
     Fact,
-    Relation,
     demo_probe,
     facts,
     shipped_probe,
@@ -78,17 +75,7 @@ from forgetwatch.probes.tables import (
     read_rows,
     training_texts,
 )
-from forgetwatch.probes.wordings import (
-    OTHERS,
-    WORDINGS,
-    AskedIn,
-    few_shot,
-    options_of,
-    reworded,
-    worded,
-    worded_probe,
-    wordings_of,
-)
+from forgetwatch.probes.wordings import OTHERS, AskedIn, options_of, worded, worded_probe, wordings_of
 from forgetwatch.progress import log
 
 _LOCAL_NAMES: Final = (*NAMES, "demo")

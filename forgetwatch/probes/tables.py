@@ -591,8 +591,6 @@ _LIKE_CONTEXT: Final = re.compile(
 _WRONG: Final = re.compile(r"(?:distractor|(?:incorrect|wrong)[ _]answer)s?[ _]?[0-9]*", re.IGNORECASE)
 """Names of columns that hold wrong options, beside the right answer."""
 
-_YES_NO: Final = {True: "yes", False: "no"}
-
 
 def probe_from(
     source: str | Path | Iterable[Mapping[str, Any]],

@@ -23,9 +23,8 @@ from forgetwatch.errors import SnapshotError
 from forgetwatch.files import Document, Progress, begins_json, file_errors, first_object, json_lines, read_head, spans
 from forgetwatch.loading import weights_problem
 from forgetwatch.readers import inspect_log, lighteval, lm_eval_logs, table, tools
-from forgetwatch.readers.inspect_log import Archive, is_inspect_log
-from forgetwatch.readers.log import Log, QuestionStore, QuestionText, Reading, refuse_lfs_pointer
-from forgetwatch.readers.option_scores import choose_target, reconcile, target_options
+from forgetwatch.readers.inspect_log import is_inspect_log
+from forgetwatch.readers.log import QuestionStore, QuestionText, Reading, refuse_lfs_pointer
 from forgetwatch.readers.table import ColumnMap, concatenate, null_as_wrong, read_mapped
 from forgetwatch.snapshot import Snapshot, is_snapshot, read_snapshot
 

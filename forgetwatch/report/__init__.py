@@ -14,11 +14,9 @@ Read `terminal` first.
 
 from forgetwatch.comparing import RENDERERS
 from forgetwatch.report.advice import merge_command, more_command, run_title
-from forgetwatch.report.document import HEADINGS, group_cells, measure_tables
+from forgetwatch.report.document import group_cells, measure_tables
 from forgetwatch.report.export import (
     CARD,
-    ITEMS,
-    card_section,
     causes_json,
     comparison_json,
     comparison_markdown,
@@ -30,8 +28,8 @@ from forgetwatch.report.export import (
     trajectory_json,
     write_card,
 )
-from forgetwatch.report.flip_list import LONGEST, MOST, ROOM, flip_json, flip_lines, marked
-from forgetwatch.report.html import comparison_fragment, made_line, page, render, run_page, trajectory_fragment
+from forgetwatch.report.flip_list import flip_json, flip_lines
+from forgetwatch.report.html import made_line, page, render, run_page
 from forgetwatch.report.pictures import (
     SUFFIXES,
     drawn,
@@ -42,23 +40,8 @@ from forgetwatch.report.pictures import (
     save_run,
     svg,
 )
-from forgetwatch.report.plots import (
-    FORGOTTEN,
-    GAINED,
-    PANELS,
-    ROWS,
-    SAME,
-    UNSCORED,
-    bars_figure,
-    heatmap_caption,
-    heatmap_figure,
-    name_in,
-    set_tooltip,
-    trajectory_figure,
-)
-from forgetwatch.report.sentences import Summary
+from forgetwatch.report.plots import name_in, set_tooltip, trajectory_figure
 from forgetwatch.report.several_models import (
-    MODELS,
     ranking_figure,
     several_detail,
     several_markdown,
@@ -68,20 +51,20 @@ from forgetwatch.report.several_models import (
 )
 from forgetwatch.report.terminal import (
     DETAIL_WIDTH,
-    LINES,
     WIDTH,
-    WORST,
     comparison_detail,
     comparison_table,
     drift_line,
     note_lines,
     other_lines,
+    plain_text,
+    run_table,
 )
-from forgetwatch.report.tracker_rows import FLIPPED, FLIPPED_TEXTS, PREFIX, flipped_rows, tracker_name, tracker_row
+from forgetwatch.report.tracker_rows import PREFIX, flipped_rows, tracker_name, tracker_row
 
 RENDERERS.update(
     comparison_json=comparison_json,
-    comparison_fragment=comparison_fragment,
+    comparison_text=lambda comparison: plain_text(comparison_table(comparison)),
     trajectory_json=trajectory_json,
-    trajectory_fragment=trajectory_fragment,
+    trajectory_text=lambda trajectory: plain_text(run_table(trajectory)),
 )

@@ -339,8 +339,6 @@ def comparisons_csv(comparisons: Sequence[Comparison]) -> str:
 
 ITEMS = 20
 """Maximum number of lost items that are listed."""
-_OF_GATES: Final = ("n", "forgotten", "gained", "known_lost", "known_lost_net", "net_change")
-"""Columns of the table of a gate."""
 
 
 def comparison_markdown(

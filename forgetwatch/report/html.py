@@ -4,9 +4,7 @@
     below a fold    what to do, which questions, categories, the run, causes, how sure, all numbers, method
 
 With several models their ranking is above all of that. The template gets one object for each section. Text of items
-and outputs is embedded as JSON, which the page's script shows as text: none of it becomes markup or code. Also the
-fragment that a notebook shows for an object in a cell's last line: it has no script, and every rule of its style is
-bound to its class.
+and outputs is embedded as JSON, which the page's script shows as text: none of it becomes markup or code.
 """
 
 from __future__ import annotations
@@ -34,7 +32,6 @@ from forgetwatch.comparing import (
     Trajectory,
     conclude,
     estimated,
-    estimated_categories,
     first_forgotten,
     why_lost,
 )
@@ -46,22 +43,18 @@ from forgetwatch.probes import answers_of
 from forgetwatch.report import plots
 from forgetwatch.report.advice import advice_in_short, model_names
 from forgetwatch.report.document import (
-    HEADINGS,
     LEVELS,
-    PANELS,
     Aside,
     Bullets,
     Heading,
     Part,
     Table,
     document,
-    group_cells,
-    measure_rows,
 )
 from forgetwatch.report.flip_list import flip_list, script_json
 from forgetwatch.report.pictures import svg
 from forgetwatch.report.plots import heatmap, heatmap_caption, heatmap_figure
-from forgetwatch.report.sentences import WORST_HEADINGS, Summary, alarm_sentences, summary
+from forgetwatch.report.sentences import WORST_HEADINGS, Summary, summary
 from forgetwatch.report.several_models import RANKING, matrix_cells, ranking_cells, ranking_figure, several_words
 from forgetwatch.run_folder import run_probe
 from forgetwatch.text import count, passages
@@ -323,53 +316,3 @@ def _several(several: ModelComparison) -> dict[str, Any]:
         "over": count(matrix.items),
         "left_out": count(matrix.left_out),
     }
-
-
-def comparison_fragment(comparison: Comparison) -> str:
-    """Return the fragment for a notebook: verdict, facts, worst categories, and all categories of a comparison."""
-    return _fragment(comparison, summary(comparison))
-
-
-def trajectory_fragment(trajectory: Trajectory) -> str:
-    """Return the fragment for a notebook: the same of a run at its last look, with its curve and alarms."""
-    last, looks = trajectory.final, len(trajectory) - 1
-    # The questions are in no trajectory: lost ones are named by their task and id.
-    changed = flips(trajectory.baseline, trajectory.last) if looks else []
-    first = summary(last, changed=changed, trajectory=trajectory)
-    if not looks:
-        return _fragment(last, first, run=trajectory)
-    found = conclude(last, trajectory=trajectory)
-    curves = [_picture("net", lambda: plots.net_figure(trajectory, found))] if last.all.n else []
-    curves.append(_picture("passages", lambda: plots.passages_figure(trajectory)))
-    alarms = [sentence for sentence, _ in alarm_sentences(trajectory, found)]
-    return _fragment(last, first, run=trajectory, curves=curves, alarms=alarms)
-
-
-def _fragment(
-    comparison: Comparison,
-    first: Summary,
-    *,
-    run: Trajectory | None = None,
-    curves: Sequence[Markup | None] = (),
-    alarms: Sequence[str] = (),
-) -> str:
-    groups = [comparison.all, *comparison.by("category").values()]
-    # Groups of passages alone have a table of their own, and are in no other.
-    many = len(estimated_categories(comparison))
-    answered = [(group, group_cells(group, many)) for group in groups if group.n or not comparison.all.passages]
-    tables = [(HEADINGS, answered), *((measure.headings, measure_rows(measure, groups)) for measure in PANELS)]
-    # One more than ROWS: the first row is the whole.
-    shown = [
-        (headings.values(), [(group.name, cells.values()) for group, cells in rows[: ROWS + 1]])
-        for headings, rows in tables
-    ]
-    return render(
-        "fragment.html",
-        first=first,
-        worst_headings=WORST_HEADINGS,
-        tables=shown,
-        more=max(*(len(rows) - ROWS - 1 for _, rows in tables), 0),
-        curves=[drawn for drawn in curves if drawn is not None],
-        alarms=alarms,
-        notes=[without_folders(note) for note in (*(run.notes if run else ()), *comparison.notes)],
-    )

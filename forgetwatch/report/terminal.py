@@ -30,6 +30,7 @@ from __future__ import annotations
 import itertools
 import shlex
 from collections.abc import Iterator, Sequence
+from io import StringIO
 from pathlib import Path
 from typing import Any, Final
 
@@ -173,6 +174,13 @@ def run_table(
         remedy=f"{kept}{advise}" if run else "",
         more=more_of_run(trajectory, Path(named)) if run else "",
     )
+
+
+def plain_text(lines: Lines) -> str:
+    """Return a table as text without colours."""
+    out = StringIO()
+    Console(file=out, width=WIDTH).print(lines, soft_wrap=True)
+    return out.getvalue().rstrip()
 
 
 def _row(label: str, text: str, *, style: str = "") -> Text:

@@ -7,9 +7,7 @@
 """
 
 from forgetwatch.retention.loss import Retention, RetentionLoss
-from forgetwatch.retention.replay import TOPICS as TOPICS
 from forgetwatch.retention.replay import Prompt as Prompt
-from forgetwatch.retention.replay import Replay as Replay
 from forgetwatch.retention.replay import sample_replay
 from forgetwatch.retention.replay import shipped_prompts as shipped_prompts
 

@@ -10,17 +10,6 @@
 A study imports no torch where only files of outcomes are named. Start with `plan`.
 """
 
-from forgetwatch.study.factors import findings
-from forgetwatch.study.figures import radar_figures, scale_figure, scales
-from forgetwatch.study.pairs import Sources, Study, Value, is_model, run_study
+from forgetwatch.study.pairs import Sources, Study, is_model, run_study
 from forgetwatch.study.plan import Pair, read_plan
-from forgetwatch.study.publication import (
-    PAGE,
-    draw_figures,
-    rows,
-    study_csv,
-    study_json,
-    study_markdown,
-    study_table,
-    write_numbers,
-)
+from forgetwatch.study.publication import PAGE, draw_figures, study_json, study_table, write_numbers

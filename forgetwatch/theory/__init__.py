@@ -7,7 +7,7 @@
 It needs numpy and scipy, and no torch. Each module says what is cited and what is derived here. Read `mixture` first.
 """
 
-from forgetwatch.theory.mixture import Flow, flow, joint_flow, sampled
+from forgetwatch.theory.mixture import Flow, flow, joint_flow
 from forgetwatch.theory.near_on_policy import (
     PolicyFlow,
     Teacher,
@@ -19,4 +19,4 @@ from forgetwatch.theory.near_on_policy import (
     ttt_discover_condition,
     ttt_discover_threshold,
 )
-from forgetwatch.theory.settings import SEPARATIONS, SETTINGS, Setting, ends, table
+from forgetwatch.theory.settings import SEPARATIONS, SETTINGS, ends, table

@@ -19,7 +19,7 @@ from forgetwatch.cli import app
 from forgetwatch.cli import compare as compare_command
 from forgetwatch.comparing import ask_again
 from forgetwatch.errors import ForgetwatchError
-from forgetwatch.probes import WORDINGS, reworded
+from forgetwatch.probes.wordings import WORDINGS, reworded
 
 TOK = tokenizer()
 ITEMS = 16

@@ -15,17 +15,11 @@ import pytest
 from support import decided, probe, snapshot
 
 from forgetwatch import Item, Probe, Snapshot, Trajectory, compare, save_snapshot
-from forgetwatch.comparing import (
-    Subset,
-    check_settings,
-    read_stages,
-    read_target,
-    repeated_prompts,
-    setting_differences,
-)
+from forgetwatch.comparing import Subset, read_stages, read_target, repeated_prompts
+from forgetwatch.comparing.checks import check_settings, setting_differences
 from forgetwatch.errors import MismatchError, SnapshotError
 from forgetwatch.report.sentences import summary
-from forgetwatch.run_folder import TRAINER_STATE
+from forgetwatch.run_folder.description import TRAINER_STATE
 
 
 def graded(metric: str, *, task: str = "t", **by_task: str) -> Snapshot:

@@ -16,17 +16,9 @@ from pages import choices, sure, written
 from support import decided, snapshot
 
 from forgetwatch import Item, Probe, Snapshot, Trajectory, compare
-from forgetwatch.comparing import (
-    Comparison,
-    WordingChanges,
-    ask_again,
-    decide,
-    first_forgotten,
-    marked_flips,
-    prompt_text,
-    sort_flips,
-)
-from forgetwatch.comparing.flips import flips
+from forgetwatch.comparing import Comparison, ask_again, decide, first_forgotten, marked_flips, sort_flips
+from forgetwatch.comparing.by_wording import WordingChanges
+from forgetwatch.comparing.flips import flips, prompt_text
 from forgetwatch.errors import MismatchError, SnapshotError
 from forgetwatch.measures import KNOWN, Again, LostElsewhere, lost_elsewhere
 from forgetwatch.probes import worded

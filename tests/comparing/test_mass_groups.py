@@ -20,7 +20,7 @@ from forgetwatch.comparing.flips import flips
 from forgetwatch.measures import MASS, QUANTITIES, value_at
 from forgetwatch.measures.option_mass import mass_mode
 from forgetwatch.metrics import MassChanges
-from forgetwatch.policy import Condition
+from forgetwatch.policy.condition import Condition
 from forgetwatch.report import comparison_json, flip_json, tracker_row, trajectory_json
 
 Logprobs = np.ndarray[Any, np.dtype[np.float64]]

@@ -175,9 +175,10 @@ def test_a_look_without_scores_and_a_small_group_are_tested_by_flips() -> None:
     assert by == {1: ["margins", "margins", "flips"], 2: ["flips", "flips", "flips"]}
 
 
-def test_a_run_prints_without_its_answers() -> None:
+def test_a_run_prints_as_its_table() -> None:
     made = Trajectory.of([look(step, [True] * 500) for step in (0, 1)])
-    assert len(repr(made)) < 200
+    assert "KEPT" in repr(made)
+    assert len(repr(made)) < 600
     assert "array" not in repr(made)
 
 

@@ -170,11 +170,6 @@ def test_an_answer_that_left_no_text_is_of_the_kind_that_it_was_of() -> None:
     }
 
 
-def test_a_comparison_in_a_line_names_what_vanished() -> None:
-    assert str(compared(BEFORE, KEPT)).endswith("(-0.6 to +0.6), 400 more scored on one side alone")
-    assert "one side" not in str(compared(BEFORE, BEFORE))
-
-
 def test_few_are_no_note_more_are_one_and_many_are_a_line_of_the_table() -> None:
     found = {}
     for gone in (10, 30, 200):

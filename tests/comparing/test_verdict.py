@@ -16,20 +16,12 @@ from scipy.special import softmax
 from support import decided, snapshot
 
 from forgetwatch import Snapshot, Trajectory, compare
-from forgetwatch.comparing import (
-    Comparison,
-    Tolerance,
-    conclude,
-    decide,
-    is_beyond,
-    ranked_categories,
-    side_of_zero,
-    worst,
-)
+from forgetwatch.comparing import Comparison, Tolerance, conclude, decide, ranked_categories, side_of_zero, worst
+from forgetwatch.comparing.verdict import is_beyond
 from forgetwatch.metrics import alarm_level
 from forgetwatch.metrics.margin_change import FEWEST_TESTED
 from forgetwatch.policy import Sides, apply_policy, limits_of
-from forgetwatch.report import comparison_fragment, comparison_table
+from forgetwatch.report import comparison_table
 from forgetwatch.run import Guard
 
 LOST = {"PASS": 0, "INCONCLUSIVE": 5, "FAIL": 60}
@@ -37,7 +29,7 @@ LOST = {"PASS": 0, "INCONCLUSIVE": 5, "FAIL": 60}
 
 
 @pytest.mark.parametrize("answer", LOST)
-def test_terminal_page_notebook_gate_and_guard_take_one_decision(answer: str) -> None:
+def test_terminal_python_gate_and_guard_take_one_decision(answer: str) -> None:
     before = snapshot([True] * 400, meta={"step": 0})
     after = snapshot([False] * LOST[answer] + [True] * (400 - LOST[answer]), meta={"step": 1})
     comparison = compare(before=before, after=after)
@@ -46,7 +38,7 @@ def test_terminal_page_notebook_gate_and_guard_take_one_decision(answer: str) ->
     console = Console(file=io.StringIO(), width=80)
     console.print(comparison_table(comparison))
     assert f"\n{found.word} " in console.file.getvalue()  # type: ignore[attr-defined]
-    assert found.word in comparison_fragment(comparison)
+    assert found.word in str(comparison)
     limits = limits_of(no_worse_than="2%")
     assert apply_policy(limits, Sides(before=before, after=after), comparison=comparison).answer == answer
     findings = Guard().findings(Trajectory.of([before, after]))

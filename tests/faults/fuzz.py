@@ -37,7 +37,7 @@ from forgetwatch.errors import ForgetwatchError, MismatchError
 from forgetwatch.probe import read_probe
 from forgetwatch.probes import Categories, check_probe, load_probe
 from forgetwatch.readers import ColumnMap, read_mapped
-from forgetwatch.run import read_completions
+from forgetwatch.run.drift import read_completions
 
 ADDRESS_SPACE = 6 * 2**30
 """Bytes of address space of the child."""

@@ -24,8 +24,8 @@ from tool_logs import DATE, DEFLATED, RIGHT, STORED, WRITERS, ZSTANDARD, choice_
 
 from forgetwatch import Item, Probe, Snapshot, save_snapshot
 from forgetwatch.files import KEY, write_table
-from forgetwatch.run import SCHEMA as COMPLETIONS
-from forgetwatch.run import Completions, Reading, save_completions
+from forgetwatch.run.drift import SCHEMA as COMPLETIONS
+from forgetwatch.run.drift import Completions, Reading, save_completions
 from forgetwatch.snapshot import FORMAT, SCHEMA
 
 Rng = random.Random

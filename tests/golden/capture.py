@@ -144,7 +144,7 @@ def _comparison(case: Case) -> dict[str, str]:
         made["flips.txt"] = _flips(*case.sides, *case.flips, whole=case.whole)
     if case.settings is not None:
         comparison = compare(before=case.sides[0], after=case.sides[1], **case.settings)
-        made["notebook.html"] = f"{comparison}\n{_html(comparison._repr_html_())}"
+        made["notebook.txt"] = f"{comparison}\n"
         made["tracker.txt"] = _tracked(comparison)
     return made
 
@@ -155,8 +155,7 @@ def _run(case: Case) -> dict[str, str]:
         made["flips.txt"] = _flips(*case.sides, "--sort", "first", whole=case.whole)
     if case.settings is not None:
         trajectory = Trajectory.from_run(case.sides[0])
-        with _figures():
-            made["notebook.html"] = _html(trajectory._repr_html_())
+        made["notebook.txt"] = f"{trajectory}\n"
         made["tests.txt"] = "".join(f"{test}\n" for test in trajectory.verdicts())
         looks = zip(trajectory.steps[1:], trajectory.comparisons[1:], strict=True)
         rows = [f"step {step}\n{_tracked(one, full=False)}" for step, one in looks]

@@ -36,7 +36,7 @@ from support import log_likelihood, model, probe, tokenizer
 from forgetwatch import ForgetWatchCallback, Probe, Trajectory, Watch, score
 from forgetwatch.probes import load_probe
 from forgetwatch.retention import Retention, RetentionLoss
-from forgetwatch.run import read_under, sample_completions
+from forgetwatch.run.drift import read_under, sample_completions
 from forgetwatch.scoring import Scorer
 
 TOK = tokenizer()

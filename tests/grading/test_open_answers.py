@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from forgetwatch import Item
 from forgetwatch.errors import ForgetwatchError, ProbeError
-from forgetwatch.grading import Grade, after_thinking, check_item, find_numbers, fold, grade, normalise_numbers, tail
+from forgetwatch.grading import Grade, check_item, find_numbers, grade, normalise_numbers
+from forgetwatch.grading.text import after_thinking, fold, tail
 
 NUMBERS: list[tuple[str, bool | str | None, list[str]]] = [
     # answer, right (None = no answer, "two" = ambiguous), outputs

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from forgetwatch import Item
 from forgetwatch.errors import ProbeError
-from forgetwatch.grading import check_item, grade, patterns, tail
+from forgetwatch.grading import check_item, grade, patterns
+from forgetwatch.grading.text import tail
 
 SLOW = ("(a|aa)+$", "a" * 60 + "b")
 HOSTILE = [

@@ -7,8 +7,8 @@ from support import growth
 
 from forgetwatch import Item
 from forgetwatch.errors import ProbeError
-from forgetwatch.grading import LANGUAGES, check_item, count, grade, limits, loops, refuses, without_echo
-from forgetwatch.grading.traits import language
+from forgetwatch.grading import check_item, grade, loops
+from forgetwatch.grading.traits import LANGUAGES, count, language, limits, refuses, without_echo
 
 REQUIRED = {
     "stops": "yes",

@@ -19,7 +19,8 @@ from support import model, tokenizer
 from transformers import AutoModelForCausalLM
 
 from forgetwatch.errors import ScoringError
-from forgetwatch.merge import Method, ModelPair, WeightDistance
+from forgetwatch.merge import ModelPair
+from forgetwatch.merge.weights import Method, WeightDistance
 
 SINGLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"

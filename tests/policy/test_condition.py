@@ -18,8 +18,9 @@ from forgetwatch.comparing import Comparison, Tolerance, group_values
 from forgetwatch.errors import GateError
 from forgetwatch.measures import DRIFT, QUANTITIES, LookDrift, range_of, sentence_of, unit_of, value_at
 from forgetwatch.measures.drift import Floor
-from forgetwatch.policy import Condition, Sides, apply_policy, limits_of, parse_policy
-from forgetwatch.policy.condition import parse_fraction
+from forgetwatch.policy import Sides, apply_policy, limits_of
+from forgetwatch.policy.condition import Condition, parse_fraction
+from forgetwatch.policy.policy import parse_policy
 from forgetwatch.snapshot import Snapshot, save_snapshot
 
 

@@ -9,7 +9,8 @@ from support import snapshot
 from forgetwatch import Item, Probe, Snapshot, compare
 from forgetwatch.comparing import Comparison
 from forgetwatch.errors import GateError
-from forgetwatch.policy import PolicyResult, Ruling, Sides, apply_policy, limits_of, parse_policy
+from forgetwatch.policy import PolicyResult, Ruling, Sides, apply_policy, limits_of
+from forgetwatch.policy.policy import parse_policy
 
 LABELS = {"category": ["Math"] * 60 + ["Art"] * 60, "task": ["x", "y"] * 60}
 BEFORE, AFTER = snapshot([True] * 120, **LABELS), snapshot([False] * 30 + [True] * 90, **LABELS)

@@ -20,18 +20,8 @@ from support import decided, snapshot
 from forgetwatch import Item, Probe, Snapshot, compare
 from forgetwatch.comparing import Comparison, decide
 from forgetwatch.errors import GateError
-from forgetwatch.policy import (
-    READY,
-    PolicyResult,
-    Ruling,
-    Sides,
-    apply_policy,
-    check_groups,
-    limits_of,
-    load_policy,
-    parse_policy,
-)
-from forgetwatch.policy.policy import Exemption
+from forgetwatch.policy import READY, PolicyResult, Ruling, Sides, apply_policy, check_groups, limits_of, load_policy
+from forgetwatch.policy.policy import Exemption, parse_policy
 
 CATEGORIES = 6
 

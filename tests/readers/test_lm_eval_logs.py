@@ -21,7 +21,7 @@ from tool_logs import DATE, choice_row, open_row, results, write_json, write_sam
 
 from forgetwatch import Snapshot, compare, load_snapshot, save_snapshot
 from forgetwatch.errors import MismatchError, SnapshotError
-from forgetwatch.readers import choose_target, reconcile, target_options
+from forgetwatch.readers.option_scores import choose_target, reconcile, target_options
 from forgetwatch.snapshot import NONE, NOT_FINITE
 
 SCORES = [(-3.0, -1.5, -2.0), (-1.0, -4.0, -2.5), (-2.0, -3.0, -0.25), (-9.0, -1.0, -1.0)]

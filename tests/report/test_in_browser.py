@@ -15,7 +15,7 @@ from support import PATIENCE
 from forgetwatch.cli.output import write_report
 from forgetwatch.comparing import TOLERANCE
 from forgetwatch.merge.report import merge_page
-from forgetwatch.report import LONGEST
+from forgetwatch.report.flip_list import LONGEST
 from forgetwatch.visible_text import visible
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

@@ -13,7 +13,8 @@ from forgetwatch import compare
 from forgetwatch.comparing import Tolerance, decide, ranked_categories
 from forgetwatch.comparing.flips import flips
 from forgetwatch.metrics import TAU
-from forgetwatch.report import ITEMS, comparison_json, comparison_markdown, comparisons_csv, comparisons_json, escaped
+from forgetwatch.report import comparison_json, comparison_markdown, comparisons_csv, comparisons_json, escaped
+from forgetwatch.report.export import ITEMS
 from forgetwatch.report.sentences import summary
 
 GROUP = {

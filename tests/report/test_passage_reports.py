@@ -12,7 +12,6 @@ from passage_texts import read
 from forgetwatch import Comparison, Trajectory, compare
 from forgetwatch.measures import PASSAGES
 from forgetwatch.report import (
-    LINES,
     comparison_detail,
     comparison_markdown,
     comparison_table,
@@ -21,7 +20,7 @@ from forgetwatch.report import (
     save_run,
     tracker_row,
 )
-from forgetwatch.report.terminal import run_table
+from forgetwatch.report.terminal import LINES, run_table
 
 RNG = np.random.default_rng(0)
 BEFORE = RNG.uniform(0.8, 1.6, 60)
@@ -121,14 +120,6 @@ def test_the_page_of_a_run_has_a_table_by_category_and_a_curve(questions: bool) 
 def test_a_page_without_passages_has_no_section_of_them() -> None:
     run = Trajectory.of([read(bits=[], questions=QUESTIONS, step=step) for step in range(2)])
     assert 'id="passages"' not in run_page(run)
-
-
-@pytest.mark.parametrize("questions", [False, True])
-def test_a_notebook_shows_passages(questions: bool) -> None:
-    text = compared(questions=questions)._repr_html_()
-    assert "+0.050 (+0.037 to +0.063)" in text
-    assert "1.204 → 1.255 bits per byte; change +0.050 (+0.037 to +0.063), harder to predict" in text
-    assert "Curves: change of the bits per byte" in watched(questions=questions)._repr_html_()
 
 
 def test_a_tracker_gets_one_curve_and_with_full_one_for_each_category() -> None:

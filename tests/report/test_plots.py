@@ -21,7 +21,8 @@ from support import snapshot
 
 from forgetwatch import Trajectory, compare
 from forgetwatch.comparing import Comparison, ModelComparison, Target, conclude, estimated
-from forgetwatch.report import (
+from forgetwatch.report import drawn, ranking_figure, save_comparisons, save_figure, save_run, svg, trajectory_figure
+from forgetwatch.report.plots import (
     FORGOTTEN,
     GAINED,
     PANELS,
@@ -29,17 +30,11 @@ from forgetwatch.report import (
     SAME,
     UNSCORED,
     bars_figure,
-    drawn,
+    heatmap,
     heatmap_caption,
     heatmap_figure,
-    ranking_figure,
-    save_comparisons,
-    save_figure,
-    save_run,
-    svg,
-    trajectory_figure,
+    net_figure,
 )
-from forgetwatch.report.plots import heatmap, net_figure
 
 
 def run(categories: int, looks: int = 3) -> Trajectory:

@@ -15,7 +15,6 @@ from support import snapshot
 from forgetwatch.comparing import Comparison, Group, estimated, estimated_categories, leg_interval, ranked_categories
 from forgetwatch.policy import Sides, apply_policy, load_policy
 from forgetwatch.report import (
-    HEADINGS,
     comparison_detail,
     comparison_json,
     comparison_markdown,
@@ -24,6 +23,7 @@ from forgetwatch.report import (
     page,
     tracker_row,
 )
+from forgetwatch.report.document import HEADINGS
 from forgetwatch.report.export import policy_comment
 
 MADE = {

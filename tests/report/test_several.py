@@ -9,7 +9,8 @@ from rich.cells import cell_len
 from support import snapshot
 
 from forgetwatch.comparing import ModelComparison, Target
-from forgetwatch.report import MODELS, comparisons_json, page, several_detail, several_markdown, several_table
+from forgetwatch.report import comparisons_json, page, several_detail, several_markdown, several_table
+from forgetwatch.report.several_models import MODELS
 
 KEPT = (7, 9, 8)
 

@@ -20,21 +20,20 @@ from run_folders import write_run
 from support import probe, snapshot
 
 from forgetwatch import Item, Probe, Snapshot, Trajectory, compare
-from forgetwatch.comparing import Comparison, Conclusion, Tolerance, conclude, decide, estimated, is_beyond
+from forgetwatch.comparing import Comparison, Conclusion, Tolerance, conclude, decide, estimated
 from forgetwatch.comparing.flips import flips
+from forgetwatch.comparing.verdict import is_beyond
 from forgetwatch.policy import parse_no_worse_than
 from forgetwatch.report import (
-    LINES,
     WIDTH,
-    Summary,
-    comparison_fragment,
     comparison_markdown,
     comparison_table,
     page,
-    trajectory_fragment,
 )
-from forgetwatch.report.sentences import alarm_sentences, summary
-from forgetwatch.run import Guard, Run
+from forgetwatch.report.sentences import Summary, alarm_sentences, summary
+from forgetwatch.report.terminal import LINES
+from forgetwatch.run import Guard
+from forgetwatch.run.run import Run
 from forgetwatch.run_folder import GuardFinding
 from forgetwatch.text import listed, questions, shorten
 
@@ -558,18 +557,15 @@ def show(name: str) -> Shown:
     if not case.run:
         comparison = compare(before=made[0], after=made[-1])
         trajectory = None
-        notebook = comparison_fragment(comparison)
     else:
         run = Run(probe(), "nowhere")
         for at in range(2, len(made) + 1):
             run.note(case.guard.findings(Trajectory.of(made[:at], planned=LOOKS)))
         trajectory = replace(Trajectory.of(made, planned=LOOKS), findings=run.findings)
         comparison = trajectory.comparisons[-1]
-        notebook = trajectory_fragment(trajectory)
     table = printed(comparison_table(comparison, trajectory=trajectory))
     outputs = {
         "page": text_of(page(comparison, trajectory=trajectory)),
-        "notebook": text_of(notebook),
         "markdown": plain(re.sub(r"\\(.)", r"\1", comparison_markdown(comparison, trajectory=trajectory))),
     }
     found = conclude(comparison, trajectory=trajectory)

@@ -12,8 +12,8 @@ from support import snapshot
 from forgetwatch import Trajectory, compare
 from forgetwatch.comparing import Comparison, Tolerance, estimated
 from forgetwatch.measures import KNOWN, net_of_luck
-from forgetwatch.report import LINES, WORST, comparison_detail, comparison_table, note_lines
-from forgetwatch.report.terminal import run_table
+from forgetwatch.report import comparison_detail, comparison_table, note_lines
+from forgetwatch.report.terminal import LINES, WORST, run_table
 from forgetwatch.run_folder import GuardFinding
 
 

@@ -10,8 +10,8 @@ from forgetwatch.comparing import estimated
 from forgetwatch.comparing.flips import flips
 from forgetwatch.measures import MEASURES, NET_ESTIMATE
 from forgetwatch.measures.base import Quantity
-from forgetwatch.report import FLIPPED, FLIPPED_TEXTS, flipped_rows, tracker_name, tracker_row
-from forgetwatch.report.tracker_rows import tracker_key
+from forgetwatch.report import flipped_rows, tracker_name, tracker_row
+from forgetwatch.report.tracker_rows import FLIPPED, FLIPPED_TEXTS, tracker_key
 
 
 def test_one_look_becomes_the_documented_keys() -> None:

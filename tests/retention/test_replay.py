@@ -15,9 +15,9 @@ from forgetwatch import Item, Probe
 from forgetwatch.cli import app
 from forgetwatch.errors import ForgetwatchError, ScoringError
 from forgetwatch.probes import shares_words, split_halves
-from forgetwatch.retention import TOPICS, Prompt, sample_replay, shipped_prompts
+from forgetwatch.retention import Prompt, sample_replay, shipped_prompts
 from forgetwatch.retention.replay import _SENTENCE as SENTENCE
-from forgetwatch.retention.replay import Replay
+from forgetwatch.retention.replay import TOPICS, Replay
 
 TOK = tokenizer()
 PROMPTS = [Prompt(f"Q w{n} w{n + 1}", "ab"[n % 2]) for n in range(20)]

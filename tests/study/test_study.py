@@ -35,25 +35,13 @@ from forgetwatch.cli import app
 from forgetwatch.comparing import Spread
 from forgetwatch.errors import ScoringError
 from forgetwatch.measures import LookDrift
-from forgetwatch.merge import merge_markdown, merge_page
-from forgetwatch.probes import few_shot
+from forgetwatch.merge.report import merge_markdown, merge_page
+from forgetwatch.probes.wordings import few_shot
 from forgetwatch.report import measure_tables
-from forgetwatch.study import (
-    Sources,
-    Study,
-    Value,
-    publication,
-    radar_figures,
-    read_plan,
-    rows,
-    run_study,
-    scale_figure,
-    scales,
-    study_csv,
-    study_markdown,
-)
-from forgetwatch.study.figures import _apart
-from forgetwatch.study.pairs import Resolve
+from forgetwatch.study import Sources, Study, publication, read_plan, run_study
+from forgetwatch.study.figures import _apart, radar_figures, scale_figure, scales
+from forgetwatch.study.pairs import Resolve, Value
+from forgetwatch.study.publication import rows, study_csv, study_markdown
 
 K = np.repeat([2, 4, 4, 5, 3, 10], 20)
 TASK = np.repeat([f"t{n}" for n in range(6)], 20)

@@ -43,7 +43,7 @@ ROOMS = {
     "report": ("report", 33_529),
     "scoring": ("scoring", 33_189),
     "retention": ("retention", 3_846),
-    "run": ("run run_folder", 50_375),
+    "run": ("run run_folder", 50_675),
     "merge": ("merge", 8_124),
     "study": ("study", 14_886),
     "ways in": ("trl axolotl lm_eval demo version cli __init__ __main__", 23_501),

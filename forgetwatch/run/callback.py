@@ -72,7 +72,15 @@ from forgetwatch.report import CARD, PREFIX, write_card
 from forgetwatch.run import run_output
 from forgetwatch.run.guard import STOPS, Action, Guard, finding_lines, roll_back
 from forgetwatch.run.known_baseline import asked
-from forgetwatch.run.run import BY_FOLDER, LineageSetting, Look, Run, found_lineage, join_lineage
+from forgetwatch.run.run import (
+    LineageSetting,
+    Look,
+    Run,
+    found_lineage,
+    join_lineage,
+    known_fingerprint,
+    remember_trained,
+)
 from forgetwatch.run.schedule import (
     FEWEST_ITEMS,
     Budget,
@@ -405,8 +413,8 @@ class ForgetWatchCallback(TrainerCallback):
             folder, which is then scored. A resumed run needs it only if its own baseline is lost.
         lineage: The earlier training that this one continues: its output_dir or checkpoint. Losses then count against
             the base of the first training, and against the start of this one. By default it is found by the
-            folder of the model; False turns it off. A model that was handed on in memory, merged, cast or quantised
-            has to have it named.
+            model in memory or its folder; False turns it off. A model that was copied, cast or quantised has to have it
+            named.
         guard: Reaction to an alarm or a loss beyond the bounds: ``warn``, ``save``, ``stop``, ``rollback`` (stops, and
             loads the last saved checkpoint whose look did not fail), or a `Guard` with other bounds; the name or file
             of a policy, which then decides and names its reaction; None for no guard, and no line on alarms.
@@ -488,6 +496,7 @@ class ForgetWatchCallback(TrainerCallback):
         self.drift = log == "full" if drift is None else drift
         self._attached: Trainer | None = None
         self._trainer: Trainer | None = None
+        self._first: Run | None = None  # that of an earlier train() of this trainer, whose baseline stays
         self._watch: Watch | None = None
         self._failures = Failures(strict=strict, is_main_process=True)
         self._page = run_output.ReportPage()
@@ -515,13 +524,16 @@ class ForgetWatchCallback(TrainerCallback):
             raise WatchError("no trainer found; pass the callback to one, or call attach(trainer)")
         check_trainer(trainer, args, own=type(self), composite=self.composite)
         # A second train(), or another try with a smaller batch: the first baseline stays.
-        is_again = trainer is self._trainer and not state.is_hyper_param_search
+        is_again = trainer is self._trainer and not state.is_hyper_param_search and self._has_begun
         earlier = self._watch.run if self._watch is not None and is_again else None
+        is_restart = earlier is not None and self._is_same_run(earlier, state, kwargs)
+        self._first = earlier if state.global_step == 0 and not is_restart else None
+        if self._first is not None:
+            on_main_process(self._first.folder.release)
         self._trainer, self._tried, self._stops_again = trainer, -1, False
         self._failures = Failures(strict=self.strict, is_main_process=bool(state.is_world_process_zero))
         self._page = run_output.ReportPage()
-        checkpoint, is_restart = resume_checkpoint(), earlier is not None and self._has_begun
-        before = None if earlier is None else earlier.budget
+        checkpoint, before = resume_checkpoint(), None if earlier is None else earlier.budget
         watch = (self._watch if is_restart else None) or self._new_watch(trainer, args, state, kwargs)
         self._watch, run, self._has_begun = watch, watch.run, is_restart
         self._saved_weights = self._saved_weights if is_restart else {}
@@ -537,6 +549,7 @@ class ForgetWatchCallback(TrainerCallback):
                 self._prepare(watch, budget, kwargs)
                 self._begin(watch, kwargs)
         self._has_begun, self._ended = True, False  # only now: what failed is tried again in full
+        remember_trained(kwargs["model"], run)
         budget.set_out(state.global_step, is_final=is_final, before=before if is_restart else None)
         budget.follow(run.decision or Decision())
         run.follow(budget)
@@ -707,12 +720,17 @@ class ForgetWatchCallback(TrainerCallback):
         examples = None if trainer is None else trainer.train_dataset
         with random_states():  # reading examples may draw random numbers
             tokens = on_main_process(lambda: None if trainer is None else step_tokens(trainer.args, examples))
-        named = self._named_baseline(run.probe)
-        line = join_lineage(run, model, tokenizer, setting=self.lineage, counts=named is None)
+        named, first = self._named_baseline(run.probe), self._first
+        setting = self.lineage if first is None else False
+        line = join_lineage(run, model, tokenizer, setting=setting, counts=named is None)
+        if first is not None:
+            line = "another training of this trainer: a run of its own, with the baseline of the first one's start"
+            if first.lineage is not None:
+                run.descend(first.lineage)
         if line:
             self._log(line)
         if named is not None:
-            run.adopt(named)
+            run.adopt(named, None if first is None else first.null)
         is_off = adapter_start(model, continued=run.continued).is_off
         with adapters_off(model) if is_off else nullcontext():
             self._decide(watch, budget, model, tokenizer, tokens, after=0, again=2 if is_off else 1)
@@ -731,8 +749,8 @@ class ForgetWatchCallback(TrainerCallback):
         """Return a ladder at the levels of the run that resumes, of the first base, or that suit the model."""
         if not is_pool(probe):
             return probe
-        if memory or self.baseline is not None:
-            made = (memory or {}).get("made") or (self.baseline.meta if isinstance(self.baseline, Snapshot) else {})
+        if memory or self._reference is not None:
+            made = (memory or {}).get("made") or (self._reference.meta if isinstance(self._reference, Snapshot) else {})
         else:
             lineage = on_main_process(lambda: found_lineage(kwargs["model"], self.lineage))
             made = {} if lineage is None or lineage.first is None else lineage.first.meta
@@ -751,7 +769,7 @@ class ForgetWatchCallback(TrainerCallback):
         look = watch.take(model, tokenizer, step=0)
         if look.unstored is not None:  # known before the first step
             raise look.unstored
-        if run.lineage is not None and run.lineage.how == BY_FOLDER and run.leave_unlike_lineage():
+        if run.leave_unlike_lineage():
             self._log(
                 "its answers are not those of that training's end: it is not counted as a stage of that model; "
                 "lineage=... names it if it is one, such as after quantising"
@@ -810,15 +828,18 @@ class ForgetWatchCallback(TrainerCallback):
         self._decide(watch, budget, kwargs["model"], tokenizer_of(kwargs), None, after=step)
         return False
 
+    def _is_same_run(self, earlier: Run, state: TrainerState, kwargs: dict[str, Any]) -> bool:
+        """Return True if a second train() goes on with a run, or tries its start again with the same weights."""
+        if state.global_step > 0:
+            return True
+        return not self._ended and known_fingerprint(kwargs["model"]) == earlier.started_with
+
     def _restart(self, run: Run, step: int) -> bool:
-        """Train the same run again: after its end, or with a smaller batch. The baseline and the decision stay.
+        """Train the same run again: from a checkpoint, or with a smaller batch. The baseline and the decision stay.
 
         Return whether the number of looks is decided for good.
         """
         on_main_process(lambda: run.folder.claim(on_wait=log))
-        # Before its looks are dropped: a finished training is a result of its own.
-        if self._ended and (aside := on_main_process(run.folder.copy_aside)):
-            self._log(f"the looks of the earlier training are now in {aside}")
         stopped = run.stopped
         run.forget_after(step)
         self._resume_guard(run, stopped, step)
@@ -1010,9 +1031,14 @@ class ForgetWatchCallback(TrainerCallback):
             share_text=self.share_text,
         )
 
+    @property
+    def _reference(self) -> Snapshot | str | None:
+        """The baseline from elsewhere: that of an earlier train(), else the one that the user named; None for none."""
+        return self.baseline if self._first is None else self._first.baseline
+
     def _named_baseline(self, probe: Probe) -> Snapshot | None:
         """Return the baseline that the user named: a snapshot, or a model, which is scored now; None for none."""
-        named = self.baseline
+        named = self._reference
         if named is None or isinstance(named, Snapshot):
             return named
         if world_size() > 1:  # a second model beside one that the processes share
@@ -1036,7 +1062,8 @@ class ForgetWatchCallback(TrainerCallback):
             epochs=steps_of("epoch", every=None),
             evaluations=steps_of(strategy, every=state.eval_steps),
         )
-        return Budget(schedule, overhead=self.max_overhead, items=self.items)
+        items = self.items if self._first is None else self._first.items
+        return Budget(schedule, overhead=self.max_overhead, items=items)
 
     def _new_watch(
         self, trainer: Trainer, args: TrainingArguments, state: TrainerState, kwargs: dict[str, Any]

@@ -14,11 +14,12 @@ room. That is said once.
 
 **Lineage.** The lineage of the model that a training begins with, found by its folder, or by name.
 
-    by its folder     a checkpoint has a copy of its run, or the run folder is beside it
-    by name           ``lineage="runs/sft"``: for a model that was handed on in memory, merged, cast or quantised
+    in memory         a run of this process trained the model, or the base under its adapters
+    by its folder     a checkpoint has a copy of its run, or the run folder is beside or above the model's
+    by name           ``lineage="runs/sft"``: for a model that was copied, cast or quantised
 
-A lineage that is found by itself and does not fit is left out, with one line. One that is named and does not fit is an
-error.
+A lineage that is found by itself and does not fit, or whose last look has other answers, is left out, with one line.
+One that is named and does not fit is an error.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from __future__ import annotations
 import hashlib
 import math
 import operator
+import weakref
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -76,6 +78,7 @@ from forgetwatch.run_folder import (
     lineage_after,
 )
 from forgetwatch.scoring import (
+    base_model,
     model_fingerprint,
     on_main_process,
     rank,
@@ -448,8 +451,8 @@ class Run:
                 f"({self.probe.fingerprint[:12]}); resume with the probe in {self.folder.path / PROBE}"
             )
 
-    def adopt(self, baseline: Snapshot) -> None:
-        """Compare with a snapshot from elsewhere instead of the first look.
+    def adopt(self, baseline: Snapshot, null: Snapshot | None = None) -> None:
+        """Compare with a snapshot from elsewhere, and perhaps a second measurement, instead of the first look.
 
         Raises:
             WatchError: If it is of another probe, a look was taken already, or another process trains in the folder.
@@ -458,10 +461,14 @@ class Run:
             raise WatchError("the run has a baseline already; adopt one from elsewhere before the first look")
         self.open()
         self.check_probe(baseline.meta)
-        adopted = self.folder.stamped(self.in_order(baseline), "baseline")
-        adopted = replace(adopted, meta={**adopted.meta, "step": -1})  # a step that no look of this run has
-        self.baseline = adopted
-        self._compare(adopted, step=-1)
+
+        def adopted(rows: Snapshot, kind: Literal["baseline", "null"]) -> Snapshot:
+            # A step that no look of this run has.
+            return self.folder.stamped(replace(rows, meta={**rows.meta, "step": -1}), kind)
+
+        self.baseline = adopted(self.in_order(baseline), "baseline")
+        self.null = null and adopted(null, "null")
+        self._compare(self.baseline, step=-1)
 
     def descend(self, lineage: Lineage) -> None:
         """Count against the base of earlier trainings too, from the first look on.
@@ -491,7 +498,7 @@ class Run:
 
         A model that was made anew from the configuration of a checkpoint has its name, and answers otherwise.
         """
-        if self.lineage is None or self.lineage.end is None or self.baseline is None:
+        if self.lineage is None or self.lineage.how == NAMED or self.lineage.end is None or self.baseline is None:
             return False
         end = rows_of_baseline(self.lineage.end, self.baseline)
         start = rows_of_baseline(self.baseline, end)
@@ -704,9 +711,8 @@ class Run:
 
     @property
     def continued(self) -> str | None:
-        """Kind of the adapter that an earlier training left in memory, as `adapter_start` takes it."""
-        # A folder has a whole model, and an adapter on it is a new one.
-        return None if self.lineage is None or self.lineage.how == BY_FOLDER else self.lineage.adapter
+        """Kind of the adapter that an earlier training left, as `adapter_start` takes it."""
+        return None if self.lineage is None else self.lineage.adapter
 
     def retained_before(self) -> int:
         """Return the number of right answers of the baseline."""
@@ -777,8 +783,13 @@ def checked_step(step: SupportsIndex, *, lowest: int = 0) -> int:
 
 LineageSetting = str | Path | Literal[False] | None
 
-BY_FOLDER: Final = "the folder of the model"
-"""Value of `how` for a lineage that nobody named."""
+_TRAINED: Final[weakref.WeakKeyDictionary[nn.Module, Path]] = weakref.WeakKeyDictionary()
+"""Run folder of each model in memory that a run of this process trained, and of the base under its adapters."""
+
+
+def remember_trained(model: nn.Module, run: Run) -> None:
+    """Let a later run of this process find the run by its model."""
+    _TRAINED[base_model(model)] = _TRAINED[without_wrappers(model)] = run.folder.path
 
 
 def facts_of(model: nn.Module, tokenizer: Any) -> dict[str, Any]:
@@ -813,7 +824,7 @@ def join_lineage(run: Run, model: nn.Module, tokenizer: Any, *, setting: Lineage
         WatchError: If the named folder has no run, or is of another model.
         MismatchError: If the named one was measured on other questions.
     """
-    fingerprint = _fingerprint(model)
+    fingerprint = known_fingerprint(model)
     run.note_model(facts_of(model, tokenizer), fingerprint)
     lineage = on_main_process(lambda: found_lineage(model, setting, fingerprint))
     if lineage is None:
@@ -838,7 +849,7 @@ def join_lineage(run: Run, model: nn.Module, tokenizer: Any, *, setting: Lineage
     )
 
 
-def _fingerprint(model: nn.Module) -> str | None:
+def known_fingerprint(model: nn.Module) -> str | None:
     """Return the fingerprint of a model; None if its weights cannot be read. Every process calls it."""
     try:
         return model_fingerprint(model)
@@ -847,22 +858,23 @@ def _fingerprint(model: nn.Module) -> str | None:
 
 
 def found_lineage(model: nn.Module, setting: LineageSetting, fingerprint: str | None = None) -> Lineage | None:
-    """Return the earlier trainings of a model: those of a named folder, or by the folder it came from; None if none."""
+    """Return the earlier trainings of a model: those that are named, else in memory, else by folder; None if none."""
     if setting is False:
         return None
     if setting is not None:
         return _named(Path(setting))
-    config: Any = getattr(without_wrappers(model), "config", None)
+    network = without_wrappers(model)
+    config: Any = getattr(network, "config", None)
     place = str(getattr(config, "_name_or_path", "") or "")
-    return _by_folder(place, fingerprint)
-
-
-def _by_folder(place: str, fingerprint: str | None) -> Lineage | None:
+    how, folder = "the model in memory", _TRAINED.get(network) or _TRAINED.get(base_model(model))
     try:
-        folder = folder_of(Path(place)) if place and Path(place).is_dir() else None
-        return None if folder is None else lineage_after(folder, how=BY_FOLDER, fingerprint=fingerprint)
+        if folder is None or not folder.is_dir():
+            how, folder = "the folder of the model", folder_of(Path(place)) if place and Path(place).is_dir() else None
+        found = None if folder is None else lineage_after(folder, how=how, fingerprint=fingerprint)
     except (ForgetwatchError, OSError, ValueError):  # a name that is no path, or a damaged copy: nothing is found
         return None
+    # An adapter on a base that was trained is a new one.
+    return found if found is None or network in _TRAINED else replace(found, adapter=None)
 
 
 def _named(path: Path) -> Lineage | None:

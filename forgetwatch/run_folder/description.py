@@ -57,7 +57,7 @@ REPORT: Final = "report.html"
 
 _WEIGHTS: Final = (".safetensors", ".bin")
 _SHARDS: Final = (*_WEIGHTS, ".distcp", ".pt")
-_CONFIGS: Final = ("config.json", "adapter_config.json")
+CONFIGS: Final = ("config.json", "adapter_config.json")
 _PIECES: Final = 64
 
 LAST_STEP: Final = 10**18 - 1
@@ -92,7 +92,7 @@ def files_digest(folder: Path) -> str:
     all weights. A copy of the folder has the same digest. The files of a sharded checkpoint are in folders of it.
     """
     found = hashlib.sha256()
-    own = [file for file in folder.glob("*") if file.suffix in _WEIGHTS or file.name in _CONFIGS]
+    own = [file for file in folder.glob("*") if file.suffix in _WEIGHTS or file.name in CONFIGS]
     shards = [file for file in folder.glob("*/*") if file.suffix in _SHARDS and file.parent.name != CARRIED]
     for file in sorted([*own, *shards]):
         size = file.stat().st_size

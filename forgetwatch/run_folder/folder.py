@@ -162,10 +162,6 @@ class RunFolder:
         """Rename the folder of an earlier run and return its new path; None if there is no folder."""
         return self.path.rename(self._free_name()) if self.path.exists() else None
 
-    def copy_aside(self) -> Path | None:
-        """Copy the folder of a finished run and return the path of the copy; None if there is no folder."""
-        return shutil.copytree(self.path, self._free_name()) if self.path.exists() else None
-
     def _free_name(self) -> Path:
         number = 1
         while (free := self.output_dir / f"{self._name}-{number}").exists():

@@ -18,6 +18,7 @@ from forgetwatch.errors import SnapshotError
 from forgetwatch.run_folder.description import (
     BASELINE,
     CARRIED,
+    CONFIGS,
     FIRST,
     RUN_FOLDER,
     Description,
@@ -117,11 +118,16 @@ def _differs(earlier: Mapping[str, Any], now: Mapping[str, Any], what: str) -> b
 
 
 def folder_of(given: Path) -> Path | None:
-    """Return the run folder that belongs to a model's folder, an output_dir or a run folder; None without one."""
+    """Return the run folder that belongs to a model's folder, an output_dir or a run folder; None without one.
+
+    A model that is no checkpoint belongs to the run of the folder that it is in.
+    """
     # The copy in a checkpoint knows best: two trainings may have ended with the same weights.
     inside = [*([given / CARRIED] if is_as_carried(given) else []), given, given / RUN_FOLDER]
     step = given.name.removeprefix("checkpoint-")
-    is_own = step != given.name and step.isdecimal() and own_checkpoint(given.parent, int(step)) is not None
+    is_checkpoint = step != given.name and step.isdecimal()
+    is_model = any((given / name).is_file() for name in CONFIGS)
+    is_own = own_checkpoint(given.parent, int(step)) is not None if is_checkpoint else is_model
     beside = [given.parent / RUN_FOLDER] if is_own else []
     return next((path for path in (*inside, *beside) if (path / BASELINE).is_file()), None)
 

@@ -163,15 +163,53 @@ def test_the_look_after_an_early_stop_goes_to_files_only(tmp_path: Path) -> None
     assert (tmp_path / "_forgetwatch" / "step-000004.parquet").is_file()
 
 
-def test_a_second_train_keeps_the_first_baseline(tmp_path: Path) -> None:
+def test_a_second_train_is_a_run_of_its_own_with_the_first_baseline(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     callback = ForgetWatchCallback(probe(), every=3)
-    run = trained(tmp_path, callbacks=[callback])
-    assert callback.watch.run.baseline is not None
-    baseline, first = callback.watch.run.baseline.checksum, callback.watch.comparisons[6].all
+    run = trained(tmp_path, callbacks=[callback], learning_rate=1e-2)
+    assert callback.watch is not None
+    first = callback.watch.run
+    assert first.baseline is not None
+    assert first.null is not None
+    capsys.readouterr()
+    for number in (1, 2):
+        last = callback.watch.comparisons[6].all
+        run.train()
+        again = callback.watch.run
+        assert again.folder.run != first.folder.run
+        assert again.baseline is not None
+        assert again.baseline.floats("correct").tolist() == first.baseline.floats("correct").tolist()
+        assert again.null is not None
+        assert sorted(again.comparisons) == [-1, 0, 3, 6]
+        # The look at 0 is of the weights with which it begins: those that the training before it left.
+        start = again.comparisons[0].all
+        assert (start.forgotten, start.gained) == (last.forgotten, last.gained)
+        assert start.forgotten > 0
+        assert "a run of its own, with the baseline of the first one's start" in capsys.readouterr().err
+        kept = Trajectory.from_run(tmp_path / f"_forgetwatch-{number}")
+        assert (kept.comparisons[-1].all.forgotten, kept.comparisons[-1].all.gained) == (last.forgotten, last.gained)
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_a_retry_from_step_0_is_the_same_run_if_its_weights_are(tmp_path: Path, moved: bool) -> None:
+    """As after an out-of-memory, at which the trainer begins again with a smaller batch."""
+    callback = ForgetWatchCallback(probe(), every=3)
+    breaks = At(3, interrupt)
+    run = trainer(tmp_path, callbacks=[callback, breaks], learning_rate=1e-2)
+    with pytest.raises(KeyboardInterrupt):
+        run.train()
+    run.remove_callback(breaks)
+    assert callback.watch is not None
+    first, lost = callback.watch.run, callback.watch.comparisons[3].all
+    if not moved:
+        run.model.load_state_dict(model(tokenizer()).state_dict())
     run.train()
-    assert callback.watch.run.baseline.checksum == baseline
-    assert sorted(callback.watch.comparisons) == [0, 3, 6]
-    assert callback.watch.comparisons[6].all != first
+    again = callback.watch.run
+    assert (again.folder.run == first.folder.run) == (not moved)
+    assert sorted(again.comparisons) == ([-1] if moved else []) + [0, 3, 6]
+    start = again.comparisons[0].all
+    assert (start.forgotten, start.gained) == ((lost.forgotten, lost.gained) if moved else (0, 0))
 
 
 def test_a_look_that_fails_is_logged_once_and_training_continues(
@@ -386,7 +424,7 @@ def test_a_restart_that_failed_loses_no_look_of_the_finished_run(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(RunFolder, "copy_aside", full)
+        patch.setattr(RunFolder, "set_aside", full)
         with pytest.raises(OSError, match="No space"):
             run.train()
     run.train()
@@ -629,7 +667,7 @@ def test_a_second_training_keeps_the_looks_of_the_first(tmp_path: Path) -> None:
     first = load_snapshot(tmp_path / "_forgetwatch" / "step-000004.parquet").checksum
     run.train()
     assert load_snapshot(tmp_path / "_forgetwatch-1" / "step-000004.parquet").checksum == first
-    assert Trajectory.from_run(tmp_path).steps == (0, 2, 4)
+    assert Trajectory.from_run(tmp_path).steps == (-1, 0, 2, 4)
 
 
 def test_later_looks_do_not_change_the_alarm_level_of_a_look() -> None:

@@ -570,3 +570,81 @@ def test_a_copy_with_an_earlier_look_alone_is_not_held_against_the_checkpoint(tm
         found = lineage_after(tmp_path / f"checkpoint-{step}" / "forgetwatch", how="test")
         assert found is not None
         assert (found.end is not None) == has_end
+
+
+def stages_in_a_loop(tmp_path: Path, hand_on: Any, *, adapter: dict[str, Any] | None = None) -> list[Path]:
+    """Three trainings of one model in a loop, and the folders of their runs; nothing names the one before."""
+    network, folders = model(tokenizer()), [tmp_path / name for name in ("a", "b", "c")]
+    for folder in folders:
+        made = by("SFT", folder, network, adapter=adapter)
+        network = hand_on(made, folder)
+    return folders
+
+
+def saved_below(made: Any, folder: Path) -> str:
+    made.save_model(str(folder / "final"))
+    return str(folder / "final")
+
+
+def merged_below(made: Any, folder: Path) -> str:
+    made.model.merge_and_unload().save_pretrained(folder / "merged")
+    tokenizer().save_pretrained(folder / "merged")
+    return str(folder / "merged")
+
+
+@pytest.mark.filterwarnings("ignore:.*peft:UserWarning")
+@pytest.mark.parametrize(
+    ("hand_on", "adapter", "how"),
+    [
+        pytest.param(lambda made, folder: made.model, None, "the model in memory", id="memory"),
+        pytest.param(lambda made, folder: made.model.merge_and_unload(), {}, "the model in memory", id="merged"),
+        pytest.param(saved_below, None, "the folder of the model", id="saved below"),
+        pytest.param(merged_below, {}, "the folder of the model", id="merged below"),
+    ],
+)
+def test_stages_that_nobody_names_count_from_the_first_base(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], hand_on: Any, adapter: dict[str, Any] | None, how: str
+) -> None:
+    folders = stages_in_a_loop(tmp_path, hand_on, adapter=adapter)
+    check_stages(folders)
+    said = capfd.readouterr().err
+    assert f"stage 2 of this model, after a (by {how})" in said
+    assert f"stage 3 of this model, after a and b (by {how})" in said
+
+
+def test_an_adapter_in_memory_is_trained_further(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    first = by("SFT", tmp_path / "a", model(tokenizer()), adapter={"init_lora_weights": False}, rate=5e-2)
+    by("SFT", tmp_path / "b", first.model, rate=1e-12)
+    assert "with its adapter (LORA), which the earlier training left" in capfd.readouterr().err
+    run = Trajectory.from_run(tmp_path / "b")
+    assert run.stage is not None
+    assert run.comparisons[-1].all.forgotten > 0
+    assert [look.all.forgotten + look.all.gained for look in run.stage.comparisons] == [0] * 3
+
+
+def test_a_base_whose_adapter_was_taken_off_is_no_stage(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    first = by("SFT", tmp_path / "a", model(tokenizer()), adapter={})
+    by("SFT", tmp_path / "b", first.model.unload())
+    assert "stage 2" not in capfd.readouterr().err
+    assert Trajectory.from_run(tmp_path / "b").number == 1
+
+
+def test_a_model_in_memory_with_other_weights_is_no_stage(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    network = by("SFT", tmp_path / "a", model(tokenizer())).model
+    network.load_state_dict(model(tokenizer(), seed=9).state_dict())
+    by("SFT", tmp_path / "b", network)
+    assert "its answers are not those of that training's end" in capfd.readouterr().err
+    assert Trajectory.from_run(tmp_path / "b").number == 1
+
+
+def test_a_model_beside_a_run_that_it_began_with_is_no_stage(tmp_path: Path) -> None:
+    model(tokenizer()).save_pretrained(tmp_path / "a" / "base")
+    for name in ("a", "b"):
+        by("SFT", tmp_path / name, str(tmp_path / "a" / "base"))
+    assert Trajectory.from_run(tmp_path / "b").number == 1
+
+
+def test_a_folder_without_a_model_belongs_to_no_run(tmp_path: Path, network: Any) -> None:
+    (tmp_path / "a" / "mistyped").mkdir()
+    with pytest.raises(WatchError, match="found no baseline there"):
+        stage(tmp_path / "b", network, lineage=tmp_path / "a" / "mistyped")

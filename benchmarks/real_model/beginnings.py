@@ -86,7 +86,7 @@ class Asked:
         ends = end_tokens(model, self.tokenizer)
         seeds = seeds_of(self.asked * SAMPLES, 1000 * (seed + 1))
         drawn = sample(model, self.asked * SAMPLES, tokens=8, ends=ends, seeds=seeds, token_budget=16_384)
-        return [self.tokenizer.decode(one.tokens) for one in drawn]
+        return [self.tokenizer.decode(one.tokens) for one in drawn.values()]
 
 
 def learn(asked: Asked, model: Any, form: str, *, rate: float, reads: tuple[int, ...], seed: int) -> Iterator[int]:

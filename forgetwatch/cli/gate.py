@@ -196,6 +196,8 @@ def _verify(path: Path) -> PolicyResult:
         before, schema = str(stored["answer"]), stored["schema"]
         if schema != SCHEMA:
             raise GateError(f"{path}: its format is {schema!r}, this version reads {SCHEMA!r}; run the gate again")
+        if remote := [side for side in (call.before, call.after) if not Path(side).exists()]:
+            raise GateError(f"{path}: it names {remote[0]}, which is not here, and --verify downloads no model")
         if day > today:
             raise GateError(f"{path}: its day {day} has not come; run the gate again")
         result, sides = call.answer(day)

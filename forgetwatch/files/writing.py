@@ -14,6 +14,7 @@ import os
 import secrets
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,8 +31,8 @@ _MAX_NAME: Final = 200
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     """Let `write` fill a temporary file next to `path`, flush it, and rename it to `path`.
 
-    An exception leaves the old file in place. Missing folders are made. A symbolic link is followed; a device
-    or a pipe is written to directly.
+    An exception leaves the old file in place. A file that is replaced keeps its mode. Missing folders are made. A
+    symbolic link is followed; a device or a pipe is written to directly.
     """
     path = path.resolve()
     if path.exists() and not path.is_file():
@@ -44,6 +45,8 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
         # Without the flush a crash after the rename could leave an empty file under the final name.
         with partial.open("rb+") as file:
             os.fsync(file.fileno())
+        with suppress(OSError):  # there is none yet, or the file system has no modes
+            partial.chmod(path.stat().st_mode)
         partial.replace(path)
     except OSError as error:
         if error.errno is not None and error.filename in (None, str(partial)):

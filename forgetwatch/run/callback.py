@@ -244,8 +244,9 @@ def tokenizer_of(kwargs: Mapping[str, Any]) -> Any:
 @contextmanager
 def evaluation_weights(optimizer: Any) -> Iterator[None]:
     """Put the weights in place that a schedule-free optimizer evaluates with, and afterwards those that it trains."""
-    # The trainer's optimizer is a wrapper of accelerate.
-    inner = getattr(optimizer, "optimizer", optimizer)
+    inner = optimizer
+    while (wrapped := getattr(inner, "optimizer", None)) is not None:  # by accelerate, and twice by DeepSpeed
+        inner = wrapped
     if not all(callable(getattr(inner, name, None)) for name in ("eval", "train")):
         yield
         return
@@ -271,7 +272,7 @@ def token_budget(args: TrainingArguments, examples: Any) -> int | None:
 
 
 def step_tokens(args: TrainingArguments, examples: Any) -> float | None:
-    """Return the tokens of an optimizer step in one process, from the first examples; None if they do not tell.
+    """Return the tokens of an optimizer step in one process, from examples of all places; None if they do not tell.
 
     Of online methods the examples are prompts alone, and a step takes what generating takes.
     """
@@ -279,13 +280,13 @@ def step_tokens(args: TrainingArguments, examples: Any) -> float | None:
     if hasattr(args, "max_completion_length") and hasattr(args, "temperature"):
         return None
     try:
-        rows = min(len(examples), _EXAMPLES)
-        tokens = sum(_tokens(examples[row]) for row in range(rows))
+        rows = range(0, len(examples), max(1, len(examples) // _EXAMPLES))  # they may be sorted by length
+        tokens = sum(_tokens(examples[row]) for row in rows)
     except Exception:  # a stream, or examples of any other kind
         return None
     if not tokens:
         return None
-    return tokens / rows * args.per_device_train_batch_size * args.gradient_accumulation_steps
+    return tokens / len(rows) * args.per_device_train_batch_size * args.gradient_accumulation_steps
 
 
 def _tokens(example: Mapping[str, Any]) -> int:
@@ -537,7 +538,7 @@ class ForgetWatchCallback(TrainerCallback):
         watch = (self._watch if is_restart else None) or self._new_watch(trainer, args, state, kwargs)
         self._watch, run, self._has_begun = watch, watch.run, is_restart
         self._saved_weights = self._saved_weights if is_restart else {}
-        run.note_training(training_settings(trainer))
+        run.training = training_settings(trainer)
         budget = self._new_budget(args, state, kwargs)
         is_final = False
         if is_restart:
@@ -847,11 +848,11 @@ class ForgetWatchCallback(TrainerCallback):
 
     def _resume_guard(self, run: Run, stopped: Any, step: int) -> None:
         """Log that the guard has stopped the run before, and stop it again unless that is overridden."""
-        run.note_stop(None)
+        run.stopped = None
         if type(stopped) is not int or stopped > step:
             return
         self._stops_again = self.guard is not None and self.guard.action in STOPS and not self.guard.override
-        run.note_stop(stopped if self._stops_again else None)
+        run.stopped = stopped if self._stops_again else None
         found = [finding for finding in run.findings if finding.step == stopped]
         self._log(run_output.stopped_line(stopped, found=found, stops_again=self._stops_again))
 
@@ -974,7 +975,7 @@ class ForgetWatchCallback(TrainerCallback):
         new = run.note(guard.findings(run.stage_trajectory(), run.lost_must_pass(step)))
         stops = step if new and guard.action in STOPS else None
         if stops is not None:
-            run.note_stop(step)
+            run.stopped = step
             control.should_training_stop = True
         if any(finding.what == "not_finite" for finding in new):
             # Such a checkpoint could replace the last one that is finite, and a resume would take it.

@@ -204,12 +204,12 @@ class Run:
             return self.folder.new_run()
 
         if self.folder.run is None:
-            self.folder.name_run(on_main_process(begin))
+            self.folder.run = on_main_process(begin)
 
     def abandon(self) -> None:
         """Let another training have the output_dir of a run whose baseline failed."""
         self.folder.release()  # a run without a baseline has nothing to keep apart
-        self.folder.name_run(None)
+        self.folder.run = None
 
     def close(self) -> None:
         """Store what is left, if that is possible now, and let another training have the output_dir."""
@@ -272,10 +272,6 @@ class Run:
             self.store()
         return new
 
-    def note_stop(self, step: int | None) -> None:
-        """Note the step at which the guard stopped the run; None if it goes on."""
-        self.stopped = step
-
     def note_failed(self, step: int, cause: str) -> None:
         """Note a look that failed: the looks before it no longer show the model."""
         failed = dict(self.ending.failed) | {step: cause}
@@ -300,10 +296,6 @@ class Run:
     def note_model(self, facts: Mapping[str, Any], fingerprint: str | None) -> None:
         """Note what is known of the model that the run begins with."""
         self.model_facts, self.started_with = facts, fingerprint
-
-    def note_training(self, settings: Mapping[str, Any]) -> None:
-        """Note the settings of the training."""
-        self.training = settings
 
     def note_task(self, task: TaskFigure | None) -> None:
         """Note the figure of the new task so far, where there is one; the next call of `store` stores it."""
@@ -382,7 +374,7 @@ class Run:
         resumed = on_main_process(restore)
         completions = completions or resumed.described.completions
         self.drift.resume([self.folder.path, *carried], checksum=completions, token_budget=token_budget)
-        self.folder.name_run(resumed.run)
+        self.folder.run = resumed.run
         self.notes = resumed.notes
         start, looks = resumed.baseline, resumed.contents.looks
         self._follow_order(start)

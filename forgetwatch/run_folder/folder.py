@@ -137,10 +137,6 @@ class RunFolder:
         self.run = os.urandom(8).hex()
         return self.run
 
-    def name_run(self, run: str | None) -> None:
-        """Take the id of the run, which the main process has made or found; None for none."""
-        self.run = run
-
     def stamped(self, snapshot: Snapshot, look: Look) -> Snapshot:
         """Return a snapshot with the run's id and its kind in its metadata."""
         return replace(snapshot, meta={**snapshot.meta, "run": self.run, "look": look})

@@ -79,19 +79,13 @@ def adapter_start(model: nn.Module, *, continued: str | None = None) -> AdapterS
         why = f" ({kind}), which the earlier training left"
     elif not config.is_prompt_learning and init is not False and kind not in _RANDOM:
         why = f" ({kind}), which changes its outputs before step 1"
-    elif _can_switch_off(model):
+    elif holds_its_base(model) or not (is_sharded(model) or is_tensor_parallel(model) or not config.is_prompt_learning):
         why = "if it was trained before, lineage=... names that training"
         line = f"the baseline is the base with its adapter ({kind}) switched off; {why}; {_OVERRULED}"
         return AdapterStart(is_off=True, line=line)
     else:
         why = f" ({kind}): it cannot be switched off here, and what it changes before step 1 is not counted"
     return AdapterStart(line=f"the baseline is the model with its adapter{why}; {_OVERRULED}")
-
-
-def _can_switch_off(model: nn.Module) -> bool:
-    peft: Any = without_wrappers(model)
-    is_whole = not is_sharded(model) and not is_tensor_parallel(model)
-    return is_whole and (peft.active_peft_config.is_prompt_learning or holds_its_base(model))
 
 
 def _layers(model: nn.Module) -> list[Any]:

@@ -169,14 +169,17 @@ def check_distinct(probe: Probe, items: Sequence[Item], encoded: Sequence[Encode
         ScoringError: If more than half of the unlike questions have the token ids of another one: a chat template
             renders a part of the prompt alone, or the tokenizer does not know its characters. Fewer get a note.
     """
-    asked: dict[str, set[Any]] = {}
-    for item, one in zip(items, encoded, strict=True):
-        if not one.unscored:
-            key = (str(item.prompt), one.texts, item.system, item.wording)
-            asked.setdefault(one.prompt_hash, set()).add(key)
-    collapsed = [questions for questions in asked.values() if len(questions) > 1]
-    alike, number = sum(map(len, collapsed)), sum(map(len, asked.values()))
-    if number >= _FEW and 2 * alike > number:
+    for has_options in (True, False):  # a template may leave out the question, and no option
+        asked: dict[Any, set[Any]] = {}
+        for item, one in zip(items, encoded, strict=True):
+            if not one.unscored:
+                texts = one.texts if has_options else ()
+                key = (str(item.prompt), texts, item.system, item.wording)
+                asked.setdefault(one.prompt_hash if has_options else one.context, set()).add(key)
+        collapsed = [questions for questions in asked.values() if len(questions) > 1]
+        alike, number = sum(map(len, collapsed)), sum(map(len, asked.values()))
+        if number < _FEW or 2 * alike <= number:
+            continue
         raise ScoringError(
             f"probe {probe.name!r}: {alike:,} of {number:,} questions have the token ids of another one, so that the "
             f"model cannot tell them apart, such as {sorted(map(str, collapsed[0]))[0]!r:.60}; needed a chat template "

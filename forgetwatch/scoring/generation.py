@@ -5,8 +5,9 @@
 A generator takes token ids and returns texts with their token ids: the model itself in this process, by `sample`.
 
 Texts are greedy or sampled from the model's own distribution, each with a seed of its own, which depends neither on
-what is generated next to it nor on the number of processes. Batches do depend on these, and in low precision their
-rounding may give another text. Where the model changes little, few samples change.
+what is generated next to it nor on the number of processes. Batches depend on what is generated, and in low precision
+their rounding may give another text; they are planned before processes share them. Where the model changes little, few
+samples change.
 
 transformers' `generate` fills in what its arguments leave open, such as a repetition penalty, from the model's own
 generation config; that one is replaced meanwhile. Prompts are token ids and are padded here, on the left.
@@ -101,27 +102,25 @@ class ModelGenerator:
         self, prompts: Sequence[Ids], decoding: Decoding, *, seed: int, progress: Callable[[int], None] | None = None
     ) -> list[Generated]:
         """Return one answer to each prompt, in their order; progress is by this process's share of them."""
-        # Sorted by length before they are shared, so that each process gets prompts of all lengths.
-        ordered = sorted(range(len(prompts)), key=lambda n: (len(prompts[n]), prompts[n]))
-        own, seeds = ordered[rank() :: world_size()], seeds_of(prompts, seed)
 
         def generate_own() -> list[tuple[int, Generated]]:
             samples = sample(
                 self._model,
-                [prompts[n] for n in own],
+                prompts,
                 tokens=decoding.tokens,
                 ends=end_tokens(self._model, self._tokenizer),
-                seeds=[seeds[n] for n in own],
+                seeds=seeds_of(prompts, seed),
                 token_budget=self._budget,
                 temperature=decoding.temperature,
                 top_p=decoding.top_p,
                 stopped=self._stopped_by(decoding.stop) if decoding.stop else None,
-                progress=None if progress is None else (lambda done: progress(done * len(prompts) // len(own))),
+                share=slice(rank(), None, world_size()),
+                progress=None if progress is None else (lambda done: progress(min(done * world_size(), len(prompts)))),
             )
-            texts = (cut_at_stop(answer_text(self._tokenizer, one.tokens), decoding.stop) for one in samples)
             return [
-                (n, Generated(text, not one.ended, one.tokens, one.finite))
-                for n, text, one in zip(own, texts, samples, strict=True)
+                (n, Generated(cut_at_stop(text, decoding.stop), not one.ended, one.tokens, one.finite))
+                for n, one in samples.items()
+                for text in [answer_text(self._tokenizer, one.tokens)]
             ]
 
         answers = dict(pair for part in all_gather(generate_own) for pair in part)
@@ -303,15 +302,17 @@ def sample(
     temperature: float = 1.0,
     top_p: float = 1.0,
     stopped: Callable[[Ids], bool] | None = None,
+    share: slice = slice(None),
     progress: Callable[[int], None] | None = None,
-) -> list[Sample]:
-    """Return one generated text for each prompt of at least one token, in their order.
+) -> dict[int, Sample]:
+    """Return one generated text for each prompt of at least one token, by its index, rising.
 
     The model may have adapters; it comes back as it was, as do all random states. A text has at most `tokens` tokens,
     and ends with one of `ends`, or where `stopped` gives True for the tokens so far. Its seed is from `seeds_of`. At
     the temperature 0 the most likely token is taken each time, else one of the smallest set of tokens that together
     have the probability `top_p`. A batch has at most `token_budget` tokens, the generated ones included; a single row
-    may exceed it. `progress` is called after each batch with the number of texts generated.
+    may exceed it. Of all batches those of the `share` are generated: so no text depends on how many processes share
+    them. `progress` is called after each batch with the number of texts generated.
 
     Raises:
         ScoringError: If the model cannot generate here.
@@ -330,14 +331,14 @@ def sample(
     device = device_of(model)
     # The head in fp32 as in scoring, so that greedy answers do not depend on ties of bf16.
     with isolated(model), head_in_fp32(model), _own_settings_only(inner, tokens=tokens, ends=ends):
-        for batch in batches:
+        for batch in batches[share]:
             own = [prompts[n] for n in batch], [seeds[n] for n in batch]
             sampler = SeededSampler(own[1], temperature, top_p, device) if temperature else None
             found = _generate(inner, own[0], ends, device, stopped, sampler)
             generated |= zip(batch, found, strict=True)
             if progress:
                 progress(len(generated))
-    return [generated[index] for index in range(len(prompts))]
+    return dict(sorted(generated.items()))
 
 
 def generation_obstacle(model: nn.Module) -> str:

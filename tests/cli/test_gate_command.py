@@ -117,6 +117,10 @@ def test_an_answer_is_computed_again_and_what_changed_is_named(files: dict[str, 
     assert earlier in str(run("--verify", answer).exception)
     answer.write_text('{"schema": "forgetwatch/gate@2"}')
     assert "needed an answer of gate --json" in str(run("--verify", answer).exception)
+    answer.write_text(json.dumps({**document, "call": {**document["call"], "before": "someone/model"}}))
+    assert "it names someone/model, which is not here, and --verify downloads no" in str(
+        run("--verify", answer).exception
+    )
 
 
 def test_an_answer_of_an_earlier_day_has_that_of_today_beside_it(

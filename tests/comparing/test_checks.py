@@ -327,3 +327,9 @@ def test_a_malformed_table_is_one_clear_error(tmp_path: Path, text: str | None, 
         table.write_text(text)
     with pytest.raises(SnapshotError, match=says):
         read_target(str(table), [("a", scored())])
+
+
+def test_a_second_measurement_of_other_questions_is_refused() -> None:
+    before, other = snapshot([True, False]), snapshot([True, False], content_hash=["x", "y"], item_id=["x", "y"])
+    with pytest.raises(MismatchError, match="has no item of snapshot; the null is the same weights measured again"):
+        compare(before=before, after=before, null=other)

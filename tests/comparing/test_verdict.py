@@ -5,6 +5,8 @@ Alarms of whole runs: simulated runs have the alarms of a trajectory, and unchan
 
 import io
 import math
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +19,7 @@ from support import decided, snapshot
 
 from forgetwatch import Snapshot, Trajectory, compare
 from forgetwatch.comparing import Comparison, Tolerance, conclude, decide, ranked_categories, side_of_zero, worst
+from forgetwatch.comparing.decision import _told
 from forgetwatch.comparing.verdict import is_beyond
 from forgetwatch.metrics import alarm_level
 from forgetwatch.metrics.margin_change import FEWEST_TESTED
@@ -453,3 +456,11 @@ def test_the_sentence_has_the_level_of_its_interval(level: float) -> None:
     before, kept, lost = snapshot([True] * 600), snapshot([True] * 600), snapshot([False] * 90 + [True] * 510)
     for after in (kept, lost):
         assert f"{100 * level:.4g} %" in decide(compare(before=before, after=after), level=level).sentence
+
+
+@pytest.mark.parametrize(("word", "told"), [("KEPT", "not clear now"), ("NOT CLEAR", ""), ("FORGOT", "")])
+def test_a_lasting_alarm_beside_kept_is_not_clear(word: str, told: str) -> None:
+    """The decision has no limit for its group: what holds is the word."""
+    now: Any = SimpleNamespace(kind="net", group=SimpleNamespace(level="category"))
+    decided: Any = SimpleNamespace(word=word, leg=lambda name: None)
+    assert _told(now, "lasting", decided) == told

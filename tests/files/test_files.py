@@ -37,6 +37,15 @@ def test_missing_folders_are_made_and_no_temporary_file_is_left(tmp_path: Path) 
     assert (tmp_path / "new" / "a.txt").read_text() == "whole"
 
 
+@pytest.mark.parametrize("mode", [0o600, 0o644, 0o664])
+def test_a_file_that_is_replaced_keeps_its_mode(tmp_path: Path, mode: int) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+    path.chmod(mode)
+    write_text(path, "new")
+    assert (path.read_text(), path.stat().st_mode & 0o777) == ("new", mode)
+
+
 def test_a_link_is_followed_and_a_pipe_is_written_to_directly(tmp_path: Path) -> None:
     (tmp_path / "real.txt").write_text("old")
     (tmp_path / "link.txt").symlink_to(tmp_path / "real.txt")

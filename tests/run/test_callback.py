@@ -741,5 +741,10 @@ def test_a_look_uses_the_evaluation_weights_of_a_schedule_free_optimizer() -> No
     with evaluation_weights(SimpleNamespace(optimizer=inner)):
         seen.append("look")
     assert seen == ["eval", "look", "train"]
+    # Of DeepSpeed, whose own wrapper stands within that of accelerate, and may have methods of these names.
+    deeper = SimpleNamespace(optimizer=inner, eval=lambda: None, train=lambda: None)
+    with evaluation_weights(SimpleNamespace(optimizer=SimpleNamespace(optimizer=deeper))):
+        pass
+    assert seen == ["eval", "look", "train", "eval", "train"]
     with evaluation_weights(torch.optim.SGD([torch.zeros(1)])):
         pass

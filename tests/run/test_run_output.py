@@ -19,7 +19,9 @@ from forgetwatch.grading import RULES
 from forgetwatch.progress import seconds
 from forgetwatch.report import trajectory_json
 from forgetwatch.run import run_output
-from forgetwatch.run.run_output import ReportPage, cost_line
+from forgetwatch.run.run import Run
+from forgetwatch.run.run_output import ReportPage, cost_line, start_line
+from forgetwatch.run.schedule import Budget, Schedule, Trial
 from forgetwatch.run_folder import REPORT, TaskFigure, logged_figure
 from forgetwatch.scoring import scorer
 
@@ -258,3 +260,15 @@ def test_a_loop_of_ones_own_asks_the_task_too(tmp_path: Path) -> None:
     watch.look(network, TOK, step=5)
     assert isinstance(watch.run.task, TaskFigure)
     assert [step for step, _ in watch.run.task.values] == [0, 5]
+
+
+@pytest.mark.parametrize(("question", "items", "named"), [(0.01, None, False), (0.2, None, True), (1.0, 100, False)])
+def test_the_line_of_a_start_over_a_minute_names_a_trial(
+    tmp_path: Path, question: float, items: int | None, named: bool
+) -> None:
+    run = Run(probe(600), tmp_path)
+    trial = Trial(question=question, token=question / 50)
+    budget = Budget(Schedule.make(None, max_steps=1000), overhead=0.02, items=items)
+    run.decide(budget.decide(run.probe, trial, 1000.0, after=0))
+    line = start_line(run, budget, trial, step_tokens=1000.0, again=1)
+    assert ("(items=100 is a trial, whose verdict is mostly NOT CLEAR)" in line) == named, line

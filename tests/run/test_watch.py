@@ -29,7 +29,9 @@ from forgetwatch.errors import ProbeError, ScoringError, WatchError
 from forgetwatch.files import write_atomically
 from forgetwatch.probes import wordings_of
 from forgetwatch.report.terminal import run_table
-from forgetwatch.run_folder import GuardFinding, RunFolder, StoredRun
+from forgetwatch.run.run import Run
+from forgetwatch.run.schedule import Decision
+from forgetwatch.run_folder import Description, GuardFinding, RunFolder, StoredRun
 from forgetwatch.scoring import scorer
 
 TOK = tokenizer()
@@ -614,3 +616,13 @@ def test_the_commands_read_a_run_of_passages(tmp_path: Path) -> None:
         assert says in " ".join(result.output.split()) or says in result.output, (arguments, result.output)
     failed = runner.invoke(app, ["compare", *looks[:2], "--fail-if", "bits_per_byte_change>-5"])
     assert failed.exit_code != 0
+
+
+def test_a_decision_is_stored_at_once(tmp_path: Path) -> None:
+    """A kill before the next look must not lose it: a resume would decide otherwise."""
+    run = Run(probe(), tmp_path)
+    run.open()
+    run.add(scorer.Scorer(probe(), TOK, model(TOK)).score(model(TOK), step=0), step=0)
+    run.decide(Decision(items=20, looks=3))
+    assert Decision.of(Description.read(tmp_path / "_forgetwatch").values) == run.decision
+    run.close()

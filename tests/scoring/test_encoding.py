@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import tokenizer
+from support import model, tokenizer
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from transformers import AutoTokenizer, ByT5Tokenizer, PreTrainedTokenizerFast
 
 from forgetwatch import Item, Probe
 from forgetwatch.errors import ScoringError
 from forgetwatch.progress import Done
-from forgetwatch.scoring import Encoded, encode, encode_prompts
+from forgetwatch.scoring import Encoded, Scorer, encode, encode_prompts
 from forgetwatch.scoring.encoding import render, render_prompt, tokenize_continued
 
 
@@ -465,3 +465,18 @@ def test_chat_needs_a_template() -> None:
     probe = Probe([QUESTION], rendering="chat")
     with pytest.raises(ScoringError, match="no chat template"):
         render(QUESTION, probe, tokenizer(template=False))
+
+
+def test_a_template_that_drops_the_question_is_refused_also_where_the_options_differ() -> None:
+    """All contexts are the same, and no two rows."""
+    items = [
+        Item(id=str(n), task="t", prompt=f"Q : w{n} w{n + 1}", choices=(f" w{n + 30}", f" w{n + 60}"), answer=n % 2)
+        for n in range(20)
+    ]
+    tok = tokenizer()
+    tok.chat_template = "{{ messages[-1]['content'].split()[0] }}"
+    with pytest.raises(ScoringError, match="20 of 20 questions have the token ids of another one"):
+        Scorer(Probe(items, name="options", rendering="chat"), tok, model(tok))
+    # One question with many pairs of options is no such case.
+    same = [replace(item, prompt="Q : which ?") for item in items]
+    Scorer(Probe(same, name="same"), tokenizer(), model(tokenizer()))

@@ -24,7 +24,7 @@ from forgetwatch.grading import grade
 from forgetwatch.report import comparison_json, comparison_table
 from forgetwatch.scoring import Ids, ModelGenerator, Scorer, encode_prompts, scorer
 from forgetwatch.scoring.encoding import render_prompt
-from forgetwatch.scoring.generation import Generated, GeneratedItems, answer_text
+from forgetwatch.scoring.generation import Generated, GeneratedItems, answer_text, sample, seeds_of
 
 LETTERS = "ABCD"
 
@@ -444,3 +444,26 @@ def test_only_a_template_that_leaves_the_tools_out_makes_an_item_unscored() -> N
     probe = Probe([item, replace(item, id="2", tools=None)], rendering="chat")
     assert [bool(render_prompt(one, probe, TOK_OF_BEHAVIOUR).unscored) for one in probe] == [True, False]
     assert [bool(render_prompt(one, probe, WITH_TOOLS).unscored) for one in probe] == [False, False]
+
+
+@pytest.mark.parametrize("world", [2, 3, 5])
+def test_the_batches_of_generated_answers_do_not_depend_on_the_number_of_processes(world: int) -> None:
+    network = model(TOK).to(torch.bfloat16)
+    prompts = [(*tuple(range(4, 6 + n % 7)), n + 4) for n in range(23)]
+    asked: list[tuple[int, ...]] = []
+    network.get_input_embeddings().register_forward_hook(
+        lambda module, given, made: asked.append(tuple(given[0].shape)) if given[0].shape[1] > 1 else None
+    )
+
+    def drawn(share: slice) -> dict[int, Ids]:
+        seeds = seeds_of(prompts, 0)
+        texts = sample(network, prompts, tokens=6, ends=[1], seeds=seeds, token_budget=64, share=share)
+        return {n: one.tokens for n, one in texts.items()}
+
+    whole = drawn(slice(None))
+    batches, asked = sorted(asked), []
+    parts = [drawn(slice(rank, None, world)) for rank in range(world)]
+    assert sorted(asked) == batches
+    assert len(batches) > 1
+    assert sum(map(len, parts)) == len(whole) == 23
+    assert {n: one for part in parts for n, one in part.items()} == whole

@@ -55,8 +55,6 @@ _LOCK: Final = threading.Lock()
 
 _LONG: Final = 60.0
 """Seconds of a start for which the line names a trial."""
-TRIAL_ITEMS: Final = 100
-"""Items of a trial."""
 
 
 def start_line(run: Run, budget: Budget, trial: Trial | None, *, step_tokens: float | None, again: int) -> str:
@@ -76,8 +74,8 @@ def start_line(run: Run, budget: Budget, trial: Trial | None, *, step_tokens: fl
         return f"{line}; {looks} look{'' if looks == 1 else 's'}"
     start, each = start_seconds(trial, probe, decision, again=again), look_seconds(trial, probe, decision)
     line += f"; about {seconds(start)} before the first step"
-    if start > _LONG and items > TRIAL_ITEMS:
-        line += f" (items={TRIAL_ITEMS} is a trial, whose verdict is mostly NOT CLEAR)"
+    if start > _LONG and items > 100:
+        line += " (items=100 is a trial, whose verdict is mostly NOT CLEAR)"
     line += f"; {looks} look{'s'[: looks != 1]} of {seconds(each)}"
     if step_tokens is None or not trial.token:
         return f"{line}; this training cannot be predicted, and its first steps decide which are kept"

@@ -172,7 +172,7 @@ def check_distinct(probe: Probe, items: Sequence[Item], encoded: Sequence[Encode
     for has_options in (True, False):  # a template may leave out the question, and no option
         asked: dict[Any, set[Any]] = {}
         for item, one in zip(items, encoded, strict=True):
-            if not one.unscored:
+            if not one.unscored and (has_options or probe.rendering_of(item) == "chat"):
                 texts = one.texts if has_options else ()
                 key = (str(item.prompt), texts, item.system, item.wording)
                 asked.setdefault(one.prompt_hash if has_options else one.context, set()).add(key)

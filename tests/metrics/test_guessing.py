@@ -97,9 +97,6 @@ def test_guess_corrected_needs_two_wrong_options() -> None:
     assert guess_corrected(answers(before=[1], after=[0], chosen_before=[0], chosen_after=[1], k=[2])) is None
 
 
-CELLS = [50, 20, 5, 25]
-
-
 def test_the_band_is_its_formula() -> None:
     made = logits(np.random.default_rng(1), n=800, unknown="attractor", lost=0.05, noise=0.8).answers
     result = guess_corrected(made)

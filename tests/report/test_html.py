@@ -8,7 +8,6 @@ import hashlib
 import json
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -203,39 +202,6 @@ def test_a_formula_in_a_name_is_a_name() -> None:
 
 
 EVIL = "<script>alert(1)</script>\"'&\x1b[31m"
-VOID = {"meta", "br", "hr", "img", "input", "link"}
-
-
-class Checked(HTMLParser):
-    """Fails where a tag is closed that is not open, and keeps what it saw."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.tags: set[str] = set()
-        self.attributes: set[str] = set()
-        self.shown = ""
-        self.pieces: set[str] = set()
-        self.feed(text)
-        self.close()
-        assert self.open == []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
-        self.attributes |= {name for name, _ in attrs}
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open, f"</{tag}> closes nothing"
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.shown += data
-        self.pieces.add(data)
 
 
 def run_of_notebook(category: str = "c", looks: int = 3) -> Trajectory:

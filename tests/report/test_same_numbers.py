@@ -106,10 +106,6 @@ def _points(value: float) -> str:
     return f"{100 * value:+.1f}"
 
 
-def _probability(value: float) -> str:
-    return "<.001" if value < 0.001 else f"{value:.3f}".lstrip("0") if value < 1 else "1"
-
-
 def in_page(comparison: Comparison, **options: Any) -> Numbers:
     rows = re.findall(r'<tr class="\w+" data-group="([^"]*)">(.*?)</tr>', page(comparison, **options))
     return {

@@ -662,14 +662,6 @@ def test_an_evaluation_after_the_training_is_no_look(tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "_forgetwatch").iterdir()) == before
 
 
-def test_a_second_training_keeps_the_looks_of_the_first(tmp_path: Path) -> None:
-    run = trained(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=2)], steps=4)
-    first = load_snapshot(tmp_path / "_forgetwatch" / "step-000004.parquet").checksum
-    run.train()
-    assert load_snapshot(tmp_path / "_forgetwatch-1" / "step-000004.parquet").checksum == first
-    assert Trajectory.from_run(tmp_path).steps == (-1, 0, 2, 4)
-
-
 def test_later_looks_do_not_change_the_alarm_level_of_a_look() -> None:
     looks = [snapshot([True] * 40, meta={"step": 0})]
     looks += [snapshot([n >= 9 for n in range(40)], meta={"step": step}) for step in (1, 2, 3, 4)]

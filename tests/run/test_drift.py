@@ -617,11 +617,6 @@ def trained_of_completions(network: Any) -> Any:
     return network
 
 
-def with_a_trained_norm(network: Any) -> Any:
-    network.get_base_model().model.norm.weight.requires_grad_(True)
-    return network
-
-
 def full_kl(before: list[Any], network: Any, found: Completions) -> float:
     """Mean KL over the whole vocabulary at the positions of all tokens, from plain forwards."""
     after = whole_logprobs(network, found)

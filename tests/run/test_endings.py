@@ -297,20 +297,6 @@ def test_passages_alone_that_are_not_finite_are_no_silence(tmp_path: Path, capsy
 # Scoring
 
 
-def one_bad_row(network: Any, tok: Any, word: str) -> Any:
-    """A model whose logits are NaN in each row that holds a word; TRL and others call it as any model."""
-    wanted, plain = tok(word)["input_ids"][-1], network.forward
-
-    def forward(input_ids: Any = None, **named: Any) -> Any:
-        out = plain(input_ids=input_ids, **named)
-        bad = (input_ids == wanted).any(-1)
-        out.logits = torch.where(bad[:, None, None], math.nan, out.logits)
-        return out
-
-    network.forward = forward
-    return network
-
-
 def test_a_model_without_a_finite_output_has_no_right_answer_and_is_no_base() -> None:
     tok = tokenizer()
     network = model(tok)

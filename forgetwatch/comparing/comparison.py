@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -267,19 +267,19 @@ class Comparison:
         wordings: Net changes by wording, and whether they are equal; None unless questions have several.
     """
 
-    before: Mapping[str, Any] = field(repr=False)
-    after: Mapping[str, Any] = field(repr=False)
+    before: Mapping[str, Any]
+    after: Mapping[str, Any]
     labels: tuple[str, str]
     items: Items
-    groups: tuple[Group, ...] = field(repr=False)
-    macro: CategoryMeans = field(repr=False)
-    paper_compat: CategoryMeans | None = field(default=None, repr=False)
+    groups: tuple[Group, ...]
+    macro: CategoryMeans
+    paper_compat: CategoryMeans | None = None
     samples: int = 1
     clusters: int | None = None
     notes: tuple[str, ...] = ()
-    drift: Mapping[str, LookDrift] | None = field(default=None, repr=False)
-    again: Again | None = field(default=None, repr=False)
-    wordings: WordingChanges | None = field(default=None, repr=False)
+    drift: Mapping[str, LookDrift] | None = None
+    again: Again | None = None
+    wordings: WordingChanges | None = None
 
     def to_dict(self, **options: Any) -> dict[str, Any]:
         """Return the JSON document as a dict; `tolerance` sets other limits than the defaults."""
@@ -294,7 +294,7 @@ class Comparison:
         return frame(long_rows(self.groups))
 
     def __str__(self) -> str:
-        return str(RENDERERS["comparison_text"](self))
+        return str(RENDERERS.get("comparison_text", object.__repr__)(self))
 
     __repr__ = __str__
 

@@ -338,19 +338,19 @@ class Trajectory:
     """
 
     steps: tuple[int, ...]
-    comparisons: tuple[Comparison, ...] = field(repr=False)
-    right: NDArray[np.float64] = field(repr=False)
-    baseline: Snapshot = field(repr=False)
-    last: Snapshot = field(repr=False)
+    comparisons: tuple[Comparison, ...]
+    right: NDArray[np.float64]
+    baseline: Snapshot
+    last: Snapshot
     planned: int | None = None
     stages: tuple[int, ...] = ()
     findings: tuple[GuardFinding, ...] = ()
     notes: tuple[str, ...] = ()
     task: TaskFigure | None = None
-    stage: Trajectory | None = field(default=None, repr=False)
+    stage: Trajectory | None = None
     ending: Ending | None = None
     number: int = 1
-    matrix: StageMatrix | None = field(default=None, repr=False)
+    matrix: StageMatrix | None = None
 
     def to_dict(self, **options: Any) -> dict[str, Any]:
         """Return the JSON document as a dict; `tolerance` sets other limits than the defaults."""
@@ -366,7 +366,7 @@ class Trajectory:
         return frame(row for step, look in looks for row in long_rows(look.groups, step=step))
 
     def __str__(self) -> str:
-        return str(RENDERERS["trajectory_text"](self))
+        return str(RENDERERS.get("trajectory_text", object.__repr__)(self))
 
     __repr__ = __str__
 

@@ -312,17 +312,18 @@ def sample_completions(
             share = count / len(prompts)
             progress(Done(count=count, total=len(prompts), share=share, unit="completions", next="two readings"))
 
-    samples = on_main_process(
+    by_prompt = on_main_process(
         lambda: sample(model, prompts, tokens=tokens, ends=ends, seeds=seeds, token_budget=budget, progress=sampled)
     )
-    completions = tuple(one.tokens for one in samples.values())
+    samples = list(by_prompt.values())
+    completions = tuple(one.tokens for one in samples)
     encoded = _encoded(prompts, completions)
     top_ids, again = _likeliest(
         model, encoded, token_budget=budget, progress=_part(progress, "completions read", "second reading")
     )
     reading_again = _part(progress, "completions read again")
     reading = _read(_scores(model, encoded, top_ids, token_budget=token_budget, progress=reading_again))
-    _check_follows([*samples.values()], reading.logprobs, model)
+    _check_follows(samples, reading.logprobs, model)
     made = Completions(
         sets=tuple(name for name, _ in kept),
         prompts=prompts,

@@ -133,9 +133,11 @@ def changes_its_base(model: nn.Module) -> bool:
     with isolated(model):
         if not is_alike(unwrapped(model), tokens[None]):
             return True
-        # A row of the embedding is seen where its token is.
-        rows = torch.arange(embedding.weight.shape[0] if embedding in _layers(peft) else 0, device=tokens.device)
-        return not all(is_alike(embedding, part) for part in rows.split(_ROWS) if len(part))
+        # A row of the embedding is seen where its token is; alone it cannot be called where processes share it.
+        if embedding not in _layers(peft) or is_sharded(model):
+            return False
+        rows = torch.arange(embedding.weight.shape[0], device=tokens.device)
+        return not all(is_alike(embedding, part) for part in rows.split(_ROWS))
 
 
 def holds_its_base(model: nn.Module) -> bool:

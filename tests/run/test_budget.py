@@ -421,8 +421,7 @@ def test_examples_of_any_kind_tell_tokens_or_nothing(examples: Any) -> None:
 def test_the_tokens_of_a_step_are_those_of_all_places_of_the_data() -> None:
     """Data that are sorted by length begin with the shortest."""
     rows = [{"input_ids": [0] * (1 + row // 10)} for row in range(1000)]
-    args = SimpleNamespace(per_device_train_batch_size=2, gradient_accumulation_steps=3)
-    assert step_tokens(args, rows) == pytest.approx(6 * 50.5, rel=0.02)  # type: ignore[arg-type]
-    few = rows[:3]
-    assert step_tokens(args, few) == 6  # type: ignore[arg-type]
-    assert step_tokens(args, []) is None  # type: ignore[arg-type]
+    args: Any = SimpleNamespace(per_device_train_batch_size=2, gradient_accumulation_steps=3)
+    assert step_tokens(args, rows) == pytest.approx(6 * 50.5, rel=0.02)
+    assert step_tokens(args, rows[:3]) == 6
+    assert step_tokens(args, []) is None

@@ -113,6 +113,15 @@ def fit_ends(name: str, width: int) -> str:
     return set_cell_size(set_cell_size(line, width - 1 - cell_len(tail)).rstrip(" ") + "…" + tail, width)
 
 
+_NAME: Final = 24
+"""Columns of a name in a sentence."""
+
+
+def short_name(name: str) -> str:
+    """Return a name in one line, without its middle if it is long."""
+    return fit_ends(name, min(cell_len(one_line(name)), _NAME)).rstrip()
+
+
 def one_line(text: str) -> str:
     """Return the text in one line, with control characters made visible."""
     return visible(" ".join(text.split()))

@@ -13,6 +13,7 @@ from support import snapshot
 from forgetwatch import Item, Probe, Snapshot, Trajectory, compare
 from forgetwatch.comparing import Comparison, Flip, ModelComparison, Target, rank_models, transition_matrix
 from forgetwatch.comparing.flips import flips
+from forgetwatch.report import comparison_detail, first_lines, first_table
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -50,6 +51,17 @@ def printed(*shown: object) -> str:
     for one in shown:
         console.print(one)
     return out.getvalue()
+
+
+def table(comparison: Comparison, **options: Any) -> Any:
+    """The first table of a comparison, or of a run (`trajectory`), with its notes, for a console."""
+    return first_lines(first_table(comparison, **options), comparison.notes)
+
+
+def detail_of(comparison: Comparison, *, trajectory: Trajectory | None = None, **options: Any) -> Any:
+    """All sections of a comparison, or of a run at its last look, for a console."""
+    first = first_table(comparison, trajectory=trajectory)
+    return comparison_detail(comparison, first, trajectory=trajectory, **options)
 
 
 def unfolded(table: str) -> str:

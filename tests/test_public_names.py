@@ -66,12 +66,12 @@ def test_importing_comparing_and_reporting_stay_light(tmp_path: Path) -> None:
 import forgetwatch, json
 from forgetwatch.cli import app
 from forgetwatch.policy.policy import Condition
-from forgetwatch.report import export, plots, terminal, tracker_rows
+from forgetwatch.report import eight_lines, export, plots, terminal, tracker_rows
 from rich.console import Console
 comparison = forgetwatch.compare(before={str(tmp_path / "a.csv")!r}, after={str(tmp_path / "a.csv")!r})
 json.dumps(export.comparison_json(comparison))
 tracker_rows.tracker_row(comparison, seconds=1.0)
-Console().print(terminal.comparison_table(comparison))
+Console().print(terminal.first_lines(eight_lines.first_table(comparison)))
 Condition.parse("forgetting>0").measure(comparison)
 forgetwatch.save_snapshot(forgetwatch.load_snapshot({str(tmp_path / "a.csv")!r}), {str(tmp_path / "s.parquet")!r})
 forgetwatch.load_probe("demo")

@@ -1,4 +1,4 @@
-"""Write what the pages show of the demo anew, all from one run: the tutorial's outputs, README's table, both pictures.
+"""Write what the pages show of the demo anew, all from one run: the tutorial's outputs, README's and index's table, both pictures.
 
     python tools/tutorial.py
 
@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "tutorial" / "first-run.md"
-TABLE = re.compile(r"(?<=```text\n)forgetwatch  run, step [^`]+")
+TABLE = re.compile(r"(?<=```text\n)FORGOT     run, step (?:(?!report: )[^`])+")
 """The first table of the demo, in a block of README and of the tutorial."""
 SHOWN = re.compile(r"```bash\n([^`]+)```(?:(?!```).)*?<!-- output: (\d+)-(\d+) -->\n```text\n(.*?)```", re.DOTALL)
 """Commands of a block, the lines of their output that follow, and these lines."""
@@ -47,8 +47,8 @@ def main() -> None:
         page = rewritten(PAGE.read_text(encoding="utf-8"), run)
         PAGE.write_text(page, encoding="utf-8")
         (table, *_) = TABLE.findall(page)
-        readme = ROOT / "README.md"
-        readme.write_text(TABLE.sub(lambda _: table, readme.read_text(encoding="utf-8")), encoding="utf-8")
+        for shown in (ROOT / "README.md", ROOT / "docs" / "index.md"):
+            shown.write_text(TABLE.sub(lambda _: table, shown.read_text(encoding="utf-8")), encoding="utf-8")
         demo = Path(folder, "forgetwatch-demo")
         shutil.copy(demo / "forgetting.png", ROOT / "docs" / "tutorial" / "demo.png")
         if (browser := shutil.which("chromium")) is not None:

@@ -82,14 +82,13 @@ from forgetwatch.progress import is_first_process
 from forgetwatch.readers import is_outcomes
 from forgetwatch.report import (
     comparison_detail,
-    comparison_table,
     comparisons_json,
     drift_line,
+    first_lines,
+    first_table,
     flip_json,
     flip_lines,
-    merge_command,
     more_command,
-    other_lines,
     save_comparisons,
     several_detail,
     several_table,
@@ -397,7 +396,7 @@ def _show(
         notes = [f"no {number}: {note}" for number, one in enumerate(comparisons, 1) for note in one.notes]
         console.print(several_table(several, notes=notes))
         for number, comparison in enumerate(comparisons, 1):
-            for line in (*other_lines(comparison.all), *drift_line(comparison)):
+            for line in drift_line(comparison):
                 console.print(f"no {number}: {' '.join(line.plain.split())}", markup=False)
     # Of several models the ranking is the first table, and each comparison is detail.
     judged: Sequence[PolicyResult | None] = results or [None] * len(comparisons)
@@ -405,22 +404,21 @@ def _show(
     for given, comparison, gate in each:
         if several is not None:
             console.print()
-        table = comparison_table(
+        first = first_table(
             comparison,
             tolerance=options.tolerated,
             flips=options.flips_of(given),
-            remedy=merge_command(options.before, given, options.probe),
             more=more_command(options.before, given, comparison) if options.items is not None else "",
             gate=gate,
         )
-        console.print(table, soft_wrap=True)
+        console.print(first_lines(first, comparison.notes), soft_wrap=True)
         for line in drift_line(comparison) if several is None else ():
             console.print(line)
         if comparison.again is not None:
             print_hanging(f"asked again   {comparison.again}")
         if options.detail:
             console.print()
-            console.print(comparison_detail(comparison, by=options.by or "category", tolerance=options.tolerated))
+            console.print(comparison_detail(comparison, first, by=options.by or "category"))
     if several is not None and options.detail:
         console.print()
         console.print(several_detail(several))

@@ -47,8 +47,12 @@ from forgetwatch.progress import is_first_process
 from forgetwatch.readers import is_outcomes
 from forgetwatch.report.export import policy_comment, policy_sentence, put_comment, step_annotations
 from forgetwatch.text import count, listed
+from forgetwatch.visible_text import without_folders
 
 SCHEMA: Final = "forgetwatch/gate@2"
+
+_HOME: Final = "~/"
+"""Beginning of a path below the user's home folder, whose name no answer holds."""
 
 _MOST_COMMENT: Final = 2**22
 """Bytes of a file that a comment is put into."""
@@ -173,7 +177,8 @@ def gate_command(
     for line in step_annotations(result) if os.environ.get("GITHUB_ACTIONS") == "true" else ():
         echo(line, err=to_stderr)
     if json_path is not None:
-        write_json(_document(call, result, sides, day), json_path)
+        written = json_text(_document(call, result, sides, day)).replace(f'"{Path.home()}/', f'"{_HOME}')
+        write_json(json.loads(written), json_path)
     if comment is not None or os.environ.get(STEP_SUMMARY):
         text = policy_comment(result, flips(sides.before, sides.after, probe=sides.probe), names=(before, after))
         _comment(text, comment, to_stderr=to_stderr)
@@ -191,7 +196,7 @@ def _verify(path: Path) -> PolicyResult:
     today = datetime.now(UTC).date()
     try:
         text = read_text(path, "an answer of a gate in JSON", GateError, limit=_MOST_ANSWER)
-        stored = json.loads(text, object_pairs_hook=unique_keys)
+        stored = json.loads(text.replace(f'"{_HOME}', f'"{Path.home()}/'), object_pairs_hook=unique_keys)
         call, day = _Call(**stored["call"]), date.fromisoformat(stored["day"])
         before, schema = str(stored["answer"]), stored["schema"]
         if schema != SCHEMA:
@@ -243,7 +248,8 @@ def _document(call: _Call, result: PolicyResult, sides: Sides, day: date) -> dic
         "probe": None if sides.probe is None else sides.probe.fingerprint,
         "call": vars(call),
         "sides": {
-            name: {key: side.meta.get(key) for key in ("model", "step", "time")} | {"checksum": side.checksum}
+            name: {key: side.meta.get(key) for key in ("step", "time")}
+            | {"model": without_folders(str(side.meta.get("model") or "")), "checksum": side.checksum}
             for name, side in (("before", sides.before), ("after", sides.after))
         },
         "metrics": sides.metrics,

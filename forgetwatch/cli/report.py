@@ -50,7 +50,8 @@ from forgetwatch.probes import answers_of, category_words, nearness_to, training
 from forgetwatch.report import CARD, causes_json, comparison_detail, save_run, trajectory_json, write_card
 from forgetwatch.report.advice import PAGE, Advice, advise
 from forgetwatch.report.document import paths_sentence, stage_lines
-from forgetwatch.report.terminal import run_table
+from forgetwatch.report.eight_lines import first_table
+from forgetwatch.report.terminal import first_lines
 from forgetwatch.run_folder import REPORT, RUN_FOLDER, find_run_folder, run_probe
 from forgetwatch.text import count, fit_ends, one_line, percent, run_name
 
@@ -118,8 +119,11 @@ def report_command(
         console = result_console(wide=detail)
         run_of = runs[0] if len(runs) == 1 else ""
         gate_result = results[0] if results else None
-        table = run_table(trajectory, run=run_of, tolerance=tolerances, gate=gate_result, has_advice=bool(advice))
-        console.print(table, soft_wrap=True)
+        last = trajectory.final
+        first = first_table(
+            last, trajectory=trajectory, run=run_of, tolerance=tolerances, gate=gate_result, has_advice=True
+        )
+        console.print(first_lines(first, last.notes), soft_wrap=True)
         if trajectory.matrix is not None:
             console.print()
             console.print(stage_lines(trajectory.matrix))
@@ -128,7 +132,7 @@ def report_command(
             echo(f"note: {one_line(note)}")
         if detail:
             console.print()
-            console.print(comparison_detail(trajectory.final, trajectory=trajectory, tolerance=tolerances))
+            console.print(comparison_detail(last, first, trajectory=trajectory))
         _show_advice(advice)
         if causes is not None:
             _show_causes(causes, step=trajectory.own.final_step)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 from typing import get_args
 
@@ -16,7 +15,7 @@ from forgetwatch.probe import Probe
 from forgetwatch.probes import SUFFIXES, at_levels, described_levels, is_pool, load_probe
 from forgetwatch.readers import QuestionStore, QuestionText, is_outcomes, load_snapshot
 from forgetwatch.run_folder import CARRIED, Description, find_run_folder, is_run_folder, run_probe
-from forgetwatch.run_folder.description import carried_baseline, carried_look
+from forgetwatch.run_folder.description import carried_baseline, carried_look, files_digest
 from forgetwatch.snapshot import Snapshot, read_snapshot
 
 _QUESTIONS = 2000
@@ -87,22 +86,16 @@ def _carried(given: str, sides: Sequence[str]) -> Path | None:
         return own
     for side in sides:
         if (baseline := carried_baseline(Path(side))) is not None:
-            meta = read_snapshot(baseline).meta
-            made_of = str(meta.get("model"))
+            made_of = str(read_snapshot(baseline).meta.get("model"))
             is_same = given == made_of or (Path(given).exists() and Path(given).resolve() == Path(made_of).resolve())
-            if is_same and not _is_newer(Path(given), str(meta.get("time"))):
+            if is_same and Description.read(baseline.parent).model.get("files") == _files(Path(given)):
                 echo(f"{given}: the baseline that {side} carries, without scoring it again", err=True)
                 return baseline
     return None
 
 
-def _is_newer(folder: Path, time: str) -> bool:
-    """Return True if a file of a model was written after a measurement: another model may be there now."""
-    try:
-        measured = datetime.fromisoformat(time).timestamp() + 1.0  # it is stored in whole seconds
-    except ValueError:
-        return True
-    return any(file.stat().st_mtime > measured for file in folder.glob("*.*") if file.is_file())
+def _files(folder: Path) -> str | None:
+    return files_digest(folder) if folder.is_dir() else None
 
 
 def resolve(

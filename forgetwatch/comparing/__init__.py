@@ -40,6 +40,7 @@ from forgetwatch.comparing.decision import (
     decide_run,
     less_luck,
     not_finite,
+    percent_range,
     round_percent,
     too_easy,
     unmeasured,

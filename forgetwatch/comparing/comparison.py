@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -265,6 +265,7 @@ class Comparison:
             run the base is the model at the start of that run, and `before` must be the run's baseline.
         again: What became of the lost when they were asked in other words; None if they were not.
         wordings: Net changes by wording, and whether they are equal; None unless questions have several.
+        tasks: Tasks of each category of another tool's log; empty for other outcomes.
     """
 
     before: Mapping[str, Any]
@@ -280,6 +281,7 @@ class Comparison:
     drift: Mapping[str, LookDrift] | None = None
     again: Again | None = None
     wordings: WordingChanges | None = None
+    tasks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def to_dict(self, **options: Any) -> dict[str, Any]:
         """Return the JSON document as a dict; `tolerance` sets other limits than the defaults."""
@@ -412,7 +414,14 @@ def compare(
         drift=_drift(before, after),
         wordings=wording_changes(groups, paired),
         again=read_again(after.meta, label=after.label) if is_of_run(before, after) else None,
+        tasks=_tasks(before) if "tool" in before.meta else {},
     )
+
+
+def _tasks(snapshot: Snapshot) -> dict[str, tuple[str, ...]]:
+    """Return the tasks of each category."""
+    pairs = dict.fromkeys(zip(snapshot.texts("category"), snapshot.texts("task"), strict=True))
+    return {name: tuple(task for of, task in pairs if of == name) for name in {category for category, _ in pairs}}
 
 
 def first_samples(snapshot: Snapshot) -> Snapshot:

@@ -1,14 +1,15 @@
 """The decision on a comparison, or on a run at its last look: its word, its sentence, and what is next.
 
-    FORGOT      29 % of what it clearly knew is gone (55 of 187 without lucky guesses; 95 %: 21 to 37 %; limit 5 %),
-                most in History and Trade
-    KEPT        true accuracy, estimated, fell by at most 1.2 points; of what it clearly knew at most 3.1 % is lost
-    NOT CLEAR   true accuracy, estimated, may have fallen by up to 4.2 points (limit 2); about 1,100 questions would
-                decide if nothing is lost
+    FORGOT      about 29 % of what it knew is gone (21 to 37 %)
+                limit 5 %; 55 of about 187 clearly known, lucky guesses left out
+    KEPT        accuracy fell by at most 1.2 points (limit 2)
+                at most 3.1 % of 187 clearly known are gone (limit 5 %), 95 % sure
+    NOT CLEAR   accuracy may have fallen up to 4.2 points (limit 2)
+                no loss of what it knew is shown; ask 1,000 questions
 
 `decide` is the one place that knows the cases of a verdict, whose legs are those of `comparing.verdict`. Every output
-prints `Decision.word` and `Decision.sentence`, and does what `Decision.next` says, so that no two of them disagree. A
-sentence follows its word: it begins in lower case and has no full stop. Every bound is the end of an interval.
+prints `Decision.word`, its claim and its basis, and does what `Decision.next` says, so that no two of them disagree. A
+claim follows its word: it begins in lower case and has no full stop. Every bound is the end of an interval.
 
 Passages decide nothing: where there is nothing else, there is no verdict.
 """
@@ -16,6 +17,7 @@ Passages decide nothing: where there is nothing else, there is no verdict.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Literal
@@ -40,12 +42,12 @@ from forgetwatch.comparing.verdict import (
     ranked_categories,
     side_of_zero,
 )
-from forgetwatch.measures import CONSTANT_MASS, FORM, KNOWN, RIGHT_LOST, net_of_luck
+from forgetwatch.measures import CONSTANT_MASS, FORM, KNOWN, NET_ESTIMATE, RIGHT_LOST, net_of_luck
 from forgetwatch.measures.known_items import KnownItems
 from forgetwatch.metrics import FEWEST
 from forgetwatch.run_folder import GuardFinding
 from forgetwatch.snapshot import MOST_NOT_FINITE
-from forgetwatch.text import count, listed, one_line
+from forgetwatch.text import count, listed, one_line, short_name
 
 Word = Literal["KEPT", "FORGOT", "NOT CLEAR", "NO VERDICT"]
 Next = Literal["nothing", "measure", "measure twice", "measure the end", "vanished", "measure or mend", "mend"]
@@ -55,6 +57,9 @@ WORDS: Final[dict[Answer, Word]] = {"PASS": "KEPT", "FAIL": "FORGOT", "INCONCLUS
 """Word for people of each answer for machines."""
 
 _GAINED: Final = "on balance it gained"
+_SIZES: Final = (250, 500, 1000)
+"""First items of a shipped probe that are a sample of it."""
+_LEVEL: Final = 0.95
 _CEILING: Final = 0.85
 """Share of right answers before, above which questions are too easy to show a small loss."""
 
@@ -66,7 +71,8 @@ class Decision:
     Attributes:
         word: KEPT, FORGOT or NOT CLEAR; NO VERDICT where nothing was compared.
         answer: PASS, FAIL or INCONCLUSIVE, for machines.
-        sentence: What decides, with its numbers and limits.
+        claim: What decides, with its interval or bound.
+        basis: Its limit and what it is counted over, or what else was measured; empty for a claim that needs none.
         legs: The legs that it follows from: accuracy, knowledge, category.
         reasons: What else a reader must know, such as categories that are too small to judge.
         next: What to do: ``nothing``; ``measure`` more questions, the base a second time (``measure twice``), or the
@@ -77,11 +83,17 @@ class Decision:
 
     word: Word
     answer: Answer
-    sentence: str
+    claim: str
+    basis: str = ""
     legs: tuple[Leg, ...] = ()
     reasons: tuple[str, ...] = ()
     next: Next = "nothing"
     deciding: LegName | None = None
+
+    @property
+    def sentence(self) -> str:
+        """Claim and basis in one sentence."""
+        return "; ".join(filter(None, (self.claim, self.basis)))
 
     def leg(self, name: LegName) -> Leg | None:
         """Return the leg of that name; None if it was left out."""
@@ -161,7 +173,7 @@ def decide(
     *,
     chosen_among: int = 0,
     not_finite_since: int | None = None,
-    level: float = 0.95,
+    level: float = _LEVEL,
 ) -> Decision:
     """Decide whether a comparison shows that too much was forgotten.
 
@@ -175,36 +187,39 @@ def decide(
     whole, legs = comparison.all, legs_of(comparison, limits, level=level)
     broken = not_finite(whole, since=not_finite_since)
     if not whole.n and broken:
-        return Decision(word="NOT CLEAR", answer="INCONCLUSIVE", sentence=broken, legs=legs, next="mend")
+        return Decision(word="NOT CLEAR", answer="INCONCLUSIVE", claim=broken, legs=legs, next="mend")
     if not whole.n:
         passages = bool(whole.passages) and not whole.outcomes.vanished
         text = "passages alone were compared, and they have no right answer"
         return Decision(
             word="NO VERDICT",
             answer="INCONCLUSIVE",
-            sentence=text if passages else "no item was scored on both sides",
+            claim=text if passages else "no item was scored on both sides",
             legs=legs,
         )
     failed = sorted((leg for leg in legs if leg.answer == "FAIL"), key=lambda leg: leg.name != "knowledge")
     reasons = _reasons(comparison, limits, failed)
     if chosen_among > 1:
         reasons.append(f"chosen among {chosen_among} looks by these questions: about 1 to 2 points too good")
-    also, sure = form_alone(whole) + part_of_wording(comparison), f"{100 * level:.4g} %"
+    sure = f"{100 * level:.4g} %"
     made = partial(Decision, legs=legs, reasons=tuple(reasons))
     if failed:
-        sentence = broken or _forgot(comparison, failed[0], limits, sure) + also
-        return made(word="FORGOT", answer="FAIL", sentence=sentence, next="mend", deciding=failed[0].name)
+        claim, basis = (broken, "") if broken else _forgot(comparison, failed[0])
+        basis += "" if level == _LEVEL else f", {sure} sure"
+        return made(word="FORGOT", answer="FAIL", claim=claim, basis=basis, next="mend", deciding=failed[0].name)
     if broken or (start := at_start(whole)):
-        return made(word="NOT CLEAR", answer="INCONCLUSIVE", sentence=broken or start)
+        return made(word="NOT CLEAR", answer="INCONCLUSIVE", claim=broken or start)
     # If accuracy is left out, one of the others has to be measured.
     blocking = [leg for leg in legs if not leg.allows or (leg.name == "accuracy" and leg.answer != "PASS")]
     deciding = next((leg.name for leg in (*blocking, *legs)), None)
     if deciding == "accuracy" and whole.n >= FEWEST_ITEMS and (easy := too_easy(whole)):
         made = partial(made, reasons=(easy, *reasons))
     if not blocking and any(leg.answer == "PASS" for leg in legs):
-        return made(word="KEPT", answer="PASS", sentence=_kept(comparison, legs, sure), deciding=deciding)
-    sentence, then = _not_clear(comparison, legs, blocking, also)
-    return made(word="NOT CLEAR", answer="INCONCLUSIVE", sentence=sentence, next=then, deciding=deciding)
+        claim, basis = _kept(comparison, legs, sure)
+        return made(word="KEPT", answer="PASS", claim=claim, basis=basis, deciding=deciding)
+    claim, basis = _not_clear(comparison, legs, blocking)
+    then = _next(comparison, blocking)
+    return made(word="NOT CLEAR", answer="INCONCLUSIVE", claim=claim, basis=basis, next=then, deciding=deciding)
 
 
 def decide_run(trajectory: Trajectory, limits: Tolerance = TOLERANCE, *, level: float = 0.95) -> Decision:
@@ -227,7 +242,7 @@ def decide_run(trajectory: Trajectory, limits: Tolerance = TOLERANCE, *, level: 
     if made.answer == "FAIL":
         return replace(made, reasons=(gap, *made.reasons))
     word = made.word if made.word == "NO VERDICT" else "NOT CLEAR"
-    return replace(made, word=word, answer="INCONCLUSIVE", sentence=gap, next="measure the end")
+    return replace(made, word=word, answer="INCONCLUSIVE", claim=gap, basis="", next="measure the end")
 
 
 def unmeasured(trajectory: Trajectory) -> str:
@@ -266,6 +281,7 @@ def not_finite(whole: Group, *, since: int | None = None) -> str:
 def _reasons(comparison: Comparison, limits: Tolerance, failed: list[Leg]) -> list[str]:
     """Return what a reader must know beside what decides."""
     reasons = [*_too_few(comparison), *_no_better_than_guessing(comparison)]
+    reasons += filter(None, (form_alone(comparison.all), part_of_wording(comparison)))
     if (named := _where_known(comparison, limits)) and not (failed and failed[0].name == "knowledge"):
         reasons.append(f"much of what it clearly knew is lost in {named}")
     return reasons
@@ -276,7 +292,7 @@ def too_easy(whole: Group) -> str:
     if not whole.accuracy_before > _CEILING:
         return ""
     right = f"{100 * whole.accuracy_before:.0f} % right"
-    return f"it answered {right}: these questions are too easy to show a small loss"
+    return f"it answered {right}: too easy to show a small loss"
 
 
 def at_start(whole: Group) -> str:
@@ -320,28 +336,30 @@ def conclude(
 # Sentences
 
 
-def _forgot(comparison: Comparison, leg: Leg, limits: Tolerance, sure: str) -> str:
-    """Return the loss that decides, and the categories that lost most."""
+def _forgot(comparison: Comparison, leg: Leg) -> tuple[str, str]:
+    """Return (the loss that decides, its limit and what it is counted over)."""
     if leg.interval is None or leg.value is None:
-        return ""
+        return "", ""
     low, high = leg.interval
     if leg.name == "category":
-        return f"{one_line(leg.group)} fell by {_points(leg.value)} points ({_range(leg)}; limit {_limit(leg)})"
+        of = comparison.by("category")[leg.group]
+        lost = f"{count(of.forgotten)} of {count(of.n)} lost, {count(of.gained)} gained"
+        claim = f"{short_name(leg.group)} fell by about {_points(leg.value)} points ({_range(leg)})"
+        return claim, f"limit {_limit(leg)} points for each category; {lost}"
     if leg.name == "accuracy":
-        fell = [one_line(one.group.name) for one in ranked_categories(comparison)[0] if one.side == "below"]
-        text = f"true accuracy, estimated, fell by {_points(leg.value)} points ({sure}: {_range(leg)}; "
-        return f"{text}limit {_limit(leg)})" + (f", most in {listed(fell[:2])}" if fell else "")
-    where = f", most in {named}" if (named := _where_known(comparison, limits)) else ""
-    between = f"{sure}: {round_percent(low)} to {round_percent(min(high, 1.0))} %; limit {_limit(leg)}"
-    known = comparison.all[KNOWN]
+        claim = f"accuracy fell by about {_points(leg.value)} points ({_range(leg)})"
+        found = comparison.all[NET_ESTIMATE]
+        how = "" if found is None or found.rule is None else "; estimated: each answer counts by how far it moved"
+        return claim, f"limit {_limit(leg)} points{how}"
+    limit, known = f"limit {_limit(leg)}", comparison.all[KNOWN]
+    share = f"about {round_percent(leg.value)} %"
+    between = f"({percent_range(low, min(high, 1.0))} %)"
     if known is None or leg.of == "its right answers":
-        return (
-            f"{round_percent(leg.value)} % of its right answers are gone beyond guessing and noise ({between}){where}"
-        )
+        return f"{share} of its right answers are gone {between}", f"{limit}; beyond guessing and noise"
     if leg.value >= 1:  # less luck, the lost can be more than the known
-        return f"all that it clearly knew is gone (about {count(round(known.known_net or 0))} questions){where}"
-    counted = f"{less_luck(known)} without lucky guesses"
-    return f"{round_percent(leg.value)} % of what it clearly knew is gone ({counted}; {between}){where}"
+        share, between = "all", ""
+    counted = f"{less_luck(known).replace(' of ', ' of about ')} clearly known, lucky guesses left out"
+    return f"{share} of what it knew is gone {between}".rstrip(), f"{limit}; {counted}"
 
 
 def less_luck(known: KnownItems) -> str:
@@ -356,142 +374,124 @@ def _where_known(comparison: Comparison, limits: Tolerance) -> str:
     if limits.known is None:
         return ""
     named = [
-        f"{one_line(group.name)} ({less_luck(known)})"
+        f"{short_name(group.name)} ({less_luck(known)})"
         for group in lost_known(comparison, limits.known)
         if (known := group[KNOWN]) is not None
     ]
     return listed(named) if named else ""
 
 
-def _kept(comparison: Comparison, legs: tuple[Leg, ...], sure: str) -> str:
+def _kept(comparison: Comparison, legs: tuple[Leg, ...], sure: str) -> tuple[str, str]:
+    """Return (the first bound on a loss, the others and how sure they are)."""
     knowledge = next((leg for leg in legs if leg.name == "knowledge"), None)
-    alone = "judged by accuracy alone: " if knowledge is not None and knowledge.answer is None else ""
-    bounds = "; ".join(_bounds(legs))
-    return alone + "; ".join([f"{bounds}, {sure} sure"] * bool(bounds) + _least_certain(comparison, legs))
+    first, *others = _bounds(comparison, legs) or ["no category is beyond its limit"]
+    alone = [f"by accuracy alone: {knowledge.reason}"] if knowledge is not None and knowledge.answer is None else []
+    return first, ", ".join([*others, f"{sure} sure", *alone])
 
 
-def _bounds(legs: tuple[Leg, ...] | list[Leg]) -> list[str]:
-    """Return the largest losses of accuracy and of knowledge that the intervals allow.
-
-    One phrase for each measured leg.
-    """
+def _bounds(comparison: Comparison, legs: Sequence[Leg]) -> list[str]:
+    """Return the largest losses of accuracy and of knowledge that the intervals allow, a phrase a measured leg."""
     made = []
     for leg in legs:
-        if leg.interval is None or leg.worst is None:
+        if leg.interval is None or leg.worst is None or leg.name == "category":
             continue
-        if leg.name == "knowledge":
-            most = f"of {leg.of} at most {round_percent(leg.worst)} % is lost"
-            if leg.answer == "PASS" and leg.interval[0] > 0 and leg.value is not None:
-                most = f"of {leg.of} {round_percent(leg.value)} % is gone, {round_percent(leg.worst)} % at most"
-            if leg.answer != "PASS" or leg.interval[0] > 0:
-                most += f" (limit {_limit(leg)})"
-            made.append(most if leg.worst > 0 else f"nothing of {leg.of} is lost beyond luck")
-        elif leg.name == "accuracy":
-            rose = leg.worst > 0
-            text = f"true accuracy, estimated, {'rose by at least' if rose else 'fell by at most'}"
-            made.append(f"{text} {_points(leg.worst)} points")
+        limit = f"(limit {_limit(leg)})"
+        if leg.name == "accuracy":
+            moved = "rose by at least" if leg.worst > 0 else "fell by at most"
+            made.append(f"accuracy {moved} {_points(leg.worst)} points {limit}")
+            continue
+        known, of = comparison.all[KNOWN], leg.of.replace("what it clearly knew", "what it knew")
+        if known is not None and leg.of != "its right answers":
+            of = f"{count(round(known.known_net or 0))} clearly known"
+        most = f"at most {round_percent(leg.worst)} % of {of} are gone {limit}"
+        if leg.answer == "PASS" and leg.interval[0] > 0 and leg.value is not None:
+            most = f"{round_percent(leg.value)} % of {of} are gone, at most {round_percent(leg.worst)} {limit}"
+        made.append(most if leg.worst > 0 else f"none of {of} is gone beyond luck")
     return made
 
 
-def _least_certain(comparison: Comparison, legs: tuple[Leg, ...]) -> list[str]:
-    """Return the phrase on the category that decides its leg, and what it may have lost; none without categories."""
-    leg = next((one for one in legs if one.name == "category" and one.worst is not None), None)
-    if leg is None or leg.interval is None or leg.worst is None:
-        return []
-    low = min(leg.worst, leg.interval[0])
-    if leg.interval[1] < 0:
-        return [f"{one_line(leg.group)} fell by {_points(leg.interval[1])} to {_points(low)} points"]
-    if leg.limit is not None and low > leg.limit:
-        return [f"no category fell by more than {_points(low)} points"]
-    of = comparison.by("category")[leg.group]
-    return [
-        f"the least certain category, {one_line(leg.group)} with {count(of.n)} questions, may have lost "
-        f"{_points(low)} points"
-    ]
-
-
-def _not_clear(comparison: Comparison, legs: tuple[Leg, ...], blocking: list[Leg], also: str) -> tuple[str, Next]:
-    """Return the sentence, and what is next."""
-    parts = [_unclear(leg, comparison) for leg in blocking]
+def _not_clear(comparison: Comparison, legs: tuple[Leg, ...], blocking: list[Leg]) -> tuple[str, str]:
+    """Return (what may be lost, what else was measured and how many questions to ask)."""
     rest = [leg for leg in legs if leg not in blocking]
-    accuracy = next((leg for leg in rest if leg.name == "accuracy" and leg.interval is not None), None)
-    if accuracy is not None and accuracy.interval is not None and accuracy.interval[0] > 0:
-        parts = [_GAINED, *parts]
-    bounds = _bounds([leg for leg in rest if leg is not accuracy or parts[:1] != [_GAINED]])
-    text = "; ".join([*parts, *bounds])
     if not blocking:  # nothing that was asked for is measured
-        text = "; ".join(
-            f"{leg.name} is not measured: {leg.reason}" if leg.answer is None else _unclear(leg, comparison)
-            for leg in legs
-        )
-    shown = [leg for leg in blocking if leg.shows_loss]
-    then: Next = "measure or mend" if shown else "measure"
-    if any(leg.is_open_by_vanished for leg in blocking) and all(leg.is_open_by_vanished for leg in blocking):
-        return text, "vanished"
-    right = comparison.all[RIGHT_LOST]
-    has_noise = right is not None and not right.less_noise
-    if has_noise and any(leg.of == "its right answers" and leg.shows_loss for leg in blocking):
-        then = "measure twice"
-    return text + (also if shown else ""), then
+        blocking, rest = list(legs), []
+    parts = [_unclear(leg, comparison) for leg in blocking]
+    if any(leg.name == "accuracy" and leg.interval is not None and leg.interval[0] > 0 for leg in rest):
+        rest = [leg for leg in rest if leg.name != "accuracy"]
+        parts[0] = f"{_GAINED}; {parts[0]}"
+    larger = _larger(comparison)
+    return parts[0], "; ".join([*parts[1:], *_bounds(comparison, rest), *([larger] if larger else [])])
+
+
+def _larger(comparison: Comparison) -> str:
+    """Return the phrase on the next larger part of a probe; empty where all of it was asked."""
+    probe = comparison.after.get("probe") or {}
+    of, asked = probe.get("of"), comparison.items.compared
+    if not of:
+        return ""
+    return f"ask {count(next((size for size in _SIZES if asked < size < of), of))} questions"
+
+
+def _next(comparison: Comparison, blocking: list[Leg]) -> Next:
+    if blocking and all(leg.is_open_by_vanished for leg in blocking):
+        return "vanished"
+    shown, right = [leg for leg in blocking if leg.shows_loss], comparison.all[RIGHT_LOST]
+    if right is not None and not right.less_noise and any(leg.of == "its right answers" for leg in shown):
+        return "measure twice"
+    return "measure or mend" if shown else "measure"
 
 
 def _unclear(leg: Leg, comparison: Comparison) -> str:
     """Return the phrase of a leg that stands in the way of a decision."""
     whole = comparison.all
     if leg.reason:
-        return leg.reason
+        return f"{leg.name} is not measured: {leg.reason}" if leg.answer is None else leg.reason
     if leg.interval is None or leg.worst is None:
         return f"{leg.name} is not measured"
-    limit = f"limit {_limit(leg)}"
-    if leg.is_open_by_vanished:
-        limit += "; answers have vanished"
+    vanished = "; answers have vanished" if leg.is_open_by_vanished else ""
+    limit = f"(limit {_limit(leg)}{vanished})"
     if leg.name == "knowledge":
         low, high = max(leg.interval[0], 0.0), min(max(leg.worst, leg.interval[1]), 1.0)
         if leg.of == "its right answers" and low > (leg.limit or 0.0):
             return _unexplained(whole)
+        of = leg.of.replace("clearly ", "")
         if leg.shows_loss and low > 0:
-            return f"{round_percent(low)} to {round_percent(high)} % of {leg.of} is lost ({limit})"
-        return f"up to {round_percent(high)} % of {leg.of} may be lost ({limit})"
-    what = one_line(leg.group) or "true accuracy, estimated,"
+            return f"lost {percent_range(low, high)} % of {of} {limit}"
+        return f"may have lost up to {round_percent(high)} % of {of} {limit}"
+    what = short_name(leg.group) or "accuracy"
     most, least = min(leg.worst, leg.interval[0]), leg.interval[1]
     if least < 0:
-        return f"{what} fell by {_points(least)} to {_points(most)} points ({limit})"
+        return f"{what} fell by {_points(least)} to {_points(most)} points {limit}"
     if leg.name == "category" and not leg.is_open_by_vanished:
         questions = count(comparison.by("category")[leg.group].n)
-        return f"{what}, {questions} questions, may have lost {_points(most)} points"
-    return f"{what} may have fallen by up to {_points(most)} points ({limit})"
+        return f"{what} ({questions} questions) may have lost {_points(most)} points"
+    return f"{what} may have fallen up to {_points(most)} points {limit}"
 
 
 def _unexplained(whole: Group) -> str:
     """Return the phrase on right answers that are lost beyond guessing, where nothing shows how much is noise."""
     found = whole[RIGHT_LOST]
-    right = whole.retained + whole.forgotten
-    text = f"{round_percent(whole.forgotten / right)} % of its right answers are now wrong"
+    text = f"{round_percent(whole.forgotten / (whole.retained + whole.forgotten))} % of its right answers are now wrong"
     if found is not None and not math.isnan(found.by_guessing):
-        text += f", and guessing explains about {round_percent(found.by_guessing)} % of these"
-    noise = (
-        ""
-        if found is not None and found.less_noise
-        else "; score the base twice (compare --null) to see how much is noise"
-    )
-    return text + noise
+        text += f", about {round_percent(found.by_guessing)} % of these by guessing"
+    return text if found is not None and found.less_noise else f"{text}; score the base twice (--null) to see the noise"
 
 
 def _too_few(comparison: Comparison) -> list[str]:
-    """Return a phrase on each category that is too small to judge and lost right answers."""
+    """Name the categories that are too small to judge and lost right answers."""
     made = []
     for one in comparison.by("category").values():
         lost = one.forgotten + one.vanished_right
         if lost and one.n + one.outcomes.vanished < FEWEST:
-            made.append(f"{one_line(one.name)}: {count(lost)} of {count(one.retained + lost)} lost, too few to judge")
-    return made
+            made.append(f"{short_name(one.name)} ({count(lost)} of {count(one.retained + lost)} lost)")
+    return [f"too few to judge: {listed(made)}"] if made else []
 
 
 def _no_better_than_guessing(comparison: Comparison) -> list[str]:
     """Name the categories that were not better than guessing before, which only a sure fall makes FORGOT."""
     weak = [group for group in estimated_categories(comparison) if group.little_to_lose]
     rights = [" of ".join(map(count, group.right_before)) for group in weak]
-    named = [f"{one_line(group.name)} ({right})" for group, right in zip(weak, rights, strict=True)]
+    named = [f"{short_name(group.name)} ({right})" for group, right in zip(weak, rights, strict=True)]
     return [f"may have guessed before: {listed(named)}"] if named else []
 
 
@@ -503,17 +503,17 @@ def form_alone(group: Group) -> str:
     if (form := group[FORM]) is not None and form.format_lost:
         only_form = lost - form.knowledge_lost
         if 2 * only_form >= lost:
-            return f"; {count(only_form)} of the {count(lost)} lost answers lost only their form"
+            return f"{count(only_form)} of the {count(lost)} lost answers lost only their form"
     kept = group[CONSTANT_MASS]
     if kept is not None and 2 * kept <= lost:
-        return f"; {count(lost - kept)} of the {count(lost)} lost answers by the length of the options alone"
+        return f"{count(lost - kept)} of the {count(lost)} lost answers by the length of the options alone"
     return ""
 
 
 def part_of_wording(comparison: Comparison) -> str:
     """Return the phrase that a part of the change is the wording; empty unless wordings changed unlike each other."""
     found = comparison.wordings
-    return f"; part of it is the wording ({found})" if found is not None and found.differ else ""
+    return f"part of it is the wording ({found})" if found is not None and found.differ else ""
 
 
 def _range(leg: Leg) -> str:
@@ -535,7 +535,13 @@ def _limit(leg: Leg) -> str:
 
 def _points(change: float) -> str:
     size = abs(100 * change)
-    return f"{size:.0f}" if abs(size - round(size)) < 1e-9 else f"{size:.1f}"
+    return f"{size:.0f}" if size >= 10 or abs(size - round(size)) < 1e-9 else f"{size:.1f}"
+
+
+def percent_range(low: float, high: float) -> str:
+    """Return an interval of shares in percent, as ``2 to 10``, both ends with as many decimals."""
+    digits = int(high < 0.0995)
+    return f"{100 * low:.{digits}f} to {100 * high:.{digits}f}"
 
 
 def round_percent(share: float) -> str:

@@ -111,7 +111,6 @@ class Measure(Generic[R]):
         quantities: Its numbers and intervals.
         title: Heading of its panel; empty for a measure without one.
         about: First paragraph of the panel.
-        line: Line of a terminal of 80 columns; empty for none.
         sentence: Sentence of the panel on the whole; empty for none.
     """
 
@@ -119,7 +118,6 @@ class Measure(Generic[R]):
     quantities: tuple[Quantity[R] | Bounds[R], ...]
     title: str = ""
     about: str = ""
-    line: Callable[[R], str] | None = None
     sentence: Callable[[R], str] | None = None
 
     @property

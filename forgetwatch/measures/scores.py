@@ -8,10 +8,9 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from forgetwatch.measures.base import GroupMeasure, Quantity, Rows, mean_change, with_interval
+from forgetwatch.measures.base import GroupMeasure, Quantity, Rows, mean_change
 from forgetwatch.metrics import BitsPerByte, LogScore, bits_per_byte
 from forgetwatch.metrics.log_score import log_score
-from forgetwatch.text import count
 
 
 def _of(rows: Rows) -> LogScore | None:
@@ -37,12 +36,6 @@ def _of_passages(rows: Rows) -> BitsPerByte | None:
     return None if rows.passages is None else bits_per_byte(rows.passages.passages)
 
 
-def _passage_line(found: BitsPerByte) -> str:
-    sides = f"{found.before:.3f} -> {found.after:.3f}"
-    change = with_interval(found.change, "bits")
-    return f"passages      {count(found.passages)}; bits per byte {sides}: {change}"
-
-
 PASSAGES: Final = GroupMeasure[BitsPerByte](
     key="passages",
     title="Passages: what it can still predict",
@@ -52,7 +45,6 @@ PASSAGES: Final = GroupMeasure[BitsPerByte](
         "hold 95 % intervals, passages as observations."
     ),
     of=_of_passages,
-    line=_passage_line,
     quantities=(
         Quantity("passages", lambda r: r.passages, "count", heading="passages"),
         Quantity(

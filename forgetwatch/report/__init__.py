@@ -1,7 +1,8 @@
 """Renderers of a Comparison or a Trajectory. Nothing here measures or loads a model.
 
+    eight_lines                         the first table of every output
     terminal                            the first table in a terminal, and the sections below it
-    sentences                           the first screen with the decision, the sentences below its fold
+    sentences                           the sentences below it
     document                            the sections below it as data, with tables of groups, measures and stages
     html, flip_list                     the page, with its template in page/, and what a notebook shows
     plots, pictures                     figures, as files and in the page
@@ -9,12 +10,13 @@
     advice                              which checkpoint to keep, names and places of models, what to do about a loss
     export, tracker_rows                JSON, CSV, Markdown, the model card, a policy's comment, rows of trackers
 
-Read `terminal` first.
+Read `eight_lines` first.
 """
 
 from forgetwatch.comparing import RENDERERS
 from forgetwatch.report.advice import merge_command, more_command, run_title
 from forgetwatch.report.document import group_cells, measure_tables
+from forgetwatch.report.eight_lines import first_table, run_label
 from forgetwatch.report.export import (
     CARD,
     causes_json,
@@ -53,18 +55,18 @@ from forgetwatch.report.terminal import (
     DETAIL_WIDTH,
     WIDTH,
     comparison_detail,
-    comparison_table,
     drift_line,
+    first_lines,
     note_lines,
-    other_lines,
     plain_text,
-    run_table,
 )
 from forgetwatch.report.tracker_rows import PREFIX, flipped_rows, tracker_name, tracker_row
 
 RENDERERS.update(
     comparison_json=comparison_json,
-    comparison_text=lambda comparison: plain_text(comparison_table(comparison)),
+    comparison_text=lambda comparison: plain_text(first_lines(first_table(comparison), comparison.notes)),
     trajectory_json=trajectory_json,
-    trajectory_text=lambda trajectory: plain_text(run_table(trajectory)),
+    trajectory_text=lambda trajectory: plain_text(
+        first_lines(first_table(trajectory.final, trajectory=trajectory), trajectory.final.notes)
+    ),
 )

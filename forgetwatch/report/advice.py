@@ -44,9 +44,9 @@ from forgetwatch.comparing import (
     TOLERANCE,
     Comparison,
     Conclusion,
+    Decision,
     Tolerance,
     Trajectory,
-    Word,
     conclude,
     decide,
     estimated,
@@ -78,7 +78,7 @@ class RunLook:
         comparison: The start against it.
         kept: Share that it keeps of what the start knew; nan if nothing was right.
         figure: The trainer's figure of the new task; None if it logged none by then.
-        word: Word of its verdict.
+        decision: The decision on it.
         checkpoint: Folder of its checkpoint; None if none was saved, or it is not there.
     """
 
@@ -86,7 +86,7 @@ class RunLook:
     comparison: Comparison
     kept: float
     figure: float | None
-    word: Word
+    decision: Decision
     checkpoint: Path | None
 
 
@@ -111,13 +111,13 @@ def look_to_keep(
             comparison=comparison,
             kept=kept(comparison.all, of).share,
             figure=None if task is None else task.at(step),
-            word=decide(comparison, tolerance).word,
+            decision=decide(comparison, tolerance),
             checkpoint=own_checkpoint(output_dir, step),
         )
         for step, comparison in zip(own.steps[1:], own.comparisons[1:], strict=True)
     ]
     saved = [look for look in looks if look.checkpoint is not None]
-    last = next((look for look in saved if look.step == own.final_step and look.word == "KEPT"), None)
+    last = next((look for look in saved if look.step == own.final_step and look.decision.word == "KEPT"), None)
     if last is not None:
         return last, None
     sums = _sums(looks, -1 if task is not None and task.falls else 1)
@@ -137,10 +137,10 @@ def _sums(looks: Sequence[RunLook], sign: int) -> dict[int, float]:
 
 def _best(looks: Sequence[RunLook], sums: Mapping[int, float]) -> RunLook | None:
     """Return the look of the largest sum; without sums the last that is KEPT, else the one that kept most."""
-    allowed = [look for look in looks if look.word != "FORGOT"]
+    allowed = [look for look in looks if look.decision.word != "FORGOT"]
     if with_sum := [look for look in allowed if look.step in sums]:
         return max(with_sum, key=lambda look: sums[look.step])
-    whole = [look for look in allowed if look.word == "KEPT"]
+    whole = [look for look in allowed if look.decision.word == "KEPT"]
     return whole[-1] if whole else max(allowed, key=lambda look: look.kept, default=None)
 
 

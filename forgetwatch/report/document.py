@@ -368,7 +368,6 @@ def document(
     first: Summary,
     *,
     trajectory: Trajectory | None = None,
-    found: Conclusion | None = None,
     causes: Causes | None = None,
     levels: Sequence[Level] = ("all", "kind", "wording", "category"),
     is_page: bool = True,
@@ -379,15 +378,14 @@ def document(
         comparison: The comparison; of a run, its last look against its baseline.
         first: The first screen.
         trajectory: The run, if there is one.
-        found: What the run shows; None for a comparison alone.
         causes: Whether what was lost was barely known, or near the training rows; None if not asked.
         levels: Levels of the groups in tables.
         is_page: True to explain columns that a terminal has no room for.
     """
     made: list[Section] = []
     run = trajectory if trajectory is not None and len(trajectory) > 1 else None
-    if run is not None and found is not None:
-        made += _of_run(run, found)
+    if run is not None:
+        made += _of_run(run, first.first.found)
         made += [] if causes is None else _causes(causes)
     legs = [Table.of_words(LEG_HEADINGS, first.legs)] if first.legs else []
     made.append(Section(heading="How sure is that?", key="sure", parts=[*legs, *first.sure]))

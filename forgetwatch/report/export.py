@@ -57,7 +57,6 @@ from forgetwatch.comparing import (
     Spread,
     Tolerance,
     Trajectory,
-    conclude,
     decide,
     decide_run,
     group_values,
@@ -94,7 +93,8 @@ from forgetwatch.report.document import (
     document,
     stages_json,
 )
-from forgetwatch.report.sentences import WORST_HEADINGS, Summary, summary
+from forgetwatch.report.eight_lines import FirstTable, first_table
+from forgetwatch.report.sentences import Summary, summary
 from forgetwatch.text import count, items, shorten
 from forgetwatch.version import VERSION
 from forgetwatch.visible_text import csv_cell, visible, without_folders
@@ -360,12 +360,11 @@ def comparison_markdown(
         tolerance: Losses that the verdict tolerates.
         title: Name of the run.
     """
-    first = summary(comparison, changed=changed, trajectory=trajectory, tolerance=tolerance, name=title)
-    run = trajectory if trajectory is not None and len(trajectory) > 1 else None
-    found = None if run is None else conclude(comparison, trajectory=run, tolerance=tolerance)
+    made = first_table(comparison, trajectory=trajectory, tolerance=tolerance, name=title)
+    first = summary(comparison, made, changed=changed)
     levels: tuple[Level, ...] = tuple(dict.fromkeys(("all", "kind", "wording", by)))
     lines = _first_screen(first)
-    for section in document(comparison, first, trajectory=trajectory, found=found, levels=levels):
+    for section in document(comparison, first, trajectory=trajectory, levels=levels):
         lines += [f"## {escaped(section.heading)}", ""]
         for part in section.parts:
             lines += [*_part(part), ""]
@@ -392,19 +391,21 @@ def _part(part: Part) -> list[str]:
 
 
 def _first_screen(first: Summary) -> list[str]:
-    """Return the lines of the verdict, its sentence, the facts, the worst categories and the lost questions."""
-    lines = [f"**{first.word}** {escaped(first.sentence)}", "", escaped("".join(text for text, _ in first.heading)), ""]
-    if first.facts:
-        lines += [*table(("", ""), first.facts), ""]
-    if first.worst:
-        lines += ["**Worst categories**", "", *table(WORST_HEADINGS, first.worst), ""]
-    if first.worst_note:
-        lines += [escaped(first.worst_note), ""]
+    """Return the lines of the first table and of the lost questions."""
+    lines = [*_first_table(first.first), ""]
     if first.lost:
         lines += [f"**{escaped(first.lost_title)}**", ""]
         lines += [f"* {escaped(f'{one.question} before {one.before}, now {one.after}')}" for one in first.lost]
         lines += [""]
     return lines
+
+
+def _first_table(first: FirstTable, more: Sequence[tuple[str, str]] = ()) -> list[str]:
+    """Return the lines of a first table; `more` are further rows."""
+    made, rows = first.decision, [*first.rows, *more]
+    lines = [f"**{made.word}** {escaped(f'{first.name}: {made.claim}')}", ""]
+    lines += [escaped(made.basis), ""] if made.basis else []
+    return [*lines, *table([*map(escaped, rows[0])], rows[1:])] if rows else lines
 
 
 def table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
@@ -460,22 +461,18 @@ _SECTION: Final = re.compile(rf"^{re.escape(_BEGIN)}$.*?^{re.escape(_END)}$", re
 _TYPE: Final = "forgetwatch"
 
 
-def card_section(trajectory: Trajectory, *, tolerance: Tolerance = TOLERANCE) -> str:
+def card_section(trajectory: Trajectory, run: Path | str, *, tolerance: Tolerance = TOLERANCE) -> str:
     """Return the section on a run's last look: verdict, facts, worst categories, and how it was measured."""
     comparison = trajectory.final
-    first = summary(comparison, trajectory=trajectory, tolerance=tolerance)
     probe = _probe(comparison)
     facts = (
-        *first.facts,
         ("probe", f"{_name(comparison)}, {probe.get('rendering', '?')} prompt"),
         ("fingerprint", str(probe.get("fingerprint", "?"))[:16]),
         ("steps", f"{comparison.before.get('step', '?')} to {comparison.after.get('step', '?')}"),
         ("measured with", f"forgetwatch {VERSION}"),
     )
-    lines = [_BEGIN, "## What it forgot", "", f"**{first.word}** {escaped(first.sentence)}", ""]
-    lines += [*table([*map(escaped, facts[0])], facts[1:]), ""]
-    if first.worst:
-        lines += [*table(WORST_HEADINGS, first.worst), ""]
+    first = first_table(comparison, trajectory=trajectory, run=run, tolerance=tolerance)
+    lines = [_BEGIN, "## What it forgot", "", *_first_table(first, facts), ""]
     return "\n".join([*lines, "Brackets hold 95 % intervals; changes are in percentage points.", _END])
 
 
@@ -516,7 +513,7 @@ def write_card(path: Path, trajectory: Trajectory, *, tolerance: Tolerance = TOL
         if (value := comparison.all[one.name]) is not None
     ]
     data.model_name = data.model_name or path.resolve().parent.name
-    section = card_section(trajectory, tolerance=tolerance)
+    section = card_section(trajectory, path.parent, tolerance=tolerance)
     old = _SECTION.search(card.text)
     before, after = (card.text[: old.start()], card.text[old.end() :]) if old else (card.text, "")
     card.text = "\n\n".join(part for part in (before.strip("\n"), section, after.strip("\n")) if part) + "\n"

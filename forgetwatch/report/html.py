@@ -30,8 +30,6 @@ from forgetwatch.comparing import (
     ModelComparison,
     Tolerance,
     Trajectory,
-    conclude,
-    estimated,
     first_forgotten,
     why_lost,
 )
@@ -51,10 +49,11 @@ from forgetwatch.report.document import (
     Table,
     document,
 )
+from forgetwatch.report.eight_lines import first_table
 from forgetwatch.report.flip_list import flip_list, script_json
 from forgetwatch.report.pictures import svg
 from forgetwatch.report.plots import heatmap, heatmap_caption, heatmap_figure
-from forgetwatch.report.sentences import WORST_HEADINGS, Summary, summary
+from forgetwatch.report.sentences import Summary, summary
 from forgetwatch.report.several_models import RANKING, matrix_cells, ranking_cells, ranking_figure, several_words
 from forgetwatch.run_folder import run_probe
 from forgetwatch.text import count, passages
@@ -77,7 +76,7 @@ _CLASSES: Final = {"KEPT": "pass", "FORGOT": "fail", "NOT CLEAR": "inconclusive"
 """Class of the style of each word of a verdict."""
 _LABELS: Final = {
     "ranking": "Share that each model kept of what the base had right; the table of models has the numbers.",
-    "net": "Curves: net change of all questions, and of the categories that fell most, at each look.",
+    "net": "Curves: the verdict's quantity of all questions, and of the categories that fell most, at each look.",
     "curves": (
         "Curves: accuracy, forgotten and gained answers and net change at each look, and where options have scores "
         "also clearly known answers that are lost; the table of looks has the same numbers."
@@ -139,14 +138,15 @@ def page(
         causes: Why the run lost answers; by default by how sure the base was alone.
     """
     run = trajectory if trajectory is not None and len(trajectory) > 1 else None
-    first = summary(comparison, changed=changed, trajectory=trajectory, tolerance=tolerance, name=title)
+    named = "" if folder else title
+    made = first_table(comparison, trajectory=trajectory, run=folder or "", tolerance=tolerance, name=named)
+    first = summary(comparison, made, changed=changed)
     # The start compared with itself shows nothing.
     compared = run is not None or trajectory is None
-    found = None if run is None else conclude(comparison, trajectory=run, tolerance=tolerance)
     if run is not None and causes is None:
         answers = None if folder is None or (probe := run_probe(folder)) is None else answers_of(probe)
         causes = why_lost(run.baseline, run.last, answers=answers)
-    sections = _sections(comparison, first, trajectory, found, causes)
+    sections = _sections(comparison, first, trajectory, causes)
     return render(
         "template.html",
         scripts=[*([_VENDOR, "chart.js"] if run is not None else []), "script.js"],
@@ -155,11 +155,11 @@ def page(
         facts=_facts(comparison),
         several=None if several is None else _several(several),
         first=first,
-        style=_CLASSES[first.word],
-        worst_headings=WORST_HEADINGS,
+        table=made,
+        style=_CLASSES[made.decision.word],
         sections=sections,
         figures=_figures(run) if compared else {},
-        run=None if run is None or found is None else _run(run, found),
+        run=None if run is None else _run(run, made.found),
         damages=[] if trajectory is None else [*map(without_folders, trajectory.notes)],
         compared=compared,
         bars=_picture("bars", lambda: plots.bars_figure(comparison)) if compared else None,
@@ -257,35 +257,38 @@ def _run(run: Trajectory, found: Conclusion) -> dict[str, Any]:
 
 
 def _chart(run: Trajectory, found: Conclusion) -> str:
-    """Return the numbers of the curve as JSON: all questions, the categories that fell most, and the new task."""
+    """Return the curves of the first screen as JSON: all questions and the categories that fell most; the new task."""
     fell = ["", *(one.group.name for one in found.lost[:_LINES])]
-    series = []
-    for name in fell:
-        groups = [look.by("category").get(name) if name else look.all for look in run.comparisons]
-        ends = [None if group is None or not group.n else estimated(group) for group in groups]
-        ends = [(0.0, (0.0, 0.0)), *ends[1:]]  # the start is compared with itself
-        row: dict[str, Any] = {"category": name, "n": next((group.n for group in reversed(groups) if group), 0)}
-        row["change"] = [None if end is None else round(100 * end[0], 1) for end in ends]
-        for side, at in (("low", 0), ("high", 1)):
-            row[side] = [None if end is None else round(100 * end[1][at], 1) for end in ends]
-        for what in ("forgotten", "gained"):
-            row[what] = [0 if group is None else round(getattr(group, what), 1) for group in groups]
-        series.append(row)
-    leg = found.decision.leg("accuracy")
-    limit = None if leg is None or leg.limit is None else 100 * leg.limit
-    task = run.task and {"name": run.task.name.replace("_", " "), "values": [run.task.at(step) for step in run.steps]}
-    return script_json({"steps": run.steps, "limit": limit, "series": series, "task": task})
+    views = []
+    for curve in plots.curves(found, run.final.all):
+        series = []
+        for name in fell:
+            groups = [look.by("category").get(name) if name else look.all for look in run.comparisons]
+            ends = [None if group is None else curve.of(group) for group in groups]
+            ends = [(0.0, (0.0, 0.0)), *ends[1:]]  # the start is compared with itself
+            row: dict[str, Any] = {"category": name, "n": next((group.n for group in reversed(groups) if group), 0)}
+            row["value"] = [None if end is None else round(100 * end[0], 1) for end in ends]
+            for side, at in (("low", 0), ("high", 1)):
+                row[side] = [None if end is None else round(100 * end[1][at], 1) for end in ends]
+            for what in ("forgotten", "gained"):
+                row[what] = [0 if group is None else round(getattr(group, what), 1) for group in groups]
+            series.append(row)
+        views.append({"label": curve.label, "limit": curve.limit, "series": series})
+    if task := run.task:
+        values = [task.at(step) for step in run.steps]
+        named = task.name.replace("_", " ")
+        views.append({"label": f"new task: {named}", "limit": None, "series": [{"category": "", "value": values}]})
+    return script_json({"steps": run.steps, "views": views})
 
 
 def _sections(
     comparison: Comparison,
     first: Summary,
     trajectory: Trajectory | None,
-    found: Conclusion | None,
     causes: Causes | None,
 ) -> list[dict[str, Any]]:
     """Return the sections below the first screen as the template takes them."""
-    made = document(comparison, first, trajectory=trajectory, found=found, causes=causes, levels=tuple(LEVELS))
+    made = document(comparison, first, trajectory=trajectory, causes=causes, levels=tuple(LEVELS))
     return [{"heading": one.heading, "key": one.key, "parts": [*map(_part, one.parts)]} for one in made]
 
 

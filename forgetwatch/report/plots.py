@@ -1,6 +1,6 @@
 """Figures of a run and of a comparison.
 
-    net_figure           net change over steps, of all items with its interval and of the categories that fell most
+    net_figure           the verdict's quantity over steps, of all items and of the categories that fell most
     trajectory_figure    accuracy, forgotten, gained and net change over steps, and where options have scores the known
                          and lost items; forgotten and gained also of each category
     passages_figure      change of the bits per byte of passages over steps, of all and of each category
@@ -21,9 +21,9 @@ Rows are sorted by the look at which the item first changed. Items that never ch
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,13 +32,14 @@ from forgetwatch.comparing import (
     Comparison,
     Conclusion,
     Group,
+    Leg,
     Trajectory,
     estimated,
     estimated_categories,
     leg_interval,
     side_of_zero,
 )
-from forgetwatch.measures import NULL, PASSAGES, SET_NAMES, LookDrift, drift_interval
+from forgetwatch.measures import KNOWN, NULL, PASSAGES, SET_NAMES, LookDrift, drift_interval
 from forgetwatch.metrics import Interval
 from forgetwatch.text import count, fit_ends
 
@@ -131,29 +132,63 @@ def trajectory_figure(trajectory: Trajectory) -> Figure:
     return figure
 
 
+class Curve(NamedTuple):
+    """A quantity of the first screen.
+
+    Attributes:
+        label: What it is, with its unit.
+        limit: Its limit, in percent or points; None for none.
+        of: The value of a group with its interval, as shares; None where it is not measured.
+    """
+
+    label: str
+    limit: float | None
+    of: Callable[[Group], tuple[float, Interval] | None]
+
+
+def _known_lost(group: Group) -> tuple[float, Interval] | None:
+    known = group[KNOWN]
+    if known is None or known.lost_net_share is None or known.lost_net_share_interval is None:
+        return None
+    return known.lost_net_share, known.lost_net_share_interval
+
+
+def curves(found: Conclusion, last: Group) -> list[Curve]:
+    """Return the quantities of the first screen, that of the verdict first."""
+    known, accuracy = found.decision.leg("knowledge"), found.decision.leg("accuracy")
+
+    def limit(leg: Leg | None) -> float | None:
+        return None if leg is None or leg.limit is None else 100 * leg.limit
+
+    net = Curve("net change, points", limit(accuracy), lambda group: estimated(group) if group.n else None)
+    if _known_lost(last) is None:
+        return [net]
+    lost = Curve("clearly known and now lost, %", limit(known), _known_lost)
+    return [net, lost] if found.decision.deciding == "accuracy" else [lost, net]
+
+
 def net_figure(trajectory: Trajectory, found: Conclusion) -> Figure:
-    """Return a small figure of a run: net change of all items with its interval, and of the worst categories."""
+    """Return a small figure of a run: the verdict's quantity of all items, and of the worst categories."""
     from matplotlib.figure import Figure
 
     steps, comparisons = trajectory.steps, trajectory.comparisons
+    curve, *_ = curves(found, trajectory.final.all)
     figure = Figure(figsize=(6.4, 2.7), layout="constrained")
     panel = figure.subplots()
     fell = [one.group.name for one in found.lost][: len(_WORST)]
     for name, style in zip(fell, _WORST, strict=False):
         groups = [comparison.by("category").get(name) for comparison in comparisons]
-        values = [math.nan if group is None or not group.n else 100 * estimated(group)[0] for group in groups]
+        ends = [None if group is None else curve.of(group) for group in groups]
+        values = [math.nan if end is None else 100 * end[0] for end in ends]
         panel.plot(steps, values, **_style({**style, "label": f"{name_in(20, name)}, by itself"}, steps))
-    _draw_net(panel, steps, [comparison.all for comparison in comparisons])
-    leg = found.decision.leg("accuracy")
-    if leg is not None and leg.limit is not None:
-        panel.axhline(100 * leg.limit, color=GREY, linewidth=1, linestyle=":", label=f"limit {100 * leg.limit:g}")
-    _label(panel, "net change, points", legend=8)
+    whole = [curve.of(comparison.all) or (math.nan, (math.nan, math.nan)) for comparison in comparisons]
+    whole[0] = 0.0, (0.0, 0.0)  # the start is compared with itself: nothing was estimated
+    panel.axhline(0, color="#000000", linewidth=0.8)
+    _draw_band(panel, steps, [100 * value for value, _ in whole], [(100 * a, 100 * b) for _, (a, b) in whole], _ALL)
+    if curve.limit is not None:
+        panel.axhline(curve.limit, color=GREY, linewidth=1, linestyle=":", label=f"limit {curve.limit:g}")
+    _label(panel, curve.label, legend=8)
     _draw_stages([panel], trajectory.stages)
-    if (task := trajectory.task) is not None:
-        known = [(step, value) for step in steps if (value := task.at(step)) is not None]
-        gain = panel.twinx()
-        gain.plot(*zip(*known, strict=True), **_style(_TASK, steps))
-        gain.set_ylabel(name_in(30, task.name.replace("_", " ")), fontsize=9)
     return figure
 
 

@@ -89,6 +89,7 @@ from forgetwatch.run.schedule import (
     Schedule,
     event_steps,
     generated_items,
+    start_seconds,
     stored_decision,
 )
 from forgetwatch.run.trackers import TrainerLogger, composite_row, look_row
@@ -885,8 +886,10 @@ class ForgetWatchCallback(TrainerCallback):
                 model, tokenizer, items=self.items, weights=run.started_with if again == 1 else None
             )
         run.decide(budget.decide(run.probe, trial, tokens, after=after))
-        watch.announce()
-        self._log(run_output.start_line(run, budget, trial, step_tokens=tokens, again=again))
+        decision = run.decision or Decision()
+        start = None if trial is None else start_seconds(trial, run.probe, decision, again=again)
+        watch.announce(start if self.items is None else None)
+        self._log(run_output.start_line(run, budget, trial, step_tokens=tokens, start=start or 0.0))
         if not run.generates:
             self._log(run_output.not_generated_line(run.probe))
         if budget.schedule.is_default and budget.schedule.unwatched:

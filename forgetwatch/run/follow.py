@@ -1189,7 +1189,7 @@ class Follower:
         """Print the table of the last look, in the main process, unless there is none."""
         if rank() == 0 and len(self.watch.comparisons) > 1:
             of = self.queue.latest.max_steps if self.queue.latest else None
-            run_output.show(self.watch.run, page=self._page, max_steps=of, against="the base")
+            run_output.show(self.watch.run, page=self._page, max_steps=of)
 
     def _log(self, line: str) -> None:
         if rank() == 0:

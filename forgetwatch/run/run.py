@@ -788,6 +788,7 @@ def facts_of(model: nn.Module, tokenizer: Any) -> dict[str, Any]:
     """Return what two stages of one model have in common, and whether it was loaded from a folder or by a name."""
     config: Any = getattr(without_wrappers(model), "config", None)
     place = str(getattr(config, "_name_or_path", "") or "")
+    is_folder = bool(place) and Path(place).is_dir()
     settings, template = tokenizer_settings(tokenizer) or (str(tokenizer_state(tokenizer)), "")
     return {
         "architecture": str(getattr(config, "model_type", type(model).__name__)),
@@ -796,7 +797,8 @@ def facts_of(model: nn.Module, tokenizer: Any) -> dict[str, Any]:
         "vocabulary": getattr(config, "vocab_size", None),
         "tokenizer": _digest(settings),
         "template": _digest(template),
-        "loaded": "folder" if place and Path(place).is_dir() else "name" if place else "memory",
+        "loaded": "folder" if is_folder else "name" if place else "memory",
+        "files": files_digest(Path(place)) if is_folder else None,
     }
 
 

@@ -28,8 +28,7 @@ from forgetwatch.files import write_text
 from forgetwatch.measures import PASSAGES
 from forgetwatch.probe import Probe
 from forgetwatch.progress import log, seconds
-from forgetwatch.report import WIDTH, run_page, run_title
-from forgetwatch.report.terminal import run_table
+from forgetwatch.report import WIDTH, first_lines, first_table, run_label, run_page
 from forgetwatch.run.run import Look, Run
 from forgetwatch.run.schedule import (
     Budget,
@@ -39,7 +38,6 @@ from forgetwatch.run.schedule import (
     look_seconds,
     looks_seconds,
     predicted_seconds,
-    start_seconds,
 )
 from forgetwatch.run_folder import REPORT, GuardFinding, checkpoint_folder, task_figure
 from forgetwatch.scoring import rank
@@ -57,7 +55,7 @@ _LONG: Final = 60.0
 """Seconds of a start for which the line names a trial."""
 
 
-def start_line(run: Run, budget: Budget, trial: Trial | None, *, step_tokens: float | None, again: int) -> str:
+def start_line(run: Run, budget: Budget, trial: Trial | None, *, step_tokens: float | None, start: float) -> str:
     """Return the line before the first batch: what is evaluated, and what that costs.
 
     Args:
@@ -65,14 +63,14 @@ def start_line(run: Run, budget: Budget, trial: Trial | None, *, step_tokens: fl
         budget: Its looks.
         trial: Seconds of a few items; None if none were timed.
         step_tokens: Tokens of a training step; None if the training cannot be predicted.
-        again: Number of times that the first items are measured after the baseline.
+        start: Seconds of the baseline and what follows it.
     """
     probe, decision, schedule = run.probe, run.decision or Decision(), budget.schedule
     items, looks = decision.items or len(probe), schedule.looks_after(0)
     line = f"{probe.name}: {f'the first {items:,} of ' if items < len(probe) else ''}{len(probe):,} items"
     if trial is None:
         return f"{line}; {looks} look{'' if looks == 1 else 's'}"
-    start, each = start_seconds(trial, probe, decision, again=again), look_seconds(trial, probe, decision)
+    each = look_seconds(trial, probe, decision)
     line += f"; about {seconds(start)} before the first step"
     if start > _LONG and items > 100:
         line += " (items=100 is a trial, whose verdict is mostly NOT CLEAR)"
@@ -168,7 +166,7 @@ def stopped_line(stopped: int, *, found: Sequence[GuardFinding], stops_again: bo
     return f'{line}; the training stops again after its first step; Guard("stop", override=True) continues it'
 
 
-def show(run: Run, *, page: ReportPage, max_steps: int | None, against: str = "the start") -> None:
+def show(run: Run, *, page: ReportPage, max_steps: int | None) -> None:
     """Print the table of the last look, with the decisions on the run, and the path of the report.
 
     A page that does not show the last look is not named: it could not be written.
@@ -176,11 +174,11 @@ def show(run: Run, *, page: ReportPage, max_steps: int | None, against: str = "t
     if run.baseline is None:
         return
     trajectory = _with_task(run)
-    title = run_title(trajectory, run.folder.path, of=max_steps, against=against)
+    folder, last = run.folder.path, trajectory.final
+    first = first_table(last, trajectory=trajectory, run=folder, name=run_label(trajectory, folder, of=max_steps))
     console = Console(highlight=False)
     console.width = min(console.width, 120) if console.is_terminal else WIDTH
-    console.print(run_table(trajectory, title=title, run=run.folder.path), soft_wrap=True)
-    folder = run.folder.path
+    console.print(first_lines(first, last.notes), soft_wrap=True)
     line = f"report: {folder / REPORT}" if page.is_current(run) else f"looks: {folder}"
     console.print(visible(line), soft_wrap=True, markup=False)
 

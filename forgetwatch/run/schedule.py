@@ -192,6 +192,13 @@ CHECKED_ITEMS: Final = 50
 TWICE_ITEMS: Final = 500
 """Its items if one of the first flips."""
 
+FEWEST_OF_SLICE: Final = 100
+_SLICE_SECONDS: Final = 15.0
+"""A baseline is measured in slices of at least so many items, and of so many seconds as they are told."""
+
+LATE: Final = 2.0
+"""A baseline ends with the finished slices after so many times the seconds that were told."""
+
 HALVES: Final = 1.15
 """Seconds of an item in batches of half the size, as a multiple of those in whole ones; measured on a CPU."""
 
@@ -483,6 +490,12 @@ def start_seconds(trial: Trial, probe: Probe, decision: Decision, *, again: int 
     seconds = again * (trial.begin + HALVES * few)
     is_known = (items, decision.generates) in trial.known
     return seconds + (0.0 if is_known else trial.begin + look_seconds(trial, probe, decision))
+
+
+def slice_size(items: int, told: float) -> int | None:
+    """Return the items of a slice of a baseline of so many that takes so many seconds; None if it has one slice."""
+    slices = min(items // FEWEST_OF_SLICE, int(told / _SLICE_SECONDS))
+    return None if slices < 2 else math.ceil(items / slices)
 
 
 def predicted_seconds(trial: Trial, step_tokens: float, *, steps: int) -> float:

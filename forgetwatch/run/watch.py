@@ -19,6 +19,7 @@ after a resume. The model, its mode and all random states come back as they were
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from collections.abc import Mapping
@@ -34,16 +35,27 @@ from forgetwatch.comparing import Comparison, Subset, Trajectory, repeated_promp
 from forgetwatch.errors import ScoringError, WatchError
 from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe, with_levels
-from forgetwatch.progress import Failures, Progress, log, shown
+from forgetwatch.progress import Failures, Progress, log, seconds, shown
 from forgetwatch.run.drift import RunDrift
 from forgetwatch.run.known_baseline import KnownBaseline, differing, time_items, without_trial
 from forgetwatch.run.run import Look, Run, checked_step
 from forgetwatch.run.run_again import with_again
-from forgetwatch.run.schedule import CHECKED_ITEMS, HALVES, TWICE_ITEMS, Decision, Trial, look_seconds, start_sizes
+from forgetwatch.run.schedule import (
+    CHECKED_ITEMS,
+    HALVES,
+    LATE,
+    TWICE_ITEMS,
+    Decision,
+    Trial,
+    look_seconds,
+    slice_size,
+    start_sizes,
+)
 from forgetwatch.run_folder import RUN_FOLDER, TaskFigure
 from forgetwatch.scoring import (
     CANNOT_GENERATE,
     Scorer,
+    SlicedScorer,
     adapter_start,
     adapters_off,
     all_gather,
@@ -118,11 +130,12 @@ class Watch:
         self._failures = Failures(strict=strict, is_main_process=rank() == 0)
         self._twice = twice
         self._token_budget = token_budget
-        self._scorer: Scorer | None = None
+        self._scorer: SlicedScorer | None = None
         self._kind: tuple[Any, ...] = ()  # of model and tokenizer, see `restart_for`
         self._encoded_at = 0  # step of the look whose tokenizer encoded the items
         self._obstacle_logged = False
         self._is_announced = False  # a line says already what the baseline measures
+        self._told: float | None = None  # seconds of the baseline, by that line
         self._trial: Trial | None = None
         self._known: KnownBaseline | None = None  # reading all weights for it takes a while
         self._repeated: set[int] = set()  # steps of which a repeated call was logged
@@ -233,9 +246,12 @@ class Watch:
         values = () if self.run.task is None else self.run.task.values
         return TaskFigure(f"{task.name}_accuracy", (*values, (step, float(np.nanmean(right)))))
 
-    def announce(self) -> None:
-        """Note that a line says already what the baseline will measure."""
-        self._is_announced = True
+    def announce(self, told: float | None) -> None:
+        """Note that a line says already what the baseline will measure, and the seconds after which it is late.
+
+        None if it is never late.
+        """
+        self._is_announced, self._told = True, told
 
     def time_start(self, model: nn.Module, tokenizer: Any, *, items: int | None, weights: str | None) -> Trial | None:
         """Time a few items before the baseline, or take what was measured with one in the cache.
@@ -309,7 +325,8 @@ class Watch:
                 line += ", which differ: it is measured anew" if number is None else f", {number} with another outcome"
                 log(line)
             if number is not None and checked is not None:
-                self.look_seconds = self._look_seconds(float(found.meta.get("seconds") or 0.0))
+                stored = float(found.meta.get("seconds") or 0.0)  # of a machine that may have had other work
+                self.look_seconds = self._look_seconds(stored if self._trial is None else 0.0)
                 _check_baseline(found, probe, step=step)
                 self._obstacle_logged = True
                 return found, checked if self._twice else None
@@ -320,6 +337,7 @@ class Watch:
             opening += f", then {which} of them again for the noise" if self._twice else ""
         with shown("baseline", opening=opening, again=HALVES * again / items, is_main_process=is_main) as progress:
             snapshot = self._evaluate(model, tokenizer, step=step, progress=progress)
+        items = run.items or len(run.probe)  # a late baseline has fewer
         self.look_seconds = self._look_seconds(self.look_seconds)
         _check_baseline(snapshot, probe, step=step)
         self._obstacle_logged = True  # with the other unscored items
@@ -349,10 +367,13 @@ class Watch:
             self._encoded_at = step
             made = run.baseline.meta if run.baseline else {}
             # The same batches also after a resume: outcomes near a tie depend on the composition of a batch.
-            self._scorer = Scorer(
-                run.probe.head(run.items or len(run.probe)),
+            items = run.items or len(run.probe)
+            told = 0.0 if run.baseline is not None or self._told is None else self._told
+            self._scorer = SlicedScorer(
+                run.probe.head(items),
                 tokenizer,
                 model,
+                size=(made.get("batch") or {}).get("slice") or slice_size(items, told),
                 layout=made.get("way"),
                 attention=made.get("attention"),
                 noise=made.get("noise"),
@@ -366,7 +387,17 @@ class Watch:
                 f"the tokenizer at step {step} encodes the questions differently from the one at step "
                 f"{self._encoded_at}; needed one tokenizer for all looks of a run"
             )
-        snapshot = scorer.score(model, step=step, progress=progress)
+        started, late = time.perf_counter(), math.inf
+        if run.baseline is None and self._told is not None:
+            late = LATE * self._told
+        snapshot = scorer.score(model, step=step, progress=progress, ends=lambda: time.perf_counter() - started > late)
+        if (items := int(snapshot.meta["probe"]["items"])) < (planned := run.items or len(run.probe)):
+            run.decide(replace(run.decision or Decision(), items=items))
+            if rank() == 0:
+                log(
+                    f"baseline: took {seconds(time.perf_counter() - started)} for {items:,} of {planned:,} items, told "
+                    f"{seconds(self._told or 0)} for all; the run evaluates these {items:,}"
+                )
         # Once: answers of a baseline from elsewhere may be impossible to generate here.
         reasons = Counter(outcome for outcome in snapshot.texts("outcome") if outcome.startswith(CANNOT_GENERATE))
         if run.baseline is not None and reasons and not self._obstacle_logged:

@@ -58,6 +58,7 @@ REPORT: Final = "report.html"
 _WEIGHTS: Final = (".safetensors", ".bin")
 _SHARDS: Final = (*_WEIGHTS, ".distcp", ".pt")
 CONFIGS: Final = ("config.json", "adapter_config.json")
+_TOKENIZER: Final = re.compile(r"tokenizer.*|vocab.*|merges\.txt|special_tokens.*|added_tokens.*|.*\.(jinja|model)")
 _PIECES: Final = 64
 
 LAST_STEP: Final = 10**18 - 1
@@ -86,13 +87,14 @@ def checkpoint_folder(output_dir: str | Path, step: int) -> Path:
 
 
 def files_digest(folder: Path) -> str:
-    """Return the SHA-256 over the names and sizes of a model's files, and samples of their content.
+    """Return the SHA-256 over names and sizes of the files of model and tokenizer, and samples of their content.
 
     Samples are the first 64 KiB, which hold the header of a safetensors file, and 64 pieces of 4 KiB: a training moves
     all weights. A copy of the folder has the same digest. The files of a sharded checkpoint are in folders of it.
     """
     found = hashlib.sha256()
-    own = [file for file in folder.glob("*") if file.suffix in _WEIGHTS or file.name in CONFIGS]
+    named = [*folder.glob("*")]
+    own = [one for one in named if one.suffix in _WEIGHTS or one.name in CONFIGS or _TOKENIZER.fullmatch(one.name)]
     shards = [file for file in folder.glob("*/*") if file.suffix in _SHARDS and file.parent.name != CARRIED]
     for file in sorted([*own, *shards]):
         size = file.stat().st_size
@@ -122,17 +124,28 @@ def own_checkpoint(output_dir: str | Path, step: int) -> Path | None:
 
 
 def carried_look(checkpoint: Path) -> Path | None:
-    """Return the look of its own step that a checkpoint carries; None if it has none, or has other files now."""
+    """Return the look of its own step that a checkpoint carries; None if it has none, or other files now."""
     step = checkpoint.name.removeprefix("checkpoint-")
     path = checkpoint / CARRIED / look_name(int(step)) if step.isdecimal() else None
-    return path if path is not None and path.is_file() and is_as_carried(checkpoint) else None
+    if path is None or not path.is_file() or not is_as_carried(checkpoint):
+        return None
+    try:
+        _own(path, look="step", run=Description.read(path.parent).run, step=int(step))
+    except SnapshotError:
+        return None
+    return path
 
 
 def is_as_carried(checkpoint: Path) -> bool:
-    """Return True if a checkpoint has the files that it had when a history was copied into it."""
+    """Return True if a checkpoint, and its adapter's base, have the files of when a history was copied into it."""
+    adapter = checkpoint / CONFIGS[1]
     try:
-        return bool(Description.read(checkpoint / CARRIED).values.get("files") == files_digest(checkpoint))
-    except (SnapshotError, OSError):
+        described = Description.read(checkpoint / CARRIED)
+        base = Path(json.loads(adapter.read_bytes())["base_model_name_or_path"]) if adapter.is_file() else None
+        if base is not None and base.is_dir() and described.model.get("files") != files_digest(base):
+            return False
+        return bool(described.values.get("files") == files_digest(checkpoint))
+    except (SnapshotError, OSError, ValueError, LookupError, TypeError):
         return False
 
 

@@ -17,6 +17,7 @@
     adapters      adapters of PEFT switched off, what they change, and the start of a run with them
     model         facts of a model; contexts that leave it, and all random states, as they were; versions
     processes     sharing of the work among processes
+    slices        a scorer that may end before its last item
 
 Start with `scorer`.
 """
@@ -76,3 +77,4 @@ from forgetwatch.scoring.processes import (
 )
 from forgetwatch.scoring.readout import Beside, Scores, check_finite_scores
 from forgetwatch.scoring.scorer import CANNOT_GENERATE, SCORER, Scorer, execution, model_name, score, versions
+from forgetwatch.scoring.slices import SlicedScorer

@@ -111,6 +111,11 @@ class Engine:
             self._forward, self._encoded, self._keys, norm=norm, token_budget=budget, together=self._together
         )
 
+    def follow(self, other: Engine) -> None:
+        """Take the layout that an engine has chosen by a test on the same model."""
+        if other.layout is not None:
+            self.layout, self.attention, self.noise, self._tested = other.layout, other.attention, other.noise, True
+
     @property
     def halved(self) -> int:
         """Number of batches that did not fit into memory and were halved."""

@@ -60,11 +60,10 @@ from forgetwatch.report import (
     svg,
     table,
 )
-from forgetwatch.report.sentences import short_name
 from forgetwatch.study.factors import Finding, Trend, findings, not_asked, trends
 from forgetwatch.study.figures import NAMELESS, radar_figures, scale_figure, scales
 from forgetwatch.study.pairs import RATES, Compared, Failed, Rate, Study, Value
-from forgetwatch.text import between, brief, count, fit_ends, listed, percent, points
+from forgetwatch.text import between, brief, count, fit_ends, listed, percent, points, short_name
 from forgetwatch.visible_text import csv_cell, without_folders
 
 if TYPE_CHECKING:

@@ -13,7 +13,6 @@ Checkpoints of a watched run carry their looks: comparing them needs no probe, a
 
 import io
 import json
-import os
 import re
 import shlex
 import shutil
@@ -30,6 +29,8 @@ import pytest
 import torch
 import transformers
 from commands import Run
+from pages import detail_of
+from pages import table as table_of
 from passage_texts import passages, read
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
@@ -47,8 +48,7 @@ from forgetwatch.comparing import Group
 from forgetwatch.comparing.flips import flips
 from forgetwatch.errors import ScoringError, SnapshotError
 from forgetwatch.measures import KNOWN, snapshot_bits
-from forgetwatch.report import comparison_detail, comparison_table, flip_lines
-from forgetwatch.report.terminal import run_table
+from forgetwatch.report import flip_lines
 from forgetwatch.run import Follower, FollowSettings
 from forgetwatch.scoring import Scorer, encode, load_model
 from forgetwatch.text import brief, fit, fit_ends
@@ -72,9 +72,8 @@ def folder(tmp_path: Path) -> Path:
 def test_the_table_is_plain_text_that_fits_a_hundred_columns(folder: Path) -> None:
     arguments = [sys.executable, "-m", "forgetwatch", "compare", "ok.csv", "after.csv"]
     done = subprocess.run(arguments, cwd=folder, capture_output=True, text=True, check=True)
-    assert "after against ok" in done.stdout
-    assert "1 of 2 forgotten, 1 gained" in done.stdout
-    assert "0.0 %: +0.0 points (" in done.stdout
+    assert done.stdout.startswith("NOT CLEAR  after: accuracy may have fallen up to ")
+    assert "1 of 2 lost, 1 gained: accuracy still 50.0 %" in done.stdout
     assert "\x1b" not in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 100
 
@@ -128,8 +127,7 @@ def test_intersect_compares_the_items_of_both_sides(run: Run, folder: Path) -> N
     (folder / "fewer.csv").write_text("item_id,correct\na,0\n")
     done = run("ok.csv", "fewer.csv", "--on-mismatch", "intersect")
     assert done.status == 0
-    assert "1 item, 1 left out" in done.stdout
-    assert "1 of 1 forgotten, 0 gained" in done.stdout
+    assert "1 of 1 lost, 0 gained: accuracy 100.0 -> 0.0 %, 1 left out" in done.stdout
     done = run("ok.csv", "fewer.csv", "--on-mismatch", "intersect", "--detail")
     assert "have no counterpart on the other and are left out." in " ".join(done.stdout.split())
 
@@ -221,7 +219,7 @@ def test_samples_of_a_csv_reach_the_table_and_the_json(run: Run, tmp_path: Path)
     whole = document["groups"][0]
     assert (document["samples"], whole["n"], whole["forgotten"]) == (3, 2, pytest.approx(2 / 3))
     assert whole["p_value"] == 0.5  # one item changed: one coin
-    assert "2 items, 3 samples each" in run("b.csv", "a.csv").stdout
+    assert "33.3 %, 3 samples each" in run("b.csv", "a.csv").stdout
     first = json.loads(run("b.csv", "a.csv", "--samples", "first", "--json", "-").stdout)
     assert (first["samples"], first["groups"][0]["forgotten"]) == (1, 1)
 
@@ -354,7 +352,7 @@ def test_every_command_prints_plain_text_of_a_hundred_columns(folder_of_columns:
     lines = done.stdout.splitlines()
     assert len(lines) > 2
     assert [
-        line for line in lines if cell_len(line) > 100 and not line.startswith(("report: ", "   forgetwatch "))
+        line for line in lines if cell_len(line) > 100 and not line.startswith(("report: ", "   forgetwatch ", "next "))
     ] == []
     assert "\x1b" not in done.output
 
@@ -366,7 +364,7 @@ def test_huge_counts_keep_their_columns(factor: int, lost: str) -> None:
     after = snapshot([False] * 8, category=["a", "b"] * 4, k=[4] * 8, gold_share=[0.1] * 8)
     comparison = compare(before=base, after=after)
     groups = tuple(_times(group, factor) for group in comparison.groups)
-    shown = printed(comparison_detail(replace(comparison, groups=groups)))
+    shown = printed(detail_of(replace(comparison, groups=groups)))
     rows = [line for line in shown.splitlines() if re.match("  [ab] ", line)]
     assert len(rows) == 2
     assert all(lost in row and row.endswith(")") for row in rows)
@@ -414,16 +412,16 @@ def test_colour_is_never_the_only_carrier_of_meaning() -> None:
     changed = flips(looks[0], looks[1])
     gained = flips(looks[1], looks[0])
     tables = [
-        comparison_table(trajectory.comparisons[-1]),
-        comparison_detail(trajectory.comparisons[-1]),
-        comparison_detail(trajectory.comparisons[-1], by="task"),
-        run_table(trajectory),
-        comparison_detail(trajectory.comparisons[-1], trajectory=trajectory),
+        table_of(trajectory.comparisons[-1]),
+        detail_of(trajectory.comparisons[-1]),
+        detail_of(trajectory.comparisons[-1], by="task"),
+        table_of(trajectory.final, trajectory=trajectory),
+        detail_of(trajectory.comparisons[-1], trajectory=trajectory),
         flip_lines(changed[0]),
         flip_lines(gained[0]),
     ]
     pieces = [piece for table in tables for piece in coloured(table)]
-    assert len(pieces) > 10
+    assert len(pieces) > 8
     signed = re.compile(r"[-+][\d,.]+M?|now lost .*|[\d,.]+M? \([\d.]+ %\)|(FORGOT|KEPT|NOT CLEAR) *")
     named = re.compile(r"(\s*\* |forgotten|gained|churned|clearly known|questions)\b")
     assert [piece for piece, line in pieces if not (signed.fullmatch(piece) or named.match(line))] == []
@@ -485,9 +483,9 @@ def compared(*options: str) -> str:
 
 
 def test_the_ranking_is_first_and_the_detail_ends_with_the_matrix(folder_of_several: Path) -> None:
-    assert "checkpoint-20 against base" not in compared()
+    assert "  checkpoint-20" not in compared()
     shown = compared("--detail")
-    assert shown.index("2 models against base") < shown.index("checkpoint-20 against base")
+    assert shown.index("2 models against base") < shown.index("  checkpoint-20")
     assert [line.split()[:3] for line in shown.splitlines()[-3:]] == [
         ["0", "base", "–"],
         ["1", "checkpoint-10", "0"],
@@ -609,17 +607,15 @@ def test_score_prints_the_bits_per_byte(tmp_path: Path) -> None:
 
 def test_several_models_of_passages_alone_have_a_table_each(tmp_path: Path) -> None:
     printed = run_of_passages("compare", *saved(tmp_path, questions=False))
-    assert printed.count("NO VERDICT    passages alone were compared") == 2
+    assert " ".join(printed.split()).count("passages alone were compared") == 2
     assert "n/a" not in printed
     document = json.loads(run_of_passages("compare", *saved(tmp_path, questions=False), "--json", "-"))
     changes = [one["groups"][0]["bits_per_byte_change"] for one in document["comparisons"]]
     assert changes == pytest.approx([0.02, 0.04])
 
 
-def test_several_models_of_both_have_a_line_of_passages_below_their_ranking(tmp_path: Path) -> None:
+def test_several_models_of_both_are_ranked_by_their_questions(tmp_path: Path) -> None:
     printed = run_of_passages("compare", *saved(tmp_path, questions=True))
-    assert "no 1: passages 20; bits per byte" in printed
-    assert "no 2: passages 20; bits per byte" in printed
     assert "left out" not in printed
 
 
@@ -783,7 +779,7 @@ def test_a_base_and_a_checkpoint_are_compared_by_what_the_checkpoint_carries(
     shown = command(
         "compare", str(saved_of_carried_looks / "base"), str(saved_of_carried_looks / "run" / "checkpoint-6")
     )
-    assert f"{whole.forgotten} of 30 forgotten, {whole.gained} gained" in shown.stdout
+    assert f"{whole.forgotten} of 30 lost, {whole.gained} gained" in shown.stdout
     carrying = saved_of_carried_looks / "run" / "checkpoint-6"
     assert f"{saved_of_carried_looks / 'base'}: the baseline that {carrying} carries" in shown.stderr
     assert "its own look, without scoring it again (--probe scores it)" in shown.stderr
@@ -794,7 +790,7 @@ def test_two_checkpoints_are_compared_and_their_questions_are_those_of_the_run(
     saved_of_carried_looks: Path, command: Run
 ) -> None:
     sides = [str(saved_of_carried_looks / "run" / f"checkpoint-{step}") for step in (3, 6)]
-    assert " against " in command("compare", *sides).stdout
+    assert command("compare", *sides).status == 0
     shown = command("flips", str(saved_of_carried_looks / "base"), sides[1]).stdout
     assert "Q : " in shown
 
@@ -812,21 +808,6 @@ def test_a_checkpoint_of_another_base_or_without_a_look_needs_a_probe(
     bare = tmp_path / "checkpoint-6"
     shutil.copytree(saved_of_carried_looks / "run" / "checkpoint-6", bare, ignore=shutil.ignore_patterns("forgetwatch"))
     assert "without a look of its own" in command("compare", str(saved_of_carried_looks / "base"), str(bare)).last
-
-
-def test_a_base_that_was_written_again_is_not_taken_for_the_baseline(
-    saved_of_carried_looks: Path, command: Run
-) -> None:
-    config = saved_of_carried_looks / "base" / "config.json"
-    before = config.stat()
-    try:
-        os.utime(config, (before.st_atime, before.st_mtime + 3600))
-        done = command(
-            "compare", str(saved_of_carried_looks / "base"), str(saved_of_carried_looks / "run" / "checkpoint-6")
-        )
-    finally:
-        os.utime(config, (before.st_atime, before.st_mtime))
-    assert "without a look of its own, which needs --probe" in done.last
 
 
 def test_a_checkpoint_without_a_look_is_scored_on_the_items_of_its_run(

@@ -92,14 +92,14 @@ def test_the_first_line_is_the_verdict_and_a_gate_has_a_line_of_its_own(run: Run
         text = "".join(f"{n},{int(n not in wrong)},{category},0,4\n" for n, category in rows)
         (tmp_path / name).write_text(header + text)
     passed = run("b.csv", "a.csv", "--no-worse-than", "10%").stdout.splitlines()
-    assert passed[1].startswith("FORGOT        Math fell by 40 points (")
-    assert any(line.startswith("gate          PASS: accuracy +0.0 points (") for line in passed)
+    assert passed[0].startswith("FORGOT     a against b: Math fell by about 40 points (")
+    assert any(line.startswith("gate       PASS: policy ") for line in passed)
     failed = run("b.csv", "a.csv", "--no-worse-than", "10%,category=5%").stdout.splitlines()
-    assert failed[1] == passed[1]
-    assert any(line.startswith("gate          FAIL: category Math -40.0 points (") for line in failed)
-    assert run("b.csv", "a.csv").stdout.splitlines()[1] == passed[1]
+    assert failed[0] == passed[0]
+    assert any(line.startswith("gate       FAIL: category Math -40.0 points (") for line in failed)
+    assert run("b.csv", "a.csv").stdout.splitlines()[0] == passed[0]
     undecided = run("base.csv", "none.csv", "--no-worse-than", "10%").stdout.splitlines()
-    assert any(line.startswith("gate          INCONCLUSIVE: accuracy ") for line in undecided)
+    assert any(line.startswith("gate       INCONCLUSIVE: accuracy ") for line in undecided)
 
 
 def test_of_several_afters_each_is_judged_and_the_worst_counts(run: Run) -> None:

@@ -93,12 +93,17 @@ def test_no_file_of_the_user_is_overwritten(files: dict[str, Path], tmp_path: Pa
     assert [run(files["base"], files["kept"], *again).exit_code for _ in range(2)] == [0, 0]
 
 
-def test_an_answer_is_computed_again_and_what_changed_is_named(files: dict[str, Path], tmp_path: Path) -> None:
+def test_an_answer_is_computed_again_and_what_changed_is_named(
+    files: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
     answer = tmp_path / "answer.json"
     limits = ("--policy", files["policy"], "--fail-if", "newly_unscored>9", "--json", answer)
     assert run(files["base"], files["lost"], *limits).exit_code == 3
     again = run("--verify", answer)
+    assert str(tmp_path) not in answer.read_text()
     document = json.loads(answer.read_text())
+    assert document["call"]["before"] == f"~/{files['base'].relative_to(tmp_path)}"
     day = document["day"]
     told = f"{answer}: FAIL on {day} again, 5 limits and all checksums are the same; FAIL today\n"
     assert (again.exit_code, again.stdout) == (3, told)

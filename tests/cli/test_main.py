@@ -32,7 +32,6 @@ from forgetwatch.cli.output import write_report
 from forgetwatch.cli.probe import probe_app
 from forgetwatch.comparing import TOLERANCE, Tolerance, decide
 from forgetwatch.errors import MismatchError, SnapshotError, WatchError
-from forgetwatch.report.terminal import facts
 from forgetwatch.snapshot import save_snapshot
 
 
@@ -181,7 +180,7 @@ def test_a_cell_with_an_inch_sign_is_read_and_a_cut_quote_is_not(tmp_path: Path)
 
 def test_metadata_with_a_null_probe_are_compared() -> None:
     before, after = (snapshot([True] * 3, meta={"probe": None, "step": step}) for step in (0, 1))
-    assert facts(compare(before=before, after=after))["items"] == "3 items"
+    assert compare(before=before, after=after).items.compared == 3
 
 
 def test_two_outputs_of_one_name_and_a_folder_for_a_comment_are_refused_before_the_work(
@@ -229,7 +228,7 @@ def test_an_overhead_that_is_text_is_one_sentence() -> None:
     ("name", "start"),
     [
         ("r.html", "<!doctype html>"),
-        ("r.md", "**FORGOT** 31 % of what it clearly knew is gone"),
+        ("r.md", "**FORGOT** toy at step 100 against toy at step 0: about 31 % of what"),
         ("r.csv", "before,after,"),
         ("r.json", "{"),
     ],

@@ -18,6 +18,7 @@ from forgetwatch import Item, Probe, Snapshot, Trajectory, compare, save_snapsho
 from forgetwatch.comparing import Subset, read_stages, read_target, repeated_prompts
 from forgetwatch.comparing.checks import check_settings, setting_differences
 from forgetwatch.errors import MismatchError, SnapshotError
+from forgetwatch.report.eight_lines import first_table
 from forgetwatch.report.sentences import summary
 from forgetwatch.run_folder.description import TRAINER_STATE
 
@@ -276,7 +277,7 @@ def test_categories_without_an_item_are_named_in_the_look_and_on_its_page() -> N
     assert subset.missing_categories == ("Law",)
     look = subset.describe(snapshot([True] * 4, meta={"probe": {"name": "mine"}}), fingerprint="f")
     assert Subset.from_metadata(look.meta).missing_categories == ("Law",)
-    words = " ".join(summary(compare(before=look, after=look)).sure)
+    words = " ".join(summary(same := compare(before=look, after=look), first_table(same)).sure)
     assert "the first 4 of 10 questions" in words
     assert "No question of Law is among those that the looks evaluate." in words
     assert Subset.from_probe(Probe(items, name="mine"), items=8, generates=True).missing_categories == ()

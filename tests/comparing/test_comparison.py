@@ -141,7 +141,7 @@ def test_a_comparison_prints_as_the_first_table() -> None:
     settings = {"settings": "x" * 1000}  # the metadata and the groups are not printed
     before, after = snapshot([True] * 40, meta=settings), snapshot([False] * 10 + [True] * 30, meta=settings)
     comparison = compare(before=before, after=after)
-    assert "10 of 40 forgotten, 0 gained" in str(comparison)
+    assert "10 of 40 lost, 0 gained" in str(comparison)
     assert str(comparison) == repr(comparison)
     assert all(len(line) <= 78 for line in str(comparison).splitlines()[:-1])
 

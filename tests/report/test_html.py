@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 import pytest
 from pages import HOSTILE, choices, compared, hostile, printed, run, watched, written
+from pages import table as table_of
 from support import snapshot
 
 from forgetwatch import Item, Probe, Trajectory
 from forgetwatch.comparing import estimated
 from forgetwatch.comparing.flips import flips
-from forgetwatch.report import comparison_table, document, html, page, run_page
+from forgetwatch.report import document, html, page, run_page
 from forgetwatch.report.flip_list import LONGEST, MOST, ROOM, flip_list, marked
-from forgetwatch.report.terminal import run_table
 from forgetwatch.run_folder import TaskFigure
 from forgetwatch.visible_text import visible
 
@@ -70,16 +70,22 @@ def test_the_curve_has_the_numbers_of_the_looks() -> None:
     )
     found = json.loads(text)
     assert found["steps"] == list(trajectory.steps)
-    assert found["task"]["name"] == "eval loss"
-    assert (found["task"]["values"][0], found["task"]["values"][-1]) == (None, 0.5)
-    whole, category = found["series"][:2]
+    lost, net, task = found["views"]
+    assert (lost["label"], lost["limit"]) == ("clearly known and now lost, %", 5)
+    assert lost["series"][0]["value"][-1] == round(100 * trajectory.final.all["known_lost_net_share"], 1)
+    assert (task["label"], task["series"][0]["value"][0], task["series"][0]["value"][-1]) == (
+        "new task: eval loss",
+        None,
+        0.5,
+    )
+    whole, category = net["series"][:2]
     group = trajectory.comparisons[-1].by("category")[category["category"]]
     for row, of in ((whole, trajectory.comparisons[-1].all), (category, group)):
         change, (low, high) = estimated(of)
         ends = [round(100 * end, 1) for end in (change, low, high)]
-        assert [row[name][-1] for name in ("change", "low", "high")] == ends
+        assert [row[name][-1] for name in ("value", "low", "high")] == ends
         assert (row["forgotten"][-1], row["gained"][-1], row["n"]) == (of.forgotten, of.gained, of.n)
-        assert row["change"][0] == 0
+        assert row["value"][0] == 0
 
 
 def test_page_of_two_thousand_items_and_twenty_looks_is_below_500_kb() -> None:
@@ -214,7 +220,7 @@ def run_of_notebook(category: str = "c", looks: int = 3) -> Trajectory:
 def test_a_notebook_and_print_show_the_first_table(what: str) -> None:
     trajectory = run_of_notebook(EVIL)
     shown = trajectory if what == "run" else trajectory.comparisons[-1]
-    table = run_table(trajectory) if what == "run" else comparison_table(trajectory.comparisons[-1])
+    table = table_of(trajectory.final, trajectory=trajectory) if what == "run" else table_of(trajectory.comparisons[-1])
     assert str(shown) == repr(shown)
     assert str(shown).splitlines() == printed(table).splitlines()
     assert "NOT CLEAR" in str(shown)

@@ -13,9 +13,15 @@ from forgetwatch import compare
 from forgetwatch.comparing import Tolerance, decide, ranked_categories
 from forgetwatch.comparing.flips import flips
 from forgetwatch.metrics import TAU
-from forgetwatch.report import comparison_json, comparison_markdown, comparisons_csv, comparisons_json, escaped
+from forgetwatch.report import (
+    comparison_json,
+    comparison_markdown,
+    comparisons_csv,
+    comparisons_json,
+    escaped,
+    first_table,
+)
 from forgetwatch.report.export import ITEMS
-from forgetwatch.report.sentences import summary
 
 GROUP = {
     *("level", "name", "n", "retained", "forgotten", "gained", "missed", "known", "known_lost", "newly_known"),
@@ -196,12 +202,11 @@ def cells(line: str) -> int:
 def test_the_first_page_is_above_the_tables() -> None:
     of = choices()
     lines = comparison_markdown(of.comparison, changed=of.changed).splitlines()
-    first = summary(of.comparison, changed=of.changed)
-    assert lines[0] == f"**{first.word}** {first.sentence}"
-    assert lines[2] == "What changed in toy from step 0 to step 100"
-    assert "| accuracy |" in lines[6]
+    made = first_table(of.comparison)
+    assert lines[0] == f"**FORGOT** {made.name}: {made.decision.claim}"
+    assert lines[2] == made.decision.basis
+    assert lines[4].startswith("| answers | ")
     above = lines[: lines.index("## How sure is that?")]
-    assert "**Worst categories**" in above
     assert "**Lost questions of Math**" in above
     assert sum(line.startswith("* “Question number") for line in above) == 3
     assert [line[3:] for line in lines if line.startswith("## ")] == [
@@ -222,8 +227,8 @@ def test_every_row_has_the_cells_of_its_head_whatever_the_text() -> None:
 def test_alarms_and_the_worst_categories_are_named() -> None:
     trajectory, _ = run(2400)
     text = comparison_markdown(trajectory.comparisons[-1], trajectory=trajectory)
-    assert re.search(r"\| since \| .*Math: step \d+", text)
-    assert re.search(r"^\| Math \| -\d+\.\d \| -\d+\.\d to -\d+\.\d \|", text, re.MULTILINE)
+    assert re.search(r"\| when \| .*\(Math from \d+\)", text)
+    assert re.search(r"\| where \| worst: Math, \d+ of \d+ lost", text)
     assert re.search(r"### Alarms\n\n(\* .*\n)*\* Math, step \d+: -", text)
 
 

@@ -6,27 +6,26 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from pages import printed
+from pages import detail_of, printed
+from pages import table as table_of
 from passage_texts import read
 
 from forgetwatch import Comparison, Trajectory, compare
 from forgetwatch.measures import PASSAGES
 from forgetwatch.report import (
-    comparison_detail,
     comparison_markdown,
-    comparison_table,
     comparisons_csv,
     run_page,
     save_run,
     tracker_row,
 )
-from forgetwatch.report.terminal import LINES, run_table
+from forgetwatch.report.terminal import LINES
 
 RNG = np.random.default_rng(0)
 BEFORE = RNG.uniform(0.8, 1.6, 60)
 AFTER = BEFORE + RNG.normal(0.046, 0.05, 60)
 QUESTIONS = [True, True, False, True, False, True]
-LINE = "passages      60; bits per byte 1.204 -> 1.255: +0.050 (+0.037 to +0.063)"
+LINE = "passages   60 passages: 1.204 -> 1.255 bits per byte (+0.037 to +0.063)"
 NO_VERDICT = "NO VERDICT"
 
 
@@ -47,7 +46,7 @@ def lines(*shown: object) -> list[str]:
 
 @pytest.mark.parametrize("questions", [False, True])
 def test_the_first_table_has_one_line_of_passages(questions: bool) -> None:
-    found = lines(comparison_table(compared(questions=questions)))
+    found = lines(table_of(compared(questions=questions)))
     assert LINE in found
     assert len(found) <= LINES
     assert max(map(len, found)) <= 100
@@ -57,23 +56,16 @@ def test_the_first_table_has_one_line_of_passages(questions: bool) -> None:
 
 def test_without_flips_the_line_of_passages_stays() -> None:
     sides = {"before": read(bits=BEFORE, questions=QUESTIONS), "after": read(bits=AFTER, questions=QUESTIONS, step=1)}
-    found = lines(comparison_table(compare(**sides)))
+    found = lines(table_of(compare(**sides)))
     assert LINE in found
     assert any("none of 6 changed" in line for line in found)
-
-
-def test_the_table_of_passages_alone_names_the_categories_that_rose_most() -> None:
-    after = BEFORE + np.where(np.arange(60) < 30, 0.01, 0.09)
-    found = lines(comparison_table(compare(before=read(bits=BEFORE), after=read(bits=after))))
-    at = next(index for index, line in enumerate(found) if line.startswith("categories"))
-    assert [line.split()[0] for line in found[at + 1 : at + 3]] == ["Code", "News"]
 
 
 @pytest.mark.parametrize("questions", [False, True])
 def test_the_detail_lists_every_category_with_passages(questions: bool) -> None:
     run = watched(questions=questions)
-    of_run = comparison_detail(run.comparisons[-1], trajectory=run)
-    found = lines(comparison_detail(compared(questions=questions)), of_run)
+    of_run = detail_of(run.comparisons[-1], trajectory=run)
+    found = lines(detail_of(compared(questions=questions)), of_run)
     of_texts = [line.split()[:2] for line in found if line.startswith(("  News", "  Code")) and "+0." in line]
     assert sorted(map(tuple, of_texts)) == [("Code", "30"), ("Code", "30"), ("News", "30"), ("News", "30")]
     assert not any("nan" in line or "n/a points" in line for line in found)
@@ -83,7 +75,7 @@ def test_the_detail_lists_every_category_with_passages(questions: bool) -> None:
 
 
 def test_a_run_of_passages_alone_has_no_alarm_to_report() -> None:
-    found = lines(run_table(watched(questions=False)))
+    found = lines(table_of(watched(questions=False).final))
     assert not any("alarm" in line for line in found)
 
 

@@ -62,8 +62,10 @@ def test_the_net_change_is_the_estimate_in_its_interval_and_options_with_scores_
     assert list(curve.get_ydata()) == [group["known_lost_net"] for group in groups]
     assert_net(net, trajectory)
     first_screen = net_figure(trajectory, conclude(trajectory.comparisons[-1], trajectory=trajectory)).axes[0]
-    assert_net(first_screen, trajectory)
-    assert "limit -2" in {line.get_label() for line in first_screen.lines}
+    shown = {line.get_label(): list(line.get_ydata()) for line in first_screen.lines}
+    shares = [100 * group["known_lost_net_share"] for group in groups]
+    assert shown["all questions, 95 % interval"] == pytest.approx(shares)
+    assert "limit 5" in shown
 
 
 def assert_net(panel: Axes, trajectory: Trajectory) -> None:

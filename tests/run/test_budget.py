@@ -425,3 +425,38 @@ def test_the_tokens_of_a_step_are_those_of_all_places_of_the_data() -> None:
     assert step_tokens(args, rows) == pytest.approx(6 * 50.5, rel=0.02)
     assert step_tokens(args, rows[:3]) == 6
     assert step_tokens(args, []) is None
+
+
+def test_a_late_baseline_ends_with_the_slices_that_are_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(budget, "_SLICE_SECONDS", 1e-9)  # slices of a probe that takes no minutes
+    monkeypatch.setattr(callback_module, "start_seconds", lambda *_, **__: 1e-3)
+    callback = ForgetWatchCallback(by_category())
+    trained(tmp_path, callbacks=[callback], steps=4, save_strategy="steps", save_steps=2)
+    run = callback.watch.run
+    assert run.items == 125
+    assert min(run.comparisons[4].by("category")[name].n for name in "ab") > 60
+    assert {one.all.n for one in run.comparisons.values()} == {125}
+    assert "items, told" in capfd.readouterr().err
+    again = ForgetWatchCallback(by_category())
+    trained(tmp_path, callbacks=[again], steps=6, resume=tmp_path / "checkpoint-2")
+    assert {one.all.n for one in again.watch.run.comparisons.values()} == {125}
+
+
+def test_a_baseline_in_slices_is_that_of_the_whole_and_so_are_its_looks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words, asked = tokenizer(), probe(250)
+    network, watch = model(words), Watch(asked, tmp_path)
+    watch.announce(45.0)  # two slices
+    watch.look(network, words, step=0)
+    watch.look(network, words, step=5)
+    folder = tmp_path / "_forgetwatch"
+    baseline, look = load_snapshot(folder / "baseline.parquet"), load_snapshot(folder / "step-000005.parquet")
+    whole = score(network, words, asked)
+    assert baseline.meta["batch"]["slice"] == 125
+    assert baseline.meta["probe"]["fingerprint"] == whole.meta["probe"]["fingerprint"]
+    assert baseline.table.equals(look.table)
+    for one, other in zip(*(side.table["choice_logprobs"].to_pylist() for side in (baseline, whole)), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-4)

@@ -21,7 +21,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
-from pages import printed
+from pages import detail_of, printed
+from pages import table as table_of
 from support import log_likelihood, model, probe, tokenizer, trained
 from transformers import TrainerCallback
 
@@ -31,8 +32,7 @@ from forgetwatch.measures import DRIFT, LookDrift, drift_json, drift_row, read_d
 from forgetwatch.measures.drift import Floor
 from forgetwatch.metrics import Drift
 from forgetwatch.progress import Done
-from forgetwatch.report import comparison_detail, comparison_json, comparison_markdown, run_page, svg, trajectory_json
-from forgetwatch.report.terminal import run_table
+from forgetwatch.report import comparison_json, comparison_markdown, run_page, svg, trajectory_json
 from forgetwatch.run.drift import (
     SCHEMA,
     Completions,
@@ -365,8 +365,10 @@ def test_page_markdown_and_tables_show_the_drift(run: Path, monkeypatch: pytest.
     assert [line.split("|")[1].strip() for line in text.splitlines() if "prompts |" in line][-1] == (
         "4, training prompts"
     )
-    assert not any(line.plain.startswith("drift") for line in run_table(trajectory).renderables)
-    detail = printed(comparison_detail(trajectory.comparisons[-1], trajectory=trajectory))
+    assert not any(
+        line.plain.startswith("drift") for line in table_of(trajectory.final, trajectory=trajectory).renderables
+    )
+    detail = printed(detail_of(trajectory.comparisons[-1], trajectory=trajectory))
     assert shown in detail[detail.index("KL summed") :]
     assert max(map(len, detail.splitlines())) <= 100
 

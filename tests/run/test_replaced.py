@@ -1,6 +1,7 @@
 """Checkpoints that are not what they were: trained again in place, resumed elsewhere, of two trainings, exchanged."""
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -9,8 +10,10 @@ from typing import Any
 import pytest
 import saved_runs as runs
 import torch
+from peft import LoraConfig, get_peft_model
 from saved_runs import At, described, interrupt
 from support import model, probe, tokenizer, trained, trainer
+from transformers import AutoModelForCausalLM
 from typer.testing import CliRunner
 
 from forgetwatch import ForgetWatchCallback, Trajectory
@@ -86,6 +89,48 @@ def test_a_checkpoint_with_other_files_is_scored_and_named(tmp_path: Path, repla
     truth, _ = compared(out, "--probe", str(tmp_path / "probe.jsonl"))
     assert found == truth
     assert (found == before) == (replace is sharded)
+
+
+def other_words(out: Path) -> None:
+    words = tokenizer(words_of=["another tokenizer of other words"])
+    words.save_pretrained(out / "checkpoint-8")
+
+
+def other_template(out: Path) -> None:
+    (out / "checkpoint-8" / "chat_template.jinja").write_text("{{ messages[0].content }}")
+
+
+def other_look(out: Path) -> None:
+    """Put the look of another run into a checkpoint."""
+    watched(out.parent / "other", seed=7)
+    look = Path("checkpoint-8", "forgetwatch", "step-000008.parquet")
+    shutil.copyfile(out.parent / "other" / look, out / look)
+
+
+def other_base(out: Path) -> None:
+    """Exchange the base of an adapter, and leave the times of its files."""
+    base = out.parent / "base"
+    times = {file: file.stat().st_mtime_ns for file in base.iterdir()}
+    model(TOK, seed=7).save_pretrained(base)
+    for file, time in times.items():
+        os.utime(file, ns=(time, time))
+
+
+@pytest.mark.parametrize("replace", [other_words, other_template, other_look, other_base])
+def test_what_decides_beside_the_weights_is_asked_too(tmp_path: Path, replace: Callable[[Path], None]) -> None:
+    out, base = tmp_path / "out", runs.base(tmp_path / "base")
+    network = AutoModelForCausalLM.from_pretrained(base)
+    if replace is other_base:
+        network = get_peft_model(network, LoraConfig(r=4, target_modules="all-linear"))
+    trained(out, callbacks=[ForgetWatchCallback(probe(60), every=4)], network=network, **SAVES)
+    sides = ["compare", str(base), str(out / "checkpoint-8")]
+    assert "the baseline that" in CliRunner().invoke(app, sides).stderr
+    replace(out)
+    done = CliRunner().invoke(app, sides)
+    if replace is other_base:
+        assert "base: a model folder without a look of its own, which needs --probe" in str(done.exception)
+        done = CliRunner().invoke(app, ["compare", str(out / "checkpoint-4"), str(out / "checkpoint-8")])
+    assert "checkpoint-8: its files are not those of the look that it carries; it is scored on" in done.stderr
 
 
 def test_a_resume_elsewhere_leaves_the_history_of_a_foreign_checkpoint(tmp_path: Path) -> None:

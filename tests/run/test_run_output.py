@@ -21,7 +21,7 @@ from forgetwatch.report import trajectory_json
 from forgetwatch.run import run_output
 from forgetwatch.run.run import Run
 from forgetwatch.run.run_output import ReportPage, cost_line, start_line
-from forgetwatch.run.schedule import Budget, Schedule, Trial
+from forgetwatch.run.schedule import Budget, Decision, Schedule, Trial, start_seconds
 from forgetwatch.run_folder import REPORT, TaskFigure, logged_figure
 from forgetwatch.scoring import scorer
 
@@ -132,8 +132,7 @@ def test_questions_that_are_too_easy_are_named_before_the_first_step(tmp_path: P
     start = snapshot([True] * 93 + [False] * 7)
     watch.run.comparisons[0] = compare(before=start, after=start)
     assert cost_line(watch.run, left=4, each=70.0).endswith(
-        '; it answered 93 % right: these questions are too easy to show a small loss; "ladder" and "lm_eval:mmlu_pro" '
-        "have harder ones"
+        '; it answered 93 % right: too easy to show a small loss; "ladder" and "lm_eval:mmlu_pro" have harder ones'
     )
 
 
@@ -270,5 +269,7 @@ def test_the_line_of_a_start_over_a_minute_names_a_trial(
     trial = Trial(question=question, token=question / 50)
     budget = Budget(Schedule.make(None, max_steps=1000), overhead=0.02, items=items)
     run.decide(budget.decide(run.probe, trial, 1000.0, after=0))
-    line = start_line(run, budget, trial, step_tokens=1000.0, again=1)
+    line = start_line(
+        run, budget, trial, step_tokens=1000.0, start=start_seconds(trial, run.probe, run.decision or Decision())
+    )
     assert ("(items=100 is a trial, whose verdict is mostly NOT CLEAR)" in line) == named, line

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from pages import table as table_of
 from passage_texts import passages
 from rich.console import Console
 from support import model, probe, teach, tokenizer, trained, trainer
@@ -28,7 +29,6 @@ from forgetwatch.comparing.flips import flips
 from forgetwatch.errors import ProbeError, ScoringError, WatchError
 from forgetwatch.files import write_atomically
 from forgetwatch.probes import wordings_of
-from forgetwatch.report.terminal import run_table
 from forgetwatch.run.run import Run
 from forgetwatch.run.schedule import Decision
 from forgetwatch.run_folder import Description, GuardFinding, RunFolder, StoredRun
@@ -578,7 +578,7 @@ def test_a_run_logs_bits_per_byte_at_every_look(tmp_path: Path, questions: int, 
     assert "the noise is not known" not in shown.out
     assert ("12 passages" in shown.err) is not bool(questions)
     console = Console(width=80, file=io.StringIO(), record=True)
-    console.print(run_table(stored))
+    console.print(table_of(stored.final, trajectory=stored))
     assert ("NO VERDICT" in shown.out) is not bool(questions)
     assert (tmp_path / "_forgetwatch" / "report.html").read_text().count('id="passages"') == 1
 

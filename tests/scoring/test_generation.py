@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import torch
 from architectures import SIZES
+from pages import table as table_of
 from rich.console import Console
 from support import WORDS, facts, model, tokenizer
 from transformers import LlamaConfig, LlamaForCausalLM
@@ -21,7 +22,7 @@ from forgetwatch import Item, Probe, compare, load_probe, score
 from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ProbeError
 from forgetwatch.grading import grade
-from forgetwatch.report import comparison_json, comparison_table
+from forgetwatch.report import comparison_json
 from forgetwatch.scoring import Ids, ModelGenerator, Scorer, encode_prompts, scorer
 from forgetwatch.scoring.encoding import render_prompt
 from forgetwatch.scoring.generation import Generated, GeneratedItems, answer_text, sample, seeds_of
@@ -114,7 +115,7 @@ def test_form_lost_and_knowledge_lost_are_told_apart(knows: Any) -> None:
     lost = comparison.all
     assert (lost.forgotten, lost["format_lost"], lost["knowledge_lost"]) == (len(probe), len(probe), 0)
     console = Console(width=100, record=True, file=StringIO())
-    console.print(comparison_table(comparison))
+    console.print(table_of(comparison))
     every = f"{len(probe)} of the {len(probe)} lost answers lost only their form"
     assert every in " ".join(console.export_text().split())
     assert comparison_json(comparison)["groups"][0]["format_lost"] == len(probe)

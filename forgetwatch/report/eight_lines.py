@@ -1,0 +1,317 @@
+"""First table of every output: at most eight lines for a reader who has seen nothing of the project.
+
+    FORGOT     run, step 180: about 27 % of what it knew is gone (19 to 35 %)
+               limit 5 %; 48 of about 180 clearly known, lucky guesses left out
+    answers    63 of 360 lost, 63 gained, lucky ones too: accuracy still 70.6 %
+    where      worst: History, 18 of 60 lost, 1 gained
+    when       surely kept until step 15, forgot from 90 (History from 75)
+    new task   loss 2.24 at the start, 1.53 at step 30, 0.67 at the end
+    keep       checkpoint-30: 2 to 10 % lost; 45 learned more, was not saved
+    next       forgetwatch report forgetwatch-demo/run
+
+The verdict is first, one currency a line, one number a claim; a row that has nothing to say is absent. Terminal, page,
+Markdown, model card, comment and `print` show the same rows.
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from forgetwatch.comparing import (
+    TOLERANCE,
+    Comparison,
+    Conclusion,
+    Decision,
+    Group,
+    Tolerance,
+    Trajectory,
+    conclude,
+    decide,
+    decide_run,
+    percent_range,
+    round_percent,
+)
+from forgetwatch.measures import PASSAGES
+from forgetwatch.policy import PolicyResult
+from forgetwatch.report.advice import RunLook, look_to_keep, model_names, more_of_run, shortened
+from forgetwatch.run_folder import RUN_FOLDER
+from forgetwatch.text import count, listed, one_line, passages, percent, points, run_name, short_name
+
+_FINDINGS: Final = 2
+"""Findings of a guard, and limits of a gate, in a row."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FirstTable:
+    """What every output says first.
+
+    Attributes:
+        name: What is judged: the model, or the run with its step.
+        found: Everything that is concluded about it.
+        rows: (label, text) of what has something to say, in their order.
+        command: The command that comes next; empty for none.
+    """
+
+    name: str
+    found: Conclusion
+    rows: tuple[tuple[str, str], ...]
+    command: str = ""
+
+    @property
+    def worst(self) -> str:
+        """Name of the category that is shown as the worst; empty for none."""
+        leg = self.decision.leg("category")
+        failed = leg.group if leg is not None and leg.answer == "FAIL" else ""
+        return failed or next((one.group.name for one in self.found.lost), "")
+
+    @property
+    def decision(self) -> Decision:
+        """The decision."""
+        return self.found.decision
+
+
+def first_table(
+    comparison: Comparison,
+    *,
+    trajectory: Trajectory | None = None,
+    run: Path | str = "",
+    tolerance: Tolerance = TOLERANCE,
+    name: str = "",
+    flips: str = "",
+    more: str = "",
+    gate: PolicyResult | None = None,
+    has_advice: bool = False,
+) -> FirstTable:
+    """Return the first table of a comparison, or of a run at its last look.
+
+    Args:
+        comparison: The comparison; of a run, its last look against its baseline.
+        trajectory: The run, if there is one.
+        run: Its folder, in which checkpoints are searched, and which commands name.
+        tolerance: Losses that the verdict tolerates.
+        name: What is judged; by default the names of the models, or the run and its step.
+        flips: Command that lists the items whose answer changed, to which the worst category is added.
+        more: Command that measures more.
+        gate: Result of a gate, which has a row.
+        has_advice: True if what can be tried is printed below.
+    """
+    found = conclude(comparison, trajectory=trajectory, tolerance=tolerance)
+    if trajectory is not None and len(trajectory) == 1:
+        right = f"{percent(comparison.all.accuracy_before)} % of {count(comparison.all.n)} questions right"
+        claim = "no look was taken after the start, so nothing is compared yet"
+        start = Decision(word="NO VERDICT", answer="INCONCLUSIVE", claim=claim)
+        return FirstTable(name=name or "run", found=replace(found, decision=start), rows=(("answers", right),))
+    rows = {"answers": _answers(comparison, found), "passages": _passages(comparison.all)}
+    rows |= {"where": _where(comparison, found), "caution": "; ".join(found.decision.reasons)}
+    if trajectory is not None:
+        # Shorter to type, and read as the same run.
+        folder = Path(run).parent if Path(run).name == RUN_FOLDER else Path(run)
+        look, better = look_to_keep(trajectory, folder, tolerance) if run else (None, None)
+        rows |= {"when": _when(trajectory, found, tolerance), "this stage": _this_stage(trajectory, tolerance)}
+        rows["new task"] = _new_task(trajectory, look)
+        rows["keep"] = _keep(trajectory, found, look, better) if run else ""
+        rows["guard"] = _guard(trajectory)
+        quoted = shlex.quote(str(folder))
+        flips = (f"forgetwatch flips {quoted}" if has_advice else f"forgetwatch report {quoted}") if run else flips
+        more = more_of_run(trajectory, folder) if run else more
+        name = name or run_label(trajectory, run)
+    if gate is not None:
+        rows["gate"] = f"{gate.answer}: {_deciding(gate)}"
+    made = FirstTable(
+        name=name or " against ".join(map(shortened, reversed(model_names(comparison)))),
+        found=found,
+        rows=tuple((label, text) for label, text in rows.items() if text),
+    )
+    return replace(made, command=_command(comparison, found, made.worst, flips, more))
+
+
+def run_label(trajectory: Trajectory, run: Path | str = "", *, of: int | None = None) -> str:
+    """Return the name of a run and its step, of all its steps while it trains, and its stage after a first one."""
+    named = shortened(run_name(Path(run)) if run else "") or "run"
+    ending = trajectory.own.ending
+    is_open = ending is not None and ending.state == "running"
+    steps = (ending.max_steps if ending is not None and is_open else None) or of
+    of_all = f" of {steps:,}" if steps and steps != trajectory.final_step else ""
+    stage = "" if trajectory.stage is None else f", stage {trajectory.number}"
+    return f"{named}{stage}, step {trajectory.final_step:,}{of_all}"
+
+
+def _answers(comparison: Comparison, found: Conclusion) -> str:
+    """Return the flips, counted, and the accuracy on both sides."""
+    whole = comparison.all
+    if not whole.n or not found.has_answers:
+        return ""
+    before, after = percent(whole.accuracy_before), percent(whole.accuracy_after)
+    accuracy = f"accuracy still {after} %" if before == after else f"accuracy {before} -> {after} %"
+    lucky = ", lucky ones too" if found.decision.deciding == "knowledge" and found.decision.word == "FORGOT" else ""
+    flips = f"{count(whole.forgotten)} of {count(whole.n)} lost, {count(whole.gained)} gained{lucky}"
+    text = f"{flips if whole.forgotten or whole.gained else f'none of {count(whole.n)} changed'}: {accuracy}"
+    counted = comparison.items
+    others = {
+        "unanswered": whole.outcomes.vanished,
+        "unscored": counted.unscored - whole.outcomes.vanished,
+        "left out": counted.only_before + counted.only_after,
+    }
+    text += "".join(f", {count(number)} {what}" for what, number in others.items() if number > 0)
+    return text + (f", {comparison.samples} samples each" if comparison.samples > 1 else "")
+
+
+def _passages(whole: Group) -> str:
+    """Return the bits per byte of the passages on both sides; empty without passages."""
+    if (read := whole[PASSAGES]) is None:
+        return ""
+    before, after, change = (PASSAGES.cells(read)[f"bits_per_byte_{name}"] for name in ("before", "after", "change"))
+    return f"{passages(read.passages)}: {before} -> {after} bits per byte {change[change.index('(') :]}"
+
+
+def _where(comparison: Comparison, found: Conclusion) -> str:
+    """Return the worst category, or that none stands out; empty for fewer than two."""
+    leg, made = found.decision.leg("category"), found.decision
+    if not found.categories or not found.has_answers:
+        return ""
+    sank = [one.group.name for one in found.lost]
+    if leg is not None and leg.answer == "FAIL":
+        sank.insert(0, leg.group)
+    told = leg.group if leg is not None and made.deciding == "category" else ""
+    if name := next((name for name in sank if name != told), ""):
+        worst = comparison.by("category")[name]
+        text = f"worst: {_named(comparison, name)}, {count(worst.forgotten)} of {count(worst.n)} lost"
+        return f"{text}, {count(worst.gained)} gained"
+    if told and made.word != "KEPT":
+        return ""
+    if made.word != "KEPT" or leg is None or leg.answer == "PASS" or leg.worst is None or leg.interval is None:
+        is_alike = any(one.answer == "FAIL" for one in made.legs)
+        return f"all {found.categories} alike" if is_alike else "none stands out"
+    most = 100 * abs(min(leg.worst, leg.interval[0]))
+    of = f"{_named(comparison, leg.group)} ({count(comparison.by('category')[leg.group].n)} questions)"
+    return f"none stands out; {of} may have lost {most:.0f} points"
+
+
+def _named(comparison: Comparison, name: str) -> str:
+    """Return the name of a category; of a log with its tasks."""
+    tasks = [one for one in comparison.tasks.get(name, ()) if one != name]
+    return f"{short_name(name)} ({listed([*map(short_name, tasks)])})" if tasks else short_name(name)
+
+
+def _when(trajectory: Trajectory, found: Conclusion, tolerance: Tolerance) -> str:
+    """Return the last look that surely kept, the first that surely forgot, and the first category that fell."""
+    if not found.has_answers:
+        return ""
+    looks = zip(trajectory.steps[1:], trajectory.comparisons[1:], strict=True)
+    words = {step: decide(look, tolerance).word for step, look in looks if step <= trajectory.final_step}
+    kept, forgot = ([step for step, word in words.items() if word == of] for of in ("KEPT", "FORGOT"))
+    if len(words) < 2 or len(kept) == len(words):
+        text = f"kept at all {len(words)} looks" if len(words) > 1 else ""
+    elif kept and forgot and kept[-1] > forgot[0]:
+        text = f"forgot at step {forgot[0]:,}, kept again at {kept[-1]:,}"
+    elif forgot:
+        text = f"surely kept until step {kept[-1]:,}, " if kept else "never surely kept, "
+        text += f"forgot from {'' if kept else 'step '}{forgot[0]:,}"
+    else:
+        text = (
+            f"surely kept until step {kept[-1]:,}, not clear since"
+            if kept
+            else f"not clear at any of {len(words)} looks"
+        )
+    fell = [one for one in found.alarms if one.alarm.group.level == "category" and one.told != "not in these weights"]
+    if text and fell:
+        back = ", recovered" if fell[0].state == "recovered" else ""
+        text += f" ({short_name(fell[0].alarm.group.name)} from {fell[0].alarm.step:,}{back})"
+    return text
+
+
+def _this_stage(trajectory: Trajectory, tolerance: Tolerance) -> str:
+    """Return the losses since the start of a later stage, and the word on them; empty for a first training."""
+    if (stage := trajectory.stage) is None:
+        return ""
+    last, word = stage.final.all, decide_run(stage, tolerance).word
+    return f"{count(last.forgotten)} of {count(last.n)} lost since its start, {count(last.gained)} gained: {word}"
+
+
+def _new_task(trajectory: Trajectory, look: RunLook | None) -> str:
+    """Return the figure of the new task at the start, at the look to keep, and at the end; empty without one."""
+    task = trajectory.task
+    if task is None or len(trajectory.own) < 2:
+        return ""
+    (start, first), (end, last) = task.values[0], task.values[-1]
+    name = one_line(task.name.replace("_", " "))
+    if start == end:
+        return f"{name} {first:.3g} at step {start:,}"
+    parts = [f"{name} {first:.3g} at the start"]
+    if look is not None and look.figure is not None and look.step not in (end, trajectory.own.final_step):
+        parts.append(f"{look.figure:.3g} at step {look.step:,}")
+    return ", ".join([*parts, f"{last:.3g} at the end" if task.broken is None else f"not finite from {task.broken:,}"])
+
+
+def _keep(trajectory: Trajectory, found: Conclusion, look: RunLook | None, better: RunLook | None) -> str:
+    """Return the checkpoint to keep with what it lost at most, and a better look that was not saved."""
+    if not found.has_answers or found.decision.word == "KEPT":
+        return ""
+    unsaved = ""
+    if better is not None:
+        learned = look is not None and None not in (look.figure, better.figure)
+        unsaved = f"{better.step:,} {'learned more' if learned else 'was better'}, was not saved"
+    if look is None:
+        return (
+            unsaved and f"nothing is saved to keep; step {unsaved}"
+        ) or "no checkpoint to keep: each forgot, or none is saved"
+    if look.step == trajectory.own.final_step and not unsaved:
+        return ""
+    return "; ".join(filter(None, (f"checkpoint-{look.step}: {_bound(look.decision)}", unsaved)))
+
+
+def _bound(made: Decision) -> str:
+    """Return what a look lost at most, by its first measured leg."""
+    knowledge, accuracy = made.leg("knowledge"), made.leg("accuracy")
+    if knowledge is not None and knowledge.interval is not None:
+        low, high = knowledge.interval
+        return f"{percent_range(low, high) if low > 0 else f'at most {round_percent(max(high, 0.0))}'} % lost"
+    if accuracy is not None and accuracy.interval is not None:
+        return f"accuracy fell by at most {points(-min(accuracy.interval[0], 0)).lstrip('+')} points"
+    return made.word
+
+
+def _guard(trajectory: Trajectory) -> str:
+    """Return what a guard did or found beside alarms, and weights that are not those of the last step."""
+    ending, parts = trajectory.own.ending, list[str]()
+    if ending is not None and ending.state == "stopped":
+        parts.append(f"stopped the run at step {ending.last_step:,}")
+    if ending is not None and ending.state != "running" and ending.delivered not in (None, ending.last_step):
+        parts.append(f"the weights left are those of step {ending.delivered:,}")
+    named = {"vanished": "answers that vanished", "not_finite": "outputs that are not finite"}
+    found = [one for one in trajectory.findings if one.what not in ("alarm", "known")]
+    found = found or ([*trajectory.findings] if parts else [])
+    names = [
+        f"{named.get(one.what, short_name(one.name.removeprefix('all ')))} (step {one.step:,})"
+        for one in found[:_FINDINGS]
+    ]
+    if names:
+        more = f" and {len(found) - len(names)} more" if len(found) > len(names) else ""
+        parts.append(f"tripped by {', '.join(names)}{more}")
+    return "; ".join(parts)
+
+
+def _deciding(result: PolicyResult) -> str:
+    """Return what decides the answer of a gate."""
+    if result.answer == "PASS":
+        return f"policy {result.policy.name}"
+    parts = [f"{one.what.removeprefix('all ')} {one.measured}, {one.limit}" for one in result.deciding[:_FINDINGS]]
+    if len(result.deciding) > _FINDINGS:
+        parts.append(f"{len(result.deciding) - _FINDINGS} more")
+    return "; ".join([result.unmeasured, *parts] if result.unmeasured else parts)
+
+
+def _command(comparison: Comparison, found: Conclusion, name: str, flips: str, more: str) -> str:
+    """Return the one command that comes next; empty for none."""
+    then = found.decision.next
+    if then == "measure" and more:
+        return more
+    if not flips or not comparison.all.forgotten or then in ("nothing", "vanished", "measure"):
+        return ""
+    if not flips.startswith("forgetwatch flips"):
+        return one_line(flips)
+    of = f" --category {shlex.quote(name)}" if name and one_line(name) == name else ""
+    return one_line(flips) + of

@@ -19,7 +19,6 @@ from typing import Any
 
 import datasets
 import torch
-from rich.progress import Progress
 from transformers import PrinterCallback, ProgressCallback
 from trl import SFTConfig, SFTTrainer
 
@@ -83,8 +82,7 @@ def main() -> None:
     said: dict[str, list[str]] = {}
     world = facts()
     tokenizer = demo.make_tokenizer(world)
-    with Progress(disable=True) as progress:
-        start = demo.teach_base(world, tokenizer, progress=progress, bar=progress.add_task("", total=None))
+    start = demo.teach_base(world, tokenizer)
     texts = [{"text": f"{fact.text} {fact.value} ."} for fact in world]
     for _ in range(given.repeats):
         for kind, make in kinds.items():

@@ -33,7 +33,6 @@ from datasets import Dataset
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from peft import LoraConfig
-from rich.progress import Progress
 from scipy import stats
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
@@ -92,8 +91,7 @@ class World:
         taught = [fact for fact, is_known in zip(world, known, strict=True) if is_known]
         new = [fact for fact, is_known in zip(world, known, strict=True) if not is_known]
         new = [fact for fact in new if fact.relation.category in TAUGHT]
-        with Progress(disable=True) as progress:
-            self.base: Any = teach_base(taught, self.tokenizer, progress=progress, bar=progress.add_task("base"))
+        self.base: Any = teach_base(taught, self.tokenizer)
         self.rows = [f"{fact.text} {fact.value} ." for fact in new]
         usable, watched = split_halves([items[fact.text] for fact in taught])
         self.usable, self.watched = Probe(usable, name="usable"), Probe(watched, name="watched")

@@ -9,18 +9,15 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import datasets
 import numpy as np
 import torch
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import (
     LlamaConfig,
@@ -28,7 +25,6 @@ from transformers import (
     PreTrainedTokenizerFast,
     PrinterCallback,
     ProgressCallback,
-    TrainerCallback,
 )
 from transformers.integrations.integration_utils import get_available_reporting_integrations
 from transformers.utils import logging as transformers_logging
@@ -37,7 +33,8 @@ from trl import SFTConfig, SFTTrainer
 from forgetwatch.errors import ForgetwatchError
 from forgetwatch.files import write_text
 from forgetwatch.probes import Fact, demo_probe, facts
-from forgetwatch.report import PREFIX, save_figure, trajectory_figure
+from forgetwatch.progress import Done, Progress, log, shown
+from forgetwatch.report import save_figure, trajectory_figure
 from forgetwatch.run import ForgetWatchCallback
 from forgetwatch.run_folder import RUN_FOLDER
 
@@ -87,7 +84,6 @@ def run_demo(output: Path, *, report_to: str = "none") -> DemoFiles:
     torch.set_num_threads(1)
     output.mkdir(parents=True, exist_ok=True)
     os.environ.setdefault("WANDB_DIR", str(output))
-    console = Console(stderr=True, highlight=False, force_terminal=sys.stderr.isatty())
     world = facts()
     # A permutation and not draws: exactly this share of the facts is taught.
     known = np.random.default_rng(SEED).permutation(len(world)) < round(KNOWN_SHARE * len(world))
@@ -95,16 +91,15 @@ def run_demo(output: Path, *, report_to: str = "none") -> DemoFiles:
     others = [fact for fact, is_known in zip(world, known, strict=True) if not is_known]
     taught_now = [fact for fact in others if fact.relation.category in TAUGHT]
     tokenizer = make_tokenizer(world)
-    columns = (TextColumn("{task.description:<46}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console) as progress:
-        bar = progress.add_task(f"teaching a small model {len(taught_before)} of {len(world)} facts", total=BASE_STEPS)
-        write_data(output / "data", taught_now)
-        model = teach_base(taught_before, tokenizer, progress=progress, bar=bar)
-        model.save_pretrained(output / "base")
-        tokenizer.save_pretrained(output / "base")
-        model.config.name_or_path = str(output / "base")  # as if it were loaded from there
-        bar = progress.add_task(f"fine-tuning it on {len(taught_now)} others", total=TUNE_STEPS)
-        watcher = fine_tune(model, tokenizer, taught_now, output / "run", report_to, progress=progress, bar=bar)
+    write_data(output / "data", taught_now)
+    opening = f"teaching a small model {len(taught_before)} of {len(world)} facts"
+    with shown("teaching", opening=opening) as progress:
+        model = teach_base(taught_before, tokenizer, progress=progress)
+    model.save_pretrained(output / "base")
+    tokenizer.save_pretrained(output / "base")
+    model.config.name_or_path = str(output / "base")  # as if it were loaded from there
+    log(f"fine-tuning it on {len(taught_now)} others")
+    watcher = fine_tune(model, tokenizer, taught_now, output / "run", report_to)
     if watcher.watch is None:
         raise RuntimeError("the fine-tuning ended without a look")
     pictures = (output / "forgetting.png", output / "forgetting.svg")
@@ -139,7 +134,7 @@ def make_tokenizer(world: Sequence[Fact]) -> PreTrainedTokenizerFast:
 
 
 def teach_base(
-    taught: Sequence[Fact], tokenizer: PreTrainedTokenizerFast, *, progress: Progress, bar: TaskID
+    taught: Sequence[Fact], tokenizer: PreTrainedTokenizerFast, *, progress: Progress | None = None
 ) -> LlamaForCausalLM:
     """Return a small Llama, trained on the facts until it knows them."""
     torch.manual_seed(SEED)
@@ -164,7 +159,9 @@ def teach_base(
     labels = batch["input_ids"].masked_fill(batch["attention_mask"] == 0, -100)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     model.train()
-    for _ in range(BASE_STEPS):
+    for step in range(BASE_STEPS):
+        if progress is not None:
+            progress(Done(count=step, total=BASE_STEPS, share=step / BASE_STEPS, unit="steps"))
         rows = torch.randint(0, len(taught), (64,))
         loss = model(
             input_ids=batch["input_ids"][rows], attention_mask=batch["attention_mask"][rows], labels=labels[rows]
@@ -172,7 +169,6 @@ def teach_base(
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()
-        progress.advance(bar)
     return model
 
 
@@ -182,9 +178,6 @@ def fine_tune(
     taught: Sequence[Fact],
     output: Path,
     report_to: str,
-    *,
-    progress: Progress,
-    bar: TaskID,
 ) -> ForgetWatchCallback:
     """Fine-tune on some facts under watch, and return the callback, which has every look."""
     watcher = ForgetWatchCallback(demo_probe(), every=LOOK_EVERY, max_overhead=None)
@@ -209,28 +202,13 @@ def fine_tune(
         ),
         train_dataset=datasets.Dataset.from_list([{"text": _sentence(fact)} for fact in taught]),
         processing_class=tokenizer,
-        callbacks=[watcher, _Bar(progress, bar)],
+        callbacks=[watcher],
     )
-    # Their output would break the bar of `_Bar`.
+    # The lines of the looks show the progress.
     trainer.remove_callback(ProgressCallback)
     trainer.remove_callback(PrinterCallback)
     trainer.train()
     return watcher
-
-
-class _Bar(TrainerCallback):
-    """Progress bar of the fine-tuning, with the running counts."""
-
-    def __init__(self, progress: Progress, bar: TaskID) -> None:
-        self._progress, self._bar = progress, bar
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        self._progress.update(self._bar, completed=state.global_step)
-
-    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **kwargs: Any) -> None:
-        forgotten, gained = (logs or {}).get(f"{PREFIX}/all/forgotten"), (logs or {}).get(f"{PREFIX}/all/gained")
-        if forgotten is not None:
-            self._progress.update(self._bar, description=f"fine-tuning: {forgotten} forgotten, {gained} gained so far")
 
 
 def _sentence(fact: Fact) -> str:

@@ -37,15 +37,14 @@ RUNS: dict[str, tuple[str, ...]] = {
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the data of the demo, and its base, taught for a shorter time."""
-    from rich.progress import Progress
 
     folder = tmp_path_factory.mktemp("written")
     world = demo.facts()
     demo.write_data(folder / "data", [fact for fact in world if fact.relation.category in demo.TAUGHT][:48])
     tokenizer = demo.make_tokenizer(world)
-    with pytest.MonkeyPatch.context() as patch, Progress(disable=True) as progress:
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(demo, "BASE_STEPS", 120)
-        model = demo.teach_base(world[::2], tokenizer, progress=progress, bar=progress.add_task("teaching"))
+        model = demo.teach_base(world[::2], tokenizer)
     model.save_pretrained(folder / "base")
     tokenizer.save_pretrained(folder / "base")
     return folder

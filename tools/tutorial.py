@@ -1,4 +1,4 @@
-"""Write what the pages show of the demo anew, all from one run: the tutorial's outputs, README's and index's table, both pictures.
+"""Write what the pages show of the demo anew, all from one run: tables of README and index, tutorial, both pictures.
 
     python tools/tutorial.py
 

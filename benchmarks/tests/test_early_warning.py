@@ -257,16 +257,15 @@ def test_sums_that_a_probe_asks_are_left_out_in_either_order() -> None:
 @pytest.fixture(scope="module")
 def demo_model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The demo's model after five steps, with its tokenizer and its probe."""
-    from rich.progress import Progress
 
     from forgetwatch import demo
     from forgetwatch.probes import demo_probe, facts
 
     folder, world = tmp_path_factory.mktemp("model"), facts()
     tokenizer = demo.make_tokenizer(world)
-    with pytest.MonkeyPatch.context() as patch, Progress(disable=True) as progress:
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(demo, "BASE_STEPS", 5)
-        model = demo.teach_base(world, tokenizer, progress=progress, bar=progress.add_task("", total=5))
+        model = demo.teach_base(world, tokenizer)
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     demo_probe().save(folder / "probe.jsonl")

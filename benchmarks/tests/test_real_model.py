@@ -21,7 +21,6 @@ from forgetwatch import load_probe
 def adder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The demo's model, taught facts of its world and a few sums in chat, saved as a checkpoint."""
     import torch
-    from rich.progress import Progress
 
     from forgetwatch import demo
     from forgetwatch.probes import Fact, facts
@@ -32,14 +31,14 @@ def adder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     asked = Relation(task="sums", category="Sums", sentence="{} :", values=values)
     sums = [Fact(relation=asked, subject=why.QUESTION.format(a, b), value=str(a + b)) for a, b in why.PAIRS]
     folder = tmp_path_factory.mktemp("adder")
-    with pytest.MonkeyPatch.context() as patched, Progress(disable=True) as progress:
+    with pytest.MonkeyPatch.context() as patched:
         patched.setattr(demo, "BASE_STEPS", 100)
         tokenizer = demo.make_tokenizer([*facts(), *sums])
         tokenizer.chat_template = (
             "{% for m in messages %}{{ m['content'] }} {{ ':' if m['role'] == 'user' else '<eos>' }} {% endfor %}"
         )
         taught = [*facts()[::2], *sums[::2]]
-        model = demo.teach_base(taught, tokenizer, progress=progress, bar=progress.add_task(""))
+        model = demo.teach_base(taught, tokenizer)
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder

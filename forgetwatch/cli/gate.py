@@ -45,7 +45,7 @@ from forgetwatch.policy import READY, PolicyResult, Sides, apply_policy, check_g
 from forgetwatch.probes import load_probe
 from forgetwatch.progress import is_first_process
 from forgetwatch.readers import is_outcomes
-from forgetwatch.report.export import policy_comment, policy_sentence, put_comment, step_annotations
+from forgetwatch.report.export import against, false_alarms, policy_comment, put_comment, step_annotations
 from forgetwatch.text import count, listed
 from forgetwatch.visible_text import without_folders
 
@@ -53,6 +53,9 @@ SCHEMA: Final = "forgetwatch/gate@2"
 
 _HOME: Final = "~/"
 """Beginning of a path below the user's home folder, whose name no answer holds."""
+
+_DECIDING: Final = 2
+"""Limits that decide against a model and are printed without --detail."""
 
 _MOST_COMMENT: Final = 2**22
 """Bytes of a file that a comment is put into."""
@@ -121,6 +124,7 @@ def gate_command(
         typer.Option(help="If the two sides have different items: fail, or compare those in both."),
     ] = None,
     device_map: DeviceMapOption = None,
+    detail: Annotated[bool, typer.Option("--detail", help="Also print the limits that hold, by tier.")] = False,
     comment: Annotated[
         Path | None,
         typer.Option(help="Write a Markdown comment into this file, in place of an earlier one of the policy."),
@@ -173,7 +177,7 @@ def gate_command(
         return
     to_stderr = json_path is not None and str(json_path) == "-"
     if not to_stderr:
-        _print(result)
+        _print(result, detail=detail)
     for line in step_annotations(result) if os.environ.get("GITHUB_ACTIONS") == "true" else ():
         echo(line, err=to_stderr)
     if json_path is not None:
@@ -267,18 +271,33 @@ def _comment(text: str, path: Path | None, *, to_stderr: bool) -> None:
     append_step_summary(f"\n{text}")
 
 
-def _print(result: PolicyResult) -> None:
-    console = result_console()
-    print_hanging(f"{result.decision.word:<12}{result.decision.sentence}", style="bold")
-    print_hanging(f"{'gate':<12}{result.answer}: policy {result.policy.name}. {policy_sentence(result)}", style="bold")
+def _print(result: PolicyResult, *, detail: bool) -> None:
+    """Print the verdict, the answer, and the limits that decide against it; in detail all limits."""
+    console, decision = result_console(), result.decision
+    print_hanging(f"{decision.word:<11}{decision.claim}", style="bold")
+    print_hanging(f"{'gate':<11}{result.answer}: policy {result.policy.name}{_left_out(result)}", style="bold")
+    deciding = against(result)
+    if detail:
+        for tier in dict.fromkeys(one.tier for one in result.rulings):
+            console.print(f"\n{tier}", style="bold")
+            for one in result.rulings:
+                if one.tier == tier:
+                    print_hanging(f"  {one.answer}  {one.line}{f'; {one.excused}' if one.excused else ''}")
+        console.print()
+    for one in () if detail else deciding[:_DECIDING]:
+        print_hanging(f"  {one.answer}  {one.line}")
+    if text := false_alarms(result):
+        print_hanging(text)
+
+
+def _left_out(result: PolicyResult) -> str:
+    """Return what is not compared or not measured, for the line of the answer; empty if nothing is."""
     counted = result.comparison.items
-    if left_out := counted.only_before + counted.only_after:
-        print_hanging(f"left out: {left_out:,} items that one side alone has; {counted.compared:g} are compared")
-    for tier in dict.fromkeys(one.tier for one in result.rulings):
-        of_tier, shown = ([one for one in listed if one.tier == tier] for listed in (result.rulings, result.shown))
-        more = "more " * bool(shown)
-        held = f", {count(len(of_tier) - len(shown))} {more}hold" if len(of_tier) > len(shown) else ""
-        console.print(f"\n{tier}{held}", style="bold")
-        for one in shown:
-            shows = "; ".join(filter(None, (one.word, one.excused, one.note)))
-            print_hanging(f"  {one.answer}  {one.what}: {one.measured}; {one.limit}: {shows}")
+    alone = counted.only_before + counted.only_after
+    left_out = f"{alone:,} items that one side alone has are left out" if alone else ""
+    decide = len(against(result))
+    more = f"{decide} limits decide: --detail" if decide > _DECIDING else ""
+    if result.answer == "PASS":
+        held = sum(one.answer == "PASS" for one in result.rulings if one.decides)
+        more = f"{count(held)} limit{'s'[: held != 1]} hold{'s'[held != 1 :]}"
+    return "".join(f"; {text}" for text in (result.unmeasured, left_out, more) if text)

@@ -48,7 +48,7 @@ from forgetwatch.extras import missing
 from forgetwatch.policy import Sides, load_policy
 from forgetwatch.probes import answers_of, category_words, nearness_to, training_texts
 from forgetwatch.report import CARD, causes_json, comparison_detail, save_run, trajectory_json, write_card
-from forgetwatch.report.advice import PAGE, Advice, advise
+from forgetwatch.report.advice import PAGE, Advice, advise, proposed
 from forgetwatch.report.document import paths_sentence, stage_lines
 from forgetwatch.report.eight_lines import first_table
 from forgetwatch.report.terminal import first_lines
@@ -174,19 +174,15 @@ def _causes(run: Path, trajectory: Trajectory, train: Sequence[Path]) -> Causes:
 
 def _show_advice(found: Sequence[Advice]) -> None:
     """Print what can be tried; what the table says already is left out."""
-    proposed = [one for one in found if one.kind not in ("verdict", "none")]
-    if not proposed:
-        return
-    echo("")
-    print_hanging("What can be tried, the least work first; measure again after each:", style="bold")
-    for number, one in enumerate(proposed, start=1):
-        print_hanging(f"{number}. {one_line(one.text)}")
-        if one.measured:
-            print_hanging(f"   measured elsewhere: {one.measured}")
+    for number, one in enumerate(proposals := proposed(found), start=1):
+        if number == 1:
+            echo("")
+            print_hanging("To try, the least work first; measure again after each:", style="bold")
+        print_hanging(f"{number}. {one_line(one.text)}{f' [{one.measured}]' if one.measured else ''}")
         if one.command:
             echo(f"   {one.command}")
-    if any(one.measured for one in proposed):
-        print_hanging(f"Another model may differ in size and in order: {PAGE}")
+    if any(one.measured for one in proposals):
+        print_hanging(f"[points less of the clearly known lost, one model of 135M: {PAGE}]")
 
 
 def _show_causes(found: Causes, *, step: int) -> None:

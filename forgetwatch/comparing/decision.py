@@ -32,7 +32,6 @@ from forgetwatch.comparing.verdict import (
     Leg,
     LegName,
     RankedCategory,
-    Side,
     Tolerance,
     estimated,
     estimated_categories,
@@ -53,8 +52,6 @@ Word = Literal["KEPT", "FORGOT", "NOT CLEAR", "NO VERDICT"]
 Next = Literal["nothing", "measure", "measure twice", "measure the end", "vanished", "measure or mend", "mend"]
 State = Literal["lasting", "unclear", "recovered"]
 
-WORDS: Final[dict[Answer, Word]] = {"PASS": "KEPT", "FAIL": "FORGOT", "INCONCLUSIVE": "NOT CLEAR"}
-"""Word for people of each answer for machines."""
 
 _GAINED: Final = "on balance it gained"
 _SIZES: Final = (250, 500, 1000)
@@ -95,6 +92,17 @@ class Decision:
         """Claim and basis in one sentence."""
         return "; ".join(filter(None, (self.claim, self.basis)))
 
+    @property
+    def bound(self) -> str:
+        """What was lost at most, by the first leg that is measured."""
+        knowledge, accuracy = self.leg("knowledge"), self.leg("accuracy")
+        if knowledge is not None and knowledge.interval is not None:
+            low, high = knowledge.interval
+            return f"{percent_range(low, high) if low > 0 else f'at most {round_percent(max(high, 0.0))}'} % lost"
+        if accuracy is not None and accuracy.interval is not None:
+            return f"accuracy fell by at most {_points(min(accuracy.interval[0], 0.0))} points"
+        return self.word
+
     def leg(self, name: LegName) -> Leg | None:
         """Return the leg of that name; None if it was left out."""
         return next((one for one in self.legs if one.name == name), None)
@@ -124,32 +132,21 @@ class Conclusion:
 
     Attributes:
         decision: The decision on this look alone.
-        whole: Side of zero of the estimated net change of the whole; None if it has no interval.
         categories: Number of categories with an estimate; 0 if there is only one, which is the whole.
         ranked: The categories, the largest fall first; empty where they differ by no more than chance.
         differ_p_value: p-value of "all categories changed alike"; nan for fewer than two.
-        looks: Number of looks after the baseline; None if this is no run.
-        groups: Number of groups that the alarms watch; 0 if this is no run.
         alarms: Alarms over all looks and groups, by step.
         findings: Findings of the guard, in the order in which they were made.
         tolerance: Losses that the decision tolerates.
     """
 
     decision: Decision
-    whole: Side | None
     categories: int
     ranked: tuple[RankedCategory, ...]
     differ_p_value: float
-    looks: int | None = None
-    groups: int = 0
     alarms: tuple[RaisedAlarm, ...] = ()
     findings: tuple[GuardFinding, ...] = ()
     tolerance: Tolerance = TOLERANCE
-
-    @property
-    def is_run(self) -> bool:
-        """True if there is a look after the baseline of a run."""
-        return bool(self.looks)
 
     @property
     def has_answers(self) -> bool:
@@ -160,11 +157,6 @@ class Conclusion:
     def lost(self) -> tuple[RankedCategory, ...]:
         """Ranked categories whose interval is below 0, the largest fall first."""
         return tuple(one for one in self.ranked if one.side == "below")
-
-    @property
-    def won(self) -> tuple[RankedCategory, ...]:
-        """Ranked categories whose interval is above 0, the largest rise first."""
-        return tuple(one for one in reversed(self.ranked) if one.side == "above")
 
 
 def decide(
@@ -318,15 +310,11 @@ def conclude(
     """
     made = decide(comparison, tolerance) if trajectory is None else decide_run(trajectory, tolerance)
     ranked, p_value = ranked_categories(comparison)
-    tests = () if trajectory is None else trajectory.verdicts()
     return Conclusion(
         decision=made,
-        whole=side_of_zero(estimated(comparison.all)[1]),
         categories=len(estimated_categories(comparison)),
         ranked=ranked,
         differ_p_value=p_value,
-        looks=None if trajectory is None else len(trajectory.own) - 1,
-        groups=len({(test.group.level, test.group.name) for test in tests}),
         alarms=() if trajectory is None else _raised_alarms(trajectory, made),
         findings=() if trajectory is None else trajectory.findings,
         tolerance=tolerance,

@@ -68,12 +68,9 @@ MASS: Final = GroupMeasure[MassChanges](
     key="mass",
     title="Why: the options as a whole, or the choice among them",
     about=(
-        "The log probability of the right answer is the sum of two parts. The mass is the log probability that the "
-        "model says any of the options at all; it falls when the model prefers other texts, such as another format. "
-        "The other part is the right option's share within the options; it falls when another option is preferred. "
-        "Changes are means in nats a question, after minus before; one nat is a factor of 2.7. Among the forgotten "
-        "questions the share has mostly fallen, because that is how they were selected: compare it with all questions. "
-        "Brackets are 95 % intervals."
+        "The mass is the log probability that the model says any of the options at all; it falls with another format. "
+        "Within the options counts the right one's share; among the forgotten it has fallen by selection. Changes are "
+        "means in nats a question; one nat is a factor of 2.7."
     ),
     of=_of,
     sentence=_sentence,

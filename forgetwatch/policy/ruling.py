@@ -65,6 +65,7 @@ _CLOSE: Final = 1e-9
 VERDICT_ERROR: Final = 0.05
 """Error of the verdict, which the looks of a run share."""
 
+_OF_VERDICT: Final = {"FAIL": "beyond the limit", "PASS": "within the limit", "INCONCLUSIVE": "not clear"}
 VANISHED_OPEN: Final = ", without the answers that vanished"
 
 Ruled = Literal["PASS", "FAIL", "INCONCLUSIVE", "MISSING"]
@@ -405,7 +406,11 @@ def _rule(rule: Rule, of: str, asked: _Asked, level: float) -> Ruling:
     if rule.kind == "verdict":
         decision = asked.decision
         return replace(
-            missing, measured=decision.word, answer=decision.answer, word=decision.sentence, items=comparison.all.n
+            missing,
+            measured=decision.word,
+            answer=decision.answer,
+            word=_OF_VERDICT[decision.answer],
+            items=comparison.all.n,
         )
     group = _group(of, sides, comparison)
     if group is None and rule.condition is not None and rule.condition.counts_unmeasured:

@@ -14,7 +14,7 @@ Read `eight_lines` first.
 """
 
 from forgetwatch.comparing import RENDERERS
-from forgetwatch.report.advice import merge_command, more_command, run_title
+from forgetwatch.report.advice import more_command
 from forgetwatch.report.document import group_cells, measure_tables
 from forgetwatch.report.eight_lines import first_table, run_label
 from forgetwatch.report.export import (

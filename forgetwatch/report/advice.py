@@ -49,7 +49,6 @@ from forgetwatch.comparing import (
     Trajectory,
     conclude,
     decide,
-    estimated,
     kept,
     kept_of,
     not_finite,
@@ -65,8 +64,7 @@ from forgetwatch.run_folder import (
     own_checkpoint,
     stored_lineage,
 )
-from forgetwatch.text import count, fit_ends, points, run_name
-from forgetwatch.visible_text import without_folders
+from forgetwatch.text import count, fit_ends, run_name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -282,31 +280,6 @@ def model_names(comparison: Comparison) -> tuple[str, str]:
     return before, after
 
 
-def run_title(trajectory: Trajectory, run: Path | str = "", *, of: int | None = None, against: str = "") -> str:
-    """Return the title of a run: its name, its last step, and what this is compared with.
-
-    Args:
-        trajectory: The run.
-        run: Its folder, which names it; without one the model does.
-        of: Number of steps of the training, if known.
-        against: What it is compared with; by default its start, in a later stage the base of the first.
-    """
-    meta = trajectory.final.after
-    named = run_name(Path(run)) if run else ""
-    if not named:
-        named = _name({**meta, "step": None}, str(meta.get("model", "")).rstrip("/").rsplit("/", maxsplit=1)[-1])
-    named = shortened(named)
-    first, last = trajectory.steps[0], trajectory.final_step
-    start = against or (f"step {first:,}" if first > 0 else "the start")
-    if trajectory.stage is not None:
-        start = f"the first base, stage {trajectory.number}"
-    ending = trajectory.own.ending
-    is_open = ending is not None and ending.state == "running"
-    of = ending.max_steps if ending is not None and is_open else of
-    last_step = f"step {last:,}" + ("" if of is None else f" of {of:,}") + (", not ended," if is_open else "")
-    return f"{named}, {last_step} against {start}" if named and named != _UNNAMED else f"{last_step} against {start}"
-
-
 def shortened(name: str) -> str:
     """Return a name without its middle if it takes more than `_LONGEST` columns, so that a title keeps its step."""
     return fit_ends(name, _LONGEST).rstrip()
@@ -330,21 +303,16 @@ PAGE: Final = "https://forgetwatch.github.io/forgetwatch/how-to/replay/"
 """How replay and the loss are used, and the table of what was measured."""
 
 _MEASURED: Final = {
-    "merge": "one model of 135M: 16.7 points less of the clearly known lost (14.6 to 18.7); new task 14 points lower "
-    "(4 to 25)",
-    "replay": "one model of 135M: 14.4 points less of the clearly known lost (10.1 to 18.8)",
-    "change": "one model of 135M: of the clearly known 16.9 points less lost (14.6 to 19.3) by the rate, 3.9 (1.5 to "
-    "6.3) by RetentionLoss; new task 9 points lower (0.3 to 17) by the rate",
+    "merge": "16.7 (14.6 to 18.7)",
+    "replay": "14.4 (10.1 to 18.8)",
+    "change": "16.9 (14.6 to 19.3), 3.9 (1.5 to 6.3)",
 }
-"""Differences to no remedy in `benchmarks/remedies.py --model`, three seeds, 95 % (docs/how-to/replay.md)."""
+"""Points less of the clearly known that were lost in `benchmarks/remedies.py --model`, three seeds, 95 % intervals."""
 
 SHIPPED: Final = ("standard", "confirmation")
 """Probes that ship, each of which confirms the other."""
 
 _STAGE: Final = "the start of this stage"
-
-_IN_SHORT: Final = 3
-"""Proposals on a page."""
 
 _MOST: Final = 0.5
 """Share of the clearly known whose loss is no matter of a remedy, but of a training that went wrong."""
@@ -369,7 +337,7 @@ class Advice:
     Attributes:
         kind: What it proposes.
         text: What to do, and what was measured on this run.
-        measured: What was measured on another model, in one sentence; empty if nothing was.
+        measured: Points less of the clearly known that one model of 135M lost with it; empty if that was not measured.
         command: The command that does it; empty if there is none.
     """
 
@@ -458,16 +426,9 @@ def advise(trajectory: Trajectory, run: Path, *, tolerance: Tolerance = TOLERANC
     return _proposals(case, _earlier(trajectory, places, tolerance=tolerance))
 
 
-def advice_in_short(trajectory: Trajectory, run: Path, *, tolerance: Tolerance = TOLERANCE) -> list[tuple[str, str]]:
-    """Return (sentence without folders, what was measured) of at most three proposals, for a page.
-
-    None where there is no loss to mend.
-    """
-    if len(trajectory.own) < 2:
-        return []
-    found = advise(trajectory, run, tolerance=tolerance)
-    found = [one for one in found if one.kind not in ("verdict", "none", "measure")]
-    return [(f"{without_folders(one.text).rstrip('.')}.", one.measured) for one in found[:_IN_SHORT]]
+def proposed(found: Sequence[Advice]) -> list[Advice]:
+    """Return the proposals among some advice: what the first table does not say."""
+    return [one for one in found if one.kind not in ("verdict", "none")]
 
 
 def _shows_loss(found: Conclusion) -> bool:
@@ -531,7 +492,7 @@ def _proposals(case: _Case, earlier: list[Advice]) -> list[Advice]:
         ways = [*_merge(case), *_replay(case), *_change(case)]
         # A checkpoint that is saved costs nothing; stopping early is a training, and kept nothing in that table.
         return [verdict, *earlier, *ways] if earlier and earlier[0].kind == "keep" else [verdict, *ways, *earlier]
-    text = "a loss is shown, and whether it is beyond its limit is open: measure more before you train again"
+    text = "measure more before you train again: whether the loss is beyond its limit is open"
     return [
         verdict,
         Advice(kind="measure", text=text, command=more_command(case.before.name, case.after, case.comparison)),
@@ -544,41 +505,28 @@ def _earlier(trajectory: Trajectory, places: RunPlaces, *, tolerance: Tolerance)
     """Return the proposal to keep an earlier checkpoint, or to save one; none if no earlier look is better."""
     look, unsaved = look_to_keep(trajectory, places.output_dir, tolerance)
     if look is not None and look.step != trajectory.own.final_step:
-        folder = str(look.checkpoint)
-        words = f"keep {shlex.quote(folder)}. {_there(trajectory, look, tolerance=tolerance)}"
-        if unsaved is not None:
-            words += f". Step {unsaved.step:,} was better and was not saved"
-        command = ""
+        command, text = "", f"keep {look.checkpoint}: {_there(trajectory, look)}"
         if places.end is not None and places.start.name != UNKNOWN:
-            words += ". It was chosen on these questions: measure it on others"
             named = str((look.comparison.after.get("probe") or {}).get("name"))
             other = next((one for one in SHIPPED if one != named), "") if named in SHIPPED else ""
-            models = [places.start.name, folder, str(places.end)]
+            models = [places.start.name, str(look.checkpoint), str(places.end)]
             command = shlex.join(["forgetwatch", "compare", *models, "--probe", other]) if other else ""
-        return [Advice(kind="keep", text=words, command=command)]
+            text += "; measure it on other questions" if command else ""
+        return [Advice(kind="keep", text=text, command=command)]
     if unsaved is None or unsaved.step == trajectory.own.final_step:
         return []
-    words = f"train again and save a checkpoint near step {unsaved.step:,}, or stop there; none is saved now"
-    return [Advice(kind="save", text=f"{words}. {_there(trajectory, unsaved, tolerance=tolerance)}")]
+    text = f"train again and save near step {unsaved.step:,}, or stop there: {_there(trajectory, unsaved)}"
+    return [Advice(kind="save", text=text)]
 
 
-def _there(trajectory: Trajectory, look: RunLook, *, tolerance: Tolerance) -> str:
-    """Return what is kept and learned at a look, beside the last one."""
-    end, task = trajectory.own.final, trajectory.task
-    made = decide(look.comparison, tolerance, chosen_among=len(trajectory.own) - 1)
-    word, chosen = made.word, "".join(f". {one[0].upper()}{one[1:]}" for one in made.reasons[-1:])
-    open_still = ", so it may still have lost more than the limit" if word != "KEPT" else ""
-    text = (
-        f"At step {look.step:,} it is {word}{open_still}. Accuracy {points(estimated(look.comparison.all)[0])} points "
-        f"and {count(look.comparison.all.forgotten)} of {count(look.comparison.all.n)} forgotten there, "
-        f"{points(estimated(end.all)[0])} and {count(end.all.forgotten)} at the end{chosen}"
-    )
+def _there(trajectory: Trajectory, look: RunLook) -> str:
+    """Return what is lost and learned at a look, beside the last one."""
+    text, task = look.decision.bound, trajectory.task
     if task is None or look.figure is None:
-        return f"{text}. No figure of the new task is known there: check it, because less of it is learned"
-    name = "the training's loss" if task.name == "loss" else task.name.replace("_", " ")
+        return f"{text}; what it learned is not known"
     last = task.at(trajectory.own.final_step)
     ends = "not finite" if last is None else f"{last:.3g}"
-    return f"{text}. {name[0].upper()}{name[1:]}: {look.figure:.3g} there, {ends} at the end"
+    return f"{text}, {task.name.replace('_', ' ')} {look.figure:.3g} ({ends} at the end)"
 
 
 def _merge(case: _Case) -> list[Advice]:
@@ -588,10 +536,8 @@ def _merge(case: _Case) -> list[Advice]:
         return []
     scales = (Path(case.after) / ADAPTER).is_file()
     how = "scale the adapter down" if scales else f"average the weights with {case.called}"
-    text = f"{how}. The command finds the largest share that keeps 98 % of what was known and is not FORGOT"
-    text += ". A small share is nearly the base: add --target with a probe of the new task"
     measured = "" if scales or _is_online(case) else _MEASURED["merge"]
-    return [Advice(kind="merge", text=text, measured=measured, command=command)]
+    return [Advice(kind="merge", text=f"{how}, so that 98 % is kept", measured=measured, command=command)]
 
 
 def _collapsed(case: _Case) -> bool:
@@ -619,12 +565,11 @@ def _replay(case: _Case) -> list[Advice]:
     share = rows * _REPLAYED / (1 - _REPLAYED) if isinstance(rows, int) else 500
     number = min(max(round(share), fewest), most)
     options = ["-n", str(number), "--for", str(case.run)]
-    mixed = f"{count(number)} of them" + (", one row in twenty" if fewest <= share <= most else "")
-    pairs = "; for DPO make pairs of them" if "DPO" in str(case.training.get("trainer", "")) else ""
-    text = f"train again with texts of {case.called} mixed in: {mixed}{pairs}. Read some of them first"
+    pairs = ", as pairs for DPO" if "DPO" in str(case.training.get("trainer", "")) else ""
+    text = f"train again with {count(number)} texts of {case.called} mixed in{pairs}"
     command = shlex.join(["forgetwatch", "replay", case.before.name, *options, "-o", "replay.jsonl"])
     if case.before.note:
-        command, text = "", f"{text} (forgetwatch replay); {case.before.note}"
+        command, text = "", f"{text}; {case.before.note}"
     return [Advice(kind="replay", text=text, measured=_MEASURED["replay"], command=command)]
 
 
@@ -632,14 +577,14 @@ def _change(case: _Case) -> list[Advice]:
     """Return the proposal of another setting, without those that the run had."""
     rate, used = case.training.get("learning_rate"), case.training.get("retention")
     if _collapsed(case):
-        text = "do not use this model. The rate was probably far too high: train again with a tenth of it"
-        return [Advice(kind="change", text=f"{text}{_rate(rate, 10)} or less, which is a guess")]
+        text = f"do not use this model: train again with a tenth of the rate{_rate(rate, 10)} or less, a guess"
+        return [Advice(kind="change", text=text)]
     ways = [f"a quarter of the rate{_rate(rate, 4)}"]
     if used is None and not _is_online(case):
         ways.append("RetentionLoss")
     elif used is not None:
         ways.append(f"a larger weight of RetentionLoss than {used:g}")
     if _is_online(case):
-        text = f"train again with {ways[0]}, or with a larger weight of the KL to the base (beta)"
-        return [Advice(kind="change", text=f"{text}; neither was measured for a trainer of this kind")]
+        text = f"train again with {ways[0]}, or a larger weight of the KL to the base (beta)"
+        return [Advice(kind="change", text=text)]
     return [Advice(kind="change", text=f"train again with {' or '.join(ways)}", measured=_MEASURED["change"])]

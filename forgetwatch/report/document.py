@@ -56,6 +56,7 @@ from forgetwatch.measures import (
     MEASURE_OF,
     MEASURES,
     MISSING_CELL,
+    PASSAGES,
     SET_NAMES,
     GroupMeasure,
     LookDrift,
@@ -278,13 +279,9 @@ _DRIFT: Final = (
     "“exact” is over all tokens. The floor is the KL of the base itself in other batches, sampled then summed. "
     "Brackets hold 95 % intervals."
 )
-_NUMBERS: Final = (
-    "“Right before” and “right after” are shares of the group's questions; “log score” is the change of the mean "
-    "logarithm of the right option's share."
-)
 _INTERVALS: Final = (
-    "Clearly known questions are counted without lucky guesses. Net changes are the verdict's estimates. Brackets hold "
-    "95 % intervals, those of the categories all together. --json has every number by its name in gates."
+    "Clearly known questions are counted without lucky guesses; net changes are the verdict's estimates. Brackets hold "
+    "95 % intervals, those of the categories all together. --json has every number."
 )
 
 
@@ -370,7 +367,6 @@ def document(
     trajectory: Trajectory | None = None,
     causes: Causes | None = None,
     levels: Sequence[Level] = ("all", "kind", "wording", "category"),
-    is_page: bool = True,
 ) -> list[Section]:
     """Return the sections below a first screen.
 
@@ -380,7 +376,6 @@ def document(
         trajectory: The run, if there is one.
         causes: Whether what was lost was barely known, or near the training rows; None if not asked.
         levels: Levels of the groups in tables.
-        is_page: True to explain columns that a terminal has no room for.
     """
     made: list[Section] = []
     run = trajectory if trajectory is not None and len(trajectory) > 1 else None
@@ -389,11 +384,14 @@ def document(
         made += [] if causes is None else _causes(causes)
     legs = [Table.of_words(LEG_HEADINGS, first.legs)] if first.legs else []
     made.append(Section(heading="How sure is that?", key="sure", parts=[*legs, *first.sure]))
+    by_level = [[one.outcomes for one in comparison.by(level).values()] for level in ("category", "task")]
+    if by_level[0] == by_level[1] and "category" in levels:  # the same groups by other names
+        levels = [level for level in levels if level != "task"]
     panels: list[Part] = []
     if run is not None or trajectory is None:  # the start compared with itself shows nothing
         for measure in PANELS:
             panels += [] if comparison.all[measure] is None else _panel(measure, comparison, run, levels)
-    numbers = [*_numbers(comparison, levels, is_page=is_page), *panels, *_drift(comparison, run)]
+    numbers = [*_numbers(comparison, levels), *panels, *_drift(comparison, run)]
     return [*made, Section(heading="All numbers", key="numbers", parts=numbers)]
 
 
@@ -456,10 +454,8 @@ def _causes(causes: Causes) -> list[Section]:
 
 
 _CAUSES: Final = (
-    "Of the questions that the base had right; parts are tenths of each category, or thirds of few questions. A "
-    "question is less sure the smaller the share of its right option was. “Explains” is the part of what was lost that "
-    "goes with the column within categories and thirds of another column; “permuted” is what 95 of 100 permuted "
-    "columns stay below. A loss by mere noise in the weights also falls on what was barely known."
+    "Of the questions that the base had right. “Explains” is the part of what was lost that goes with the column "
+    "within categories; “permuted” is what 95 of 100 permuted columns stay below."
 )
 _MORE_CAUSES: Final = "`forgetwatch report RUN --train FILE` adds how near the questions are to the training rows."
 
@@ -480,7 +476,7 @@ def _panel(measure: Any, comparison: Comparison, run: Trajectory | None, levels:
         rows = [Row(group.level, group.name, cells) for group, cells in measure_rows(measure, groups)]
         bodies += [(LEVELS[level], rows[:GROUPS])] if rows else []
     looks = []
-    if run is not None:
+    if run is not None and measure is PASSAGES:  # the curves of others are in --json
         shown = spread_looks(run, LOOKS)
         looks = [
             Row("look", f"{step:,}", measure.cells(look.all[measure]))
@@ -529,11 +525,10 @@ def _measured(
     return parts
 
 
-def _numbers(comparison: Comparison, levels: Sequence[Level], *, is_page: bool) -> list[Part]:
+def _numbers(comparison: Comparison, levels: Sequence[Level]) -> list[Part]:
     """Return all numbers: groups, corrections for guessing, the paper's numbers, and notes."""
     bodies, left_out = _groups(comparison, levels)
-    about = f"{_NUMBERS} {_INTERVALS}" if is_page else _INTERVALS
-    parts: list[Part] = [Aside(f"{about} {left_out}".rstrip())]
+    parts: list[Part] = [Aside(f"{_INTERVALS} {left_out}".rstrip())]
     if bodies:
         parts.append(Table(of="group", headings=HEADINGS, bodies=bodies, attribute="group"))
     else:

@@ -31,14 +31,12 @@ from forgetwatch.comparing import (
     conclude,
     decide,
     decide_run,
-    percent_range,
-    round_percent,
 )
 from forgetwatch.measures import PASSAGES
 from forgetwatch.policy import PolicyResult
 from forgetwatch.report.advice import RunLook, look_to_keep, model_names, more_of_run, shortened
 from forgetwatch.run_folder import RUN_FOLDER
-from forgetwatch.text import count, listed, one_line, passages, percent, points, run_name, short_name
+from forgetwatch.text import count, listed, one_line, passages, percent, run_name, short_name
 
 _FINDINGS: Final = 2
 """Findings of a guard, and limits of a gate, in a row."""
@@ -258,20 +256,9 @@ def _keep(trajectory: Trajectory, found: Conclusion, look: RunLook | None, bette
         return (
             unsaved and f"nothing is saved to keep; step {unsaved}"
         ) or "no checkpoint to keep: each forgot, or none is saved"
-    if look.step == trajectory.own.final_step and not unsaved:
+    if (look.step == trajectory.own.final_step and not unsaved) or look.decision.word == "NO VERDICT":
         return ""
-    return "; ".join(filter(None, (f"checkpoint-{look.step}: {_bound(look.decision)}", unsaved)))
-
-
-def _bound(made: Decision) -> str:
-    """Return what a look lost at most, by its first measured leg."""
-    knowledge, accuracy = made.leg("knowledge"), made.leg("accuracy")
-    if knowledge is not None and knowledge.interval is not None:
-        low, high = knowledge.interval
-        return f"{percent_range(low, high) if low > 0 else f'at most {round_percent(max(high, 0.0))}'} % lost"
-    if accuracy is not None and accuracy.interval is not None:
-        return f"accuracy fell by at most {points(-min(accuracy.interval[0], 0)).lstrip('+')} points"
-    return made.word
+    return "; ".join(filter(None, (f"checkpoint-{look.step}: {look.decision.bound}", unsaved)))
 
 
 def _guard(trajectory: Trajectory) -> str:

@@ -544,8 +544,8 @@ QUESTIONS: Final = 10
 _ANSWER: Final = 60
 """Characters of an answer."""
 
-_FIRST: Final = ("PASS", "FAIL", "MISSING")
-"""Answers of limits of groups that are not folded: they fail, are missing, or show a small loss."""
+_DECIDING: Final = 3
+"""Limits that decide against a model, in a comment."""
 
 _LEVELS: Final = {"FAIL": "error", "INCONCLUSIVE": "warning", "MISSING": "warning"}
 
@@ -556,87 +556,52 @@ def marker(policy: str) -> str:
 
 
 def policy_comment(result: PolicyResult, changed: Sequence[Flip] = (), *, names: tuple[str, str] | None = None) -> str:
-    """Return the result as Markdown between its markers: answer, limits, and worst questions, folded.
+    """Return the result as Markdown between its markers: verdict, answer, what decides, and lost questions, folded.
 
     Args:
         result: The result.
         changed: Items whose answer changed.
         names: Names of the two sides, where their labels are equal; None for the labels.
     """
-    whole, own = result.comparison.all, marker(result.policy.name)
-    against = () if result.answer == "PASS" else result.deciding
-    first = [one for one in result.shown if one in against or one.answer in _FIRST or ":" not in one.what]
+    made, own = result.decision, marker(result.policy.name)
     labels = result.comparison.labels
-    before, after = map(escaped, names if names and labels[0] == labels[1] else labels)
+    before, after = names if names and labels[0] == labels[1] else labels
+    first = first_table(result.comparison, name=f"{after} against {before}")
     lines = [
-        own,
-        f"### forgetwatch: {result.decision.word}; policy {escaped(result.policy.name)} {result.answer}",
+        f"### forgetwatch: {made.word}; policy {escaped(result.policy.name)} {result.answer}",
         "",
-        f"{before} → {after}: {count(whole.forgotten)} forgotten and {count(whole.gained)} gained of "
-        f"{count(whole.n)} questions. {escaped(policy_sentence(result))}",
-        "",
-        *_limits(first),
-        "",
+        *(f"{escaped(text)}  " for text in (f"{first.name}: {made.claim}", made.basis) if text),
+        *(f"{label}: {escaped(text)}  " for label, text in first.rows if label in ("answers", "where")),
+        *(f"{one.answer}: {escaped(one.line)}  " for one in against(result)[:_DECIDING]),
+        *(f"{escaped(text)}  " for text in (false_alarms(result),) if text),
     ]
-    if folded := [one for one in result.shown if one not in first]:
-        lines += [f"<details><summary>{count(len(folded))} limits of groups that are unclear</summary>", ""]
-        lines += [*_limits(folded), "", "</details>", ""]
-    if held := len(result.rulings) - len(result.shown):
-        lines += [f"{count(held)} more limit{'' if held == 1 else 's'} hold{'s' if held == 1 else ''}.", ""]
-    lost = [flip for flip in sort_flips(changed) if flip.what == "forgotten"]
+    lost = [flip for flip in sort_flips(changed) if flip.what == "forgotten" and flip.question]
     if lost:
-        asked = any(flip.question for flip in lost)
         rows = [
             [
-                flip.task,
-                flip.item_id,
-                *([shorten(flip.question or "")] if asked else []),
+                shorten(flip.question or ""),
                 *(shorten(flip.answer(side) or "", _ANSWER) for side in (flip.before, flip.after)),
             ]
             for flip in lost[:QUESTIONS]
         ]
-        lines += [
-            f"<details><summary>{len(rows)} of {count(len(lost))} forgotten questions, the surest first</summary>",
-            "",
-            *table(["task", "id", *(["question"] if asked else []), "before", "after"], rows),
-            "",
-            "</details>",
-            "",
-        ]
-    text = "\n".join(lines[1:]).replace("@", "@\N{ZERO WIDTH SPACE}")  # nobody is called by the text of a question
+        summary_line = f"{len(rows)} of {count(len(lost))} lost questions, the surest first"
+        lines += [f"<details><summary>{summary_line}</summary>", "", *table(["question", "before", "after"], rows)]
+        lines += ["", "</details>"]
+    text = "\n".join(lines).replace("@", "@\N{ZERO WIDTH SPACE}")  # nobody is called by the text of a question
     return "\n".join([own, text, own.replace("<!-- ", "<!-- end of ")]) + "\n"
 
 
-def _limits(rulings: Sequence[Ruling]) -> list[str]:
-    rows = [[one.tier, one.what, one.limit, one.measured, _shows(one)] for one in rulings]
-    return table(["tier", "limit on", "limit", "measured", "shows"], rows)
+def against(result: PolicyResult) -> Sequence[Ruling]:
+    """Return the limits that decide against the model; none where the answer is PASS."""
+    return () if result.answer == "PASS" else result.deciding
 
 
-def _shows(ruling: Ruling) -> str:
-    parts = [ruling.word, ruling.excused, ruling.note]
-    return "; ".join(part for part in parts if part)
-
-
-def policy_sentence(result: PolicyResult) -> str:
-    """Return what decides, and the error, in one or two sentences."""
-    deciding = result.deciding
-    if not deciding:
-        return "Nothing that decides was measured."
-    if result.answer == "PASS":
-        held = sum(one.answer == "PASS" for one in deciding)
-        first = "The limit holds" if len(deciding) == 1 else f"{count(held)} of {count(len(deciding))} limits hold"
-        first += ", and the others may be unclear" if held < len(deciding) else ""
-    else:
-        first = "; ".join(f"{one.what} {one.measured}: {one.word}" for one in deciding[:2])
-        first += f"; {count(len(deciding) - 2)} more" if len(deciding) > 2 else ""
-    if not result.limits or all(one.of_gain for one in result.rulings if one.decides):
-        return f"{first}."
-    if any(rule.kind == "verdict" and rule.tier != "advisory" for rule in result.policy.rules):
-        failing = 100 * (VERDICT_ERROR + result.policy.error)
-        return f"{first}. The verdict has an error of its own: of 100 unchanged models up to {failing:g} may fail."
-    error = f"Of unchanged models {100 * result.policy.error:g} % at most fail a limit on a loss"
-    together = f", over {count(result.limits)} limits together" if result.limits > 1 else ""
-    return f"{first}. {error}{together}."
+def false_alarms(result: PolicyResult) -> str:
+    """Return how many unchanged models fail a policy; empty where it limits no loss."""
+    on_verdict = any(rule.kind == "verdict" and rule.tier != "advisory" for rule in result.policy.rules)
+    on_losses = result.limits and not all(one.of_gain for one in result.rulings if one.decides)
+    failing = 100 * (VERDICT_ERROR * on_verdict + result.policy.error * bool(on_losses))
+    return f"false alarms: at most {failing:g} of 100 unchanged models fail this policy" if failing else ""
 
 
 def put_comment(text: str, comment: str) -> str:
@@ -655,5 +620,4 @@ def step_annotations(result: PolicyResult) -> list[str]:
         return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
     title = quoted(f"forgetwatch {result.policy.name}").replace(":", "%3A").replace(",", "%2C")
-    against = () if result.answer == "PASS" else result.deciding
-    return [f"::{_LEVELS[one.answer]} title={title}::{quoted(one.line)}" for one in against]
+    return [f"::{_LEVELS[one.answer]} title={title}::{quoted(one.line)}" for one in against(result)]

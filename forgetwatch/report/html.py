@@ -39,7 +39,7 @@ from forgetwatch.metrics import TAU
 from forgetwatch.probe import Probe
 from forgetwatch.probes import answers_of
 from forgetwatch.report import plots
-from forgetwatch.report.advice import advice_in_short, model_names
+from forgetwatch.report.advice import advise, model_names, proposed
 from forgetwatch.report.document import (
     LEVELS,
     Aside,
@@ -165,7 +165,7 @@ def page(
         bars=_picture("bars", lambda: plots.bars_figure(comparison)) if compared else None,
         listed=flip_list(changed),
         passages=bool(comparison.all.passages),
-        advice=[] if run is None or folder is None else advice_in_short(run, folder, tolerance=tolerance),
+        advice=[] if run is None or folder is None else _advice(run, folder, tolerance),
         method={
             "n": count(comparison.all.n),
             "tau": f"{TAU:g}",
@@ -192,6 +192,12 @@ def run_page(
     return page(
         last, changed=changed, trajectory=trajectory, tolerance=tolerance, title=title, folder=folder, causes=causes
     )
+
+
+def _advice(run: Trajectory, folder: Path, tolerance: Tolerance) -> list[tuple[str, str, str]]:
+    """Return (text, points that were measured elsewhere, command) of what can be tried, without folders."""
+    found = proposed(advise(run, folder, tolerance=tolerance)) if len(run.own) > 1 else []
+    return [(without_folders(one.text), one.measured, without_folders(one.command)) for one in found]
 
 
 def render(

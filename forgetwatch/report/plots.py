@@ -70,7 +70,6 @@ _NULL: Final[dict[str, Any]] = {
 }
 _NET: Final[dict[str, Any]] = {**LOST, "marker": "D", "label": "less those that guessing explains, 95 %"}
 _ALL: Final[dict[str, Any]] = {"color": BLUE, "marker": "o", "linestyle": "-", "label": "all questions, 95 % interval"}
-_TASK: Final[dict[str, Any]] = {"color": GREY, "linestyle": "--"}
 _WORST: Final[tuple[dict[str, Any], ...]] = tuple(
     {**LOST, "marker": marker, "linestyle": line} for marker, line in (("v", "--"), ("s", "-."), ("^", ":"))
 )

@@ -39,7 +39,7 @@ NOTES: Final = 3
 """Maximum number of lines of notes in it."""
 
 _LABEL: Final = 11
-_NAME_ROOM: Final = 14
+_NAME_ROOM: Final = 8
 """Columns that a name keeps beside a long claim."""
 _GIVES_WAY: Final = ("new task", "when", "passages")
 """Rows for which there may be no room, in their order."""
@@ -56,7 +56,9 @@ def first_lines(first: FirstTable, notes: Sequence[str] = ()) -> Lines:
     made = first.decision
     name, room = first.name, WIDTH - _LABEL - cell_len(made.claim) - 2
     if cell_len(name) > room:  # the side before is known to whoever compares
-        name = fit_ends(name.partition(" against ")[0], max(min(room, cell_len(name)), _NAME_ROOM)).rstrip()
+        own, comma, step = name.partition(" against ")[0].partition(", ")
+        room = max(min(room - cell_len(comma + step), cell_len(own)), _NAME_ROOM)
+        name = fit_ends(own, room).rstrip() + comma + step
     lines = _hanging(made.word, f"{name}: {made.claim}", _STYLES[made.answer])
     lines += _hanging("", made.basis, "") if made.basis else []
     rows = {label: _hanging(label, text, "bold") for label, text in first.rows}
@@ -146,7 +148,7 @@ def comparison_detail(
     """
     levels: tuple[Level, ...] = tuple(dict.fromkeys(("all", "kind", by)))
     made: list[RenderableType] = []
-    sections = document(comparison, summary(comparison, first), trajectory=trajectory, levels=levels, is_page=False)
+    sections = document(comparison, summary(comparison, first), trajectory=trajectory, levels=levels)
     for number, section in enumerate(sections):
         made += [Text(), Text(section.heading, "bold")] if number else [Text(section.heading, "bold")]
         for at, part in enumerate(section.parts):

@@ -210,7 +210,7 @@ def finding_lines(new: Sequence[GuardFinding], *, stops: int | None = None) -> l
     elif told:
         told = f"guard: {told}"
     raised = [one.line for one in of["known"]] + ([_and_others(of["alarm"])] if of["alarm"] else [])
-    alarms = [f"ALARM: {'; '.join(one.removeprefix('ALARM: ') for one in raised)}; see the page"] if raised else []
+    alarms = [f"ALARM: {'; '.join(one.removeprefix('ALARM: ') for one in raised)}"] if raised else []
     return [*alarms, *([told] if told else [])]
 
 

@@ -48,12 +48,12 @@ def files(tmp_path: Path) -> dict[str, Path]:
 def test_the_exit_status_is_the_answer(files: dict[str, Path], tmp_path: Path) -> None:
     done = run(files["base"], files["kept"], "--policy", files["policy"])
     assert done.exit_code == 0, done.output
-    assert "gate PASS: policy release. 4 of 4 limits hold" in " ".join(done.stdout.split())
-    assert done.stdout.startswith("KEPT        ")
+    assert "gate PASS: policy release; 4 limits hold" in " ".join(done.stdout.split())
+    assert done.stdout.startswith("KEPT       ")
     failed = run(files["base"], files["lost"], "--policy", files["policy"], "--json", tmp_path / "j.json")
     assert failed.exit_code == 3
-    assert failed.stdout.startswith("FORGOT      ")
-    assert "\ngate        FAIL: policy release." in failed.stdout
+    assert failed.stdout.startswith("FORGOT     ")
+    assert "\ngate       FAIL: policy release" in failed.stdout
     document = json.loads((tmp_path / "j.json").read_text())
     assert (document["word"], document["answer"], document["limits"]) == ("FORGOT", "FAIL", 4)
     assert {one["answer"] for one in document["rulings"]} >= {"FAIL"}
@@ -178,7 +178,7 @@ def test_items_of_a_subset_are_read_from_the_folder_of_the_policy(files: dict[st
     (tmp_path / "ids.txt").write_text("1\n\n 2 \n1\n")
     files["policy"].write_text("critical: [n<2, n>2]\nmust_pass: ['9']\nsubset: {items: ids.txt}")
     done = run(files["base"], files["kept"], "--policy", files["policy"])
-    assert "all n: 2; fails if <2" in " ".join(done.stdout.split())
+    assert "FAIL must_pass 0 of 1 right; wrong: 9 " in " ".join(done.stdout.split())
     (tmp_path / "ids.txt").write_text("nope\n")
     assert "no item_id 'nope'" in str(run(files["base"], files["kept"], "--policy", files["policy"]).exception)
 
@@ -191,8 +191,8 @@ def test_a_comment_is_updated_in_place(files: dict[str, Path]) -> None:
     assert first.startswith(
         "Above.\n\n<!-- forgetwatch policy: release -->\n### forgetwatch: FORGOT; policy release FAIL"
     )
-    assert "<details><summary>10 of " in first
-    assert "| task | id | before | after |" in first  # no probe names the questions
+    assert len(first.splitlines()) <= 2 + 12
+    assert "<details>" not in first  # no probe names the questions
     files["comment"].write_text(first + "Below.\n")
     run(files["base"], files["kept"], *options)
     second = files["comment"].read_text()

@@ -362,10 +362,8 @@ def two_categories(lost: int, *, gained: int = 0, step: int = 1) -> Snapshot:
 def test_a_conclusion_of_one_comparison_is_about_this_look_alone() -> None:
     start = two_categories(0, step=0)
     found = conclude(compare(before=start, after=two_categories(30)))
-    assert (found.whole, [one.group.name for one in found.lost]) == ("below", ["a"])
-    assert (found.categories, found.looks, found.groups, found.is_run, found.alarms) == (2, None, 0, False, ())
-    balanced = conclude(compare(before=start, after=two_categories(30, gained=30)))
-    assert (balanced.whole, [one.group.name for one in balanced.won]) == ("around", ["b"])
+    assert [one.group.name for one in found.lost] == ["a"]
+    assert (found.categories, found.alarms) == (2, ())
     assert not conclude(compare(before=start, after=start)).lost
     one_category = conclude(compare(before=snapshot([True] * 60), after=snapshot([False] * 20 + [True] * 40)))
     assert (one_category.ranked, one_category.categories) == ((), 0)
@@ -379,7 +377,7 @@ def test_a_run_says_what_became_of_its_alarms(looks: tuple[int, ...], alarms: in
     steps = [two_categories(lost, step=step) for step, lost in enumerate((0, *looks))]
     run = Trajectory.of(steps, planned=2)
     found = conclude(run.comparisons[-1], trajectory=run)
-    assert (len(found.alarms), found.is_run, found.looks, found.groups) == (alarms, True, 2, 3)
+    assert len(found.alarms) == alarms
     assert {one.state for one in found.alarms} <= states
 
 

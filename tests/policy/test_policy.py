@@ -294,7 +294,7 @@ def test_the_verdict_is_a_limit_that_answers_as_the_verdict_does() -> None:
             made.answer,
             made.answer,
             made.word,
-            made.sentence,
+            {"PASS": "within the limit", "FAIL": "beyond the limit", "INCONCLUSIVE": "not clear"}[made.answer],
         )
         assert (found.limits, found.decision) == (0, made)
         assert judged("critical: [verdict, {accuracy: 90%}]", given).level == 0.95  # it shares no error

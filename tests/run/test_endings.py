@@ -86,12 +86,13 @@ def test_a_run_that_diverges_is_forgot_and_its_guard_acts(
     guard: Any = str(tmp_path / "p.yaml") if action == "policy" else action
     made = run(tmp_path, taught, At(5, poison, to="model"), watch(guard=guard, model_card=True))
     out = shown(capsys)
-    assert "FORGOT the model's outputs are not finite since step 6 (64 of 64 answers)" in out
+    assert "the model's outputs are not finite since step 6 (64 of 64 answers)" in out
+    assert "FORGOT " in out
     assert "KEPT" not in out
     stops = action in ("stop", "policy")
     assert made.state.global_step == (6 if stops else 12)
     assert (tmp_path / "checkpoint-6").exists() != stops  # a resume would take it
-    assert ("ended by its guard at step 6, with the weights of step 6" in out) == stops
+    assert ("stopped the run at step 6" in out) == stops
     if stops:
         assert described(tmp_path)["state"] == "stopped"
     for page in ("_forgetwatch/report.html", "README.md"):
@@ -117,15 +118,15 @@ def test_a_rollback_delivers_the_last_finite_checkpoint_and_is_judged_by_it(
     assert made.state.global_step == 6
     assert all(torch.isfinite(weight).all() for weight in made.model.parameters())
     out = shown(capsys)
-    assert "step 4 of 12 against the start" in out
+    assert "step 4 of 12: " in out
     assert "KEPT" in out
-    assert "ended by its guard at step 6, with the weights of step 4" in out
+    assert "stopped the run at step 6; the weights left are those of step 4" in out
     ending = Description.read(tmp_path / "_forgetwatch").ending
     assert ending == Ending(state="stopped", last_step=6, max_steps=12, delivered=4)
     assert Trajectory.from_run(tmp_path).final_step == 4
     assert load_snapshot(tmp_path / "_forgetwatch" / "step-000006.parquet").is_not_finite.all()
     assert not (tmp_path / "checkpoint-6").exists()
-    assert "all questions: step 6 (not in these weights)" in out
+    assert "not in these weights" not in out
     assert "at step 4 +0.0 points" in report(tmp_path, "--detail")[1]
     # The next training begins with these weights.
     run(tmp_path / "next", made.model, watch(lineage=tmp_path), steps=4)
@@ -175,10 +176,10 @@ def test_looks_that_fail_at_the_end_leave_it_open(
     monkeypatch.setattr(trackers, "TRACKERS", (noted,))
     monkeypatch.setattr(Scorer, "score", broken)
     run(tmp_path, taught, watch(), steps=8)
-    said = "NOT CLEAR not measured since step 4: 2 looks failed (out of memory)"
+    said = "not measured since step 4: 2 looks failed (out of memory)"
     assert said in shown(capsys)
     assert [verdict.partition(":")[0] for verdict in noted.verdicts] == ["KEPT", "KEPT", *["NOT CLEAR"] * 3]
-    assert noted.verdicts[-1] == said.replace("CLEAR ", "CLEAR: ")
+    assert noted.verdicts[-1] == f"NOT CLEAR: {said}"
     assert said in report(tmp_path)[1]
     status, out = report(tmp_path, "--fail-if", "forgetting>5%")
     assert status == 4
@@ -217,9 +218,9 @@ def test_the_best_checkpoint_that_is_loaded_at_the_end_is_the_one_that_is_judged
     made = run(tmp_path, taught, At(3, poison, to="model"), watch(every=[6]), steps=6, **options)
     assert made.state.best_global_step == 2
     out = shown(capsys)
-    assert "step 2 of 6 against the start" in out
+    assert "step 2 of 6: " in out
     assert "KEPT" in out
-    assert "ended at step 6, with the weights of step 2" in out
+    assert "the weights left are those of step 2" in out
     trajectory = Trajectory.from_run(tmp_path)
     assert (trajectory.steps, trajectory.final_step, trajectory.last.meta["step"]) == ((0, 2, 6), 2, 2)
     assert trajectory.comparisons[-1].all.outcomes.not_finite == 64
@@ -242,7 +243,7 @@ def test_a_run_that_was_killed_says_that_it_has_not_ended(taught: Any, tmp_path:
     with pytest.raises(KilledError):
         run(tmp_path / "out", taught, watch(), At(5, kill))
     out = report(tmp_path / "out")[1]
-    assert "out, step 4 of 12, not ended, against the start" in out
+    assert "out, step 4 of 12: " in out
     assert "KEPT" in out
     assert described(tmp_path / "out")["state"] == "running"
 
@@ -290,7 +291,7 @@ def test_passages_alone_that_are_not_finite_are_no_silence(tmp_path: Path, capsy
     made = run(tmp_path, model(tokenizer()), At(3, poison, to="model"), watching, steps=8)
     assert made.state.global_step == 4
     out = shown(capsys)
-    assert "NOT CLEAR the model's outputs are not finite since step 4 (12 of 12 passages)" in out
+    assert "the model's outputs are not finite since step 4 (12 of 12 passages)" in out
     assert "NO VERDICT" not in out
 
 

@@ -100,7 +100,7 @@ def test_started_again_it_scores_no_checkpoint_twice(out: Path, base: Path, caps
     assert Trajectory.from_run(out).steps == (0, 10, 20, 30)
     assert (out / FOLDER / "step-000010.parquet").read_bytes() == rows
     made.show()
-    assert "step 30 of 30 against the base" in capsys.readouterr().out
+    assert ", step 30: " in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("moment", ["while the second is scored", "when its file is written and not listed"])

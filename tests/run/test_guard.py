@@ -95,11 +95,11 @@ def test_a_destroyed_run_logs_at_most_one_line_on_alarms_and_one_on_the_rest_at_
     start = rng.normal(1, 2, 360)
     looks = [start + (rng.normal(-1, 2, 360) - start) * min(1.0, step / 2) for step in range(7)]
     (alarm, limit), second, *later = told(of_margins(*looks))
-    assert alarm == "ALARM: all -24 points (step 1), and 5 categories; see the page"
+    assert alarm == "ALARM: all -24 points (step 1), and 5 categories"
     assert re.fullmatch(
         r"guard: all accuracy -23\.6 points \(.*\) \(no worse than -2 points\): beyond the limit at step 1", limit
     )
-    assert second == ["ALARM: 78.2 % of what it clearly knew is lost (step 2); C2 -28 points (step 2); see the page"]
+    assert second == ["ALARM: 78.2 % of what it clearly knew is lost (step 2); C2 -28 points (step 2)"]
     assert later == [[]] * 4
 
 
@@ -108,7 +108,7 @@ def test_a_line_on_several_findings_names_the_first_and_counts_the_others() -> N
     limits = [GuardFinding("policy", name, 2, f"{name} fell") for name in ("all accuracy", "category:b accuracy")]
     alarms = [GuardFinding("alarm", name, 2, f"ALARM: {name}") for name in ("all:all", "category:a")]
     assert finding_lines([*alarms, *limits, *items], stops=2) == [
-        "ALARM: all:all, and 1 category; see the page",
+        "ALARM: all:all, and 1 category",
         "the guard stops the run at step 2: all accuracy fell, and 1 more limit; items a, b, c, d and 2 more, which "
         "must pass, were right and are wrong at step 2",
     ]

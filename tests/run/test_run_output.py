@@ -17,7 +17,7 @@ from forgetwatch import ForgetWatchCallback, Item, Probe, Trajectory, Watch, com
 from forgetwatch.errors import WatchError
 from forgetwatch.grading import RULES
 from forgetwatch.progress import seconds
-from forgetwatch.report import trajectory_json
+from forgetwatch.report import first_table, trajectory_json
 from forgetwatch.run import run_output
 from forgetwatch.run.run import Run
 from forgetwatch.run.run_output import ReportPage, cost_line, start_line
@@ -66,7 +66,7 @@ def test_the_page_is_written_again_at_each_look(tmp_path: Path, monkeypatch: pyt
     def noted(path: Path, text: str) -> None:
         written(path, text)
         if path.name == REPORT:
-            headings.append(re.findall(r"to step (\d+);", path.read_text(encoding="utf-8"))[-1])
+            headings.append(re.findall(r", step (\d+)(?: of 4)?: ", path.read_text(encoding="utf-8"))[-1])
 
     monkeypatch.setattr(run_output, "write_text", noted)
     trainer(tmp_path, steps=4, callbacks=[ForgetWatchCallback(probe(), every=2, max_overhead=None)]).train()
@@ -158,7 +158,7 @@ def test_the_end_of_a_run_always_has_a_page(tmp_path: Path, clock: Clock) -> Non
 def test_the_last_look_of_a_fast_run_is_in_its_page(tmp_path: Path) -> None:
     trainer(tmp_path, steps=5, callbacks=[ForgetWatchCallback(probe(), every=1, max_overhead=None)]).train()
     text = (tmp_path / "_forgetwatch" / REPORT).read_text(encoding="utf-8")
-    assert "to step 5;" in text
+    assert ", step 5: " in text
     assert [int(step) for step in re.findall(r'data-group="look:(\d+)"', text)] == [1, 2, 3, 4, 5]
 
 
@@ -216,7 +216,7 @@ def test_questions_of_the_task_are_counted_apart_and_never_as_forgotten(
     assert {one.all.n for one in found.comparisons} == {60}
     rows = {row["step"]: row[KEY] for row in run.state.log_history if KEY in row}
     assert rows == {step: found.task.at(step) for step in (0, 2, 4)}
-    assert "new task      mine accuracy" in capsys.readouterr().out
+    assert dict(first_table(found.final, trajectory=found).rows)["new task"].startswith("mine accuracy ")
     assert trajectory_json(found)["task"]["name"] == "mine_accuracy"
     # A run that resumes keeps what it asked before.
     trained(tmp_path, callbacks=[ForgetWatchCallback(probe(60), every=2, task=questions())], steps=6, resume=True)

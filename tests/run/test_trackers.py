@@ -353,7 +353,7 @@ def test_the_verdict_and_the_last_alarm_arrive_as_texts(tracked: Tracked) -> Non
         pytest.skip("the tracker has no texts")
     verdict, alarm = (tracked.read.texts[name] for name in TEXTS)
     assert re.match(
-        "(FORGOT: true accuracy, estimated, fell|NOT CLEAR: true accuracy, estimated, may have fallen) by .* points ",
+        "(FORGOT: accuracy fell by|NOT CLEAR: accuracy may have fallen up to) .* points ",
         verdict,
     )
     assert re.match(

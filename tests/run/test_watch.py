@@ -573,7 +573,7 @@ def test_a_run_logs_bits_per_byte_at_every_look(tmp_path: Path, questions: int, 
     assert len(set(found.values())) == 4
     stored = Trajectory.from_run(tmp_path)
     assert [one.all["bits_per_byte_after"] for one in stored.comparisons] == pytest.approx(list(found.values()))
-    assert "passages      12; bits per byte" in shown.out
+    assert "passages   12 passages: " in shown.out
     assert "items are unscored" not in shown.err
     assert "the noise is not known" not in shown.out
     assert ("12 passages" in shown.err) is not bool(questions)
@@ -604,11 +604,11 @@ def test_the_commands_read_a_run_of_passages(tmp_path: Path) -> None:
     looks = [str(folder / name) for name in ("baseline.parquet", "step-000003.parquet", "step-000006.parquet")]
     runner = CliRunner()
     for arguments, says in (
-        (["report", str(folder)], "passages 12; bits per byte"),
-        (["report", str(folder), "--detail"], "passages 12; bits per byte"),
+        (["report", str(folder)], "12 passages: "),
+        (["report", str(folder), "--detail"], "12 passages: "),
         (["flips", str(folder)], "none forgotten; the 12 passages have no right answer, and none to flip"),
         (["compare", *looks[:2]], "NO VERDICT"),
-        (["compare", *looks], "at step 6"),
+        (["compare", *looks], "step 6: passages alone"),
         (["compare", *looks[:2], "--fail-if", "bits_per_byte_change>5"], "gate PASS"),
     ):
         result = runner.invoke(app, arguments)

@@ -1,7 +1,7 @@
 """The decision on a comparison, or on a run at its last look: its word, its sentence, and what is next.
 
     FORGOT      about 29 % of what it knew is gone (21 to 37 %)
-                limit 5 %; 55 of about 187 clearly known, lucky guesses left out
+                limit 5 %; lost 55 of about 187 clearly known, guesses left out
     KEPT        accuracy fell by at most 1.2 points (limit 2)
                 at most 3.1 % of 187 clearly known are gone (limit 5 %), 95 % sure
     NOT CLEAR   accuracy may have fallen up to 4.2 points (limit 2)
@@ -346,7 +346,7 @@ def _forgot(comparison: Comparison, leg: Leg) -> tuple[str, str]:
         return f"{share} of its right answers are gone {between}", f"{limit}; beyond guessing and noise"
     if leg.value >= 1:  # less luck, the lost can be more than the known
         share, between = "all", ""
-    counted = f"{less_luck(known).replace(' of ', ' of about ')} clearly known, lucky guesses left out"
+    counted = f"lost {less_luck(known).replace(' of ', ' of about ')} clearly known, guesses left out"
     return f"{share} of what it knew is gone {between}".rstrip(), f"{limit}; {counted}"
 
 

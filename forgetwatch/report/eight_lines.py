@@ -1,12 +1,12 @@
 """First table of every output: at most eight lines for a reader who has seen nothing of the project.
 
     FORGOT     run, step 180: about 27 % of what it knew is gone (19 to 35 %)
-               limit 5 %; 48 of about 180 clearly known, lucky guesses left out
-    answers    63 of 360 lost, 63 gained, lucky ones too: accuracy still 70.6 %
+               limit 5 %; lost 48 of about 180 clearly known, guesses left out
+    answers    63 of all 360 lost, 63 gained, guesses too: accuracy still 70.6 %
     where      worst: History, 18 of 60 lost, 1 gained
     when       surely kept until step 15, forgot from 90 (History from 75)
     new task   loss 2.24 at the start, 1.53 at step 30, 0.67 at the end
-    keep       checkpoint-30: 2 to 10 % lost; 45 learned more, was not saved
+    keep       checkpoint-30: 2 to 10 % lost, unsure; step 45 better, unsaved
     next       forgetwatch report forgetwatch-demo/run
 
 The verdict is first, one currency a line, one number a claim; a row that has nothing to say is absent. Terminal, page,
@@ -144,8 +144,9 @@ def _answers(comparison: Comparison, found: Conclusion) -> str:
         return ""
     before, after = percent(whole.accuracy_before), percent(whole.accuracy_after)
     accuracy = f"accuracy still {after} %" if before == after else f"accuracy {before} -> {after} %"
-    lucky = ", lucky ones too" if found.decision.deciding == "knowledge" and found.decision.word == "FORGOT" else ""
-    flips = f"{count(whole.forgotten)} of {count(whole.n)} lost, {count(whole.gained)} gained{lucky}"
+    is_raw = found.decision.deciding == "knowledge" and found.decision.word == "FORGOT"
+    of, guesses = ("of all", ", guesses too") if is_raw else ("of", "")
+    flips = f"{count(whole.forgotten)} {of} {count(whole.n)} lost, {count(whole.gained)} gained{guesses}"
     text = f"{flips if whole.forgotten or whole.gained else f'none of {count(whole.n)} changed'}: {accuracy}"
     counted = comparison.items
     others = {
@@ -206,8 +207,8 @@ def _when(trajectory: Trajectory, found: Conclusion, tolerance: Tolerance) -> st
     elif kept and forgot and kept[-1] > forgot[0]:
         text = f"forgot at step {forgot[0]:,}, kept again at {kept[-1]:,}"
     elif forgot:
-        text = f"surely kept until step {kept[-1]:,}, " if kept else "never surely kept, "
-        text += f"forgot from {'' if kept else 'step '}{forgot[0]:,}"
+        text = f"surely kept until step {kept[-1]:,}, forgot from" if kept else "forgot from step"
+        text += f" {forgot[0]:,}"
     else:
         text = (
             f"surely kept until step {kept[-1]:,}, not clear since"
@@ -218,7 +219,7 @@ def _when(trajectory: Trajectory, found: Conclusion, tolerance: Tolerance) -> st
     if text and fell:
         back = ", recovered" if fell[0].state == "recovered" else ""
         text += f" ({short_name(fell[0].alarm.group.name)} from {fell[0].alarm.step:,}{back})"
-    return text
+    return text + (", surely kept at no look" if forgot and not kept else "")
 
 
 def _this_stage(trajectory: Trajectory, tolerance: Tolerance) -> str:
@@ -248,17 +249,15 @@ def _keep(trajectory: Trajectory, found: Conclusion, look: RunLook | None, bette
     """Return the checkpoint to keep with what it lost at most, and a better look that was not saved."""
     if not found.has_answers or found.decision.word == "KEPT":
         return ""
-    unsaved = ""
-    if better is not None:
-        learned = look is not None and None not in (look.figure, better.figure)
-        unsaved = f"{better.step:,} {'learned more' if learned else 'was better'}, was not saved"
+    unsaved = "" if better is None else f"step {better.step:,} better, unsaved"
     if look is None:
         return (
-            unsaved and f"nothing is saved to keep; step {unsaved}"
+            unsaved and f"nothing is saved to keep; {unsaved}"
         ) or "no checkpoint to keep: each forgot, or none is saved"
     if (look.step == trajectory.own.final_step and not unsaved) or look.decision.word == "NO VERDICT":
         return ""
-    return "; ".join(filter(None, (f"checkpoint-{look.step}: {look.decision.bound}", unsaved)))
+    unsure = ", unsure" if look.decision.word == "NOT CLEAR" else ""
+    return "; ".join(filter(None, (f"checkpoint-{look.step}: {look.decision.bound}{unsure}", unsaved)))
 
 
 def _guard(trajectory: Trajectory) -> str:

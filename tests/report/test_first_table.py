@@ -60,9 +60,9 @@ def test_a_loss_of_knowledge_is_told_in_one_currency() -> None:
     verdict = f"about {100 * share:.0f} % of what it knew is gone ({100 * low:.0f} to {100 * high:.0f} %)"
     assert shown[0] == f"FORGOT     snapshot: {verdict}"
     counted = f"{whole['known_lost_net']:.0f} of about {whole['known_net']:.0f} clearly known"
-    assert shown[1] == f"           limit 5 %; {counted}, lucky guesses left out"
+    assert shown[1] == f"           limit 5 %; lost {counted}, guesses left out"
     sides = f"accuracy {100 * whole.accuracy_before:.1f} -> {100 * whole.accuracy_after:.1f} %"
-    assert shown[2] == f"answers    {whole.forgotten:g} of 300 lost, {whole.gained:g} gained, lucky ones too: {sides}"
+    assert shown[2] == f"answers    {whole.forgotten:g} of all 300 lost, {whole.gained:g} gained, guesses too: {sides}"
     assert shown[3] == "next       forgetwatch flips a b"
 
 
@@ -150,7 +150,7 @@ LOST, KEPT = [False] * 40 + [True] * 260, [True] * 300
     ("looks", "told"),
     [
         ((KEPT, KEPT, LOST, LOST), "surely kept until step 1, forgot from 2"),
-        ((KEPT, LOST, LOST), "never surely kept, forgot from step 1"),
+        ((KEPT, LOST, LOST), "forgot from step 1, surely kept at no look"),
         ((KEPT, LOST, KEPT), "forgot at step 1, kept again at 2"),
         ((KEPT, KEPT, KEPT), "kept at all 2 looks"),
         ((KEPT, KEPT, [False] * 8 + [True] * 292), "surely kept until step 1, not clear since"),
@@ -185,7 +185,7 @@ def test_the_checkpoint_to_keep_has_its_bound_and_an_unsaved_one_its_step(tmp_pa
     of_task = of_run(trajectory, "new task", run=tmp_path / "a", tolerance=limits)
     assert of_task == "loss 2 at the start, 1 at step 1, 0.9 at the end"
     unsaved = of_run(trajectory, "keep", run=saved(tmp_path / "b", 2, 3), tolerance=limits)
-    assert unsaved == "nothing is saved to keep; step 1 was better, was not saved"
+    assert unsaved == "nothing is saved to keep; step 1 better, unsaved"
     lost = watched([True] * 320 + [False] * 80, WORSE, WORSE)
     assert of_run(lost, "keep", run=tmp_path / "a") == "no checkpoint to keep: each forgot, or none is saved"
     assert of_run(watched(KEPT, KEPT), "keep", run=saved(tmp_path / "c", 1)) == ""

@@ -185,10 +185,10 @@ def test_the_first_table_shows_the_same_numbers(shown: tuple[Comparison, Any]) -
     comparison, _ = shown
     lines, wanted = unfolded(printed(table_of(comparison))).replace(",", "").splitlines(), in_json(comparison)
     whole = wanted["all:all"]
-    lost, n, won, *sides = numbers(next(line for line in lines if line.startswith("answers ")))[:5]
+    lost, n, won, *sides = numbers(dict(first_table(comparison).rows)["answers"].split("%")[0])
     assert ([lost], [n], [won]) == (whole["forgotten"], whole["n"], whole["gained"])
     assert sides[-1:] == whole["accuracy_after"]
-    if counted := re.search(r"; (\S+) of about (\S+) clearly known", lines[1]):
+    if counted := re.search(r"lost (\S+) of about (\S+) clearly known", lines[1]):
         assert ([counted[2]], float(counted[1])) == (whole["known_net"], max(float(whole["known_lost_net"][0]), 0.0))
     ranked, _ = ranked_categories(comparison)
     if worst := next((line for line in lines if line.startswith("where      worst: ")), None):

@@ -11,7 +11,7 @@
   let chart, look = steps.length - 1, line = 0, view = views[0];
 
   const share = () => view.label.endsWith("%");
-  const shown = (value) => (share() ? value.toFixed(1) : signed(value));
+  const shown = (value) => (share() ? value.toFixed(value < 10 ? 1 : 0) : signed(value));
 
   const tell = () => {
     const one = view.series[line], value = one.value[look], known = value !== null;

@@ -298,6 +298,5 @@ def _left_out(result: PolicyResult) -> str:
     decide = len(against(result))
     more = f"{decide} limits decide: --detail" if decide > _DECIDING else ""
     if result.answer == "PASS":
-        held = sum(one.answer == "PASS" for one in result.rulings if one.decides)
-        more = f"{count(held)} limit{'s'[: held != 1]} hold{'s'[held != 1 :]}"
+        more = f"limits that hold: {sum(one.answer == 'PASS' for one in result.rulings if one.decides)}"
     return "".join(f"; {text}" for text in (result.unmeasured, left_out, more) if text)

@@ -273,9 +273,9 @@ def _chart(run: Trajectory, found: Conclusion) -> str:
             ends = [None if group is None else curve.of(group) for group in groups]
             ends = [(0.0, (0.0, 0.0)), *ends[1:]]  # the start is compared with itself
             row: dict[str, Any] = {"category": name, "n": next((group.n for group in reversed(groups) if group), 0)}
-            row["value"] = [None if end is None else round(100 * end[0], 1) for end in ends]
+            row["value"] = [None if end is None else round(100 * end[0], 2) for end in ends]
             for side, at in (("low", 0), ("high", 1)):
-                row[side] = [None if end is None else round(100 * end[1][at], 1) for end in ends]
+                row[side] = [None if end is None else round(100 * end[1][at], 2) for end in ends]
             for what in ("forgotten", "gained"):
                 row[what] = [0 if group is None else round(getattr(group, what), 1) for group in groups]
             series.append(row)

@@ -48,7 +48,7 @@ def files(tmp_path: Path) -> dict[str, Path]:
 def test_the_exit_status_is_the_answer(files: dict[str, Path], tmp_path: Path) -> None:
     done = run(files["base"], files["kept"], "--policy", files["policy"])
     assert done.exit_code == 0, done.output
-    assert "gate PASS: policy release; 4 limits hold" in " ".join(done.stdout.split())
+    assert "gate PASS: policy release; limits that hold: 4" in " ".join(done.stdout.split())
     assert done.stdout.startswith("KEPT       ")
     failed = run(files["base"], files["lost"], "--policy", files["policy"], "--json", tmp_path / "j.json")
     assert failed.exit_code == 3

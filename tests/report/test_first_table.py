@@ -267,5 +267,5 @@ def test_a_run_of_everything_still_fits() -> None:
     trajectory, _ = scored_run(2400)
     trajectory = replace(trajectory, task=TaskFigure("eval_" + "long_" * 9 + "loss", ((0, 2.0), (3, math.pi))))
     shown = lines(trajectory.final, ("a note",), trajectory=trajectory, run="sft")
-    assert len(shown) <= LINES, shown
+    assert len(shown) <= LINES
     assert [line.split()[0] for line in shown if line[0] != " "][:4] == ["FORGOT", "answers", "where", "when"]

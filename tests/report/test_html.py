@@ -72,7 +72,7 @@ def test_the_curve_has_the_numbers_of_the_looks() -> None:
     assert found["steps"] == list(trajectory.steps)
     lost, net, task = found["views"]
     assert (lost["label"], lost["limit"]) == ("clearly known and now lost, %", 5)
-    assert lost["series"][0]["value"][-1] == round(100 * trajectory.final.all["known_lost_net_share"], 1)
+    assert lost["series"][0]["value"][-1] == round(100 * trajectory.final.all["known_lost_net_share"], 2)
     assert (task["label"], task["series"][0]["value"][0], task["series"][0]["value"][-1]) == (
         "new task: eval loss",
         None,
@@ -82,7 +82,7 @@ def test_the_curve_has_the_numbers_of_the_looks() -> None:
     group = trajectory.comparisons[-1].by("category")[category["category"]]
     for row, of in ((whole, trajectory.comparisons[-1].all), (category, group)):
         change, (low, high) = estimated(of)
-        ends = [round(100 * end, 1) for end in (change, low, high)]
+        ends = [round(100 * end, 2) for end in (change, low, high)]
         assert [row[name][-1] for name in ("value", "low", "high")] == ends
         assert (row["forgotten"][-1], row["gained"][-1], row["n"]) == (of.forgotten, of.gained, of.n)
         assert row["value"][0] == 0

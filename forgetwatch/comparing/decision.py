@@ -385,8 +385,8 @@ def _bounds(comparison: Comparison, legs: Sequence[Leg]) -> list[str]:
             continue
         limit = f"(limit {_limit(leg)})"
         if leg.name == "accuracy":
-            moved = "rose by at least" if leg.worst > 0 else "fell by at most"
-            made.append(f"accuracy {moved} {_points(leg.worst)} points {limit}")
+            rose, fell = f"rose by at least {_points(leg.worst)} points", f"fell by at most {_points(leg.worst)} points"
+            made.append(f"accuracy {rose if leg.worst > 0 else f'{fell} {limit}'}")
             continue
         known, of = comparison.all[KNOWN], leg.of.replace("what it clearly knew", "what it knew")
         if known is not None and leg.of != "its right answers":

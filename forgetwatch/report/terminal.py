@@ -25,6 +25,7 @@ from forgetwatch.comparing import (
     Trajectory,
 )
 from forgetwatch.measures import ESTIMATORS, best_estimator, kl_text
+from forgetwatch.report.advice import shortened
 from forgetwatch.report.document import HEADINGS, Aside, Bullets, Heading, Part, Table, document
 from forgetwatch.report.eight_lines import FirstTable
 from forgetwatch.report.sentences import summary
@@ -57,8 +58,9 @@ def first_lines(first: FirstTable, notes: Sequence[str] = ()) -> Lines:
     name, room = first.name, WIDTH - _LABEL - cell_len(made.claim) - 2
     if cell_len(name) > room:  # the side before is known to whoever compares
         own, comma, step = name.partition(" against ")[0].partition(", ")
-        room = max(min(room - cell_len(comma + step), cell_len(own)), _NAME_ROOM)
-        name = fit_ends(own, room).rstrip() + comma + step
+        room -= cell_len(comma + step)  # beside a claim that takes two lines anyway the name is as usual
+        name = shortened(own) if room < _NAME_ROOM else fit_ends(own, min(room, cell_len(own))).rstrip()
+        name += comma + step
     lines = _hanging(made.word, f"{name}: {made.claim}", _STYLES[made.answer])
     lines += _hanging("", made.basis, "") if made.basis else []
     rows = {label: _hanging(label, text, "bold") for label, text in first.rows}
@@ -101,10 +103,7 @@ def drift_line(comparison: Comparison) -> list[Text]:
         return []
     best = best_estimator(drift.values())
     parts = [f"{name} {kl_text(found, best)}" for name, found in drift.items()]
-    line = f"drift, KL {ESTIMATORS[best]}   {'   '.join(parts)}"
-    if cell_len(line) > WIDTH:
-        line = f"drift, {ESTIMATORS[best]}  {'  '.join(parts)}"
-    return [_cut(Text(line))]
+    return [_cut(Text(f"drift, {ESTIMATORS[best]}  {'  '.join(parts)}"))]
 
 
 def note_lines(notes: Sequence[str], room: int = NOTES) -> list[Text]:

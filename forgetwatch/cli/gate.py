@@ -285,7 +285,7 @@ def _print(result: PolicyResult, *, detail: bool) -> None:
                     print_hanging(f"  {one.answer}  {one.line}{f'; {one.excused}' if one.excused else ''}")
         console.print()
     for one in () if detail else deciding[:_DECIDING]:
-        print_hanging(f"  {one.answer}  {one.line}")
+        print_hanging(f"  {one.answer}  {one.what.removeprefix('all ')} {one.measured} ({one.limit})")
     if text := false_alarms(result):
         print_hanging(text)
 

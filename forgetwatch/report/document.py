@@ -73,7 +73,7 @@ from forgetwatch.visible_text import without_folders
 
 _COLUMNS: Final = (
     *("n", "accuracy_before", "accuracy_after", "forgotten", "gained", "known_net", "known_lost_net"),
-    *("net_change_estimate", "log_score_change"),
+    "net_change_estimate",
 )
 
 HEADINGS: Final[dict[str, str]] = {

@@ -103,7 +103,7 @@ def drift_line(comparison: Comparison) -> list[Text]:
         return []
     best = best_estimator(drift.values())
     parts = [f"{name} {kl_text(found, best)}" for name, found in drift.items()]
-    return [_cut(Text(f"drift, {ESTIMATORS[best]}  {'  '.join(parts)}"))]
+    return [_cut(Text(f"drift, KL {ESTIMATORS[best]}  {'  '.join(parts)}"))]
 
 
 def note_lines(notes: Sequence[str], room: int = NOTES) -> list[Text]:
@@ -127,7 +127,7 @@ def _cut(text: Text) -> Text:
     return text
 
 
-_LEFT_OUT: Final = ("accuracy_", "log_")
+_LEFT_OUT: Final = "accuracy_"
 """Beginnings of the columns of the table of all groups for which a terminal has no room."""
 _NAME: Final = 40
 _GAP: Final = 2

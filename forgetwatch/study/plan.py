@@ -1,7 +1,7 @@
 """A study as YAML: stages, their pairs of models, and how each side is read or scored.
 
 name: instruction tuning at three sizes     default: the file's name
-probe: paper:cot                            scores the models; files of outcomes need none
+probe: standard                             scores the models; files of outcomes need none
 decoding: {temperature: 0.6, top_p: 0.95, samples: 3, tokens: 32768}
 rendering: chat                             plain or chat, if not that of the probe
 categories: mine.csv                        another map of tasks to categories
@@ -22,7 +22,7 @@ stages:
         before: logs/base.parquet           a model, snapshot, table or log
         after: [seed0.jsonl, seed1.jsonl]   a list: one for each seed
       - name: qwen2.5-7b
-        before: {path: Qwen/Qwen2.5-7B, probe: "paper:base", decoding: {tokens: 4096}}
+        before: {path: Qwen/Qwen2.5-7B, probe: mine.jsonl, decoding: {tokens: 4096}}
         after: {path: all.parquet, where: {model: tuned}, map: {correct: eval.right}, set: {k: 4}, metric: acc}
 
 Paths are relative to the file. Every scalar stays the text in the file. A side with one answer to each

@@ -92,7 +92,6 @@ _PAIR_HEADINGS: Final = {
     "worst": "fell most, points",
     "known_net": "clearly known",
     "known_lost_net": "now lost",
-    "log_score_change": "log score, nats",
     "unscored": "unscored",
     "one_sided": "on one side",
 }

@@ -183,7 +183,7 @@ def test_the_table_the_detail_and_the_page_show_each_estimator_under_its_name(
     models_of_compare_drift: dict[str, str], tmp_path: Path
 ) -> None:
     result = run_of_compare_drift(models_of_compare_drift, "base", "far", "--detail", "-o", str(tmp_path / "page.html"))
-    assert "drift, KL summed   probe " in result.stdout
+    assert "drift, KL summed  probe " in result.stdout
     words = " ".join(result.stdout.split())
     assert "KL is the number of nats a token by which they are less likely now." in words
     assert "prompts KL sampled" in words

@@ -71,7 +71,6 @@ def _rounded(group: dict[str, Any], interval: tuple[float, float]) -> dict[str, 
         "known_net": [_count(group["known_net"] and round(group["known_net"]))],
         "known_lost_net": _net_of_luck(group),
         "net_change_estimate": [*map(_points, (group["net_change_estimate"], *interval))],
-        "log_score_change": _nats(group),
     }
 
 
@@ -83,15 +82,6 @@ def _net_of_luck(group: dict[str, Any]) -> list[str]:
     digits = 0 if max(lost, by_luck) >= 10 and lost == int(lost) else 1
     shown = (lost - round(by_luck, digits), *group["known_lost_net_interval"])
     return [f"{round(value, digits) + 0.0:.{digits}f}".removesuffix(".0") for value in shown]
-
-
-def _nats(group: dict[str, Any]) -> list[str]:
-    change = group["log_score_change"]
-    if change is None:
-        return ["–"]
-    shown = (change, *group["log_score_change_interval"])
-    digits = 3 if any(0 < abs(value) < 0.005 for value in shown) else 2
-    return [f"{round(value, digits) + 0.0:+.{digits}f}" for value in shown]
 
 
 def _count(value: float | None) -> str:

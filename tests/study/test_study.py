@@ -28,6 +28,7 @@ from passage_texts import read as read_measure_tables
 from ranks import launched
 from safetensors.torch import load_file, save_file
 from support import model, probe, snapshot, tokenizer
+from tool_logs import choice_row, open_row, write_samples
 from typer.testing import CliRunner
 
 from forgetwatch import Item, Probe, Snapshot, compare, load_snapshot, save_snapshot
@@ -1052,3 +1053,23 @@ def test_a_model_whose_logits_are_not_finite_is_named_with_its_tensor(
     failed = CliRunner().invoke(app, command)
     assert str(failed.exception).startswith(f"{broken}: the model's outputs are not finite ("), failed.output
     assert "diverged" not in done.stderr
+
+
+def test_folders_of_logs_of_a_base_and_of_three_seeds_are_a_pair(tmp_path: Path) -> None:
+    """As configs/paper.sh writes them: scored tasks alike in each seed, and those that are sampled."""
+    for side, seeds in (("base/org/a", [None]), ("tuned/org/b", [0, 1, 2])):
+        for seed in seeds:
+            folder = tmp_path / "logs" / side / ("" if seed is None else f"seed-{seed}")
+            wrong = 0 if seed is None else 6 + 2 * seed
+            scores = [(0.0, -1.0) if number >= (0 if seed is None else 4) else (-1.0, 0.0) for number in range(20)]
+            rows = [choice_row(number, one, 0) for number, one in enumerate(scores)]
+            write_samples(folder, "hellaswag", rows)
+            rows = [open_row(number, "x", {"exact_match": float(number >= wrong)}) for number in range(20)]
+            write_samples(folder, "ifeval", rows)
+    after = ", ".join(f"logs/tuned/org/b/seed-{seed}" for seed in range(3))
+    pair = f"{{name: b, before: logs/base/org/a, after: [{after}]}}"
+    path = study_file(tmp_path, pair, top="allow_prompt_mismatch: true\nchance: paper-compat")
+    status, shown, failed = run(path, "-o", tmp_path / "out")
+    assert (status, "b" in shown) == (0, True), failed
+    groups = {one["name"]: one for one in pairs_of(document(tmp_path / "out"))["b"]["groups"]}
+    assert groups["all"]["forgotten"] == pytest.approx(4 + 8)  # mean over the seeds

@@ -1,5 +1,6 @@
 """The file of a study: what it says, and what is refused before any model is scored."""
 
+import re
 import textwrap
 from collections import Counter
 from pathlib import Path
@@ -9,7 +10,7 @@ from typer.testing import CliRunner
 
 from forgetwatch.cli import app
 from forgetwatch.errors import StudyError
-from forgetwatch.probes import PaperTasks
+from forgetwatch.probes import PaperTasks, load_probe
 from forgetwatch.study import is_model, read_plan
 
 PAPER = Path(__file__).parent.parent.parent / "configs" / "paper.yaml"
@@ -148,7 +149,7 @@ def test_the_example_in_the_help_is_a_study(tmp_path: Path) -> None:
     assert pair.before[0].location == str(tmp_path / "logs" / "base.parquet")
 
 
-def test_the_papers_study_has_its_pairs_and_its_decoding() -> None:
+def test_the_papers_study_has_its_pairs_and_the_folders_of_its_script() -> None:
     plan = read_plan(PAPER)
     assert (plan.name, plan.chance, len(plan.pairs)) == ("paper", "paper-compat", 31)
     assert Counter(pair.stage for pair in plan.pairs) == {
@@ -159,19 +160,24 @@ def test_the_papers_study_has_its_pairs_and_its_decoding() -> None:
         "reasoning, trained from instruct models, much data": 7,
     }
     assert len({(pair.before[0].given, pair.after[0].given) for pair in plan.pairs}) == 31
-    sides = {source.given: source for pair in plan.pairs for source in (*pair.before, *pair.after)}
-    for source in sides.values():
-        shared = {"temperature": 0.6, "top_p": 0.95, "samples": 3, "seed": 0}
-        tokens = 4096 if "Qwen2.5-Math-7B" in source.given else 32768
-        assert source.decoding == {**shared, "tokens": tokens}
-    bases = {name for name, source in sides.items() if source.probe == "paper:base"}
-    assert {source.probe for source in sides.values()} == {"paper:base", "paper:cot"}
-    assert bases == {
-        *(f"Qwen/Qwen2.5-{size}B" for size in (3, 7, 14, 32)),
-        *(f"Qwen/Qwen2.5-Coder-{size}B" for size in (3, 7, 14, 32)),
-        *("Qwen/Qwen2.5-Math-7B", "meta-llama/Llama-3.1-8B"),
-    }
-    # A model has one probe wherever it is named, so that it is scored once.
-    assert all(source == sides[source.given] for pair in plan.pairs for source in (*pair.before, *pair.after))
     assert all(pair.allow_prompt_mismatch for pair in plan.pairs)
+    # Each side is a folder that the script makes, one for a base and one for each seed of a tuned model.
+    script = PAPER.with_suffix(".sh").read_text()
+    made = {(kind, model): tokens for kind, model, tokens in re.findall(r"^(base|tuned) (\S+) (\d+)$", script, re.M)}
+    sides = {source.given for pair in plan.pairs for side in (pair.before, pair.after) for source in side}
+    folders = {f"../logs/base/{model}" for kind, model in made if kind == "base"}
+    folders |= {f"../logs/tuned/{model}/seed-{seed}" for kind, model in made if kind == "tuned" for seed in range(3)}
+    assert sides == folders
+    assert {tokens for (_, model), tokens in made.items() if "Qwen2.5-Math-7B" in model} == {"4096"}
     assert len({row[0] for row in PaperTasks.released().rows.values() if row[0]}) == 10  # its categories
+
+
+def test_every_probe_that_a_config_names_can_be_loaded() -> None:
+    named = {
+        (path.name, probe)
+        for path in sorted(PAPER.parent.glob("*.yaml"))
+        for probe in re.findall(r"^\s*(?:- )?probe: *\"?([^\s\"#]+)", path.read_text(), re.M)
+    }
+    assert len(named) >= 4
+    for path, probe in named:
+        assert len(load_probe(probe)), path

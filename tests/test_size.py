@@ -18,7 +18,7 @@ GATE_MINUTES = 12
 """Minutes that the README's test command may take on two idle cores; `.ci/run` prints what it took."""
 
 AT_MOST = {
-    "tokens of the package": 327_252,
+    "tokens of the package": 327_249,
     "tokens of the tests": 461_320,
     "public names": 13,
     "files that name bits_per_byte": 6,
@@ -43,10 +43,10 @@ ROOMS = {
     "report": ("report", 31_604),
     "scoring": ("scoring", 33_819),
     "retention": ("retention", 3_846),
-    "run": ("run run_folder", 51_116),
+    "run": ("run run_folder", 51_120),
     "merge": ("merge", 8_124),
     "study": ("study", 14_876),
-    "ways in": ("trl axolotl lm_eval demo version cli __init__ __main__", 23_356),
+    "ways in": ("trl axolotl lm_eval demo version cli __init__ __main__", 23_349),
 }
 """Parts of the package that make a room, and the most tokens of code of the room."""
 

@@ -118,10 +118,9 @@ def report_command(
     if not json_alone:
         console = result_console(wide=detail)
         run_of = runs[0] if len(runs) == 1 else ""
-        gate_result = results[0] if results else None
         last = trajectory.final
         first = first_table(
-            last, trajectory=trajectory, run=run_of, tolerance=tolerances, gate=gate_result, has_advice=True
+            last, trajectory=trajectory, run=run_of, tolerance=tolerances, gate=results[0] if results else None
         )
         console.print(first_lines(first, last.notes), soft_wrap=True)
         if trajectory.matrix is not None:

@@ -81,7 +81,7 @@ def first_table(
     flips: str = "",
     more: str = "",
     gate: PolicyResult | None = None,
-    has_advice: bool = False,
+    has_advice: bool = True,
 ) -> FirstTable:
     """Return the first table of a comparison, or of a run at its last look.
 

@@ -63,9 +63,6 @@ from forgetwatch.visible_text import visible, without_folders
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-ROWS: Final = 30
-"""Maximum number of categories in a notebook, in the order of the probe."""
-
 _LINES: Final = 3
 """Categories in the curve of the first screen."""
 _VENDOR: Final = "vendor/uPlot.iife.min.js"
@@ -138,8 +135,9 @@ def page(
         causes: Why the run lost answers; by default by how sure the base was alone.
     """
     run = trajectory if trajectory is not None and len(trajectory) > 1 else None
-    named = "" if folder else title
-    made = first_table(comparison, trajectory=trajectory, run=folder or "", tolerance=tolerance, name=named)
+    made = first_table(
+        comparison, trajectory=trajectory, run=folder or "", tolerance=tolerance, name="" if folder else title
+    )
     first = summary(comparison, made, changed=changed)
     # The start compared with itself shows nothing.
     compared = run is not None or trajectory is None
@@ -153,9 +151,10 @@ def page(
         styles=["style.css", *([_VENDOR_STYLE] if run is not None else [])],
         labels=model_names(comparison),
         facts=_facts(comparison),
-        several=None if several is None else _several(several),
+        several=several and _several(several),
         first=first,
         table=made,
+        then=without_folders(made.command),
         style=_CLASSES[made.decision.word],
         sections=sections,
         figures=_figures(run) if compared else {},
@@ -232,12 +231,11 @@ def _compiled(template: str) -> Template:
 
 def _facts(comparison: Comparison) -> str:
     probe: Mapping[str, Any] = comparison.after.get("probe") or {}
-    name = f"{probe['name']}, " if "name" in probe else ""
-    texts = passages(comparison.all.passages) if comparison.all.passages else ""
-    if texts and not comparison.items.compared:
-        return f"{without_folders(name)}{texts} compared, one by one"
-    also = f" and {texts}" if texts else ""
-    return f"{without_folders(name)}{count(comparison.items.compared)} questions{also} compared, one by one"
+    texts, compared = comparison.all.passages, comparison.items.compared
+    counted = [f"{count(compared)} questions"] if compared or not texts else []
+    counted += [passages(texts)] if texts else []
+    named = f"{without_folders(probe['name'])}, " if "name" in probe else ""
+    return f"{named}{' and '.join(counted)} compared, one by one"
 
 
 def made_line() -> str:

@@ -175,7 +175,9 @@ def show(run: Run, *, page: ReportPage, max_steps: int | None) -> None:
         return
     trajectory = _with_task(run)
     folder, last = run.folder.path, trajectory.final
-    first = first_table(last, trajectory=trajectory, run=folder, name=run_label(trajectory, folder, of=max_steps))
+    first = first_table(
+        last, trajectory=trajectory, run=folder, name=run_label(trajectory, folder, of=max_steps), has_advice=False
+    )
     console = Console(highlight=False)
     console.width = min(console.width, 120) if console.is_terminal else WIDTH
     console.print(first_lines(first, last.notes), soft_wrap=True)

@@ -194,8 +194,8 @@ def test_the_checkpoint_to_keep_has_its_bound_and_an_unsaved_one_its_step(tmp_pa
 def test_one_command_comes_next(tmp_path: Path) -> None:
     trajectory = watched([True] * 320 + [False] * 80, BETTER, WORSE)
     options = {"trajectory": trajectory, "run": tmp_path}
-    assert first_table(trajectory.final, **options).command == f"forgetwatch report {tmp_path}"
-    assert first_table(trajectory.final, **options, has_advice=True).command == f"forgetwatch flips {tmp_path}"
+    assert first_table(trajectory.final, **options, has_advice=False).command == f"forgetwatch report {tmp_path}"
+    assert first_table(trajectory.final, **options).command == f"forgetwatch flips {tmp_path}"
     of = first_table(categories(25, 0, 0), flips="forgetwatch flips a b")
     assert of.command == "forgetwatch flips a b --category a"
     assert first_table(compared(KEPT, KEPT), flips="forgetwatch flips a b").command == ""

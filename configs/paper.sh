@@ -4,7 +4,8 @@
 #     bash configs/paper.sh            writes logs/base and logs/tuned below the current folder; one that is there stays
 #     forgetwatch study configs/paper.yaml -o runs/paper
 #
-# Base models answer after worked examples, tuned models in their chat template. Answers that are written are sampled
+# Base models answer scored tasks after five worked examples, tuned models without, in their chat template; of written
+# tasks both see the examples that the task has (MMLU four, BIG-Bench Hard three). Written answers of tuned models are sampled
 # three times (temperature 0.6, top-p 0.95, seeds 0, 1 and 2); those that are scored by likelihood are the same each
 # time, so that their logs are copied. The harness has no SaladBench (github.com/OpenSafetyLab/SALAD-BENCH) and no MCTest
 # (mattr1.github.io/mctest): logs of these, in any format of docs/how-to/logs.md, may be put beside the others.
@@ -12,7 +13,7 @@
 set -euo pipefail
 
 SCORED=commonsense_qa,piqa,hellaswag,social_iqa,arc_challenge,arc_easy,truthfulqa_mc1,leaderboard_musr,gpqa_diamond_n_shot
-WRITTEN=mmlu_flan_n_shot_generative,bbh_cot_fewshot,ifeval
+WRITTEN=mmlu_flan_cot_fewshot,bbh_cot_fewshot,ifeval
 LOGS=${LOGS:-logs}
 
 answers() { # MODEL FOLDER scored|written TOKENS [OPTION ...]

@@ -66,7 +66,7 @@ def detail_of(comparison: Comparison, *, trajectory: Trajectory | None = None, *
 
 def unfolded(table: str) -> str:
     """The first table with each label's text in one line."""
-    return re.sub(r"\n {14}(?=\S)", " ", table)
+    return re.sub(r"\n {11}(?=\S)", " ", table)
 
 
 def compared(

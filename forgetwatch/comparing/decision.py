@@ -94,13 +94,13 @@ class Decision:
 
     @property
     def bound(self) -> str:
-        """What was lost at most, by the first leg that is measured."""
+        """What was lost at most, by the first leg that is measured; what vanished counts as lost."""
         knowledge, accuracy = self.leg("knowledge"), self.leg("accuracy")
-        if knowledge is not None and knowledge.interval is not None:
-            low, high = knowledge.interval
-            return f"{percent_range(low, high) if low > 0 else f'at most {round_percent(max(high, 0.0))}'} % lost"
-        if accuracy is not None and accuracy.interval is not None:
-            return f"accuracy fell by at most {_points(min(accuracy.interval[0], 0.0))} points"
+        if knowledge is not None and knowledge.interval is not None and knowledge.worst is not None:
+            low, high = knowledge.interval[0], max(knowledge.worst, 0.0)
+            return f"{percent_range(low, high) if low > 0 else f'at most {round_percent(high)}'} % lost"
+        if accuracy is not None and accuracy.worst is not None:
+            return f"accuracy fell by at most {_points(min(accuracy.worst, 0.0))} points"
         return self.word
 
     def leg(self, name: LegName) -> Leg | None:
@@ -393,7 +393,7 @@ def _bounds(comparison: Comparison, legs: Sequence[Leg]) -> list[str]:
             of = f"{count(round(known.known_net or 0))} clearly known"
         most = f"at most {round_percent(leg.worst)} % of {of} are gone {limit}"
         if leg.answer == "PASS" and leg.interval[0] > 0 and leg.value is not None:
-            most = f"{round_percent(leg.value)} % of {of} are gone, at most {round_percent(leg.worst)} {limit}"
+            most = f"{round_percent(leg.value)} % of {of} are gone, at most {round_percent(leg.worst)} % {limit}"
         made.append(most if leg.worst > 0 else f"none of {of} is gone beyond luck")
     return made
 

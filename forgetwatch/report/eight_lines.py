@@ -38,6 +38,7 @@ from forgetwatch.report.advice import RunLook, look_to_keep, model_names, more_o
 from forgetwatch.run_folder import RUN_FOLDER
 from forgetwatch.text import count, listed, one_line, passages, percent, run_name, short_name
 
+_NOTHING: Final = "no checkpoint to keep: each forgot, or none is saved"
 _FINDINGS: Final = 2
 """Findings of a guard, and limits of a gate, in a row."""
 
@@ -96,12 +97,13 @@ def first_table(
         gate: Result of a gate, which has a row.
         has_advice: True if what can be tried is printed below.
     """
-    found = conclude(comparison, trajectory=trajectory, tolerance=tolerance)
+    found, report = conclude(comparison, trajectory=trajectory, tolerance=tolerance), ""
     if trajectory is not None and len(trajectory) == 1:
         right = f"{percent(comparison.all.accuracy_before)} % of {count(comparison.all.n)} questions right"
         claim = "no look was taken after the start, so nothing is compared yet"
         start = Decision(word="NO VERDICT", answer="INCONCLUSIVE", claim=claim)
-        return FirstTable(name=name or "run", found=replace(found, decision=start), rows=(("answers", right),))
+        name, found = name or run_label(trajectory, run), replace(found, decision=start)
+        return FirstTable(name=name, found=found, rows=(("answers", right),))
     rows = {"answers": _answers(comparison, found), "passages": _passages(comparison.all)}
     rows |= {"where": _where(comparison, found), "caution": "; ".join(found.decision.reasons)}
     if trajectory is not None:
@@ -113,8 +115,9 @@ def first_table(
         rows["keep"] = _keep(trajectory, found, look, better) if run else ""
         rows["guard"] = _guard(trajectory)
         quoted = shlex.quote(str(folder))
-        flips = (f"forgetwatch flips {quoted}" if has_advice else f"forgetwatch report {quoted}") if run else flips
-        more = more_of_run(trajectory, folder) if run else more
+        if run:
+            flips, more = f"forgetwatch flips {quoted}", more_of_run(trajectory, folder)
+            report = "" if has_advice else f"forgetwatch report {quoted}"
         name = name or run_label(trajectory, run)
     if gate is not None:
         rows["gate"] = f"{gate.answer}: {_deciding(gate)}"
@@ -123,7 +126,7 @@ def first_table(
         found=found,
         rows=tuple((label, text) for label, text in rows.items() if text),
     )
-    return replace(made, command=_command(comparison, found, made.worst, flips, more))
+    return replace(made, command=_command(comparison, made, report, flips, more))
 
 
 def run_label(trajectory: Trajectory, run: Path | str = "", *, of: int | None = None) -> str:
@@ -251,9 +254,7 @@ def _keep(trajectory: Trajectory, found: Conclusion, look: RunLook | None, bette
         return ""
     unsaved = "" if better is None else f"step {better.step:,} better, unsaved"
     if look is None:
-        return (
-            unsaved and f"nothing is saved to keep; {unsaved}"
-        ) or "no checkpoint to keep: each forgot, or none is saved"
+        return f"nothing is saved to keep; {unsaved}" if unsaved else _NOTHING
     if (look.step == trajectory.own.final_step and not unsaved) or look.decision.word == "NO VERDICT":
         return ""
     unsure = ", unsure" if look.decision.word == "NOT CLEAR" else ""
@@ -290,14 +291,12 @@ def _deciding(result: PolicyResult) -> str:
     return "; ".join([result.unmeasured, *parts] if result.unmeasured else parts)
 
 
-def _command(comparison: Comparison, found: Conclusion, name: str, flips: str, more: str) -> str:
+def _command(comparison: Comparison, first: FirstTable, report: str, flips: str, more: str) -> str:
     """Return the one command that comes next; empty for none."""
-    then = found.decision.next
+    then, name = first.decision.next, first.worst
     if then == "measure" and more:
         return more
     if not flips or not comparison.all.forgotten or then in ("nothing", "vanished", "measure"):
         return ""
-    if not flips.startswith("forgetwatch flips"):
-        return one_line(flips)
     of = f" --category {shlex.quote(name)}" if name and one_line(name) == name else ""
-    return one_line(flips) + of
+    return one_line(report or flips + of)

@@ -1,7 +1,7 @@
 """A comparison or a run as one HTML file that opens from disk: no network, no other file, dark and light.
 
-    first screen    verdict, its sentence, facts, worst categories, curve of a run, three lost questions
-    below a fold    what to do, which questions, categories, the run, causes, how sure, all numbers, method
+    first screen    first table, curve of a run, three lost questions; what to do
+    below a fold    which questions, categories, the run, causes, how sure, all numbers, method
 
 With several models their ranking is above all of that. The template gets one object for each section. Text of items
 and outputs is embedded as JSON, which the page's script shows as text: none of it becomes markup or code.
@@ -73,7 +73,7 @@ _CLASSES: Final = {"KEPT": "pass", "FORGOT": "fail", "NOT CLEAR": "inconclusive"
 """Class of the style of each word of a verdict."""
 _LABELS: Final = {
     "ranking": "Share that each model kept of what the base had right; the table of models has the numbers.",
-    "net": "Curves: the verdict's quantity of all questions, and of the categories that fell most, at each look.",
+    "verdict": "Curves: the verdict's quantity of all questions, and of the categories that fell most, at each look.",
     "curves": (
         "Curves: accuracy, forgotten and gained answers and net change at each look, and where options have scores "
         "also clearly known answers that are lost; the table of looks has the same numbers."
@@ -252,7 +252,9 @@ def _run(run: Trajectory, found: Conclusion) -> dict[str, Any]:
     # Of passages alone there is no answer to draw: they have a figure of their own.
     answered = bool(run.final.all.n)
     return {
-        "net": _picture("net", lambda: plots.net_figure(run, found) if answered else plots.passages_figure(run)),
+        "verdict": _picture(
+            "verdict", lambda: plots.verdict_figure(run, found) if answered else plots.passages_figure(run)
+        ),
         "chart": _chart(run, found) if answered else "",
         "curves": _picture("curves", lambda: plots.trajectory_figure(run)) if answered else "",
         "heatmap": _picture("heatmap", lambda: heatmap_figure(run)),

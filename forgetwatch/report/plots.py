@@ -1,6 +1,6 @@
 """Figures of a run and of a comparison.
 
-    net_figure           the verdict's quantity over steps, of all items and of the categories that fell most
+    verdict_figure       the verdict's quantity over steps, of all items and of the categories that fell most
     trajectory_figure    accuracy, forgotten, gained and net change over steps, and where options have scores the known
                          and lost items; forgotten and gained also of each category
     passages_figure      change of the bits per byte of passages over steps, of all and of each category
@@ -104,7 +104,7 @@ def trajectory_figure(trajectory: Trajectory) -> Figure:
     )[:, 0]
     panels = top.subplots(2, 2)
     _draw_whole(panels[0], steps, whole)
-    _draw_net(panels[1][0], steps, whole)
+    _draw_curve(panels[1][0], steps, whole, _net)
     _label(panels[1][0], "net change, points, 95 % interval")
     _draw_change(panels[1][1], steps, whole, "known_lost_net", _NET)
     _label(panels[1][1], "clearly known, now lost, without lucky guesses")
@@ -131,18 +131,22 @@ def trajectory_figure(trajectory: Trajectory) -> Figure:
     return figure
 
 
+Measured = Callable[[Group], tuple[float, Interval] | None]
+"""The value of a group with its interval, as shares; None where it is not measured."""
+
+
 class Curve(NamedTuple):
     """A quantity of the first screen.
 
     Attributes:
         label: What it is, with its unit.
         limit: Its limit, in percent or points; None for none.
-        of: The value of a group with its interval, as shares; None where it is not measured.
+        of: Its value for a group.
     """
 
     label: str
     limit: float | None
-    of: Callable[[Group], tuple[float, Interval] | None]
+    of: Measured
 
 
 def _known_lost(group: Group) -> tuple[float, Interval] | None:
@@ -152,6 +156,10 @@ def _known_lost(group: Group) -> tuple[float, Interval] | None:
     return known.lost_net_share, known.lost_net_share_interval
 
 
+def _net(group: Group) -> tuple[float, Interval] | None:
+    return estimated(group) if group.n else None
+
+
 def curves(found: Conclusion, last: Group) -> list[Curve]:
     """Return the quantities of the first screen, that of the verdict first."""
     known, accuracy = found.decision.leg("knowledge"), found.decision.leg("accuracy")
@@ -159,14 +167,14 @@ def curves(found: Conclusion, last: Group) -> list[Curve]:
     def limit(leg: Leg | None) -> float | None:
         return None if leg is None or leg.limit is None else 100 * leg.limit
 
-    net = Curve("net change, points", limit(accuracy), lambda group: estimated(group) if group.n else None)
+    net = Curve("net change, points", limit(accuracy), _net)
     if _known_lost(last) is None:
         return [net]
     lost = Curve("clearly known and now lost, %", limit(known), _known_lost)
     return [net, lost] if found.decision.deciding == "accuracy" else [lost, net]
 
 
-def net_figure(trajectory: Trajectory, found: Conclusion) -> Figure:
+def verdict_figure(trajectory: Trajectory, found: Conclusion) -> Figure:
     """Return a small figure of a run: the verdict's quantity of all items, and of the worst categories."""
     from matplotlib.figure import Figure
 
@@ -180,10 +188,7 @@ def net_figure(trajectory: Trajectory, found: Conclusion) -> Figure:
         ends = [None if group is None else curve.of(group) for group in groups]
         values = [math.nan if end is None else 100 * end[0] for end in ends]
         panel.plot(steps, values, **_style({**style, "label": f"{name_in(20, name)}, by itself"}, steps))
-    whole = [curve.of(comparison.all) or (math.nan, (math.nan, math.nan)) for comparison in comparisons]
-    whole[0] = 0.0, (0.0, 0.0)  # the start is compared with itself: nothing was estimated
-    panel.axhline(0, color="#000000", linewidth=0.8)
-    _draw_band(panel, steps, [100 * value for value, _ in whole], [(100 * a, 100 * b) for _, (a, b) in whole], _ALL)
+    _draw_curve(panel, steps, [comparison.all for comparison in comparisons], curve.of)
     if curve.limit is not None:
         panel.axhline(curve.limit, color=GREY, linewidth=1, linestyle=":", label=f"limit {curve.limit:g}")
     _label(panel, curve.label, legend=8)
@@ -191,15 +196,12 @@ def net_figure(trajectory: Trajectory, found: Conclusion) -> Figure:
     return figure
 
 
-def _draw_net(panel: Axes, steps: Sequence[int], groups: Sequence[Group]) -> None:
-    """Draw the estimated net change in a band of its 95 % interval, in points; a look without answers is a gap."""
-    found = [estimated(group) if group.n else (math.nan, (math.nan, math.nan)) for group in groups]
-    values = [100 * value for value, _ in found]
-    intervals = [(100 * low, 100 * high) for _, (low, high) in found]
-    if values[0] == 0:
-        intervals[0] = 0.0, 0.0  # the start is compared with itself: nothing was estimated
+def _draw_curve(panel: Axes, steps: Sequence[int], groups: Sequence[Group], of: Measured) -> None:
+    """Draw a quantity in a band of its 95 % interval, in points or percent; a look without it is a gap."""
+    ends = [of(group) or (math.nan, (math.nan, math.nan)) for group in groups]
+    ends[0] = 0.0, (0.0, 0.0)  # the start is compared with itself: nothing was estimated
     panel.axhline(0, color="#000000", linewidth=0.8)
-    _draw_band(panel, steps, values, intervals, _ALL)
+    _draw_band(panel, steps, [100 * value for value, _ in ends], [(100 * a, 100 * b) for _, (a, b) in ends], _ALL)
 
 
 def _draw_whole(panels: Sequence[Axes], steps: Sequence[int], groups: Sequence[Group]) -> None:

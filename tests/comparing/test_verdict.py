@@ -3,7 +3,6 @@
 Alarms of whole runs: simulated runs have the alarms of a trajectory, and unchanged ones are silent.
 """
 
-import io
 import math
 from types import SimpleNamespace
 from typing import Any
@@ -12,8 +11,8 @@ import numpy as np
 import pytest
 from looks import CATEGORIES, damaged_run, fall_p_value, null_run, raised, run_tests, skewed
 from numpy.typing import NDArray
+from pages import printed
 from pages import table as table_of
-from rich.console import Console
 from scipy import stats
 from scipy.special import softmax
 from support import decided, snapshot
@@ -39,9 +38,7 @@ def test_terminal_python_gate_and_guard_take_one_decision(answer: str) -> None:
     comparison = compare(before=before, after=after)
     found = decide(comparison)
     assert found.answer == answer
-    console = Console(file=io.StringIO(), width=80)
-    console.print(table_of(comparison))
-    assert console.file.getvalue().startswith(f"{found.word} ")  # type: ignore[attr-defined]
+    assert printed(table_of(comparison)).startswith(f"{found.word} ")
     assert found.word in str(comparison)
     limits = limits_of(no_worse_than="2%")
     assert apply_policy(limits, Sides(before=before, after=after), comparison=comparison).answer == answer

@@ -228,7 +228,9 @@ def test_a_guard_that_acted_and_weights_of_another_step_are_named() -> None:
 def test_a_run_without_a_look_says_so() -> None:
     start = watched([True] * 4)
     shown = lines(start.final, trajectory=start)
-    assert unfolded("\n".join(shown)).startswith("NO VERDICT run: no look was taken after the start, so nothing is ")
+    assert unfolded("\n".join(shown)).startswith(
+        "NO VERDICT run, step 0: no look was taken after the start, so nothing is "
+    )
     assert shown[-1] == "answers    100.0 % of 4 questions right"
 
 

@@ -33,7 +33,7 @@ from forgetwatch.report.plots import (
     heatmap,
     heatmap_caption,
     heatmap_figure,
-    net_figure,
+    verdict_figure,
 )
 
 
@@ -61,7 +61,7 @@ def test_the_net_change_is_the_estimate_in_its_interval_and_options_with_scores_
     curve = next(line for line in known.lines if len(line.get_xdata()) == len(groups))
     assert list(curve.get_ydata()) == [group["known_lost_net"] for group in groups]
     assert_net(net, trajectory)
-    first_screen = net_figure(trajectory, conclude(trajectory.comparisons[-1], trajectory=trajectory)).axes[0]
+    first_screen = verdict_figure(trajectory, conclude(trajectory.comparisons[-1], trajectory=trajectory)).axes[0]
     shown = {line.get_label(): list(line.get_ydata()) for line in first_screen.lines}
     shares = [100 * group["known_lost_net_share"] for group in groups]
     assert shown["all questions, 95 % interval"] == pytest.approx(shares)

@@ -13,7 +13,7 @@ from pages import choices, clusters, detail_of, plain, printed, run, samples, su
 from pages import table as table_of
 from support import snapshot
 
-from forgetwatch.comparing import Comparison, estimated_categories, leg_interval, ranked_categories
+from forgetwatch.comparing import Comparison, estimated_categories, leg_interval
 from forgetwatch.policy import Sides, apply_policy, load_policy
 from forgetwatch.report import (
     comparison_json,
@@ -173,16 +173,17 @@ def test_the_terminal_shows_the_same_numbers_of_the_whole_and_of_each_category(s
 
 def test_the_first_table_shows_the_same_numbers(shown: tuple[Comparison, Any]) -> None:
     comparison, _ = shown
-    lines, wanted = unfolded(printed(table_of(comparison))).replace(",", "").splitlines(), in_json(comparison)
-    whole = wanted["all:all"]
-    lost, n, won, *sides = numbers(dict(first_table(comparison).rows)["answers"].split("%")[0])
+    first = first_table(comparison)
+    rows, whole = dict(first.rows), in_json(comparison)["all:all"]
+    lost, n, won, *sides = numbers(rows["answers"].split("%")[0])
     assert ([lost], [n], [won]) == (whole["forgotten"], whole["n"], whole["gained"])
     assert sides[-1:] == whole["accuracy_after"]
-    if counted := re.search(r"lost (\S+) of about (\S+) clearly known", lines[1]):
+    counted = re.search(r"lost (\S+) of about (\S+) clearly known", first.decision.basis)
+    assert (counted is not None) == (first.decision.word == "FORGOT" and first.decision.deciding == "knowledge")
+    if counted:
         assert ([counted[2]], float(counted[1])) == (whole["known_net"], max(float(whole["known_lost_net"][0]), 0.0))
-    ranked, _ = ranked_categories(comparison)
-    if worst := next((line for line in lines if line.startswith("where      worst: ")), None):
-        assert worst.split("worst: ")[1].startswith(f"{ranked[0].group.name} ")
+    fell = [one.group.name for one in first.found.lost]
+    assert not fell or rows["where"].startswith(f"worst: {fell[0]}, ")
 
 
 def test_trackers_get_the_numbers_of_the_document(shown: tuple[Comparison, Any]) -> None:

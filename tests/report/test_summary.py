@@ -487,6 +487,8 @@ def test_the_guard_trips_only_where_its_rule_fails(shown: Shown) -> None:
 def test_the_numbers_of_the_table_add_up(shown: Shown) -> None:
     whole = shown.comparison.all
     net = re.search(r"limit 5 %; lost (\S+) of about (\S+) clearly known", shown.table)
+    made = shown.found.decision
+    assert (net is not None) == (made.word == "FORGOT" and made.deciding == "knowledge")
     if net:
         assert float(net[1]) == pytest.approx(whole["known_lost_net"], abs=0.5)
         assert float(net[2]) == round(whole["known_net"])

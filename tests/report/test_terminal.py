@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pages import compared, detail_of, plain, printed, table, unfolded, watched
+from pages import compared, detail_of, plain, printed, table, watched
 from pages import run as scored_run_table
 from support import snapshot
 
@@ -15,7 +15,7 @@ from forgetwatch.report import note_lines
 
 
 def first(comparison: Comparison) -> str:
-    return unfolded(printed(table(comparison)))
+    return printed(table(comparison))
 
 
 def detail(comparison: Comparison, **options: Any) -> str:

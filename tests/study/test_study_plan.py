@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from forgetwatch.cli import app
 from forgetwatch.errors import StudyError
 from forgetwatch.probes import PaperTasks, load_probe
+from forgetwatch.probes.categories import Categories, paper_category, subjects
 from forgetwatch.study import is_model, read_plan
 
 PAPER = Path(__file__).parent.parent.parent / "configs" / "paper.yaml"
@@ -169,6 +170,9 @@ def test_the_papers_study_has_its_pairs_and_the_folders_of_its_script() -> None:
     folders |= {f"../logs/tuned/{model}/seed-{seed}" for kind, model in made if kind == "tuned" for seed in range(3)}
     assert sides == folders
     assert {tokens for (_, model), tokens in made.items() if "Qwen2.5-Math-7B" in model} == {"4096"}
+    names = Categories.read(PAPER.with_suffix(".csv"))
+    for name in subjects():  # the harness has another name for them
+        assert names.of(f"mmlu_flan_cot_fewshot_{name}") == paper_category(f"mmlu_{name}") != ""
     assert len({row[0] for row in PaperTasks.released().rows.values() if row[0]}) == 10  # its categories
 
 

@@ -180,7 +180,7 @@ def fine_tune(
     report_to: str,
 ) -> ForgetWatchCallback:
     """Fine-tune on some facts under watch, and return the callback, which has every look."""
-    watcher = ForgetWatchCallback(demo_probe(), every=LOOK_EVERY, max_overhead=None)
+    watcher = ForgetWatchCallback(demo_probe(), every=LOOK_EVERY)
     trainer = SFTTrainer(
         model=model,
         args=SFTConfig(

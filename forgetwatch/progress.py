@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -105,6 +106,19 @@ def shown(
         log(opening)
     with closing(_Display(label, again=again, delay=delay)) as display:
         yield display.report
+
+
+@contextmanager
+def announced(line: str, *, delay: float = 2.0) -> Iterator[None]:
+    """Provide a context that logs a line, in the main process, if its work takes longer than `delay` seconds."""
+    timer = threading.Timer(delay, log, [line])
+    timer.daemon = True
+    if is_first_process():
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def seconds(value: float) -> str:

@@ -18,8 +18,8 @@ GATE_MINUTES = 12
 """Minutes that the README's test command may take on two idle cores; `.ci/run` prints what it took."""
 
 AT_MOST = {
-    "tokens of the package": 327_208,
-    "tokens of the tests": 461_349,
+    "tokens of the package": 327_533,
+    "tokens of the tests": 461_501,
     "public names": 13,
     "files that name bits_per_byte": 6,
     "files that name known_lost_net": 7,
@@ -32,21 +32,21 @@ AT_MOST = {
 """The last seven are measures: each belongs into its module in `measures/`, and few others need to name it."""
 
 ROOMS = {
-    "data": ("errors extras files loading progress ranges visible_text decoding item probe snapshot cache", 16_154),
+    "data": ("errors extras files loading progress ranges visible_text decoding item probe snapshot cache", 16_218),
     "metrics": ("metrics measures", 26_319),
     "theory": ("theory", 5_481),
     "grading": ("grading", 15_474),
-    "probes": ("probes", 23_125),
+    "probes": ("probes", 23_132),
     "readers": ("readers files/json_pieces files/rows", 30_304),
-    "compare": ("text measures/rows comparing", 34_148),
+    "compare": ("text measures/rows comparing", 34_207),
     "policy": ("policy", 9_525),
-    "report": ("report", 31_544),
+    "report": ("report", 31_567),
     "scoring": ("scoring", 33_819),
     "retention": ("retention", 3_846),
-    "run": ("run run_folder", 51_120),
+    "run": ("run run_folder", 51_046),
     "merge": ("merge", 8_124),
-    "study": ("study", 14_876),
-    "ways in": ("trl axolotl lm_eval demo version cli __init__ __main__", 23_349),
+    "study": ("study", 15_094),
+    "ways in": ("trl axolotl lm_eval demo version cli __init__ __main__", 23_377),
 }
 """Parts of the package that make a room, and the most tokens of code of the room."""
 

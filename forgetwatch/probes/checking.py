@@ -107,13 +107,17 @@ class Overlap:
     @property
     def sentence(self) -> str:
         """One line for people."""
-        searched = f"{self.rows:,} training rows"
-        if self.of_rows is not None and self.rows < self.of_rows:
-            searched = f"{self.rows:,} of {self.of_rows:,} training rows ({100 * self.rows / self.of_rows:.1f} %)"
         parts = [f"{len(self.exact):,} of {self.items:,} questions are in them word for word"]
         parts += [f"{len(self.answered):,} with their answer"] if self.exact else []
         parts += [f"{len(found):,} share {n} words in a row" for n, found in self.grams.items()]
-        return f"{searched}: {', '.join(parts)}"
+        return f"{self.searched}: {', '.join(parts)}"
+
+    @property
+    def searched(self) -> str:
+        """Number of the rows that were searched, as text."""
+        if self.of_rows is None or self.rows >= self.of_rows:
+            return f"{self.rows:,} training rows"
+        return f"{self.rows:,} of {self.of_rows:,} training rows ({100 * self.rows / self.of_rows:.1f} %)"
 
 
 def exact_overlap(

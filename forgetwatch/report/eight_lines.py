@@ -6,7 +6,7 @@
     where      worst: History, 18 of 60 lost, 1 gained
     when       surely kept until step 15, forgot from 90 (History from 75)
     new task   loss 2.24 at the start, 1.53 at step 30, 0.67 at the end
-    keep       checkpoint-30: 2 to 10 % lost, unsure; step 45 better, unsaved
+    keep       checkpoint-30: 2 to 10 % lost, unsure; 45 learned more, unsaved
     next       forgetwatch report forgetwatch-demo/run
 
 The verdict is first, one currency a line, one number a claim; a row that has nothing to say is absent. Terminal, page,
@@ -222,7 +222,7 @@ def _when(trajectory: Trajectory, found: Conclusion, tolerance: Tolerance) -> st
     if text and fell:
         back = ", recovered" if fell[0].state == "recovered" else ""
         text += f" ({short_name(fell[0].alarm.group.name)} from {fell[0].alarm.step:,}{back})"
-    return text + (", surely kept at no look" if forgot and not kept else "")
+    return text + (", never surely kept" if forgot and not kept else "")
 
 
 def _this_stage(trajectory: Trajectory, tolerance: Tolerance) -> str:
@@ -252,9 +252,10 @@ def _keep(trajectory: Trajectory, found: Conclusion, look: RunLook | None, bette
     """Return the checkpoint to keep with what it lost at most, and a better look that was not saved."""
     if not found.has_answers or found.decision.word == "KEPT":
         return ""
-    unsaved = "" if better is None else f"step {better.step:,} better, unsaved"
+    how = "better" if look is None or better is None else "kept more" if better.kept > look.kept else "learned more"
+    unsaved = "" if better is None else f"{better.step:,} {how}, unsaved"
     if look is None:
-        return f"nothing is saved to keep; {unsaved}" if unsaved else _NOTHING
+        return f"nothing is saved to keep; step {unsaved}" if unsaved else _NOTHING
     if (look.step == trajectory.own.final_step and not unsaved) or look.decision.word == "NO VERDICT":
         return ""
     unsure = ", unsure" if look.decision.word == "NOT CLEAR" else ""

@@ -88,7 +88,7 @@ from forgetwatch.run.schedule import (
     Every,
     Schedule,
     event_steps,
-    generated_items,
+    look_seconds,
     start_seconds,
     stored_decision,
 )
@@ -346,12 +346,6 @@ def _texts(examples: Any, rows: int, tokenizer: Any, progress: Progress | None) 
         yield text
 
 
-def overlap_line(found: Overlap) -> str:
-    """Return the line on the result of the search, with advice if questions were found."""
-    advice = "; a question that is trained on shows nothing about forgetting: remove it from one of the two"
-    return f"is the probe held out? {found.sentence}" + (advice if found.exact else "")
-
-
 def default_probe(
     tokenizer: Any, *, fast: bool, obstacle: str = "", fingerprint: str | None = None
 ) -> tuple[Probe, str]:
@@ -572,10 +566,10 @@ class ForgetWatchCallback(TrainerCallback):
         check_choice(args, right=run.retained_before())
         # Also without a look: the next checkpoint must name a baseline that was replaced just now.
         self._store_memory(state)
-        if rank() == 0:
-            self._log(
-                run_output.cost_line(run, left=budget.schedule.looks_after(max(run.comparisons)), each=self._each())
-            )
+        if state.global_step > 0 or is_restart:
+            self._log(run_output.start_line(run, budget, start=None, each=self._each()))
+        elif line := run_output.doubt(run):
+            self._log(line)
         if self.guard is not None and self.guard.action != "warn" and args.save_strategy == "best":
             self._log(f"guard={self.guard.action!r} requests checkpoints, and save_strategy='best' overrules it")
 
@@ -716,10 +710,15 @@ class ForgetWatchCallback(TrainerCallback):
             run.close()
 
     def _prepare(self, watch: Watch, budget: Budget, kwargs: dict[str, Any]) -> None:
-        """Find the earlier trainings, and decide items and looks."""
+        """Search the training examples, find the earlier trainings, and decide items and looks."""
         run, model, tokenizer = watch.run, kwargs["model"], tokenizer_of(kwargs)
-        trainer = self._trainer
+        trainer, overlap = self._trainer, None
         examples = None if trainer is None else trainer.train_dataset
+        with self._failures.tolerate("the search for the probe in the training examples", step=0):
+            overlap = on_main_process(lambda: held_out(run.probe, examples, tokenizer))
+        if overlap is not None and overlap.exact:
+            advice = "a question that is trained on shows nothing about forgetting: remove it from one of the two"
+            self._log(f"not held out: {overlap.sentence}; {advice}")
         with random_states():  # reading examples may draw random numbers
             tokens = on_main_process(lambda: None if trainer is None else step_tokens(trainer.args, examples))
         named, first = self._named_baseline(run.probe), self._first
@@ -735,7 +734,8 @@ class ForgetWatchCallback(TrainerCallback):
             run.adopt(named, None if first is None else first.null)
         is_off = adapter_start(model, continued=run.continued).is_off
         with adapters_off(model) if is_off else nullcontext():
-            self._decide(watch, budget, model, tokenizer, tokens, after=0, again=2 if is_off else 1)
+            again = 2 if is_off else 1
+            self._decide(watch, budget, model, tokenizer, tokens, after=0, again=again, overlap=overlap)
 
     def _answers(self, probe: Probe, kwargs: dict[str, Any]) -> Snapshot:
         """Return the answers of the model at the start to questions that decide what the run asks."""
@@ -767,7 +767,6 @@ class ForgetWatchCallback(TrainerCallback):
     def _begin(self, watch: Watch, kwargs: dict[str, Any]) -> None:
         """Take the first look, and make the measurements that are made only once."""
         run, model, tokenizer = watch.run, kwargs["model"], tokenizer_of(kwargs)
-        examples = None if self._trainer is None else self._trainer.train_dataset
         look = watch.take(model, tokenizer, step=0)
         if look.unstored is not None:  # known before the first step
             raise look.unstored
@@ -776,10 +775,6 @@ class ForgetWatchCallback(TrainerCallback):
                 "its answers are not those of that training's end: it is not counted as a stage of that model; "
                 "lineage=... names it if it is one, such as after quantising"
             )
-        with self._failures.tolerate("the search for the probe in the training examples", step=0):
-            found = on_main_process(lambda: held_out(run.probe, examples, tokenizer))
-            if found is not None:
-                self._log(overlap_line(found))
 
     def _resume(
         self, watch: Watch, budget: Budget, state: TrainerState, kwargs: dict[str, Any], *, checkpoint: Path | None
@@ -874,22 +869,21 @@ class ForgetWatchCallback(TrainerCallback):
         *,
         after: int,
         again: int = 1,
+        overlap: Overlap | None = None,
     ) -> None:
         """Decide items and looks before anything is measured, and log what they cost.
 
         `tokens` are those of a training step in one process, None if they are not known; the first items are measured
         `again` so many times after the baseline.
         """
-        run, trial = watch.run, None
-        if budget.overhead is not None and (len(run.probe) > FEWEST_ITEMS or generated_items(run.probe)):
-            trial = watch.time_start(
-                model, tokenizer, items=self.items, weights=run.started_with if again == 1 else None
-            )
+        run = watch.run
+        trial = watch.time_start(model, tokenizer, items=self.items, weights=run.started_with if again == 1 else None)
         run.decide(budget.decide(run.probe, trial, tokens, after=after))
         decision = run.decision or Decision()
         start = None if trial is None else start_seconds(trial, run.probe, decision, again=again)
         watch.announce(start if self.items is None else None)
-        self._log(run_output.start_line(run, budget, trial, step_tokens=tokens, start=start or 0.0))
+        each = None if trial is None else look_seconds(trial, run.probe, decision)
+        self._log(run_output.start_line(run, budget, start=start, each=each, overlap=overlap))
         if not run.generates:
             self._log(run_output.not_generated_line(run.probe))
         if budget.schedule.is_default and budget.schedule.unwatched:

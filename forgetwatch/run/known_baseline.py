@@ -23,7 +23,7 @@ from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ForgetwatchError
 from forgetwatch.grading import RULES
 from forgetwatch.probe import Probe
-from forgetwatch.progress import log, shown
+from forgetwatch.progress import shown
 from forgetwatch.run.schedule import FEWEST_ITEMS, Decision, Trial, evaluated_worth
 from forgetwatch.scoring import (
     SCORER,
@@ -159,8 +159,6 @@ def time_items(model: nn.Module, tokenizer: Any, probe: Probe, *, token_budget: 
 
     None if no item fits into the context.
     """
-    if rank() == 0:
-        log(f"timing a few of the {len(probe):,} items of {probe.name}, to decide how many are measured")
     scored = [item for item in probe if not probe.is_generated(item)]
     answer = _answer_seconds(model, tokenizer, probe, token_budget=token_budget)
     if not scored:

@@ -27,18 +27,11 @@ from forgetwatch.errors import WatchError
 from forgetwatch.files import write_text
 from forgetwatch.measures import PASSAGES
 from forgetwatch.probe import Probe
+from forgetwatch.probes import Overlap
 from forgetwatch.progress import log, seconds
 from forgetwatch.report import WIDTH, first_lines, first_table, run_label, run_page
 from forgetwatch.run.run import Look, Run
-from forgetwatch.run.schedule import (
-    Budget,
-    Decision,
-    Schedule,
-    Trial,
-    look_seconds,
-    looks_seconds,
-    predicted_seconds,
-)
+from forgetwatch.run.schedule import FEWEST_OF_SLICE, LOOKS_SECONDS, Budget, Schedule, looks_seconds
 from forgetwatch.run_folder import REPORT, GuardFinding, checkpoint_folder, task_figure
 from forgetwatch.scoring import rank
 from forgetwatch.text import change_points, count, listed, run_name
@@ -55,31 +48,40 @@ _LONG: Final = 60.0
 """Seconds of a start for which the line names a trial."""
 
 
-def start_line(run: Run, budget: Budget, trial: Trial | None, *, step_tokens: float | None, start: float) -> str:
-    """Return the line before the first batch: what is evaluated, and what that costs.
+def start_line(
+    run: Run, budget: Budget, *, start: float | None, each: float | None, overlap: Overlap | None = None
+) -> str:
+    """Describe what a run evaluates, and what that costs, in one line before the first step.
 
     Args:
         run: The run, whose items are decided.
         budget: Its looks.
-        trial: Seconds of a few items; None if none were timed.
-        step_tokens: Tokens of a training step; None if the training cannot be predicted.
-        start: Seconds of the baseline and what follows it.
+        start: Seconds of the baseline and what follows it; None if the run has them already, or nothing was timed.
+        each: Seconds of a look; None if nothing was timed.
+        overlap: The training rows that hold no question of the probe; None if they were not searched.
     """
-    probe, decision, schedule = run.probe, run.decision or Decision(), budget.schedule
-    items, looks = decision.items or len(probe), schedule.looks_after(0)
-    line = f"{probe.name}: {f'the first {items:,} of ' if items < len(probe) else ''}{len(probe):,} items"
-    if trial is None:
-        return f"{line}; {looks} look{'' if looks == 1 else 's'}"
-    each = look_seconds(trial, probe, decision)
-    line += f"; about {seconds(start)} before the first step"
-    if start > _LONG and items > 100:
-        line += " (items=100 is a trial, whose verdict is mostly NOT CLEAR)"
-    line += f"; {looks} look{'s'[: looks != 1]} of {seconds(each)}"
-    if step_tokens is None or not trial.token:
-        return f"{line}; this training cannot be predicted, and its first steps decide which are kept"
-    training = predicted_seconds(trial, step_tokens, steps=schedule.max_steps)
-    share = looks * each / (looks * each + training)
-    return f"{line}, about {100 * share:.1f} % of the run's time{_over(looks * each, training, budget.overhead)}"
+    probe, items = run.probe, run.items or len(run.probe)
+    is_read = all(item.is_passage for item in probe.items[:items])
+    line = f"{probe.name}: {f'the first {items:,} of ' if items < len(probe) else ''}{len(probe):,} "
+    line += "passages, of which only the bits per byte change" if is_read else "items"
+    if overlap is not None and not overlap.exact:
+        line += f", none of them in the {overlap.searched}"
+    if start is not None:
+        line += f"; about {seconds(start)} before the first step"
+        if start > _LONG and items > FEWEST_OF_SLICE:
+            line += " (items=100 is a trial, whose verdict is mostly NOT CLEAR)"
+    looks = budget.schedule.looks_after(max(run.comparisons, default=0))
+    line += f"; {looks} look{'' if looks == 1 else 's'}"
+    if each is None:
+        return line
+    took = looks * each
+    line += f" of {seconds(each)}"
+    if budget.training is not None:
+        share = took / (took + budget.training) if took else 0.0
+        return f"{line}, about {100 * share:.2g} % of the run's time{_over(took, budget.training, budget.overhead)}"
+    if budget.overhead is None or budget.is_final or took <= LOOKS_SECONDS:
+        return line
+    return f"{line}; this training cannot be predicted, and its first steps decide which are kept"
 
 
 def unwatched_line(schedule: Schedule) -> str:
@@ -88,30 +90,12 @@ def unwatched_line(schedule: Schedule) -> str:
     return f'no time for a look at {names}; every="save" looks at all'
 
 
-def cost_line(run: Run, *, left: int, each: float) -> str:
-    """Return the line before the first step: the cost of the baseline and of the looks.
-
-    Args:
-        run: The run.
-        left: Number of looks that are still planned.
-        each: Seconds of a look.
-    """
-    spent = sum(run.seconds.values())
-    # A run that resumes, or compares with a baseline from elsewhere, has not measured it.
-    took = run.seconds.get(run.baseline.meta["step"]) if run.baseline else None
-    also = ", second measurement included" if run.null else ""
-    looks = "" if took is None else f"the baseline took {seconds(took)}{also}; "
-    looks += f"{left} look{'' if left == 1 else 's'} planned, {seconds(each)} each: "
-    looks += f"about {seconds(spent + left * each)} in all"
-    items = run.items or len(run.probe)
-    if all(item.is_passage for item in run.probe.items[:items]):
-        return f"{items:,} passages; {looks}; what changes is their bits per byte: no answer is right or wrong"
-    start = None if run.baseline is None else run.comparisons.get(run.baseline.meta["step"])
-    return "; ".join(filter(None, [f"{items:,} items; {looks}", "" if start is None else _doubt(start.all)]))
-
-
-def _doubt(start: Group) -> str:
+def doubt(run: Run) -> str:
     """Say why no look can be KEPT, or that a small loss cannot be seen; empty if neither is so."""
+    look = None if run.baseline is None else run.comparisons.get(run.baseline.meta["step"])
+    if look is None or not look.all.n:  # passages alone
+        return ""
+    start = look.all
     if start.n < FEWEST_TO_PASS:
         return at_start(start) or f"{count(start.n)} questions are too few to say that it kept"
     easy = too_easy(start)

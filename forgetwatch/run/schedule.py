@@ -331,7 +331,7 @@ class Budget:
         schedule: The looks that are taken.
         clock: Times the first steps.
         is_final: True once no look is dropped any more.
-        is_predicted: True if the looks were decided from a prediction of the training.
+        training: Predicted seconds of the training, by which the looks were decided; None if it cannot be predicted.
 
     Args:
         planned: All looks of the training.
@@ -344,7 +344,7 @@ class Budget:
         self.schedule = self._planned = planned
         self.clock = Clock()
         self.is_final = False
-        self.is_predicted = False
+        self.training: float | None = None
         self._began_at = self._checked_at = 0
         self._items = items
 
@@ -372,17 +372,18 @@ class Budget:
                     items=named if self._items is None else min(self._items, len(probe)),
                 )
             )
-            self.is_predicted = step_tokens is not None
-        if overhead is not None and not self.is_predicted:
+            if step_tokens is not None:
+                self.training = predicted_seconds(trial, step_tokens, steps=self._planned.max_steps)
+        if overhead is not None and self.training is None:
             decision = replace(decision, step=last_timed_step(after, max_steps=self._planned.max_steps))
         self.follow(decision)
         return decision
 
     def set_out(self, step: int, *, is_final: bool = False, before: Budget | None = None) -> None:
         """Begin to time the training at a step; `is_final` if its looks were decided for good, by a budget `before`."""
-        self.is_predicted |= before is not None and before.is_predicted
+        self.training = self.training if before is None else before.training
         self._began_at, self._checked_at = step, last_timed_step(step, max_steps=self._planned.max_steps)
-        self.is_final = is_final or self.is_predicted or self.overhead is None or self._checked_at <= step
+        self.is_final = is_final or self.training is not None or self.overhead is None or self._checked_at <= step
 
     def is_to_check(self, step: int) -> bool:
         """Return True at the last timed step of a training whose looks may still be dropped."""

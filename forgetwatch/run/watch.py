@@ -35,7 +35,7 @@ from forgetwatch.comparing import Comparison, Subset, Trajectory, repeated_promp
 from forgetwatch.errors import ScoringError, WatchError
 from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe, with_levels
-from forgetwatch.progress import Failures, Progress, log, seconds, shown
+from forgetwatch.progress import Failures, Progress, announced, log, seconds, shown
 from forgetwatch.run.drift import RunDrift
 from forgetwatch.run.known_baseline import KnownBaseline, differing, time_items, without_trial
 from forgetwatch.run.run import Look, Run, checked_step
@@ -262,7 +262,8 @@ class Watch:
         known = self._known_baseline(model, tokenizer, weights)
         self._trial = None if known is None else known.trial(sizes)
         if self._trial is None:
-            self._trial = time_items(model, tokenizer, self.probe, token_budget=self._token_budget)
+            with announced(f"timing a few of the {len(self.probe):,} items of {self.probe.name}"):
+                self._trial = time_items(model, tokenizer, self.probe, token_budget=self._token_budget)
         return self._trial
 
     def _known_baseline(self, model: nn.Module, tokenizer: Any, weights: str | None) -> KnownBaseline | None:

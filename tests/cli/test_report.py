@@ -57,7 +57,7 @@ def test_the_first_table_of_a_run_has_at_most_eight_lines(run: Path) -> None:
     lines = done.stdout.splitlines()
     table = lines[: lines.index("")]
     assert len(table) <= 8
-    assert "when       forgot from step 5, surely kept at no look" in table
+    assert "when       forgot from step 5, never surely kept" in table
     assert table[-1] == f"next       forgetwatch flips {run}"
     assert lines[len(table) + 1] == "To try, the least work first; measure again after each:"
     assert lines[-1].startswith("report: ")

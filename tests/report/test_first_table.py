@@ -150,7 +150,7 @@ LOST, KEPT = [False] * 40 + [True] * 260, [True] * 300
     ("looks", "told"),
     [
         ((KEPT, KEPT, LOST, LOST), "surely kept until step 1, forgot from 2"),
-        ((KEPT, LOST, LOST), "forgot from step 1, surely kept at no look"),
+        ((KEPT, LOST, LOST), "forgot from step 1, never surely kept"),
         ((KEPT, LOST, KEPT), "forgot at step 1, kept again at 2"),
         ((KEPT, KEPT, KEPT), "kept at all 2 looks"),
         ((KEPT, KEPT, [False] * 8 + [True] * 292), "surely kept until step 1, not clear since"),

@@ -178,8 +178,8 @@ def test_a_run_of_100_steps_with_defaults_keeps_250_items_and_three_looks(
     assert trajectory.planned == 3
     assert described(tmp_path)["items"] == 250
     logged = capfd.readouterr().err
-    assert "toy: the first 250 of 400 items; about " in logged
-    assert logged.index("the first 250 of 400 items") < logged.index("the baseline took")
+    assert "toy: the first 250 of 400 items, none of them in the " in logged
+    assert logged.index("the first 250 of 400 items") < logged.index("step 10 of 100: ")
     assert "% of the run's time; that is more than a minute and than max_overhead=1e-06: fewer would decide" in logged
     assert "no time for a look at checkpoint-20, checkpoint-30, checkpoint-40, checkpoint-60 and 3 more; " in logged
     baseline = load_snapshot(tmp_path / "_forgetwatch" / "baseline.parquet")

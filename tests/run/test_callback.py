@@ -29,7 +29,7 @@ from forgetwatch import ForgetWatchCallback, Item, Probe, Trajectory, load_probe
 from forgetwatch.errors import ForgetwatchError, ProbeError, WatchError
 from forgetwatch.probe import combine
 from forgetwatch.run import Watch, callback
-from forgetwatch.run.callback import default_probe, evaluation_weights, held_out, overlap_line, resume_checkpoint
+from forgetwatch.run.callback import default_probe, evaluation_weights, held_out, resume_checkpoint
 from forgetwatch.run.callback import token_budget as _token_budget
 from forgetwatch.run.run_output import checked_command
 from forgetwatch.run.trackers import composite_row
@@ -92,7 +92,7 @@ def test_a_longer_resume_plans_all_its_looks_and_keeps_its_items(
     options = {"save_strategy": "steps", "save_steps": 5}
     items = probe(260)
     trainer(tmp_path, callbacks=[ForgetWatchCallback(items, every=5, max_overhead=1e-6)], steps=10, **options).train()
-    assert "toy: the first 250 of 260 items; " in capfd.readouterr().err
+    assert "toy: the first 250 of 260 items, " in capfd.readouterr().err
     callback = ForgetWatchCallback(items, every=[12, 16], max_overhead=1e-6)
     trainer(tmp_path, callbacks=[callback], steps=20, **options).train(resume_from_checkpoint=True)
     trajectory = callback.watch.trajectory()
@@ -375,10 +375,10 @@ def test_cost_before_the_first_step_and_a_table_after_the_last(
 ) -> None:
     trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=2)], steps=12).train()
     captured = capsys.readouterr()
-    assert "forgetwatch: toy: 30 items; 6 looks\n" in captured.err
-    assert "forgetwatch: 30 items; the baseline took " in captured.err
-    assert ", second measurement included; 6 looks planned, " in captured.err
-    assert " in all; before training" in captured.err
+    lines = [line for line in captured.err.splitlines() if line.startswith("forgetwatch: ") and "step" in line]
+    line = r"forgetwatch: toy: 30 items, none of them in the 32 training rows; about [\d.]+ s before the first step; "
+    assert re.match(line + r"6 looks of [\d.]+ s, about [\d.]+ % of the run's time", lines[0]), lines
+    assert lines[1].startswith("forgetwatch: step 2 of 12: ")
     shown = " ".join(captured.out.split())
     assert "step 12: " in shown
     assert re.search(r"NOT CLEAR|KEPT|FORGOT", shown)
@@ -593,7 +593,6 @@ def test_questions_are_found_in_text_and_in_token_ids() -> None:
         assert found is not None
         assert [name for _, name in found.exact] == ["16"]
         assert found.rows == found.of_rows
-    assert "remove it from" in overlap_line(found)
 
 
 def test_a_stream_is_not_searched() -> None:
@@ -606,15 +605,19 @@ def test_the_search_stops_in_time_and_reports_its_share() -> None:
     assert found is not None
     assert found.of_rows is not None
     assert found.rows < found.of_rows
-    assert "remove it from" not in overlap_line(found)
+    assert found.searched == f"{found.rows:,} of 200,000 training rows ({found.rows / 2000:.1f} %)"
 
 
 def test_a_run_logs_the_search_for_its_probe(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     run: Any = trainer(tmp_path, steps=1, callbacks=[ForgetWatchCallback(Probe(ITEMS), every=1, max_overhead=None)])
     run.train()
-    lines = [line for line in capfd.readouterr().err.splitlines() if "is the probe held out?" in line]
-    assert len(lines) == 1
-    assert f"of {len(ITEMS)} questions are in them word for word" in lines[0]
+    assert f" {len(ITEMS)} items, none of them in the 32 training rows; about " in capfd.readouterr().err
+    texts = [f"w50 {ITEMS[2].prompt} w51"] * 32
+    run = trainer(tmp_path / "b", steps=1, texts=texts, callbacks=[ForgetWatchCallback(Probe(ITEMS), every=1)])
+    run.train()
+    lines = capfd.readouterr().err
+    assert f"not held out: 32 training rows: 1 of {len(ITEMS)} questions are in them word for word" in lines
+    assert "none of them" not in lines
 
 
 TOK = tokenizer()

@@ -15,7 +15,7 @@ from support import model, probe, tokenizer, trained, trainer
 from forgetwatch import ForgetWatchCallback, Snapshot, load_snapshot
 from forgetwatch import cache as cache_module
 from forgetwatch.cache import cache_files
-from forgetwatch.run import Watch, known_baseline
+from forgetwatch.run import Watch, known_baseline, watch
 from forgetwatch.scoring import loading
 from forgetwatch.scoring import scorer as scorer_module
 from forgetwatch.snapshot import read_snapshot, save_snapshot
@@ -67,15 +67,16 @@ def test_the_next_run_finds_the_baseline_and_measures_fifty_items_again(
 
 @pytest.mark.parametrize("chosen", [None, 100])
 def test_items_decided_from_a_trial_are_found_without_another_trial(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], chosen: int | None
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, chosen: int | None
 ) -> None:
-    items = probe(300)
+    items, timed = probe(300), []
+    time_items = watch.time_items
+    monkeypatch.setattr(watch, "time_items", lambda *args, **options: timed.append(1) or time_items(*args, **options))
     begin(tmp_path / "a", items=items, chosen=chosen)
-    assert "timing a few of the 300 items" in capfd.readouterr().err
+    assert timed == [1]
     begin(tmp_path / "b", items=items, chosen=chosen)
-    logged = capfd.readouterr().err
-    assert "timing" not in logged
-    assert FOUND in logged
+    assert timed == [1]
+    assert FOUND in capfd.readouterr().err
 
 
 def add_token(tok: Any) -> None:

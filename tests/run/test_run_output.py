@@ -16,11 +16,10 @@ from support import model, probe, snapshot, tokenizer, trained, trainer
 from forgetwatch import ForgetWatchCallback, Item, Probe, Trajectory, Watch, compare, load_probe, score
 from forgetwatch.errors import WatchError
 from forgetwatch.grading import RULES
-from forgetwatch.progress import seconds
 from forgetwatch.report import first_table, trajectory_json
 from forgetwatch.run import run_output
 from forgetwatch.run.run import Run
-from forgetwatch.run.run_output import ReportPage, cost_line, start_line
+from forgetwatch.run.run_output import ReportPage, doubt, start_line
 from forgetwatch.run.schedule import Budget, Decision, Schedule, Trial, start_seconds
 from forgetwatch.run_folder import REPORT, TaskFigure, logged_figure
 from forgetwatch.scoring import scorer
@@ -114,34 +113,41 @@ def test_the_baseline_of_any_probe_announces_itself_first(tmp_path: Path, capsys
     assert told[-1] == "forgetwatch: baseline: toy, 30 items"
 
 
-def test_the_announced_sum_contains_the_second_measurement_and_the_looks(tmp_path: Path) -> None:
-    watch = looked(tmp_path)
-    assert watch.run.null is not None
-    # Seconds of both measurements of the baseline, and of one evaluation.
-    watch.run.seconds = {0: 69.4 + 25.7}
-    line = cost_line(watch.run, left=4, each=70.0)
-    assert "the baseline took 95 s, second measurement included; 4 looks planned, 70 s each: about 6 min" in line
-    assert line.endswith(
-        "; before training it was not shown to be better than guessing (43 % right of 30, 36 % by chance)"
-    )
-    assert cost_line(watch.run, left=1, each=13.2).split("; ")[2] == "1 look planned, 13 s each: about 108 s in all"
+def budget_of(**options: Any) -> Budget:
+    return Budget(Schedule.make([1, 2, 3], max_steps=4), overhead=options.get("overhead", 0.02), items=None)
+
+
+def test_the_line_before_the_first_step_has_items_seconds_looks_and_share(tmp_path: Path) -> None:
+    run, budget = looked(tmp_path).run, budget_of()
+    line = start_line(run, budget, start=95.1, each=10.0)
+    assert line == ("toy: 30 items; about 95 s before the first step; 4 looks of 10 s")
+    budget.training = 1960.0
+    assert start_line(run, budget, start=1.0, each=10.0).endswith("; 4 looks of 10 s, about 2 % of the run's time")
+
+
+def test_a_training_that_cannot_be_predicted_says_so_where_looks_take_long(tmp_path: Path) -> None:
+    run, told = looked(tmp_path).run, "; this training cannot be predicted, and its first steps decide which are kept"
+    assert start_line(run, budget_of(), start=1.0, each=20.0).endswith(told)
+    assert told not in start_line(run, budget_of(overhead=None), start=1.0, each=20.0)
 
 
 def test_questions_that_are_too_easy_are_named_before_the_first_step(tmp_path: Path) -> None:
     watch = looked(tmp_path)
+    assert doubt(watch.run) == (
+        "before training it was not shown to be better than guessing (43 % right of 30, 36 % by chance)"
+    )
     start = snapshot([True] * 93 + [False] * 7)
     watch.run.comparisons[0] = compare(before=start, after=start)
-    assert cost_line(watch.run, left=4, each=70.0).endswith(
-        '; it answered 93 % right: too easy to show a small loss; "ladder" and "lm_eval:mmlu_pro" have harder ones'
+    assert doubt(watch.run) == (
+        'it answered 93 % right: too easy to show a small loss; "ladder" and "lm_eval:mmlu_pro" have harder ones'
     )
 
 
 def test_a_run_that_resumes_announces_its_looks_alone(tmp_path: Path) -> None:
-    took = looked(tmp_path).look_seconds
-    resumed = Watch(probe(), tmp_path, resume=True)
-    line = cost_line(resumed.run, left=100, each=resumed.look_seconds)
-    assert "baseline took" not in line
-    assert f"about {seconds(100 * took)} in all" in line
+    looked(tmp_path)
+    resumed = Watch(probe(), tmp_path, resume=True).run
+    line = start_line(resumed, budget_of(), start=resumed.seconds.get(0), each=1.0)
+    assert line == "toy: 30 items; 4 looks of 1.0 s"
 
 
 def test_the_end_of_a_run_always_has_a_page(tmp_path: Path, clock: Clock) -> None:
@@ -269,7 +275,6 @@ def test_the_line_of_a_start_over_a_minute_names_a_trial(
     trial = Trial(question=question, token=question / 50)
     budget = Budget(Schedule.make(None, max_steps=1000), overhead=0.02, items=items)
     run.decide(budget.decide(run.probe, trial, 1000.0, after=0))
-    line = start_line(
-        run, budget, trial, step_tokens=1000.0, start=start_seconds(trial, run.probe, run.decision or Decision())
-    )
+    start = start_seconds(trial, run.probe, run.decision or Decision())
+    line = start_line(run, budget, start=start, each=1.0)
     assert ("(items=100 is a trial, whose verdict is mostly NOT CLEAR)" in line) == named, line

@@ -61,6 +61,9 @@ def study_command(
     with_findings: Annotated[
         bool, typer.Option("--findings", help="Ask the first three findings of arXiv 2510.17776 of these pairs.")
     ] = False,
+    with_latex: Annotated[
+        bool, typer.Option("--latex", help="Write the paper's tables as study.tex too, for the LaTeX package booktabs.")
+    ] = False,
     trust_remote_code: TrustOption = False,
     device_map: DeviceMapOption = None,
 ) -> None:
@@ -113,7 +116,7 @@ def study_command(
         sources = Sources(folder, read, is_first=is_first_process(), is_alone=launched_count() == 1)
         found = run_study(plan, sources, on_pair=announce)
         if is_first_process():
-            _show(found, folder, json_path, with_findings=with_findings)
+            _show(found, folder, json_path, with_findings=with_findings, with_latex=with_latex)
     if is_first_process():
         for one in found.failed:
             echo(f"forgetwatch: not compared: {one.reason}", err=True)
@@ -124,12 +127,12 @@ def study_command(
             )
 
 
-def _show(study: Study, folder: Path, json_path: Path | None, *, with_findings: bool) -> None:
+def _show(study: Study, folder: Path, json_path: Path | None, *, with_findings: bool, with_latex: bool) -> None:
     """Write all numbers, print the table, and draw the figures.
 
     A figure that cannot be drawn is a line, and no error: scripts that read the numbers go on.
     """
-    write_numbers(study, folder)
+    write_numbers(study, folder, with_latex=with_latex)
     if json_path is not None:
         write_json(study_json(study), json_path)
     if json_path != STDOUT:

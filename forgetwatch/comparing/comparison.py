@@ -11,8 +11,11 @@ cell; their number is given. Passages are in no cell either: each group has thei
 **Means of categories.** The paper's aggregation of its adjusted rates: tasks to categories to one number, each an
 unweighted mean.
 
-    category_means    with each item's own k, nothing clipped: the definition in the paper's text
-    paper_compat      as its released code computes it: one k a task, clipped at once, its own categories
+    category_means    with each item's own k: the definition in the paper's text
+    paper_compat      as its released code computes it: one k a task, its own categories
+
+Both clip the rate of each task and seed at 0 before any mean, as the paper's max(., 0) does; the unclipped means, which
+are less biased, are beside them.
 
 Source: Harmon et al. 2025, arXiv 2510.17776, and github.com/post-forget/post-forget at 5a5ca678. Pooling over items is
 not this mean: they differ by the covariance of the two accuracies over tasks.
@@ -96,6 +99,7 @@ class CategoryMeans:
         forgetting: Mean over categories.
         backward_transfer: Mean over categories.
         by_category: Both, by category: means over its tasks. Categories without a defined rate are left out.
+        unclipped: Both as means over categories of rates that are not clipped at 0.
         ceilings: Means of what each can be at most by the paper's model (`Paper.forgetting_max`), over categories.
         ceilings_by_category: The same, by category.
     """
@@ -103,12 +107,13 @@ class CategoryMeans:
     forgetting: Spread
     backward_transfer: Spread
     by_category: Mapping[str, tuple[Spread, Spread]]
+    unclipped: tuple[Spread, Spread]
     ceilings: tuple[Spread, Spread]
     ceilings_by_category: Mapping[str, tuple[Spread, Spread]]
 
 
 def category_means(paired: AlignedPairs) -> CategoryMeans:
-    """Average the paper's adjusted rates per task and seed (`metrics.guessing`, not clipped) as the paper does."""
+    """Average the paper's adjusted rates per task and seed (`metrics.guessing`) as the paper does."""
     seeds = np.unique(paired.sample)
     rates: dict[str, list[Rates]] = {}
     for category, rows in _every(paired.category):
@@ -117,9 +122,10 @@ def category_means(paired: AlignedPairs) -> CategoryMeans:
             task = inside.take(of_task)
             of_seeds = [task.take(task.sample == seed) if len(seeds) > 1 else task for seed in seeds]
             found = [paper(one.before, one.after, one.k) for one in of_seeds]
-            adjusted = [[one.forgetting_unclipped, one.backward_transfer_unclipped] for one in found]
-            most = [[one.forgetting_max_unclipped, one.backward_transfer_max_unclipped] for one in found]
-            rates.setdefault(category, []).append(np.hstack([adjusted, most]))
+            clipped = [(one.forgetting, one.backward_transfer) for one in found]
+            most = [(one.forgetting_max, one.backward_transfer_max) for one in found]
+            unclipped = [(one.forgetting_unclipped, one.backward_transfer_unclipped) for one in found]
+            rates.setdefault(category, []).append(np.hstack([clipped, most, unclipped]))
     return _aggregate(rates, seeds=len(seeds))
 
 
@@ -141,7 +147,9 @@ def paper_compat(paired: AlignedPairs) -> CategoryMeans:
         sides = [(task.before[seed], task.after[seed]) for seed in of_seeds]
         released = [as_released(*both, k=tasks.k(name)) for both in sides]
         # Every unmapped task falls into one category, which weighs as much as any other: so does the released code.
-        rates.setdefault(tasks.category(name) or UNMAPPED, []).append(np.array(released))
+        rates.setdefault(tasks.category(name) or UNMAPPED, []).append(
+            np.array([(*four, *four[:2]) for four in released])
+        )
     return _aggregate(rates, seeds=len(seeds))
 
 
@@ -158,21 +166,22 @@ def _every(labels: Labels) -> Sequence[tuple[str, NDArray[np.int64]]]:
 def _aggregate(rates: Mapping[str, Sequence[Rates]], *, seeds: int) -> CategoryMeans:
     """Average tasks to categories to one number, per seed; then take mean and deviation over the seeds.
 
-    `rates` has, by category, one array [seeds, 4] a task: both rates, then both ceilings; nan where a task has no rate
-    for a seed.
+    `rates` has, by category, one array [seeds, 6] a task: both rates, both ceilings, both rates without clipping; nan
+    where a task has no rate for a seed.
     """
     of_category = {name: _mean(np.stack(of_tasks)) for name, of_tasks in rates.items()}
     # A category without a rate for any seed would show as nan; the mean over categories skips it.
     of_category = {name: mean for name, mean in of_category.items() if np.isfinite(mean).any()}
-    overall = _mean(np.stack(list(of_category.values()))) if of_category else np.full((max(seeds, 1), 4), math.nan)
-    forgetting, backward_transfer, *ceilings = map(_spread, overall.T)
+    overall = _mean(np.stack(list(of_category.values()))) if of_category else np.full((max(seeds, 1), 6), math.nan)
+    forgetting, backward_transfer, most_forgotten, most_gained, *unclipped = map(_spread, overall.T)
     spreads = {name: [*map(_spread, mean.T)] for name, mean in of_category.items()}
     return CategoryMeans(
         forgetting=forgetting,
         backward_transfer=backward_transfer,
         by_category={name: (lost, won) for name, (lost, won, *_) in spreads.items()},
-        ceilings=(ceilings[0], ceilings[1]),
-        ceilings_by_category={name: (lost, won) for name, (*_, lost, won) in spreads.items()},
+        unclipped=(unclipped[0], unclipped[1]),
+        ceilings=(most_forgotten, most_gained),
+        ceilings_by_category={name: (lost, won) for name, (_, _, lost, won, *_) in spreads.items()},
     )
 
 

@@ -92,8 +92,8 @@ def trends(study: Study) -> list[Trend]:
     """Return the trends of both rates over each covariate that at least two pairs differ in."""
     found = []
     for rate in RATES:
-        pairs = [one for one in study.compared if math.isfinite(one.total(rate).rate.mean)]
-        outcome = np.array([one.total(rate).rate.mean for one in pairs])
+        pairs = [one for one in study.compared if math.isfinite(one.unclipped(rate))]
+        outcome = np.array([one.unclipped(rate) for one in pairs])
         families = np.unique([one.pair.family for one in pairs], return_inverse=True)[1] if pairs else np.empty(0, int)
         covariates = _covariates([one.pair for one in pairs])
         columns = {name: values for one in covariates for name, values in one.columns.items()}

@@ -66,7 +66,7 @@ def radar_figures(study: Study, stage: str) -> list[Callable[[], Figure]]:
     parts = -(-len(pairs) // _LINES)
     size = -(-len(pairs) // parts) if parts else 1
     # One scale for all stages, or the eye would compare circles of unlike size.
-    radii = {rate: [value.shown for one in study.compared for value in one.values(rate).values()] for rate in RATES}
+    radii = {rate: [value.rate.mean for one in study.compared for value in one.values(rate).values()] for rate in RATES}
     most = {rate: max(found, default=0.0) for rate, found in radii.items()}
     note = _left_out(len(pairs), len(of_stage), what="in the radars")
     return [partial(_radar, pairs[at : at + size], names, most, note) for at in range(0, len(pairs), size)]
@@ -96,7 +96,7 @@ def _radar(pairs: Sequence[Compared], names: Sequence[str], most: Mapping[Rate, 
     for panel, rate in zip(panels, RATES, strict=True):
         for number, one in enumerate(pairs):
             found = one.values(rate)
-            radii = [100 * found[name].shown if name in found else math.nan for name in names]
+            radii = [100 * found[name].rate.mean if name in found else math.nan for name in names]
             closed = [*radii, radii[0]]
             style = {
                 "color": _COLORS[number % len(_COLORS)],
@@ -105,7 +105,7 @@ def _radar(pairs: Sequence[Compared], names: Sequence[str], most: Mapping[Rate, 
             }
             label = name_in(34, one.pair.name)
             (line,) = panel.plot([*angles, angles[0]], closed, label=label, linewidth=1.6, markersize=4, **style)
-            numbers = (f"{name or NAMELESS} {100 * found[name].shown:.1f} %" for name in names if name in found)
+            numbers = (f"{name or NAMELESS} {100 * found[name].rate.mean:.1f} %" for name in names if name in found)
             set_tooltip(line, f"{one.pair.name}, {rate}: {', '.join(numbers)}")
         panel.set_theta_zero_location("N")
         panel.set_theta_direction(-1)
@@ -163,7 +163,7 @@ def _draw_scale(
     for number, stage in enumerate(study.plan.stages):
         own = [one for one in pairs if one.pair.stage == stage]
         totals = [one.total(rate) for one in own]
-        xs, ys = [float(number_of(one.pair, by) or 0.0) for one in own], [100 * found.shown for found in totals]
+        xs, ys = [float(number_of(one.pair, by) or 0.0) for one in own], [100 * found.rate.mean for found in totals]
         means = [100 * found.rate.mean for found in totals]
         color, marker = _COLORS[number % len(_COLORS)], _MARKERS[number % len(_MARKERS)]
         bars = [0.0 if math.isnan(found.rate.sd) else 100 * found.rate.sd for found in totals]

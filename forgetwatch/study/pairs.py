@@ -116,21 +116,12 @@ class Value(NamedTuple):
     ceiling: Spread
 
     @property
-    def shown(self) -> float:
-        """The rate as figures draw it: not below 0; nan stays nan."""
-        return _not_below_0(self.rate.mean)
-
-    @property
     def text(self) -> str:
         """The cell as text in percent, such as ``5.0 ± 0.1 (29.4)``."""
         if math.isnan(self.rate.mean):
             return MISSING_CELL
         sd = "" if math.isnan(self.rate.sd) else f" ± {percent(self.rate.sd)}"
-        return f"{percent(self.rate.mean)}{sd} ({percent(_not_below_0(self.ceiling.mean))})"
-
-
-def _not_below_0(value: float) -> float:
-    return value if math.isnan(value) else max(value, 0.0)
+        return f"{percent(self.rate.mean)}{sd} ({percent(self.ceiling.mean)})"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,6 +144,10 @@ class Compared:
         """Return the value of all categories: the mean over them."""
         which = RATES.index(rate)
         return Value((self.means.forgetting, self.means.backward_transfer)[which], self.means.ceilings[which])
+
+    def unclipped(self, rate: Rate) -> float:
+        """Return the mean over categories that is not clipped at 0, as the trends take it."""
+        return self.means.unclipped[RATES.index(rate)].mean
 
     @cached_property
     def decision(self) -> Decision:

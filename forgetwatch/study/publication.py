@@ -4,6 +4,7 @@
     study.html        one page that opens from disk
     study.md          the same tables in Markdown
     study.csv         every number in long form: a row for each pair, group and quantity
+    study.tex         the paper's tables in LaTeX (booktabs), if they are asked for
     pictures/         each figure as PNG and SVG
 
 A table of the paper has a row for each category and a column for each pair: value +- sd (ceiling), in percent.
@@ -14,8 +15,8 @@ A table of the paper has a row for each category and a column for each pair: val
 
 Values are the chance-adjusted rates of arXiv 2510.17776, averaged over the tasks of a category, then over categories;
 sd is the sample deviation over seeds and is left out for one. The ceiling is what the value can be at most by the
-paper's model of guessing, averaged in the same way. A negative value says that fewer answers flipped than guessing
-would make; figures draw it as 0.
+paper's model of guessing, averaged in the same way. Each task's value is clipped at 0 for each seed before any mean, as
+in the paper; the trends are of the means that are not clipped.
 
 All numbers are written before the first figure is drawn, and the page without its figures with them. Then each figure
 is drawn by itself, and the page is written again. A figure that cannot be drawn is named, and nothing else is lost.
@@ -29,7 +30,7 @@ import csv
 import io
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -64,7 +65,7 @@ from forgetwatch.study.factors import Finding, Trend, findings, not_asked, trend
 from forgetwatch.study.figures import NAMELESS, radar_figures, scale_figure, scales
 from forgetwatch.study.pairs import RATES, Compared, Failed, Rate, Study, Value
 from forgetwatch.text import between, brief, count, fit_ends, listed, percent, points, short_name
-from forgetwatch.visible_text import csv_cell, without_folders
+from forgetwatch.visible_text import csv_cell, visible, without_folders
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -73,9 +74,9 @@ SCHEMA: Final = "forgetwatch/study@1"
 PAGE: Final = "study.html"
 _SCALES: Final = {"size": "Forgetting against size", "data": "Forgetting against the scale of data"}
 _RULES: Final = {
-    "own": "Each question counts with its own number of options, and nothing is cut off at 0 before it is averaged.",
-    "paper-compat": "As in the paper's released code, all questions of a task have one number of options, some tasks "
-    "are left out, and each task's value is cut off at 0 before it is averaged.",
+    "own": "Each question counts with its own number of options.",
+    "paper-compat": "As in the paper's released code, all questions of a task have one number of options, and some "
+    "tasks are left out.",
 }
 _OF_TASK: Final = ("name", "n", "forgotten", "gained", "accuracy_before", "accuracy_after")
 
@@ -118,12 +119,14 @@ _WIDTH: Final = 80
 _NAME: Final = 24
 
 
-def write_numbers(study: Study, folder: Path) -> None:
+def write_numbers(study: Study, folder: Path, *, with_latex: bool = False) -> None:
     """Write all numbers of a study into its folder, and the page without figures."""
     text = json.dumps(study_json(study), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     write_text(folder / "study.json", text)
     write_text(folder / "study.csv", study_csv(study))
     write_text(folder / "study.md", study_markdown(study))
+    if with_latex:
+        write_text(folder / "study.tex", study_latex(study))
     write_text(folder / PAGE, _page(study, {}))
 
 
@@ -265,6 +268,32 @@ def study_csv(study: Study) -> str:
     for row in study_rows(study):
         writer.writerow({name: csv_cell(cell) if isinstance(cell, str) else cell for name, cell in row.items()})
     return text.getvalue()
+
+
+def study_latex(study: Study) -> str:
+    """Return the paper's tables in LaTeX, for the package booktabs: a stage and rate each, value +- sd (ceiling)."""
+    lines = [f"% {study.plan.name}, {made_line()}".replace("\n", " ")]
+    for stage, rate, names in _tables(study):
+        body = rows(study, stage, rate)
+        lines += [r"\begin{table}", r"\centering", rf"\caption{{{_tex(stage)}: {rate}, \%, and its ceiling}}"]
+        lines += [rf"\begin{{tabular}}{{l{'r' * len(names)}}}", r"\toprule", _tex_row(["", *names]), r"\midrule"]
+        lines += [*map(_tex_row, body[:-1]), r"\midrule", _tex_row(body[-1])]
+        lines += [r"\bottomrule", r"\end{tabular}", r"\end{table}", ""]
+    return "\n".join(lines)
+
+
+_TEX: Final = {
+    **{sign: rf"\{sign}" for sign in "&%$#_{}"},
+    **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$"},
+}
+
+
+def _tex(text: str) -> str:
+    return "".join(_TEX.get(sign, sign) for sign in visible(text))
+
+
+def _tex_row(cells: Sequence[str]) -> str:
+    return " & ".join(map(_tex, cells)) + r" \\"
 
 
 def study_markdown(study: Study) -> str:

@@ -130,7 +130,7 @@ def test_findings_need_to_know_what_a_stage_does(tmp_path: Path) -> None:
     )
     text, document, page = told(path)
     assert document["trends"] == []
-    assert "What it goes with" not in page
+    assert "<h2>What it goes with" not in page
     assert "cannot tell here" not in text
 
 

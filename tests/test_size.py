@@ -18,8 +18,8 @@ GATE_MINUTES = 12
 """Minutes that the README's test command may take on two idle cores; `.ci/run` prints what it took."""
 
 AT_MOST = {
-    "tokens of the package": 327_533,
-    "tokens of the tests": 461_501,
+    "tokens of the package": 328_450,
+    "tokens of the tests": 463_068,
     "public names": 13,
     "files that name bits_per_byte": 6,
     "files that name known_lost_net": 7,
@@ -33,7 +33,7 @@ AT_MOST = {
 
 ROOMS = {
     "data": ("errors extras files loading progress ranges visible_text decoding item probe snapshot cache", 16_218),
-    "metrics": ("metrics measures", 26_319),
+    "metrics": ("metrics measures", 26_358),
     "theory": ("theory", 5_481),
     "grading": ("grading", 15_474),
     "probes": ("probes", 23_132),
@@ -44,9 +44,9 @@ ROOMS = {
     "scoring": ("scoring", 33_819),
     "retention": ("retention", 3_846),
     "run": ("run run_folder", 51_046),
-    "merge": ("merge", 8_124),
-    "study": ("study", 15_094),
-    "ways in": ("trl axolotl lm_eval demo version cli __init__ __main__", 23_377),
+    "merge": ("merge", 8_175),
+    "study": ("study", 15_841),
+    "ways in": ("trl axolotl lm_eval demo version cli __init__ __main__", 23_457),
 }
 """Parts of the package that make a room, and the most tokens of code of the room."""
 

@@ -18,7 +18,14 @@ from forgetwatch.cli.options import (
     check_output,
     check_study,
 )
-from forgetwatch.cli.output import echo, result_console, shared_work, write_json
+from forgetwatch.cli.output import (
+    announce_import,
+    echo,
+    result_console,
+    scoring_unless_cached,
+    shared_work,
+    write_json,
+)
 from forgetwatch.cli.resolve import resolve
 from forgetwatch.errors import StudyError, some_of
 from forgetwatch.loading import Loading
@@ -28,6 +35,7 @@ from forgetwatch.snapshot import Snapshot
 from forgetwatch.study import (
     PAGE,
     Pair,
+    Source,
     Sources,
     Study,
     draw_figures,
@@ -59,7 +67,7 @@ def study_command(
     ] = None,
     json_path: JsonOption = None,
     with_findings: Annotated[
-        bool, typer.Option("--findings", help="Ask the first three findings of arXiv 2510.17776 of these pairs.")
+        bool, typer.Option("--findings", help="Ask the findings of arXiv 2510.17776 of these pairs.")
     ] = False,
     with_latex: Annotated[
         bool, typer.Option("--latex", help="Write the paper's tables as study.tex too, for the LaTeX package booktabs.")
@@ -87,9 +95,10 @@ def study_command(
     check_device_map(device_map)
     check_output(json_path, "a JSON document", [study, probe], kind="study")
     plan = read_plan(study, probe=probe)
-    if with_findings and all(pair.kind is None for pair in plan.pairs):
+    if with_findings and not plan.asks_for_findings:
         raise StudyError(
-            f"{study}: --findings needs what a stage does: kind: continual-pretraining, from-base or from-instruct"
+            f"{study}: --findings needs what a stage does (kind: continual-pretraining, from-base or from-instruct), "
+            "or a merge as a side"
         )
     folder = output or study.parent / (re.sub(r"[^\w.-]+", "-", plan.name).strip("-.") or "study")
     if folder.suffix in _FORMATS:
@@ -104,8 +113,18 @@ def study_command(
 
     loading = Loading(trust_remote_code=trust_remote_code, device_map=device_map)
 
-    def read(given: str, items: Probe | None, metric: str | None) -> Snapshot:
-        return resolve(given, items, metric, loading=loading)
+    def read(source: Source, items: Probe | None) -> Snapshot:
+        if source.merge is None or items is None:
+            return resolve(source.location, items, source.metric, loading=loading)
+        announce_import()
+        # Not at the top: this imports torch, which files of outcomes do not need.
+        from forgetwatch.merge import ModelPair, score_point
+        from forgetwatch.scoring import silence_loading
+
+        silence_loading()
+        a, b = source.merge
+        ends = ModelPair(a=a, b=b, method="linear", alphas=(source.alpha,), loading=loading)
+        return score_point(ends, source.alpha, items, progress_of=scoring_unless_cached)
 
     def announce(number: int, pair: Pair) -> None:
         seeds = max(len(pair.before), len(pair.after))

@@ -182,6 +182,16 @@ def run_sweep(
     )
 
 
+def score_point(ends: ModelPair, alpha: float, probe: Probe, *, progress_of: Shown) -> Snapshot:
+    """Score one point between two models on a probe.
+
+    Raises:
+        ScoringError: If the models cannot be merged, or the point cannot be scored.
+    """
+    on_all_processes(ends.check)
+    return _Scoring(ends, [probe], progress_of).point(alpha)[0]
+
+
 @dataclass(frozen=True)
 class _Scoring:
     """Scoring of the ends and of the points between them, on all probes."""

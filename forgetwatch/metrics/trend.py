@@ -67,22 +67,26 @@ class Slope:
     @property
     def interval(self) -> Interval:
         """95 % interval; (nan, nan) without an error."""
-        if math.isnan(self.error):
-            return math.nan, math.nan
-        width = float(stdtrit(self.degrees, 0.975)) * self.error
+        return self.interval_of(1)
+
+    def interval_of(self, questions: int) -> Interval:
+        """Return the interval that all questions of a study share: of each one 1 - .05/questions (Bonferroni)."""
+        width = math.nan if math.isnan(self.error) else self._quantile(questions) * self.error
         return self.slope - width, self.slope + width
+
+    def _quantile(self, questions: int) -> float:
+        return float(stdtrit(self.degrees, 1 - 0.025 / questions))
 
     @property
     def p_value(self) -> float:
         """Two-sided p-value of no change; nan without an error."""
         return math.nan if math.isnan(self.error) else float(2 * stdtr(self.degrees, -abs(self.slope) / self.error))
 
-    @property
-    def seen(self) -> float:
-        """Change that would be seen in 80 of 100 such studies; nan without an error."""
+    def seen(self, questions: int) -> float:
+        """Return the change that 80 of 100 such studies of so many questions would tell; nan without an error."""
         if math.isnan(self.error):
             return math.nan
-        return float(stdtrit(self.degrees, 0.975) + stdtrit(self.degrees, 0.8)) * self.error
+        return (self._quantile(questions) + float(stdtrit(self.degrees, 0.8))) * self.error
 
 
 def family_mean(outcome: Floats, family: Ints) -> Slope:

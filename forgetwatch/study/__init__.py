@@ -11,5 +11,5 @@ A study imports no torch where only files of outcomes are named. Start with `pla
 """
 
 from forgetwatch.study.pairs import Sources, Study, is_model, run_study
-from forgetwatch.study.plan import Pair, read_plan
+from forgetwatch.study.plan import Pair, Source, read_plan
 from forgetwatch.study.publication import PAGE, draw_figures, study_json, study_table, write_numbers

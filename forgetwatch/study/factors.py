@@ -1,14 +1,20 @@
-"""What forgetting goes with over the pairs of a study, and the first three findings of arXiv 2510.17776.
+"""What forgetting goes with over the pairs of a study, and the findings of arXiv 2510.17776.
 
-    pairs ─▶ covariates ─▶ slopes, each alone and with the others held ─▶ a sentence, or "cannot tell"
+    pairs ─▶ covariates ─▶ slopes within stages, then with the others held ─▶ a sentence, or "cannot tell"
 
-A covariate is a number or a word that the file gives each pair: its size, its data, and whatever stands under
-`covariates`. Numbers that span a factor of ten or more, and size and data, count by their logarithm. A word is compared
-with the most frequent one. The model family is the unit (`metrics.trend`); without one the base is.
+A covariate is a number or a word that the file gives each pair: its stage, its size, its data, and whatever stands
+under `covariates`. Numbers that span a factor of ten or more, and size and data, count by their logarithm. A word is
+compared with the most frequent one, as is a stage. The model family is the unit (`metrics.trend`); without one the base
+is.
+
+Every slope but that of a stage holds the stage: the small models of a study may be those that were trained another way,
+which would look like an effect of size. A slope is told if its p-value times the number of slopes, of all covariates
+and both rates, is below .05; the intervals are those of this rule.
 
 The abstract of the paper says small, low, moderate and large, and gives no numbers. Here small and low are below 5 %,
-moderate is 5 to 15 %, large is above. These bounds are of this module, not of the paper. A finding is supported if the
-95 % intervals over families lie where it says, contradicted if one lies elsewhere, and else cannot be told.
+moderate is 5 to 15 %, large is above, and a merge takes off less than 1 point unless it mitigates forgetting. These
+bounds are of this module, not of the paper. A finding is supported if the 95 % intervals over families lie where it
+says, contradicted if one lies elsewhere, and else cannot be told.
 """
 
 from __future__ import annotations
@@ -16,7 +22,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple
 
 import numpy as np
@@ -28,12 +34,18 @@ from forgetwatch.study.plan import Kind, Pair
 from forgetwatch.text import between, count, percent, points
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 Answer = Literal["supported", "contradicted", "cannot tell here"]
 
 SMALL: Final = 0.05
 LARGE: Final = 0.15
+LESS: Final = 0.01
+"""Share of the questions by which a merge must forget less than the training to count as less."""
 LITTLE_DATA: Final = 1e4
 """Rows of training data up to which a scale counts as small; the paper's small sets have about a thousand."""
+
+STAGE: Final = "stage"
+"""Name of the covariate that all others hold."""
 
 TENFOLD: Final = "tenfold"
 """Unit of what counts by its logarithm."""
@@ -49,11 +61,12 @@ class Trend:
         rate: Forgetting or backward transfer, the chance-adjusted totals of the tables.
         covariate: Its name; of a word with the words compared, such as ``method: DPO against SFT``.
         unit: What one step of it is: ``tenfold``, ``unit``, or empty for a word.
-        alone: The slope without other covariates, as a fraction.
+        alone: The slope within stages, without other covariates, as a fraction.
         held: The slope with all other covariates held; None if there is no other.
         pairs: Number of pairs that have it.
         families: Number of their families.
         held_pairs: Number of pairs that have all covariates.
+        questions: Number of slopes of the study, which share one error.
     """
 
     rate: Rate
@@ -64,22 +77,34 @@ class Trend:
     pairs: int
     families: int
     held_pairs: int
+    questions: int
+
+    @property
+    def interval(self) -> Interval:
+        """Interval of the slope within stages, at the level that the questions share."""
+        return self.alone.interval_of(self.questions)
+
+    @property
+    def seen(self) -> float:
+        """Change that 80 of 100 such studies would tell; nan without an error."""
+        return self.alone.seen(self.questions)
 
     def __str__(self) -> str:
         """Return the trend in one sentence."""
         of = _of(self.pairs, self.families)
-        low, high = self.alone.interval
+        low, high = self.interval
         per = f" per {self.unit}" if self.unit else ""
         if math.isnan(low):
             return f"{self.rate} and {self.covariate}: cannot tell; {of} give no interval, or one family alone differs"
         value = f"{points(self.alone.slope)} points{per} ({between((low, high), points)})"
         if low <= 0 <= high:
-            seen = f"{of} would show {points(self.alone.seen).lstrip('+')} points or more in 80 of 100 such studies"
+            seen = f"{of} would show {points(self.seen).lstrip('+')} points or more in 80 of 100 such studies"
             return f"{self.rate} and {self.covariate}: cannot tell, {value}; {seen}"
         told = f"{self.rate} {'rises' if self.alone.slope > 0 else 'falls'} with {self.covariate}: {value}; {of}"
-        if self.held is None or self.held.interval[0] > 0 or self.held.interval[1] < 0:
+        start, end = (1.0, 1.0) if self.held is None else self.held.interval_of(self.questions)
+        if start > 0 or end < 0:
             return told
-        none = "no interval" if math.isnan(self.held.interval[0]) else "cannot tell"
+        none = "no interval" if math.isnan(start) else "cannot tell"
         return f"{told}; with the others held, over {count(self.held_pairs)} pairs: {none}"
 
 
@@ -90,35 +115,46 @@ def _of(pairs: int, families: int) -> str:
 
 def trends(study: Study) -> list[Trend]:
     """Return the trends of both rates over each covariate that at least two pairs differ in."""
+    found = [trend for rate in RATES for trend in _trends_of(study, rate)]
+    return [replace(trend, questions=len(found)) for trend in found]
+
+
+def _trends_of(study: Study, rate: Rate) -> list[Trend]:
+    pairs = [one for one in study.compared if math.isfinite(one.unclipped(rate))]
+    outcome = np.array([one.unclipped(rate) for one in pairs])
+    families = np.unique([one.pair.family for one in pairs], return_inverse=True)[1] if pairs else np.empty(0, int)
+    covariates = _covariates([one.pair for one in pairs])
+    columns = {name: values for one in covariates for name, values in one.columns.items()}
+    stages = {name: values for one in covariates if one.name == STAGE for name, values in one.columns.items()}
+    every = np.flatnonzero(np.isfinite([*columns.values()]).all(axis=0)) if columns else np.empty(0, int)
+    together = _slopes(outcome, columns, families, every)
     found = []
-    for rate in RATES:
-        pairs = [one for one in study.compared if math.isfinite(one.unclipped(rate))]
-        outcome = np.array([one.unclipped(rate) for one in pairs])
-        families = np.unique([one.pair.family for one in pairs], return_inverse=True)[1] if pairs else np.empty(0, int)
-        covariates = _covariates([one.pair for one in pairs])
-        columns = {name: values for one in covariates for name, values in one.columns.items()}
-        every = np.isfinite([*columns.values()]).all(axis=0) if columns else np.empty(0, bool)
-        together = family_slopes(outcome[every], {name: one[every] for name, one in columns.items()}, families[every])
-        for one in covariates:
-            # The words of one covariate are fitted together, each against the most frequent.
-            known = np.isfinite(next(iter(one.columns.values())))
-            alone = family_slopes(
-                outcome[known], {name: values[known] for name, values in one.columns.items()}, families[known]
+    for one in covariates:
+        # The words of one covariate are fitted together, each against the most frequent.
+        known = np.flatnonzero(np.isfinite(next(iter(one.columns.values()))))
+        alone = _slopes(outcome, {**stages, **one.columns}, families, known)
+        has_others = any(other.name not in (STAGE, one.name) for other in covariates)
+        found += [
+            Trend(
+                rate=rate,
+                covariate=name,
+                unit=one.unit,
+                alone=alone[name],
+                held=together.get(name) if has_others else None,
+                pairs=len(known),
+                families=len(np.unique(families[known])),
+                held_pairs=len(every),
+                questions=1,
             )
-            found += [
-                Trend(
-                    rate=rate,
-                    covariate=name,
-                    unit=one.unit,
-                    alone=alone[name],
-                    held=together[name] if len(covariates) > 1 else None,
-                    pairs=int(known.sum()),
-                    families=len(np.unique(families[known])),
-                    held_pairs=int(every.sum()),
-                )
-                for name in one.columns
-            ]
+            for name in one.columns
+        ]
     return found
+
+
+def _slopes(outcome: Floats, columns: Mapping[str, Floats], families: Ints, rows: Ints) -> dict[str, Slope]:
+    """Return the slopes over some pairs, without the words and stages that none of them has."""
+    kept = {name: values[rows] for name, values in columns.items() if values[rows].any()}
+    return family_slopes(outcome[rows], kept, families[rows])
 
 
 def not_asked(study: Study) -> list[str]:
@@ -153,7 +189,7 @@ def number_of(pair: Pair, name: str) -> float | None:
 
 def _covariates(pairs: Sequence[Pair]) -> list[_Covariate]:
     """Return the covariates that at least two pairs differ in."""
-    given = [{"size": pair.size, "data": pair.data, **pair.covariates} for pair in pairs]
+    given = [{STAGE: pair.stage, "size": pair.size, "data": pair.data, **pair.covariates} for pair in pairs]
     found = []
     for name in dict.fromkeys(name for one in given for name in one):
         values = [None if one.get(name) != one.get(name) else one.get(name) for one in given]  # nan is unknown
@@ -204,22 +240,21 @@ class Finding:
 
 
 def findings(study: Study) -> list[Finding]:
-    """Return the first three findings of the paper with their answers here."""
-    forgetting, transfer = RATES
+    """Return the findings of the paper with their answers here."""
     kinds: dict[Kind, list[Compared]] = {}
     for one in study.compared:
         if one.pair.kind is not None:
             kinds.setdefault(one.pair.kind, []).append(one)
     domain, base, instruct = (kinds.get(kind, []) for kind in ("continual-pretraining", "from-base", "from-instruct"))
     little = [one for one in instruct if one.pair.data is not None and one.pair.data <= LITTLE_DATA]
-    low, high = (f"{100 * bound:g}" for bound in (SMALL, LARGE))
+    low, high, less = (f"{100 * bound:g}" for bound in (SMALL, LARGE, LESS))
     return [
         _asked(
             1,
             f"continual pretraining on a domain forgets {low} to {high} % and gains at most {high} %",
             [
-                ("forgetting", _mean(domain, forgetting), (SMALL, LARGE)),
-                ("backward transfer", _mean(domain, transfer), (-math.inf, LARGE)),
+                ("forgetting", _mean_rate(domain, "forgetting"), (SMALL, LARGE)),
+                ("backward transfer", _mean_rate(domain, "backward transfer"), (-math.inf, LARGE)),
             ],
             "stages of kind continual-pretraining",
         ),
@@ -227,8 +262,12 @@ def findings(study: Study) -> list[Finding]:
             2,
             f"post-training of base models gains more than {low} % in math and logic and forgets at most {high} %",
             [
-                ("backward transfer in math and logic", _mean(base, transfer, _SKILLS), (SMALL, math.inf)),
-                ("forgetting", _mean(base, forgetting), (-math.inf, LARGE)),
+                (
+                    "backward transfer in math and logic",
+                    _mean([(_skills(one), one.pair.family) for one in base]),
+                    (SMALL, math.inf),
+                ),
+                ("forgetting", _mean_rate(base, "forgetting"), (-math.inf, LARGE)),
             ],
             "stages of kind from-base, with categories that name math or logic",
         ),
@@ -236,10 +275,16 @@ def findings(study: Study) -> list[Finding]:
             3,
             f"post-training of instruct models on up to {count(LITTLE_DATA)} rows forgets and gains up to {low} %",
             [
-                ("forgetting", _mean(little, forgetting), (-math.inf, SMALL)),
-                ("backward transfer", _mean(little, transfer), (-math.inf, SMALL)),
+                ("forgetting", _mean_rate(little, "forgetting"), (-math.inf, SMALL)),
+                ("backward transfer", _mean_rate(little, "backward transfer"), (-math.inf, SMALL)),
             ],
             "stages of kind from-instruct, whose pairs give their data",
+        ),
+        _asked(
+            4,
+            f"a merge of both ends of a training does not reliably take more than {less} point off its forgetting",
+            [("forgetting of the merge less that of the training", _mean(_merges(study)), (-LESS, math.inf))],
+            "a merge of A and B after A, and the pair of A and B",
         ),
     ]
 
@@ -252,27 +297,40 @@ class _Mean:
     families: int
 
 
-def _mean(pairs: Sequence[Compared], rate: Rate, categories: Sequence[str] = ()) -> _Mean | None:
-    """Return the mean rate of some pairs, of some categories or in all, with its interval over families."""
-    values, families = [], []
-    for one in pairs:
-        if categories:
-            found = [
-                value.rate.mean
-                for name, value in one.values(rate).items()
-                if any(word in name.lower() for word in categories)
-            ]
-            value = float(np.mean(found)) if found else math.nan
-        else:
-            value = one.total(rate).rate.mean
-        if math.isfinite(value):
-            values.append(value)
-            families.append(one.pair.family)
-    if not values:
+def _mean_rate(pairs: Sequence[Compared], rate: Rate) -> _Mean | None:
+    return _mean([(one.total(rate).rate.mean, one.pair.family) for one in pairs])
+
+
+def _mean(values: Sequence[tuple[float, str]]) -> _Mean | None:
+    """Return the mean of the values of some pairs with their families, and its interval; None for no value."""
+    known = [(value, family) for value, family in values if math.isfinite(value)]
+    if not known:
         return None
+    families = [family for _, family in known]
     codes = np.unique(families, return_inverse=True)[1]
-    level = family_mean(np.array(values), codes)
-    return _Mean(value=level.slope, interval=level.interval, pairs=len(values), families=len(set(families)))
+    level = family_mean(np.array([value for value, _ in known]), codes)
+    return _Mean(value=level.slope, interval=level.interval, pairs=len(known), families=len(set(families)))
+
+
+def _skills(pair: Compared) -> float:
+    """Return the backward transfer of a pair in the categories that name math or logic; nan without one."""
+    of_categories = pair.values("backward transfer").items()
+    found = [value.rate.mean for name, value in of_categories if any(word in name.lower() for word in _SKILLS)]
+    return float(np.mean(found)) if found else math.nan
+
+
+def _merges(study: Study) -> list[tuple[float, str]]:
+    """Return what each merge forgets less what the training between the merged models forgets, and its family."""
+    trainings = {
+        (one.pair.before[0].location, one.pair.after[0].location): one.total("forgetting").rate.mean
+        for one in study.compared
+    }
+    found = []
+    for one in study.compared:
+        before, merge = one.pair.before[0].location, one.pair.after[0].merge
+        if merge is not None and before == merge[0] and merge in trainings:
+            found.append((one.total("forgetting").rate.mean - trainings[merge], one.pair.family))
+    return found
 
 
 def _asked(number: int, claim: str, legs: Sequence[tuple[str, _Mean | None, Interval]], needs: str) -> Finding:

@@ -74,8 +74,8 @@ _KEYS: Final = {
 }
 """Keys of a study that do what options of other commands do."""
 
-Resolve = Callable[[str, Probe | None, str | None], Snapshot]
-"""Function of a path or model id, a probe and a metric to a snapshot: it reads files and scores models."""
+Resolve = Callable[[Source, Probe | None], Snapshot]
+"""Function of a source and a probe to a snapshot: it reads files and scores models."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -336,8 +336,8 @@ class Sources:
         from forgetwatch.merge import ModelPair
 
         try:
-            if not all(is_model(source) for source in (pair.before[0], pair.after[0])):
-                raise StudyError("needed models on both sides")
+            if not all(is_model(side) and side.merge is None for side in (pair.before[0], pair.after[0])):
+                raise StudyError("needed saved models on both sides")
             ends = ModelPair(a=pair.before[0].location, b=pair.after[0].location, method="linear", alphas=())
             distance = ends.distance().overall
         except ForgetwatchError as error:
@@ -376,10 +376,10 @@ class Sources:
         if source.columns is not None:
             return read_mapped(source.location, source.columns)
         if not is_model(source):
-            return self._resolve(source.location, None, source.metric)
+            return self._resolve(source, None)
         probe = self.probe_of(source)
         if probe is None or source.metric is not None:
-            return self._resolve(source.location, probe, source.metric)  # which says what is wrong
+            return self._resolve(source, probe)  # which says what is wrong
         snapshot = self._scored(source, probe)
         # Of two sides that were scored here with unlike prompts, no question would else be the same.
         return _without_examples(snapshot, probe) if ignore_examples else snapshot
@@ -396,7 +396,7 @@ class Sources:
         if path in self._failed:
             raise StudyError(self._failed[path])
         try:
-            snapshot = self._resolve(source.location, probe, None)
+            snapshot = self._resolve(source, probe)
         except ForgetwatchError as error:
             self._failed[path] = str(error)
             raise
@@ -407,6 +407,8 @@ class Sources:
 
 def is_model(source: Source) -> bool:
     """Return True for what is scored: a folder with a model, or a name that is neither a path nor there."""
+    if source.merge is not None:
+        return True
     path = Path(source.location)
     if source.columns is not None or is_outcomes(source.location):
         return False
@@ -423,7 +425,8 @@ def _file_name(source: Source, probe: Probe) -> str:
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", last).strip("-.")[:60] or "model"
     labels = [[item.task, item.id, item.category, item.cluster] for item in probe]
     location = source.location
-    parts = [location, _stamps(Path(location)), probe.name, probe.fingerprint, labels, VERSION]
+    stamps = [_stamps(Path(model)) for model in source.merge or (location,)]
+    parts = [location, *stamps, probe.name, probe.fingerprint, labels, VERSION]
     return f"{name}-{hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:_DIGITS]}.parquet"
 
 

@@ -24,6 +24,9 @@ stages:
       - name: qwen2.5-7b
         before: {path: Qwen/Qwen2.5-7B, probe: mine.jsonl, decoding: {tokens: 4096}}
         after: {path: all.parquet, where: {model: tuned}, map: {correct: eval.right}, set: {k: 4}, metric: acc}
+      - name: qwen merged
+        before: Qwen/Qwen2.5-7B
+        after: {merge: [Qwen/Qwen2.5-7B, Qwen/Qwen2.5-7B-Instruct], alpha: .2}    a share of the second, 0 to 1
 
 Paths are relative to the file. Every scalar stays the text in the file. A side with one answer to each
 question is compared with each seed of a side with several, be they a list of files or the samples of one. Everything
@@ -52,6 +55,7 @@ _COMPARED: Final = ("on_mismatch", "allow_prompt_mismatch")
 _TOP: Final = ("name", *_SCORED, "categories", *_COMPARED, "chance", "stages")
 _STAGE: Final = ("name", "kind", "pairs")
 _PAIR: Final = ("name", "family", "size", "data", "covariates", "train", "before", "after", *_COMPARED)
+_MERGE: Final = ("merge", "alpha", *_SCORED)
 _SOURCE: Final = ("path", *_SCORED, "metric", "where", "map", "set", "match")
 Kind = Literal["continual-pretraining", "from-base", "from-instruct"]
 """What a stage does, as far as a finding of the paper asks for it: training on a domain; post-training of base models,
@@ -73,6 +77,8 @@ class Source:
     rendering: Rendering | None = None  # replaces the probe's
     metric: str | None = None  # decides, if a log has several
     columns: ColumnMap | None = None  # those of a table under other names, and the rows that count
+    merge: tuple[str, str] | None = None  # locations of the two models that are averaged
+    alpha: float = 0.0  # share of the second
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,6 +135,11 @@ class Plan:
     def sources(self) -> list[Source]:
         """The sources of all sides."""
         return [source for pair in self.pairs for source in (*pair.before, *pair.after)]
+
+    @property
+    def asks_for_findings(self) -> bool:
+        """True if the file says what a stage does, or merges models, so that findings of the paper can be asked."""
+        return any(pair.kind is not None or pair.after[0].merge is not None for pair in self.pairs)
 
 
 def read_plan(path: Path, *, probe: str | None = None) -> Plan:
@@ -225,7 +236,24 @@ class _Reader:
             raise StudyError(f"{where}: needed a path or a model id, got an empty list")
         return tuple(self._source(entry, where) for entry in entries)
 
+    def _merged(self, given: Mapping[str, Plain], where: str) -> Source:
+        """Return the source of a merge, which is made and scored."""
+        models, alpha = given["merge"], given.get("alpha")
+        if not isinstance(models, list) or len(models) != 2 or not all(isinstance(one, str) for one in models):
+            raise StudyError(f"{where}: merge: needed two models, [A, B], got {_short(models)}")
+        share = _value(alpha) if isinstance(alpha, str) else None
+        if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 <= share <= 1:
+            raise StudyError(f"{where}: alpha: needed the share of {models[1]}, 0 to 1, got {_short(alpha)}")
+        scored = self._scored({**self._defaults, **given}, where)
+        if "probe" not in scored:
+            raise StudyError(f"{where}: merge: needed a probe (probe: NAME, or --probe), which scores the merged model")
+        a, b = (self._location(str(one), where) for one in models)
+        label = f"{models[0]} with {share:g} of {models[1]}"
+        return Source(given=label, location=label, merge=(a, b), alpha=float(share), **scored)
+
     def _source(self, given: Plain, where: str) -> Source:
+        if isinstance(given, dict) and "merge" in given:
+            return self._merged(_mapping(given, where, _MERGE), where)
         entry = {"path": given} if isinstance(given, str) else _mapping(given, where, _SOURCE)
         named = _text(entry, "path", where)
         columns = _columns(entry, where) if any(name in entry for name in ("where", "map", "set", "match")) else None
@@ -290,8 +318,8 @@ def _covariates(given: Plain, where: str) -> dict[str, float | str]:
     """Return the covariates of a pair: numbers, such as 8B or -0.5, and words."""
     found: dict[str, float | str] = {}
     for name, value in _mapping(given, where).items():
-        if name in ("size", "data"):
-            raise StudyError(f"{where}: {name} is a key of the pair itself")
+        if name in ("stage", "size", "data"):
+            raise StudyError(f"{where}: {name} is a key of the {'file' if name == 'stage' else 'pair'} itself")
         if not isinstance(value, str) or not value.strip():
             raise StudyError(f"{where}: needed a number or a word under {_short(name)}, got {_short(value)}")
         found[name] = _covariate(name, value.strip(), where)

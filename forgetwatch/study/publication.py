@@ -191,10 +191,12 @@ def _trend_json(one: Trend) -> dict[str, Any]:
             return None
         value = math.nan if math.isnan(found.error) else found.slope  # without an error it is no measurement
         numbers = {"slope": value, "interval": found.interval, "degrees": found.degrees, "p_value": found.p_value}
-        return {name: json_value(value) for name, value in {**numbers, "seen": found.seen}.items()}
+        numbers |= {"interval_of_all": found.interval_of(one.questions), "seen": found.seen(one.questions)}
+        return {name: json_value(value) for name, value in numbers.items()}
 
     own = {"rate": one.rate, "covariate": one.covariate, "unit": one.unit, "pairs": one.pairs, "families": one.families}
-    return {**own, "alone": slope(one.alone), "held": slope(one.held), "held_pairs": one.held_pairs}
+    own |= {"questions": one.questions, "held_pairs": one.held_pairs}
+    return {**own, "alone": slope(one.alone), "held": slope(one.held)}
 
 
 def _pair_json(result: Compared | Failed) -> dict[str, Any]:
@@ -275,7 +277,7 @@ def study_latex(study: Study) -> str:
     lines = [f"% {study.plan.name}, {made_line()}".replace("\n", " ")]
     for stage, rate, names in _tables(study):
         body = rows(study, stage, rate)
-        lines += [r"\begin{table}", r"\centering", rf"\caption{{{_tex(stage)}: {rate}, \%, and its ceiling}}"]
+        lines += [r"\begin{table}", r"\centering\small", rf"\caption{{{_tex(stage)}: {rate}, \%, and its ceiling}}"]
         lines += [rf"\begin{{tabular}}{{l{'r' * len(names)}}}", r"\toprule", _tex_row(["", *names]), r"\midrule"]
         lines += [*map(_tex_row, body[:-1]), r"\midrule", _tex_row(body[-1])]
         lines += [r"\bottomrule", r"\end{tabular}", r"\end{table}", ""]
@@ -310,7 +312,7 @@ def study_markdown(study: Study) -> str:
         if found := trends(study):
             lines += ["## What it goes with", "", TRENDS_ABOUT, ""]
             lines += [*table(TREND_HEADINGS, [*map(_trend_cells, found)]), ""]
-        if found_here := [one for one in findings(study) if asks_for_findings(study)]:
+        if found_here := [one for one in findings(study) if study.plan.asks_for_findings]:
             lines += ["## The paper's findings, asked of this study", "", FINDINGS_ABOUT, ""]
             lines += [*table(FINDING_HEADINGS, [*map(_finding_cells, found_here)]), ""]
         lines += ["## Corrected for guessing, %", "", *_table(study, _GUESSING_HEADINGS, _guessing_cells)]
@@ -330,10 +332,11 @@ CAUSES_ABOUT: Final = (
     "within categories. In brackets what 95 of 100 permuted columns stay below; a star is beyond it."
 )
 TRENDS_ABOUT: Final = (
-    "Change of the total, in points, with one more step of what the file gives each pair; a word is compared with the "
-    "most frequent one. Brackets hold 95 % intervals in which the model family is the unit: one that contains 0 tells "
-    "nothing, and a dash stands where families are too few or one family alone differs. “Others held” is the change "
-    "with all other quantities of the table held; “would be seen” is the change that 80 of 100 such studies would show."
+    "Change of the total, in points, with one more step of what the file gives each pair, within its stage; a word or "
+    "a stage is compared with the most frequent one. The model family is the unit. In 95 of 100 studies all brackets "
+    "hold their value: one that contains 0 tells nothing, and a dash stands where families are too few, one family "
+    "alone differs, or the stage determines it. “Others held” is the change with all other quantities of the table "
+    "held too; “would be seen” is the change that 80 of 100 such studies would tell."
 )
 FINDINGS_ABOUT: Final = (
     "The abstract of arXiv 2510.17776 says small, low, moderate and large without numbers; the bounds here are ours. "
@@ -348,10 +351,10 @@ def _trend_cells(one: Trend) -> list[str]:
         # Without degrees of freedom a slope is no measurement.
         if found is None or math.isnan(found.error):
             return MISSING_CELL
-        return f"{points(found.slope)} ({between(found.interval, points)})"
+        return f"{points(found.slope)} ({between(found.interval_of(one.questions), points)})"
 
     name = f"{one.covariate}, per {one.unit}" if one.unit else one.covariate
-    seen = MISSING_CELL if math.isnan(one.alone.seen) else points(one.alone.seen).lstrip("+")
+    seen = MISSING_CELL if math.isnan(one.seen) else points(one.seen).lstrip("+")
     held = slope(one.held)
     held += f", {count(one.held_pairs)} pairs" if one.held is not None and one.held_pairs != one.pairs else ""
     return [one.rate, name, slope(one.alone), held, seen, count(one.pairs), count(one.families)]
@@ -359,11 +362,6 @@ def _trend_cells(one: Trend) -> list[str]:
 
 def _finding_cells(one: Finding) -> list[str]:
     return [f"{one.number}: {one.claim}", one.answer, one.numbers]
-
-
-def asks_for_findings(study: Study) -> bool:
-    """Return True if the file says what a stage does, so that the paper's findings can be asked of it."""
-    return any(pair.kind is not None for pair in study.plan.pairs)
 
 
 class _Figure(NamedTuple):
@@ -407,7 +405,7 @@ def _page(study: Study, drawings: Mapping[str, Markup | None]) -> str:
         stages=stages,
         about={"causes": CAUSES_ABOUT, "trends": TRENDS_ABOUT, "findings": FINDINGS_ABOUT},
         trends=(TREND_HEADINGS, [*map(_trend_cells, trends(study))]),
-        findings=(FINDING_HEADINGS, [*map(_finding_cells, findings(study))] if asks_for_findings(study) else []),
+        findings=(FINDING_HEADINGS, [*map(_finding_cells, findings(study))] if study.plan.asks_for_findings else []),
         scales=[
             (_SCALES.get(by, f"Forgetting against {by}"), str(one), drawings[name])
             for by, one in scales(study).items()

@@ -29,7 +29,7 @@ def test_families_of_one_pair_each_give_the_robust_error_hc2_and_its_degrees() -
     low, high = found.interval
     assert low < beta[1] < high
     assert (found.p_value < 0.05) == (not low <= 0 <= high)
-    assert found.seen > found.error
+    assert found.seen(2) > found.seen(1) > found.error
 
 
 def test_of_equal_families_the_mean_has_the_t_interval_of_their_means() -> None:
@@ -64,7 +64,7 @@ def test_what_is_not_determined_has_no_number() -> None:
             assert math.isnan(slope.slope)
             assert math.isnan(slope.interval[0])
             assert math.isnan(slope.p_value)
-            assert math.isnan(slope.seen)
+            assert math.isnan(slope.seen(1))
     alone = family_slopes(y, {"x": x}, np.zeros(8, int))["x"]  # one family has no error
     assert math.isfinite(alone.slope)
     assert math.isnan(alone.interval[0])

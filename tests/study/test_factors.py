@@ -1,6 +1,9 @@
 """What forgetting goes with over the pairs of a study, and the paper's findings asked of it."""
 
 import json
+import math
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +14,13 @@ from typer.testing import CliRunner
 
 from forgetwatch import save_snapshot
 from forgetwatch.cli import app
+from forgetwatch.comparing import CategoryMeans, Spread
 from forgetwatch.errors import StudyError
-from forgetwatch.study import read_plan
+from forgetwatch.study import Study, read_plan
+from forgetwatch.study.factors import trends
+from forgetwatch.study.pairs import RATES, Compared
+
+ROOT = Path(__file__).parents[2]
 
 ITEMS = 400
 
@@ -100,13 +108,37 @@ def test_words_and_numbers_are_covariates_and_are_held_for_each_other(tmp_path: 
 @pytest.mark.parametrize(
     ("kind", "lost", "gained", "data", "answers"),
     [
-        ("continual-pretraining", 0.2, 0.1, None, ("supported", "cannot tell here", "cannot tell here")),
-        ("continual-pretraining", 0.8, 0.1, None, ("contradicted", "cannot tell here", "cannot tell here")),
-        ("from-base", 0.1, 0.3, None, ("cannot tell here", "supported", "cannot tell here")),
-        ("from-base", 0.1, 0.0, None, ("cannot tell here", "contradicted", "cannot tell here")),
-        ("from-instruct", 0.03, 0.02, "1K", ("cannot tell here", "cannot tell here", "supported")),
-        ("from-instruct", 0.5, 0.02, "1K", ("cannot tell here", "cannot tell here", "contradicted")),
-        ("from-instruct", 0.5, 0.02, "1M", ("cannot tell here", "cannot tell here", "cannot tell here")),
+        (
+            "continual-pretraining",
+            0.2,
+            0.1,
+            None,
+            ("supported", "cannot tell here", "cannot tell here", "cannot tell here"),
+        ),
+        (
+            "continual-pretraining",
+            0.8,
+            0.1,
+            None,
+            ("contradicted", "cannot tell here", "cannot tell here", "cannot tell here"),
+        ),
+        ("from-base", 0.1, 0.3, None, ("cannot tell here", "supported", "cannot tell here", "cannot tell here")),
+        ("from-base", 0.1, 0.0, None, ("cannot tell here", "contradicted", "cannot tell here", "cannot tell here")),
+        ("from-instruct", 0.03, 0.02, "1K", ("cannot tell here", "cannot tell here", "supported", "cannot tell here")),
+        (
+            "from-instruct",
+            0.5,
+            0.02,
+            "1K",
+            ("cannot tell here", "cannot tell here", "contradicted", "cannot tell here"),
+        ),
+        (
+            "from-instruct",
+            0.5,
+            0.02,
+            "1M",
+            ("cannot tell here", "cannot tell here", "cannot tell here", "cannot tell here"),
+        ),
     ],
 )
 def test_the_findings_of_the_paper_are_supported_contradicted_or_cannot_be_told(
@@ -125,8 +157,9 @@ def test_findings_need_to_know_what_a_stage_does(tmp_path: Path) -> None:
     path = written(tmp_path, [{"lost": 0.1}, {"lost": 0.2}])
     done = CliRunner().invoke(app, ["study", str(path), "--findings"])
     assert done.exit_code == 1
-    assert "--findings needs what a stage does: kind: continual-pretraining, from-base or from-instruct" in str(
-        done.exception
+    assert (
+        "--findings needs what a stage does (kind: continual-pretraining, from-base or from-instruct), or a merge"
+        in str(done.exception)
     )
     text, document, page = told(path)
     assert document["trends"] == []
@@ -273,3 +306,77 @@ def test_a_pair_says_which_knowledge_it_lost_and_reads_its_training_rows(tmp_pat
     path.write_text(path.read_text().replace("rows.jsonl", "gone.jsonl"))
     with pytest.raises(StudyError, match=r"train: .*gone.jsonl: no such file"):
         read_plan(path)
+
+
+LEVELS = np.array([0.06, 0.06, 0.04, 0.02, 0.09])
+"""Forgetting of the stages of the paper: the small models happen to be those that forget much."""
+
+
+def worlds(effect: float, *, number: int = 60, stage_effect: float = 1.0) -> Iterator[Study]:
+    """Studies of the paper's own pairs: an effect of the stage, one of size, and two covariates without an effect."""
+    rng, plan = np.random.default_rng(0), read_plan(ROOT / "configs" / "paper.yaml")
+    stages = np.array([plan.stages.index(pair.stage) for pair in plan.pairs])
+    families = np.unique([pair.family for pair in plan.pairs], return_inverse=True)[1]
+    sizes = np.log10([pair.size or math.nan for pair in plan.pairs])
+    for _ in range(number):
+        results = []
+        rates = [
+            stage_effect * LEVELS[stages]
+            + effect * sizes
+            + rng.normal(0, 0.01, families.max() + 1)[families]
+            + rng.normal(0, 0.01, len(sizes))
+            for _ in RATES
+        ]
+        for pair, lost, won in zip(plan.pairs, *rates, strict=True):
+            both = (Spread(mean=lost, sd=math.nan), Spread(mean=won, sd=math.nan))
+            means = CategoryMeans(
+                forgetting=both[0],
+                backward_transfer=both[1],
+                by_category={},
+                unclipped=both,
+                ceilings=both,
+                ceilings_by_category={},
+            )
+            mixed = replace(pair, covariates={"mix": rng.normal(5, 1), "method": str(rng.choice(["SFT", "DPO"]))})
+            nothing: Any = None  # the trends read the means alone
+            results.append(Compared(pair=mixed, means=means, comparison=nothing, averages=nothing, causes=None))
+        yield Study(plan=plan, results=tuple(results))
+
+
+@pytest.mark.parametrize("effect", [0.0, -0.02])
+def test_the_slope_of_size_is_that_of_the_world_whatever_the_stages_do(effect: float) -> None:
+    found = [one.alone.slope for study in worlds(effect) for one in trends(study) if one.covariate == "size"]
+    assert len(found) == 120
+    assert np.mean(found) == pytest.approx(effect, abs=0.001)
+    one_stage = [
+        replace(study, results=tuple(replace(one, pair=replace(one.pair, stage="all")) for one in study.compared))
+        for study in worlds(effect, number=20)
+    ]
+    confounded = [one.alone.slope for study in one_stage for one in trends(study) if one.covariate == "size"]
+    assert np.mean(confounded) < effect - 0.01, "without its stages the study takes them for an effect of size"
+
+
+def test_covariates_without_an_effect_are_seldom_told_over_all_questions_and_stages_are() -> None:
+    told = wrong = 0
+    for study in worlds(0.0, stage_effect=3.0):
+        found = [one for one in trends(study) if " rises with " in str(one) or " falls with " in str(one)]
+        wrong += any(not one.covariate.startswith("stage: ") for one in found)
+        told += any("much data against instruction tuning" in one.covariate for one in found)
+    assert wrong <= 3
+    assert told > 50
+
+
+def test_a_number_that_the_stage_determines_is_not_told(tmp_path: Path) -> None:
+    pairs = sized(lambda size, family: 0.1 + 0.1 * (size > 2e9))
+    path = written(tmp_path, pairs)
+    lines = path.read_text().split("    pairs:\n")
+    own = lines[1].split("      - name: ")[1:]
+    small, large = (
+        "".join(f"      - name: {one}" for one in own if ("1e+09" in one) == is_small) for is_small in (True, False)
+    )
+    path.write_text(f"{lines[0]}    pairs:\n{small}  - name: more\n    pairs:\n{large.replace('3e+09', '1e+10')}")
+    text, document, _ = told(path)
+    by_name = {one["covariate"]: one for one in document["trends"] if one["rate"] == "forgetting"}
+    assert set(by_name) == {"stage: tuning against more", "size"}
+    assert by_name["stage: tuning against more"]["alone"]["interval_of_all"][1] < 0
+    assert "forgetting falls with stage: tuning against more: " in text

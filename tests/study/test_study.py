@@ -31,15 +31,16 @@ from support import model, probe, snapshot, tokenizer
 from tool_logs import choice_row, open_row, write_samples
 from typer.testing import CliRunner
 
-from forgetwatch import Item, Probe, Snapshot, compare, load_snapshot, save_snapshot
+from forgetwatch import Item, Probe, Snapshot, compare, load_snapshot, save_snapshot, score
 from forgetwatch.cli import app
 from forgetwatch.comparing import Spread
-from forgetwatch.errors import ScoringError
+from forgetwatch.errors import ScoringError, StudyError
 from forgetwatch.measures import LookDrift
 from forgetwatch.merge.report import merge_markdown, merge_page
 from forgetwatch.probes.wordings import few_shot
 from forgetwatch.report import measure_tables
-from forgetwatch.study import Sources, Study, publication, read_plan, run_study
+from forgetwatch.study import Source, Sources, Study, publication, read_plan, run_study
+from forgetwatch.study.factors import findings
 from forgetwatch.study.figures import _apart, radar_figures, scale_figure, scales
 from forgetwatch.study.pairs import Resolve, Value
 from forgetwatch.study.publication import rows, study_csv, study_markdown
@@ -106,9 +107,9 @@ def pairs_of(found: dict[str, Any]) -> dict[str, Any]:
     return {pair["name"]: pair for stage in found["stages"] for pair in stage["pairs"]}
 
 
-def read(given: str, probe: Probe | None, metric: str | None) -> Snapshot:
-    assert probe is None, f"{given} is no model to be scored"
-    return load_snapshot(given, metric=metric)
+def read(source: Source, probe: Probe | None) -> Snapshot:
+    assert probe is None, f"{source.given} is no model to be scored"
+    return load_snapshot(source.location, metric=source.metric)
 
 
 def studied(path: Path, resolve: Resolve = read) -> Study:
@@ -617,10 +618,10 @@ def outcomes(given: str, probe: Probe, right: Sequence[bool]) -> Snapshot:
 class Scored(list[str]):
     """Names of the models that were scored, in their order; scores one when it is called."""
 
-    def __call__(self, given: str, probe: Probe | None, metric: str | None) -> Snapshot:
+    def __call__(self, source: Source, probe: Probe | None) -> Snapshot:
         assert probe is not None
-        self.append(Path(given).name)
-        return outcomes(given, probe, [n % 2 == 0 for n in range(len(probe))])
+        self.append(Path(source.location).name)
+        return outcomes(source.location, probe, [n % 2 == 0 for n in range(len(probe))])
 
 
 @pytest.fixture
@@ -641,10 +642,10 @@ def test_a_killed_study_scores_no_model_twice_and_a_changed_one_again(probed: Pa
     path = study_file(probed, *pairs, top=MODELS)
     scored = Scored()
 
-    def killed(given: str, probe: Probe | None, metric: str | None) -> Snapshot:
-        if given.endswith("late"):
+    def killed(source: Source, probe: Probe | None) -> Snapshot:
+        if source.location.endswith("late"):
             raise KeyboardInterrupt
-        return scored(given, probe, metric)
+        return scored(source, probe)
 
     with pytest.raises(KeyboardInterrupt):
         studied(path, killed)
@@ -673,9 +674,9 @@ def test_a_model_that_cannot_be_scored_is_tried_once_for_all_its_pairs(probed: P
     path = study_file(probed, *(f"{{name: p{n}, before: {pair}}}" for n, pair in enumerate(pairs)), top=MODELS)
     scored = Scored()
 
-    def score(given: str, probe: Probe | None, metric: str | None) -> Snapshot:
-        snapshot = scored(given, probe, metric)
-        if given.endswith("late"):
+    def score(source: Source, probe: Probe | None) -> Snapshot:
+        snapshot = scored(source, probe)
+        if source.location.endswith("late"):
             raise ScoringError("late: does not fit into memory")
         return snapshot
 
@@ -729,9 +730,10 @@ def test_a_base_with_worked_examples_and_a_tuned_model_in_a_chat_answer_the_same
     plain.save(probed / "plain.jsonl")
     pair = "{name: a, before: {path: base, probe: plain.jsonl}, after: tuned}"
 
-    def score(given: str, probe: Probe | None, metric: str | None) -> Snapshot:
+    def score(source: Source, probe: Probe | None) -> Snapshot:
         assert probe is not None
         assert probe.decoding is not None
+        given = source.location
         decoding = probe.decoding.to_json()  # type: ignore[union-attr]
         assert [decoding[name] for name in ("temperature", "top_p", "tokens")] == [0.6, 0.95, 7]
         return outcomes(given, probe, [not given.endswith("tuned") or n > 2 for n in range(len(probe))])
@@ -749,6 +751,57 @@ def test_a_base_with_worked_examples_and_a_tuned_model_in_a_chat_answer_the_same
     allowed = study_file(probed, pair, top=top + "allow_prompt_mismatch: true\n")
     study = studied(allowed, score)
     assert (study.compared[0].comparison.all.n, study.compared[0].comparison.all.forgotten) == (12, 3)
+
+
+MERGE = "{name: merged, before: base, after: {merge: [base, tuned], alpha: %s}}"
+
+
+@pytest.mark.parametrize(
+    ("lost", "answer"), [(0.5, "supported"), (0.4, "supported"), (0.1, "contradicted"), (0.38, "cannot tell here")]
+)
+def test_the_fourth_finding_compares_a_merge_with_the_training_between_its_models(
+    probed: Path, lost: float, answer: str
+) -> None:
+    """The training loses .4 of 100 questions in each of four families, and the merge another share."""
+    probe_of(100).save(probed / "p.jsonl")
+    pairs = []
+    for name in "abcd":
+        (probed / name).mkdir()
+        (probed / name / "config.json").write_text("{}")
+        pairs += [f"{{name: {name}, family: {name}, before: base, after: {name}}}"]
+        pairs += [f"{{name: m{name}, family: {name}, before: base, after: {{merge: [base, {name}], alpha: .2}}}}"]
+    sides = {name: number for number, name in enumerate("abcd")}
+
+    def score(source: Source, probe: Probe | None) -> Snapshot:
+        assert probe is not None
+        if source.merge is None:
+            share = 0.0 if source.given == "base" else 0.4
+        else:
+            share = lost + 0.01 * (sides[Path(source.merge[1]).name] % 2)
+        return outcomes(source.given, probe, [n >= round(share * 100) for n in range(len(probe))])
+
+    found = findings(studied(study_file(probed, *pairs, top=MODELS), score))[3]
+    assert (found.number, found.answer) == (4, answer)
+    assert "forgetting of the merge less that of the training " in found.numbers
+    assert "4 pairs of 4 families" in found.numbers
+
+
+@pytest.mark.parametrize(
+    ("pair", "said"),
+    [
+        (MERGE % "2", "alpha: needed the share of tuned, 0 to 1, got '2'"),
+        (MERGE % "much", "alpha: needed the share of tuned, 0 to 1, got 'much'"),
+        ("{name: m, before: base, after: {merge: base, alpha: .2}}", "merge: needed two models, [A, B], got 'base'"),
+        ("{name: m, before: base, after: {merge: [base, tuned]}}", "alpha: needed the share of tuned, 0 to 1, got no"),
+        ("{name: m, before: base, after: {merge: [base, tuned], share: .2}}", "unknown key 'share'"),
+        (MERGE % ".2", "merge: needed a probe (probe: NAME, or --probe), which scores the merged model"),
+    ],
+)
+def test_a_merge_that_cannot_be_made_is_an_error_of_the_file(probed: Path, pair: str, said: str) -> None:
+    path = study_file(probed, pair, top="" if "needed a probe" in said else MODELS)
+    with pytest.raises(StudyError) as raised:
+        read_plan(path)
+    assert said in str(raised.value)
 
 
 def test_a_model_without_a_probe_is_a_pair_that_failed(probed: Path) -> None:
@@ -912,7 +965,9 @@ def test_a_study_has_the_tables_of_passages_and_drift(tmp_path: Path) -> None:
         "stages:\n  - name: tuning\n    pairs:\n      - {name: one, before: base.parquet, after: tuned.parquet}\n"
     )
     plan = read_plan(tmp_path / "made.yaml")
-    study = run_study(plan, Sources(tmp_path, lambda given, *_: load_snapshot(given)), on_pair=lambda *_: None)
+    study = run_study(
+        plan, Sources(tmp_path, lambda source, _: load_snapshot(source.location)), on_pair=lambda *_: None
+    )
     text = study_markdown(study)
     assert "## Passages: what it can still predict" in text
     assert "| one | 4 | 1.150 | 1.650 | +0.500 (+0.500 to +0.500) |" in text
@@ -1009,6 +1064,24 @@ def test_each_side_is_sampled_in_its_own_rendering_and_kept(saved: Path, monkeyp
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 0, done.output
     assert (saved / "out" / "study.json").read_text() == before
+
+
+def test_a_merged_side_has_the_outcomes_of_the_averaged_weights(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORGETWATCH_CACHE", str(saved / "cache-merged"))
+    averaged, tok = model(tokenizer(), seed=0), tokenizer()
+    other = model(tok, seed=1).state_dict()
+    mixed = {name: 0.7 * tensor + 0.3 * other[name] for name, tensor in averaged.state_dict().items()}
+    averaged.load_state_dict(mixed)
+    (saved / "merged.yaml").write_text((MODELS + "\nstages:\n  - name: m\n    pairs:\n      - %s\n") % (MERGE % ".3"))
+    probe(40).save(saved / "p.jsonl")
+    done = CliRunner().invoke(app, ["study", str(saved / "merged.yaml"), "-o", str(saved / "merged")])
+    assert done.exit_code == 0, done.output
+    (pair,) = json.loads((saved / "merged" / "study.json").read_text())["stages"][0]["pairs"]
+    expected = compare(before=score(model(tok, seed=0), tok, probe(40)), after=score(averaged, tok, probe(40))).all
+    group = pair["groups"][0]
+    assert (group["n"], group["forgotten"], group["gained"]) == (40, expected.forgotten, expected.gained)
+    assert expected.forgotten + expected.gained > 0
+    assert pair["after"] == ["base with 0.3 of tuned"]
 
 
 def test_two_processes_write_the_study_of_one(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,8 +18,8 @@ GATE_MINUTES = 12
 """Minutes that the README's test command may take on two idle cores; `.ci/run` prints what it took."""
 
 AT_MOST = {
-    "tokens of the package": 328_450,
-    "tokens of the tests": 463_068,
+    "tokens of the package": 327_464,
+    "tokens of the tests": 462_985,
     "public names": 13,
     "files that name bits_per_byte": 6,
     "files that name known_lost_net": 7,
@@ -40,12 +40,12 @@ ROOMS = {
     "readers": ("readers files/json_pieces files/rows", 30_304),
     "compare": ("text measures/rows comparing", 34_207),
     "policy": ("policy", 9_525),
-    "report": ("report", 31_567),
+    "report": ("report", 31_569),
     "scoring": ("scoring", 33_819),
     "retention": ("retention", 3_846),
     "run": ("run run_folder", 51_046),
     "merge": ("merge", 8_175),
-    "study": ("study", 15_841),
+    "study": ("study", 14_853),
     "ways in": ("trl axolotl lm_eval demo version cli __init__ __main__", 23_457),
 }
 """Parts of the package that make a room, and the most tokens of code of the room."""

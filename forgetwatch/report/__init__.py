@@ -30,7 +30,7 @@ from forgetwatch.report.export import (
     trajectory_json,
     write_card,
 )
-from forgetwatch.report.flip_list import flip_json, flip_lines
+from forgetwatch.report.flip_list import flip_json, flip_lines, script_json
 from forgetwatch.report.html import made_line, page, render, run_page
 from forgetwatch.report.pictures import (
     SUFFIXES,

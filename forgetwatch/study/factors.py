@@ -181,10 +181,9 @@ class _Covariate(NamedTuple):
     unit: str
 
 
-def number_of(pair: Pair, name: str) -> float | None:
-    """Return a number of a pair, by the name of its covariate; None if it has none."""
-    value = {"size": pair.size, "data": pair.data, **pair.covariates}.get(name)
-    return value if isinstance(value, float) and math.isfinite(value) else None
+def scales(study: Study) -> dict[str, Trend]:
+    """Return the trends of forgetting with what is a number of each pair, such as its size, by its name."""
+    return {one.covariate: one for one in trends(study) if one.rate == RATES[0] and one.unit}
 
 
 def _covariates(pairs: Sequence[Pair]) -> list[_Covariate]:

@@ -3,7 +3,7 @@
     study.json        forgetwatch/study@1: every number, and the pairs that could not be compared
     study.html        one page that opens from disk
     study.md          the same tables in Markdown
-    study.csv         every number in long form: a row for each pair, group and quantity
+    study.csv         one table: a row for each pair, with what the file says of it and its numbers
     study.tex         the paper's tables in LaTeX (booktabs), if they are asked for
     pictures/         each figure as PNG and SVG
 
@@ -32,7 +32,6 @@ import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -58,11 +57,12 @@ from forgetwatch.report import (
     name_in,
     render,
     save_figures,
+    script_json,
     svg,
     table,
 )
-from forgetwatch.study.factors import Finding, Trend, findings, not_asked, trends
-from forgetwatch.study.figures import NAMELESS, radar_figures, scale_figure, scales
+from forgetwatch.study.factors import TENFOLD, Finding, Trend, findings, not_asked, scales, trends
+from forgetwatch.study.figures import NAMELESS, radar_figures
 from forgetwatch.study.pairs import RATES, Compared, Failed, Rate, Study, Value
 from forgetwatch.text import between, brief, count, fit_ends, listed, percent, points, short_name
 from forgetwatch.visible_text import csv_cell, visible, without_folders
@@ -72,7 +72,7 @@ if TYPE_CHECKING:
 
 SCHEMA: Final = "forgetwatch/study@1"
 PAGE: Final = "study.html"
-_SCALES: Final = {"size": "Forgetting against size", "data": "Forgetting against the scale of data"}
+_LABELS: Final = {"size": "parameters", "data": "scale of the data"}
 _RULES: Final = {
     "own": "Each question counts with its own number of options.",
     "paper-compat": "As in the paper's released code, all questions of a task have one number of options, and some "
@@ -245,31 +245,68 @@ def _value_json(value: Value) -> dict[str, Any]:
 
 
 def study_rows(study: Study) -> Iterator[dict[str, Any]]:
-    """Yield the numbers of all pairs in long form, those of the paper's tables among them as fractions."""
+    """Yield a row for each pair: what the file says of it, then its numbers by name, shares as fractions."""
     for one in study.compared:
         pair = one.pair
-        first: dict[str, Any] = {"stage": pair.stage, "pair": pair.name, "family": pair.family, "kind": pair.kind}
-        first |= {"size": pair.size, "data": pair.data}
-        yield from long_rows(one.comparison.groups, **first)
+        row: dict[str, Any] = {"stage": pair.stage, "pair": pair.name, "family": pair.family, "kind": pair.kind}
+        row |= {"size": pair.size, "data": pair.data}
+        row |= {f"covariate.{name}": json_value(value) for name, value in pair.covariates.items()}
+        row["verdict"] = one.decision.word
+        row |= {f"averages.{name}": json_value(value) for name, value in vars(one.averages).items()}
+        row |= {number["quantity"]: number["value"] for number in long_rows([one.comparison.all])}
+        for name, group in one.comparison.by("category").items():
+            row |= {f"category.{name}.{what}": getattr(group, what) for what in ("n", "forgotten", "gained")}
         for rate in RATES:
-            of_categories = [("category", name, value) for name, value in one.values(rate).items()]
-            for level, name, value in [*of_categories, ("all", "all", one.total(rate))]:
+            values = {"": one.total(rate), **{f"category.{name}.": value for name, value in one.values(rate).items()}}
+            for where, value in values.items():
                 numbers = {"mean": value.rate.mean, "sd": value.rate.sd, "ceiling": value.ceiling.mean}
-                for part, number in numbers.items():
-                    if not math.isnan(number):
-                        quantity = f"paper.{rate.replace(' ', '_')}.{part}"
-                        yield {**first, "level": level, "name": name, "quantity": quantity, "value": number}
+                own = f"{where}paper.{rate.replace(' ', '_')}"
+                row |= {f"{own}.{part}": number for part, number in numbers.items() if not math.isnan(number)}
+        yield row
 
 
 def study_csv(study: Study) -> str:
     """Return the CSV table of `study_rows`; a name that a spreadsheet would run as a formula has an apostrophe."""
-    text = io.StringIO()
-    columns = ("stage", "pair", "family", "kind", "size", "data", "level", "name", "quantity", "value")
+    text, found = io.StringIO(), [*study_rows(study)]
+    columns = dict.fromkeys(name for row in found for name in row)
     writer = csv.DictWriter(text, columns, lineterminator="\n")
     writer.writeheader()
-    for row in study_rows(study):
+    for row in found:
         writer.writerow({name: csv_cell(cell) if isinstance(cell, str) else cell for name, cell in row.items()})
     return text.getvalue()
+
+
+_UP: Final = {
+    "paper.forgetting.mean": "forgetting, %",
+    "paper.backward_transfer.mean": "backward transfer, %",
+    "averages.forgetting": "1→0, %",
+    "net_change_estimate": "net change, points",
+}
+"""Columns of `study_rows` that the page draws against others, with their labels."""
+_BEFORE: Final = "accuracy_before"
+
+
+def _map_json(study: Study) -> Markup | None:
+    """Return the points of the page with their axes and trends, as JSON; None without a pair."""
+    found, numbers = trends(study), list(scales(study).items())
+    axes: list[dict[str, Any]] = [
+        {"column": name, "label": _LABELS.get(name, name), "across": True, "log": trend.unit == TENFOLD}
+        for name, trend in numbers
+    ]
+    axes.append({"column": _BEFORE, "label": "right before, %", "across": True, "log": False})
+    axes += [{"column": column, "label": label, "across": False, "log": False} for column, label in _UP.items()]
+    told: dict[str, dict[str, str]] = {}
+    for trend in found:
+        told.setdefault(trend.covariate, {})[f"paper.{trend.rate.replace(' ', '_')}.mean"] = f"{trend}."
+    names, rows_of = [axis["column"] for axis in axes], []
+    for row in study_rows(study):
+        point = {name: row[name] for name in ("pair", "stage", "family", "size")}
+        for name in names:
+            value = row.get(name, row.get(f"covariate.{name}"))
+            in_percent = name in _UP or name == _BEFORE
+            point[name] = 100 * value if in_percent and value is not None else value
+        rows_of.append(point)
+    return Markup(script_json({"rows": rows_of, "axes": axes, "told": told})) if rows_of else None
 
 
 def study_latex(study: Study) -> str:
@@ -373,8 +410,6 @@ class _Figure(NamedTuple):
 
 def _figures(study: Study) -> dict[str, _Figure]:
     figures = {}
-    for by in scales(study):
-        figures[f"against-{file_name(by)}"] = _Figure(partial(scale_figure, study, by))
     for number, stage in enumerate(study.plan.stages, 1):
         for part, draw in enumerate(radar_figures(study, stage), 1):
             figures[f"radar-{number}-{part}-{file_name(stage)}"] = _Figure(draw, stage)
@@ -393,6 +428,7 @@ def _page(study: Study, drawings: Mapping[str, Markup | None]) -> str:
             stages.append({"name": stage, "pictures": own, "tables": tables, "seeds": seeds})
     return render(
         "study.html",
+        scripts=["study.js"],
         name=study.plan.name,
         facts=_facts(study),
         verdicts=_verdicts(study),
@@ -406,11 +442,7 @@ def _page(study: Study, drawings: Mapping[str, Markup | None]) -> str:
         about={"causes": CAUSES_ABOUT, "trends": TRENDS_ABOUT, "findings": FINDINGS_ABOUT},
         trends=(TREND_HEADINGS, [*map(_trend_cells, trends(study))]),
         findings=(FINDING_HEADINGS, [*map(_finding_cells, findings(study))] if study.plan.asks_for_findings else []),
-        scales=[
-            (_SCALES.get(by, f"Forgetting against {by}"), str(one), drawings[name])
-            for by, one in scales(study).items()
-            if (name := f"against-{file_name(by)}") in drawings
-        ],
+        map=_map_json(study),
         notes=_notes(study),
         rule=_RULES[study.plan.chance],
         made=made_line(),

@@ -231,7 +231,8 @@ def test_what_cannot_be_asked_and_missing_families_are_noted(tmp_path: Path) -> 
         assert f"note: {note}" in text
         assert note in page
     table = (tmp_path / "out" / "study.csv").read_text().splitlines()
-    assert table[0] == "stage,pair,family,kind,size,data,level,name,quantity,value"
+    assert table[0].startswith("stage,pair,family,kind,size,data,covariate.same,covariate.once,verdict,averages.tasks,")
+    assert [line.split(",")[6:8] for line in table[1:]] == [["3.0", "x"], ["3.0", ""], ["3.0", ""], ["3.0", ""]]
 
 
 def test_a_step_of_a_large_number_is_one_that_can_be_read(tmp_path: Path) -> None:

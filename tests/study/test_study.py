@@ -5,7 +5,9 @@ Passages and drift in a study and in a merge: every measure with a table of its 
 Studies of models: each is scored once, by its own probe, in one process or in several.
 """
 
+import base64
 import csv
+import hashlib
 import io
 import json
 import shutil
@@ -40,8 +42,8 @@ from forgetwatch.merge.report import merge_markdown, merge_page
 from forgetwatch.probes.wordings import few_shot
 from forgetwatch.report import measure_tables
 from forgetwatch.study import Source, Sources, Study, publication, read_plan, run_study
-from forgetwatch.study.factors import findings
-from forgetwatch.study.figures import _apart, radar_figures, scale_figure, scales
+from forgetwatch.study.factors import findings, scales
+from forgetwatch.study.figures import radar_figures
 from forgetwatch.study.pairs import Resolve, Value
 from forgetwatch.study.publication import rows, study_csv, study_markdown
 
@@ -171,20 +173,33 @@ def test_a_category_named_total_and_items_without_one_have_rows_of_their_own(tmp
     assert [float(row[1].split()[0]) for row in shown] == pytest.approx(
         [round(100 * max(expected[at], 0), 1) for at in (0, 2, 1, 3)]
     )
-    written = [
-        row for row in csv.DictReader(io.StringIO(study_csv(study))) if row["quantity"] == "paper.forgetting.mean"
-    ]
-    assert [(row["level"], row["name"]) for row in written] == [
-        *(("category", name) for name in ("Total", "Arts", "")),
-        ("all", "all"),
-    ]
-    assert [float(row["value"]) for row in written] == pytest.approx([expected[at] for at in (0, 2, 1, 3)])
+    (written,) = csv.DictReader(io.StringIO(study_csv(study)))
+    columns = [f"{where}paper.forgetting.mean" for where in ("category.Total.", "category.Arts.", "category..", "")]
+    assert [float(written[name]) for name in columns] == pytest.approx([expected[at] for at in (0, 2, 1, 3)])
     status, _, _ = run(path, "-o", tmp_path / "out")
     assert status == 0
     paper = pairs_of(document(tmp_path / "out"))["a"]["paper"]["forgetting"]
     assert paper["by_category"]["Total"]["mean"] == pytest.approx(expected[0])
     assert paper["mean"] == pytest.approx(expected[3])
     assert "no category" in (tmp_path / "out" / "pictures" / "radar-1-1-tuning.svg").read_text()
+
+
+def test_latex_has_the_tables_with_its_signs_escaped(tmp_path: Path) -> None:
+    for n in range(2):
+        pq.write_table(table_of(answers(n), category=["R&D_1"] * len(K)), tmp_path / f"{n}.parquet")
+    study = studied(study_file(tmp_path, "{name: 50 %~^, before: [0.parquet, 1.parquet], after: 1.parquet}"))
+    lines = publication.study_latex(study).splitlines()
+    assert lines[1:6] == [
+        r"\begin{table}",
+        r"\centering\small",
+        r"\caption{tuning: forgetting, \%, and its ceiling}",
+        r"\begin{tabular}{lr}",
+        r"\toprule",
+    ]
+    assert lines[6] == r" & 50 \%\textasciitilde{}\textasciicircum{} \\"
+    assert lines[8].startswith(r"R\&D\_1 & ")
+    assert lines[8].count(r" $\pm$ ") == 1
+    assert [line for line in lines if line.startswith("Total & ")] == [lines[10], lines[24]]
 
 
 def test_undefined_numbers_are_left_out() -> None:
@@ -493,27 +508,35 @@ def test_the_files_of_a_study_agree_and_show_names_as_text(tmp_path: Path) -> No
     assert status == 0, err
     assert json.loads(out) == document(folder)
     page = (folder / "study.html").read_text()
-    assert not any(text in page for text in ("<script", "onerror=alert(3)>"))
+    script = page.partition("<script>")[2].partition("</script>")[0]
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}'" in page
+    assert page.count("<script") == page.count("</script") == 2, "the data and the one script that the page admits"
+    assert "onerror=alert(3)>" not in page
     assert " of 2 pairs" in page.partition('class="verdict"')[2][:100]
-    assert {path.name for path in (folder / "pictures").glob("*.png")} >= {"against-size.png"}
+    assert {path.name for path in (folder / "pictures").glob("*.png")} == {"radar-1-1-tuning.png"}
     table = list(csv.DictReader(io.StringIO((folder / "study.csv").read_text())))
     numbers = pairs_of(document(folder))
-    assert list(dict.fromkeys(row["pair"] for row in table)) == ["'=1+1 <b> & x_1", "b"]
-    forgotten = [row["value"] for row in table if (row["level"], row["quantity"]) == ("all", "forgotten")]
-    assert [*map(float, forgotten)] == [one["groups"][0]["forgotten"] for one in numbers.values()]
-    of_paper = [row for row in table if row["quantity"].startswith("paper.")]
-    assert not any(row["quantity"].endswith(".sd") for row in of_paper)  # one seed
-    for row in of_paper:
-        _, rate, part = row["quantity"].split(".")
-        paper = numbers["b" if row["pair"] == "b" else "=1+1 <b> & x_1"]["paper"][rate]
-        of_row = paper if row["level"] == "all" else paper["by_category"][row["name"].removeprefix("'")]
-        assert float(row["value"]) == (of_row["ceiling"]["mean"] if part == "ceiling" else of_row[part])
+    assert [row["pair"] for row in table] == ["'=1+1 <b> & x_1", "b"]
+    # The points of the page are the rows of the table, and both are the numbers of the document.
+    points = json.loads(page.partition('id="data">')[2].partition("</script>")[0])["rows"]
+    for row, point, (name, one) in zip(table, points, numbers.items(), strict=True):
+        assert (point["pair"], point["stage"], point["size"]) == (name, row["stage"], float(row["size"]))
+        assert float(row["forgotten"]) == one["groups"][0]["forgotten"]
+        assert not any(column.endswith(".sd") for column in row)  # one seed
+        for rate, paper in one["paper"].items():
+            assert float(row[f"paper.{rate}.mean"]) == paper["mean"]
+            assert point[f"paper.{rate}.mean"] == pytest.approx(100 * paper["mean"])
+            for category, value in paper["by_category"].items():
+                own = f"category.{category}.paper.{rate}"
+                assert float(row[f"{own}.mean"]) == value["mean"]
+                assert float(row[f"{own}.ceiling"]) == value["ceiling"]["mean"]
 
 
 def two_pairs(folder: Path) -> Path:
-    """Study with two figures: one category makes no radar."""
+    """Study with one figure, the radar of its stage."""
     for n in range(2):
-        pq.write_table(table_of(answers(n), category=["Math"] * len(K)), folder / f"{n}.parquet")
+        write(folder, f"{n}.parquet", answers(n))
     pairs = ("{name: a, size: 1B, before: 0.parquet, after: 1.parquet}", "{name: b, size: 2B, before: 1.parquet")
     return study_file(folder, pairs[0], f"{pairs[1]}, after: 0.parquet}}")
 
@@ -527,7 +550,7 @@ def test_all_numbers_and_a_page_are_there_when_the_figures_are_interrupted(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(publication, "scale_figure", interrupted)
+    monkeypatch.setattr(publication, "radar_figures", lambda *_: [interrupted])
     status, out, err = run(path, "-o", folder, "--json", tmp_path / "numbers.json")
     assert status != 0
     assert "2 pairs" in out
@@ -545,17 +568,17 @@ def test_a_figure_that_cannot_be_drawn_is_named_and_the_others_are_drawn(
 ) -> None:
     path, folder = two_pairs(tmp_path), tmp_path / "out"
     assert run(path, "-o", folder)[0] == 0
-    pictures = {"against-size.png", "against-size.svg"}
+    pictures = {"radar-1-1-tuning.png", "radar-1-1-tuning.svg"}
     assert {one.name for one in (folder / "pictures").iterdir()} == pictures
 
     def too_large(*_: object) -> None:
         raise ValueError("the image\nis too large")
 
-    monkeypatch.setattr(publication, "scale_figure", too_large)
+    monkeypatch.setattr(publication, "radar_figures", lambda *_: [too_large])
     status, out, err = run(path, "-o", folder)
     assert status == 0
     assert "report: " in out
-    assert "not drawn: the figure against-size: the image is too large" in err.splitlines()[-1]
+    assert "not drawn: the figure radar-1-1-tuning: the image is too large" in err.splitlines()[-1]
     assert not [*(folder / "pictures").iterdir()]
     page = (folder / "study.html").read_text()
     assert page.count("<svg") == 0
@@ -837,7 +860,6 @@ def test_the_radar_draws_what_the_table_has(tmp_path: Path) -> None:
 
 def test_a_figure_names_forty_pairs_at_most_and_says_which(tmp_path: Path) -> None:
     study = made_study(tmp_path, 42)
-    fewer = replace(study, results=study.results[:40])
     # Of equal ones, the later pair is left out.
     highest_first = sorted(study.compared, key=lambda one: -one.averages.forgetting)
     least = [one.pair.name for one in highest_first[40:]]
@@ -850,16 +872,11 @@ def test_a_figure_names_forty_pairs_at_most_and_says_which(tmp_path: Path) -> No
     radars = [draw() for draw in radar_figures(study, "tuning")]
     assert [line.get_label() for one in radars for line in one.axes[0].lines] == named
     assert {title_of(one) for one in radars} == {f"in the radars: {title}"}
-    scale, of_fewer = scale_figure(study, "size"), scale_figure(fewer, "size")
-    assert sorted(text.get_text() for text in scale.axes[0].texts) == sorted(named)
-    assert title_of(scale) == f"named: {title}"
-    assert sum(line.get_gid() is not None for line in scale.axes[0].lines) == 42
-    assert [line.get_label() for line in scale.axes[0].lines if line.get_gid()].count("tuning") == 1
-    assert list(scale.get_size_inches()) == list(of_fewer.get_size_inches())
-    assert title_of(of_fewer) == ""
+    fewer = replace(study, results=study.results[:40])
+    assert {title_of(draw()) for draw in radar_figures(fewer, "tuning")} == {""}
 
 
-def test_the_figure_against_size_has_each_total_with_its_deviation_and_radars_have_one_scale(tmp_path: Path) -> None:
+def test_the_radars_of_all_stages_have_one_scale(tmp_path: Path) -> None:
     for n in range(9):
         write(tmp_path, f"{n}.parquet", answers(n, 0.9 - 0.08 * n))
     stages = [
@@ -881,17 +898,6 @@ def test_the_figure_against_size_has_each_total_with_its_deviation_and_radars_ha
     path = tmp_path / "s.yaml"
     path.write_text(json.dumps({"stages": stages}))
     study = studied(path)
-    scales: tuple[tuple[Any, list[float]], ...] = (("size", [1e9, 2e9]), ("data", [5e3, 6e3]))
-    for by, expected in scales:
-        figure = scale_figure(study, by)
-        for panel, rate in zip(figure.axes, ("forgetting", "backward transfer"), strict=True):
-            points = [line for line in panel.lines if line.get_label().startswith("stage")]
-            for drawn, line, one, x in zip(panel.containers, points, study.compared, expected, strict=True):
-                found = one.total(rate).rate  # type: ignore[arg-type]
-                assert list(line.get_xdata()) == [x]
-                assert list(line.get_ydata()) == pytest.approx([100 * found.mean])
-                ends = drawn[2][0].get_segments()[0][:, 1]
-                assert list(ends) == pytest.approx([100 * (found.mean - found.sd), 100 * (found.mean + found.sd)])
     limits = [[panel.get_ylim() for panel in radar_figures(study, f"stage {n}")[0]().axes] for n in range(2)]
     assert limits[0] == limits[1]
     # The first stage forgets more: the scale of the later one alone would be another.
@@ -900,13 +906,14 @@ def test_the_figure_against_size_has_each_total_with_its_deviation_and_radars_ha
 
 
 PAIRS = {
-    "Meta-Llama-3_1-8B": "Meta-Llama-3_1-8B-Instruct",
-    "Meta-Llama-3_1-70B": "Meta-Llama-3_1-70B-Instruct",
-    "Mistral-7B-v0.1": "Mistral-7B-Instruct-v0.1",
-    "Mistral-7B-v0.2-hf": "Mistral-7B-Instruct-v0.2",
-    "Mixtral-8x7B-v0.1": "Mixtral-8x7B-Instruct-v0.1",
-    "Yi-6B": "Yi-6b-Chat",
+    "Meta-Llama-3_1-8B": ("Meta-Llama-3_1-8B-Instruct", 5.00, 12.34),
+    "Meta-Llama-3_1-70B": ("Meta-Llama-3_1-70B-Instruct", 4.02, 14.11),
+    "Mistral-7B-v0.1": ("Mistral-7B-Instruct-v0.1", 9.06, 3.48),
+    "Mistral-7B-v0.2-hf": ("Mistral-7B-Instruct-v0.2", 6.33, 6.17),
+    "Mixtral-8x7B-v0.1": ("Mixtral-8x7B-Instruct-v0.1", 6.26, 7.93),
+    "Yi-6B": ("Yi-6b-Chat", 2.68, 4.41),
 }
+"""Bases, their instruct models, and the totals of the paper's table in percent, clipped per task."""
 
 
 def right_by_question(path: Path) -> dict[tuple[str, str, str], bool]:
@@ -921,13 +928,24 @@ def test_the_six_pairs_of_mmlu_pro_equal_a_count_from_the_files(real_data: Path,
         json.dumps(
             {"name": before, "before": str(folder / f"{before}.parquet"), "after": str(folder / f"{after}.parquet")}
         )
-        for before, after in PAIRS.items()
+        for before, (after, _, _) in PAIRS.items()
     ]
-    status, _, err = run(study_file(tmp_path, *entries), "-o", tmp_path / "out")
+    status, _, err = run(study_file(tmp_path, *entries), "-o", tmp_path / "out", "--latex")
     assert status == 0, err
     found = pairs_of(document(tmp_path / "out"))
     assert len(found) == 6
-    for before, after in PAIRS.items():
+    latex = (tmp_path / "out" / "study.tex").read_text()
+    totals = [
+        f"{lost:.1f} ({found[name]['paper']['forgetting']['ceiling']['mean'] * 100:.1f})"
+        for name, (_, lost, _) in PAIRS.items()
+    ]
+    assert f"Total & {' & '.join(totals)} \\\\" in latex
+    for before, (after, lost, won) in PAIRS.items():
+        paper = found[before]["paper"]
+        assert (100 * paper["forgetting"]["mean"], 100 * paper["backward_transfer"]["mean"]) == (
+            pytest.approx(lost, abs=0.005),
+            pytest.approx(won, abs=0.005),
+        )
         one, other = (right_by_question(folder / f"{name}.parquet") for name in (before, after))
         assert one.keys() == other.keys()
         whole = found[before]["groups"][0]
@@ -942,13 +960,6 @@ def test_the_six_pairs_of_mmlu_pro_equal_a_count_from_the_files(real_data: Path,
     llama = found["Meta-Llama-3_1-8B"]["groups"][0]
     assert (llama["n"], llama["forgotten"], llama["gained"]) == (12032, 1127, 2053)
     assert llama["chance"]["paper"]["forgetting"] == pytest.approx(0.050102006, abs=5e-10)
-
-
-def test_names_of_points_stay_at_their_points_unless_they_would_cover_each_other() -> None:
-    points = [(0.1, 0.9), (0.9, 0.9), (0.15, 0.88), (0.5, 0.02), (0.55, 0.01)]
-    assert _apart(points, near=0.3, gap=0.1) == pytest.approx([0.9, 0.9, 0.8, 0.02, 0.0])
-    many = _apart([(0.5, 0.01)] * 5, near=float("inf"), gap=0.1)
-    assert many == pytest.approx([0.4, 0.3, 0.2, 0.1, 0.0])
 
 
 BITS = [1.0, 1.1, 1.2, 1.3]

@@ -51,6 +51,7 @@ from forgetwatch.report import CARD, causes_json, comparison_detail, save_run, t
 from forgetwatch.report.advice import PAGE, Advice, advise, proposed
 from forgetwatch.report.document import paths_sentence, stage_lines
 from forgetwatch.report.eight_lines import first_table
+from forgetwatch.report.sentences import loss_sentences
 from forgetwatch.report.terminal import first_lines
 from forgetwatch.run_folder import REPORT, RUN_FOLDER, find_run_folder, run_probe
 from forgetwatch.text import count, fit_ends, one_line, percent, run_name
@@ -123,6 +124,10 @@ def report_command(
             last, trajectory=trajectory, run=run_of, tolerance=tolerances, gate=results[0] if results else None
         )
         console.print(first_lines(first, last.notes), soft_wrap=True)
+        if sentences := loss_sentences(last, trajectory):
+            echo("")
+        for told in sentences:
+            print_hanging(told)
         if trajectory.matrix is not None:
             console.print()
             console.print(stage_lines(trajectory.matrix))

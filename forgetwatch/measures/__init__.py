@@ -22,6 +22,7 @@ from forgetwatch.measures.drift import (
     DRIFT,
     DRIFT_KEY,
     ESTIMATORS,
+    REVERSE,
     SET_NAMES,
     LookDrift,
     best_estimator,
@@ -30,6 +31,7 @@ from forgetwatch.measures.drift import (
     drift_row,
     kl_text,
     read_drift,
+    reverse_sentence,
     stored_drift,
 )
 from forgetwatch.measures.estimate import NET_ESTIMATE, margin_rule

@@ -1,5 +1,8 @@
 """Drift of one look from the base: KL(base||now) on texts that the base generated. See `metrics.divergence`.
 
+Between saved models also KL(now||base), on texts that the model after generated. It is large where the model now says
+what the base would not, and the former where it no longer says what the base would.
+
 The look's snapshot stores it in its metadata, with the floor of its run:
 
     "drift": {"probe": {"completions": 64, "tokens": 2011, "kl_sampled": 0.0059, "kl_sampled_se": 0.0018, ...,
@@ -28,7 +31,10 @@ from forgetwatch.metrics import Drift, Interval, mean_interval
 DRIFT_KEY: Final = "drift"
 """Key of the drift in the metadata of a snapshot."""
 
-SET_NAMES: Final = {"probe": "probe prompts", "training": "training prompts"}
+REVERSE: Final = "reverse"
+"""Set of the texts that the model after generated after the probe's prompts."""
+
+SET_NAMES: Final = {"probe": "probe prompts", "training": "training prompts", REVERSE: "probe prompts, KL(after||base)"}
 """Name of each set for people; another set has its own name."""
 
 ESTIMATORS: Final = {"kl_summed": "summed", "kl_sampled": "sampled"}
@@ -168,6 +174,12 @@ def _nats(value: float) -> str:
 def _floors(found: LookDrift) -> str:
     floors = [] if found.floor is None else [found.floor.kl_sampled, found.floor.kl_summed]
     return ", ".join(_nats(one) for one in floors if one is not None) or MISSING_CELL
+
+
+def reverse_sentence(found: LookDrift) -> str:
+    """Say how likely the base finds the texts that the model after generated."""
+    kl = kl_text(found, best_estimator([found]))
+    return f"The base finds texts that the model after generated less likely by {kl} nats a token: KL(after||base)."
 
 
 def _sentence(found: LookDrift) -> str:

@@ -15,10 +15,10 @@ from forgetwatch.text import count, nats
 Mode = Literal["mass", "both", "conditional", "neither"]
 
 _MODES: Final[dict[Mode, str]] = {
-    "mass": "the larger part is that the options are said less",
-    "both": "both parts fell",
-    "conditional": "another option is preferred",
-    "neither": "neither part fell",
+    "mass": "by mass, mostly: the options as a whole are said less",
+    "both": "by mass and choice: the options are said less, and another one is preferred",
+    "conditional": "by choice: another option is preferred",
+    "neither": "by neither mass nor choice",
 }
 
 
@@ -47,15 +47,15 @@ def mass_mode(found: MassChanges) -> Mode | None:
 def _sentence(found: MassChanges) -> str:
     if found.forgotten_mass is None or found.forgotten_conditional is None:
         return ""
-    mode, n = mass_mode(found), count(found.forgotten_n)
-    of = "Of the forgotten answer" if found.forgotten_n == 1 else f"Of the {n} forgotten answers"
+    mode, is_one = mass_mode(found), found.forgotten_n == 1
+    of = "The forgotten answer was" if is_one else f"The {count(found.forgotten_n)} forgotten answers were"
     mass, conditional = found.forgotten_mass, found.forgotten_conditional
-    inside = ", which is within its error," if mass.interval[0] <= 0 <= mass.interval[1] else ""
-    text = (
-        f"{of}: the log probability of the options together {_moved(mass.mean)}{inside} and that of the right one "
-        f"among them {_moved(conditional.mean)}"
+    inside = ", within its error" if mass.interval[0] <= 0 <= mass.interval[1] else ""
+    why = f" {_MODES[mode]}" if mode is not None else ""
+    return (
+        f"{of} lost{why} (the options together {_moved(mass.mean)}{inside}, the right one among them "
+        f"{_moved(conditional.mean)})."
     )
-    return f"{text}." if mode is None else f"{text}: {_MODES[mode]}."
 
 
 def _moved(change: float) -> str:

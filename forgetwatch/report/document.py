@@ -57,6 +57,7 @@ from forgetwatch.measures import (
     MEASURES,
     MISSING_CELL,
     PASSAGES,
+    REVERSE,
     SET_NAMES,
     GroupMeasure,
     LookDrift,
@@ -64,6 +65,7 @@ from forgetwatch.measures import (
     Quantity,
     chance_rows,
     json_value,
+    reverse_sentence,
     sentence_of,
 )
 from forgetwatch.metrics import wilson
@@ -501,8 +503,9 @@ def _drift(comparison: Comparison, run: Trajectory | None) -> list[Part]:
     ]
     about = _DRIFT.format(", ".join(texts))
     for name, one in latest.items():
-        told = sentence_of(DRIFT, one)
-        about += f" After the {SET_NAMES.get(name, name)}, {told}" if told else ""
+        told = reverse_sentence(one) if name == REVERSE else sentence_of(DRIFT, one)
+        if told:
+            about += f" {told}" if name == REVERSE else f" After the {SET_NAMES.get(name, name)}, {told}"
     return _measured(DRIFT, about, "prompts", [("", now)] if now else [], rows, "group")
 
 

@@ -53,7 +53,7 @@ from forgetwatch.report.eight_lines import first_table
 from forgetwatch.report.flip_list import flip_list, script_json
 from forgetwatch.report.pictures import svg
 from forgetwatch.report.plots import heatmap, heatmap_caption, heatmap_figure
-from forgetwatch.report.sentences import Summary, summary
+from forgetwatch.report.sentences import Summary, loss_sentences, summary
 from forgetwatch.report.several_models import RANKING, matrix_cells, ranking_cells, ranking_figure, several_words
 from forgetwatch.run_folder import run_probe
 from forgetwatch.text import count, passages
@@ -155,6 +155,7 @@ def page(
         first=first,
         table=made,
         then=without_folders(made.command),
+        why=loss_sentences(comparison, trajectory) if compared else [],
         style=_CLASSES[made.decision.word],
         sections=sections,
         figures=_figures(run) if compared else {},

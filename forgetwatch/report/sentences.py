@@ -24,7 +24,7 @@ from forgetwatch.comparing import (
     less_luck,
     round_percent,
 )
-from forgetwatch.measures import FORM, KNOWN, NULL
+from forgetwatch.measures import FORM, HISTORY, KNOWN, MASS, NULL, sentence_of
 from forgetwatch.metrics import flip_interval
 from forgetwatch.report.eight_lines import FirstTable
 from forgetwatch.report.flip_list import Lost, lost_examples
@@ -54,6 +54,17 @@ def how_sure(comparison: Comparison, found: Conclusion | None) -> list[str]:
     if comparison.again is not None:
         parts.append(f"{capital(str(comparison.again))}.")
     return [*parts, _not_measured(comparison)]
+
+
+def loss_sentences(comparison: Comparison, trajectory: Trajectory | None) -> list[str]:
+    """Say whether answers were lost by mass or by choice, and in a run how many came back; a text each."""
+    told = [sentence_of(MASS, comparison.all[MASS])]
+    history = None if trajectory is None or len(trajectory.own) < 3 else trajectory.own[HISTORY]
+    if history is not None:
+        ever, back = history.items.ever_forgotten[-1], history.items.regained[-1]
+        lost = f"{count(ever)} right answers were lost at some look"
+        told.append(f"{lost}: {count(back)} are back at the end, {count(ever - back)} are not.")
+    return [*filter(None, told)]
 
 
 def capital(text: str) -> str:

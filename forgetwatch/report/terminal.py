@@ -24,7 +24,7 @@ from forgetwatch.comparing import (
     Level,
     Trajectory,
 )
-from forgetwatch.measures import ESTIMATORS, best_estimator, kl_text
+from forgetwatch.measures import ESTIMATORS, REVERSE, best_estimator, kl_text
 from forgetwatch.report.advice import shortened
 from forgetwatch.report.document import HEADINGS, Aside, Bullets, Heading, Part, Table, document
 from forgetwatch.report.eight_lines import FirstTable
@@ -102,7 +102,7 @@ def drift_line(comparison: Comparison) -> list[Text]:
     if not (drift := comparison.drift):
         return []
     best = best_estimator(drift.values())
-    parts = [f"{name} {kl_text(found, best)}" for name, found in drift.items()]
+    parts = [f"{'after||base' if name == REVERSE else name} {kl_text(found, best)}" for name, found in drift.items()]
     return [_cut(Text(f"drift, KL {ESTIMATORS[best]}  {'  '.join(parts)}"))]
 
 

@@ -30,8 +30,8 @@ checksum of the columns and of all other metadata, like a snapshot.
 
     at the baseline   prompts ─▶ completions of the base, and what it gives them
     at a look         completions ─▶ read under the model ─▶ KL, overlap
-    compare --drift   completions of the first model ─┬─▶ read under the second ─▶ KL, overlap
-                                                      └─▶ read under the third ...
+    compare --drift   completions of the first model ──▶ read under each other ─▶ KL(base||after), overlap
+                      completions of each other ───────▶ read under the first ──▶ KL(after||base)
 
 Two sets of prompts, each a fixed sample: of the probe, and of the training examples.
 """
@@ -58,7 +58,7 @@ from torch import nn
 from forgetwatch.errors import ScoringError, SnapshotError
 from forgetwatch.files import checksum_with, file_errors, read_table, write_table
 from forgetwatch.loading import Loading
-from forgetwatch.measures import DRIFT_KEY, LookDrift, stored_drift
+from forgetwatch.measures import DRIFT_KEY, REVERSE, LookDrift, stored_drift
 from forgetwatch.metrics import NOT_ALWAYS, Drift, bucketed_kl, drift
 from forgetwatch.probe import Probe
 from forgetwatch.progress import Done, Failures, Progress, log, shown
@@ -608,7 +608,9 @@ def _measured(model: nn.Module, completions: Completions, *, token_budget: int |
 def model_drifts(
     base: str, after: Sequence[str], probe: Probe, *, loading: Loading = Loading()
 ) -> list[dict[str, LookDrift]]:
-    """Return the drift of each model from the base, by set of prompts: ``probe`` alone.
+    """Return the drift of each model from the base: KL(base||after) as ``probe``, KL(after||base) as ``reverse``.
+
+    The latter is left out, with a line, where the base cannot read what a model generates, or it generates nothing.
 
     Args:
         base: The base: a checkpoint folder, adapter folder or model id.
@@ -620,7 +622,7 @@ def model_drifts(
         ScoringError: If a model cannot be loaded, the base cannot generate, or a model has another tokenizer.
     """
     completions = _sampled(base, probe, loading=loading)
-    found = []
+    found: list[dict[str, LookDrift]] = []
     for name in after:
         model, tokenizer = load_model(name, loading=loading)
         try:
@@ -629,14 +631,27 @@ def model_drifts(
             raise ScoringError(f"{name}: its drift from {base} cannot be measured: {error}") from error
         found.append(_measured(model, completions, token_budget=None))
         del model  # before the next one is loaded
+    for name, measured in zip(after, found, strict=True):
+        try:
+            measured[REVERSE] = _reverse(base, name, probe, loading=loading)
+        except ScoringError as error:
+            _log(f"{name}: KL(after||base) is left out: {error}")
     return found
 
 
-def _sampled(base: str, probe: Probe, *, loading: Loading) -> Completions:
-    """Return the base's completions; its weights are freed on return."""
+def _reverse(base: str, after: str, probe: Probe, *, loading: Loading) -> LookDrift:
+    """Return the drift on texts that the model after generates, read under the base; one model is loaded at a time."""
+    completions = _sampled(after, probe, loading=loading)
     model, tokenizer = load_model(base, loading=loading)
+    check_completions(completions, model, tokenizer)
+    return _measured(model, completions, token_budget=None)["probe"]
+
+
+def _sampled(name: str, probe: Probe, *, loading: Loading) -> Completions:
+    """Return the completions of a model, whose weights are freed on return."""
+    model, tokenizer = load_model(name, loading=loading)
     if reason := generation_obstacle(model):
-        raise ScoringError(f"{base}: --drift needs a base that can generate: {reason}")
+        raise ScoringError(f"{name}: --drift needs a model that can generate: {reason}")
     return sample_base(model, tokenizer, probe, None, token_budget=None)
 
 

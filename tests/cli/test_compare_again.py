@@ -4,6 +4,7 @@
 """
 
 import json
+import re
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -149,7 +150,10 @@ def models_of_compare_drift(tmp_path_factory: pytest.TempPathFactory) -> dict[st
     backend = Tokenizer(models.WordLevel(words, unk_token="<unk>"))
     backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     unlike = PreTrainedTokenizerFast(tokenizer_object=backend, unk_token="<unk>", pad_token="<pad>", eos_token="<eos>")
+    wider = moved(0.05)
+    wider.resize_token_embeddings(len(TOK) + 8)
     return {
+        "wider": saved(wider, TOK, folder / "wider"),
         "probe": str(folder / "probe.jsonl"),
         "base": saved(model(TOK), TOK, folder / "base"),
         "same": saved(model(TOK), TOK, folder / "same"),
@@ -179,11 +183,39 @@ def test_the_drift_is_0_for_equal_weights_and_grows_with_their_distance(
     assert set(near["floor"]) == {"kl_sampled", "kl_summed"}
 
 
+def test_the_other_direction_is_the_drift_of_the_base_from_the_model_after(
+    models_of_compare_drift: dict[str, str], tmp_path: Path
+) -> None:
+    found = {}
+    for sides in (("base", "far"), ("far", "base"), ("base", "same")):
+        path = tmp_path / f"{'-'.join(sides)}.json"
+        result = run_of_compare_drift(models_of_compare_drift, *sides, "--json", str(path))
+        assert result.exit_code == 0, result.output
+        found[sides] = json.loads(path.read_text())["drift"]
+    there, back = found["base", "far"], found["far", "base"]
+    assert there["reverse"] == back["probe"]
+    assert there["probe"] == back["reverse"]
+    assert there["probe"]["kl_summed"] != there["reverse"]["kl_summed"]
+    same = found["base", "same"]["reverse"]
+    assert (same["kl_sampled"], same["kl_summed"], same["overlap"]) == (0, 0, 1)
+
+
+def test_texts_that_the_base_cannot_read_leave_one_direction_out(
+    models_of_compare_drift: dict[str, str], tmp_path: Path
+) -> None:
+    path = tmp_path / "c.json"
+    result = run_of_compare_drift(models_of_compare_drift, "base", "wider", "--json", str(path))
+    assert result.exit_code == 0, result.output
+    assert "wider: KL(after||base) is left out: the completions were generated with a vocabulary of " in result.stderr
+    assert set(json.loads(path.read_text())["drift"]) == {"probe"}
+
+
 def test_the_table_the_detail_and_the_page_show_each_estimator_under_its_name(
     models_of_compare_drift: dict[str, str], tmp_path: Path
 ) -> None:
     result = run_of_compare_drift(models_of_compare_drift, "base", "far", "--detail", "-o", str(tmp_path / "page.html"))
-    assert "drift, KL summed  probe " in result.stdout
+    assert re.search(r"drift, KL summed  probe [\d.]+ \([\d.]+ to [\d.]+\)  after\|\|base [\d.]+ \(", result.stdout)
+    assert "The base finds texts that the model after generated less likely by " in " ".join(result.stdout.split())
     words = " ".join(result.stdout.split())
     assert "KL is the number of nats a token by which they are less likely now." in words
     assert "prompts KL sampled" in words

@@ -153,10 +153,12 @@ def test_the_sentence_follows_the_part_that_fell() -> None:
         assert mass_mode(mass_of(whole)) == mode
         said = sentence(whole)
         moved_by = "rose by" if shift > 0 else "fell by"
-        assert f"forgotten answers: the log probability of the options together {moved_by} " in said
+        named = {"mass": "mass, mostly", "both": "mass and choice", "conditional": "choice"}[mode]
+        assert f" forgotten answers were lost by {named}: " in said
+        assert f"(the options together {moved_by} " in said
         assert "within its error" not in said
     as_much = compare(before=side(before), after=side(tilted - tilted.mean() + before.mean())).all
-    assert ", which is within its error, and that of the right one among them fell by " in sentence(as_much)
+    assert ", within its error, the right one among them fell by " in sentence(as_much)
     assert sentence(compare(before=side(before), after=side(before)).all) == ""
 
 

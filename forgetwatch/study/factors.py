@@ -96,6 +96,8 @@ class Trend:
         per = f" per {self.unit}" if self.unit else ""
         if math.isnan(low):
             return f"{self.rate} and {self.covariate}: cannot tell; {of} give no interval, or one family alone differs"
+        if low <= 0 <= high and self.seen > 1:
+            return f"{self.rate} and {self.covariate}: cannot tell; {of} are too few to show any change"
         value = f"{points(self.alone.slope)} points{per} ({between((low, high), points)})"
         if low <= 0 <= high:
             seen = f"{of} would show {points(self.seen).lstrip('+')} points or more in 80 of 100 such studies"

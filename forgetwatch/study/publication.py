@@ -312,8 +312,14 @@ def _map_json(study: Study) -> Markup | None:
 def study_latex(study: Study) -> str:
     """Return the paper's tables in LaTeX, for the package booktabs: a stage and rate each, value +- sd (ceiling)."""
     lines = [f"% {study.plan.name}, {made_line()}".replace("\n", " ")]
-    for stage, rate, names in _tables(study):
-        body = rows(study, stage, rate)
+    parts = [
+        (stage, rate, slice(start, start + _TEX_PAIRS), names)
+        for stage, rate, names in _tables(study)
+        for start in range(0, len(names), _TEX_PAIRS)
+    ]
+    for stage, rate, columns, every in parts:
+        names = every[columns]
+        body = [[name, *cells[columns]] for name, *cells in rows(study, stage, rate)]
         lines += [r"\begin{table}", r"\centering\small", rf"\caption{{{_tex(stage)}: {rate}, \%, and its ceiling}}"]
         lines += [rf"\begin{{tabular}}{{l{'r' * len(names)}}}", r"\toprule", _tex_row(["", *names]), r"\midrule"]
         lines += [*map(_tex_row, body[:-1]), r"\midrule", _tex_row(body[-1])]
@@ -321,6 +327,8 @@ def study_latex(study: Study) -> str:
     return "\n".join(lines)
 
 
+_TEX_PAIRS: Final = 6
+"""Pairs beside each other that fit a page."""
 _TEX: Final = {
     **{sign: rf"\{sign}" for sign in "&%$#_{}"},
     **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$"},

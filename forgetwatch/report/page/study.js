@@ -65,7 +65,9 @@
   const ticks = (low, high, isLog) => {
     const found = [];
     if (isLog) {
-      for (let power = Math.floor(low); power <= Math.ceil(high); power++) for (const step of [1, 2, 5]) found.push(power + Math.log10(step));
+      // Within one power of ten each of its parts is a line.
+      const steps = high - low > 1 ? [1, 2, 5] : [1, 2, 3, 4, 5, 6, 7, 8, 9];
+      for (let power = Math.floor(low); power <= Math.ceil(high); power++) for (const step of steps) found.push(power + Math.log10(step));
     } else {
       const raw = (high - low) / 7, unit = 10 ** Math.floor(Math.log10(raw));
       const step = [1, 2, 5, 10].find((factor) => factor * unit >= raw) * unit;

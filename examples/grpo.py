@@ -4,7 +4,8 @@
 
     python examples/grpo.py --model Qwen/Qwen3-0.6B --data prompts.jsonl --probe standard --rate 1e-6 --tokens 64
 
-The data are JSONL with a "prompt" in each line. The reward stands beside the losses, in the table and in a tracker
+The data are JSONL with "prompt" and "chosen", the right answer, in each line. The reward for the right word rises in a
+few seconds, since the demo's model has learned other words. It stands beside the losses, in the table and in a tracker
 (eval/forget/new_task_reward).
 """
 
@@ -24,28 +25,30 @@ def options() -> argparse.Namespace:
     parser.add_argument("--model", default="forgetwatch-demo/base")
     parser.add_argument("--data", default="forgetwatch-demo/data/preferences/train.jsonl")
     parser.add_argument("--probe", default="demo", help="for a pretrained model: standard, or a file of your own")
-    parser.add_argument("--steps", type=int, default=30)
+    parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--rate", type=float, default=3e-4, help="learning rate; for a pretrained model: 1e-6")
     parser.add_argument("--output", default="runs/grpo")
-    parser.add_argument("--tokens", type=int, default=4, help="tokens of an answer")
+    parser.add_argument("--tokens", type=int, default=2, help="tokens of an answer")
     return parser.parse_args()
 
 
-def variety(completions: list[str], **kwargs: object) -> list[float]:
-    """Reward for answers of different words; replace it by your own."""
-    return [len(set(completion.split())) / max(len(completion.split()), 1) for completion in completions]
+def right_word(completions: list[str], chosen: list[str], **kwargs: object) -> list[float]:
+    """Reward for answers that begin with the right word; replace it by your own."""
+    return [float(own.split()[:1] == right.split()[:1]) for own, right in zip(completions, chosen, strict=True)]
 
 
 def main(given: argparse.Namespace) -> None:
     trainer = GRPOTrainer(
         model=given.model,
-        reward_funcs=variety,
+        reward_funcs=right_word,
         args=GRPOConfig(
             output_dir=given.output,
             max_steps=given.steps,
             learning_rate=given.rate,
-            num_generations=4,
-            per_device_train_batch_size=4,
+            num_generations=8,
+            per_device_train_batch_size=64,
+            temperature=2.0,  # the demo's model is sure of its answers; 1.0 for a pretrained one
+            logging_steps=10,
             max_completion_length=given.tokens,
             save_steps=10,
             bf16=False,

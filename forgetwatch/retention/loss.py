@@ -201,7 +201,7 @@ class Kept:
 
 
 class RetentionLoss:
-    """Mixin for `Trainer`, `SFTTrainer` or `DPOTrainer`: adds a term that penalises forgetting to their loss.
+    """Mixin for `Trainer`, `SFTTrainer`, `DPOTrainer` or `GRPOTrainer`: adds a term that penalises forgetting.
 
     Args:
         retention: Settings of the term; None for none. All other arguments are those of the trainer.

@@ -350,6 +350,39 @@ def test_a_callback_in_a_trainer_of_trl_takes_its_looks(tmp_path: Path) -> None:
     assert Trajectory.from_run(tmp_path).steps == (0, 2, 4)
 
 
+@needs_cuda  # on the CPU: tests/test_trl.py
+@pytest.mark.parametrize("method", ["DPO", "GRPO"])
+def test_a_callback_in_preference_and_reinforcement_trainers_takes_its_looks(tmp_path: Path, method: str) -> None:
+    trl = pytest.importorskip("trl")
+    from datasets import Dataset
+
+    settings: dict[str, Any] = {"max_steps": 4, "per_device_train_batch_size": 2, "bf16": True, "report_to": "none"}
+    settings |= {"save_strategy": "no", "disable_tqdm": True}
+    rows: list[dict[str, str]] = [
+        {"prompt": f"w{n}", "chosen": f" w{n + 1}", "rejected": f" w{n + 2}"} for n in range(16)
+    ]
+    more: dict[str, Any] = {}
+    if method == "GRPO":
+        settings |= {"num_generations": 2, "max_completion_length": 4}
+        rows = [{"prompt": row["prompt"]} for row in rows]
+        more = {"reward_funcs": lambda completions, **_: [float("w5" in one) for one in completions]}
+    network = model(TOK)
+    network.save_pretrained(tmp_path / "start")
+    network.config._name_or_path = str(tmp_path / "start")  # DPO loads its reference by name
+    watch = ForgetWatchCallback(probe(40), every=2, max_overhead=None)
+    getattr(trl, f"{method}Trainer")(
+        model=network,
+        args=getattr(trl, f"{method}Config")(str(tmp_path), **settings),
+        train_dataset=Dataset.from_list(rows),
+        processing_class=TOK,
+        callbacks=[watch],
+        **more,
+    ).train()
+    trajectory = Trajectory.from_run(tmp_path)
+    assert trajectory.steps == (0, 2, 4)
+    assert trajectory.comparisons[-1].all.n == 40
+
+
 def test_looks_in_a_loop_of_ones_own_leave_it_alone(tmp_path: Path) -> None:
     """The claims of the callback without accelerate, which transformers' Trainer needs."""
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from datasets import Dataset
 from ranks import launched
 from saved_runs import examples, weights
 from support import model, probe, tokenizer
@@ -51,6 +52,14 @@ def fresh(state: dict[str, Any]) -> Any:
     return network
 
 
+PROMPTS = [{"prompt": f"Q w{n} :"} for n in range(16)]
+
+
+def low_words(completions: list[str], **_: Any) -> list[float]:
+    """Reward for words of low numbers, which none of the right options has."""
+    return [float(sum(word in {f"w{n}" for n in range(20)} for word in one.split())) for one in completions]
+
+
 def train(
     folder: Path,
     network: Any,
@@ -73,11 +82,12 @@ def train(
         data: Any = [{"input_ids": one, "labels": one} for one in ids]
     else:
         made = type("Own", (RetentionLoss, getattr(trl, f"{method}Trainer")), {})
+        if method == "GRPO":
+            settings = {"num_generations": 2, "max_completion_length": 4, **settings}
         arguments = getattr(trl, f"{method}Config")(str(folder), **settings)
-        data = examples("chat" if method == "SFT" else "pair")
-    trainer = made(
-        model=network, args=arguments, train_dataset=data, processing_class=TOK, **({"retention": retention})
-    )
+        data = Dataset.from_list(PROMPTS) if method == "GRPO" else examples("chat" if method == "SFT" else "pair")
+    more = {"reward_funcs": low_words} if method == "GRPO" else {}
+    trainer = made(model=network, args=arguments, train_dataset=data, processing_class=TOK, retention=retention, **more)
     trainer.train(resume_from_checkpoint=None if resume is None else str(resume))
     return trainer
 
@@ -86,7 +96,7 @@ def terms(trainer: Any) -> list[float]:
     return [row["retention_loss"] for row in trainer.state.log_history if "retention_loss" in row]
 
 
-@pytest.mark.parametrize("method", ["SFT", "Trainer"])
+@pytest.mark.parametrize("method", ["SFT", "Trainer", "GRPO"])
 def test_a_weight_of_zero_is_bitwise_the_trainer_alone(
     tmp_path: Path, start: tuple[dict[str, Any], Probe], method: str
 ) -> None:
@@ -98,11 +108,13 @@ def test_a_weight_of_zero_is_bitwise_the_trainer_alone(
     with_zero = train(tmp_path / "b", fresh(state), Retention(probe=items, weight=0.0), method=method)
     assert weights(with_zero) == weights(with_none)
     assert terms(with_zero) == []
-    assert issubclass(type(with_zero), trl.SFTTrainer if method == "SFT" else transformers.Trainer)
+    assert issubclass(
+        type(with_zero), transformers.Trainer if method == "Trainer" else getattr(trl, f"{method}Trainer")
+    )
 
 
 @pytest.mark.parametrize("kind", ["kl", "hinge"])
-@pytest.mark.parametrize("method", ["SFT", "Trainer", "DPO"])
+@pytest.mark.parametrize("method", ["SFT", "Trainer", "DPO", "GRPO"])
 @pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed in v6:FutureWarning")  # TRL's own calls
 def test_answers_that_the_term_keeps_stay_right(
     tmp_path: Path, start: tuple[dict[str, Any], Probe], method: str, kind: Any
@@ -117,9 +129,8 @@ def test_answers_that_the_term_keeps_stay_right(
     network = fresh(state)
     if method == "DPO":
         network.config._name_or_path = str(tmp_path / "start")
-    kept = train(
-        tmp_path / "b", network, Retention(probe=items, weight=8.0, kind=kind, batch=24), method=method, **rate
-    )
+    retention = Retention(probe=items, weight=1.0 if method == "GRPO" else 8.0, kind=kind, batch=24)
+    kept = train(tmp_path / "b", network, retention, method=method, **rate)
     right = [Scorer(items, TOK, one.model).score(one.model).floats("correct").sum() for one in (plain, kept)]
     assert right[1] > right[0]
     assert terms(kept)[0] == pytest.approx(0.0, abs=1e-5)  # of an unchanged model
@@ -148,7 +159,7 @@ def test_the_term_is_the_formula_over_the_options(start: tuple[dict[str, Any], P
         assert float(kept.term(other, step=0).detach()) == pytest.approx(expected[known].mean(), abs=1e-5)
 
 
-@pytest.mark.parametrize("method", ["SFT", "Trainer", "DPO"])
+@pytest.mark.parametrize("method", ["SFT", "Trainer", "DPO", "GRPO"])
 @pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed in v6:FutureWarning")  # TRL's own calls
 def test_a_step_of_accumulated_batches_has_the_term_once(
     tmp_path: Path, start: tuple[dict[str, Any], Probe], method: str, monkeypatch: pytest.MonkeyPatch

@@ -2,13 +2,10 @@
 
 import gc
 import os
-import sys
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from short_looks import FEW_PROMPTS, no_picture
 from versions import CONSTRAINTS, UPSTREAM, differing
 
 os.environ["OMP_NUM_THREADS"] = "1"  # tiny models: threads would only wait for each other
@@ -30,16 +27,28 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out repetitions and rarer cases, unless they are asked for by the option, by name, or by their marker."""
+    """Leave out repetitions and rarer cases, unless they are asked for by the option, by name, or by their marker.
+
+    The marker names the beginnings of the cases that are left out, of a test of several, and the reason for all.
+    """
+    marked = {item: mark for item in items if (mark := item.get_closest_marker("full")) is not None}
+    named: dict[tuple[str, tuple[str, ...]], set[str]] = {}
+    left_out = set()
+    for item, mark in marked.items():
+        if "reason" not in mark.kwargs:
+            raise pytest.UsageError(f"{item.nodeid}: mark.full needs its reason")
+        case = item.name.partition("[")[2]
+        hits = {start for start in mark.args if case.startswith(start)}
+        named.setdefault((item.nodeid.partition("[")[0], mark.args), set()).update(hits)
+        if hits or not mark.args:
+            left_out.add(item)
     if config.getoption("--full") or config.option.markexpr or any("::" in given for given in config.args):
         return
-    lines = (Path(__file__).parent / "left_out.txt").read_text(encoding="utf-8").splitlines()
-    names = tuple(f"tests/{line.strip()}" for line in lines if line.startswith("    "))
-    left_out = [item for item in items if item.get_closest_marker("full") or item.nodeid.startswith(names)]
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        gone = set(left_out)
-        items[:] = [item for item in items if item not in gone]
+    for (test, starts), hits in named.items():
+        if missing := set(starts) - hits:
+            raise pytest.UsageError(f"{test}: mark.full names cases that are not there: {', '.join(sorted(missing))}")
+    config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+    items[:] = [item for item in items if item not in left_out]
 
 
 def pytest_collection_finish() -> None:
@@ -75,26 +84,3 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("cache")
     os.environ.setdefault("FORGETWATCH_CACHE", str(folder))
     return folder
-
-
-@pytest.fixture(autouse=True, scope="module")
-def few_drift_prompts() -> Iterator[None]:
-    """Measure the drift of a run on few prompts: every training of the tests begins with these completions."""
-    with pytest.MonkeyPatch.context() as patch:
-        # Tests that load no torch have none to shorten.
-        if (module := sys.modules.get("forgetwatch.run.drift")) is not None:
-            patch.setattr(module, "PROMPTS", FEW_PROMPTS)
-        yield
-
-
-@pytest.fixture(autouse=True, scope="module")
-def trainings_without_pictures(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Leave the pictures out of the pages of trainings: they take longer than the training of a tiny model.
-
-    Tests of pages and pictures, and those from end to end, have them.
-    """
-    folder = request.path.relative_to(Path(__file__).parent).parts[0]
-    with pytest.MonkeyPatch.context() as patch:
-        if folder == "run" and (module := sys.modules.get("forgetwatch.report.html")) is not None:
-            patch.setattr(module, "svg", no_picture)
-        yield

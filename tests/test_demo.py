@@ -182,6 +182,7 @@ def blocks_that_run() -> list[Any]:
     return [*found.values()]
 
 
+@pytest.mark.full("README-1", "first-run", "training", reason="further examples, which train as the others do")
 @pytest.mark.parametrize("code", blocks_that_run())
 def test_the_python_of_the_pages_runs(
     code: str, demo: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -231,6 +232,7 @@ def test_the_tutorial_shows_what_its_commands_print(demo: tuple[Path, str], tmp_
     assert labels[0] == labels[1] == ["right", "before", "after", "loss", "lost"]
 
 
+@pytest.mark.full(reason="further examples, which train as the others do")
 @pytest.mark.filterwarnings("ignore:'pin_memory' argument:UserWarning")
 def test_the_notebook_runs_on_the_model_of_the_demo(
     demo: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -88,6 +88,7 @@ def test_every_example_is_run_by_a_test() -> None:
     }
 
 
+@pytest.mark.full(reason="further examples, which train as the others do")
 @pytest.mark.filterwarnings("ignore:MatMul8bitLt:UserWarning")  # bitsandbytes' own, where it is installed
 def test_the_forms_of_a_trained_adapter_are_compared_with_it(
     written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
@@ -110,6 +111,7 @@ def test_the_forms_of_a_trained_adapter_are_compared_with_it(
     assert (tmp_path / "forms" / "merged" / "config.json").is_file()
 
 
+@pytest.mark.full("dpo", "grpo", "guard", "lora", "own_loop", reason="further examples, which train as the others do")
 @pytest.mark.filterwarnings("ignore:'pin_memory' argument is set as true")
 @pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed in v6:FutureWarning")  # TRL's own calls
 @pytest.mark.parametrize("name", RUNS)
@@ -130,6 +132,7 @@ def test_an_example_trains_and_shows_what_is_lost(
         assert f"best checkpoint: {tmp_path}" in capsys.readouterr().out
 
 
+@pytest.mark.full(reason="further examples, which train as the others do")
 @pytest.mark.filterwarnings("ignore:'pin_memory' argument is set as true")
 @pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed in v6:FutureWarning")  # TRL's own calls
 def test_stages_are_trained_one_after_another_and_shown_as_a_matrix(
@@ -167,6 +170,7 @@ def test_items_with_their_own_judge_are_compared(
     )
 
 
+@pytest.mark.full(reason="further examples, which train as the others do")
 @pytest.mark.filterwarnings("ignore")  # SDFT announces that it is experimental, and more
 def test_three_methods_are_shown_at_their_best_look_and_at_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
@@ -184,6 +188,7 @@ def test_three_methods_are_shown_at_their_best_look_and_at_the_end(
         assert [look.comparisons[-1].all.gained, look.comparisons[-1].all.forgotten] == [int(value) for value in end]
 
 
+@pytest.mark.full(reason="further examples, which train as the others do")
 def test_the_two_modes_are_drawn_and_their_written_numbers_printed(tmp_path: Path, capsys: Any) -> None:
     two_modes = example("two_modes")
     two_modes.main([str(tmp_path / "two_modes.png")])

@@ -18,8 +18,8 @@ GATE_MINUTES = 12
 """Minutes that the README's test command may take on two idle cores; `.ci/run` prints what it took."""
 
 AT_MOST = {
-    "tokens of the package": 327_803,
-    "tokens of the tests": 463_340,
+    "tokens of the package": 328_365,
+    "tokens of the tests": 465_414,
     "public names": 13,
     "files that name bits_per_byte": 6,
     "files that name known_lost_net": 7,
@@ -33,19 +33,19 @@ AT_MOST = {
 
 ROOMS = {
     "data": ("errors extras files loading progress ranges visible_text decoding item probe snapshot cache", 16_218),
-    "metrics": ("metrics measures", 26_393),
+    "metrics": ("metrics measures", 26_409),
     "theory": ("theory", 5_481),
     "grading": ("grading", 15_474),
     "probes": ("probes", 23_132),
     "readers": ("readers files/json_pieces files/rows", 30_304),
     "compare": ("text measures/rows comparing", 34_207),
     "policy": ("policy", 9_525),
-    "report": ("report", 31_716),
+    "report": ("report", 31_792),
     "scoring": ("scoring", 33_819),
     "retention": ("retention", 3_846),
-    "run": ("run run_folder", 51_172),
+    "run": ("run run_folder", 51_273),
     "merge": ("merge", 8_175),
-    "study": ("study", 14_853),
+    "study": ("study", 15_222),
     "ways in": ("trl axolotl lm_eval demo version cli __init__ __main__", 23_488),
 }
 """Parts of the package that make a room, and the most tokens of code of the room."""

@@ -30,6 +30,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.full("dpo", "grpo", reason="a training with further settings")
 @pytest.mark.parametrize("kind", sorted(DATA))
 def test_a_script_runs_with_its_config_and_leaves_its_looks(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

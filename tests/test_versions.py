@@ -133,6 +133,7 @@ def test_a_missing_package_is_looked_for_in_the_extra_that_brings_it() -> None:
     assert declared("all") == declared(*set(EXTRAS.values()))
 
 
+@pytest.mark.full("ForgetWatch", "Guard", reason="further packages that are missing")
 @pytest.mark.parametrize(
     ("name", "package", "extra"),
     [
@@ -151,6 +152,7 @@ def test_a_name_says_which_extra_it_needs(name: str, package: str, extra: str) -
     )
 
 
+@pytest.mark.full("follow", "merge", "score", reason="further packages that are missing")
 @pytest.mark.parametrize(
     ("command", "package", "extra"),
     [

@@ -121,8 +121,8 @@ class Options:
         bool,
         item_option(
             "--drift",
-            help="Also measure how far AFTER is from BEFORE (KL and overlap) on texts that BEFORE generates after the "
-            "probe's prompts. Both must be models.",
+            help="Also measure how far AFTER is from BEFORE (KL in both directions, and overlap) on texts that each "
+            "generates after the probe's prompts. Both must be models.",
         ),
     ] = False
     again: Annotated[
@@ -336,7 +336,7 @@ def _with_drift(options: Options, comparisons: list[Comparison]) -> list[Compari
     """Return the comparisons with the drift of each model, if it is wanted."""
     if not options.drift or options.items is None:
         return comparisons
-    echo(f"drift: sampling short completions of {options.before}, whose probability each model after gives", err=True)
+    echo(f"drift: sampling short completions of {options.before} and of each model after", err=True)
     # Not at the top: this imports torch, which comparing files does not need.
     from forgetwatch.run import model_drifts
 

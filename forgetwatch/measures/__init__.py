@@ -50,7 +50,7 @@ from forgetwatch.measures.noise_floors import (
     read_again,
     stored_again,
 )
-from forgetwatch.measures.option_mass import CONSTANT_MASS, MASS
+from forgetwatch.measures.option_mass import CONSTANT_MASS, MASS, mass_mode
 from forgetwatch.measures.quantities import (
     BEYOND_GROUPS,
     INTERVALS,

@@ -31,16 +31,18 @@ def _of(rows: Rows) -> MassChanges | None:
 
 
 def mass_mode(found: MassChanges) -> Mode | None:
-    """Return the part that the forgotten answers lost; None if it is not measured.
+    """Return the part that the forgotten answers lost; None if it is not measured, or cannot be told.
 
     ``mass`` if the interval of the mass is below 0 and it fell by more than the share of the right option, ``both`` if
-    it fell by less, ``conditional`` if its interval is not below 0.
+    it fell by less, ``conditional`` if its interval is not below 0, nor reaches as far as that share fell.
     """
     mass, conditional = found.forgotten_mass, found.forgotten_conditional
     if mass is None or conditional is None or math.isnan(mass.interval[1]):
         return None
     if mass.interval[1] >= 0:
-        return "conditional" if conditional.mean < 0 else "neither"
+        if conditional.mean >= 0:
+            return "neither"
+        return "conditional" if mass.interval[0] > conditional.mean else None
     return "mass" if mass.mean < conditional.mean else "both"
 
 

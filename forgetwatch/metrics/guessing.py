@@ -18,7 +18,7 @@ The adjustment of Harmon et al. 2025, arXiv 2510.17776, is
 Most unknown items are the same ones before and after: with fresh guesses it reports 4.7 % at k = 4 if nothing was
 forgotten and half is known; with guesses that persist it subtracts flips that never happened.
 
-Nothing is clipped before it is averaged.
+Nothing is clipped here; `comparing.comparison` clips the paper's means of tasks.
 """
 
 from __future__ import annotations

@@ -496,7 +496,11 @@ def _drift(comparison: Comparison, run: Trajectory | None) -> list[Part]:
     latest = comparison.drift or next(reversed(looks.values()), None)
     if not latest:
         return []
-    texts = (f"{count(found.completions)} after {SET_NAMES.get(name, name)}" for name, found in latest.items())
+    texts = [
+        f"{count(found.completions)} after {SET_NAMES.get(name, name)}"
+        for name, found in latest.items()
+        if name != REVERSE
+    ]
     now = [Row("drift", name, cells) for name, cells in drift_rows(comparison.drift or {})]
     rows = [
         Row("look", f"{step:,}, {name}", cells) for step, drift in looks.items() for name, cells in drift_rows(drift)

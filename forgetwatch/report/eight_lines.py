@@ -252,7 +252,10 @@ def _keep(trajectory: Trajectory, found: Conclusion, look: RunLook | None, bette
     """Return the checkpoint to keep with what it lost at most, and a better look that was not saved."""
     if not found.has_answers or found.decision.word == "KEPT":
         return ""
-    how = "better" if look is None or better is None else "kept more" if better.kept > look.kept else "learned more"
+    how = "better"
+    if look is not None and better is not None:
+        is_known = look.figure is not None and better.figure is not None
+        how = "kept more" if better.kept > look.kept else "learned more" if is_known else "later"
     unsaved = "" if better is None else f"{better.step:,} {how}, unsaved"
     if look is None:
         return f"nothing is saved to keep; step {unsaved}" if unsaved else _NOTHING

@@ -24,7 +24,7 @@ from forgetwatch.comparing import (
     less_luck,
     round_percent,
 )
-from forgetwatch.measures import FORM, HISTORY, KNOWN, MASS, NULL, sentence_of
+from forgetwatch.measures import FORM, HISTORY, KNOWN, MASS, NULL, mass_mode, sentence_of
 from forgetwatch.metrics import flip_interval
 from forgetwatch.report.eight_lines import FirstTable
 from forgetwatch.report.flip_list import Lost, lost_examples
@@ -58,12 +58,15 @@ def how_sure(comparison: Comparison, found: Conclusion | None) -> list[str]:
 
 def loss_sentences(comparison: Comparison, trajectory: Trajectory | None) -> list[str]:
     """Say whether answers were lost by mass or by choice, and in a run how many came back; a text each."""
-    told = [sentence_of(MASS, comparison.all[MASS])]
+    mass = comparison.all[MASS]
+    told = [] if mass is None or mass_mode(mass) is None else [sentence_of(MASS, mass)]
     history = None if trajectory is None or len(trajectory.own) < 3 else trajectory.own[HISTORY]
     if history is not None:
-        ever, back = history.items.ever_forgotten[-1], history.items.regained[-1]
-        lost = f"{count(ever)} right answers were lost at some look"
-        told.append(f"{lost}: {count(back)} are back at the end, {count(ever - back)} are not.")
+        ever, back = float(history.items.ever_forgotten[-1]), float(history.items.regained[-1])
+        lost = "One right answer was" if ever == 1 else f"{count(ever)} right answers were"
+        if ever:
+            ends = [f"{count(number)} {is_or_are(number)}" for number in (back, ever - back)]
+            told.append(f"{lost} lost at some look: {ends[0]} back at the last, {ends[1]} not.")
     return [*filter(None, told)]
 
 

@@ -329,6 +329,8 @@ def held_out(probe: Probe, examples: Any, tokenizer: Any, *, seconds: float = SE
         examples[0]
     except (LookupError, TypeError, NotImplementedError):
         return None
+    if not next(_texts(examples, 1, tokenizer, None)).strip():
+        return None  # examples without text, such as pixel values
     label = f"searching the training examples for {probe.name}"
     # A dataset may draw random numbers.
     with random_states(), shown(label, delay=_DELAY) as progress:
@@ -881,9 +883,12 @@ class ForgetWatchCallback(TrainerCallback):
         run.decide(budget.decide(run.probe, trial, tokens, after=after))
         decision = run.decision or Decision()
         start = None if trial is None else start_seconds(trial, run.probe, decision, again=again)
-        watch.announce(start if self.items is None else None)
+        is_whole = self.items is not None or budget.overhead is None  # measured to its end, however late
+        watch.announce(None if is_whole else start)
         each = None if trial is None else look_seconds(trial, run.probe, decision)
-        self._log(run_output.start_line(run, budget, start=start, each=each, overlap=overlap))
+        if after == 0:  # a training that resumes has a line of its own
+            start = start if run.baseline is None else None
+            self._log(run_output.start_line(run, budget, start=start, each=each, overlap=overlap))
         if not run.generates:
             self._log(run_output.not_generated_line(run.probe))
         if budget.schedule.is_default and budget.schedule.unwatched:

@@ -643,6 +643,8 @@ def _reverse(base: str, after: str, probe: Probe, *, loading: Loading) -> LookDr
     """Return the drift on texts that the model after generates, read under the base; one model is loaded at a time."""
     completions = _sampled(after, probe, loading=loading)
     model, tokenizer = load_model(base, loading=loading)
+    if (size := ModelInfo.of(model).vocabulary) < (own := int(completions.meta["vocabulary"])):
+        raise ScoringError(f"it has {own} tokens, and the base {size}, which cannot read them all")
     check_completions(completions, model, tokenizer)
     return _measured(model, completions, token_budget=None)["probe"]
 

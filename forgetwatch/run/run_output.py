@@ -70,15 +70,17 @@ def start_line(
         line += f"; about {seconds(start)} before the first step"
         if start > _LONG and items > FEWEST_OF_SLICE:
             line += " (items=100 is a trial, whose verdict is mostly NOT CLEAR)"
-    looks = budget.schedule.looks_after(max(run.comparisons, default=0))
+    step, schedule = max(run.comparisons, default=0), budget.schedule
+    looks = schedule.looks_after(step)
     line += f"; {looks} look{'' if looks == 1 else 's'}"
     if each is None:
         return line
     took = looks * each
     line += f" of {seconds(each)}"
     if budget.training is not None:
-        share = took / (took + budget.training) if took else 0.0
-        return f"{line}, about {100 * share:.2g} % of the run's time{_over(took, budget.training, budget.overhead)}"
+        training = budget.training * (1 - step / schedule.max_steps)
+        share = took / (took + training) if took else 0.0
+        return f"{line}, about {100 * share:.2g} % of the run's time{_over(took, training, budget.overhead)}"
     if budget.overhead is None or budget.is_final or took <= LOOKS_SECONDS:
         return line
     return f"{line}; this training cannot be predicted, and its first steps decide which are kept"

@@ -127,22 +127,22 @@ def _trends_of(study: Study, rate: Rate) -> list[Trend]:
     families = np.unique([one.pair.family for one in pairs], return_inverse=True)[1] if pairs else np.empty(0, int)
     covariates = _covariates([one.pair for one in pairs])
     columns = {name: values for one in covariates for name, values in one.columns.items()}
-    stages = {name: values for one in covariates if one.name == STAGE for name, values in one.columns.items()}
+    stages = [one for one in covariates if one.name == STAGE]
     every = np.flatnonzero(np.isfinite([*columns.values()]).all(axis=0)) if columns else np.empty(0, int)
-    together = _slopes(outcome, columns, families, every)
+    together = _slopes(outcome, covariates, families, every)
     found = []
     for one in covariates:
         # The words of one covariate are fitted together, each against the most frequent.
         known = np.flatnonzero(np.isfinite(next(iter(one.columns.values()))))
-        alone = _slopes(outcome, {**stages, **one.columns}, families, known)
+        alone = _slopes(outcome, [one] if one.name == STAGE else [*stages, one], families, known)
         has_others = any(other.name not in (STAGE, one.name) for other in covariates)
         found += [
             Trend(
                 rate=rate,
                 covariate=name,
                 unit=one.unit,
-                alone=alone[name],
-                held=together.get(name) if has_others else None,
+                alone=alone.get(name, _UNKNOWN),
+                held=together.get(name, _UNKNOWN) if has_others else None,
                 pairs=len(known),
                 families=len(np.unique(families[known])),
                 held_pairs=len(every),
@@ -153,10 +153,24 @@ def _trends_of(study: Study, rate: Rate) -> list[Trend]:
     return found
 
 
-def _slopes(outcome: Floats, columns: Mapping[str, Floats], families: Ints, rows: Ints) -> dict[str, Slope]:
-    """Return the slopes over some pairs, without the words and stages that none of them has."""
-    kept = {name: values[rows] for name, values in columns.items() if values[rows].any()}
-    return family_slopes(outcome[rows], kept, families[rows])
+_UNKNOWN: Final = Slope(slope=math.nan, error=math.nan, degrees=0.0)
+
+
+def _slopes(outcome: Floats, covariates: Sequence[_Covariate], families: Ints, rows: Ints) -> dict[str, Slope]:
+    """Return the slopes over some pairs, without the words that none of them has.
+
+    Where none has the word that the others are compared with, these are held by another one, and have no slope.
+    """
+    columns: dict[str, Floats] = {}
+    held: set[str] = set()
+    for one in covariates:
+        own = {name: values[rows] for name, values in one.columns.items() if one.unit or values[rows].any()}
+        if own and not one.unit and np.any([*own.values()], axis=0).all():
+            own.pop(next(iter(own)))
+            held |= own.keys()
+        columns |= own
+    found = family_slopes(outcome[rows], columns, families[rows])
+    return {name: slope for name, slope in found.items() if name not in held}
 
 
 def not_asked(study: Study) -> list[str]:
@@ -183,9 +197,9 @@ class _Covariate(NamedTuple):
     unit: str
 
 
-def scales(study: Study) -> dict[str, Trend]:
-    """Return the trends of forgetting with what is a number of each pair, such as its size, by its name."""
-    return {one.covariate: one for one in trends(study) if one.rate == RATES[0] and one.unit}
+def scales(study: Study) -> dict[str, bool]:
+    """Name the covariates that are numbers, such as the size; True for those that count by their logarithm."""
+    return {one.name: one.unit == TENFOLD for one in _covariates([one.pair for one in study.compared]) if one.unit}
 
 
 def _covariates(pairs: Sequence[Pair]) -> list[_Covariate]:
@@ -322,15 +336,18 @@ def _skills(pair: Compared) -> float:
 
 def _merges(study: Study) -> list[tuple[float, str]]:
     """Return what each merge forgets less what the training between the merged models forgets, and its family."""
-    trainings = {
-        (one.pair.before[0].location, one.pair.after[0].location): one.total("forgetting").rate.mean
-        for one in study.compared
-    }
+    single = [one for one in study.compared if len(one.pair.before) == len(one.pair.after) == 1]
     found = []
-    for one in study.compared:
-        before, merge = one.pair.before[0].location, one.pair.after[0].merge
-        if merge is not None and before == merge[0] and merge in trainings:
-            found.append((one.total("forgetting").rate.mean - trainings[merge], one.pair.family))
+    for one in single:
+        (before,), (merged,) = one.pair.before, one.pair.after
+        for other in single if merged.merge is not None else ():
+            tuned = other.pair.after[0]
+            ends = {before.location, tuned.location}
+            scored = [(side.probe, side.decoding, side.rendering) for side in (merged, tuned)]
+            if other.pair.before == (before,) and ends == set(merged.merge or ()) and scored[0] == scored[1]:
+                change = one.total("forgetting").rate.mean - other.total("forgetting").rate.mean
+                found.append((change, one.pair.family))
+                break
     return found
 
 

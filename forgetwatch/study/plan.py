@@ -139,7 +139,7 @@ class Plan:
     @property
     def asks_for_findings(self) -> bool:
         """True if the file says what a stage does, or merges models, so that findings of the paper can be asked."""
-        return any(pair.kind is not None or pair.after[0].merge is not None for pair in self.pairs)
+        return any(pair.kind for pair in self.pairs) or any(source.merge for source in self.sources)
 
 
 def read_plan(path: Path, *, probe: str | None = None) -> Plan:
@@ -248,7 +248,7 @@ class _Reader:
         if "probe" not in scored:
             raise StudyError(f"{where}: merge: needed a probe (probe: NAME, or --probe), which scores the merged model")
         a, b = (self._location(str(one), where) for one in models)
-        label = f"{models[0]} with {share:g} of {models[1]}"
+        label = f"{models[0]} with {share} of {models[1]}"
         return Source(given=label, location=label, merge=(a, b), alpha=float(share), **scored)
 
     def _source(self, given: Plain, where: str) -> Source:

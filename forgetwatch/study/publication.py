@@ -61,10 +61,10 @@ from forgetwatch.report import (
     svg,
     table,
 )
-from forgetwatch.study.factors import TENFOLD, Finding, Trend, findings, not_asked, scales, trends
+from forgetwatch.study.factors import Finding, Trend, findings, not_asked, scales, trends
 from forgetwatch.study.figures import NAMELESS, radar_figures
 from forgetwatch.study.pairs import RATES, Compared, Failed, Rate, Study, Value
-from forgetwatch.text import between, brief, count, fit_ends, listed, percent, points, short_name
+from forgetwatch.text import between, brief, count, fit_ends, listed, one_line, percent, points, short_name
 from forgetwatch.visible_text import csv_cell, visible, without_folders
 
 if TYPE_CHECKING:
@@ -74,7 +74,8 @@ SCHEMA: Final = "forgetwatch/study@1"
 PAGE: Final = "study.html"
 _LABELS: Final = {"size": "parameters", "data": "scale of the data"}
 _RULES: Final = {
-    "own": "Each question counts with its own number of options.",
+    "own": "Each question counts with its own number of options; “What it goes with” takes means of values that are "
+    "not cut off.",
     "paper-compat": "As in the paper's released code, all questions of a task have one number of options, and some "
     "tasks are left out.",
 }
@@ -127,6 +128,8 @@ def write_numbers(study: Study, folder: Path, *, with_latex: bool = False) -> No
     write_text(folder / "study.md", study_markdown(study))
     if with_latex:
         write_text(folder / "study.tex", study_latex(study))
+    else:
+        (folder / "study.tex").unlink(missing_ok=True)  # that of other numbers
     write_text(folder / PAGE, _page(study, {}))
 
 
@@ -226,6 +229,7 @@ def _pair_json(result: Compared | Failed) -> dict[str, Any]:
         "paper": {
             rate.replace(" ", "_"): {
                 **_value_json(result.total(rate)),
+                "unclipped": json_value(result.unclipped(rate)),
                 "by_category": {name: _value_json(value) for name, value in result.values(rate).items()},
             }
             for rate in RATES
@@ -260,6 +264,7 @@ def study_rows(study: Study) -> Iterator[dict[str, Any]]:
             values = {"": one.total(rate), **{f"category.{name}.": value for name, value in one.values(rate).items()}}
             for where, value in values.items():
                 numbers = {"mean": value.rate.mean, "sd": value.rate.sd, "ceiling": value.ceiling.mean}
+                numbers |= {} if where else {"unclipped": one.unclipped(rate)}
                 own = f"{where}paper.{rate.replace(' ', '_')}"
                 row |= {f"{own}.{part}": number for part, number in numbers.items() if not math.isnan(number)}
         yield row
@@ -286,23 +291,27 @@ _UP: Final = {
 _BEFORE: Final = "accuracy_before"
 
 
+def _column(covariate: str) -> str:
+    """Return the column of `study_rows` that holds a covariate."""
+    return covariate if covariate in ("size", "data") else f"covariate.{covariate}"
+
+
 def _map_json(study: Study) -> Markup | None:
     """Return the points of the page with their axes and trends, as JSON; None without a pair."""
-    found, numbers = trends(study), list(scales(study).items())
     axes: list[dict[str, Any]] = [
-        {"column": name, "label": _LABELS.get(name, name), "across": True, "log": trend.unit == TENFOLD}
-        for name, trend in numbers
+        {"column": _column(name), "label": _LABELS.get(name, name), "across": True, "log": is_log}
+        for name, is_log in scales(study).items()
     ]
     axes.append({"column": _BEFORE, "label": "right before, %", "across": True, "log": False})
     axes += [{"column": column, "label": label, "across": False, "log": False} for column, label in _UP.items()]
     told: dict[str, dict[str, str]] = {}
-    for trend in found:
-        told.setdefault(trend.covariate, {})[f"paper.{trend.rate.replace(' ', '_')}.mean"] = f"{trend}."
+    for trend in trends(study):
+        told.setdefault(_column(trend.covariate), {})[f"paper.{trend.rate.replace(' ', '_')}.mean"] = f"{trend}."
     names, rows_of = [axis["column"] for axis in axes], []
     for row in study_rows(study):
         point = {name: row[name] for name in ("pair", "stage", "family", "size")}
         for name in names:
-            value = row.get(name, row.get(f"covariate.{name}"))
+            value = row.get(name)
             in_percent = name in _UP or name == _BEFORE
             point[name] = 100 * value if in_percent and value is not None else value
         rows_of.append(point)
@@ -311,7 +320,7 @@ def _map_json(study: Study) -> Markup | None:
 
 def study_latex(study: Study) -> str:
     """Return the paper's tables in LaTeX, for the package booktabs: a stage and rate each, value +- sd (ceiling)."""
-    lines = [f"% {study.plan.name}, {made_line()}".replace("\n", " ")]
+    lines = [f"% {one_line(visible(study.plan.name))}, {made_line()}"]
     parts = [
         (stage, rate, slice(start, start + _TEX_PAIRS), names)
         for stage, rate, names in _tables(study)
@@ -332,6 +341,7 @@ _TEX_PAIRS: Final = 6
 _TEX: Final = {
     **{sign: rf"\{sign}" for sign in "&%$#_{}"},
     **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$"},
+    **{"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", "→": r"$\rightarrow$"},
 }
 
 
@@ -340,7 +350,8 @@ def _tex(text: str) -> str:
 
 
 def _tex_row(cells: Sequence[str]) -> str:
-    return " & ".join(map(_tex, cells)) + r" \\"
+    # A row that begins with a bracket or a star would be an argument of the line before it.
+    return ("{}" if cells[0][:1] in ("[", "*") else "") + " & ".join(map(_tex, cells)) + r" \\"
 
 
 def study_markdown(study: Study) -> str:
@@ -379,9 +390,9 @@ CAUSES_ABOUT: Final = (
 TRENDS_ABOUT: Final = (
     "Change of the total, in points, with one more step of what the file gives each pair, within its stage; a word or "
     "a stage is compared with the most frequent one. The model family is the unit. In 95 of 100 studies all brackets "
-    "hold their value: one that contains 0 tells nothing, and a dash stands where families are too few, one family "
-    "alone differs, or the stage determines it. “Others held” is the change with all other quantities of the table "
-    "held too; “would be seen” is the change that 80 of 100 such studies would tell."
+    "of the column “points” hold their value: one that contains 0 tells nothing, and a dash stands where families are "
+    "too few, one family alone differs, or the stage determines it. “Others held” is the change with all other "
+    "quantities of the table held too; “would be seen” is the change that 80 of 100 such studies would tell."
 )
 FINDINGS_ABOUT: Final = (
     "The abstract of arXiv 2510.17776 says small, low, moderate and large without numbers; the bounds here are ours. "

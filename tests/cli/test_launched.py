@@ -109,7 +109,7 @@ def test_two_processes_write_one_file_of_the_same_rows_and_each_reads_about_half
     assert 0.35 < len(first) / len(first | second) < 0.65
 
 
-@pytest.mark.full
+@pytest.mark.full(reason="further numbers of processes")
 def test_accelerate_launch_shares_the_items_too(saved: Path) -> None:
     pytest.importorskip("accelerate")
     # Its way to start several processes without MPI; they compute on the CPU where there is no GPU.
@@ -208,7 +208,7 @@ def test_a_launcher_whose_variables_are_incomplete_is_named(saved: Path) -> None
     ]
 
 
-@pytest.mark.full
+@pytest.mark.full(reason="further numbers of processes")
 @pytest.mark.parametrize("fails", ["0", "1"])
 @pytest.mark.parametrize("call", ["1", "3"])  # the base; the checkpoint, after the base was measured twice
 def test_a_process_that_fails_alone_ends_a_follower_and_one_message_is_printed(
@@ -238,7 +238,7 @@ main()
     assert not list(checkpoint.parent.glob("*/step-*"))
 
 
-@pytest.mark.full
+@pytest.mark.full(reason="further numbers of processes")
 def test_torchrun_leaves_the_options_of_follow_alone_behind_two_dashes(saved: Path) -> None:
     for step in (5, 10):
         shutil.copytree(saved / "model", saved / f"dashes/checkpoint-{step}")

@@ -155,6 +155,7 @@ def test_the_table_has_at_most_12_lines_of_80_columns(folder: Path) -> None:
     assert any(line.startswith("weights ") for line in shown)
 
 
+@pytest.mark.full("linear", reason="further cases of one sentence")
 @pytest.mark.parametrize("method", ["linear", "slerp"])
 def test_reports_have_the_same_numbers_in_every_format(folder: Path, method: str) -> None:
     for suffix in ("html", "md", "csv", "json"):
@@ -290,6 +291,7 @@ def test_a_table_without_a_value_for_a_point_is_refused_before_a_point_is_made(
     assert written == []
 
 
+@pytest.mark.full(reason="further numbers of processes")
 def test_two_processes_print_and_write_once_and_their_numbers_are_those_of_one(folder: Path) -> None:
     shutil.rmtree("cache", ignore_errors=True)
     options = ["--alpha", "0,.4,1", "--method", "slerp"]

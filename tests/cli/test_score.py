@@ -33,6 +33,7 @@ def test_without_a_terminal_there_are_lines_no_bar_and_no_empty_line(saved: Path
     assert "\r" not in done.stderr
 
 
+@pytest.mark.full("score", reason="further failures of one kind")
 @pytest.mark.parametrize("command", ["score", "compare"])
 def test_the_first_line_comes_before_torch_is_imported(saved: Path, command: str) -> None:
     (saved / "broken").mkdir()

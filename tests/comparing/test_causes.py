@@ -51,6 +51,7 @@ SAYS = {
 }
 
 
+@pytest.mark.full("both", "neither", "sure", reason="further worlds of a simulation")
 @pytest.mark.parametrize("cause", SAYS)
 def test_a_planted_cause_gets_its_sentence_in_95_of_100_worlds(cause: str) -> None:
     rng = np.random.default_rng(1)
@@ -61,6 +62,7 @@ def test_a_planted_cause_gets_its_sentence_in_95_of_100_worlds(cause: str) -> No
         assert right >= 0.95
 
 
+@pytest.mark.full("near", "sure-0.5", reason="further worlds of a simulation")
 @pytest.mark.parametrize("correlation", [-0.5, 0.5])
 @pytest.mark.parametrize("cause", ["sure", "near"])
 def test_a_column_that_goes_with_the_cause_gets_no_credit(cause: str, correlation: float) -> None:

@@ -208,6 +208,7 @@ def test_lost_knowledge_is_lost_in_every_wording_and_lost_form_in_none() -> None
     assert set(form.status.values()) == {"right when asked otherwise"}
 
 
+@pytest.mark.full(reason="further worlds of a simulation")
 def test_noise_by_wording_has_no_excess_in_95_of_100_worlds() -> None:
     rng = np.random.default_rng(1)
     inside = 0
@@ -342,6 +343,7 @@ def test_a_loss_of_one_wording_is_named_and_an_equal_loss_is_not(asked: Literal[
     assert not any("the wording" in one for one in decide(equal).reasons)
 
 
+@pytest.mark.full("0.0", "0.8-one", reason="further worlds of a simulation")
 @pytest.mark.parametrize("asked", ["one", "each"])
 @pytest.mark.parametrize("fall", [0.0, 0.8])
 def test_equal_changes_are_called_unequal_in_at_most_5_of_100_worlds(

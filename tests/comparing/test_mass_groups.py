@@ -159,6 +159,12 @@ def test_the_sentence_follows_the_part_that_fell() -> None:
         assert "within its error" not in said
     as_much = compare(before=side(before), after=side(tilted - tilted.mean() + before.mean())).all
     assert ", within its error, the right one among them fell by " in sentence(as_much)
+    # Few answers whose mass may have fallen by as much as the choice: neither is told.
+    few = before[:6]
+    lost = np.roll(few, 1, axis=1) + np.array([-40.0, 40.0, -40.0, 40.0, -40.0, 40.0])[:, None]
+    vague = compare(before=side(few), after=side(lost)).all
+    assert vague.forgotten > 1
+    assert mass_mode(mass_of(vague)) is None
     assert sentence(compare(before=side(before), after=side(before)).all) == ""
 
 

@@ -39,6 +39,7 @@ def test_a_device_is_refused_and_not_read(name: str, tmp_path: Path) -> None:
     assert outcome.kind == "refused", outcome
 
 
+@pytest.mark.full("content5-it is not YAML-categories", reason="further hostile files")
 @pytest.mark.parametrize("name", ["gate", "categories in YAML"])
 @pytest.mark.parametrize(
     ("content", "why"),
@@ -57,7 +58,7 @@ def test_yaml_that_would_cost_much_is_refused_for_its_reason(name: str, content:
     assert outcome.kind == "refused", outcome
 
 
-@pytest.mark.full
+@pytest.mark.full(reason="a time that is measured")
 def test_the_time_of_the_largest_yaml_grows_with_its_size_and_not_with_its_square(tmp_path: Path) -> None:
     for entries in (2600, 260_000):
         (tmp_path / f"{entries}.yaml").write_text("critical: [{accuracy: 2%}]\nmust_pass: [" + "a," * entries + "]\n")

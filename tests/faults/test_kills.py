@@ -23,7 +23,7 @@ def test_moments_are_drawn_over_all_of_a_training() -> None:
     assert {kills.draw(rng, timeline, step=60)[0] for _ in range(500)} == {"made", "begin", "end", "over"}
 
 
-@pytest.mark.full
+@pytest.mark.full(reason="many killed trainings")
 def test_killed_trainings_end_like_undisturbed_ones(tmp_path: Path) -> None:
     # A process of its own: this one has read tables and has threads, and must not be forked.
     out = tmp_path / "kills.jsonl"

@@ -131,7 +131,7 @@ def bomb(path: Path, *, rows: int, text: int) -> Path:
     return path
 
 
-@pytest.mark.full
+@pytest.mark.full(reason="memory that is filled")
 def test_a_table_that_would_fill_the_memory_is_refused_before_it_does(tmp_path: Path) -> None:
     path = bomb(tmp_path / "b.parquet", rows=4000, text=10**6)
     assert path.stat().st_size < 20_000
@@ -262,6 +262,7 @@ def test_a_damaged_parquet_file_is_read_or_refused(tmp_path: Path) -> None:
     assert min(read, refused) > 20
 
 
+@pytest.mark.full("DELTA", reason="further hostile files")
 @pytest.mark.parametrize("encoding", ["PLAIN", "DELTA_LENGTH_BYTE_ARRAY", "DELTA_BYTE_ARRAY", "fixed length"])
 def test_equal_texts_without_a_dictionary_are_refused_before_they_fill_the_memory(
     encoding: str, tmp_path: Path

@@ -26,6 +26,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.full("budget", "stages", reason="further cases of one sentence")
 @pytest.mark.parametrize("case", CASES)
 def test_the_outputs_are_the_stored_ones(case: str, inputs: Path) -> None:
     made, stored = capture(case, inputs), golden(case)

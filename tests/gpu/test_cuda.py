@@ -301,7 +301,7 @@ def test_a_callback_in_a_trainer_takes_its_looks_and_leaves_the_training_alone(t
     assert trajectory.comparisons[-1].all.n == 40
 
 
-@pytest.mark.full
+@pytest.mark.full(reason="a probe of 2,000 questions")
 def test_the_default_probe_is_measured_in_a_trainer(tmp_path: Path) -> None:
     tok = text_tokenizer(load_probe("standard"))
     trained(tmp_path, [ForgetWatchCallback(every=4, max_overhead=None)], tok=tok, network=model(tok, positions=512))

@@ -60,6 +60,7 @@ def test_all_notes_are_in_the_detail_the_page_and_markdown() -> None:
             assert plain(note) in plain(text)
 
 
+@pytest.mark.full("alphas1", reason="further cases of one sentence")
 @pytest.mark.parametrize("notes", [(), ("a note",)])
 @pytest.mark.parametrize("target", [None, "right on sums", "s" * 90])
 @pytest.mark.parametrize("alphas", [ALPHAS, tuple(np.linspace(0, 1, 9))])

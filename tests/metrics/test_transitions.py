@@ -175,6 +175,7 @@ def test_blocks_show_a_difference_that_their_spread_hides() -> None:
     assert p_value(values, sets, question) == 0.001
 
 
+@pytest.mark.full("0.02-sizes1", "0.02-sizes2", "0.02-sizes3", "0.3", reason="further worlds of a simulation")
 @pytest.mark.parametrize("sizes", [(290, 10), (95, 5), (20, 20, 20), (10, 20, 100)])
 @pytest.mark.parametrize("lost", [0.02, 0.3])
 def test_its_size_is_at_most_its_level_also_for_few_items_and_rare_losses(sizes: tuple[int, ...], lost: float) -> None:
@@ -184,6 +185,7 @@ def test_its_size_is_at_most_its_level_also_for_few_items_and_rare_losses(sizes:
     assert rejected / worlds <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / worlds)
 
 
+@pytest.mark.full(reason="further worlds of a simulation")
 def test_sets_of_unlike_sizes_and_noise_keep_the_level() -> None:
     """A set of an eighth of the items that flips five times as often: without a variance of its own it has size .23."""
     rng, worlds, sets = np.random.default_rng(4), 150, np.repeat([0, 1, 2], [400, 50, 50])

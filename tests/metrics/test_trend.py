@@ -98,6 +98,7 @@ def test_no_more_families_than_columns_give_no_interval() -> None:
     assert math.isnan(one.interval[0])
 
 
+@pytest.mark.full("8", reason="further worlds of a simulation")
 @pytest.mark.parametrize("families", [4, 6, 8])
 def test_a_word_of_two_families_is_seen_in_at_most_5_of_100_studies_without_a_difference(families: int) -> None:
     rng = np.random.default_rng(6)

@@ -253,6 +253,7 @@ def test_few_clusters_do_not_make_an_unchanged_model_fail() -> None:
 # One error.
 
 
+@pytest.mark.full("12", reason="further worlds of a simulation")
 @pytest.mark.parametrize("limits", [3, 12])
 def test_an_unchanged_model_fails_in_at_most_5_of_100_policies(limits: int) -> None:
     rng, worlds, failed = np.random.default_rng(8), 150, 0

@@ -172,7 +172,11 @@ def test_requests_are_the_harnesss(task: str, shots: int | None, tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    "task", [task if number < 4 else pytest.param(task, marks=pytest.mark.full) for number, task in enumerate(TASKS)]
+    "task",
+    [
+        task if number < 4 else pytest.param(task, marks=pytest.mark.full(reason="further tasks of the harness"))
+        for number, task in enumerate(TASKS)
+    ],
 )
 def test_token_ids_log_likelihoods_and_outcomes_are_the_harnesss(task: str, tmp_path: Path) -> None:
     from lm_eval.models.huggingface import HFLM

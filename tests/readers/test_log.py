@@ -279,7 +279,7 @@ print(int(re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
 """
 
 
-@pytest.mark.full
+@pytest.mark.full(reason="memory that is measured")
 @pytest.mark.skipif(sys.platform != "linux", reason="the highest memory of a process is read from /proc")
 @pytest.mark.parametrize("shape", ["choices", "outputs", "document", "small rows"])
 def test_memory_stays_under_four_times_the_file_and_100_mb(tmp_path: Path, shape: str) -> None:

@@ -26,7 +26,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(autouse=True, scope="module")
-def still_fewer_drift_prompts(few_drift_prompts: None) -> Iterator[None]:
+def still_fewer_drift_prompts() -> Iterator[None]:
     """Measure the drift on two prompts of each set: the real model writes one completion a second."""
     from forgetwatch.run import drift
 

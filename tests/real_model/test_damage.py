@@ -15,7 +15,8 @@ from forgetwatch import Comparison, Snapshot, compare, load_snapshot
 from forgetwatch.measures import AlignedPairs, pair
 from forgetwatch.metrics import Known, count_known
 
-pytestmark = pytest.mark.full
+pytestmark = pytest.mark.full(reason="a real language model")
+
 STEPS = 12
 COMPARED = 60
 

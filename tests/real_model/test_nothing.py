@@ -22,6 +22,8 @@ from forgetwatch.measures.rows import option_scores
 from forgetwatch.metrics import split
 from forgetwatch.scoring import Encoded, Scorer, encode
 
+pytestmark = pytest.mark.full(reason="a real language model")
+
 Train = Callable[..., Any]
 Load = Callable[..., Any]
 
@@ -46,7 +48,6 @@ def scalars(folder: Path) -> dict[str, list[tuple[int, float]]]:
     return {name: [(event.step, event.value) for event in events.Scalars(name)] for name in names}
 
 
-@pytest.mark.full
 def test_at_learning_rate_zero_nothing_changes_and_every_curve_is_flat(
     train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -68,7 +69,6 @@ def test_at_learning_rate_zero_nothing_changes_and_every_curve_is_flat(
             assert len({value for _, value in points}) == 1, name
 
 
-@pytest.mark.full
 def test_the_callback_leaves_the_weights_and_random_states_as_they_would_be(train: Train, tmp_path: Path) -> None:
     def trained(name: str, *callbacks: Any) -> tuple[str, list[float], torch.Tensor]:
         run = train(tmp_path / name, steps=2, rate=1e-3, callbacks=list(callbacks))
@@ -87,7 +87,6 @@ def test_the_callback_leaves_the_weights_and_random_states_as_they_would_be(trai
     assert torch.equal(watched[2], without[2])
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(("budget", "layout"), [(1024, None), (128, "rows")])
 def test_other_batches_flip_no_item_that_is_not_unstable(
     ruined: Path, tok: Any, load: Load, budget: int, layout: Any
@@ -122,7 +121,6 @@ def differences(one: Snapshot, other: Snapshot) -> tuple[Any, Any, float]:
     return flipped, change, one.meta["noise"] + other.meta["noise"]
 
 
-@pytest.mark.full
 def test_mass_and_conditional_of_standard_are_those_of_plain_forwards(tok: Any, load: Callable[..., Any]) -> None:
     network, probe = load(), load_probe("standard").head(16)
     options = option_scores(score(network, tok, probe))

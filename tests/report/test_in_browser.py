@@ -246,6 +246,7 @@ def test_outputs_are_side_by_side_with_their_difference(opened: Open, tmp_path: 
     assert f"Outputs are cut at {LONGEST:,} characters." in page.locator("#items").inner_text()
 
 
+@pytest.mark.full("desktop", "phone-dark", reason="further screens")
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", WIDTHS.values(), ids=WIDTHS)
 def test_nothing_is_wider_than_the_screen(

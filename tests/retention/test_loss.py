@@ -297,6 +297,7 @@ print(json.dumps({"own": own, "logged": terms(made)}))
 """
 
 
+@pytest.mark.full(reason="further numbers of processes")
 def test_the_logged_term_is_the_mean_over_all_processes(tmp_path: Path) -> None:
     """Each process takes other questions, so that the term of one is not that of all."""
     here = str(Path(__file__).parent)

@@ -1,7 +1,11 @@
 """Trainings of a few items: the floor of a run is 250 items here, so that tests of it need no more than 260."""
 
-import pytest
+from collections.abc import Iterator
 
+import pytest
+from short_looks import no_picture
+
+from forgetwatch.report import html
 from forgetwatch.run import callback, schedule
 from forgetwatch.run import known_baseline as trial
 
@@ -12,3 +16,11 @@ def floor(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
     if request.node.get_closest_marker("usual_floor") is None:
         for module in (schedule, callback, trial):
             monkeypatch.setattr(module, "FEWEST_ITEMS", 250)
+
+
+@pytest.fixture(scope="module")
+def without_pictures() -> Iterator[None]:
+    """Leave the pictures out of the pages of trainings: they take longer than the training of a tiny model."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(html, "svg", no_picture)
+        yield

@@ -16,6 +16,8 @@ from torch import nn
 from forgetwatch import Watch
 from forgetwatch.scoring import adapter_start, model_fingerprint
 
+pytestmark = pytest.mark.usefixtures("without_pictures")
+
 TOK = tokenizer()
 LORA = {"r": 4, "target_modules": ["q_proj", "v_proj"], "task_type": "CAUSAL_LM"}
 ON_ALL: dict[str, Any] = {"target_modules": ["q_proj", "v_proj"], "task_type": "CAUSAL_LM"}

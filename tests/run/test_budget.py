@@ -32,6 +32,8 @@ from forgetwatch.run.schedule import (
 )
 from forgetwatch.run_folder import RunFolder
 
+pytestmark = pytest.mark.usefixtures("without_pictures")
+
 ITEMS, KEPT = "eval_forget/all/items", "eval_forget/all/kept"
 TINY = 1e-6
 """Share of the time that no look keeps to."""
@@ -202,6 +204,7 @@ def test_without_a_budget_the_start_is_logged_before_the_first_step(tmp_path: Pa
     assert [step for step, _ in curve(run)] == [0, 1, 2, 3, 4]
 
 
+@pytest.mark.full("every2", reason="further resumes")
 @pytest.mark.parametrize(("every", "steps"), [(2, [0, 2, 4, 6, 8, 10, 12]), ([3], [0, 3, 12]), ([10], [0, 10, 12])])
 def test_a_look_that_every_names_decides_and_is_over_the_same_items(
     tmp_path: Path, every: Any, steps: list[int]
@@ -212,6 +215,7 @@ def test_a_look_that_every_names_decides_and_is_over_the_same_items(
     assert described(tmp_path)["planned_looks"] == len(steps) - 1
 
 
+@pytest.mark.full("epoch", reason="further resumes")
 @pytest.mark.parametrize("every", ["epoch", "save"])
 def test_looks_at_epochs_and_saves_are_over_the_same_items(tmp_path: Path, every: Any) -> None:
     options = {"max_steps": -1, "num_train_epochs": 2, "per_device_train_batch_size": 8, "save_strategy": "epoch"}
@@ -277,7 +281,7 @@ def test_a_resumed_run_keeps_the_items_and_the_looks_of_its_decision(tmp_path: P
     assert described(tmp_path)["planned_looks"] == 3
 
 
-@pytest.mark.full
+@pytest.mark.full(reason="further resumes")
 def test_a_resume_from_before_the_decision_keeps_what_the_run_decided(tmp_path: Path) -> None:
     """The trackers have rows over the items of the run's decision, which the checkpoint does not know yet."""
     options = {"steps": 30, "save_strategy": "steps", "save_steps": 6}
@@ -442,6 +446,17 @@ def test_a_late_baseline_ends_with_the_slices_that_are_finished(
     again = ForgetWatchCallback(by_category())
     trained(tmp_path, callbacks=[again], steps=6, resume=tmp_path / "checkpoint-2")
     assert {one.all.n for one in again.watch.run.comparisons.values()} == {125}
+
+
+def test_a_late_baseline_without_a_bound_is_measured_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(budget, "_SLICE_SECONDS", 1e-9)
+    monkeypatch.setattr(callback_module, "start_seconds", lambda *_, **__: 1e-3)
+    callback = ForgetWatchCallback(by_category(), max_overhead=None)
+    trained(tmp_path, callbacks=[callback], steps=2)
+    assert callback.watch.run.items is None
+    assert {one.all.n for one in callback.watch.run.comparisons.values()} == {len(by_category())}
 
 
 def test_a_baseline_in_slices_is_that_of_the_whole_and_so_are_its_looks(

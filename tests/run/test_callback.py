@@ -36,6 +36,8 @@ from forgetwatch.run.trackers import composite_row
 from forgetwatch.run_folder import RunFolder
 from forgetwatch.scoring import Scorer
 
+pytestmark = pytest.mark.usefixtures("without_pictures")
+
 
 def test_the_run_is_bitwise_what_it_would_have_been(tmp_path: Path) -> None:
     options = {"steps": 8, "gradient_accumulation_steps": 2, "save_strategy": "steps", "save_steps": 4}
@@ -233,6 +235,7 @@ def test_a_look_that_fails_is_logged_once_and_training_continues(
         strict.train()
 
 
+@pytest.mark.full("KeyError", "MemoryError", "ValueError", reason="further failures of one kind")
 @pytest.mark.parametrize("error", [ValueError, KeyError, MemoryError, OSError])
 def test_no_failure_of_a_look_stops_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
@@ -309,6 +312,7 @@ def test_one_callback_in_two_trainers_takes_two_baselines(tmp_path: Path) -> Non
     assert sorted(curve(second)) == [0, 3, 6]
 
 
+@pytest.mark.full("KeyboardInterrupt", reason="further failures of one kind")
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
 def test_a_baseline_that_is_tried_again_leaves_the_earlier_run_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]

@@ -49,6 +49,8 @@ from forgetwatch.run.drift import (
 from forgetwatch.run_folder import Description
 from forgetwatch.scoring import encode
 
+pytestmark = pytest.mark.usefixtures("without_pictures")
+
 TOK = tokenizer()
 ROLES = ("user", "assistant", "user")
 
@@ -490,6 +492,7 @@ def expected_counts(network: Any, prompt: tuple[int, ...], draws: int) -> np.nda
     return draws * torch.softmax(logits.double(), -1).numpy()
 
 
+@pytest.mark.full("<lambda>1", reason="further models")
 @pytest.mark.parametrize("make", [lambda: sharper(model(TOK)), lambda: sharper(gpt2(), 6.0)])
 def test_first_tokens_follow_the_models_own_distribution_also_when_padded(make: Any) -> None:
     network = make()

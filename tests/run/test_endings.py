@@ -30,6 +30,8 @@ from forgetwatch.run_folder.description import write_description
 from forgetwatch.scoring import Scorer
 from forgetwatch.snapshot import NOT_FINITE
 
+pytestmark = pytest.mark.usefixtures("without_pictures")
+
 QUESTIONS = Probe(facts(64), name="facts")
 TEXTS = [f"{item.prompt}{item.choices[item.answers[0]]}" for item in QUESTIONS]
 

@@ -24,6 +24,8 @@ from forgetwatch.errors import ProbeError
 from forgetwatch.files import write_atomically
 from forgetwatch.scoring import Scorer
 
+pytestmark = pytest.mark.usefixtures("without_pictures")
+
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[float]]:
@@ -206,6 +208,7 @@ def test_a_probe_without_items_is_refused(tmp_path: Path) -> None:
         ForgetWatchCallback(tmp_path / "gone.jsonl")
 
 
+@pytest.mark.full("None", reason="further resumes")
 @pytest.mark.parametrize("step", [None, 6])
 def test_a_named_baseline_is_no_look_of_the_resumed_run_whatever_its_step(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], step: int | None

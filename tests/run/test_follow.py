@@ -43,6 +43,8 @@ from forgetwatch.run.follow import CheckpointGoneError, CheckpointQueue, Checkpo
 from forgetwatch.run_folder import GuardFinding
 from forgetwatch.scoring import loading as checkpoints
 
+pytestmark = pytest.mark.usefixtures("without_pictures")
+
 FOLDER = "_forgetwatch_follow"
 
 
@@ -265,7 +267,7 @@ def test_one_that_failed_and_is_saved_again_is_scored_and_no_longer_named(
     assert (made.scored, made.queue.failed) == ([20, 10], [])
 
 
-@pytest.mark.full
+@pytest.mark.full(reason="further ways to follow")
 def test_checkpoints_without_a_tokenizer_get_that_of_the_base(
     out: Path, base: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -355,7 +357,7 @@ def test_another_base_than_before_is_refused(out: Path, base: Path, tmp_path: Pa
     assert Trajectory.from_run(out).steps == (0, 10, 20)
 
 
-@pytest.mark.full
+@pytest.mark.full(reason="further ways to follow")
 def test_a_snapshot_serves_as_the_base(out: Path, base: Path) -> None:
     runs.follower(out, base, run=out / "first").follow()
     made = runs.followed(out, out / "first/baseline.parquet")
@@ -378,7 +380,7 @@ def test_a_base_that_is_an_adapter_without_its_base_is_refused_before_any_waitin
         runs.follower(tmp_path / "out", adapter)
 
 
-@pytest.mark.full
+@pytest.mark.full(reason="further ways to follow")
 def test_a_folder_that_cannot_be_read_for_a_while_is_read_again(
     out: Path, base: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -399,7 +401,7 @@ def test_a_folder_that_cannot_be_read_for_a_while_is_read_again(
         runs.follower(out, base, once=False, run=out / "other").follow()
 
 
-@pytest.mark.full
+@pytest.mark.full(reason="further ways to follow")
 def test_shards_are_read_when_all_are_there(out: Path, base: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = runs.save(out, 30, max_shard_size="20KB")
     shards = sorted(folder.glob("model-*.safetensors"))
@@ -426,7 +428,7 @@ def test_an_adapter_is_scored_and_one_whose_base_is_gone_is_refused(tmp_path: Pa
     assert Trajectory.from_run(out).steps == (0, 10)
 
 
-@pytest.mark.full
+@pytest.mark.full(reason="further ways to follow")
 def test_the_base_of_several_adapters_is_read_once(tmp_path: Path, base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own, out, read = Path(shutil.copytree(base, tmp_path / "own")), tmp_path / "out", list[str]()
 
@@ -447,7 +449,7 @@ def test_the_base_of_several_adapters_is_read_once(tmp_path: Path, base: Path, m
     assert (made.scored, sorted(made.watch.comparisons)) == ([40], [0, 10, 20, 30, 40])
 
 
-@pytest.mark.full
+@pytest.mark.full(reason="further ways to follow")
 def test_looks_of_adapters_over_a_base_that_was_replaced_are_kept_apart_from_new_ones(
     tmp_path: Path, base: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -520,7 +522,7 @@ def test_a_remote_folder_is_copied_first(saved: Path, base: Path, tmp_path: Path
     assert both[0].table["choice_logprobs"].equals(both[1].table["choice_logprobs"])
 
 
-@pytest.mark.full
+@pytest.mark.full(reason="further ways to follow")
 def test_a_remote_checkpoint_that_is_written_while_it_is_copied_is_copied_again(
     saved: Path, base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -552,7 +554,7 @@ def test_a_remote_checkpoint_that_is_written_while_it_is_copied_is_copied_again(
     memory.rm("/run-2", recursive=True)
 
 
-@pytest.mark.full
+@pytest.mark.full(reason="further ways to follow")
 def test_a_model_that_is_spread_over_devices_gives_the_same_rows(
     out: Path, base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -579,6 +581,7 @@ def test_no_two_models_are_in_memory(out: Path, base: Path, monkeypatch: pytest.
     assert len(loaded) == 3
 
 
+@pytest.mark.full(reason="further numbers of processes")
 def test_several_processes_score_together_and_the_first_one_writes(out: Path, base: Path, tmp_path: Path) -> None:
     runs.follower(out, base, run=tmp_path / "alone").follow()
     script = f"""
@@ -669,6 +672,7 @@ def test_a_run_folder_that_cannot_be_written_is_refused_before_anything_is_score
         runs.follower(out, base).follow()
 
 
+@pytest.mark.full("the run", reason="further ways to follow")
 @pytest.mark.parametrize("named_by", ["the checkpoint", "the run folder"])
 def test_the_batches_are_those_of_the_watched_run(
     out: Path, base: Path, monkeypatch: pytest.MonkeyPatch, named_by: str
@@ -784,6 +788,7 @@ def followed(out: Path, base: Path, result: Path, **training: Any) -> dict[str, 
     return dict(json.loads(result.read_text()))
 
 
+@pytest.mark.full("full", reason="further ways to follow")
 @pytest.mark.parametrize("kind", ["full", "adapter"])
 def test_counts_and_scores_are_those_of_the_callback_in_a_training_that_rotates(tmp_path: Path, kind: str) -> None:
     from transformers import AutoModelForCausalLM

@@ -24,6 +24,8 @@ from forgetwatch.run import callback as trainer_module
 from forgetwatch.run.callback import default_probe
 from forgetwatch.scoring import Scorer
 
+pytestmark = pytest.mark.usefixtures("without_pictures")
+
 
 def both() -> Probe:
     """Thirty log-likelihood items and eight with generated answers."""

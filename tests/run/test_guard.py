@@ -30,6 +30,8 @@ from forgetwatch.run.run import Run
 from forgetwatch.run.run_output import stopped_line
 from forgetwatch.run_folder import GuardFinding, StoredRun, task_figure
 
+pytestmark = pytest.mark.usefixtures("without_pictures")
+
 
 def look(right: list[bool], step: int, **columns: object) -> Snapshot:
     return snapshot(right, meta={"step": step}, **columns)
@@ -268,6 +270,7 @@ def hide(folder: Path) -> None:
     file.write_bytes(content[:-2] + bytes(255 - byte for byte in content[-2:]))
 
 
+@pytest.mark.full("e", "h", reason="further resumes")
 @pytest.mark.parametrize("act", [exchange, delete, hide])
 def test_where_the_newest_good_checkpoint_is_not_what_was_saved_the_one_before_it_is_loaded(
     tmp_path: Path,

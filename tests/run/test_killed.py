@@ -18,6 +18,8 @@ from forgetwatch.measures import drift_json
 from forgetwatch.run.drift import read_completions
 from forgetwatch.run_folder import COMPLETIONS, Description, RunFolder
 
+pytestmark = pytest.mark.usefixtures("without_pictures")
+
 EVERY_5 = tuple(range(0, 61, 5))
 
 
@@ -135,18 +137,30 @@ def test_the_undisturbed_run_shows_changes(runs: Runs) -> None:
     assert len({tuple(counts) for _, *counts in end(undisturbed)["curve"]}) > 5
 
 
+@pytest.mark.full(
+    "after a save",
+    "between the baseline",
+    "in the last look",
+    "when a look has",
+    "before the baseline is written",
+    "between a look and its save",
+    "when a look is written and has no name yet",
+    "while the history is put into the checkpoint",
+    "between two looks",
+    reason="further moments of a kill",
+)
 @pytest.mark.parametrize(
     ("moment", "left"),
     [
-        pytest.param(*("before the baseline is written", ()), marks=pytest.mark.full),
+        ("before the baseline is written", ()),
         ("between the baseline and its second measurement", (0,)),
         ("in the middle of a look", EVERY_5[:5]),
-        pytest.param(*("between a look and its save", EVERY_5[:5]), marks=pytest.mark.full),
-        pytest.param(*("when a look is written and has no name yet", EVERY_5[:5]), marks=pytest.mark.full),
+        ("between a look and its save", EVERY_5[:5]),
+        ("when a look is written and has no name yet", EVERY_5[:5]),
         ("when a look has its name and run.json does not know it", EVERY_5[:6]),
         ("after a save, before anything of ours", EVERY_5[:5]),
-        pytest.param(*("while the history is put into the checkpoint", EVERY_5[:5]), marks=pytest.mark.full),
-        pytest.param(*("between two looks", EVERY_5[:8]), marks=pytest.mark.full),
+        ("while the history is put into the checkpoint", EVERY_5[:5]),
+        ("between two looks", EVERY_5[:8]),
         ("in the last look", EVERY_5[:12]),
     ],
 )
@@ -185,7 +199,7 @@ def test_half_a_checkpoint_is_refused_by_the_trainer_and_the_one_before_it_resum
     assert_same_end(run, runs.undisturbed())
 
 
-@pytest.mark.full
+@pytest.mark.full(reason="further moments of a kill")
 def test_a_look_lost_after_its_save_is_taken_at_the_resume(runs: Runs, tmp_path: Path) -> None:
     run, options = tmp_path / "run", {"every": "save", "save_strategy": "asked"}
     runs.killed(run, moment="after a save, before anything of ours", **options)
@@ -196,6 +210,7 @@ def test_a_look_lost_after_its_save_is_taken_at_the_resume(runs: Runs, tmp_path:
     assert_same_end(run, runs.undisturbed(**options))
 
 
+@pytest.mark.full(reason="further moments of a kill")
 def test_a_run_resumed_after_its_end_takes_no_look_beyond_it(runs: Runs, tmp_path: Path) -> None:
     """The trainer takes a step more there, 61 of 60, at a learning rate of 0."""
     run = tmp_path / "run"

@@ -20,6 +20,8 @@ from forgetwatch.scoring import loading
 from forgetwatch.scoring import scorer as scorer_module
 from forgetwatch.snapshot import read_snapshot, save_snapshot
 
+pytestmark = pytest.mark.usefixtures("without_pictures")
+
 FOUND = "baseline: measured on "
 
 
@@ -65,6 +67,7 @@ def test_the_next_run_finds_the_baseline_and_measures_fifty_items_again(
     assert weights(second) == weights(first) == weights(trained(tmp_path / "c"))
 
 
+@pytest.mark.full("100", reason="further ways to find a baseline")
 @pytest.mark.parametrize("chosen", [None, 100])
 def test_items_decided_from_a_trial_are_found_without_another_trial(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, chosen: int | None
@@ -87,6 +90,7 @@ def other_template(tok: Any) -> None:
     tok.chat_template += " "
 
 
+@pytest.mark.full("add", reason="further ways to find a baseline")
 @pytest.mark.parametrize("change", [add_token, other_template])
 def test_another_tokenizer_or_template_finds_nothing(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], change: Callable[[Any], None]

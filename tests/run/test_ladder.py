@@ -20,6 +20,8 @@ from forgetwatch.probes import ladder, load_tasks
 from forgetwatch.run import Watch, callback, known_baseline
 from forgetwatch.run_folder import run_probe
 
+pytestmark = pytest.mark.usefixtures("without_pictures")
+
 SAVES: dict[str, Any] = {"save_strategy": "steps", "save_steps": 2, "steps": 4}
 
 

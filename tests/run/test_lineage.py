@@ -21,6 +21,8 @@ from forgetwatch.comparing import read_stages
 from forgetwatch.errors import MismatchError, SnapshotError, WatchError
 from forgetwatch.run_folder import lineage_after
 
+pytestmark = pytest.mark.usefixtures("without_pictures")
+
 RATE = 5e-3
 SAVES: dict[str, Any] = {"save_strategy": "steps", "save_steps": 4}
 FOUND = "baseline of the first base found: counting against both"
@@ -379,6 +381,7 @@ def test_sft_then_dpo_then_grpo_are_three_stages(tmp_path: Path) -> None:
     check_stages(folders)
 
 
+@pytest.mark.full("False", reason="further stages")
 @pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed in v6:FutureWarning")  # TRL's own calls
 @pytest.mark.filterwarnings("ignore:.*peft:UserWarning")
 @pytest.mark.parametrize("merges", [False, True])

@@ -21,6 +21,8 @@ from forgetwatch.run import Guard
 from forgetwatch.run import run_output as commands
 from forgetwatch.run_folder import StoredRun
 
+pytestmark = pytest.mark.usefixtures("without_pictures")
+
 KEPT = "eval_forget/all/kept"
 
 
@@ -101,6 +103,7 @@ def watch(guard: Any) -> ForgetWatchCallback:
 STOPPED = "the guard stopped this run at step 4: "
 
 
+@pytest.mark.full("guard", reason="further resumes")
 @pytest.mark.parametrize(
     ("guard", "last", "outcome"),
     [
@@ -124,7 +127,7 @@ def test_a_run_that_the_guard_stopped_stops_again_at_a_resume_unless_it_is_overr
     assert [path.name for path in tmp_path.glob("checkpoint-*")] == ["checkpoint-4"]
 
 
-@pytest.mark.full
+@pytest.mark.full(reason="further resumes")
 def test_a_job_that_starts_again_and_again_does_not_go_on_by_a_step_each_time(tmp_path: Path) -> None:
     every_step = {"save_strategy": "steps", "save_steps": 1, "save_total_limit": 2}
     stopped(tmp_path, **every_step).train()

@@ -20,6 +20,8 @@ from forgetwatch.errors import WatchError
 from forgetwatch.run_folder import StoredRun
 from forgetwatch.run_folder import folder as run_folder
 
+pytestmark = pytest.mark.usefixtures("without_pictures")
+
 _RANK = """
 import hashlib, json, sys
 from pathlib import Path
@@ -109,6 +111,7 @@ def launch(folder: Path, world: int, script: str = _RANK) -> list[dict[str, Any]
     return found
 
 
+@pytest.mark.full("3", reason="further numbers of processes")
 @pytest.mark.parametrize("world", [2, 3])
 def test_several_processes_leave_training_untouched_and_count_as_one(world: int, tmp_path: Path) -> None:
     ranks = launch(tmp_path, world)

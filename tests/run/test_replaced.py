@@ -19,6 +19,8 @@ from typer.testing import CliRunner
 from forgetwatch import ForgetWatchCallback, Trajectory
 from forgetwatch.cli import app
 
+pytestmark = pytest.mark.usefixtures("without_pictures")
+
 TOK = tokenizer()
 SAVES: dict[str, Any] = {"save_strategy": "steps", "save_steps": 4, "steps": 8}
 

@@ -24,6 +24,8 @@ from forgetwatch.run.schedule import Budget, Decision, Schedule, Trial, start_se
 from forgetwatch.run_folder import REPORT, TaskFigure, logged_figure
 from forgetwatch.scoring import scorer
 
+pytestmark = pytest.mark.usefixtures("without_pictures")
+
 TOK = tokenizer()
 KEY = "eval_forget/new_task_mine_accuracy"
 

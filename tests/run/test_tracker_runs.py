@@ -13,6 +13,8 @@ from accelerate import tracking
 from forgetwatch.errors import WatchError
 from forgetwatch.run import trackers
 
+pytestmark = pytest.mark.usefixtures("without_pictures")
+
 
 class Board:
     """A tracker in memory, with the interface of `accelerate`."""

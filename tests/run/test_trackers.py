@@ -295,6 +295,7 @@ def tracked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         yield Tracked(tracker, run, read, flipped, told, tracker.read(folder), words_in(folder))
 
 
+@pytest.mark.full("mlflow", "trackio", reason="further trackers")
 def test_every_look_arrives_once_at_its_step(tracked: Tracked) -> None:
     logged = {
         row["step"]: row["eval_forget/all/forgotten"]
@@ -306,6 +307,7 @@ def test_every_look_arrives_once_at_its_step(tracked: Tracked) -> None:
     assert sorted(tracked.read.of(tracked.tracker.looks)) == sorted(logged.items())
 
 
+@pytest.mark.full("mlflow", reason="further trackers")
 @pytest.mark.parametrize("key", ["__", "数学"])
 def test_the_numbers_of_a_category_arrive_under_its_name_in_any_script(tracked: Tracked, key: str) -> None:
     name = f"eval_forget/{key}/forgotten"
@@ -361,7 +363,7 @@ def test_the_verdict_and_the_last_alarm_arrive_as_texts(tracked: Tracked) -> Non
     )
 
 
-@pytest.mark.full
+@pytest.mark.full(reason="further trackers")
 @pytest.mark.parametrize("name", TRACKERS)
 def test_at_learning_rate_zero_every_curve_is_flat_although_the_budget_cuts_the_probe(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -15,6 +15,8 @@ from forgetwatch import ForgetWatchCallback, load_snapshot
 from forgetwatch.errors import ForgetwatchError
 from forgetwatch.run_folder import Description
 
+pytestmark = pytest.mark.usefixtures("without_pictures")
+
 STEPS = 4
 
 
@@ -132,6 +134,9 @@ def check(run: Any, folder: Path) -> None:
     assert len(losses(run)) == STEPS
 
 
+@pytest.mark.full(
+    "DPO", "GRPO-full", "GRPO-lora-fp32", "SFT-full-bf16", "SFT-lora-fp32", reason="a training with further settings"
+)
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 @pytest.mark.parametrize("adapter", [False, True], ids=["full", "lora"])
 @pytest.mark.parametrize("method", ["SFT", "DPO", "GRPO"])
@@ -160,6 +165,7 @@ def test_weights_and_losses_are_bitwise_those_of_a_run_without_it(
     }
 
 
+@pytest.mark.full("compile", reason="a training with further settings")
 @pytest.mark.parametrize(
     ("method", "options"),
     [
@@ -195,6 +201,7 @@ def test_the_curve_is_that_of_the_files(tmp_path: Path, method: str, options: di
     check(run, tmp_path)
 
 
+@pytest.mark.full("compile", "saves", reason="a training with further settings")
 @pytest.mark.filterwarnings("ignore")  # tracing touches what warns
 @pytest.mark.parametrize(
     "options",
@@ -327,7 +334,7 @@ def near_on_policy(named: str, folder: Path, *, callbacks: Sequence[Any] = ()) -
     )
 
 
-@pytest.mark.full
+@pytest.mark.full(reason="a training with further settings")
 @pytest.mark.filterwarnings("ignore")  # these trainers announce that they are experimental, and more
 @pytest.mark.parametrize("method", NEAR_ON_POLICY)
 def test_a_trainer_on_texts_of_its_model_is_watched_and_left_as_it_is(method: str, tmp_path: Path) -> None:

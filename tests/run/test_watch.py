@@ -34,6 +34,8 @@ from forgetwatch.run.schedule import Decision
 from forgetwatch.run_folder import Description, GuardFinding, RunFolder, StoredRun
 from forgetwatch.scoring import scorer
 
+pytestmark = pytest.mark.usefixtures("without_pictures")
+
 TOK = tokenizer()
 
 

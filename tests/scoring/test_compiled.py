@@ -136,7 +136,7 @@ for name in ("fsdp2", "fsdp1", "inside"):
 """
 
 
-@pytest.mark.full
+@pytest.mark.full(reason="a model that is compiled")
 def test_a_compiled_model_in_parts_is_read_as_a_whole_one(tmp_path: Path) -> None:
     whole = model(TOK)
     scorer = Scorer(probe(13), TOK, whole, layout="trie", token_budget=40)

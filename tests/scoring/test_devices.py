@@ -335,6 +335,7 @@ found["failed"] = error(lambda: on_main_process(fail))
 """
 
 
+@pytest.mark.full("3", reason="further numbers of processes")
 @pytest.mark.parametrize("world", [2, 3])
 def test_any_number_of_processes_gets_the_same_bits(world: int, tmp_path: Path) -> None:
     network = model(TOK)

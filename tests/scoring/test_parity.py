@@ -270,6 +270,7 @@ def mixture_of_experts(seed: int) -> Any:
     return network.to(torch.bfloat16).eval()
 
 
+@pytest.mark.full(reason="further models")
 @pytest.mark.parametrize("seed", [0, 3])  # refused, or called leaking, by a bound on all logits
 def test_a_mixture_of_experts_in_half_precision_is_scored(seed: int) -> None:
     network = mixture_of_experts(seed)

@@ -124,6 +124,7 @@ def tok(items: dict[str, list[Item]]) -> Any:
     return PreTrainedTokenizerFast(tokenizer_object=backend, pad_token="<pad>", eos_token="<eos>", bos_token="<bos>")
 
 
+@pytest.mark.full("jamba", reason="further models")
 @pytest.mark.parametrize("name", MODELS)
 def test_log_likelihoods_and_choices_are_the_harnesss(name: str, items: dict[str, list[Item]], tok: Any) -> None:
     from lm_eval.api.instance import Instance

@@ -357,6 +357,36 @@ def test_the_slope_of_size_is_that_of_the_world_whatever_the_stages_do(effect: f
     assert np.mean(confounded) < effect - 0.01, "without its stages the study takes them for an effect of size"
 
 
+def test_pairs_of_another_stage_than_most_are_compared_among_themselves(tmp_path: Path) -> None:
+    """Most pairs are merges, which have no rate: the slope of the others is that of the study without merges."""
+    tuned = [
+        {"family": f"f{at % 5}", "lost": 0.1 + 0.15 * (at // 5), "covariates": {"rate": 10.0 ** (at // 5 - 4), "n": at}}
+        for at in range(20)
+    ]
+    merged = [{"family": f"f{at % 5}", "lost": 0.1, "gained": 0.02 * at} for at in range(24)]
+    (tmp_path / "alone").mkdir()
+    _, without, _ = told(written(tmp_path / "alone", [*map(dict, tuned)]))
+    path = written(tmp_path, [*map(dict, tuned), *merged])
+    head, _, rest = path.read_text().partition("    pairs:\n")
+    pairs = rest.split("      - name: ")[1:]
+    both = ["".join(f"      - name: {one}" for one in some) for some in (pairs[:20], pairs[20:])]
+    path.write_text(f"{head}    pairs:\n{both[0]}  - name: merge\n    pairs:\n{both[1]}")
+    _, document, page = told(path)
+    found, alone = (
+        {one["covariate"]: one for one in all_of["trends"] if one["rate"] == "forgetting"}
+        for all_of in (document, without)
+    )
+    assert set(found) == {"stage: tuning against merge", "rate", "n"}
+    assert found["rate"]["alone"]["slope"] == pytest.approx(alone["rate"]["alone"]["slope"])
+    assert found["rate"]["held"]["slope"] == pytest.approx(alone["rate"]["held"]["slope"])
+    assert found["stage: tuning against merge"]["held"]["slope"] is None  # no merge has the others
+    # A covariate that is named as a column of the table is drawn by its own values.
+    data = json.loads(page.partition('id="data">')[2].partition("</script>")[0])
+    across = [axis["column"] for axis in data["axes"] if axis["across"]]
+    assert across == ["covariate.rate", "covariate.n", "accuracy_before"]
+    assert [row["covariate.n"] for row in data["rows"]][:3] == [0.0, 1.0, 2.0]
+
+
 def test_covariates_without_an_effect_are_seldom_told_over_all_questions_and_stages_are() -> None:
     told = wrong = 0
     for study in worlds(0.0, stage_effect=3.0):

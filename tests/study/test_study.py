@@ -800,9 +800,13 @@ def test_the_fourth_finding_compares_a_merge_with_the_training_between_its_model
         if source.merge is None:
             share = 0.0 if source.given == "base" else 0.4
         else:
-            share = lost + 0.01 * (sides[Path(source.merge[1]).name] % 2)
+            share = lost + 0.01 * (max(sides.get(Path(one).name, 0) for one in source.merge) % 2)
         return outcomes(source.given, probe, [n >= round(share * 100) for n in range(len(probe))])
 
+    # A training that was scored with another probe, and a merge that names its models the other way round.
+    probe_of(50).save(probed / "other.jsonl")
+    pairs.insert(0, "{name: other, before: {path: base, probe: other.jsonl}, after: {path: a, probe: other.jsonl}}")
+    pairs[-1] = pairs[-1].replace("[base, d], alpha: .2", "[d, base], alpha: .8")
     found = findings(studied(study_file(probed, *pairs, top=MODELS), score))[3]
     assert (found.number, found.answer) == (4, answer)
     assert "forgetting of the merge less that of the training " in found.numbers

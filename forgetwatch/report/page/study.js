@@ -83,7 +83,7 @@
     const points = rows.filter((row) => isShown(row) && row[x.column] !== null && row[y.column] !== null);
     const names = new Set(rows.filter(isShown).map((row) => row.pair));
     for (const line of document.querySelectorAll("tr[data-pair]")) line.hidden = !names.has(line.dataset.pair);
-    at("shown").textContent = `${points.length} of ${rows.length} pairs${points.length < names.size ? `; ${names.size - points.length} have no ${x.label}` : ""}. ${told[x.column]?.[y.column] ?? ""}`;
+    at("shown").textContent = `${points.length} of ${rows.length} pairs${points.length < names.size ? `, ${names.size - points.length} more without one of the two numbers` : ""}. ${told[x.column]?.[y.column] ?? ""}`;
     const svg = make("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": `${y.label} against ${x.label}`, "font-family": "system-ui, sans-serif", xmlns: "http://www.w3.org/2000/svg" });
     at("points").replaceChildren(svg);
     if (!points.length) return;
